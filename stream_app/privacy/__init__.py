@@ -1,0 +1,1 @@
+"""Mechanisms as frozen values: what they release, the exact channel, and what their epsilon protects."""
