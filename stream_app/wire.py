@@ -413,16 +413,26 @@ def _version_reason(value: bytes) -> Reason:
 
 
 @dataclass(frozen=True, eq=False)
-class Batch:
-    """Records in canonical order, decoded into columns; n records, m ratings.
+class Run:
+    """Consecutive records of one partition as the broker delivered them: offsets, keys and values (n,)."""
 
-    partitions, offsets, seqs (n,) int64; sizes (n,) int64 in bytes; devices (n, 2) uint64, the
-    pseudonym as two little-endian words; mechanisms (n,) uint8, an index into the allow-list;
-    counts (n,) int64 ratings per record; reasons (n,) uint8, an index into `REASONS` (0: accepted);
-    items (m,) uint64 and reports (m,) uint8. A record that is set aside has count 0 and zero fields.
+    partition: int
+    offsets: Sequence[int]
+    keys: Sequence[bytes | None]
+    values: Sequence[bytes | None]
+
+
+@dataclass(frozen=True, eq=False)
+class Batch:
+    """A run decoded into columns; n records, m ratings.
+
+    offsets, seqs (n,) int64; sizes (n,) int64 in bytes; devices (n, 2) uint64, the pseudonym as two
+    little-endian words; mechanisms (n,) uint8, an index into the allow-list; counts (n,) int64 ratings
+    per record; reasons (n,) uint8, an index into `REASONS` (0: accepted); items (m,) uint64 and
+    reports (m,) uint8. A record that is set aside has count 0 and zero fields.
     """
 
-    partitions: NDArray[np.int64]
+    partition: int
     offsets: NDArray[np.int64]
     sizes: NDArray[np.int64]
     devices: NDArray[np.uint64]
@@ -444,39 +454,11 @@ class Batch:
         return len(self.items)
 
 
-@dataclass(frozen=True)
-class Record:
-    """One record of the rating topic as the broker delivered it."""
-
-    partition: int
-    offset: int
-    key: bytes | None
-    value: bytes | None
-
-
 # A string between two records of a joined run; unguessable, so that no record can span two places.
 _SEPARATOR = secrets.token_hex(16)
 _SEPARATOR_JSON = f',"{_SEPARATOR}",'.encode()
 
-
-def decode_many(records: Sequence[Record], intake: Intake) -> Batch:
-    """Decode records, in their order, into columns; equal to `decode` on each of them."""
-    n = len(records)
-    values = [record.value for record in records]
-    keys = [record.key for record in records]
-    partitions = np.fromiter((record.partition for record in records), np.int64, n)
-    columns = _decode_alike(keys, values, partitions, intake) if n else None
-    if columns is None:
-        columns = _decode_each(records, intake)
-    return Batch(
-        partitions,
-        np.fromiter((record.offset for record in records), np.int64, n),
-        np.fromiter((len(value) if value else 0 for value in values), np.int64, n),
-        *columns,
-    )
-
-
-_BatchColumns = tuple[
+_Decoded = tuple[
     NDArray[np.uint64],
     NDArray[np.int64],
     NDArray[np.uint8],
@@ -487,57 +469,71 @@ _BatchColumns = tuple[
 ]
 
 
-def _decode_alike(
-    keys: list[bytes | None],
-    values: list[bytes | None],
-    partitions: NDArray[np.int64],
-    intake: Intake,
-) -> _BatchColumns | None:
-    """Decode a batch of one encoding in which every record is in order; None where one is not."""
-    n = len(values)
+def decode_many(run: Run, intake: Intake) -> Batch:
+    """Decode the records of a run into columns; equal to `decode` on each of them."""
+    n = len(run.offsets)
+    sizes = np.fromiter([len(value) if value else 0 for value in run.values], np.int64, n)
+    columns = _decode_alike(run, sizes, intake) if n else None
+    if columns is None:
+        columns = _decode_each(run, intake)
+    return Batch(run.partition, np.fromiter(run.offsets, np.int64, n), sizes, *columns)
+
+
+def _decode_alike(run: Run, sizes: NDArray[np.int64], intake: Intake) -> _Decoded | None:
+    """Decode a run of one encoding in which every record is in order; None where one is not."""
+    n = len(run.offsets)
+    values: Any = run.values
+    if sizes.min() == 0 or sizes.max() > MAX_EVENT_BYTES:
+        return None
     try:
-        lengths = set(map(len, values))  # type: ignore[arg-type]
-        if set(map(len, keys)) != {32} or 0 in lengths or max(lengths) > MAX_EVENT_BYTES:  # type: ignore[arg-type]
+        if set(map(len, run.keys)) != {32}:  # type: ignore[arg-type]
             return None
-        key_bytes = b"".join(keys)  # type: ignore[arg-type]
-        if values[0][0] == 0x7B:  # type: ignore[index]
-            parsed = _json_run.decode(b"[" + _SEPARATOR_JSON.join(values) + b"]")  # type: ignore[arg-type]
-            events: list[Any] = parsed[::2]
-            if len(parsed) != 2 * n - 1 or parsed[1::2].count(_SEPARATOR) != n - 1:
-                return None
-            if "".join([e.device for e in events]).encode() != key_bytes:
+        key_bytes = b"".join(run.keys)  # type: ignore[arg-type]
+        if values[0][0] == 0x7B:
+            columns = _json_columns(values, n)
+            if "".join(columns[1]).encode() != key_bytes:
                 return None
             device_bytes = bytes.fromhex(key_bytes.decode())
-            items = np.fromiter(chain.from_iterable([e.items for e in events]), np.uint64)
-            reports = np.fromiter(chain.from_iterable([e.reports for e in events]), np.uint8)
-            counts = np.fromiter([len(e.items) for e in events], np.int64, n)
+            counts = np.fromiter(map(len, columns[5]), np.int64, n)
+            items = np.fromiter(chain.from_iterable(columns[5]), np.uint64)
+            reports = np.frombuffer(bytes(chain.from_iterable(columns[6])), np.uint8)
         else:
-            events = [_packed.decode(value) for value in values]  # type: ignore[arg-type]
-            device_bytes = b"".join([e.device for e in events])
-            item_bytes = np.fromiter([len(e.items) for e in events], np.int64, n)
+            columns = tuple(
+                zip(*map(msgspec.structs.astuple, map(_packed.decode, values)), strict=True)
+            )
+            device_bytes = b"".join(columns[1])
+            item_bytes = np.fromiter(map(len, columns[5]), np.int64, n)
             if (item_bytes & 7).any():
                 return None
             counts = item_bytes >> 3
-            items = np.frombuffer(b"".join([e.items for e in events]), "<u8")
-            reports = np.frombuffer(b"".join([e.reports for e in events]), np.uint8)
-        reported = np.fromiter([len(e.reports) for e in events], np.int64, n)
-        mechanisms = np.fromiter([intake.index[e.mechanism] for e in events], np.uint8, n)
-    except (msgspec.MsgspecError, TypeError, ValueError, KeyError, RecursionError, AttributeError):
+            items = np.frombuffer(b"".join(columns[5]), "<u8").astype(np.uint64, copy=False)
+            reports = np.frombuffer(b"".join(columns[6]), np.uint8)
+        reported = np.fromiter(map(len, columns[6]), np.int64, n)
+        mechanisms = np.fromiter(map(intake.index.__getitem__, columns[3]), np.uint8, n)
+    except (msgspec.MsgspecError, TypeError, ValueError, KeyError, RecursionError):
         return None
     if (
-        device_bytes.hex().encode() != key_bytes
-        or any([e.v != VERSION for e in events])
-        or (not intake.accept_tests and any([e.test for e in events]))
+        set(columns[0]) != {VERSION}
+        or (any(columns[7]) and not intake.accept_tests)
+        or device_bytes.hex().encode() != key_bytes
         or not np.array_equal(counts, reported)
         or not _reports_fit(reports, mechanisms, counts, intake)
     ):
         return None
     places = partitions_of(np.frombuffer(key_bytes, np.uint8).reshape(n, 32), intake.partitions)
-    if not np.array_equal(places, partitions):
+    if (places != run.partition).any():
         return None
     devices = np.frombuffer(device_bytes, "<u8").astype(np.uint64, copy=False).reshape(n, 2)
-    seqs = np.fromiter([e.seq for e in events], np.int64, n)
+    seqs = np.fromiter(columns[2], np.int64, n)
     return devices, seqs, mechanisms, counts, np.zeros(n, np.uint8), items, reports
+
+
+def _json_columns(values: Sequence[bytes], n: int) -> tuple[Any, ...]:
+    """Parse a run of JSON records in one call; ValueError unless each is exactly one event."""
+    parsed = _json_run.decode(b"[" + _SEPARATOR_JSON.join(values) + b"]")
+    if len(parsed) != 2 * n - 1 or parsed[1::2].count(_SEPARATOR) != n - 1:
+        raise ValueError("a record is not exactly one event")
+    return tuple(zip(*map(msgspec.structs.astuple, parsed[::2]), strict=True))
 
 
 def _reports_fit(
@@ -552,18 +548,18 @@ def _reports_fit(
     return bool((reports < np.repeat(alphabets[mechanisms], counts)).all())
 
 
-def _decode_each(records: Sequence[Record], intake: Intake) -> _BatchColumns:
+def _decode_each(run: Run, intake: Intake) -> _Decoded:
     """Decode record by record: the same columns, with a reason for each that is set aside."""
-    n = len(records)
+    n = len(run.offsets)
     devices = np.zeros((n, 2), np.uint64)
     seqs = np.zeros(n, np.int64)
     mechanisms = np.zeros(n, np.uint8)
     counts = np.zeros(n, np.int64)
     reasons = np.zeros(n, np.uint8)
     items, reports = [np.empty(0, np.uint64)], [np.empty(0, np.uint8)]
-    for i, record in enumerate(records):
+    for i, (record_key, value) in enumerate(zip(run.keys, run.values, strict=True)):
         try:
-            event = decode(record.key, record.value, record.partition, intake)
+            event = decode(record_key, value, run.partition, intake)
         except WireError as error:
             reasons[i] = REASON_CODE[error.reason]
             continue

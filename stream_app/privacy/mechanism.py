@@ -23,7 +23,7 @@ from stream_app.privacy.randomness import RandomSource
 
 
 class Adjacency(StrEnum):
-    """What two neighbouring inputs differ in (spec 0); epsilons of different kinds do not add."""
+    """What two neighbouring inputs differ in; epsilons of different kinds do not add."""
 
     CELL = "cell"  # one (user, item) cell, missing <-> present included
     VALUE = "value"  # the value of one rating whose presence is public
@@ -64,3 +64,23 @@ class Mechanism(Protocol):
 
     def likelihood(self) -> NDArray[np.float64]:
         """Return the whole channel, shape (alphabet, levels)."""
+
+    def value(self, reports: NDArray[np.integer]) -> NDArray[np.float64]:
+        """Return for each report an unbiased estimate of the level index behind it."""
+
+    def square(self, reports: NDArray[np.integer]) -> NDArray[np.float64]:
+        """Return for each report an unbiased estimate of the square of the level index behind it."""
+
+    def variance(self) -> NDArray[np.float64]:
+        """Return Var[value(report) | level], shape (levels,), in squared levels."""
+
+
+def check_levels(levels: NDArray[np.uint8], count: int) -> None:
+    """Raise ValueError unless `levels` is (n,) uint8 below `count`; the message names a row, no level."""
+    if not isinstance(levels, np.ndarray) or levels.dtype != np.uint8 or levels.ndim != 1:
+        raise ValueError("levels: give a one-dimensional uint8 array of level indices")
+    outside = levels >= count if count < 256 else np.zeros(0, bool)
+    if outside.any():
+        raise ValueError(
+            f"row {int(outside.argmax())}: the level is not on the scale of {count} levels"
+        )

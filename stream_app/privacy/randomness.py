@@ -1,8 +1,10 @@
 """Where noise comes from: the operating system on a device, a seed in a test, and never one for the other.
 
-numpy's generators can be rewound from their output and a seeded source can be replayed, so a
-device draws from `os.urandom` alone (spec 1.4). A seeded source marks itself `unsafe`; events made
-with it are stamped as tests and a production worker sets them aside.
+numpy's generators can be rewound from their output (O'Neill's PCG64 is not made to resist that) and
+a seeded source can be replayed, so a device draws from `os.urandom` alone. It draws what it needs
+and keeps nothing: after a fork, parent and child have no words in common, because neither had any
+left. A seeded source marks itself `unsafe`; events made with it are stamped as tests and a
+production worker sets them aside.
 """
 
 from __future__ import annotations

@@ -1,0 +1,150 @@
+"""Asking for recommendations over Kafka: the client that another team would import.
+
+    with Recommendations("localhost:9092") as ask:
+        answer = ask.best("0123456789abcdef0123456789abcdef", k=10)
+        answer.items        # (1193, 661, ...)
+
+A question goes to the topic `queries` under a fresh correlation id; whichever worker answers first writes to
+the topic `recommendations` under the same id. Whoever may read that topic can read every answer in it.
+The user is a pseudonym (32 hex characters), which only the user's device can compute.
+"""
+
+from __future__ import annotations
+
+import secrets
+import time
+from collections.abc import Mapping
+from types import TracebackType
+from typing import Self
+
+import msgspec
+from confluent_kafka import KafkaError, Message, TopicPartition
+
+from stream_app import clients
+from stream_app.errors import Refusal
+from stream_app.wire import (
+    LIST_LENGTH,
+    Item,
+    Query,
+    Recommendation,
+    Status,
+    Topics,
+    WireError,
+    decode_message,
+    encode_message,
+)
+
+
+class Best(msgspec.Struct, frozen=True):
+    """The best items for one user, best first, with predicted ratings on the scale 1 .. 5."""
+
+    items: tuple[Item, ...]
+    scores: tuple[float, ...]
+    method: str
+    as_of: int
+    privacy: str
+    seconds: float
+
+
+class Recommendations:
+    """A connection that asks one question at a time; not for use by several threads at once."""
+
+    def __init__(
+        self, bootstrap: str, prefix: str = "murmurec", extra: Mapping[str, str] | None = None
+    ) -> None:
+        self._topics = Topics(prefix)
+        self._producer = clients.producer(bootstrap, extra, linger_ms=0)
+        self._consumer = clients.consumer(bootstrap, extra, group=f"{prefix}-ask")
+        self._refused: KafkaError | None = None
+        self._listen()
+
+    def _listen(self) -> None:
+        """Read the replies from their ends as of now; no group is joined."""
+        name = self._topics.recommendations
+        found = self._consumer.list_topics(name, timeout=5.0).topics[name]
+        if found.error is not None:
+            raise Refusal(f"topic {name} does not exist; create it with `murmurec topics apply`")
+        places = [TopicPartition(name, p) for p in found.partitions]
+        for place in places:
+            place.offset = self._consumer.get_watermark_offsets(place, timeout=5.0)[1]
+        self._consumer.assign(places)
+
+    def best(self, user: str, k: int = 10, seconds: float = 2.0) -> Best:
+        """Return the best k items for the user with this pseudonym.
+
+        Raises Refusal when nobody answers within `seconds`, or the question is refused; ValueError for
+        a k outside 1 .. `LIST_LENGTH` or a pseudonym that is not 32 hex characters.
+        """
+        if isinstance(k, bool) or not isinstance(k, int) or not 1 <= k <= LIST_LENGTH:
+            raise ValueError(f"k {k!r}: ask for 1 to {LIST_LENGTH} items")
+        if len(user) != 32 or set(user) - set("0123456789abcdef"):
+            raise ValueError("user: a pseudonym has 32 lower-case hex characters")
+        started = time.monotonic()
+        question = Query(secrets.token_hex(8), user, k, int((time.time() + seconds) * 1000))
+        self._producer.produce(
+            self._topics.queries,
+            key=question.id.encode(),
+            value=encode_message(question),
+            on_delivery=self._delivered,
+        )
+        while time.monotonic() < started + seconds:
+            self._producer.poll(0)
+            if self._refused is not None:
+                raise Refusal(f"{self._topics.queries}: {self._refused.str()}")
+            message = self._consumer.poll(0.05)
+            reply = self._reply(message, question.id)
+            if reply is not None:
+                return _best(reply, k, time.monotonic() - started)
+        raise Refusal(
+            f"no answer within {seconds:g} s: is a worker running on prefix {self._topics.prefix}, "
+            "and is it ready (/readyz)?"
+        )
+
+    def _delivered(self, error: KafkaError | None, _: Message) -> None:
+        self._refused = error
+
+    @staticmethod
+    def _reply(message: Message | None, correlation_id: str) -> Recommendation | None:
+        if message is None or message.error() is not None:
+            return None
+        if message.key() != correlation_id.encode():
+            return None
+        try:
+            reply: Recommendation = decode_message(Recommendation, message.value())
+        except WireError:
+            return None
+        return reply
+
+    def close(self) -> None:
+        """Leave the broker."""
+        self._producer.flush(1.0)
+        self._consumer.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+
+def _best(reply: Recommendation, k: int, seconds: float) -> Best:
+    if reply.status is not Status.OK:
+        raise Refusal(f"the worker answered {reply.status}: the question was not accepted")
+    found = [
+        (item, score)
+        for item, score in zip(reply.items, reply.scores, strict=True)
+        if item is not None and score is not None
+    ][:k]
+    return Best(
+        tuple(item for item, _ in found),
+        tuple(score for _, score in found),
+        reply.method,
+        reply.as_of,
+        reply.privacy,
+        seconds,
+    )

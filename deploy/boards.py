@@ -1,0 +1,477 @@
+"""The dashboard as a table; run as `python deploy/boards.py` it writes the JSON that Grafana loads.
+
+    row    a heading; panels below it stand side by side, three columns to a line
+    panel  title, unit, one expression per curve, and whether it may be empty on a healthy worker
+
+Classic dashboard JSON (schema 39): Grafana 10 to 13 load it. Expressions take two variables,
+`$instance` (every worker is a replica, so one is looked at or all) and `$__rate_interval`. Gauges
+of the state are equal on all replicas at the same cut: where a panel sums, it sums queries only.
+Long, because it is one table.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+FOLDER = Path(__file__).parent / "grafana" / "dashboards"
+COLUMNS, WIDTH, HEIGHT = 3, 8, 8
+DATASOURCE = {"type": "prometheus", "uid": "${datasource}"}
+ME = '{instance=~"$instance"}'
+
+
+@dataclass(frozen=True)
+class Curve:
+    """One expression and what its curves are called."""
+
+    expression: str
+    legend: str
+
+
+@dataclass(frozen=True)
+class Panel:
+    """One picture of a board."""
+
+    row: str
+    title: str
+    unit: str
+    curves: tuple[Curve, ...]
+    about: str = ""
+    may_be_empty: bool = False
+    kind: str = "timeseries"
+
+
+@dataclass(frozen=True)
+class Board:
+    """One dashboard; `uid` never changes, so that links to it keep working."""
+
+    uid: str
+    title: str
+    about: str
+    panels: tuple[Panel, ...] = field(default=())
+
+    @property
+    def path(self) -> Path:
+        """The committed file."""
+        return FOLDER / f"{self.uid.removeprefix('murmurec-')}.json"
+
+
+def _with(label: str, value: str) -> str:
+    """Return a selector of one label's value that also restricts the instance."""
+    return f'{{instance=~"$instance",{label}="{value}"}}'
+
+
+RECENT, ALL = _with("window", "recent"), _with("window", "all")
+
+
+def _rate(name: str, label: str) -> str:
+    """Return the rate of a counter by one label on the replica that is furthest on."""
+    return f"max by ({label}) (rate(murmurec_{name}{ME}[$__rate_interval]))"
+
+
+def _quantile(share: float, name: str, labels: str = "") -> str:
+    by = f"le, {labels}" if labels else "le"
+    buckets = f"rate(murmurec_{name}_bucket{ME}[$__rate_interval])"
+    return f"histogram_quantile({share}, sum by ({by}) ({buckets}))"
+
+
+QUALITY = "How well it predicts, and how much it leaks"
+STREAM = "The stream"
+QUERIES = "Queries"
+STATE = "The state"
+
+OVERVIEW = Board(
+    "murmurec-overview",
+    "murmurec: overview",
+    "Accuracy and leakage side by side, then the stream, the queries and the state.",
+    (
+        Panel(
+            QUALITY,
+            "Prediction error, recent events",
+            "suffix: stars",
+            (
+                Curve(f"murmurec_prediction_rmse{RECENT}", "model, {{kind}}"),
+                Curve(f"murmurec_prediction_rmse_baseline{ME}", "item means, {{kind}}"),
+            ),
+            "Prequential RMSE. Debiased: the error on the true ratings, which the server never "
+            "sees, through the exact channel of the mechanism; no number while too few events "
+            "came. Reported: against the sanitized reports, mostly their noise. Below the item "
+            "means the model knows something of taste.",
+        ),
+        Panel(
+            QUALITY,
+            "Leakage",
+            "suffix: nats",
+            (Curve(f"murmurec_leakage_kl_nats{ME}", "KL, learned against held-out"),),
+            "Kullback-Leibler divergence between the errors on learned and on held-out ratings. "
+            "A measurement of an average, not a bound: a low value proves nothing about one "
+            "person. About 0.0005 is the floor of the measurement itself.",
+        ),
+        Panel(
+            QUALITY,
+            "Claimed epsilon per rating",
+            "none",
+            (Curve(f"murmurec_epsilon_claimed{ME}", "{{mechanism}}, {{adjacency}}"),),
+            "What the mechanisms on the allow-list promise per rating. Ratings of one person add "
+            "up: 100 of them at epsilon 2 cost 200. +Inf: no protection is claimed.",
+            kind="stat",
+        ),
+        Panel(
+            QUALITY,
+            "Prediction error, all events",
+            "suffix: stars",
+            (Curve(f"murmurec_prediction_rmse{ALL}", "model, {{kind}}"),),
+            "The same over everything since the start of the log.",
+        ),
+        Panel(
+            QUALITY,
+            "Clipped updates",
+            "percentunit",
+            (
+                Curve(
+                    f"max(rate(murmurec_update_clipped_total{ME}[$__rate_interval])) / "
+                    f"max(sum by (instance) (rate(murmurec_ratings_total{ME}[$__rate_interval])))",
+                    "share of the ratings",
+                ),
+            ),
+            "Ratings refused because the squared error exceeded the threshold. It bounds an "
+            "error; it is not privacy. Empty while nothing arrives.",
+        ),
+        Panel(
+            QUALITY,
+            "Clip threshold",
+            "suffix: stars²",
+            (Curve(f"murmurec_clip_threshold{ME}", "squared error"),),
+            "+Inf: nothing is clipped.",
+            kind="stat",
+        ),
+        Panel(
+            QUALITY,
+            "Privacy mode",
+            "none",
+            (Curve(f"murmurec_privacy_mode_info{ME}", "{{privacy_mode}}"),),
+            "local: each report is private by itself. none: raw ratings, and every number on "
+            "this board is then computed from them.",
+            kind="stat",
+        ),
+        Panel(
+            STREAM,
+            "Records",
+            "ops",
+            (Curve(_rate("events_total", "outcome"), "{{outcome}}"),),
+            "Records of the rating topic per second, as the furthest replica applied them.",
+        ),
+        Panel(
+            STREAM,
+            "Ratings",
+            "ops",
+            (Curve(_rate("ratings_total", "outcome"), "{{outcome}}"),),
+            "Ratings per second; a record carries one or many.",
+        ),
+        Panel(
+            STREAM,
+            "Records set aside",
+            "ops",
+            (
+                Curve(_rate("rejected_total", "reason") + " > 0", "{{reason}}"),
+                Curve(
+                    f"max(rate(murmurec_seq_gaps_total{ME}[$__rate_interval])) > 0",
+                    "numbers skipped by devices",
+                ),
+            ),
+            "Empty is good. Each record set aside is named in the topic of rejections.",
+            may_be_empty=True,
+        ),
+        Panel(
+            STREAM,
+            "Records behind",
+            "short",
+            (Curve(f"murmurec_consumer_lag_records{ME}", "{{instance}}"),),
+            "Published and not yet applied, per worker.",
+        ),
+        Panel(
+            STREAM,
+            "Seconds behind",
+            "s",
+            (
+                Curve(f"murmurec_consumer_lag_seconds{ME}", "oldest waiting, {{instance}}"),
+                Curve(
+                    f"time() - murmurec_state_cut_timestamp_seconds{ME}",
+                    "since the newest cut, {{instance}}",
+                ),
+            ),
+            "A cut comes only when something arrived: age without lag means an idle stream.",
+        ),
+        Panel(
+            STREAM,
+            "Time to apply a round",
+            "s",
+            (
+                Curve(_quantile(0.5, "apply_duration_seconds"), "p50"),
+                Curve(_quantile(0.99, "apply_duration_seconds"), "p99"),
+            ),
+            "Above the time between two cuts (0.2 s) the worker falls behind.",
+        ),
+        Panel(
+            STREAM,
+            "Rounds",
+            "ops",
+            (Curve(f"rate(murmurec_rounds_total{ME}[$__rate_interval])", "{{instance}}"),),
+            "Rounds applied per second, per worker; none while nothing arrives.",
+        ),
+        Panel(
+            QUERIES,
+            "Queries",
+            "ops",
+            (
+                Curve(
+                    f"sum by (outcome) (rate(murmurec_queries_total{ME}[$__rate_interval]))",
+                    "{{outcome}}",
+                ),
+            ),
+            "Per second, over all workers.",
+        ),
+        Panel(
+            QUERIES,
+            "Time to answer",
+            "s",
+            (
+                Curve(_quantile(0.5, "query_duration_seconds", "transport"), "p50, {{transport}}"),
+                Curve(_quantile(0.99, "query_duration_seconds", "transport"), "p99, {{transport}}"),
+            ),
+            "From a query's arrival at the worker to its answer.",
+            may_be_empty=True,
+        ),
+        Panel(
+            QUERIES,
+            "Recall of the index",
+            "percentunit",
+            (Curve(f"murmurec_query_recall_ratio{ME}", "{{method}}"),),
+            "Share of the exact answer that the index found, on a sample of the queries.",
+            may_be_empty=True,
+        ),
+        Panel(
+            STATE,
+            "Ready",
+            "none",
+            (Curve(f"murmurec_ready{ME}", "{{instance}}"),),
+            "1: answers come from a state that is caught up.",
+            kind="stat",
+        ),
+        Panel(
+            STATE,
+            "Cut",
+            "none",
+            (Curve(f"murmurec_cut_number{ME}", "{{instance}}"),),
+            "At the same cut all workers hold the same state.",
+            kind="stat",
+        ),
+        Panel(
+            STATE,
+            "Build",
+            "none",
+            (Curve(f"murmurec_build_info{ME}", "{{version}}, Python {{python}}, {{instance}}"),),
+            kind="stat",
+        ),
+        Panel(
+            STATE,
+            "Items and devices",
+            "short",
+            (
+                Curve(f"max(murmurec_items{ME})", "items"),
+                Curve(f"max(murmurec_devices{ME})", "devices"),
+                Curve(f"max by (method) (murmurec_index_items{ME})", "items indexed, {{method}}"),
+            ),
+            "Distinct ones since the start of the log.",
+        ),
+        Panel(
+            STATE,
+            "Memory of the state",
+            "bytes",
+            (Curve(f"max by (part) (murmurec_model_memory_bytes{ME})", "{{part}}"),),
+            "Sketches and filters never grow; marks and item directory grow with the entities.",
+        ),
+        Panel(
+            STATE,
+            "Sketch load",
+            "none",
+            (Curve(f"max by (table) (murmurec_sketch_load_ratio{ME})", "{{table}}"),),
+            "Entities per slot: above 1 collisions cost accuracy; give the sketch more memory.",
+            may_be_empty=True,
+        ),
+        Panel(
+            STATE,
+            "Seen-item filter",
+            "percentunit",
+            (
+                Curve(f"max(murmurec_bloom_fill_ratio{ME})", "bits set"),
+                Curve(f"max(murmurec_bloom_false_positive_ratio{ME})", "false positives"),
+            ),
+            "A false positive leaves an item out that the person never rated.",
+        ),
+        Panel(
+            STATE,
+            "Concentration of the ratings on items",
+            "short",
+            (
+                Curve(f"max(murmurec_second_moment{ME})", "second moment F2"),
+                Curve(
+                    f"max(murmurec_second_moment{ME} * "
+                    f"(1 + murmurec_second_moment_relative_deviation{ME}))",
+                    "plus one deviation",
+                ),
+            ),
+            "Sum of the squared item counts; a jump is a flood of ratings on one item.",
+        ),
+        Panel(
+            STATE,
+            "Error of an item count",
+            "short",
+            (Curve(f"max(murmurec_count_min_error_bound{ME})", "most, at its confidence"),),
+            "What a count-min estimate exceeds the true count by at most.",
+        ),
+    ),
+)
+
+BOARDS = (OVERVIEW,)
+
+
+def _targets(panel: Panel) -> list[dict[str, Any]]:
+    instant = panel.kind == "stat"
+    return [
+        {
+            "datasource": DATASOURCE,
+            "editorMode": "code",
+            "expr": curve.expression,
+            "instant": instant,
+            "legendFormat": curve.legend,
+            "range": not instant,
+            "refId": chr(ord("A") + number),
+        }
+        for number, curve in enumerate(panel.curves)
+    ]
+
+
+def _options(panel: Panel) -> dict[str, Any]:
+    if panel.kind == "stat":
+        # An info metric is always 1: its labels are the message.
+        text = "name" if "_info{" in panel.curves[0].expression else "auto"
+        return {
+            "colorMode": "none",
+            "graphMode": "none",
+            "reduceOptions": {"calcs": ["lastNotNull"], "fields": "", "values": False},
+            "textMode": text,
+        }
+    return {
+        "legend": {"calcs": ["lastNotNull"], "displayMode": "table", "placement": "bottom"},
+        "tooltip": {"mode": "multi", "sort": "none"},
+    }
+
+
+def _panel(panel: Panel, number: int, x: int, y: int) -> dict[str, Any]:
+    return {
+        "id": number,
+        "type": panel.kind,
+        "title": panel.title,
+        "description": panel.about,
+        "datasource": DATASOURCE,
+        "fieldConfig": {"defaults": {"unit": panel.unit}, "overrides": []},
+        "gridPos": {"h": HEIGHT, "w": WIDTH, "x": x, "y": y},
+        "options": _options(panel),
+        "targets": _targets(panel),
+    }
+
+
+def _layout(panels: Iterable[Panel]) -> list[dict[str, Any]]:
+    """Return headings and panels with their places, three panels to a line."""
+    placed: list[dict[str, Any]] = []
+    row, column, y = "", 0, 0
+    for panel in panels:
+        if panel.row != row:
+            y += HEIGHT if column else 0
+            row, column = panel.row, 0
+            placed.append(
+                {
+                    "id": len(placed) + 1,
+                    "type": "row",
+                    "title": row,
+                    "collapsed": False,
+                    "gridPos": {"h": 1, "w": COLUMNS * WIDTH, "x": 0, "y": y},
+                    "panels": [],
+                }
+            )
+            y += 1
+        placed.append(_panel(panel, len(placed) + 1, column * WIDTH, y))
+        column += 1
+        if column == COLUMNS:
+            column, y = 0, y + HEIGHT
+    return placed
+
+
+def dashboard(board: Board) -> dict[str, Any]:
+    """Return the board as Grafana's classic JSON model."""
+    instances = "label_values(murmurec_ready, instance)"
+    return {
+        "uid": board.uid,
+        "title": board.title,
+        "description": board.about,
+        "tags": ["murmurec"],
+        "schemaVersion": 39,
+        "version": 1,
+        "editable": False,
+        "graphTooltip": 1,
+        "refresh": "5s",
+        "time": {"from": "now-15m", "to": "now"},
+        "timezone": "",
+        "annotations": {"list": []},
+        "links": [],
+        "templating": {
+            "list": [
+                {
+                    "name": "datasource",
+                    "label": "Data source",
+                    "type": "datasource",
+                    "query": "prometheus",
+                    "current": {},
+                    "hide": 0,
+                    "refresh": 1,
+                },
+                {
+                    "name": "instance",
+                    "label": "Worker",
+                    "type": "query",
+                    "datasource": DATASOURCE,
+                    "definition": instances,
+                    "query": {"qryType": 1, "query": instances, "refId": "instances"},
+                    "allValue": ".*",
+                    "current": {"text": "All", "value": "$__all"},
+                    "includeAll": True,
+                    "multi": True,
+                    "refresh": 2,
+                    "sort": 1,
+                },
+            ]
+        },
+        "panels": _layout(board.panels),
+    }
+
+
+def text(board: Board) -> str:
+    """Return the committed file's content."""
+    return json.dumps(dashboard(board), indent=2, ensure_ascii=False) + "\n"
+
+
+def main() -> int:
+    """Write every board to its file."""
+    for board in BOARDS:
+        board.path.write_text(text(board), encoding="utf-8")
+        print(f"{board.path}: {len(board.panels)} panels")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

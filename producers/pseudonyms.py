@@ -1,0 +1,50 @@
+"""Pseudonyms: what the server knows a user by, made under a key that never leaves the device.
+
+    pseudonym = first 16 bytes of HMAC-SHA256(key, user id in UTF-8)          (RFC 2104)
+
+Stable for a key, so that a server can learn about a user; without the key nobody can go from a user
+id to a pseudonym or back, not even by trying every id. A pseudonym is not anonymity: all ratings of
+one user are linked by it. An integer id is its decimal text: user 7 and user "7" are the same.
+"""
+
+from __future__ import annotations
+
+import hmac
+from collections.abc import Iterable
+
+from stream_app import wire
+
+KEY_BYTES = 32
+MAX_USER_BYTES = 1024
+
+
+def pseudonym(key: bytes, user: int | str) -> bytes:
+    """Return the 16-byte pseudonym of a user id; ValueError for an id that cannot be one."""
+    return hmac.digest(_checked(key), _encoded(user), "sha256")[: wire.DEVICE_BYTES]
+
+
+def pseudonyms(key: bytes, users: Iterable[int | str]) -> list[bytes]:
+    """Return the pseudonym of each user id, in order."""
+    return [pseudonym(key, user) for user in users]
+
+
+def _checked(key: bytes) -> bytes:
+    if len(key) != KEY_BYTES:
+        raise ValueError(f"device key of {len(key)} bytes: must be {KEY_BYTES}")
+    return key
+
+
+def _encoded(user: int | str) -> bytes:
+    if isinstance(user, bool) or not isinstance(user, int | str):
+        raise ValueError("user: a user id is text or an integer")
+    try:
+        text = str(user).encode()
+    except UnicodeEncodeError:
+        raise ValueError("user: the id must be valid Unicode (no lone surrogate)") from None
+    if not 1 <= len(text) <= MAX_USER_BYTES:
+        raise ValueError(
+            f"user of {len(text)} bytes: an id has 1 to {MAX_USER_BYTES} bytes of UTF-8"
+        )
+    if b"\0" in text:
+        raise ValueError("user: the id must not contain the character NUL")
+    return text

@@ -1,0 +1,142 @@
+"""Sending encoded events to Kafka: never dropped, and every fate counted.
+
+    send -> librdkafka's queue -> broker -> delivery report -> accepted | failed
+             full? wait for reports and try again
+
+The producer comes from `stream_app.clients.producer`: idempotent, acks=all, murmur2. One thread of
+one process owns a publisher; librdkafka's threads do not survive a fork and its queue would be sent
+by nobody, so any other use is an error at once. `accepted + failed == sent` after `close`.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from types import TracebackType
+from typing import Any, Protocol
+
+from confluent_kafka import KafkaException
+
+from stream_app.errors import Refusal
+
+_REPORTS_EVERY = 256  # sends between two looks at the delivery reports
+DEADLINE_SECONDS = 30.0
+
+
+class Producer(Protocol):
+    """The part of `confluent_kafka.Producer` that is used."""
+
+    def produce(self, topic: str, *, key: bytes, value: bytes, on_delivery: Any) -> None:
+        """Put a record into the queue; BufferError when it is full."""
+
+    def poll(self, timeout: float) -> int:
+        """Serve delivery reports for at most `timeout` seconds."""
+
+    def flush(self, timeout: float) -> int:
+        """Wait for all reports; return how many records are still without one."""
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where a record landed."""
+
+    partition: int
+    offset: int
+
+
+@dataclass
+class Publisher:
+    """An open line to one topic; use it as a context manager, or call `close`.
+
+    A queue that stays full for `patience_seconds` without one delivery report is a `Refusal`: the
+    broker is gone, and what was not sent is not forgotten silently.
+    """
+
+    producer: Producer
+    topic: str
+    patience_seconds: float = 60.0
+    clock: Callable[[], float] = time.monotonic
+    sent: int = field(default=0, init=False)
+    accepted: int = field(default=0, init=False)
+    failed: int = field(default=0, init=False)
+    first_error: str = field(default="", init=False)
+    last: Place | None = field(default=None, init=False)
+    _owner: tuple[int, int] = field(init=False, repr=False)
+    _closed: bool = field(default=False, init=False)
+
+    def __post_init__(self) -> None:
+        self._owner = (os.getpid(), threading.get_ident())
+
+    def send(self, key: bytes, value: bytes) -> None:
+        """Hand over one record; waits while the queue is full and raises rather than drop it."""
+        self._check()
+        deadline, reports = self.clock() + self.patience_seconds, self.accepted + self.failed
+        while True:
+            try:
+                self.producer.produce(self.topic, key=key, value=value, on_delivery=self._delivered)
+                break
+            except BufferError:
+                self.producer.poll(0.1)
+            except KafkaException as error:
+                raise Refusal(f"Kafka takes no more records: {error.args[0].str()}") from None
+            if self.accepted + self.failed > reports:
+                deadline, reports = (
+                    self.clock() + self.patience_seconds,
+                    self.accepted + self.failed,
+                )
+            elif self.clock() >= deadline:
+                raise Refusal(
+                    f"Kafka has confirmed nothing for {self.patience_seconds:g} seconds and the queue "
+                    "is full; check the broker, then start again to go on"
+                )
+        self.sent += 1
+        if self.sent % _REPORTS_EVERY == 0:
+            self.producer.poll(0)
+
+    def close(self, deadline_seconds: float = DEADLINE_SECONDS) -> None:
+        """Wait for the delivery reports; what has none at the deadline counts as failed."""
+        if self._closed:
+            return
+        self._check()
+        self._closed = True
+        self.producer.flush(deadline_seconds)
+        open_reports = self.sent - self.accepted - self.failed
+        if open_reports:
+            self.failed += open_reports
+            self.first_error = (
+                self.first_error or f"no answer from the broker within {deadline_seconds:g} seconds"
+            )
+
+    def __enter__(self) -> Publisher:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        # Whoever interrupts wants an end now; what is on its way gets a moment.
+        self.close(DEADLINE_SECONDS if error is None else 3.0)
+
+    def _delivered(self, error: Any, record: Any) -> None:
+        if self._closed and self.accepted + self.failed >= self.sent:
+            return  # counted as failed at the deadline already
+        if error is not None:
+            self.failed += 1
+            self.first_error = self.first_error or str(error.str())
+        else:
+            self.accepted += 1
+            self.last = Place(record.partition(), record.offset())
+
+    def _check(self) -> None:
+        if self._closed:
+            raise RuntimeError("publisher: it is closed; open another one")
+        process, thread = self._owner
+        if os.getpid() != process:
+            raise RuntimeError("publisher: opened before a fork; open one in each process")
+        if threading.get_ident() != thread:
+            raise RuntimeError("publisher: belongs to another thread; open one in each thread")

@@ -1,0 +1,261 @@
+"""What devices must not forget: the key, the next number of each device, and what was already published.
+
+    meta        the device key, 32 bytes of os.urandom, made once
+    devices     pseudonym -> last seq that was reserved
+    datasets    digest -> mechanism, rows reserved, rows in all, how often it was begun
+    published   (pseudonym, item) that was published on its own, and how often
+
+One sqlite file for a population of devices, mode 0600, every commit on the disk before it returns
+(synchronous=FULL). A number and a row are reserved *before* their ratings are drawn or sent:
+whatever is lost by a crash is lost, but no seq is used twice and no report is drawn twice for one
+row, which would cost a second epsilon. One process at a time holds the file; sqlite's own lock sees
+to it. Whoever can read this file can link users to pseudonyms: it stays on the device.
+"""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import TracebackType
+
+from producers.pseudonyms import KEY_BYTES
+from stream_app.errors import Refusal
+
+_APPLICATION = 0x6D75726D  # "murm": tells a store from another program's sqlite file
+_FORMAT = 1
+_SCHEMA = """
+create table meta (name text primary key, value blob not null) without rowid;
+create table devices (device blob primary key, seq integer not null) without rowid;
+create table datasets (digest blob primary key, mechanism text not null, reserved integer not null,
+                       total integer not null, begun integer not null) without rowid;
+create table published (device blob, item blob, mechanism text not null, times integer not null,
+                        primary key (device, item)) without rowid;
+"""
+
+
+@dataclass(frozen=True)
+class Replay:
+    """How far a data set has been published: rows 0 .. reserved-1 of `total`, in its `begun`-th run."""
+
+    digest: bytes
+    reserved: int
+    total: int
+    begun: int
+
+
+@dataclass
+class Store:
+    """An open store; use it as a context manager. Every refusal is a `Refusal` of one sentence."""
+
+    path: Path
+    key: bytes = field(repr=False)
+    _database: sqlite3.Connection = field(repr=False)
+    _process: int = field(default_factory=os.getpid, repr=False)
+
+    @classmethod
+    def open(cls, path: Path | str) -> Store:
+        """Open the store at `path`, or make it (mode 0600) with a fresh key."""
+        path = Path(path).expanduser()
+        _create(path)
+        database = sqlite3.connect(path, timeout=0.0, isolation_level=None)
+        try:
+            with _told(path):
+                _prepare(database, path)
+                row = database.execute("select value from meta where name = 'key'").fetchone()
+            if row is None or len(row[0]) != KEY_BYTES:
+                raise Refusal(
+                    f"device store {path}: the device key is missing; restore it from a backup"
+                )
+        except BaseException:
+            database.close()
+            raise
+        return cls(path, bytes(row[0]), database)
+
+    def close(self) -> None:
+        """Give the file back; nothing is pending, every reservation is already on the disk."""
+        self._database.close()
+
+    def __enter__(self) -> Store:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    @contextmanager
+    def _commit(self) -> Iterator[sqlite3.Connection]:
+        """One transaction that is on the disk when the block ends, or did not happen at all."""
+        if os.getpid() != self._process:
+            raise RuntimeError(
+                "device store: opened before a fork; open it in the process that uses it"
+            )
+        with _told(self.path):
+            self._database.execute("begin immediate")
+            try:
+                yield self._database
+                self._database.execute("commit")
+            except BaseException:
+                if self._database.in_transaction:
+                    self._database.execute("rollback")
+                raise
+
+    def reserve(self, device: bytes) -> int:
+        """Return the next seq of a device, reserved for ever."""
+        with self._commit() as database:
+            return _next_seqs(database, [(device, 1)])[0]
+
+    def begin(self, digest: bytes, mechanism: str, total: int, *, again: bool = False) -> Replay:
+        """Return where a data set goes on: at row 0, after the last reserved row, or (again) at row 0 anew.
+
+        A data set that is finished, or was begun under another mechanism, is refused unless
+        `again`.
+        """
+        with self._commit() as database:
+            row = database.execute(
+                "select mechanism, reserved, total, begun from datasets where digest = ?", (digest,)
+            ).fetchone()
+            if row is not None and not again:
+                known, reserved, _, begun = row
+                if reserved >= total:
+                    raise Refusal(
+                        f"this data set was published already ({total} rows under {known}); publishing "
+                        "it again draws a second report for every rating and spends its epsilon a "
+                        "second time: --again does so"
+                    )
+                if known != mechanism:
+                    raise Refusal(
+                        f"this data set was begun under {known} ({reserved} of {total} rows), not "
+                        f"{mechanism}; go on with {known}, or start over with --again"
+                    )
+                return Replay(digest, reserved, total, begun)
+            begun = 1 if row is None else row[3] + 1
+            database.execute(
+                "insert or replace into datasets values (?, ?, 0, ?, ?)",
+                (digest, mechanism, total, begun),
+            )
+        return Replay(digest, 0, total, begun)
+
+    def advance(
+        self, replay: Replay, upto: int, messages: Sequence[tuple[bytes, int]]
+    ) -> list[int]:
+        """Reserve rows below `upto` and, per device, so many seqs, in one commit; return each first seq."""
+        with self._commit() as database:
+            changed = database.execute(
+                "update datasets set reserved = ? where digest = ? and begun = ? and reserved < ?",
+                (upto, replay.digest, replay.begun, upto),
+            ).rowcount
+            if changed != 1:
+                raise RuntimeError(f"device store: rows below {upto} are reserved already")
+            return _next_seqs(database, messages)
+
+    def claim(self, device: bytes, item: int, mechanism: str, *, again: bool = False) -> int:
+        """Reserve one rating of (device, item) and return its seq; refused a second time unless `again`."""
+        cell = (device, item.to_bytes(8, "big"))
+        with self._commit() as database:
+            row = database.execute(
+                "select mechanism from published where device = ? and item = ?", cell
+            ).fetchone()
+            if row is not None and not again:
+                raise Refusal(
+                    f"this user's rating of this item was published already (under {row[0]}); a second "
+                    "report spends a second epsilon on it: --again does so"
+                )
+            database.execute(
+                "insert into published values (?, ?, ?, 1) on conflict do update "
+                "set times = times + 1, mechanism = excluded.mechanism",
+                (*cell, mechanism),
+            )
+            return _next_seqs(database, [(device, 1)])[0]
+
+
+def _next_seqs(database: sqlite3.Connection, messages: Sequence[tuple[bytes, int]]) -> list[int]:
+    firsts = []
+    for device, count in messages:
+        (last,) = database.execute(
+            "insert into devices values (?, ?) on conflict do update "
+            "set seq = seq + excluded.seq returning seq",
+            (device, count),
+        ).fetchone()
+        firsts.append(last - count + 1)
+    return firsts
+
+
+def _create(path: Path) -> None:
+    """Make the file with mode 0600 where there is none; refuse what cannot hold a store."""
+    if path.is_dir():
+        raise Refusal(f"device store {path}: is a directory; give the path of a file")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
+        mode = path.stat().st_mode & 0o777
+    except OSError as error:
+        raise Refusal(
+            f"device store {path}: cannot be opened for writing ({error.strerror}); "
+            "choose another place with --store"
+        ) from None
+    if mode & 0o077:
+        raise Refusal(
+            f"device store {path}: others can open it (mode {mode:o}) and it holds the device key; "
+            f"run chmod 600 {path}"
+        )
+
+
+def _prepare(database: sqlite3.Connection, path: Path) -> None:
+    """Take the lock for as long as the connection lives, and make or check the tables."""
+    database.execute("pragma locking_mode = exclusive")
+    database.execute("pragma synchronous = full")
+    database.execute("begin exclusive")
+    if database.execute("select count(*) from sqlite_master").fetchone()[0] == 0:
+        database.execute(f"pragma application_id = {_APPLICATION}")
+        database.execute(f"pragma user_version = {_FORMAT}")
+        for statement in _SCHEMA.strip().split(";\n"):
+            database.execute(statement)
+        database.execute("insert into meta values ('key', ?)", (os.urandom(KEY_BYTES),))
+    else:
+        _check(database, path)
+    database.execute("commit")
+
+
+def _check(database: sqlite3.Connection, path: Path) -> None:
+    if database.execute("pragma application_id").fetchone()[0] != _APPLICATION:
+        raise Refusal(f"device store {path}: is another program's database; choose another file")
+    version = database.execute("pragma user_version").fetchone()[0]
+    if version != _FORMAT:
+        raise Refusal(
+            f"device store {path}: has format {version}, this version reads {_FORMAT}; use the murmurec that made it"
+        )
+    if database.execute("pragma quick_check(1)").fetchone()[0] != "ok":
+        raise Refusal(f"device store {path}: is damaged; restore it from a backup")
+
+
+@contextmanager
+def _told(path: Path) -> Iterator[None]:
+    """Turn what sqlite says into one sentence with the mend."""
+    try:
+        yield
+    except sqlite3.DatabaseError as error:
+        code = getattr(error, "sqlite_errorcode", None)
+        told = _SENTENCES.get(
+            (code or 0) & 0xFF, f"cannot be used ({error}); choose another with --store"
+        )
+        raise Refusal(f"device store {path}: {told}") from None
+
+
+_SENTENCES = {
+    sqlite3.SQLITE_BUSY: "another process is using it; wait for it to end or give another with --store",
+    sqlite3.SQLITE_LOCKED: "another process is using it; wait for it to end or give another with --store",
+    sqlite3.SQLITE_NOTADB: "is not a device store; choose another file with --store",
+    sqlite3.SQLITE_CORRUPT: "is damaged; restore it from a backup",
+    sqlite3.SQLITE_READONLY: "is read-only; make it writable or choose another with --store",
+    sqlite3.SQLITE_CANTOPEN: "cannot be opened; check the folder's rights or choose another with --store",
+    sqlite3.SQLITE_FULL: "the disk is full; nothing was sent; free some space and go on",
+    sqlite3.SQLITE_IOERR: "the disk cannot be read or written; nothing was sent",
+}

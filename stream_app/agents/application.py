@@ -1,0 +1,173 @@
+"""Building the worker: settings in, a Faust application with every stage attached out; then run until told to stop.
+
+Faust keeps membership, the ownership of the clock, the query stream and the web view. It commits nothing that
+matters: the state is a function of the log, and the reader positions itself.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import ssl
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import faust
+import structlog
+from prometheus_client import CollectorRegistry, PlatformCollector, ProcessCollector
+
+from stream_app import clients
+from stream_app.agents import learn, ownership, query, views
+from stream_app.agents.ending import ends_the_process
+from stream_app.agents.reader import Reader
+from stream_app.agents.rejections import Rejections
+from stream_app.agents.runtime import Runtime
+from stream_app.catalogue import Catalogue
+from stream_app.design import design_of
+from stream_app.errors import Refusal
+from stream_app.follower import Follower
+from stream_app.log.clock import Clock
+from stream_app.metrics import Metrics
+from stream_app.recommender import Recommender
+from stream_app.replica import Replica
+from stream_app.settings import Settings
+from stream_app.wire import Topics
+
+log = structlog.get_logger()
+_SESSION_SECONDS = 6.0
+
+
+def build(settings: Settings, bootstrap: str, admin_port: int, data_dir: Path) -> tuple[faust.App, Runtime]:
+    """Return the application and what its stages share; call it inside a running event loop."""
+    topics = Topics(settings.topic_prefix)
+    design = design_of(settings)
+    replica = Replica(design)
+    catalogue = Catalogue()
+    registry = CollectorRegistry()
+    ProcessCollector(registry=registry)
+    PlatformCollector(registry=registry)
+    metrics = Metrics(registry)
+    metrics.build({"model": settings.model})
+    runtime = Runtime(
+        settings,
+        topics,
+        replica,
+        catalogue,
+        Recommender(replica, catalogue, settings.index, settings.code_bits),
+        metrics,
+        reject=lambda _: None,
+    )
+    metrics.privacy_mode(runtime.privacy)
+    metrics.clip_threshold(settings.clip)
+    for mechanism in design.mechanisms:
+        metrics.epsilon_claimed(mechanism.id, str(mechanism.adjacency), mechanism.epsilon)
+    app = _application(settings, bootstrap, admin_port, data_dir)
+    producer = clients.producer(bootstrap, settings.kafka, linger_ms=0)
+    rejections = Rejections(producer, topics.rejected, runtime.fail)
+    runtime.reject = rejections
+    clock = Clock(settings.cut_seconds, settings.round_records)
+    follower = Follower(
+        bootstrap, settings.kafka, topics, design.intake, settings.round_records, catalogue
+    )
+    channel = learn.attach(app, runtime)
+    ownership.attach(app, runtime, clock)
+    query.attach(app, runtime)
+    views.attach(app, runtime)
+
+    @app.task
+    async def read() -> None:
+        await app.add_runtime_dependency(Reader(runtime, follower, clock, producer, channel))
+
+    @app.timer(1.0)
+    @ends_the_process(runtime)
+    async def gauges() -> None:
+        runtime.publish_gauges()
+
+    @app.on_before_shutdown.connect(weak=False)
+    async def flush(*_: Any, **__: Any) -> None:
+        rejections.close()
+
+    return app, runtime
+
+
+def _application(settings: Settings, bootstrap: str, admin_port: int, data_dir: Path) -> faust.App:
+    return faust.App(
+        settings.group,
+        broker=[f"kafka://{address.strip()}" for address in bootstrap.split(",")],
+        broker_credentials=credentials(settings.kafka),
+        store="memory://",
+        datadir=str(data_dir),
+        autodiscover=False,
+        topic_disable_leader=True,
+        topic_allow_declare=False,
+        stream_wait_empty=False,
+        broker_session_timeout=_SESSION_SECONDS,
+        broker_heartbeat_interval=1.5,
+        broker_request_timeout=15.0,
+        broker_commit_interval=1.0,
+        consumer_auto_offset_reset="latest",
+        producer_linger=0,
+        web_bind=settings.admin_host,
+        web_host=settings.admin_host,
+        web_port=admin_port,
+        web_tables_enabled=False,
+        web_router_enabled=False,
+    )
+
+
+def credentials(extra: dict[str, str]) -> Any:
+    """Return Faust's form of librdkafka's security properties, None for a plain connection."""
+    protocol = extra.get("security.protocol", "PLAINTEXT").upper()
+    if protocol == "PLAINTEXT":
+        return None
+    context = None
+    if protocol.endswith("SSL"):
+        context = ssl.create_default_context(cafile=extra.get("ssl.ca.location"))
+        certificate = extra.get("ssl.certificate.location")
+        if certificate:
+            context.load_cert_chain(certificate, extra.get("ssl.key.location"))
+    if protocol == "SSL":
+        return faust.SSLCredentials(context)
+    mechanism = extra.get("sasl.mechanism", extra.get("sasl.mechanisms", "PLAIN"))
+    if mechanism not in ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"):
+        raise Refusal(f"sasl.mechanism {mechanism}: a worker knows PLAIN and SCRAM-SHA-256/512")
+    return faust.SASLCredentials(
+        username=extra.get("sasl.username"),
+        password=extra.get("sasl.password"),
+        mechanism=mechanism,
+        ssl_context=context,
+    )
+
+
+async def run(settings: Settings, bootstrap: str, admin_port: int) -> None:
+    """Run a worker until SIGTERM or SIGINT, or until something ends it; raises what ended it."""
+    loop = asyncio.get_running_loop()
+    with tempfile.TemporaryDirectory(prefix="murmurec-worker-") as folder:
+        app, runtime = build(settings, bootstrap, admin_port, Path(folder))
+        for number in (signal.SIGTERM, signal.SIGINT):
+            loop.add_signal_handler(number, runtime.ending.set)
+        starting = asyncio.ensure_future(app.start())
+        ending = asyncio.ensure_future(runtime.ending.wait())
+        crashed = asyncio.ensure_future(_crash_of(app))
+        await asyncio.wait({starting, ending}, return_when=asyncio.FIRST_COMPLETED)
+        if starting.done() and starting.exception() is not None:
+            raise starting.exception()  # type: ignore[misc]
+        if not ending.done():
+            log.info("worker.started", admin=f"http://{settings.admin_host}:{admin_port}")
+        await asyncio.wait({ending, crashed}, return_when=asyncio.FIRST_COMPLETED)
+        log.info("worker.stopping", reason=type(runtime.failure).__name__ if runtime.failure else "asked")
+        for task in (starting, ending, crashed):
+            task.cancel()
+        try:
+            await asyncio.wait_for(app.stop(), 4.0)
+        except TimeoutError:
+            log.warning("worker.stop_timed_out")
+        reason = runtime.failure or app.crash_reason
+        if reason is not None:
+            raise reason
+
+
+async def _crash_of(app: faust.App) -> None:
+    while not app.crashed:
+        await asyncio.sleep(0.2)

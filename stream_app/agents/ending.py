@@ -1,0 +1,35 @@
+"""An agent never swallows a defect: what it does not expect ends the process with a non-zero exit code.
+
+Faust acknowledges an event whose agent raised and starts the agent anew, while the worker looks alive
+(measured: lost events with all offsets committed).
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from functools import wraps
+from typing import Any
+
+from stream_app.agents.runtime import Runtime
+
+
+def ends_the_process(
+    runtime: Runtime,
+) -> Callable[[Callable[..., Awaitable[None]]], Callable[..., Awaitable[None]]]:
+    """Wrap an agent or a timer so that any exception in it ends the process with that reason."""
+
+    def wrap(stage: Callable[..., Awaitable[None]]) -> Callable[..., Awaitable[None]]:
+        @wraps(stage)
+        async def guarded(*args: Any) -> None:
+            try:
+                await stage(*args)
+            except (asyncio.CancelledError, GeneratorExit):
+                raise
+            except BaseException as reason:
+                runtime.fail(reason)
+                raise
+
+        return guarded
+
+    return wrap

@@ -1,0 +1,34 @@
+"""The learn agent: the one place where the state changes, one piece of the log at a time.
+
+It runs on the event loop, so that a query is answered between two pieces and sees a whole state; a
+piece takes a few milliseconds. An error here is a defect or a broken log and ends the process: an event
+that was not applied is never passed over.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import faust
+
+from stream_app.agents.ending import ends_the_process
+from stream_app.agents.runtime import Runtime
+
+
+def attach(app: faust.App, runtime: Runtime) -> Any:
+    """Add the agent and return its channel, on which the reader puts lists of `Decoded`."""
+    channel = app.channel(maxsize=8)
+
+    @app.agent(channel, name="learn")
+    @ends_the_process(runtime)
+    async def learn(stream: Any) -> None:
+        async for pieces in stream:
+            for piece in pieces:
+                if piece.batch is not None:
+                    runtime.apply(piece.batch)
+                if piece.cut is not None:
+                    runtime.end_round(piece.cut)
+                await asyncio.sleep(0)
+
+    return channel

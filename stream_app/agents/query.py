@@ -1,0 +1,89 @@
+"""The query agent: a question from one topic, its answer to another, keyed by the correlation id.
+
+Any worker can answer. A query carries its deadline, and one that has passed is not answered: nobody waits
+for it. A question that is not well-formed gets a refusal under its record key, if that is a correlation
+id. The answer has `LIST_LENGTH` entries whatever k was, so that its length tells nothing.
+"""
+
+from __future__ import annotations
+
+import re
+import time
+from typing import Any
+
+import faust
+
+from stream_app.agents.ending import ends_the_process
+from stream_app.agents.runtime import Runtime
+from stream_app.recommender import Answer
+from stream_app.wire import (
+    LIST_LENGTH,
+    Query,
+    Recommendation,
+    Status,
+    WireError,
+    decode_message,
+    encode_message,
+)
+
+_SAMPLE = 8
+_CORRELATION_ID = re.compile(rb"[0-9a-f]{16,64}")
+
+
+def attach(app: faust.App, runtime: Runtime) -> None:
+    """Add the agent."""
+    raw = {"key_type": bytes, "key_serializer": "raw", "value_type": bytes, "value_serializer": "raw"}
+    questions = app.topic(runtime.topics.queries, **raw)
+    answers = app.topic(runtime.topics.recommendations, **raw)
+    answered = 0
+
+    @app.agent(questions, name="query")
+    @ends_the_process(runtime)
+    async def query(stream: Any) -> None:
+        nonlocal answered
+        async for event in stream.events():
+            arrived = time.perf_counter()
+            try:
+                question = decode_message(Query, event.value)
+            except WireError:
+                runtime.metrics.query_refused()
+                key = event.key or b""
+                if _CORRELATION_ID.fullmatch(key):
+                    await answers.send(key=key, value=encode_message(refusal(runtime, key.decode())))
+                continue
+            if question.deadline < time.time() * 1000:
+                runtime.metrics.query_expired()
+                continue
+            device = bytes.fromhex(question.user)
+            answer = runtime.recommender.answer(device, LIST_LENGTH)
+            reply = recommendation(runtime, question.id, answer)
+            await answers.send(key=question.id.encode(), value=encode_message(reply))
+            seconds = time.perf_counter() - arrived
+            runtime.metrics.query_answered(answer.method, "kafka", seconds)
+            answered += 1
+            if answered % _SAMPLE == 0:
+                runtime.sampled_recall(runtime.recommender.recall(device, 10))
+
+
+def recommendation(runtime: Runtime, correlation_id: str, answer: Answer) -> Recommendation:
+    """Return the reply: the answer padded to its fixed length."""
+    names = [runtime.catalogue.name(int(item)) for item in answer.items]
+    scores = [round(float(score), 4) for score in answer.scores]
+    missing = [None] * (LIST_LENGTH - len(names))
+    return Recommendation(
+        correlation_id,
+        Status.OK,
+        (*names, *missing),
+        (*scores, *missing),
+        answer.method,
+        answer.as_of,
+        runtime.privacy,
+    )
+
+
+def refusal(runtime: Runtime, correlation_id: str, status: Status = Status.REFUSED) -> Recommendation:
+    """Return a reply without recommendations, of the same length as any other."""
+    nothing = (None,) * LIST_LENGTH
+    return Recommendation(
+        correlation_id, status, nothing, nothing, "none", runtime.replica.cut, runtime.privacy
+    )

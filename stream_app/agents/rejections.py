@@ -1,0 +1,54 @@
+"""Telling where and why a record was set aside: position, reason and size, never the payload.
+
+The record key is topic/partition/offset and the topic is compacted, so that a replay from the beginning writes the
+same records again and nothing piles up. A full local queue waits, a refused write ends the process: a
+rejection is never dropped.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from confluent_kafka import KafkaError, Message, Producer
+
+from stream_app.errors import Refusal
+from stream_app.wire import Rejection, encode_message
+
+
+class Rejections:
+    """Writes rejections through one idempotent producer."""
+
+    def __init__(self, producer: Producer, topic: str, fail: Callable[[BaseException], None]) -> None:
+        self._producer = producer
+        self._topic = topic
+        self._fail = fail
+
+    def __call__(self, rejection: Rejection) -> None:
+        """Queue one rejection; waits while the local queue is full."""
+        while True:
+            try:
+                self._producer.produce(
+                    self._topic,
+                    key=rejection.key,
+                    value=encode_message(rejection),
+                    on_delivery=self._delivered,
+                )
+            except BufferError:
+                self._producer.poll(0.1)
+            else:
+                break
+        self._producer.poll(0)
+
+    def close(self, seconds: float = 2.0) -> None:
+        """Wait for what is queued."""
+        if self._producer.flush(seconds):
+            self._fail(Refusal(f"{self._topic}: not all rejections were written within {seconds} s"))
+
+    def _delivered(self, error: KafkaError | None, _: Message) -> None:
+        if error is not None:
+            self._fail(
+                Refusal(
+                    f"{self._topic}: a rejection could not be written ({error.str()}); "
+                    "check the topic and the right to write to it"
+                )
+            )

@@ -1,0 +1,25 @@
+"""A real Apache Kafka for the demo, the tests and a laptop: found, local or in a container.
+
+    resolve    which of the three it is, in that order, or one sentence that names all three
+    jars       Kafka's jars, fetched once by Maven, and the Java that runs them
+    local      one KRaft node from jars that Maven fetches once into the user's cache
+    detached   the same node in the background, for `murmurec broker`
+    container  the same node where a container engine answers
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+KAFKA_VERSION = "4.3.1"
+
+
+@dataclass(frozen=True)
+class Broker:
+    """A broker that answers at `bootstrap`; `pid` and `log` where this machine runs it."""
+
+    bootstrap: str
+    kind: str
+    pid: int | None = None
+    log: Path | None = None

@@ -1,0 +1,95 @@
+"""The same Kafka node in a container, where an engine such as Docker or Podman answers.
+
+The host's port is chosen beforehand, because a broker must be told the address under which its
+clients will find it before it starts. testcontainers' own Kafka class runs another distribution,
+so this one is a plain container with Apache Kafka's image.
+"""
+
+from __future__ import annotations
+
+import base64
+import time
+import uuid
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+
+from confluent_kafka import KafkaException
+
+from stream_app import clients
+from stream_app.broker import KAFKA_VERSION, Broker
+from stream_app.broker.jars import Tell
+from stream_app.broker.local import free_ports, to_stderr
+from stream_app.errors import Refusal
+
+IMAGE = f"apache/kafka:{KAFKA_VERSION}"
+READY_SECONDS = 120.0
+_INSIDE = 9092
+
+
+def environment(port: int, cluster: str) -> Mapping[str, str]:
+    """Return the container's environment for clients that come to `localhost:port` of the host."""
+    return {
+        "CLUSTER_ID": cluster,
+        "KAFKA_NODE_ID": "1",
+        "KAFKA_PROCESS_ROLES": "broker,controller",
+        "KAFKA_LISTENERS": f"CONTROLLER://:29093,HOST://:{_INSIDE},BROKER://:19092",
+        "KAFKA_ADVERTISED_LISTENERS": f"HOST://localhost:{port},BROKER://localhost:19092",
+        "KAFKA_LISTENER_SECURITY_PROTOCOL_MAP": (
+            "CONTROLLER:PLAINTEXT,HOST:PLAINTEXT,BROKER:PLAINTEXT"
+        ),
+        "KAFKA_CONTROLLER_LISTENER_NAMES": "CONTROLLER",
+        "KAFKA_INTER_BROKER_LISTENER_NAME": "BROKER",
+        "KAFKA_CONTROLLER_QUORUM_VOTERS": "1@localhost:29093",
+        "KAFKA_AUTO_CREATE_TOPICS_ENABLE": "false",
+        "KAFKA_OFFSETS_TOPIC_REPLICATION_FACTOR": "1",
+        "KAFKA_OFFSETS_TOPIC_NUM_PARTITIONS": "5",
+        "KAFKA_TRANSACTION_STATE_LOG_REPLICATION_FACTOR": "1",
+        "KAFKA_TRANSACTION_STATE_LOG_MIN_ISR": "1",
+        "KAFKA_SHARE_COORDINATOR_STATE_TOPIC_REPLICATION_FACTOR": "1",
+        "KAFKA_SHARE_COORDINATOR_STATE_TOPIC_MIN_ISR": "1",
+        "KAFKA_GROUP_INITIAL_REBALANCE_DELAY_MS": "0",
+        "KAFKA_LOG_CLEANER_BACKOFF_MS": "1000",
+    }
+
+
+def cluster_id() -> str:
+    """Return a new cluster id: 22 characters, base64url of a UUID."""
+    return base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
+
+
+@contextmanager
+def run(port: int | None = None, tell: Tell = to_stderr) -> Iterator[Broker]:
+    """Run a broker in a container for the length of the block; it forgets everything after it."""
+    try:
+        from docker.errors import DockerException
+        from testcontainers.core.container import DockerContainer
+    except ImportError:
+        raise Refusal("testcontainers is not installed: pip install testcontainers") from None
+    place = port or free_ports(1)[0]
+    tell(f"Starting {IMAGE} in a container (the image is fetched once) ...")
+    try:
+        container = DockerContainer(IMAGE).with_bind_ports(_INSIDE, place)
+        for name, value in environment(place, cluster_id()).items():
+            container = container.with_env(name, value)
+        container.start()
+    except (DockerException, OSError) as error:
+        reason = str(error).splitlines()[0][:200]
+        raise Refusal(f"no container engine answers or it could not start: {reason}") from None
+    try:
+        broker = Broker(f"localhost:{place}", "container")
+        _wait_until_ready(broker)
+        yield broker
+    finally:
+        container.stop()
+
+
+def _wait_until_ready(broker: Broker) -> None:
+    deadline = time.monotonic() + READY_SECONDS
+    admin = clients.admin(broker.bootstrap, {"reconnect.backoff.max.ms": "500"})
+    while time.monotonic() < deadline:
+        try:
+            if admin.list_topics(timeout=1).brokers:
+                return
+        except KafkaException:
+            continue
+    raise Refusal(f"Kafka in its container was not ready after {READY_SECONDS:.0f} s")

@@ -1,0 +1,158 @@
+"""A local broker that goes on in the background: `murmurec broker start`, `status`, `stop`, `logs`.
+
+    DATA/broker/state.json   pid, the kernel's start time of that pid, address, log file
+
+The start time tells the broker from another process that was given the same pid later; only a
+process that matches both is ever signalled.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import signal
+import subprocess
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from stream_app.broker import Broker
+from stream_app.broker.jars import Tell, jars, java
+from stream_app.broker.local import STOP_SECONDS, is_free, launch_ready, to_stderr
+from stream_app.errors import Refusal
+
+USUAL_PORT = 9092
+
+
+@dataclass(frozen=True)
+class _State:
+    pid: int
+    started: str
+    bootstrap: str
+    log: str
+
+
+def start_detached(
+    data_dir: Path, cache_dir: Path, port: int | None = None, tell: Tell = to_stderr
+) -> Broker:
+    """Start the broker, or return the one that already runs; what it holds survives a restart."""
+    home = data_dir / "broker"
+    with _alone(home):
+        running = status(data_dir)
+        if running is not None:
+            return _agreed(running, port)
+        program, library = java(), jars(cache_dir, tell)
+        # The last address first, so that what was written down elsewhere stays true.
+        wishes = [_last_port(home), USUAL_PORT]
+        place = port or next((wish for wish in wishes if wish and is_free(wish)), None)
+        process, broker = launch_ready(program, library, home, place, None, leashed=False)
+        _write(home, process, broker)
+        return broker
+
+
+def status(data_dir: Path) -> Broker | None:
+    """Return the broker that runs in the background, if one does."""
+    state = _read(data_dir / "broker")
+    if state is None or started_at(state.pid) != state.started:
+        return None
+    return Broker(state.bootstrap, "local", state.pid, Path(state.log))
+
+
+def stop(data_dir: Path) -> bool:
+    """End the broker in the background; False where none runs."""
+    home = data_dir / "broker"
+    if _read(home) is None:
+        return False
+    with _alone(home):
+        state, running = _read(home), status(data_dir)
+        if state is None or running is None or running.pid is None:
+            return False
+        for signal_ in (signal.SIGTERM, signal.SIGKILL):
+            with suppress(ProcessLookupError):
+                os.kill(running.pid, signal_)
+            if _gone(running.pid, state.started):
+                return True
+    raise Refusal(f"process {running.pid} does not end: look at {running.log}")
+
+
+def log_file(data_dir: Path) -> Path:
+    """Return the log of the background broker; refused where there never was one."""
+    log = data_dir / "broker" / "server.log"
+    if not log.exists():
+        raise Refusal(f"there is no log at {log}: start a broker with murmurec broker start")
+    return log
+
+
+def started_at(pid: int) -> str | None:
+    """Return the kernel's start time of a living process; None for an ended one."""
+    try:
+        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    except OSError:
+        return None
+    # A zombie has ended and only waits to be counted.
+    return None if fields[0] == "Z" else fields[19]
+
+
+def _gone(pid: int, started: str) -> bool:
+    deadline = time.monotonic() + STOP_SECONDS
+    while time.monotonic() < deadline:
+        # A child of this very process stays a zombie until it is waited for.
+        with suppress(ChildProcessError):
+            os.waitpid(pid, os.WNOHANG)
+        if started_at(pid) != started:
+            return True
+        time.sleep(0.05)
+    return False
+
+
+def _agreed(running: Broker, port: int | None) -> Broker:
+    if port is not None and running.bootstrap != f"127.0.0.1:{port}":
+        raise Refusal(
+            f"a broker already runs at {running.bootstrap}, not on port {port}: "
+            "stop it first (murmurec broker stop) or leave --port out"
+        )
+    return running
+
+
+def _write(home: Path, process: subprocess.Popen[bytes], broker: Broker) -> None:
+    started = started_at(process.pid)
+    if started is None:
+        raise Refusal(f"the local Kafka ended at once; look at {broker.log}")
+    state = _State(process.pid, started, broker.bootstrap, str(broker.log))
+    # It outlives this process on purpose; without this Popen warns that it was not waited for.
+    process.returncode = 0
+    partial = home / "state.json.partial"
+    partial.write_text(json.dumps(asdict(state)))
+    partial.replace(home / "state.json")
+
+
+def _read(home: Path) -> _State | None:
+    """Return what was written; None where there is nothing or something else."""
+    try:
+        return _State(**json.loads((home / "state.json").read_text()))
+    except (OSError, ValueError, TypeError):
+        return None
+
+
+def _last_port(home: Path) -> int | None:
+    state = _read(home)
+    return int(state.bootstrap.rpartition(":")[2]) if state else None
+
+
+@contextmanager
+def _alone(home: Path) -> Iterator[None]:
+    """Let one start or stop at a time touch this folder."""
+    try:
+        home.mkdir(parents=True, exist_ok=True)
+        lock = (home / "lock").open("w")
+    except OSError as error:
+        raise Refusal(
+            f"the data folder {home} cannot be written ({error.strerror}): "
+            "choose another with MURMUREC_DATA_DIR"
+        ) from None
+    with lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield

@@ -1,0 +1,134 @@
+"""Apache Kafka's jars, fetched once by Maven into the user's cache, and the Java that runs them.
+
+    CACHE/kafka-4.3.1/*.jar     46 jars, 44 MB, about ten seconds the first time
+
+The folder is filled beside its place and moved there in one step under a lock file, so a folder
+that exists is whole, and two processes that ask at once fetch once.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import re
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from stream_app.broker import KAFKA_VERSION
+from stream_app.errors import Refusal
+
+OLDEST_JAVA = 17
+LOG4J_VERSION = "2.25.5"
+FETCH_SECONDS = 600
+
+Tell = Callable[[str], None]
+
+# Kafka still speaks slf4j 1.7, so the binding is log4j-slf4j-impl and not log4j-slf4j2-impl.
+_POM = f"""<project xmlns="http://maven.apache.org/POM/4.0.0">
+  <modelVersion>4.0.0</modelVersion>
+  <groupId>murmurec</groupId><artifactId>broker</artifactId><version>1</version><packaging>pom</packaging>
+  <dependencies>
+    <dependency><groupId>org.apache.kafka</groupId><artifactId>kafka_2.13</artifactId><version>{KAFKA_VERSION}</version></dependency>
+    <dependency><groupId>org.apache.logging.log4j</groupId><artifactId>log4j-slf4j-impl</artifactId><version>{LOG4J_VERSION}</version></dependency>
+    <dependency><groupId>org.apache.logging.log4j</groupId><artifactId>log4j-core</artifactId><version>{LOG4J_VERSION}</version></dependency>
+  </dependencies>
+</project>
+"""
+
+
+def java(path: str | None = None) -> str:
+    """Return the Java program to run, looked up on `path`; a missing or too old one is refused."""
+    program = shutil.which("java", path=path)
+    if program is None:
+        raise Refusal(
+            f"no java on the PATH: a local Kafka needs Java {OLDEST_JAVA} or later "
+            "(Debian: apt-get install openjdk-17-jre-headless)"
+        )
+    answer = subprocess.run([program, "-version"], capture_output=True, text=True, check=False)
+    found = re.search(r'version "(?:1\.)?(\d+)', answer.stderr + answer.stdout)
+    if found is None:
+        raise Refusal(
+            f"{program} -version does not name a version: install Java {OLDEST_JAVA} or later"
+        )
+    if int(found[1]) < OLDEST_JAVA:
+        raise Refusal(
+            f"{program} is Java {found[1]}: Kafka {KAFKA_VERSION} needs Java {OLDEST_JAVA} or later"
+        )
+    return program
+
+
+def jars(cache_dir: Path, tell: Tell, path: str | None = None) -> Path:
+    """Return the folder of Kafka's jars; Maven, looked up on `path`, fetches them if absent."""
+    place = cache_dir / f"kafka-{KAFKA_VERSION}"
+    if place.is_dir():
+        return place
+    with _locked(cache_dir / f"kafka-{KAFKA_VERSION}.lock"):
+        if not place.is_dir():
+            _fetch(place, tell, path)
+    return place
+
+
+@contextmanager
+def _locked(path: Path) -> Iterator[None]:
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        lock = path.open("w")
+    except OSError as error:
+        raise Refusal(
+            f"the cache folder {path.parent} cannot be written ({error.strerror}): "
+            "choose another with MURMUREC_CACHE_DIR"
+        ) from None
+    with lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+
+
+def _fetch(place: Path, tell: Tell, path: str | None) -> None:
+    maven = shutil.which("mvn", path=path)
+    if maven is None:
+        raise Refusal(
+            "no mvn on the PATH: Maven fetches Kafka's jars once (Debian: apt-get install maven)"
+        )
+    tell(f"Fetching Apache Kafka {KAFKA_VERSION} with Maven into {place} (44 MB, once) ...")
+    # A sibling of the final place, so that the move is a rename within one file system.
+    with tempfile.TemporaryDirectory(prefix="fetching-", dir=place.parent) as scratch:
+        work = Path(scratch)
+        (work / "pom.xml").write_text(_POM)
+        command = [maven, "-B", "-q", "dependency:copy-dependencies", "-DoutputDirectory=lib"]
+        try:
+            done = subprocess.run(
+                command,
+                cwd=work,
+                capture_output=True,
+                text=True,
+                check=False,
+                timeout=FETCH_SECONDS,
+            )
+        except subprocess.TimeoutExpired:
+            raise Refusal(
+                f"Maven did not fetch Kafka's jars within {FETCH_SECONDS} s: check the network"
+            ) from None
+        if done.returncode != 0 or not any((work / "lib").glob("kafka_2.13-*.jar")):
+            raise Refusal(
+                f"Maven could not fetch Kafka's jars: {_reason(done.stdout + done.stderr)}; "
+                "check the network or the mirror in ~/.m2/settings.xml"
+            )
+        (work / "lib").rename(place)
+    tell("Fetched.")
+
+
+def _reason(output: str) -> str:
+    """Return Maven's own first error, shortened to what a person can act on."""
+    plain = re.sub(r"\x1b\[[0-9;]*m", "", output)
+    errors = re.findall(r"^\[ERROR\] (.+)$", plain, re.MULTILINE)
+    text = errors[0] if errors else "it ended without saying why"
+    known = re.search(
+        r"(Unknown host [\w.-]+|Cannot access [^:]+ in offline mode"
+        r"|Could not (?:find|transfer) artifact [\w.:-]+"
+        r"|Connection (?:refused|timed out)|No space left on device)",
+        plain,
+    )
+    return known[1] if known else text[:200].rstrip(". ")

@@ -1,0 +1,265 @@
+"""One Kafka node (KRaft, loopback only) on this machine: ready in about 2 s, 160-200 MB.
+
+`run` keeps it for the length of a `with` block, and the kernel ends it with its owner even when
+that one is killed. Its folder holds
+
+    server.properties, log4j2.properties   how it was started
+    log/                                    what was published; survives a restart
+    server.log                              what Kafka says
+"""
+
+from __future__ import annotations
+
+import base64
+import os
+import shutil
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+import uuid
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from confluent_kafka import KafkaException
+from confluent_kafka.admin import AdminClient
+
+from stream_app import clients
+from stream_app.broker import Broker
+from stream_app.broker.jars import Tell, jars, java
+from stream_app.errors import Refusal
+
+READY_SECONDS = 60.0
+STOP_SECONDS = 10.0
+_ATTEMPTS = 5
+_FLAGS = (
+    "-Xms64m",
+    "-Xmx320m",
+    "-XX:+UseSerialGC",
+    "-XX:TieredStopAtLevel=1",
+    "-Xshare:auto",
+    "-Djava.awt.headless=true",
+    "-Dlog4j2.disable.jmx=true",
+)
+_LOG4J = """status = error
+appender.out.type = Console
+appender.out.name = OUT
+appender.out.layout.type = PatternLayout
+appender.out.layout.pattern = [%d] %p %m (%c)%n
+rootLogger.level = info
+rootLogger.appenderRef.out.ref = OUT
+"""
+# Run in between as a process of its own: preexec_fn is not safe where other threads run. The check
+# of the parent closes the gap in which the owner ends before the signal is asked for.
+_LEASH = (
+    "import ctypes,os,sys;"
+    "ctypes.CDLL(None,use_errno=True).prctl(1,9,0,0,0);"
+    "os.getppid()==int(sys.argv[1]) or os._exit(1);"
+    "os.execv(sys.argv[2],sys.argv[2:])"
+)
+
+
+def properties(
+    port: int, controller_port: int, data_dir: Path, extra: Mapping[str, str] | None = None
+) -> dict[str, str]:
+    """Return the server properties of one loopback node; `extra` overrides and adds."""
+    listeners = f"PLAINTEXT://127.0.0.1:{port},CONTROLLER://127.0.0.1:{controller_port}"
+    return {
+        "process.roles": "broker,controller",
+        "node.id": "1",
+        # With a stand-alone format there must be no controller.quorum.voters.
+        "controller.quorum.bootstrap.servers": f"127.0.0.1:{controller_port}",
+        "listeners": listeners,
+        "advertised.listeners": listeners,
+        "controller.listener.names": "CONTROLLER",
+        "inter.broker.listener.name": "PLAINTEXT",
+        "listener.security.protocol.map": "CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT",
+        "log.dirs": str(data_dir / "log"),
+        "auto.create.topics.enable": "false",
+        "offsets.topic.replication.factor": "1",
+        "offsets.topic.num.partitions": "5",
+        "transaction.state.log.replication.factor": "1",
+        "transaction.state.log.min.isr": "1",
+        "transaction.state.log.num.partitions": "5",
+        "share.coordinator.state.topic.replication.factor": "1",
+        "share.coordinator.state.topic.min.isr": "1",
+        "share.coordinator.state.topic.num.partitions": "5",
+        "group.initial.rebalance.delay.ms": "0",
+        # The default takes 128 MiB of heap when the broker starts.
+        "log.cleaner.dedupe.buffer.size": "2097152",
+        "log.cleaner.backoff.ms": "1000",
+        "controlled.shutdown.enable": "false",
+        "num.network.threads": "2",
+        "num.io.threads": "2",
+        **(extra or {}),
+    }
+
+
+def free_ports(count: int) -> list[int]:
+    """Return ports of the loopback address that nobody holds now, all different."""
+    with _closing_all([socket.socket() for _ in range(count)]) as sockets:
+        for each in sockets:
+            each.bind(("127.0.0.1", 0))
+        return [each.getsockname()[1] for each in sockets]
+
+
+@contextmanager
+def _closing_all(sockets: list[socket.socket]) -> Iterator[list[socket.socket]]:
+    try:
+        yield sockets
+    finally:
+        for each in sockets:
+            each.close()
+
+
+def is_free(port: int) -> bool:
+    """Tell whether a server could listen on this loopback port now."""
+    with socket.socket() as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind(("127.0.0.1", port))
+        except OSError:
+            return False
+    return True
+
+
+def to_stderr(line: str) -> None:
+    """Tell the person at the terminal, apart from the output that a program may read."""
+    print(line, file=sys.stderr, flush=True)
+
+
+# --- for the length of a block ------------------------------------------------------------------
+
+
+@contextmanager
+def run(
+    data_dir: Path | None,
+    cache_dir: Path,
+    port: int | None = None,
+    extra: Mapping[str, str] | None = None,
+    tell: Tell = to_stderr,
+) -> Iterator[Broker]:
+    """Run a broker for the length of the block; without `data_dir` it forgets everything after it.
+
+    The broker ends with the thread that started it: start it where the block is left.
+    """
+    program, library = java(), jars(cache_dir, tell)
+    scratch = None if data_dir else Path(tempfile.mkdtemp(prefix="murmurec-broker-"))
+    home = data_dir or scratch
+    assert home is not None
+    process: subprocess.Popen[bytes] | None = None
+    try:
+        process, broker = launch_ready(program, library, home, port, extra, leashed=True)
+        yield broker
+    finally:
+        if process is not None:
+            _end(process)
+        if scratch is not None:
+            shutil.rmtree(scratch, ignore_errors=True)
+
+
+def launch_ready(
+    program: str,
+    library: Path,
+    home: Path,
+    port: int | None,
+    extra: Mapping[str, str] | None,
+    *,
+    leashed: bool,
+) -> tuple[subprocess.Popen[bytes], Broker]:
+    """Format if new, start and wait until ready; another free port is tried when one was taken."""
+    if port is not None and not is_free(port):
+        raise Refusal(f"port {port} is in use: choose another with --port or leave it out")
+    home.mkdir(parents=True, exist_ok=True)
+    for attempt in range(_ATTEMPTS):
+        chosen, controller = free_ports(2)
+        place = port or chosen
+        process, broker = _launch(program, library, home, place, controller, extra, leashed)
+        try:
+            wait_until_ready(broker, process)
+        except Refusal:
+            _end(process)
+            assert broker.log is not None
+            taken = "Address already in use" in broker.log.read_text(errors="replace")
+            if not taken or port is not None or attempt == _ATTEMPTS - 1:
+                raise
+        except BaseException:
+            _end(process)
+            raise
+        else:
+            return process, broker
+    raise AssertionError("the loop returns or raises")
+
+
+def _launch(
+    program: str,
+    library: Path,
+    home: Path,
+    port: int,
+    controller: int,
+    extra: Mapping[str, str] | None,
+    leashed: bool,
+) -> tuple[subprocess.Popen[bytes], Broker]:
+    configuration, logging = home / "server.properties", home / "log4j2.properties"
+    lines = properties(port, controller, home, extra)
+    configuration.write_text("".join(f"{name}={value}\n" for name, value in lines.items()))
+    logging.write_text(_LOG4J)
+    flags = [program, *_FLAGS, f"-Dlog4j2.configurationFile={logging.as_uri()}"]
+    flags += ["-cp", f"{library}/*"]
+    if not (home / "log" / "meta.properties").exists():
+        cluster = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
+        format_ = ["kafka.tools.StorageTool", "format", "-t", cluster, "-c", str(configuration)]
+        done = subprocess.run(
+            [*flags, *format_, "--standalone"], capture_output=True, text=True, check=False
+        )
+        if done.returncode != 0:
+            raise Refusal(f"Kafka could not format {home}: {_tail(done.stdout + done.stderr)}")
+    command = [*flags, "kafka.Kafka", str(configuration)]
+    if leashed:
+        command = [sys.executable, "-I", "-S", "-c", _LEASH, str(os.getpid()), *command]
+    log = home / "server.log"
+    with log.open("wb") as output:
+        process = subprocess.Popen(
+            command,
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+            cwd=home,
+        )
+    return process, Broker(f"127.0.0.1:{port}", "local", process.pid, log)
+
+
+def wait_until_ready(broker: Broker, process: subprocess.Popen[bytes]) -> None:
+    """Return when the broker lists itself; refuse at once when its process has ended."""
+    deadline = time.monotonic() + READY_SECONDS
+    admin: AdminClient = clients.admin(broker.bootstrap, {"reconnect.backoff.max.ms": "200"})
+    while time.monotonic() < deadline:
+        with suppress(KafkaException):
+            if admin.list_topics(timeout=1).brokers:
+                return
+        if process.poll() is not None:
+            break
+    assert broker.log is not None
+    said = _tail(broker.log.read_text(errors="replace"))
+    ended = process.poll() is not None
+    what = "ended while starting" if ended else f"was not ready after {READY_SECONDS:.0f} s"
+    raise Refusal(f"the local Kafka {what}; its log {broker.log} ends: {said}")
+
+
+def _tail(text: str) -> str:
+    """Return the last line that tells an error, or else the last line."""
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    wrong = [line for line in lines if "ERROR" in line or "Exception" in line]
+    return (wrong or lines or ["nothing"])[-1][:300]
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    process.terminate()
+    try:
+        process.wait(STOP_SECONDS)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait(STOP_SECONDS)

@@ -1,0 +1,75 @@
+"""The command line of all three parties: `murmurec`, whose sub-commands import what they need when called.
+
+    exit 0 done    1 refused or failed, with one sentence    2 wrong usage    130 interrupted
+
+A sub-command is a plain function in a module of its own, so `murmurec --help` imports neither Kafka
+nor numpy nor numba.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+
+from stream_app import __version__
+from stream_app.errors import Refusal
+
+
+def main() -> None:
+    """Run the command line and end the process."""
+    sys.exit(run(sys.argv[1:]))
+
+
+def run(arguments: list[str]) -> int:
+    """Run one command and return its exit code; nothing a user does wrong ends in a traceback."""
+    try:
+        from stream_app.cli.tree import app
+    except ModuleNotFoundError as missing:
+        if missing.name not in _EXTRA:
+            raise
+        return _fail("the command line is not installed: pip install 'murmurec[cli]'")
+    try:
+        app(arguments, prog_name="murmurec")
+    except Refusal as refusal:
+        return _fail(str(refusal))
+    except KeyboardInterrupt:
+        return 130
+    except BrokenPipeError:
+        return _reader_left()
+    except ModuleNotFoundError as missing:
+        if missing.name not in _SERVER_EXTRA:
+            raise
+        return _fail(
+            f"this command needs {missing.name}, which is not installed: "
+            "pip install 'murmurec[server]'"
+        )
+    except SystemExit as ended:
+        return _code(ended)
+    return 0
+
+
+_EXTRA = frozenset({"typer", "rich"})
+_SERVER_EXTRA = frozenset({"faust", "mode", "numba", "prometheus_client", "structlog", "aiokafka"})
+
+
+def _fail(sentence: str) -> int:
+    print(f"murmurec: {sentence}", file=sys.stderr)
+    return 1
+
+
+def _reader_left() -> int:
+    """End quietly when the reader of a pipe is gone, as `murmurec ... | head` makes it."""
+    # Python would complain once more when it flushes standard output at its end.
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    return 1
+
+
+def _code(ended: SystemExit) -> int:
+    try:
+        sys.stdout.flush()
+    except BrokenPipeError:
+        return _reader_left()
+    return ended.code if isinstance(ended.code, int) else int(ended.code is not None)
+
+
+__all__ = ["__version__", "main", "run"]

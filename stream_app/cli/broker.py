@@ -1,0 +1,75 @@
+"""`murmurec broker`: a local Kafka in the background, for a laptop."""
+
+from __future__ import annotations
+
+import json
+from collections import deque
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from stream_app.cli.options import ConfigOption, JsonOption, settings_from
+from stream_app.errors import Refusal
+
+if TYPE_CHECKING:
+    from stream_app.broker import Broker
+
+app = typer.Typer(no_args_is_help=True, help="Run a local Kafka in the background.")
+
+
+@app.command()
+def start(
+    port: Annotated[
+        int | None,
+        typer.Option(min=1, max=65535, help="Port; 9092 or any free one where not given."),
+    ] = None,
+    config: ConfigOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Start the broker, or show the one that runs. Needs Java 17 and, the first time, Maven."""
+    from stream_app.broker.detached import start_detached
+
+    settings = settings_from(config)
+    _show(start_detached(settings.data_dir, settings.cache_dir, port), as_json)
+
+
+@app.command()
+def stop(config: ConfigOption = None) -> None:
+    """Stop the broker; what was published stays."""
+    from stream_app.broker.detached import stop
+
+    typer.echo("stopped" if stop(settings_from(config).data_dir) else "no broker was running")
+
+
+@app.command()
+def status(config: ConfigOption = None, as_json: JsonOption = False) -> None:
+    """Show the broker that runs; exit 1 where none does."""
+    from stream_app.broker.detached import status
+
+    broker = status(settings_from(config).data_dir)
+    if broker is None:
+        raise Refusal("no broker runs in the background: start one with murmurec broker start")
+    _show(broker, as_json)
+
+
+@app.command()
+def logs(
+    lines: Annotated[int, typer.Option("--lines", "-n", min=1, help="How many last lines.")] = 50,
+    config: ConfigOption = None,
+) -> None:
+    """Print the last lines of the broker's log."""
+    from stream_app.broker.detached import log_file
+
+    path: Path = log_file(settings_from(config).data_dir)
+    with path.open(errors="replace") as log:
+        for line in deque(log, lines):
+            typer.echo(line, nl=False)
+
+
+def _show(broker: Broker, as_json: bool) -> None:
+    if as_json:
+        row = {"bootstrap": broker.bootstrap, "pid": broker.pid, "log": str(broker.log)}
+        typer.echo(json.dumps(row))
+    else:
+        typer.echo(f"Kafka at {broker.bootstrap} (process {broker.pid}, log {broker.log})")

@@ -1,0 +1,78 @@
+"""The options that several sub-commands share, written once, and the settings they make."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from stream_app.errors import Refusal
+
+if TYPE_CHECKING:
+    from stream_app.settings import Settings
+
+# The environment variable is read by `settings.load`, which also names it when its value is wrong;
+# so it is mentioned here and not given to typer.
+BootstrapOption = Annotated[
+    str | None,
+    typer.Option(
+        "--bootstrap",
+        metavar="HOST:PORT",
+        help="Kafka's bootstrap servers. \\[env: MURMUREC_BOOTSTRAP_SERVERS]",
+    ),
+]
+ConfigOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--config",
+        metavar="FILE",
+        help="A TOML file of settings. \\[env: MURMUREC_CONFIG; default: ./murmurec.toml]",
+    ),
+]
+PrefixOption = Annotated[
+    str | None,
+    typer.Option(
+        "--prefix",
+        metavar="NAME",
+        help="First part of every topic's name. \\[env: MURMUREC_TOPIC_PREFIX]",
+    ),
+]
+KafkaOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "-X",
+        metavar="KEY=VALUE",
+        help="A librdkafka property; repeatable. Keep secrets in MURMUREC_KAFKA or the file.",
+    ),
+]
+JsonOption = Annotated[bool, typer.Option("--json", help="Write JSON instead of a table.")]
+
+
+def settings_from(
+    config: Path | None = None,
+    bootstrap: str | None = None,
+    prefix: str | None = None,
+    kafka: Sequence[str] | None = None,
+    **flags: Any,
+) -> Settings:
+    """Return the settings of this call; `flags` are further fields, None where not given."""
+    from stream_app.settings import load
+
+    properties = dict(_pair(text) for text in kafka or ())
+    return load(
+        config,
+        bootstrap_servers=bootstrap,
+        topic_prefix=prefix,
+        kafka=properties or None,
+        **flags,
+    )
+
+
+def _pair(text: str) -> tuple[str, str]:
+    name, equals, value = text.partition("=")
+    if not equals or not name.strip():
+        # Not repeated whole: a secret may stand in it.
+        raise Refusal(f"-X {name[:40]}: write a Kafka property as -X name=value")
+    return name.strip(), value.strip()

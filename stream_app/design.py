@@ -1,0 +1,29 @@
+"""From settings to the design of a replica: the one place where the two are matched."""
+
+from __future__ import annotations
+
+from stream_app.errors import Refusal
+from stream_app.privacy import registry
+from stream_app.replica import Design
+from stream_app.settings import Settings
+
+
+def design_of(settings: Settings) -> Design:
+    """Return what decides the state besides the log; refuses an allow-list that names no mechanism."""
+    try:
+        return Design(
+            mechanisms=tuple(registry.parse(name) for name in settings.mechanisms),
+            partitions=settings.partitions,
+            accept_tests=settings.accept_tests,
+            model=settings.model,
+            factors=settings.factors,
+            depth=settings.depth,
+            sketch_bytes=settings.sketch_bytes,
+            scalars_bytes=settings.scalars_bytes,
+            seen_bytes=settings.seen_bytes,
+            clip=settings.clip,
+            held_out=settings.held_out,
+            seed=settings.hash_seed,
+        )
+    except ValueError as error:
+        raise Refusal(str(error)) from None

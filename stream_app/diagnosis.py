@@ -1,0 +1,148 @@
+"""Why no Kafka answers at an address, as one sentence: what librdkafka says and what the port says.
+
+librdkafka reports a wrong password, a certificate or a closed port, but says nothing of a port that
+speaks another language and little of one that expects TLS. `ask` therefore knocks once by hand: an
+ApiVersions request, which every Kafka answers; a blank line, which an HTTP server answers; a TLS
+handshake.
+"""
+
+from __future__ import annotations
+
+import re
+import socket
+import ssl
+import struct
+from enum import Enum
+
+_KNOCK_SECONDS = 1.0
+# ApiVersions v0: api key, version, correlation id, client id. Allowed before authentication.
+_CORRELATION = 0x6D757272
+_API_VERSIONS = struct.pack(">hhih", 18, 0, _CORRELATION, -1)
+
+
+class Answer(Enum):
+    """What a port did when it was knocked at."""
+
+    NOBODY = "nobody listens"
+    KAFKA = "it answered as Kafka does"
+    TLS = "it completed a TLS handshake"
+    OTHER = "it answered, but not as Kafka does"
+    SILENT = "it took the connection and said nothing"
+
+
+_CAUSES: tuple[tuple[str, str], ...] = (
+    (
+        r"SASL authentication error|Authentication failed",
+        "Kafka at {at} refuses the user name or password: correct sasl.username and sasl.password",
+    ),
+    (
+        r"Unsupported SASL mechanism: broker's supported mechanisms: (?P<found>[\w,-]+)",
+        "Kafka at {at} does not accept this sasl.mechanism: set it to {found}",
+    ),
+    (
+        r"not valid in current SASL state",
+        "Kafka at {at} asks for no password on this port: set security.protocol to PLAINTEXT "
+        "or SSL, or use the port of its SASL listener",
+    ),
+    (
+        r"certificate verify failed",
+        "the certificate of {at} is not signed by an authority this machine trusts: "
+        "set ssl.ca.location to the authority's certificate",
+    ),
+    (
+        r"PLAINTEXT broker listener|wrong version number|http request",
+        "{at} does not speak TLS: set security.protocol to PLAINTEXT or SASL_PLAINTEXT, "
+        "or use the port of its TLS listener",
+    ),
+    (
+        r"Failed to resolve '(?P<found>[^']+)'",
+        "the host name of {found} is not known: correct the address",
+    ),
+    (
+        r"Connection refused",
+        "nothing listens at {at}: start a broker (murmurec broker start) or correct the address "
+        "(--bootstrap or MURMUREC_BOOTSTRAP_SERVERS)",
+    ),
+)
+
+
+def cause(said: list[str], at: str) -> str | None:
+    """Return the sentence for a complaint that waiting does not mend, if there is one."""
+    text = "\n".join(said)
+    for pattern, sentence in _CAUSES:
+        found = re.search(pattern, text, re.IGNORECASE)
+        if found:
+            return sentence.format(at=at, **found.groupdict())
+    return None
+
+
+def ask(address: str, secure: bool) -> str:
+    """Return the sentence for a port of which librdkafka had nothing definite to say.
+
+    `secure` tells that the client already spoke TLS.
+    """
+    answer = knock(address)
+    if answer is Answer.TLS and secure:
+        answer = Answer.OTHER
+    return {
+        Answer.NOBODY: f"nothing can be reached at {address}: check the address and the network",
+        Answer.KAFKA: f"Kafka at {address} closes the connection of a client without a password, "
+        "or is not ready: set security.protocol and sasl.*, or try again",
+        Answer.TLS: f"{address} expects TLS: set security.protocol to SSL or SASL_SSL "
+        "(-X security.protocol=SSL)",
+        Answer.OTHER: f"what listens at {address} is not Kafka: correct the address",
+        Answer.SILENT: f"what listens at {address} does not answer as Kafka does: "
+        "correct the address, or try again if the broker is still starting",
+    }[answer]
+
+
+def knock(address: str) -> Answer:
+    """Tell what listens at `host:port`, in at most three connections of about a second each."""
+    host, port = split(address)
+    try:
+        said = _exchange(host, port)
+    except OSError:
+        return Answer.NOBODY
+    if len(said) >= 8 and struct.unpack(">i", said[4:8])[0] == _CORRELATION:
+        return Answer.KAFKA
+    if _handshakes(host, port):
+        return Answer.TLS
+    return Answer.OTHER if said else Answer.SILENT
+
+
+def split(address: str) -> tuple[str, int]:
+    """Return host and port of `host:port`; Kafka's usual port where none is given."""
+    host, colon, port = address.rpartition(":")
+    if not colon or not port.isdigit():
+        host, port = address, "9092"
+    return host.strip("[]"), int(port)
+
+
+def _exchange(host: str, port: int) -> bytes:
+    """Return the first bytes that come back for an ApiVersions request or a blank line after it."""
+    with socket.create_connection((host, port), _KNOCK_SECONDS) as connection:
+        for knocking in (struct.pack(">i", len(_API_VERSIONS)) + _API_VERSIONS, b"\r\n\r\n"):
+            try:
+                connection.sendall(knocking)
+                said = connection.recv(64)
+            except TimeoutError:
+                continue
+            except OSError:
+                return b""
+            return said
+    return b""
+
+
+def _handshakes(host: str, port: int) -> bool:
+    """Tell whether the port completes a TLS handshake; whose certificate does not matter."""
+    context = ssl.create_default_context()
+    context.check_hostname = False
+    context.verify_mode = ssl.CERT_NONE
+    try:
+        with (
+            socket.create_connection((host, port), _KNOCK_SECONDS) as connection,
+            context.wrap_socket(connection, server_hostname=host),
+        ):
+            return True
+    except OSError:
+        return False

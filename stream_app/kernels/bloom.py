@@ -1,0 +1,69 @@
+"""Split-block Bloom filter of pairs: eight bits of one 32-byte block per pair (Putze, Sanders, Singler 2007).
+
+    h = mix(mix(user + seed * golden) + item)        block = bounded(h, blocks)
+    g = mix(h + golden)                              bit of word j = bits 5j .. 5j+4 of g,  j = 0 .. 7
+
+    false positive of a fresh pair = 1/blocks * sum_b prod_j ones(block b, word j) / 32          given the fill
+                                   = sum_n Binomial(n; pairs, 1/blocks) (1 - (31/32)^n)^8        expected
+
+blocks: (blocks, 8) uint32; users, items: (m,) uint64. One pair costs one cache line, whatever the size.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+
+from stream_app.kernels.mixing import GOLDEN, bounded, mix
+from stream_app.kernels.words import ones
+
+WORDS = 8
+BLOCK_BYTES = 4 * WORDS
+
+
+@njit(cache=True, nogil=True, inline="always")
+def _hash(user: np.uint64, item: np.uint64, seed: np.uint64) -> np.uint64:
+    return mix(mix(user + seed * GOLDEN) + item)
+
+
+@njit(cache=True, nogil=True)
+def add(blocks, users, items, seed):
+    """Set the eight bits of each pair in `blocks`."""
+    count = np.uint64(blocks.shape[0])
+    for i in range(users.size):
+        h = _hash(users[i], items[i], seed)
+        block = bounded(h, count)
+        g = mix(h + GOLDEN)
+        for j in range(WORDS):
+            bit = (g >> np.uint64(5 * j)) & np.uint64(31)
+            blocks[block, j] |= np.uint32(np.uint64(1) << bit)
+
+
+@njit(cache=True, nogil=True)
+def test(blocks, users, items, seed, found):
+    """Write into `found` whether all eight bits of each pair are set."""
+    count = np.uint64(blocks.shape[0])
+    for i in range(users.size):
+        h = _hash(users[i], items[i], seed)
+        block = bounded(h, count)
+        g = mix(h + GOLDEN)
+        present = np.uint32(1)
+        for j in range(WORDS):
+            bit = (g >> np.uint64(5 * j)) & np.uint64(31)
+            present &= np.uint32(np.uint64(blocks[block, j]) >> bit)
+        found[i] = present == np.uint32(1)
+
+
+@njit(cache=True, nogil=True)
+def fill(blocks):
+    """Return the number of set bits and the probability that a fresh pair is found, given the fill."""
+    total = np.int64(0)
+    likelihood = 0.0
+    for b in range(blocks.shape[0]):
+        product = 1.0
+        for j in range(WORDS):
+            count = np.int64(ones(np.uint64(blocks[b, j])))
+            total += count
+            product *= count / 32.0
+        likelihood += product
+    return total, likelihood / blocks.shape[0]

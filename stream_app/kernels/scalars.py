@@ -1,0 +1,40 @@
+"""The scalars of every entity in a table of fixed size: its bias and the variances of bias and vector.
+
+    tags:   (S,) uint32, 0 for a free slot           scalars: (S, 3) float32 = bias, bias variance, variance
+    bucket  b = 4 * bounded(hash, S / 4) .. b + 3    S a multiple of 4; 16 bytes a slot
+
+An entity claims the first free slot of its bucket with a 32-bit tag from its hash when it first learns.
+Where all four are taken by others it shares the slot that its hash names: the id space is open, the memory
+is not. Two entities of one bucket with equal tags share a slot too (once in 2^32).
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+
+from stream_app.kernels.mixing import bounded
+
+BIAS, BIAS_VARIANCE, VARIANCE = 0, 1, 2
+SLOTS = 4  # of a bucket
+SLOT_BYTES = 16
+_GOLDEN = np.uint64(0x9E3779B97F4A7C15)
+
+
+@njit(cache=True, nogil=True, inline="always")
+def tag_of(h):
+    """Return the non-zero tag of an entity's hash; its lower half, the bucket comes from the upper."""
+    return np.uint32(max(h & np.uint64(0xFFFFFFFF), np.uint64(1)))
+
+
+@njit(cache=True, nogil=True, inline="always")
+def slot_of(tags, h):
+    """Return the slot of the entity with hash h: its own, else a free one, else the shared one."""
+    first = np.uint64(4) * bounded(h, np.uint64(tags.size // 4))
+    tag = tag_of(h)
+    found = first + (h & np.uint64(3))
+    for n in range(3, -1, -1):  # the first fit wins; without a break there is no branch to mispredict
+        s = first + np.uint64(n)
+        fits = (tags[s] == tag) | (tags[s] == 0)
+        found = s if fits else found
+    return found

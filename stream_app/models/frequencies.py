@@ -1,0 +1,73 @@
+"""How often each item was rated, in a fixed number of cells: a count-min sketch.
+
+    count <= estimate,   and   estimate <= count + e/width * total   with probability 1 - e^-depth per key
+
+(Cormode, Muthukrishnan 2005; the inequality signs of S004 section 2.3.2 are garbled.) The estimate
+is never too small. Order does not matter and sketches of parts merge by addition.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stream_app.kernels import count_min
+
+
+class Frequencies:
+    """A count-min sketch of keys, `depth` rows of `width` 64-bit counters."""
+
+    def __init__(self, depth: int = 4, width: int = 2**16, seed: int = 1) -> None:
+        if not 1 <= depth <= 64:
+            raise ValueError(f"depth {depth}: use 1 to 64 rows")
+        if not 1 <= width <= 2**32:
+            raise ValueError(f"width {width}: use 1 to 2^32 cells a row")
+        self._cells = np.zeros((depth, width), np.int64)
+        self._total = np.zeros(1, np.int64)
+        self._seed = seed
+        # Rows of one sketch, and sketches of neighbouring seeds, never share a hash.
+        self._seeds = np.array([seed * 64 + j for j in range(depth)], np.uint64)
+
+    def add_many(self, keys: NDArray[np.uint64]) -> None:
+        """Count each key once."""
+        count_min.add(self._cells, self._seeds, keys)
+        self._total += len(keys)
+
+    def estimate_many(self, keys: NDArray[np.uint64]) -> NDArray[np.int64]:
+        """Return an upper bound of how often each key was counted, close to it by `error_bound`."""
+        counts = np.empty(len(keys), np.int64)
+        count_min.estimate(self._cells, self._seeds, keys, counts)
+        return counts
+
+    def merge(self, other: Frequencies) -> None:
+        """Add the counts of a sketch with the same shape and seed."""
+        if self._cells.shape != other._cells.shape or self._seed != other._seed:
+            raise ValueError("count-min sketches merge only with the same depth, width and seed")
+        self._cells += other._cells
+        self._total += other._total
+
+    @property
+    def total(self) -> int:
+        """Number of keys counted."""
+        return int(self._total[0])
+
+    @property
+    def error_bound(self) -> float:
+        """What an estimate exceeds the count by at most, with probability `confidence` for each key."""
+        return math.e / self._cells.shape[1] * self.total
+
+    @property
+    def confidence(self) -> float:
+        """The probability with which `error_bound` holds for one key, over the choice of the seed."""
+        return 1.0 - math.exp(-self._cells.shape[0])
+
+    def arrays(self) -> dict[str, NDArray[np.generic]]:
+        """Return the state itself, not a copy."""
+        return {"cells": self._cells, "total": self._total}
+
+    @property
+    def memory_bytes(self) -> int:
+        """Size of the state."""
+        return self._cells.nbytes + self._total.nbytes

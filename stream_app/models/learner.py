@@ -1,0 +1,112 @@
+"""What every online learner promises: test, then learn, one rating after the other, through its exact channel.
+
+    sketch     vectors in one count sketch, one address per (entity, row): the default
+    literal    vectors in one count sketch, one address per (entity, component, row): the thesis' form
+    hashing    the sketch with a single row (feature hashing)
+    dense      one row of floats for every entity seen: the baseline with unbounded memory
+
+Every learner: the state after n ratings depends on these ratings in their order and on the seed alone,
+not on how they were cut into batches or on the machine; nothing random, no clock. Predictions are on the
+internal scale 1 .. 5 (`channels.py`).
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stream_app.models.channels import Channels
+from stream_app.models.parameters import Parameters
+
+Keys = NDArray[np.uint64]
+MODELS = ("sketch", "literal", "hashing", "dense")
+
+
+class Lessons(NamedTuple):
+    """What a batch taught: (m,) each."""
+
+    predicted: NDArray[np.float64]  # before learning, within 1 .. 5
+    error: NDArray[np.float64]  # decoded: E[rating | report, prediction] - prediction
+    clipped: NDArray[np.bool_]  # refused: squared error above `clip`, or a report outside its alphabet
+
+
+class Learner(Protocol):
+    """An online recommender of ratings."""
+
+    name: str
+    factors: int
+
+    def learn_many(
+        self,
+        users: Keys,
+        items: Keys,
+        reports: NDArray[np.uint8],
+        mechanisms: NDArray[np.uint8],
+        learn: NDArray[np.bool_],
+    ) -> Lessons:
+        """Predict, decode and learn each rating in order; where `learn` is False the state is untouched."""
+
+    def predict_many(self, users: Keys, items: Keys) -> NDArray[np.float64]:
+        """Return the predicted ratings, within 1 .. 5."""
+
+    def residuals(
+        self,
+        users: Keys,
+        items: Keys,
+        reports: NDArray[np.uint8],
+        mechanisms: NDArray[np.uint8],
+    ) -> NDArray[np.float64]:
+        """Return the decoded errors under the current model; the state is untouched."""
+
+    def users(self, keys: Keys) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+        """Return the vectors (n, factors) and biases (n,) of users; unknown ones read their initial value."""
+
+    def items(self, keys: Keys) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+        """Return the vectors (n, factors) and biases (n,) of items."""
+
+    @property
+    def mean(self) -> float:
+        """The learned mean rating, on 1 .. 5."""
+
+    def arrays(self) -> dict[str, NDArray[np.generic]]:
+        """Return all that decides future predictions, equal in every byte for equal histories."""
+
+    @property
+    def memory_bytes(self) -> int:
+        """Memory held by the state."""
+
+
+def build(
+    model: str,
+    channels: Channels,
+    *,
+    factors: int = 32,
+    depth: int = 4,
+    sketch_bytes: int = 1 << 24,
+    scalars_bytes: int = 1 << 20,
+    parameters: Parameters | None = None,
+    seed: int = 0,
+) -> Learner:
+    """Return a fresh learner; the sizes of the sketch are ignored by `dense`, the depth also by `hashing`."""
+    from stream_app.models.dense import DenseLearner
+    from stream_app.models.sketch import SketchLearner
+
+    parameters = parameters or Parameters()
+    if not 0 <= seed < 2**64:
+        raise ValueError(f"seed {seed}: must be 0 .. 2^64-1")
+    if model == "dense":
+        return DenseLearner(channels, factors, parameters, seed)
+    if model in ("sketch", "literal", "hashing"):
+        return SketchLearner(
+            model,
+            channels,
+            factors=factors,
+            depth=1 if model == "hashing" else depth,
+            sketch_bytes=sketch_bytes,
+            scalars_bytes=scalars_bytes,
+            parameters=parameters,
+            seed=seed,
+        )
+    raise ValueError(f"model {model!r}: choose one of {', '.join(MODELS)}")

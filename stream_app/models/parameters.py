@@ -1,0 +1,72 @@
+"""The hyperparameters of the online learner: one frozen set for every epsilon, on the scale 1..5.
+
+They are the constants of the scalar Kalman step (`kernels/learning.py`), found on the validation part
+of MovieLens-1M. Variances are in stars squared. Other scales are mapped linearly to 1..5 first, so one
+set serves all.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, fields
+from typing import NamedTuple
+
+
+class Constants(NamedTuple):
+    """What a kernel takes: the fields of `Parameters` in their order, all float64."""
+
+    shrink: float
+    bias_shrink: float
+    initial_sd: float
+    user_variance: float
+    item_variance: float
+    user_bias_variance: float
+    item_bias_variance: float
+    mean_variance: float
+    noise: float
+    coupling: float
+    prior_variance: float
+    prior_slope: float
+    clip: float
+
+
+@dataclass(frozen=True)
+class Parameters:
+    """Constants of the learner; `clip` is the thesis' bound on the squared error of an accepted rating.
+
+    Clipping bounds an error, so that one odd rating moves the model only so far. It is not
+    differential privacy: the clipped learner is a deterministic function of its ratings.
+    """
+
+    shrink: float = 0.0007  # lambda of the vectors
+    bias_shrink: float = 0.0438  # lambda of the biases
+    initial_sd: float = 0.0104  # of one component of an unlearned vector
+    user_variance: float = 1.63  # of a component, before the first rating
+    item_variance: float = 0.0593
+    user_bias_variance: float = 0.299
+    item_bias_variance: float = 1.517
+    mean_variance: float = 1.0
+    noise: float = 0.99  # of a rating around the model
+    coupling: float = 0.159  # kappa: how fast evidence narrows a vector's variance
+    prior_variance: float = 0.813  # of the prior over levels, at T = 0
+    prior_slope: float = 0.454  # what it gains per unit of T
+    clip: float = math.inf
+
+    def __post_init__(self) -> None:
+        for field in fields(self):
+            value = getattr(self, field.name)
+            if field.name == "clip":
+                if not value > 0:
+                    raise ValueError(f"clip {value}: must be above 0 (inf for no clipping)")
+            elif not 0 <= value < 100:
+                raise ValueError(f"{field.name} {value}: must lie in 0 .. 100")
+        for name, least in (("noise", 0.01), ("prior_variance", 0.1), ("initial_sd", 1e-6)):
+            if getattr(self, name) < least:
+                raise ValueError(f"{name} {getattr(self, name)}: must be at least {least}")
+        if not self.coupling < 1:
+            raise ValueError(f"coupling {self.coupling}: must be below 1, or a variance turns negative")
+
+    @property
+    def constants(self) -> Constants:
+        """The same numbers as a kernel takes them."""
+        return Constants(*(float(getattr(self, name)) for name in Constants._fields))

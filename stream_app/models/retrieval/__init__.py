@@ -1,0 +1,22 @@
+"""The best items for a user: an index over item vectors and biases, exact or by qoLSH codes.
+
+    score(row) = bias[row] + q[row] . p
+
+The user's own bias and the mean move all items alike and stay out of the order.
+"""
+
+from stream_app.models.retrieval.auto import EXACT_BELOW, AutoIndex, build
+from stream_app.models.retrieval.exact import ExactIndex
+from stream_app.models.retrieval.index import Index, Keep, recall
+from stream_app.models.retrieval.qolsh import QoLSHIndex
+
+__all__ = [
+    "EXACT_BELOW",
+    "AutoIndex",
+    "ExactIndex",
+    "Index",
+    "Keep",
+    "QoLSHIndex",
+    "build",
+    "recall",
+]

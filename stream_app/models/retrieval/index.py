@@ -1,0 +1,120 @@
+"""What every index promises, and what they share: checks, the walk down a ranking, recall."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+Rows = NDArray[np.int64]
+Keep = Callable[[Rows], NDArray[np.bool_]]
+
+
+class Index(Protocol):
+    """Items in rows 0 .. size-1, searched for the largest bias[row] + q[row] . p.
+
+    Derived from the model, never part of the state. One search or update at a time: scratch is shared.
+    """
+
+    @property
+    def method(self) -> str:
+        """How candidates are found: "exact" or "qolsh"."""
+
+    @property
+    def size(self) -> int:
+        """Number of items."""
+
+    @property
+    def memory_bytes(self) -> int:
+        """Bytes held, scratch included."""
+
+    def update(
+        self, rows: Rows, vectors: NDArray[np.float32], biases: NDArray[np.float32]
+    ) -> None:
+        """Set (n, factors) vectors and (n,) biases of rows; rows from `size` on are appended, without a hole.
+
+        Raises ValueError, with nothing changed, for a hole, a negative row, a shape that does not fit or a value that is not finite.
+        """
+
+    def search(
+        self, vector: NDArray[np.float32], count: int, keep: Keep
+    ) -> tuple[Rows, NDArray[np.float32]]:
+        """Return at most `count` rows that `keep` lets through, best first, and their exact scores.
+
+        Ties go by a keyed hash of the row. `keep` gets rows and returns which may be shown; it must
+        answer the same for a row each time. Fewer rows come back only if no others are let through.
+        """
+
+
+def checked_update(
+    size: int,
+    factors: int,
+    rows: Rows,
+    vectors: NDArray[np.float32],
+    biases: NDArray[np.float32],
+) -> int:
+    """Return the size after an update, or raise ValueError as `Index.update` says."""
+    n = len(rows)
+    if vectors.shape != (n, factors) or biases.shape != (n,):
+        raise ValueError(
+            f"{n} rows with vectors {vectors.shape} and biases {biases.shape}: "
+            f"use ({n}, {factors}) and ({n},)"
+        )
+    if n == 0:
+        return size
+    if rows.min() < 0:
+        raise ValueError(f"row {rows.min()}: rows count from 0")
+    after = max(size, int(rows.max()) + 1)
+    if after > size and len(np.unique(rows[rows >= size])) != after - size:
+        raise ValueError(f"rows up to {after - 1} after {size} items: rows are appended without a hole")
+    if not (np.isfinite(vectors).all() and np.isfinite(biases).all()):
+        bad = ~(np.isfinite(vectors).all(axis=1) & np.isfinite(biases))
+        raise ValueError(f"row {rows[bad][0]}: vectors and biases must be finite")
+    return after
+
+
+def checked_vector(factors: int, vector: NDArray[np.float32]) -> NDArray[np.float32]:
+    """Return the query as contiguous float32, or raise ValueError."""
+    if vector.shape != (factors,):
+        raise ValueError(f"query vector of shape {vector.shape}: use ({factors},)")
+    if not np.isfinite(vector).all():
+        raise ValueError("query vector: must be finite")
+    return np.ascontiguousarray(vector, np.float32)
+
+
+def grown(array: NDArray[np.generic], axis: int, needed: int) -> NDArray[np.generic]:
+    """Return the array with room for `needed` along `axis`, half as much again when it must move."""
+    have = array.shape[axis]
+    if needed <= have:
+        return array
+    shape = list(array.shape)
+    shape[axis] = max(needed, have + have // 2, 64)
+    larger = np.zeros(shape, array.dtype)
+    larger[tuple(slice(0, s) for s in array.shape)] = array
+    return larger
+
+
+def walk(ranking: Rows, start: int, wanted: int, keep: Keep) -> tuple[list[int], int]:
+    """Ask `keep` down a ranking from `start`, in growing steps; return kept positions and where it stopped."""
+    kept: list[int] = []
+    step = wanted + wanted // 2 + 8
+    while start < len(ranking) and len(kept) < wanted:
+        part = ranking[start : start + step]
+        kept.extend((np.flatnonzero(keep(part)) + start).tolist())
+        start += len(part)
+        step *= 2
+    if len(kept) > wanted:
+        kept = kept[:wanted]
+    return kept, (kept[-1] + 1 if len(kept) == wanted and kept else start)
+
+
+def nothing() -> tuple[Rows, NDArray[np.float32]]:
+    """Return an empty answer."""
+    return np.empty(0, np.int64), np.empty(0, np.float32)
+
+
+def recall(found: Rows, exact: Rows) -> float:
+    """Return the share of the exact answer that was found; 1 where there was nothing to find."""
+    return float(np.isin(exact, found).mean()) if len(exact) else 1.0

@@ -1,0 +1,194 @@
+"""One replica: the state that is a pure function of the log, and the one function that moves it on.
+
+    records in canonical order --marks--> applied once --hold-out--> learner, seen filter, statistics --> ledger
+
+Every worker holds a whole replica. At the same cut two replicas have the same `model_digest` (everything
+that predicts, filters or counts) and the same `ledger_digest` (what happened to each record), whatever the
+delivery interleaving, the batch sizes and the crashes in between. Records that are set aside change the
+ledger and nothing else.
+
+A held-out pair is never learned; it is seen and counted all the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from hashlib import blake2b
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stream_app.kernels.holdout import held_out
+from stream_app.kernels.ledger import enter
+from stream_app.log.ledger import APPLIED, Ledger
+from stream_app.models.channels import Channels
+from stream_app.models.directory import Directory
+from stream_app.models.frequencies import Frequencies
+from stream_app.models.learner import Learner, Lessons, build
+from stream_app.models.marks import Marks
+from stream_app.models.parameters import Parameters
+from stream_app.models.second_moment import SecondMoment
+from stream_app.models.seen import SeenFilter
+from stream_app.privacy.mechanism import Mechanism
+from stream_app.wire import Batch, Intake
+
+
+@dataclass(frozen=True)
+class Design:
+    """What decides the state besides the log; two replicas agree only if they agree on this."""
+
+    mechanisms: tuple[Mechanism, ...]
+    partitions: int = 4
+    accept_tests: bool = False
+    model: str = "sketch"
+    factors: int = 32
+    depth: int = 4
+    sketch_bytes: int = 16 << 20
+    scalars_bytes: int = 8 << 20
+    seen_bytes: int = 16 << 20
+    clip: float = float("inf")
+    held_out: float = 0.05
+    seed: int = 1
+
+    def __post_init__(self) -> None:
+        if not self.mechanisms:
+            raise ValueError("mechanisms: the allow-list is empty; allow at least one, e.g. rr:5:2")
+        if len({m.id for m in self.mechanisms}) != len(self.mechanisms):
+            raise ValueError("mechanisms: the allow-list names a mechanism twice")
+        if not 0 <= self.held_out <= 0.5:
+            raise ValueError(f"held_out {self.held_out}: the held-out share lies in 0 .. 0.5")
+
+    @property
+    def intake(self) -> Intake:
+        """What a record must satisfy to be accepted."""
+        alphabets = {m.id: m.alphabet for m in self.mechanisms}
+        return Intake(alphabets, self.partitions, self.accept_tests)
+
+    @property
+    def digest(self) -> str:
+        """A fingerprint of the design itself: replicas of different designs are not comparable."""
+        fields = {k: v for k, v in vars(self).items() if k != "mechanisms"}
+        ids = [m.id for m in self.mechanisms]
+        return blake2b(repr((ids, sorted(fields.items()))).encode(), digest_size=16).hexdigest()
+
+
+@dataclass(frozen=True, eq=False)
+class Outcome:
+    """What one batch did: outcome (n,) per record; and per rating of the applied records (m,) the columns and lessons."""
+
+    records: NDArray[np.uint8]
+    users: NDArray[np.uint64]
+    items: NDArray[np.uint64]
+    rows: NDArray[np.int64]
+    reports: NDArray[np.uint8]
+    mechanisms: NDArray[np.uint8]
+    held: NDArray[np.bool_]
+    lessons: Lessons
+
+
+class Replica:
+    """The state; `apply` moves it on by one batch and `end_round` closes a round."""
+
+    def __init__(self, design: Design) -> None:
+        self.design = design
+        self.channels = Channels.of(design.mechanisms)
+        self.learner: Learner = build(
+            design.model,
+            self.channels,
+            factors=design.factors,
+            depth=design.depth,
+            sketch_bytes=design.sketch_bytes,
+            scalars_bytes=design.scalars_bytes,
+            parameters=Parameters(clip=design.clip),
+            seed=design.seed,
+        )
+        self.seen = SeenFilter(design.seen_bytes, seed=design.seed)
+        self.frequencies = Frequencies(seed=design.seed)
+        self.second_moment = SecondMoment(seed=design.seed)
+        self.marks = Marks()
+        self.items = Directory()
+        self.ledger = Ledger(design.partitions)
+        self.cut = 0
+        self.ends: tuple[int, ...] = (0,) * design.partitions
+        self._threshold = np.uint64(min(int(design.held_out * 2.0**64), 2**64 - 1))
+        self._salt = np.uint64(design.seed + 0x4E1D)
+
+    def apply(self, batch: Batch) -> Outcome:
+        """Move the state on by a batch of one partition, the next in canonical order."""
+        outcomes, gaps = self.marks.advance(batch.devices, batch.seqs, batch.reasons == 0)
+        fresh = np.repeat(outcomes == APPLIED, batch.counts)
+        whole = bool(fresh.all())
+        users = np.repeat(batch.devices[:, 0], batch.counts)
+        mechanisms = np.repeat(batch.mechanisms, batch.counts)
+        items, reports = batch.items, batch.reports
+        if not whole:
+            users, mechanisms = users[fresh], mechanisms[fresh]
+            items, reports = items[fresh], reports[fresh]
+        held = np.empty(len(users), np.bool_)
+        held_out(users, items, self._salt, self._threshold, held)
+        lessons = self.learner.learn_many(users, items, reports, mechanisms, ~held)
+        self.seen.add_many(users, items)
+        self.frequencies.add_many(items)
+        self.second_moment.add_many(items)
+        rows = self.items.rows_of(items)
+        offset_sum, chain = enter(
+            batch.offsets, outcomes, batch.partition, self.ledger.chain[0]
+        )
+        counts = {
+            "learned": len(users) - int(held.sum()),
+            "held_out": int(held.sum()),
+            "clipped": int(lessons.clipped.sum()),
+            "duplicate": batch.ratings - len(users),
+        }
+        self.ledger.add(
+            batch.partition, outcomes, batch.reasons, counts, int(gaps.sum()), offset_sum, chain
+        )
+        return Outcome(outcomes, users, items, rows, reports, mechanisms, held, lessons)
+
+    def end_round(self, number: int, ends: Sequence[int]) -> None:
+        """Close the round that cut `number` ends."""
+        self.cut, self.ends = number, tuple(ends)
+        self.ledger.end_round(self.ends)
+
+    def model_digest(self) -> str:
+        """Return the digest of everything that predicts, filters or counts."""
+        parts = {
+            "learner": self.learner,
+            "seen": self.seen,
+            "frequencies": self.frequencies,
+            "second_moment": self.second_moment,
+            "marks": self.marks,
+            "items": self.items,
+        }
+        arrays = {
+            f"{part}.{name}": array
+            for part, holder in parts.items()
+            for name, array in holder.arrays().items()
+        }
+        return digest(self.design.digest, arrays)
+
+    def ledger_digest(self) -> str:
+        """Return the digest of what happened to each record."""
+        return digest(self.design.digest, self.ledger.arrays())
+
+    def memory(self) -> dict[str, int]:
+        """Return the bytes that each part of the state holds."""
+        return {
+            "learner": self.learner.memory_bytes,
+            "seen": self.seen.memory_bytes,
+            "statistics": self.frequencies.memory_bytes + self.second_moment.memory_bytes,
+            "marks": self.marks.memory_bytes,
+            "items": self.items.memory_bytes,
+        }
+
+
+def digest(design: str, arrays: Mapping[str, NDArray[np.generic]]) -> str:
+    """Return the blake2b-128 of named arrays: names, types, shapes and little-endian bytes."""
+    state = blake2b(design.encode(), digest_size=16)
+    for name in sorted(arrays):
+        array = np.ascontiguousarray(arrays[name])
+        array = array.astype(array.dtype.newbyteorder("<"), copy=False)
+        state.update(f"{name}:{array.dtype.str}:{array.shape};".encode())
+        state.update(memoryview(array.reshape(-1)).cast("B") if array.size else b"")
+    return state.hexdigest()

@@ -1,0 +1,393 @@
+"""Everything that can be set: flags over environment over one TOML file over defaults, frozen.
+
+    flag          --admin-port 0                     what the command line passes to `load`
+    environment   MURMUREC_ADMIN_PORT=0
+    file          admin_port = 0                     --config, MURMUREC_CONFIG or ./murmurec.toml
+    default       8470
+
+A mistake is refused with one sentence that names the value, where it came from and the limit; the
+value of a secret is never repeated.
+"""
+
+from __future__ import annotations
+
+import difflib
+import json
+import os
+import re
+import tomllib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Any, Literal, get_args
+
+import platformdirs
+from pydantic import BeforeValidator, ByteSize, Field, ValidationError, field_validator
+from pydantic_core import ErrorDetails
+from pydantic_settings import (
+    BaseSettings,
+    EnvSettingsSource,
+    NoDecode,
+    PydanticBaseSettingsSource,
+    SettingsConfigDict,
+)
+
+from stream_app.errors import Refusal
+
+PREFIX = "MURMUREC_"
+FILE = "murmurec.toml"
+MEMORY_SHARE = 0.8
+MASK = "********"
+_MIB = 1024 * 1024
+_SECRET = re.compile(r"password|secret|token|jaas|credential|oauthbearer\.config|key\.pem|private")
+
+LogLevel = Literal["DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL"]
+
+
+def _split(value: object) -> object:
+    """Read `a,b,c` as a tuple: an environment variable has no other way to say it."""
+    return tuple(part.strip() for part in value.split(",")) if isinstance(value, str) else value
+
+
+def _properties(value: object) -> object:
+    """Read `name=value,name=value` or a JSON object as Kafka properties."""
+    if isinstance(value, str):
+        if value.lstrip().startswith("{"):
+            try:
+                value = json.loads(value)
+            except json.JSONDecodeError:
+                raise ValueError("it starts like a JSON object and is none") from None
+        else:
+            pairs = [part.partition("=") for part in value.split(",") if part.strip()]
+            if any(not equals or not name.strip() for name, equals, _ in pairs):
+                raise ValueError("write name=value,name=value or a JSON object")
+            value = {name.strip(): text.strip() for name, _, text in pairs}
+    if isinstance(value, Mapping):
+        # TOML reads `sasl.username = "x"` without quotes as nested tables.
+        return {name: _word(text) for name, text in _flat(value)}
+    return value
+
+
+def _flat(table: Mapping[str, Any], prefix: str = "") -> list[tuple[str, Any]]:
+    rows: list[tuple[str, Any]] = []
+    for name, value in table.items():
+        if isinstance(value, Mapping):
+            rows += _flat(value, f"{prefix}{name}.")
+        else:
+            rows.append((f"{prefix}{name}", value))
+    return rows
+
+
+def _word(value: object) -> object:
+    """Write a number or a truth value of TOML as librdkafka reads it."""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return str(value) if isinstance(value, int | float) else value
+
+
+Bytes = Annotated[ByteSize, Field(ge=1024)]
+
+
+class Settings(BaseSettings):
+    """What a run of murmurec is told; see each field's description."""
+
+    model_config = SettingsConfigDict(
+        env_prefix=PREFIX, frozen=True, extra="forbid", hide_input_in_errors=True
+    )
+
+    bootstrap_servers: str | None = Field(
+        None, description="Kafka, as host:port[,host:port]; unset: a broker of one's own is started"
+    )
+    kafka: Annotated[dict[str, str], NoDecode, BeforeValidator(_properties)] = Field(
+        default_factory=dict,
+        repr=False,
+        description="librdkafka properties passed through, such as security.protocol and sasl.*",
+    )
+    topic_prefix: str = Field(
+        "murmurec",
+        pattern=r"^[A-Za-z0-9._-]{1,100}$",
+        description="first part of every topic's name: 1 to 100 of A-Z a-z 0-9 . _ -",
+    )
+    partitions: int = Field(
+        4, ge=1, le=1024, description="partitions of the rating topic, fixed for life"
+    )
+    group: str = Field(
+        "murmurec-worker", pattern=r"^[!-~]{1,249}$", description="consumer group of the workers"
+    )
+    mechanisms: Annotated[tuple[str, ...], NoDecode, BeforeValidator(_split)] = Field(
+        ("rr:5:2",),
+        min_length=1,
+        max_length=256,
+        description="mechanism ids that devices may use (allow-list), comma separated",
+    )
+    accept_tests: bool = Field(
+        False, description="accept events made with a predictable source of noise (tests only)"
+    )
+    admin_host: str = Field(
+        "127.0.0.1", min_length=1, description="address of /livez, /readyz and /metrics"
+    )
+    admin_port: int = Field(
+        8470, ge=0, le=65535, description="port of /livez, /readyz and /metrics; 0: any free one"
+    )
+    model: Literal["sketch", "literal", "dense", "hashing"] = Field(
+        "sketch", description="the learner: blocked sketch, the thesis' own form, or a baseline"
+    )
+    factors: int = Field(32, ge=1, le=256, description="length of a latent vector (d)")
+    depth: int = Field(4, ge=1, le=16, description="rows of the sketch (k)")
+    sketch_bytes: Bytes = Field(
+        ByteSize(16 * _MIB), description="memory of the sketch of vectors, such as 16MiB"
+    )
+    scalars_bytes: Bytes = Field(
+        ByteSize(8 * _MIB), description="memory of the biases and their variances"
+    )
+    seen_bytes: Bytes = Field(
+        ByteSize(16 * _MIB), description="memory of the filter of items already rated"
+    )
+    clip: float = Field(
+        float("inf"), gt=0, description="largest squared error that is learned (no privacy claim)"
+    )
+    held_out: float = Field(
+        0.05, ge=0, le=0.5, description="share of the ratings that is measured and never learned"
+    )
+    index: Literal["auto", "exact", "qolsh"] = Field(
+        "auto", description="how candidates are found; auto: exact while that is faster"
+    )
+    code_bits: int = Field(256, ge=64, le=4096, multiple_of=64, description="bits of a qoLSH code")
+    cut_seconds: float = Field(
+        0.2, ge=0.01, le=60, description="time between two cuts while something arrives"
+    )
+    round_records: int = Field(
+        2000, ge=1, le=100_000, description="most records of one partition in one round"
+    )
+    hash_seed: int = Field(
+        1, ge=0, lt=2**63, description="seed of every hash; public, fixed for life"
+    )
+    data_dir: Path = Field(
+        default_factory=lambda: Path(platformdirs.user_data_dir("murmurec")),
+        description="what must survive: the local broker's log, a device's journal",
+    )
+    cache_dir: Path = Field(
+        default_factory=lambda: Path(platformdirs.user_cache_dir("murmurec")),
+        description="what can be fetched again: Kafka's jars, data sets",
+    )
+    log_level: LogLevel = Field("INFO", description=" | ".join(get_args(LogLevel)))
+    log_format: Literal["auto", "json", "console"] = Field(
+        "auto", description="auto: console on a terminal, json elsewhere"
+    )
+
+    @field_validator("log_level", mode="before")
+    @classmethod
+    def _upper(cls, value: object) -> object:
+        return value.upper() if isinstance(value, str) else value
+
+    @field_validator("bootstrap_servers")
+    @classmethod
+    def _addresses(cls, value: str | None) -> str | None:
+        """Check each `host:port`; an empty text, as compose leaves an unset variable, is None."""
+        if value is None or not value.strip():
+            return None
+        addresses = [address.strip() for address in value.split(",")]
+        for address in addresses:
+            found = re.fullmatch(r"(?:[\w.-]+|\[[0-9A-Fa-f:.]+\])(?::(\d{1,5}))?", address)
+            if found is None or not 1 <= int(found[1] or 9092) <= 65535:
+                raise ValueError("write host:port[,host:port], without a scheme, ports 1 to 65535")
+        return ",".join(addresses)
+
+    @field_validator("mechanisms")
+    @classmethod
+    def _ids(cls, value: tuple[str, ...]) -> tuple[str, ...]:
+        for mechanism in value:
+            if not re.fullmatch(r"[A-Za-z0-9_]+(:[A-Za-z0-9_.+/-]+)+", mechanism):
+                raise ValueError(
+                    f"mechanism {mechanism!r} is not family:levels:epsilon, such as rr:5:2"
+                )
+        if len(set(value)) != len(value):
+            raise ValueError("a mechanism stands in it twice")
+        return value
+
+    @field_validator("data_dir", "cache_dir")
+    @classmethod
+    def _home(cls, value: Path) -> Path:
+        return value.expanduser()
+
+    @classmethod
+    def settings_customise_sources(
+        cls,
+        settings_cls: type[BaseSettings],  # noqa: ARG003 (the library names the arguments)
+        init_settings: PydanticBaseSettingsSource,
+        env_settings: PydanticBaseSettingsSource,  # noqa: ARG003
+        dotenv_settings: PydanticBaseSettingsSource,  # noqa: ARG003
+        file_secret_settings: PydanticBaseSettingsSource,  # noqa: ARG003
+    ) -> tuple[PydanticBaseSettingsSource, ...]:
+        """Leave one source: `load` reads the others, so it knows where each value is from."""
+        return (init_settings,)
+
+    def shown(self) -> dict[str, Any]:
+        """Return every value as JSON can write it, with the values of secrets masked."""
+        values = self.model_dump(mode="json")
+        values["kafka"] = {
+            name: MASK if is_secret(name) else text for name, text in self.kafka.items()
+        }
+        return {name: str(v) if v == float("inf") else v for name, v in values.items()}
+
+
+def is_secret(name: str) -> bool:
+    """Tell whether the value of this Kafka property must not be shown."""
+    return _SECRET.search(name.lower()) is not None
+
+
+# --- loading ------------------------------------------------------------------------------------
+
+
+def load(config_file: Path | None = None, **flags: Any) -> Settings:
+    """Return the settings of a run; a flag that is None was not given. Raises `Refusal`."""
+    layers = _layers(config_file, flags)
+    values = {name: value for layer in reversed(layers) for name, (_, value) in layer.items()}
+    origins = {name: where for layer in reversed(layers) for name, (where, _) in layer.items()}
+    tables = [_parsed(*layer["kafka"]) for layer in reversed(layers) if "kafka" in layer]
+    if tables:
+        # Property by property: a password from the environment joins a user name in the file.
+        values["kafka"] = {name: text for table in tables for name, text in table.items()}
+    for name, value in values.items():
+        if isinstance(value, bool) and Settings.model_fields[name].annotation is not bool:
+            raise Refusal(f"{name} = {str(value).lower()} ({origins[name]}): {_limit(name)}")
+    try:
+        settings = Settings(**values)
+    except ValidationError as error:
+        raise Refusal(_sentence(error.errors()[0], values, origins)) from None
+    check_memory(settings, machine_bytes())
+    return settings
+
+
+_Layer = dict[str, tuple[str, Any]]
+_FLAGS = {"bootstrap_servers": "--bootstrap", "kafka": "-X", "topic_prefix": "--prefix"}
+
+
+def _layers(config_file: Path | None, flags: Mapping[str, Any]) -> tuple[_Layer, _Layer, _Layer]:
+    """Return field -> (where it was set, value) of the flags, the environment and the file."""
+    given = {name: value for name, value in flags.items() if value is not None}
+    for name in given:
+        _known(name, f"setting {name}")
+    for variable in os.environ:
+        # Only a near miss is refused: Kubernetes puts MURMUREC_SERVICE_HOST and the like here.
+        name = variable.removeprefix(PREFIX).lower()
+        if variable.startswith(PREFIX) and name not in Settings.model_fields:
+            near = difflib.get_close_matches(name, Settings.model_fields, 1, 0.8)
+            if near:
+                meant = f"{PREFIX}{near[0].upper()}"
+                raise Refusal(f"unknown environment variable {variable}: did you mean {meant}?")
+    environment = EnvSettingsSource(Settings)()
+    place = _file(config_file)
+    table = _toml(place) if place else {}
+    for name in table:
+        _known(name, f"key {name} in {place}")
+    return (
+        {n: (_FLAGS.get(n, f"--{n.replace('_', '-')}"), v) for n, v in given.items()},
+        {n: (f"{PREFIX}{n.upper()}", v) for n, v in environment.items()},
+        {n: (str(place), v) for n, v in table.items()},
+    )
+
+
+def _known(name: str, what: str) -> None:
+    if name not in Settings.model_fields:
+        near = difflib.get_close_matches(name, Settings.model_fields, 1, 0.5)
+        mend = f"did you mean {near[0]}?" if near else "murmurec config show lists all"
+        raise Refusal(f"unknown {what}: {mend}")
+
+
+def _file(config_file: Path | None) -> Path | None:
+    named = config_file or (Path(os.environ[f"{PREFIX}CONFIG"]) if _config_named() else None)
+    if named is not None:
+        return named
+    return Path(FILE) if Path(FILE).exists() else None
+
+
+def _config_named() -> bool:
+    return bool(os.environ.get(f"{PREFIX}CONFIG"))
+
+
+def _toml(path: Path) -> dict[str, Any]:
+    try:
+        return tomllib.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise Refusal(f"the configuration file {path} cannot be read: {error.strerror}") from None
+    except UnicodeDecodeError:
+        raise Refusal(f"the configuration file {path} is not UTF-8 text") from None
+    except tomllib.TOMLDecodeError as error:
+        raise Refusal(f"the configuration file {path} is not TOML: {error}") from None
+
+
+def _parsed(where: str, value: object) -> dict[str, str]:
+    try:
+        table = _properties(value)
+    except ValueError as error:
+        raise Refusal(f"kafka ({where}): {error}") from None
+    if not isinstance(table, dict):
+        raise Refusal(f"kafka ({where}): write a table of Kafka properties")
+    return table
+
+
+# --- refusing -----------------------------------------------------------------------------------
+
+
+def _sentence(error: ErrorDetails, values: Mapping[str, Any], origins: Mapping[str, str]) -> str:
+    """Return one sentence with the value, where it came from and the limit."""
+    name, *deeper = (str(part) for part in error["loc"])
+    where = origins.get(name, "default")
+    if name == "kafka":
+        return f"kafka property {'.'.join(deeper)} ({where}): its value must be a text"
+    value = values.get(name)
+    shown = value if isinstance(value, str) else json.dumps(value, default=str)
+    # The text of a check of our own says more than the field's range.
+    limit = (
+        str(error["ctx"]["error"])
+        if error["type"] == "value_error" and "error" in error.get("ctx", {})
+        else _limit(name)
+    )
+    return f"{name} = {shown[:80]} ({where}): {limit}"
+
+
+_BOUNDS = (("ge", "at least"), ("gt", "above"), ("le", "at most"), ("lt", "below"))
+_KINDS = {
+    int: "a whole number",
+    float: "a number",
+    bool: "true or false",
+    ByteSize: "a size such as 16MiB",
+}
+
+
+def _limit(name: str) -> str:
+    """Return what a field's value must be, from the field itself."""
+    field = Settings.model_fields[name]
+    choices = get_args(field.annotation)
+    if choices and all(isinstance(choice, str) for choice in choices):
+        return f"must be one of {', '.join(choices)}"
+    bounds = [
+        f"{word} {getattr(rule, mark)}"
+        for rule in field.metadata
+        for mark, word in (*_BOUNDS, ("multiple_of", "a multiple of"))
+        if getattr(rule, mark, None) is not None
+    ]
+    kind = _KINDS.get(field.annotation) if isinstance(field.annotation, type) else None
+    return f"must be {', '.join([kind, *bounds])}" if kind else f"expected: {field.description}"
+
+
+def machine_bytes() -> int:
+    """Return the memory this process may use: the machine's, or its container's."""
+    memory = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    for limit in ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes"):
+        try:
+            memory = min(memory, int(Path(limit).read_text()))
+        except (OSError, ValueError):
+            continue
+    return memory
+
+
+def check_memory(settings: Settings, memory: int) -> None:
+    """Refuse sizes that together pass `MEMORY_SHARE` of the machine's memory."""
+    asked = settings.sketch_bytes + settings.scalars_bytes + settings.seen_bytes
+    if asked > MEMORY_SHARE * memory:
+        raise Refusal(
+            f"sketch_bytes + scalars_bytes + seen_bytes = {ByteSize(asked).human_readable()} is "
+            f"more than {MEMORY_SHARE:.0%} of the {ByteSize(memory).human_readable()} of memory "
+            "here: lower one of them"
+        )

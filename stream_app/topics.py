@@ -1,0 +1,232 @@
+"""The table of topics against a broker: what is missing, what differs, what can be mended.
+
+The table itself is `wire.Topics`; nothing here repeats it. A topic's partition count is fixed for
+life, because a key's partition depends on it; so a wrong count is refused, never mended.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from concurrent.futures import Future
+from dataclasses import dataclass, field
+from typing import Any
+
+from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
+from confluent_kafka.admin import (
+    AdminClient,
+    AlterConfigOpType,
+    ConfigEntry,
+    ConfigResource,
+    NewTopic,
+    ResourceType,
+)
+
+from stream_app.errors import Refusal
+from stream_app.wire import Topic
+
+SECONDS = 30.0
+
+
+@dataclass(frozen=True)
+class Step:
+    """What is to be done for one topic; `configs` maps a name to (found, wanted)."""
+
+    topic: Topic
+    found_partitions: int | None
+    configs: Mapping[str, tuple[str, str]] = field(default_factory=dict)
+
+    @property
+    def action(self) -> str:
+        """`create`, `ok`, `alter`, or `refuse` where the partition count is wrong."""
+        if self.found_partitions is None:
+            return "create"
+        if self.found_partitions != self.topic.partitions:
+            return "refuse"
+        return "alter" if self.configs else "ok"
+
+    @property
+    def deletes(self) -> bool:
+        """Whether the wanted configuration would delete records that are kept now."""
+        return any(
+            (name == "cleanup.policy" and "compact" in want and "compact" not in found)
+            or (name.startswith("retention.") and want != "-1" and _longer(found, want))
+            for name, (found, want) in self.configs.items()
+        )
+
+    @property
+    def difference(self) -> str:
+        """How the broker's topic differs, in words; empty where it does not."""
+        words = [f"{name} is {found}, not {want}" for name, (found, want) in self.configs.items()]
+        if self.action == "refuse":
+            words.insert(0, f"{self.found_partitions} partitions, not {self.topic.partitions}")
+        return "; ".join(words)
+
+
+def _longer(found: str, want: str) -> bool:
+    return found == "-1" or not found.isdigit() or int(found) > int(want)
+
+
+def plan(admin: AdminClient, table: Sequence[Topic]) -> tuple[Step, ...]:
+    """Return one step for each topic of the table, without changing anything."""
+    found = partition_counts(admin, [topic.name for topic in table])
+    configs = _configs(admin, [name for name, count in found.items() if count is not None])
+    return tuple(
+        Step(
+            topic,
+            found[topic.name],
+            {
+                name: (configs[topic.name].get(name, "unset"), want)
+                for name, want in topic.config.items()
+                if found[topic.name] is not None and configs[topic.name].get(name) != want
+            },
+        )
+        for topic in table
+    )
+
+
+def apply(admin: AdminClient, steps: Sequence[Step], delete_records: bool = False) -> None:
+    """Create what is missing and alter what differs, or refuse before anything is changed.
+
+    Refused are a wrong partition count and, without `delete_records`, a configuration under which
+    Kafka would delete records that it keeps now.
+    """
+    for step in steps:
+        if step.deletes and not delete_records:
+            raise Refusal(
+                f"topic {step.topic.name}: {step.difference}; to set it would delete records that "
+                "are kept now: add --delete-records if they may go"
+            )
+        if step.action == "refuse":
+            raise Refusal(
+                f"topic {step.topic.name} has {step.found_partitions} partitions, not "
+                f"{step.topic.partitions}: the count is fixed for life; set partitions to "
+                f"{step.found_partitions} or start a new deployment (--prefix)"
+            )
+    new = [
+        # -1: the broker's own default.
+        NewTopic(t.name, num_partitions=t.partitions, replication_factor=-1, config=dict(t.config))
+        for t in (step.topic for step in steps if step.action == "create")
+    ]
+    if new:
+        # Somebody else may create it between plan and apply; then it is there, as it should be.
+        _each(admin.create_topics(new), KafkaError.TOPIC_ALREADY_EXISTS)
+    changed = [
+        ConfigResource(
+            ResourceType.TOPIC,
+            step.topic.name,
+            incremental_configs=[
+                ConfigEntry(name, want, incremental_operation=AlterConfigOpType.SET)
+                for name, (_, want) in step.configs.items()
+            ],
+        )
+        for step in steps
+        if step.action == "alter"
+    ]
+    if changed:
+        _each(admin.incremental_alter_configs(changed))
+    _wait(admin, [step.topic for step in steps if step.action == "create"])
+
+
+def create(admin: AdminClient, table: Sequence[Topic]) -> None:
+    """Bring the broker to the table."""
+    apply(admin, plan(admin, table))
+
+
+def delete(admin: AdminClient, names: Sequence[str]) -> None:
+    """Delete these topics for good; one that is not there is no error. For tests and the demo."""
+    if names:
+        _each(admin.delete_topics(list(names)), KafkaError.UNKNOWN_TOPIC_OR_PART)
+
+
+def check_ratings_topic(
+    admin: AdminClient, consumer: Consumer, topic: str, partitions: int
+) -> None:
+    """Refuse a rating topic from which the state cannot be rebuilt.
+
+    That is one that is absent, has another number of partitions, is compacted, loses records by
+    time or size, or has already lost some.
+    """
+    found = partition_counts(admin, [topic])[topic]
+    if found is None:
+        raise Refusal(f"topic {topic} does not exist: create it with murmurec topics apply")
+    if found != partitions:
+        raise Refusal(
+            f"topic {topic} has {found} partitions, not {partitions}: set partitions to {found} "
+            "or start a new deployment (--prefix)"
+        )
+    configs = _configs(admin, [topic])[topic]
+    mend = "run murmurec topics apply, which sets it"
+    if configs["cleanup.policy"] != "delete":
+        raise Refusal(
+            f"topic {topic} has cleanup.policy {configs['cleanup.policy']}: compaction drops "
+            f"ratings that the state needs; {mend} to delete"
+        )
+    for name in ("retention.ms", "retention.bytes"):
+        if configs[name] != "-1":
+            raise Refusal(
+                f"topic {topic} has {name} {configs[name]}: ratings that the state needs would "
+                f"be deleted; {mend} to -1"
+            )
+    for partition in range(partitions):
+        low, _ = _offsets(consumer, TopicPartition(topic, partition))
+        if low > 0:
+            raise Refusal(
+                f"topic {topic} partition {partition} begins at offset {low}: ratings before it "
+                "are gone and the state cannot be rebuilt; restore the topic or start a new "
+                "deployment (--prefix)"
+            )
+
+
+def partition_counts(admin: AdminClient, names: Sequence[str]) -> dict[str, int | None]:
+    """Return the number of partitions of each topic; None for one that does not exist."""
+    try:
+        # All topics at once: to ask for one by name would create it where auto-creation is on.
+        there = admin.list_topics(timeout=SECONDS).topics
+    except KafkaException as error:
+        raise Refusal(f"Kafka did not list its topics: {error.args[0].str()}") from None
+    return {name: len(there[name].partitions) if name in there else None for name in names}
+
+
+def _configs(admin: AdminClient, names: Sequence[str]) -> dict[str, dict[str, str]]:
+    if not names:
+        return {}
+    asked = admin.describe_configs([ConfigResource(ResourceType.TOPIC, name) for name in names])
+    return {
+        resource.name: {name: entry.value for name, entry in _result(resource.name, future).items()}
+        for resource, future in asked.items()
+    }
+
+
+def _offsets(consumer: Consumer, place: TopicPartition) -> tuple[int, int]:
+    try:
+        low, high = consumer.get_watermark_offsets(place, timeout=SECONDS, cached=False)
+    except KafkaException as error:
+        raise Refusal(
+            f"the offsets of topic {place.topic} partition {place.partition} cannot be read: "
+            f"{error.args[0].str()}"
+        ) from None
+    return low, high
+
+
+def _each(futures: Mapping[Any, Future[Any]], *allowed: int) -> None:
+    for topic, future in futures.items():
+        _result(getattr(topic, "name", topic), future, *allowed)
+
+
+def _result(topic: str, future: Future[Any], *allowed: int) -> Any:
+    try:
+        return future.result(timeout=SECONDS)
+    except KafkaException as error:
+        if error.args[0].code() in allowed:
+            return None
+        raise Refusal(f"topic {topic}: Kafka refused: {error.args[0].str()}") from None
+
+
+def _wait(admin: AdminClient, created: Sequence[Topic]) -> None:
+    """Return when the broker lists the new topics; metadata spreads a little later."""
+    deadline = time.monotonic() + SECONDS
+    names = [topic.name for topic in created]
+    while any(count is None for count in partition_counts(admin, names).values()):
+        if time.monotonic() > deadline:
+            raise Refusal(f"the new topics did not appear within {SECONDS:.0f} s: try again")

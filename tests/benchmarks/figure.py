@@ -1,0 +1,23 @@
+"""One measured figure: what it is called, what came out, in which unit, and what was wanted."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Figure:
+    """A line of `bench.json`; `target` reads like ">= 12" or "<= 0.89", empty where none is set."""
+
+    name: str
+    value: float
+    unit: str
+    target: str = ""
+
+    @property
+    def met(self) -> bool | None:
+        """Whether the value meets the target; None without one."""
+        if not self.target:
+            return None
+        relation, limit = self.target.split()
+        return self.value >= float(limit) if relation == ">=" else self.value <= float(limit)

@@ -1,0 +1,95 @@
+"""A clock writes a cut when one is due, has one in flight, and can only lose a race."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from stream_app.log.clock import Clock
+from stream_app.log.rounds import Rounds
+from stream_app.wire import Cut
+
+ZERO = (0, (0, 0))
+
+
+def owner(**settings: float) -> Clock:
+    clock = Clock(**settings)  # type: ignore[arg-type]
+    clock.own()
+    clock.at_end_of_cuts()
+    return clock
+
+
+def test_only_an_owner_that_has_read_the_cut_log_writes() -> None:
+    clock = Clock()
+    assert clock.due(9.0, ZERO, (3, 0), 7) is None
+    clock.own()
+    assert clock.due(9.0, ZERO, (3, 0), 7) is None
+    clock.at_end_of_cuts()
+    assert clock.due(9.0, ZERO, (3, 0), 7) == Cut(1, (3, 0), 7)
+    clock.disown()
+    assert clock.due(99.0, (1, (3, 0)), (9, 9), 7) is None
+
+
+def test_nothing_new_means_no_cut() -> None:
+    assert owner().due(9.0, (4, (3, 3)), (3, 3), 0) is None
+
+
+def test_a_cut_waits_for_its_time_unless_a_round_is_full() -> None:
+    clock = owner(seconds=0.2, round_records=10)
+    assert clock.due(1.0, ZERO, (1, 0), 0) == Cut(1, (1, 0), 0)
+    assert clock.due(1.1, (1, (1, 0)), (2, 0), 0) is None
+    assert clock.due(1.1, (1, (1, 0)), (11, 0), 0) == Cut(2, (11, 0), 0)
+    assert clock.due(1.31, (2, (11, 0)), (12, 0), 0) == Cut(3, (12, 0), 0)
+
+
+def test_a_round_is_bounded_in_every_partition() -> None:
+    assert owner(round_records=10).due(1.0, ZERO, (25, 4), 0) == Cut(1, (10, 4), 0)
+
+
+def test_one_cut_is_in_flight_until_it_or_another_in_its_place_is_read() -> None:
+    clock = owner(seconds=0.2, patience_seconds=5.0)
+    assert clock.due(1.0, ZERO, (1, 0), 0) is not None
+    assert clock.due(3.0, ZERO, (2, 0), 0) is None
+    assert clock.due(3.0, (1, (2, 0)), (3, 0), 0) == Cut(2, (3, 0), 0)
+
+
+def test_a_lost_cut_is_written_again_after_patience() -> None:
+    clock = owner(patience_seconds=5.0)
+    assert clock.due(1.0, ZERO, (1, 0), 0) == Cut(1, (1, 0), 0)
+    assert clock.due(6.1, ZERO, (2, 0), 0) == Cut(1, (2, 0), 0)
+
+
+@pytest.mark.parametrize("settings", [{"seconds": 0.0}, {"seconds": float("nan")}, {"round_records": 0}])
+def test_senseless_settings_are_refused(settings: dict[str, float]) -> None:
+    with pytest.raises(ValueError, match=r"0|1 record"):
+        Clock(**settings)  # type: ignore[arg-type]
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.data())
+def test_two_clocks_at_once_still_make_one_chain_of_cuts(data: st.DataObject) -> None:
+    """Both write to one log and read it late; every reader accepts the same chain, which reaches the end."""
+    clocks = [owner(seconds=0.1, round_records=3, patience_seconds=1.0) for _ in range(2)]
+    views = [Rounds(2) for _ in range(3)]
+    read = [0, 0, 0]
+    cut_log: list[Cut] = []
+    received = [0, 0]
+    for now in range(60):
+        if now < 40:
+            received[data.draw(st.integers(0, 1))] += data.draw(st.integers(0, 4))
+        for i in range(2):
+            late = 0 if now >= 50 else data.draw(st.integers(0, 2))
+            for cut in cut_log[read[i] : max(read[i], len(cut_log) - late)]:
+                views[i].cut(cut)
+            read[i] = max(read[i], len(cut_log) - late)
+            due = clocks[i].due(float(now), views[i].newest_cut, received, 0)
+            if due is not None:
+                cut_log.append(due)
+    for cut in cut_log:
+        views[2].cut(cut)
+    for i in range(2):
+        for cut in cut_log[read[i] :]:
+            views[i].cut(cut)
+    assert views[0].newest_cut == views[1].newest_cut == views[2].newest_cut
+    assert views[2].newest_cut[1] == tuple(received)

@@ -1,0 +1,268 @@
+"""Every metric: named by the rules, explained, with its source stated, and free of ids."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from fractions import Fraction
+from math import inf, isnan
+
+import prometheus_client
+import pytest
+from prometheus_client import CollectorRegistry
+from prometheus_client.parser import text_string_to_metric_families
+
+import stream_app
+from stream_app import metrics as module
+from stream_app.metrics import Metrics
+from stream_app.wire import REASONS, Reason
+
+SOURCES = {
+    "released": "Computed from sanitized events (post-processing)",
+    "arrivals": "sanitized or not; no rating is looked at",
+    "queries": "Computed from queries and the model of sanitized events (post-processing)",
+    "settings": "not computed from events",
+    "process": "not computed from ratings",
+}
+LABELS = {
+    "adjacency",
+    "kind",
+    "le",
+    "mechanism",
+    "method",
+    "outcome",
+    "part",
+    "privacy_mode",
+    "python",
+    "reason",
+    "table",
+    "transport",
+    "version",
+    "window",
+}
+UNITS = ("_total", "_ratio", "_seconds", "_bytes", "_nats", "_info", "_records")
+WITHOUT_UNIT = {
+    "murmurec_clip_threshold",
+    "murmurec_count_min_error_bound",
+    "murmurec_cut_number",
+    "murmurec_devices",
+    "murmurec_epsilon_claimed",
+    "murmurec_index_items",
+    "murmurec_items",
+    "murmurec_prediction_rmse",
+    "murmurec_prediction_rmse_baseline",
+    "murmurec_ready",
+    "murmurec_second_moment",
+    "murmurec_second_moment_relative_deviation",
+}
+
+# One call per method; `used()` makes them all.
+CALLS: dict[str, Callable[[Metrics], None]] = {
+    "applied": lambda m: m.applied(3),
+    "duplicate": lambda m: m.duplicate(2),
+    "rejected": lambda m: m.rejected(Reason.MALFORMED, 4),
+    "seq_gaps": lambda m: m.seq_gaps(5),
+    "ratings": lambda m: m.ratings(learned=10, held_out=2, clipped=1, duplicate=6),
+    "rmse": lambda m: m.rmse("debiased", "recent", 0.91),
+    "rmse_baseline": lambda m: m.rmse_baseline("debiased", 0.98),
+    "kl": lambda m: m.kl(0.0144),
+    "clip_threshold": lambda m: m.clip_threshold(inf),
+    "claim": lambda m: m.claim("rr:5:2", "value", Fraction(2)),
+    "privacy_mode": lambda m: m.privacy_mode("local"),
+    "sketch_load": lambda m: m.sketch_load("factors", 0.4),
+    "bloom": lambda m: m.bloom(fill=0.1, false_positive=1e-5),
+    "second_moment": lambda m: m.second_moment(1e6, 0.04),
+    "count_min_error_bound": lambda m: m.count_min_error_bound(12),
+    "entities": lambda m: m.entities(items=100, devices=50),
+    "memory": lambda m: m.memory("sketch", 4096),
+    "query_answered": lambda m: m.query_answered("qolsh", "kafka", 0.004),
+    "query_expired": lambda m: m.query_expired(),
+    "query_refused": lambda m: m.query_refused(),
+    "query_busy": lambda m: m.query_busy(2),
+    "recall": lambda m: m.recall("qolsh", 0.98),
+    "indexed": lambda m: m.indexed("qolsh", 100),
+    "round_applied": lambda m: m.round_applied(7, 0.02, 1.7e9),
+    "lag": lambda m: m.lag(40, 0.3),
+    "ready": lambda m: m.ready(True),
+    "build": lambda m: m.build({"commit": "abc"}),
+}
+
+
+def used() -> Metrics:
+    """Return metrics of which every method was called once."""
+    metrics = Metrics(CollectorRegistry())
+    for call in CALLS.values():
+        call(metrics)
+    return metrics
+
+
+def value(metrics: Metrics, name: str, **labels: str) -> float | None:
+    return metrics.registry.get_sample_value(f"murmurec_{name}", labels)
+
+
+def described() -> dict[str, str]:
+    """Return name -> source of the table in the module's docstring."""
+    assert module.__doc__
+    rows = re.findall(
+        r"^    ([a-z_]+) +(released|arrivals|queries|settings|process)  +\S", module.__doc__, re.M
+    )
+    return {f"murmurec_{name}": source for name, source in rows}
+
+
+def exposed() -> dict[str, str]:
+    """Return name -> help text as Prometheus reads it."""
+    names = {}
+    for family in text_string_to_metric_families(used().exposition().decode()):
+        suffix = {"counter": "_total", "info": "_info"}.get(family.type, "")
+        names[family.name.removesuffix(suffix) + suffix] = family.documentation
+    return names
+
+
+def test_every_public_method_is_called_by_these_tests() -> None:
+    methods = {name for name in vars(Metrics) if not name.startswith("_")} - {"exposition"}
+    assert methods == set(CALLS)
+
+
+def test_the_table_in_the_docstring_is_the_registry() -> None:
+    assert set(described()) == set(exposed())
+
+
+def test_every_help_text_says_what_it_is_released_from() -> None:
+    for name, source in described().items():
+        assert SOURCES[source] in exposed()[name], name
+
+
+def test_names_follow_the_rules() -> None:
+    for name in exposed():
+        assert re.fullmatch(r"murmurec_[a-z]+(_[a-z]+)*", name)
+        assert name.endswith(UNITS) or name in WITHOUT_UNIT, name
+
+
+def test_no_label_can_hold_a_user_an_item_or_a_correlation_id() -> None:
+    metrics = used()
+    labels = {
+        label for family in metrics.registry.collect() for s in family.samples for label in s.labels
+    }
+    assert labels - {"commit"} <= LABELS
+
+
+def test_no_created_series_is_published() -> None:
+    assert b"_created" not in used().exposition()
+
+
+def test_the_exposition_is_what_the_content_type_promises() -> None:
+    assert module.CONTENT_TYPE == prometheus_client.CONTENT_TYPE_PLAIN_0_0_4
+    text = used().exposition()
+    assert text.endswith(b"\n")
+    assert b"# EOF" not in text  # that would be OpenMetrics, under another content type
+
+
+def test_two_registries_do_not_share_anything() -> None:
+    one, other = Metrics(CollectorRegistry()), Metrics(CollectorRegistry())
+    one.applied(1)
+    assert value(one, "events_total", outcome="applied") == 1
+    assert value(other, "events_total", outcome="applied") == 0
+
+
+def test_what_was_not_measured_is_nan_and_what_did_not_happen_is_zero() -> None:
+    fresh = Metrics(CollectorRegistry())
+    for family in fresh.registry.collect():
+        for sample in family.samples:
+            if sample.name == "murmurec_ready" or family.type in ("counter", "histogram"):
+                assert sample.value == 0, sample
+            elif family.type == "gauge":
+                assert isnan(sample.value), sample
+
+
+def test_outcomes_and_reasons_exist_from_the_start_so_that_rates_see_the_first_one() -> None:
+    fresh = Metrics(CollectorRegistry())
+    for reason in REASONS:
+        wanted = None if reason is Reason.ACCEPTED else 0
+        assert value(fresh, "rejected_total", reason=reason.value) == wanted
+    for outcome in ("answered", "expired", "refused", "busy"):
+        assert value(fresh, "queries_total", outcome=outcome) == 0
+
+
+def test_records_count_by_outcome_and_rejections_by_reason_too() -> None:
+    metrics = used()
+    assert value(metrics, "events_total", outcome="applied") == 3
+    assert value(metrics, "events_total", outcome="duplicate") == 2
+    assert value(metrics, "events_total", outcome="rejected") == 4
+    assert value(metrics, "rejected_total", reason="malformed") == 4
+    assert value(metrics, "seq_gaps_total") == 5
+
+
+def test_ratings_count_by_outcome_and_clipped_ones_as_clipped_updates() -> None:
+    metrics = used()
+    counts = [
+        value(metrics, "ratings_total", outcome=outcome)
+        for outcome in ("learned", "held_out", "clipped", "duplicate")
+    ]
+    assert counts == [10, 2, 1, 6]
+    assert value(metrics, "update_clipped_total") == 1
+
+
+@pytest.mark.parametrize("reason", [Reason.ACCEPTED, "an invented reason"])
+def test_only_a_reason_of_the_contract_can_become_a_label(reason: str) -> None:
+    metrics = Metrics(CollectorRegistry())
+    with pytest.raises(ValueError, match="reason"):
+        metrics.rejected(reason)  # type: ignore[arg-type]
+    assert value(metrics, "events_total", outcome="rejected") == 0
+
+
+def test_a_mechanism_that_claims_nothing_claims_infinity() -> None:
+    metrics = used()
+    metrics.claim("rr:5:inf", "nothing", None)
+    assert value(metrics, "epsilon_claimed", mechanism="rr:5:2", adjacency="value") == 2
+    assert value(metrics, "epsilon_claimed", mechanism="rr:5:inf", adjacency="nothing") == inf
+
+
+def test_gauges_hold_what_they_were_told() -> None:
+    metrics = used()
+    assert value(metrics, "prediction_rmse", window="recent", kind="debiased") == 0.91
+    assert value(metrics, "prediction_rmse_baseline", kind="debiased") == 0.98
+    assert value(metrics, "leakage_kl_nats") == 0.0144
+    assert value(metrics, "clip_threshold") == inf
+    assert value(metrics, "privacy_mode_info", privacy_mode="local") == 1
+    assert value(metrics, "sketch_load_ratio", table="factors") == 0.4
+    assert value(metrics, "bloom_fill_ratio") == 0.1
+    assert value(metrics, "bloom_false_positive_ratio") == 1e-5
+    assert value(metrics, "second_moment") == 1e6
+    assert value(metrics, "second_moment_relative_deviation") == 0.04
+    assert value(metrics, "count_min_error_bound") == 12
+    assert (value(metrics, "items"), value(metrics, "devices")) == (100, 50)
+    assert value(metrics, "model_memory_bytes", part="sketch") == 4096
+    assert value(metrics, "index_items", method="qolsh") == 100
+    assert value(metrics, "query_recall_ratio", method="qolsh") == 0.98
+    assert value(metrics, "cut_number") == 7
+    assert value(metrics, "state_cut_timestamp_seconds") == 1.7e9
+    assert (value(metrics, "consumer_lag_records"), value(metrics, "consumer_lag_seconds")) == (
+        40,
+        0.3,
+    )
+    assert value(metrics, "ready") == 1
+
+
+def test_durations_fall_into_buckets_around_them() -> None:
+    metrics = used()
+    labels = {"method": "qolsh", "transport": "kafka"}
+    assert value(metrics, "query_duration_seconds_bucket", le="0.0025", **labels) == 0
+    assert value(metrics, "query_duration_seconds_bucket", le="0.005", **labels) == 1
+    assert value(metrics, "apply_duration_seconds_bucket", le="0.01") == 0
+    assert value(metrics, "apply_duration_seconds_bucket", le="0.025") == 1
+    assert value(metrics, "rounds_total") == 1
+
+
+def test_queries_count_by_outcome() -> None:
+    metrics = used()
+    counts = [
+        value(metrics, "queries_total", outcome=outcome)
+        for outcome in ("answered", "expired", "refused", "busy")
+    ]
+    assert counts == [1, 1, 1, 2]
+
+
+def test_the_build_names_its_versions() -> None:
+    text = used().exposition().decode()
+    assert f'version="{stream_app.__version__}"' in text
+    assert 'commit="abc"' in text

@@ -1,0 +1,340 @@
+"""The contract: golden bytes, what is refused and why, and that a decoder raises nothing but WireError."""
+
+from __future__ import annotations
+
+import msgspec
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from stream_app import wire
+from stream_app.wire import Event, Intake, Reason, Run, WireError
+
+INTAKE = Intake({"rr:5:2": 5, "none:5:inf": 5})
+DEVICE = bytes.fromhex("000102030405060708090a0b0c0d0e0f")
+ITEMS = np.array([1193, 661], np.uint64)
+REPORTS = np.array([4, 0], np.uint8)
+EVENT = Event(DEVICE, 7, "rr:5:2", 20_000, ITEMS, REPORTS)
+PARTITION = int(wire.partitions_of(np.frombuffer(EVENT.key, np.uint8).reshape(1, 32), 4)[0])
+
+GOLDEN_JSON = (
+    b'{"v":1,"device":"000102030405060708090a0b0c0d0e0f","seq":7,"mechanism":"rr:5:2",'
+    b'"epoch":20000,"items":[1193,661],"reports":[4,0]}'
+)
+GOLDEN_PACKED = bytes.fromhex(
+    "88a17601a6646576696365c410000102030405060708090a0b0c0d0e0fa373657107a96d656368616e69736d"
+    "a672723a353a32a565706f6368cd4e20a56974656d73c410a9040000000000009502000000000000a7726570"
+    "6f727473c4020400a474657374c2"
+)
+
+
+def decode(value: bytes | None, key: bytes | None = EVENT.key, intake: Intake = INTAKE) -> Event:
+    return wire.decode(key, value, PARTITION, intake)
+
+
+def json_event(**changes: object) -> bytes:
+    fields = msgspec.json.decode(GOLDEN_JSON)
+    fields.update(changes)
+    return msgspec.json.encode({k: v for k, v in fields.items() if v is not ...})
+
+
+def packed_event(**changes: object) -> bytes:
+    fields = msgspec.msgpack.decode(GOLDEN_PACKED)
+    fields.update(changes)
+    return msgspec.msgpack.encode({k: v for k, v in fields.items() if v is not ...})
+
+
+def same(a: Event, b: Event) -> bool:
+    return (
+        (a.device, a.seq, a.mechanism, a.epoch, a.test)
+        == (b.device, b.seq, b.mechanism, b.epoch, b.test)
+        and a.items.tolist() == b.items.tolist()
+        and a.reports.tolist() == b.reports.tolist()
+    )
+
+
+def test_the_bytes_of_both_encodings_are_golden() -> None:
+    assert wire.encode_json(EVENT) == GOLDEN_JSON
+    assert wire.encode(EVENT) == GOLDEN_PACKED
+    assert same(decode(GOLDEN_JSON), EVENT)
+    assert same(decode(GOLDEN_PACKED), EVENT)
+
+
+def test_the_key_of_an_item_is_golden() -> None:
+    assert wire.key(1193) == 1193
+    assert wire.key("tt0111161") == 0xD6888699D9AA5A3F
+    assert wire.key("a") == 0xC0F89E395B66422F
+
+
+def test_string_items_are_written_by_name_and_read_by_key() -> None:
+    keys = np.array([wire.key("käse"), 5], np.uint64)
+    event = Event(DEVICE, 1, "rr:5:2", 1, keys, REPORTS)
+    assert decode(wire.encode_json(event, ["käse", 5])).items.tolist() == keys.tolist()
+    with pytest.raises(ValueError, match="by name"):
+        wire.encode_json(event, ["brot", 5])
+
+
+@pytest.mark.parametrize(
+    ("item", "sentence"),
+    [
+        (-1, "0 .. 2"),
+        (2**63, "0 .. 2"),
+        ("", "1 to 128 bytes"),
+        ("x" * 129, "1 to 128 bytes"),
+        ("\ud800", "surrogate"),
+        (True, "integer or a string"),
+        (1.0, "integer or a string"),
+    ],
+)
+def test_an_item_that_is_none_is_refused(item: object, sentence: str) -> None:
+    with pytest.raises(ValueError, match=sentence):
+        wire.key(item)  # type: ignore[arg-type]
+
+
+def test_partitions_are_those_of_kafka() -> None:
+    """Reference values of org.apache.kafka.common.utils.Utils.murmur2 on 32-byte keys, computed with plain integers."""
+    rng = np.random.default_rng(5)
+    keys = [rng.bytes(16).hex().encode() for _ in range(200)]
+    expected = [(murmur2(key) & 0x7FFFFFFF) % 12 for key in keys]
+    columns = np.frombuffer(b"".join(keys), np.uint8).reshape(-1, 32)
+    assert wire.partitions_of(columns, 12).tolist() == expected
+
+
+def murmur2(data: bytes) -> int:
+    mask, m = 0xFFFFFFFF, 0x5BD1E995
+    h = (0x9747B28C ^ len(data)) & mask
+    for i in range(0, len(data) - len(data) % 4, 4):
+        k = int.from_bytes(data[i : i + 4], "little") * m & mask
+        k = (k ^ (k >> 24)) * m & mask
+        h = (h * m & mask) ^ k
+    assert len(data) % 4 == 0
+    h = (h ^ (h >> 13)) * m & mask
+    return h ^ (h >> 15)
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        (b"", 275646681),
+        (b"a-little-bit-long-string", -985981536),
+        (b"lkjh234lh9fiuh90y23oiuhsafujhadof229phr9h19h89h8", -58897971),
+    ],
+)
+def test_the_plain_murmur2_gives_the_values_that_kafka_tests_its_own_with(
+    text: bytes, value: int
+) -> None:
+    assert murmur2(text) == value & 0xFFFFFFFF
+
+
+NOT_EVENTS: list[tuple[str, bytes | None, Reason]] = [
+    ("null", None, Reason.EMPTY),
+    ("empty", b"", Reason.EMPTY),
+    ("too large", b"{" + b" " * wire.MAX_EVENT_BYTES, Reason.TOO_LARGE),
+    ("10 MB", b"\x87" * 10_000_000, Reason.TOO_LARGE),
+    ("json one byte short", GOLDEN_JSON[:-1], Reason.MALFORMED),
+    ("json one byte long", GOLDEN_JSON + b"}", Reason.MALFORMED),
+    ("two events in one record", GOLDEN_JSON + b"," + GOLDEN_JSON, Reason.MALFORMED),
+    ("packed one byte short", GOLDEN_PACKED[:-1], Reason.MALFORMED),
+    ("packed one byte long", GOLDEN_PACKED + b"\x00", Reason.MALFORMED),
+    ("utf-16", GOLDEN_JSON.decode().encode("utf-16"), Reason.MALFORMED),
+    ("deep nesting", b'{"v":' + b"[" * 60_000, Reason.MALFORMED),
+    ("deep packed nesting", b"\x91" * 60_000, Reason.MALFORMED),
+    ("random bytes", bytes(range(256)), Reason.MALFORMED),
+    ("a list", b"[1]", Reason.MALFORMED),
+    ("future version", json_event(v=2, more=1), Reason.UNKNOWN_VERSION),
+    ("future packed version", packed_event(v=2), Reason.UNKNOWN_VERSION),
+    ("no version", json_event(v=...), Reason.MALFORMED),
+    ("unknown field", json_event(rating=5), Reason.MALFORMED),
+    ("unknown mechanism", json_event(mechanism="magic:5:1"), Reason.MECHANISM_NOT_ALLOWED),
+    ("epsilon of 100", json_event(mechanism="rr:5:100"), Reason.MECHANISM_NOT_ALLOWED),
+    ("report outside", json_event(reports=[4, 5]), Reason.REPORT_OUTSIDE_ALPHABET),
+    ("packed report outside", packed_event(reports=b"\x04\xff"), Reason.REPORT_OUTSIDE_ALPHABET),
+    ("report of 256", json_event(reports=[4, 256]), Reason.MALFORMED),
+    ("negative report", json_event(reports=[4, -1]), Reason.MALFORMED),
+    ("more items than reports", json_event(items=[1, 2, 3]), Reason.LENGTH_MISMATCH),
+    ("fewer packed items", packed_event(items=bytes(8)), Reason.LENGTH_MISMATCH),
+    ("items cut short", packed_event(items=bytes(15)), Reason.BAD_ITEM),
+    ("no items", json_event(items=[], reports=[]), Reason.MALFORMED),
+    ("item -1", json_event(items=[-1, 2]), Reason.MALFORMED),
+    ("item 2^63", json_event(items=[2**63, 2]), Reason.MALFORMED),
+    ("item 2^64", json_event(items=[2**64, 2]), Reason.MALFORMED),
+    ("item with long text", json_event(items=["ä" * 100, 2]), Reason.BAD_ITEM),
+    ("item true", json_event(items=[True, 2]), Reason.MALFORMED),
+    ("too many ratings", json_event(items=[1] * 4097, reports=[1] * 4097), Reason.MALFORMED),
+    ("seq 0", json_event(seq=0), Reason.MALFORMED),
+    ("seq text", json_event(seq="7"), Reason.MALFORMED),
+    ("seq 2^63", json_event(seq=2**63), Reason.MALFORMED),
+    ("negative epoch", json_event(epoch=-1), Reason.MALFORMED),
+    ("device of 31", json_event(device="0" * 31), Reason.MALFORMED),
+    ("device in capitals", json_event(device=DEVICE.hex().upper()), Reason.BAD_DEVICE),
+    ("device with spaces", json_event(device="0 " * 16), Reason.BAD_DEVICE),
+    ("device not hex", json_event(device="x" * 32), Reason.BAD_DEVICE),
+    ("another device", json_event(device="f" * 32), Reason.KEY_MISMATCH),
+    ("test event", json_event(test=True), Reason.TEST_EVENT),
+    ("packed test event", packed_event(test=True), Reason.TEST_EVENT),
+]
+
+
+@pytest.mark.parametrize(("name", "value", "reason"), NOT_EVENTS, ids=[n for n, _, _ in NOT_EVENTS])
+def test_what_is_not_an_event_is_set_aside_with_its_reason(
+    name: str, value: bytes | None, reason: Reason
+) -> None:
+    with pytest.raises(WireError) as raised:
+        decode(value)
+    assert raised.value.reason is reason
+    batch = wire.decode_many(Run(PARTITION, [0], [EVENT.key], [value]), INTAKE)
+    assert wire.REASONS[batch.reasons[0]] is reason
+
+
+def test_a_key_that_is_not_the_events_device_is_set_aside() -> None:
+    for key in (None, b"", EVENT.key.upper(), EVENT.key[:-1], b"0" * 32, DEVICE):
+        with pytest.raises(WireError, match="key_mismatch"):
+            decode(GOLDEN_JSON, key)
+
+
+def test_a_record_on_another_partition_is_set_aside() -> None:
+    with pytest.raises(WireError, match="wrong_partition"):
+        wire.decode(EVENT.key, GOLDEN_JSON, (PARTITION + 1) % 4, INTAKE)
+
+
+def test_test_events_are_accepted_where_that_is_allowed() -> None:
+    assert decode(json_event(test=True), intake=Intake({"rr:5:2": 5}, accept_tests=True)).test
+
+
+@settings(max_examples=1000, deadline=None)
+@given(st.binary(max_size=400))
+def test_random_bytes_raise_nothing_but_wire_errors(value: bytes) -> None:
+    with pytest.raises(WireError):
+        decode(value)
+    for kind in (wire.Cut, wire.Query, wire.Recommendation, wire.CatalogueEntry):
+        with pytest.raises(WireError):
+            wire.decode_message(kind, value)
+
+
+@settings(max_examples=1000, deadline=None)
+@given(st.sampled_from([GOLDEN_JSON, GOLDEN_PACKED]), st.data())
+def test_flipped_bits_raise_nothing_but_wire_errors(value: bytes, data: st.DataObject) -> None:
+    flipped = bytearray(value)
+    for place in data.draw(st.lists(st.integers(0, 8 * len(value) - 1), min_size=1, max_size=3)):
+        flipped[place // 8] ^= 1 << place % 8
+    try:
+        event = decode(bytes(flipped))
+    except WireError:
+        return
+    assert event.device == DEVICE
+    assert int(event.reports.max()) < 5
+
+
+SOME_RECORDS = st.lists(
+    st.one_of(
+        st.sampled_from([GOLDEN_JSON, GOLDEN_PACKED, json_event(items=["a", 2]), packed_event(seq=9)]),
+        st.sampled_from([value for _, value, _ in NOT_EVENTS if not value or len(value) < 1000]),
+        st.sampled_from([GOLDEN_JSON + b",", b'"x",' + GOLDEN_JSON, GOLDEN_JSON[:60], GOLDEN_JSON[60:]]),
+    ),
+    max_size=8,
+)
+
+
+@settings(max_examples=400, deadline=None)
+@given(SOME_RECORDS)
+def test_a_batch_is_decoded_as_its_records_are_one_by_one(values: list[bytes | None]) -> None:
+    batch = wire.decode_many(
+        Run(PARTITION, range(len(values)), [EVENT.key] * len(values), values), INTAKE
+    )
+    at = 0
+    for i, value in enumerate(values):
+        try:
+            event = decode(value)
+        except WireError as error:
+            assert wire.REASONS[batch.reasons[i]] is error.reason
+            assert batch.counts[i] == 0
+            continue
+        assert batch.reasons[i] == 0
+        assert batch.devices[i].astype("<u8").tobytes() == event.device
+        assert batch.seqs[i] == event.seq
+        assert list(INTAKE.mechanisms)[batch.mechanisms[i]] == event.mechanism
+        count = int(batch.counts[i])
+        assert batch.items[at : at + count].tolist() == event.items.tolist()
+        assert batch.reports[at : at + count].tolist() == event.reports.tolist()
+        at += count
+    assert at == batch.ratings
+    assert batch.sizes.tolist() == [len(v) if v else 0 for v in values]
+
+
+def test_a_batch_in_order_takes_the_fast_way(monkeypatch: pytest.MonkeyPatch) -> None:
+    def slow(*_: object) -> None:
+        raise AssertionError("record by record")
+
+    monkeypatch.setattr(wire, "_decode_each", slow)
+    for value in (GOLDEN_JSON, GOLDEN_PACKED):
+        batch = wire.decode_many(Run(PARTITION, [0, 1], [EVENT.key] * 2, [value] * 2), INTAKE)
+        assert batch.ratings == 4
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"device": b"short"},
+        {"seq": 0},
+        {"epoch": 2**32},
+        {"reports": np.zeros(3, np.uint8)},
+        {"items": np.empty(0, np.uint64), "reports": np.empty(0, np.uint8)},
+    ],
+    ids=str,
+)
+def test_an_event_that_could_not_be_decoded_cannot_be_made(changes: dict[str, object]) -> None:
+    fields: dict[str, object] = vars(EVENT) | changes
+    with pytest.raises(ValueError, match=r"must|has"):
+        Event(**fields)  # type: ignore[arg-type]
+
+
+def test_every_topic_stands_once_in_the_table_and_carries_a_version() -> None:
+    topics = wire.Topics("x")
+    names = [topic.name for topic in topics.table(6)]
+    assert len(names) == len(set(names)) == 7
+    assert all(name.startswith("x.") and name.endswith(".v1") for name in names)
+    ratings = topics.table(6)[0]
+    assert (ratings.name, ratings.partitions) == (topics.ratings, 6)
+    assert ratings.config["retention.ms"] == "-1"
+    with pytest.raises(ValueError, match="prefix"):
+        wire.Topics("no spaces")
+
+
+QUERY = {"id": "0" * 16, "user": "0" * 32, "k": 10, "deadline": 1, "v": 1}
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"k": 0},
+        {"k": -1},
+        {"k": 10**9},
+        {"k": "10"},
+        {"k": 1.5},
+        {"user": "0" * 31},
+        {"user": "G" * 32},
+        {"id": "x"},
+        {"id": "0" * 65},
+        {"deadline": -1},
+        {"filter": list(range(100))},
+        {"reply_to": "secret-topic"},
+    ],
+    ids=str,
+)
+def test_a_bad_query_is_refused(changes: dict[str, object]) -> None:
+    assert wire.decode_message(wire.Query, msgspec.json.encode(QUERY)).k == 10
+    with pytest.raises(WireError):
+        wire.decode_message(wire.Query, msgspec.json.encode(QUERY | changes))
+
+
+def test_messages_come_back_as_they_went() -> None:
+    nothing = (None,) * wire.LIST_LENGTH
+    for message in (
+        wire.Cut(3, (1, 2, 3), 20_000),
+        wire.Query("0" * 16, "0" * 32, 5, 1),
+        wire.Recommendation("0" * 16, wire.Status.OK, nothing, nothing, "exact", 3, "local"),
+        wire.Rejection("t", 1, 2, Reason.EMPTY, 0),
+        wire.CatalogueEntry("x", "Title", ("a",), True),
+    ):
+        assert wire.decode_message(type(message), wire.encode_message(message)) == message
