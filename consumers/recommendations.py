@@ -4,8 +4,10 @@
         answer = ask.best("0123456789abcdef0123456789abcdef", k=10)
         answer.items        # (1193, 661, ...)
 
-A question goes to the topic `queries` under a fresh correlation id; whichever worker answers first writes to
-the topic `recommendations` under the same id. Whoever may read that topic can read every answer in it.
+A question goes to the topic `queries` under a fresh correlation id; whichever worker answers first
+writes to
+the topic `recommendations` under the same id. Whoever may read that topic can read every answer in
+it.
 The user is a pseudonym (32 hex characters), which only the user's device can compute.
 """
 
@@ -72,7 +74,8 @@ class Recommendations:
     def best(self, user: str, k: int = 10, seconds: float = 2.0) -> Best:
         """Return the best k items for the user with this pseudonym.
 
-        Raises Refusal when nobody answers within `seconds`, or the question is refused; ValueError for
+        Raises Refusal when nobody answers within `seconds`, or the question is refused; ValueError
+        for
         a k outside 1 .. `LIST_LENGTH` or a pseudonym that is not 32 hex characters.
         """
         if isinstance(k, bool) or not isinstance(k, int) or not 1 <= k <= LIST_LENGTH:

@@ -34,7 +34,7 @@ _BINS = 10
 
 @dataclass(frozen=True, eq=False)
 class Dataset:
-    """Ratings as columns: users and items (n,) int64 or text, ratings (n,) float64, levels (n,) uint8.
+    """Ratings as columns: users, items (n,) int64 or text, ratings (n,) float64, levels (n,) uint8.
 
     timestamps (n,) int64 seconds or None; titles by item id or None; `refused` rows of the file are
     not in the columns. The columns are raw: they belong to devices and stay on their side.
@@ -107,10 +107,10 @@ def find_scale(ratings: NDArray[np.float64], path: Path | str = "ratings") -> Sc
         raise Refusal(
             f"{path}: all ratings are equal, so the scale is unknown; give it with --scale"
         )
-    if (distinct == np.rint(distinct)).all() and 0 <= low and high <= 100:
+    if (distinct == np.rint(distinct)).all() and low >= 0 and high <= 100:
         top = next(top for top in (5, 10, 100) if high <= top)
         return Scale(0 if low < 1 else 1, top, 1)
-    if (distinct * 2 == np.rint(distinct * 2)).all() and 0 <= low and high <= 10:
+    if (distinct * 2 == np.rint(distinct * 2)).all() and low >= 0 and high <= 10:
         top = next(top for top in (4, 5, 10) if high <= top)
         return Scale(0 if low < 0.5 else 0.5, top, 0.5)
     bottom, top = math.floor(low), math.ceil(high)

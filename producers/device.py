@@ -29,7 +29,7 @@ def release(
     *,
     allow_tests: bool = False,
 ) -> NDArray[np.uint8]:
-    """Return the reports of (n,) raw levels, drawn in one call; each call draws anew and costs epsilon."""
+    """Return the reports of (n,) raw levels; each call draws anew and costs epsilon again."""
     check_source(source, allow_tests=allow_tests)
     return mechanism.release(raw_levels, source)
 
@@ -53,7 +53,7 @@ def event(
     epoch: int,
     allow_tests: bool = False,
 ) -> wire.Event:
-    """Return the event that tells of these ratings of one device; raises ValueError before any randomness.
+    """Return the event of these ratings of one device; ValueError comes before any randomness.
 
     Refused: no ratings or more than `wire.MAX_RATINGS`, unequal lengths, an item that is no item,
     the same item twice (two reports about one rating say more about it than one epsilon allows).

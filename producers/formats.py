@@ -29,15 +29,18 @@ from numpy.typing import NDArray
 
 from stream_app.errors import Refusal
 
-KINDS = "ml-1m.zip, ratings.dat, u.data, ratings.csv, *.csv or *.npz with columns user,item,rating[,timestamp]"
-_BLOCK = 100_000  # lines turned into arrays at a time, so that the text of a large file is never all in memory
+KINDS = (
+    "ml-1m.zip, ratings.dat, u.data, ratings.csv, "
+    "*.csv or *.npz with columns user,item,rating[,timestamp]"
+)
+_BLOCK = 100_000  # lines turned into arrays at a time: text takes ten times their memory
 _NAMES = {"user": "user", "userid": "user", "item": "item", "itemid": "item", "movieid": "item",
           "rating": "rating", "timestamp": "timestamp"}  # fmt: skip
 
 
 @dataclass(frozen=True, eq=False)
 class Columns:
-    """The rows of a file: ids (n,) int64 or text, ratings (n,) float64, timestamps (n,) int64 or None."""
+    """The rows of a file: ids (n,) int64 or text, ratings (n,) float64, timestamps (n,) int64."""
 
     users: NDArray[Any]
     items: NDArray[Any]
@@ -83,7 +86,8 @@ def _read_table(
             header, first_row = [_NAMES.get(cell.strip().lower(), "") for cell in first], 2
             if not {"user", "item", "rating"} <= set(header):
                 raise Refusal(
-                    f"{name}: has no columns user,item,rating in its first line (userId,movieId,rating do too)"
+                    f"{name}: its first line must name the columns user,item,rating "
+                    "(userId,movieId,rating do too)"
                 )
         else:
             rows = chain([first], rows)
@@ -116,7 +120,7 @@ _Block = tuple[NDArray[Any], NDArray[Any], NDArray[np.float64], NDArray[np.int64
 def _blocks(
     rows: Iterator[list[str]], header: list[str], first_row: int, name: str
 ) -> Iterator[_Block]:
-    """Yield the rows as arrays of at most `_BLOCK`; refuse the first row that is none, by its number."""
+    """Yield the rows as arrays of at most `_BLOCK`; refuse the first row that is none by number."""
     place = {word: header.index(word) for word in ("user", "item", "rating")}
     time_place = header.index("timestamp") if "timestamp" in header else None
     needed = max(place.values()) + 1
@@ -126,8 +130,8 @@ def _blocks(
         short = next((i for i, row in enumerate(block) if len(row) < needed), None)
         if short is not None:
             raise Refusal(
-                f"{name}: row {first_row + short} has {len(block[short])} fields and needs {needed} "
-                "(user, item, rating)"
+                f"{name}: row {first_row + short} has {len(block[short])} fields "
+                f"and needs {needed} (user, item, rating)"
             )
         if not block:
             return
@@ -209,7 +213,7 @@ def _read_npz(path: Path) -> Columns:
                     f"{path}: has no array {missing[0]!r}; it needs user, item and rating"
                 )
             users, items, ratings = (archive[name] for name in ("user", "item", "rating"))
-            times = archive["timestamp"] if "timestamp" in archive else None
+            times = archive.get("timestamp")
     except (zipfile.BadZipFile, zlib.error, ValueError, EOFError, AttributeError, TypeError):
         raise Refusal(f"{path}: is not a npz file of plain arrays") from None
     columns = [users, items, ratings] + ([] if times is None else [times])
@@ -239,7 +243,7 @@ def _npz_ids(ids: NDArray[Any]) -> NDArray[Any]:
 
 
 def _widened(ratings: NDArray[Any]) -> NDArray[np.float64]:
-    """Return float64; a short float is the decimal of six places that was put into it (3.1, not 3.0999999)."""
+    """Return float64; a short float is the decimal that was put into it (3.1, not 3.0999999)."""
     wide = ratings.astype(np.float64)
     short = ratings.dtype.kind == "f" and ratings.dtype.itemsize < 8
     return np.round(wide, 6) if short else wide

@@ -36,7 +36,7 @@ def _checked(key: bytes) -> bytes:
 
 def _encoded(user: int | str) -> bytes:
     if isinstance(user, bool) or not isinstance(user, int | str):
-        raise ValueError("user: a user id is text or an integer")
+        raise ValueError("user: a user id is text or an integer")  # noqa: TRY004 (one error for bad input)
     try:
         text = str(user).encode()
     except UnicodeEncodeError:

@@ -89,8 +89,8 @@ class Publisher:
                 )
             elif self.clock() >= deadline:
                 raise Refusal(
-                    f"Kafka has confirmed nothing for {self.patience_seconds:g} seconds and the queue "
-                    "is full; check the broker, then start again to go on"
+                    f"Kafka has confirmed nothing for {self.patience_seconds:g} seconds "
+                    "and the queue is full; check the broker, then start again to go on"
                 )
         self.sent += 1
         if self.sent % _REPORTS_EVERY == 0:

@@ -30,7 +30,7 @@ def rate(
     again: bool = False,
     allow_tests: bool = False,
 ) -> wire.Event:
-    """Return the event of one rating, to be sent once; its (user, item) and its seq are spent from now on.
+    """Return the event of one rating, to be sent once; its (user, item) and seq are spent now.
 
     Raises ValueError for bad input with the store as it was, and `Refusal` for a rating that was
     published before, unless `again`.
@@ -54,7 +54,7 @@ def rate(
 
 
 def check_levels_agree(scale: Scale, mechanism: Mechanism) -> None:
-    """Raise ValueError where a mechanism is made for another number of levels than the scale has."""
+    """Raise ValueError where a mechanism has another number of levels than the scale."""
     if scale.levels != mechanism.levels:
         raise ValueError(
             f"mechanism {mechanism.id}: has {mechanism.levels} levels, but the scale {scale} has "

@@ -1,4 +1,4 @@
-"""A data set as a population of devices: each user's ratings, in time order, leave the user's own device.
+"""A data set as a population of devices: every rating, in time order, leaves its user's device.
 
     rows in time order -> chunk -> store: reserve rows and seqs (one commit)
                                 -> release all of the chunk (one draw)
@@ -74,6 +74,11 @@ class Population:
     def rows(self) -> int:
         """Number of rows that were read."""
         return len(self.users)
+
+    @property
+    def most(self) -> int:
+        """The largest number of ratings that one user will have published."""
+        return int(np.bincount(self.users[self.fresh]).max())
 
 
 def populate(dataset: Dataset, key: bytes) -> Population:
@@ -226,7 +231,7 @@ def release_chunk(
     ratings_per_message: int = wire.MAX_RATINGS,
     allow_tests: bool = False,
 ) -> Iterator[wire.Event]:
-    """Reserve rows start .. end-1, draw all their reports at once and return the events, user by user."""
+    """Reserve rows start .. end-1, draw all their reports at once, return events user by user."""
     rows = start + np.flatnonzero(population.fresh[start:end])
     users = population.users[rows]
     order = np.argsort(users, kind="stable")

@@ -72,7 +72,7 @@ class Scale:
         return np.array([float(low + (k + shift) * step) for k in range(self.levels)])
 
     def level(self, raw_rating: object, row: str = "rating") -> int:
-        """Return the level of one rating; ValueError (without the rating) unless it is exactly on the scale."""
+        """Return the level of one rating; ValueError unless it is exactly on the scale."""
         real = isinstance(raw_rating, Real) and not isinstance(raw_rating, bool)
         levels, on_scale = self.classify([raw_rating] if real else [math.nan])
         if not on_scale[0]:
@@ -80,7 +80,7 @@ class Scale:
         return int(levels[0])
 
     def classify(self, raw_ratings: Any) -> tuple[NDArray[np.uint8], NDArray[np.bool_]]:
-        """Return (n,) levels and whether each rating is on the scale; a level off the scale is 0."""
+        """Return (n,) levels and whether each rating is on the scale; off it, the level is 0."""
         x = (
             np.array([_float(r) for r in raw_ratings])
             if isinstance(raw_ratings, list)

@@ -1,4 +1,4 @@
-"""What devices must not forget: the key, the next number of each device, and what was already published.
+"""What devices must not forget: the key, each device's last number, and what was published.
 
     meta        the device key, 32 bytes of os.urandom, made once
     devices     pseudonym -> last seq that was reserved
@@ -8,16 +8,18 @@
 One sqlite file for a population of devices, mode 0600, every commit on the disk before it returns
 (synchronous=FULL). A number and a row are reserved *before* their ratings are drawn or sent:
 whatever is lost by a crash is lost, but no seq is used twice and no report is drawn twice for one
-row, which would cost a second epsilon. One process at a time holds the file; sqlite's own lock sees
-to it. Whoever can read this file can link users to pseudonyms: it stays on the device.
+row, which would cost a second epsilon. One process at a time writes it (flock on `<file>.lock`);
+`read_key` may look while it does. An old copy must not be put back: its numbers would be used
+twice. Whoever can read this file can link users to pseudonyms: it stays on the device.
 """
 
 from __future__ import annotations
 
+import fcntl
 import os
 import sqlite3
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
@@ -39,7 +41,7 @@ create table published (device blob, item blob, mechanism text not null, times i
 
 @dataclass(frozen=True)
 class Replay:
-    """How far a data set has been published: rows 0 .. reserved-1 of `total`, in its `begun`-th run."""
+    """How far a data set has been published: rows 0 .. reserved-1 of `total`, begun so often."""
 
     digest: bytes
     reserved: int
@@ -54,30 +56,27 @@ class Store:
     path: Path
     key: bytes = field(repr=False)
     _database: sqlite3.Connection = field(repr=False)
+    _lock: int = field(repr=False)
     _process: int = field(default_factory=os.getpid, repr=False)
 
     @classmethod
     def open(cls, path: Path | str) -> Store:
         """Open the store at `path`, or make it (mode 0600) with a fresh key."""
         path = Path(path).expanduser()
-        _create(path)
-        database = sqlite3.connect(path, timeout=0.0, isolation_level=None)
+        lock = _locked(path)
         try:
-            with _told(path):
-                _prepare(database, path)
-                row = database.execute("select value from meta where name = 'key'").fetchone()
-            if row is None or len(row[0]) != KEY_BYTES:
-                raise Refusal(
-                    f"device store {path}: the device key is missing; restore it from a backup"
-                )
+            _create(path)
+            return cls(path, *_opened(path), lock)
         except BaseException:
-            database.close()
+            os.close(lock)
             raise
-        return cls(path, bytes(row[0]), database)
 
     def close(self) -> None:
         """Give the file back; nothing is pending, every reservation is already on the disk."""
         self._database.close()
+        if self._lock >= 0:
+            os.close(self._lock)
+            self._lock = -1
 
     def __enter__(self) -> Store:
         return self
@@ -107,13 +106,8 @@ class Store:
                     self._database.execute("rollback")
                 raise
 
-    def reserve(self, device: bytes) -> int:
-        """Return the next seq of a device, reserved for ever."""
-        with self._commit() as database:
-            return _next_seqs(database, [(device, 1)])[0]
-
     def begin(self, digest: bytes, mechanism: str, total: int, *, again: bool = False) -> Replay:
-        """Return where a data set goes on: at row 0, after the last reserved row, or (again) at row 0 anew.
+        """Return where a data set goes on: after the last reserved row, or (again) at row 0.
 
         A data set that is finished, or was begun under another mechanism, is refused unless
         `again`.
@@ -126,9 +120,9 @@ class Store:
                 known, reserved, _, begun = row
                 if reserved >= total:
                     raise Refusal(
-                        f"this data set was published already ({total} rows under {known}); publishing "
-                        "it again draws a second report for every rating and spends its epsilon a "
-                        "second time: --again does so"
+                        f"this data set was published already ({total} rows under {known}); "
+                        "publishing it again draws a second report for every rating and spends "
+                        "its epsilon a second time: --again does so"
                     )
                 if known != mechanism:
                     raise Refusal(
@@ -146,7 +140,7 @@ class Store:
     def advance(
         self, replay: Replay, upto: int, messages: Sequence[tuple[bytes, int]]
     ) -> list[int]:
-        """Reserve rows below `upto` and, per device, so many seqs, in one commit; return each first seq."""
+        """Reserve rows below `upto` and seqs per device in one commit; return first seqs."""
         with self._commit() as database:
             changed = database.execute(
                 "update datasets set reserved = ? where digest = ? and begun = ? and reserved < ?",
@@ -157,7 +151,7 @@ class Store:
             return _next_seqs(database, messages)
 
     def claim(self, device: bytes, item: int, mechanism: str, *, again: bool = False) -> int:
-        """Reserve one rating of (device, item) and return its seq; refused a second time unless `again`."""
+        """Reserve one rating of (device, item) and return its seq; once, unless `again`."""
         cell = (device, item.to_bytes(8, "big"))
         with self._commit() as database:
             row = database.execute(
@@ -165,8 +159,8 @@ class Store:
             ).fetchone()
             if row is not None and not again:
                 raise Refusal(
-                    f"this user's rating of this item was published already (under {row[0]}); a second "
-                    "report spends a second epsilon on it: --again does so"
+                    f"this user's rating of this item was published already (under {row[0]}); "
+                    "a second report spends a second epsilon on it: --again does so"
                 )
             database.execute(
                 "insert into published values (?, ?, ?, 1) on conflict do update "
@@ -188,19 +182,53 @@ def _next_seqs(database: sqlite3.Connection, messages: Sequence[tuple[bytes, int
     return firsts
 
 
+def read_key(path: Path | str) -> bytes:
+    """Return the device key of a store, also while another process publishes from it."""
+    path = Path(path).expanduser()
+    if not path.is_file():
+        raise Refusal(f"device store {path}: there is none; publishing a rating makes it")
+    with _told(path), closing(sqlite3.connect(path, timeout=5.0, isolation_level=None)) as database:
+        return _key(database, path)
+
+
+def _opened(path: Path) -> tuple[bytes, sqlite3.Connection]:
+    database = sqlite3.connect(path, timeout=5.0, isolation_level=None)
+    try:
+        with _told(path):
+            _prepare(database)
+            if database.execute("pragma quick_check(1)").fetchone()[0] != "ok":
+                raise Refusal(f"device store {path}: is damaged; restore it from a backup")
+            return _key(database, path), database
+    except BaseException:
+        database.close()
+        raise
+
+
+def _locked(path: Path) -> int:
+    """Take the lock of the store for as long as the descriptor is open; refuse when it is taken."""
+    # A file of its own: closing a second descriptor of the database would drop sqlite's own locks.
+    lock = -1
+    try:
+        if path.is_dir():
+            raise IsADirectoryError(0, "is a directory")
+        path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        lock = os.open(f"{path}.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        os.close(lock)
+        raise Refusal(f"device store {path}: {_BUSY}") from None
+    except OSError as error:
+        raise Refusal(_unwritable(path, error)) from None
+    return lock
+
+
 def _create(path: Path) -> None:
     """Make the file with mode 0600 where there is none; refuse what cannot hold a store."""
-    if path.is_dir():
-        raise Refusal(f"device store {path}: is a directory; give the path of a file")
     try:
-        path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
         mode = path.stat().st_mode & 0o777
     except OSError as error:
-        raise Refusal(
-            f"device store {path}: cannot be opened for writing ({error.strerror}); "
-            "choose another place with --store"
-        ) from None
+        raise Refusal(_unwritable(path, error)) from None
     if mode & 0o077:
         raise Refusal(
             f"device store {path}: others can open it (mode {mode:o}) and it holds the device key; "
@@ -208,9 +236,15 @@ def _create(path: Path) -> None:
         )
 
 
-def _prepare(database: sqlite3.Connection, path: Path) -> None:
-    """Take the lock for as long as the connection lives, and make or check the tables."""
-    database.execute("pragma locking_mode = exclusive")
+def _unwritable(path: Path, error: OSError) -> str:
+    return (
+        f"device store {path}: cannot be opened for writing ({error.strerror}); "
+        "give the path of a file with --store"
+    )
+
+
+def _prepare(database: sqlite3.Connection) -> None:
+    """Make the tables in a new file, with the key, in one transaction."""
     database.execute("pragma synchronous = full")
     database.execute("begin exclusive")
     if database.execute("select count(*) from sqlite_master").fetchone()[0] == 0:
@@ -219,21 +253,23 @@ def _prepare(database: sqlite3.Connection, path: Path) -> None:
         for statement in _SCHEMA.strip().split(";\n"):
             database.execute(statement)
         database.execute("insert into meta values ('key', ?)", (os.urandom(KEY_BYTES),))
-    else:
-        _check(database, path)
     database.execute("commit")
 
 
-def _check(database: sqlite3.Connection, path: Path) -> None:
+def _key(database: sqlite3.Connection, path: Path) -> bytes:
+    """Return the device key, from a file that is a store of this format."""
     if database.execute("pragma application_id").fetchone()[0] != _APPLICATION:
         raise Refusal(f"device store {path}: is another program's database; choose another file")
     version = database.execute("pragma user_version").fetchone()[0]
     if version != _FORMAT:
         raise Refusal(
-            f"device store {path}: has format {version}, this version reads {_FORMAT}; use the murmurec that made it"
+            f"device store {path}: has format {version}, this version reads {_FORMAT}; "
+            "use the murmurec that made it"
         )
-    if database.execute("pragma quick_check(1)").fetchone()[0] != "ok":
-        raise Refusal(f"device store {path}: is damaged; restore it from a backup")
+    row = database.execute("select value from meta where name = 'key'").fetchone()
+    if row is None or len(row[0]) != KEY_BYTES:
+        raise Refusal(f"device store {path}: the device key is missing; restore it from a backup")
+    return bytes(row[0])
 
 
 @contextmanager
@@ -249,13 +285,14 @@ def _told(path: Path) -> Iterator[None]:
         raise Refusal(f"device store {path}: {told}") from None
 
 
+_BUSY = "another process is using it; wait for it to end or give another with --store"
 _SENTENCES = {
-    sqlite3.SQLITE_BUSY: "another process is using it; wait for it to end or give another with --store",
-    sqlite3.SQLITE_LOCKED: "another process is using it; wait for it to end or give another with --store",
+    sqlite3.SQLITE_BUSY: _BUSY,
+    sqlite3.SQLITE_LOCKED: _BUSY,
     sqlite3.SQLITE_NOTADB: "is not a device store; choose another file with --store",
     sqlite3.SQLITE_CORRUPT: "is damaged; restore it from a backup",
     sqlite3.SQLITE_READONLY: "is read-only; make it writable or choose another with --store",
-    sqlite3.SQLITE_CANTOPEN: "cannot be opened; check the folder's rights or choose another with --store",
+    sqlite3.SQLITE_CANTOPEN: "cannot be opened; choose another place with --store",
     sqlite3.SQLITE_FULL: "the disk is full; nothing was sent; free some space and go on",
     sqlite3.SQLITE_IOERR: "the disk cannot be read or written; nothing was sent",
 }

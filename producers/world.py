@@ -1,4 +1,4 @@
-"""A generated world: a made-up population whose taste is known, so that the best possible error is too.
+"""A generated world: made-up people whose taste is known, so that the best possible error is too.
 
     s_ui = mean + b_u + b_i + p_u . q_i                  planted score, p and q of `factors`
     components P(r <= k | s) = 1 / (1 + exp(-(k + 1/2 - s) / t))    k = 1..4: logistic noise,
@@ -28,12 +28,14 @@ from producers.scale import Scale
 _START = 1_735_689_600  # 2025-01-01: when the generated time begins
 _DAY = 86_400
 _WIDTH = 0.45  # t: width of the logistic noise, in stars
-_FIRST = ("Amber", "Brass", "Cedar", "Distant", "Early", "Fallow", "Gilded", "Hollow", "Idle", "Jade",
-          "Kindled", "Lunar", "Mellow", "Northern", "Opal", "Paper", "Quiet", "Russet", "Silver", "Tidal",
-          "Umber", "Velvet", "Winter", "Yellow", "Zephyr")  # fmt: skip
-_SECOND = ("Anchor", "Bridge", "Canyon", "Dance", "Ember", "Ferry", "Garden", "Harbour", "Island", "Journey",
-           "Kite", "Lantern", "Meadow", "Nocturne", "Orchard", "Parade", "Quarry", "River", "Station", "Tower",
-           "Underpass", "Valley", "Waltz", "Year", "Zodiac")  # fmt: skip
+_FIRST = """
+    Amber Brass Cedar Distant Early Fallow Gilded Hollow Idle Jade Kindled Lunar Mellow
+    Northern Opal Paper Quiet Russet Silver Tidal Umber Velvet Winter Yellow Zephyr
+""".split()  # noqa: SIM905 (readable)
+_SECOND = """
+    Anchor Bridge Canyon Dance Ember Ferry Garden Harbour Island Journey Kite Lantern Meadow
+    Nocturne Orchard Parade Quarry River Station Tower Underpass Valley Waltz Year Zodiac
+""".split()  # noqa: SIM905 (readable)
 _THIRD = ("", "Return", "Story", "Hour")
 
 
@@ -55,7 +57,7 @@ def generate(
     factors: int = 6,
     days: int = 60,
 ) -> World:
-    """Return the world of a seed with about `ratings` ratings; items are numbered 1.. and users 1.. ."""
+    """Return the world of a seed with about `ratings` ratings; users and items count from 1."""
     if min(users, items, factors, days) < 1 or items > len(_FIRST) * len(_SECOND) * len(_THIRD):
         raise ValueError(
             f"world of {users} users and {items} items: 1 or more, and 2500 titles at most"
@@ -97,7 +99,8 @@ def _scores(
     taste = random.standard_normal((users, factors)) @ random.standard_normal((factors, items))
     bias_u = random.normal(0.0, 0.35, users)
     bias_i = random.normal(0.0, 0.45, items)
-    return 3.5 + bias_u[:, None] + bias_i + 0.6 * taste / np.sqrt(factors)
+    scores = 3.5 + bias_u[:, None] + bias_i + 0.6 * taste / np.sqrt(factors)
+    return np.asarray(scores, np.float64)
 
 
 def _occasions(
@@ -105,16 +108,16 @@ def _occasions(
 ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
     """Return (user, item, time) of every rating, in time order; no cell occurs twice."""
     users, items = scores.shape
-    shares = random.lognormal(0.0, 0.9, users)
+    shares = np.asarray(random.lognormal(0.0, 0.9, users))
     counts = np.clip(np.rint(shares * ratings / shares.sum()), 1, items // 2).astype(np.int64)
     appeal = -0.8 * np.log1p(random.permutation(items))
     chosen, times = [], []
-    for user, count in enumerate(counts.tolist()):
+    for one, count in enumerate(counts.tolist()):
         # The largest of weight + Gumbel noise are a draw without repetition (Vieira 2014).
-        luck = appeal + 0.3 * scores[user] + random.gumbel(size=items)
+        luck = appeal + 0.3 * scores[one] + random.gumbel(size=items)
         chosen.append(random.permutation(np.argpartition(-luck, count - 1)[:count]))
         times.append(_sessions(random, count, days))
-    user = np.repeat(np.arange(users), counts)
+    user = np.repeat(np.arange(users, dtype=np.int64), counts)
     item, when = np.concatenate(chosen), np.concatenate(times)
     order = np.argsort(when, kind="stable")
     return user[order], item[order], when[order] + _START

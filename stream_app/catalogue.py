@@ -1,7 +1,9 @@
 """The public catalogue as the server knows it: names, titles, and what was withdrawn.
 
-It is read from the compacted topic `items` and is not part of the replicated state: it changes what is
-shown, never what was learned. An item that only ever came as a string's hash and is not in the catalogue is
+It is read from the compacted topic `items` and is not part of the replicated state: it changes
+what is
+shown, never what was learned. An item that only ever came as a string's hash and is not in the
+catalogue is
 shown as `key:` and 16 hex characters.
 """
 

@@ -9,7 +9,8 @@ from stream_app.settings import Settings
 
 
 def design_of(settings: Settings) -> Design:
-    """Return what decides the state besides the log; refuses an allow-list that names no mechanism."""
+    """Return what decides the state besides the log; refuses an allow-list that names no
+    mechanism."""
     try:
         return Design(
             mechanisms=tuple(registry.parse(name) for name in settings.mechanisms),

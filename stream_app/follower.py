@@ -1,8 +1,11 @@
-"""Following the log: a consumer that reads the ratings and the cuts and gives them out in canonical order.
+"""Following the log: a consumer that reads the ratings and the cuts and gives them out in
+canonical order.
 
 One consumer is assigned to every rating partition and to the cut log at explicit offsets; it never
-joins a group and never commits, so nothing that happens to a group can make it skip or repeat. A partition
-whose buffer holds more than four rounds is paused until it has drained: with fewer, the pauses cost a
+joins a group and never commits, so nothing that happens to a group can make it skip or repeat. A
+partition
+whose buffer holds more than four rounds is paused until it has drained: with fewer, the pauses
+cost a
 factor of three (measured).
 
 The worker's reader thread, the offline digest and the demo's own check use the same follower.
@@ -67,7 +70,8 @@ class Follower:
         self._consumer.assign([TopicPartition(*place, OFFSET_BEGINNING) for place in places])
 
     def log_ends(self, seconds: float = 10.0) -> tuple[tuple[int, ...], int]:
-        """Return the end offset of each rating partition and of the cut log, asked of the broker."""
+        """Return the end offset of each rating partition and of the cut log, asked of the
+        broker."""
         ratings = tuple(
             self._end(TopicPartition(self.topics.ratings, p), seconds)
             for p in range(self.intake.partitions)
@@ -78,8 +82,9 @@ class Follower:
         low, high = self._consumer.get_watermark_offsets(place, timeout=seconds)
         if low > 0 and place.topic in (self.topics.ratings, self.topics.cuts):
             raise Refusal(
-                f"{place.topic} partition {place.partition} begins at offset {low}: records before it are gone "
-                "and the state cannot be rebuilt; restore the topic or start a new deployment (--prefix)"
+                f"{place.topic} partition {place.partition} begins at offset {low}: records "
+                "before it are gone and the state cannot be rebuilt; restore the topic or start a "
+                "new deployment (--prefix)"
             )
         return int(high)
 
@@ -126,10 +131,11 @@ class Follower:
                 self.rounds.reached(partition, offset)
         elif error.code() in (KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE):
             raise Refusal(
-                f"{topic} partition {partition}: records that were not read yet are gone ({error.str()}); "
-                "the state cannot go on; restore the topic or start a new deployment (--prefix)"
+                f"{topic} partition {partition}: records that were not read yet are gone "
+                f"({error.str()}); the state cannot go on; restore the topic or start a new "
+                "deployment (--prefix)"
             )
-        elif error.fatal() or (not error.retriable() and not clients.transient(error)):
+        elif not error.retriable():
             raise Refusal(f"{topic} partition {partition}: {error.str()}")
 
     def _pause_and_resume(self) -> None:

@@ -1,6 +1,7 @@
 """Structured logs of one process: JSON lines, or colour on a terminal; never a payload.
 
-Every line goes to stderr in one write, so that lines of two threads do not interleave. What the libraries
+Every line goes to stderr in one write, so that lines of two threads do not interleave. What the
+libraries
 log through the standard library comes out in the same form.
 """
 
@@ -44,6 +45,7 @@ def configure(level: str = "INFO", style: Literal["auto", "json", "console"] = "
     root = logging.getLogger()
     root.handlers[:] = [handler]
     root.setLevel(level)
-    # Faust and its client tell of every assignment and heartbeat; a worker's own events say what matters.
+    # Faust and its client tell of every assignment and heartbeat; a worker's own events say what
+    # matters.
     for name in ("faust", "mode", "aiokafka", "aiohttp.access", "asyncio", "numba"):
         logging.getLogger(name).setLevel(max(logging.WARNING, logging.getLevelName(level)))

@@ -156,7 +156,9 @@ class Metrics:
         """Publish the squared error above which a rating is refused; inf: nothing is clipped."""
         self._clip_threshold.set(squared_stars)
 
-    def claim(self, mechanism: str, adjacency: str, epsilon: Fraction | float | None) -> None:
+    def epsilon_claimed(
+        self, mechanism: str, adjacency: str, epsilon: Fraction | float | None
+    ) -> None:
         """Publish the epsilon per rating that an allowed mechanism claims; None: no claim."""
         value = inf if epsilon is None else float(epsilon)
         self._epsilon.labels(mechanism, adjacency).set(value)

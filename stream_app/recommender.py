@@ -1,10 +1,14 @@
-"""Top-k for a user: candidates from the index, what was seen or withdrawn left out, popular items where nothing is known.
+"""Top-k for a user: candidates from the index, what was seen or withdrawn left out, popular items
+where nothing is known.
 
-    score(u, i) = clip(mean + b_u + b_i + p_u . q_i, 1, 5)      the predicted rating on the internal scale
+    score(u, i) = clip(mean + b_u + b_i + p_u . q_i, 1, 5)      the predicted rating on the
+    internal scale
 
 The index is derived from the learner and not part of the state: items that were just learned are
-refreshed first, then the others in turn (every write to a sketch moves a little of what collides with it).
-A user of whom nothing was learned, or for whom the index has too few left, gets the most rated items,
+refreshed first, then the others in turn (every write to a sketch moves a little of what collides
+with it).
+A user of whom nothing was learned, or for whom the index has too few left, gets the most rated
+items,
 by their count-min estimate.
 """
 
@@ -25,7 +29,8 @@ Rows = NDArray[np.int64]
 
 @dataclass(frozen=True, eq=False)
 class Answer:
-    """Items (k,) uint64 with their predicted ratings (k,), best first; how they were found; as of which cut."""
+    """Items (k,) uint64 with their predicted ratings (k,), best first; how they were found; as of
+    which cut."""
 
     items: NDArray[np.uint64]
     scores: NDArray[np.float64]
@@ -58,7 +63,7 @@ class Recommender:
                 self._stale = grown
             self._stale[rows] = True
 
-    def refresh(self, limit: int = 1024) -> int:
+    def refresh(self, limit: int = 512) -> int:
         """Bring up to `limit` items of the index up to date and return how many were."""
         size = len(self.replica.items)
         fresh = np.flatnonzero(self._stale[:size])[:limit]
@@ -66,7 +71,8 @@ class Recommender:
         if rest:
             turn = (self._next + np.arange(rest)) % size
             self._next = int((self._next + rest) % size)
-            # New rows are appended without a hole: they are stale, and stale rows come first and in order.
+            # New rows are appended without a hole: they are stale, and stale rows come first and
+            # in order.
             fresh = np.unique(np.concatenate((fresh, turn[turn < self.index.size])))
         if len(fresh):
             vectors, biases = self.replica.learner.items(self.replica.items.keys[fresh])
@@ -78,6 +84,8 @@ class Recommender:
         """Return the best `count` items for the device with this pseudonym."""
         replica = self.replica
         user = user_key(device)
+        if self.index.size < len(replica.items):
+            self.refresh(len(replica.items))
         if not self._known(device) or not self.index.size:
             rows, method = self._popular_rows(user, count), "popular"
         else:
@@ -92,14 +100,21 @@ class Recommender:
         return Answer(items, scores, method, replica.cut)
 
     def recall(self, device: bytes, count: int) -> float:
-        """Return the share of the exact best `count` that the index finds for this device; NaN where unknown."""
+        """Return the share of the exact best `count` that the index finds for this device; NaN
+        where unknown.
+
+        Exact means every item's vector as the learner has it now, so a stale index shows as well.
+        """
         if not self._known(device) or not self.index.size:
             return float("nan")
         user = user_key(device)
         vector = self.replica.learner.users(np.array([user], np.uint64))[0][0]
         found, _ = self.index.search(vector, count, lambda r: self._allowed(user, r))
-        exact, _ = self.index.search_exactly(vector, count, lambda r: self._allowed(user, r))
-        return retrieval.recall(found, exact)
+        rows = np.arange(len(self.replica.items))
+        rows = rows[self._allowed(user, rows)]
+        vectors, biases = self.replica.learner.items(self.replica.items.keys[rows])
+        best = rows[np.argsort(-(vectors @ vector + biases), kind="stable")[:count]]
+        return retrieval.recall(found, best)
 
     def _known(self, device: bytes) -> bool:
         halves = np.frombuffer(device, "<u8").astype(np.uint64).reshape(1, 2)

@@ -1,6 +1,7 @@
 """Recomputing the state from the topics: the oracle against which any worker can be checked.
 
-It follows the same log in the same order with the same replica as a worker does, and stops at a cut.
+It follows the same log in the same order with the same replica as a worker does, and stops at a
+cut.
 """
 
 from __future__ import annotations
@@ -25,7 +26,8 @@ def recompute(
     at_cut: int | None = None,
     progress: Callable[[int, int], None] | None = None,
 ) -> Replica:
-    """Return the replica at cut `at_cut`, or at the newest cut; `progress` hears (records done, records in the log).
+    """Return the replica at cut `at_cut`, or at the newest cut; `progress` hears (records done,
+    records in the log).
 
     Refuses a cut that the log does not have, and a log that lacks records its cuts name.
     """

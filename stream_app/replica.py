@@ -1,10 +1,14 @@
 """One replica: the state that is a pure function of the log, and the one function that moves it on.
 
-    records in canonical order --marks--> applied once --hold-out--> learner, seen filter, statistics --> ledger
+    records in canonical order --marks--> applied once --hold-out--> learner, seen filter,
+    statistics --> ledger
 
-Every worker holds a whole replica. At the same cut two replicas have the same `model_digest` (everything
-that predicts, filters or counts) and the same `ledger_digest` (what happened to each record), whatever the
-delivery interleaving, the batch sizes and the crashes in between. Records that are set aside change the
+Every worker holds a whole replica. At the same cut two replicas have the same `model_digest`
+(everything
+that predicts, filters or counts) and the same `ledger_digest` (what happened to each record),
+whatever the
+delivery interleaving, the batch sizes and the crashes in between. Records that are set aside
+change the
 ledger and nothing else.
 
 A held-out pair is never learned; it is seen and counted all the same.
@@ -75,7 +79,8 @@ class Design:
 
 @dataclass(frozen=True, eq=False)
 class Outcome:
-    """What one batch did: outcome (n,) per record; and per rating of the applied records (m,) the columns and lessons."""
+    """What one batch did: outcome (n,) per record; and per rating of the applied records (m,) the
+    columns and lessons."""
 
     records: NDArray[np.uint8]
     users: NDArray[np.uint64]
@@ -132,9 +137,7 @@ class Replica:
         self.frequencies.add_many(items)
         self.second_moment.add_many(items)
         rows = self.items.rows_of(items)
-        offset_sum, chain = enter(
-            batch.offsets, outcomes, batch.partition, self.ledger.chain[0]
-        )
+        offset_sum, chain = enter(batch.offsets, outcomes, batch.partition, self.ledger.chain[0])
         counts = {
             "learned": len(users) - int(held.sum()),
             "held_out": int(held.sum()),

@@ -22,10 +22,19 @@ from confluent_kafka.admin import (
     ResourceType,
 )
 
+from stream_app import clients
 from stream_app.errors import Refusal
-from stream_app.wire import Topic
+from stream_app.wire import Topic, Topics
 
 SECONDS = 30.0
+_PAUSE_SECONDS = 0.05
+_PASSING = frozenset(
+    {
+        KafkaError.NOT_LEADER_FOR_PARTITION,
+        KafkaError.LEADER_NOT_AVAILABLE,
+        KafkaError.UNKNOWN_TOPIC_OR_PART,
+    }
+)
 
 
 @dataclass(frozen=True)
@@ -178,6 +187,26 @@ def check_ratings_topic(
             )
 
 
+def check_deployment(
+    bootstrap: str, extra: Mapping[str, str], topics: Topics, partitions: int
+) -> None:
+    """Refuse to work on topics that are absent, or from which the state cannot be rebuilt.
+
+    The rating topic and the cut log are the state, and both must be whole; the others must be there.
+    """
+    admin = clients.admin(bootstrap, extra)
+    consumer = clients.consumer(bootstrap, extra)
+    try:
+        check_ratings_topic(admin, consumer, topics.ratings, partitions)
+        check_ratings_topic(admin, consumer, topics.cuts, 1)
+    finally:
+        consumer.close()
+    others = [topics.items, topics.queries, topics.recommendations, topics.rejected]
+    for name, found in partition_counts(admin, others).items():
+        if found is None:
+            raise Refusal(f"topic {name} does not exist: create it with murmurec topics apply")
+
+
 def partition_counts(admin: AdminClient, names: Sequence[str]) -> dict[str, int | None]:
     """Return the number of partitions of each topic; None for one that does not exist."""
     try:
@@ -199,14 +228,21 @@ def _configs(admin: AdminClient, names: Sequence[str]) -> dict[str, dict[str, st
 
 
 def _offsets(consumer: Consumer, place: TopicPartition) -> tuple[int, int]:
-    try:
-        low, high = consumer.get_watermark_offsets(place, timeout=SECONDS, cached=False)
-    except KafkaException as error:
-        raise Refusal(
-            f"the offsets of topic {place.topic} partition {place.partition} cannot be read: "
-            f"{error.args[0].str()}"
-        ) from None
-    return low, high
+    deadline = time.monotonic() + SECONDS
+    while True:
+        try:
+            low, high = consumer.get_watermark_offsets(place, timeout=SECONDS, cached=False)
+        except KafkaException as error:
+            reason: KafkaError = error.args[0]
+            # Just after a topic is made or a broker restarts, its leader may not know it yet.
+            if reason.code() in _PASSING and time.monotonic() < deadline:
+                time.sleep(_PAUSE_SECONDS)
+                continue
+            raise Refusal(
+                f"the offsets of topic {place.topic} partition {place.partition} cannot be read: "
+                f"{reason.str()}"
+            ) from None
+        return low, high
 
 
 def _each(futures: Mapping[Any, Future[Any]], *allowed: int) -> None:
@@ -230,3 +266,4 @@ def _wait(admin: AdminClient, created: Sequence[Topic]) -> None:
     while any(count is None for count in partition_counts(admin, names).values()):
         if time.monotonic() > deadline:
             raise Refusal(f"the new topics did not appear within {SECONDS:.0f} s: try again")
+        time.sleep(_PAUSE_SECONDS)

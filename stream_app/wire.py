@@ -1,15 +1,21 @@
-"""The contract: topics, ids, events, queries, replies, cuts, and the reasons why a record is set aside.
+"""The contract: topics, ids, events, queries, replies, cuts, and the reasons why a record is set
+aside.
 
 One rating topic carries one schema in two encodings, told apart by the first byte:
 
-    JSON         {"v":1,"device":"<32 hex>","seq":1,"mechanism":"rr:5:2","epoch":20000,"items":[1193],"reports":[4]}
-    MessagePack  the same map; `device` 16 raw bytes, `items` little-endian uint64, `reports` uint8 columns
+    JSON         {"v":1,"device":"<32
+    hex>","seq":1,"mechanism":"rr:5:2","epoch":20000,"items":[1193],"reports":[4]}
+    MessagePack  the same map; `device` 16 raw bytes, `items` little-endian uint64, `reports` uint8
+    columns
 
-`decode` reads one record, `decode_many` a batch with vectorised checks; both accept and refuse exactly the
+`decode` reads one record, `decode_many` a batch with vectorised checks; both accept and refuse
+exactly the
 same records, and refuse with nothing but `WireError(reason)`.
 
-What must hold for every event: version 1; the record key is the device's pseudonym in lower-case hex and
-the record lies on that key's partition (murmur2); `seq` >= 1; the mechanism is on the server's allow-list; as
+What must hold for every event: version 1; the record key is the device's pseudonym in lower-case
+hex and
+the record lies on that key's partition (murmur2); `seq` >= 1; the mechanism is on the server's
+allow-list; as
 many reports as items, between 1 and `MAX_RATINGS`; every report lies in the mechanism's alphabet.
 """
 
@@ -94,9 +100,7 @@ class Topics:
 
     def __post_init__(self) -> None:
         if not re.fullmatch(r"[A-Za-z0-9._-]{1,100}", self.prefix):
-            raise ValueError(
-                f"topic prefix {self.prefix!r}: use 1 to 100 of A-Z a-z 0-9 . _ - (default murmurec)"
-            )
+            raise ValueError(f"topic prefix {self.prefix!r}: use 1 to 100 of A-Z a-z 0-9 . _ -")
 
     @property
     def ratings(self) -> str:
@@ -155,13 +159,15 @@ Item = int | str
 
 
 def key(item: Item) -> int:
-    """Return the 64-bit key of an item: an integer is itself, a string its blake2b-64 with the top bit set.
+    """Return the 64-bit key of an item: an integer is itself, a string its blake2b-64 with the top
+    bit set.
 
     Raises ValueError for an integer outside 0 .. 2^63-1 and for a string that is empty, longer than
     `MAX_ITEM_BYTES` in UTF-8, or not encodable (a lone surrogate).
     """
     if isinstance(item, bool) or not isinstance(item, int | str):
-        raise ValueError(f"item {item!r}: an item is an integer or a string")
+        # A ValueError like every other refusal of an item: a caller treats them alike.
+        raise ValueError(f"item {item!r}: an item is an integer or a string")  # noqa: TRY004
     if isinstance(item, int):
         if not 0 <= item < 2**63:
             raise ValueError(f"item {item}: an integer item lies in 0 .. 2^63-1")
@@ -183,7 +189,8 @@ def parse_item(text: str) -> Item:
 
 
 def user_key(device: bytes) -> int:
-    """Return the 64-bit key under which a learner knows a device: the first half of its pseudonym."""
+    """Return the 64-bit key under which a learner knows a device: the first half of its
+    pseudonym."""
     return int.from_bytes(device[:8], "little")
 
 
@@ -281,7 +288,7 @@ class _Packed(msgspec.Struct, forbid_unknown_fields=True, gc=False):
 
 
 _json_any = msgspec.json.Decoder(_JsonAny)
-_json_run = msgspec.json.Decoder(list[_JsonInts | str])
+_json_run: msgspec.json.Decoder[list[Any]] = msgspec.json.Decoder(list[_JsonInts | str])
 _packed = msgspec.msgpack.Decoder(_Packed)
 _packed_encoder = msgspec.msgpack.Encoder()
 _json_encoder = msgspec.json.Encoder()
@@ -304,7 +311,8 @@ def encode(event: Event) -> bytes:
 
 
 def encode_json(event: Event, items: Sequence[Item] | None = None) -> bytes:
-    """Return the event as JSON; `items` are the ids as people write them, needed where one is a string."""
+    """Return the event as JSON; `items` are the ids as people write them, needed where one is a
+    string."""
     names: Sequence[Item] = [int(k) for k in event.items] if items is None else items
     if [key(name) for name in names] != [int(k) for k in event.items]:
         raise ValueError("items do not match the event's keys; string items must be given by name")
@@ -322,7 +330,8 @@ def encode_json(event: Event, items: Sequence[Item] | None = None) -> bytes:
 
 @dataclass(frozen=True)
 class Intake:
-    """What a server accepts: mechanism id -> alphabet, in a fixed order; partitions; test events."""
+    """What a server accepts: mechanism id -> alphabet, in a fixed order; partitions; test
+    events."""
 
     mechanisms: Mapping[str, int]
     partitions: int = PARTITIONS
@@ -360,9 +369,7 @@ def decode(record_key: bytes | None, value: bytes | None, partition: int, intake
         raise WireError(Reason.REPORT_OUTSIDE_ALPHABET)
     if fields.test and not intake.accept_tests:
         raise WireError(Reason.TEST_EVENT)
-    return Event(
-        device, fields.seq, fields.mechanism, fields.epoch, items, reports, fields.test
-    )
+    return Event(device, fields.seq, fields.mechanism, fields.epoch, items, reports, fields.test)
 
 
 _Columns = tuple[bytes, _JsonAny | _Packed, NDArray[np.uint64], NDArray[np.uint8]]
@@ -414,7 +421,8 @@ def _version_reason(value: bytes) -> Reason:
 
 @dataclass(frozen=True, eq=False)
 class Run:
-    """Consecutive records of one partition as the broker delivered them: offsets, keys and values (n,)."""
+    """Consecutive records of one partition as the broker delivered them: offsets, keys and values
+    (n,)."""
 
     partition: int
     offsets: Sequence[int]
@@ -427,7 +435,8 @@ class Batch:
     """A run decoded into columns; n records, m ratings.
 
     offsets, seqs (n,) int64; sizes (n,) int64 in bytes; devices (n, 2) uint64, the pseudonym as two
-    little-endian words; mechanisms (n,) uint8, an index into the allow-list; counts (n,) int64 ratings
+    little-endian words; mechanisms (n,) uint8, an index into the allow-list; counts (n,) int64
+    ratings
     per record; reasons (n,) uint8, an index into `REASONS` (0: accepted); items (m,) uint64 and
     reports (m,) uint8. A record that is set aside has count 0 and zero fields.
     """
@@ -569,7 +578,15 @@ def _decode_each(run: Run, intake: Intake) -> _Decoded:
         counts[i] = len(event.items)
         items.append(event.items)
         reports.append(event.reports)
-    return devices, seqs, mechanisms, counts, reasons, np.concatenate(items), np.concatenate(reports)
+    return (
+        devices,
+        seqs,
+        mechanisms,
+        counts,
+        reasons,
+        np.concatenate(items),
+        np.concatenate(reports),
+    )
 
 
 # --- cuts, queries, replies, rejections, catalogue ----------------------------------------------

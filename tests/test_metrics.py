@@ -67,7 +67,7 @@ CALLS: dict[str, Callable[[Metrics], None]] = {
     "rmse_baseline": lambda m: m.rmse_baseline("debiased", 0.98),
     "kl": lambda m: m.kl(0.0144),
     "clip_threshold": lambda m: m.clip_threshold(inf),
-    "claim": lambda m: m.claim("rr:5:2", "value", Fraction(2)),
+    "epsilon_claimed": lambda m: m.epsilon_claimed("rr:5:2", "value", Fraction(2)),
     "privacy_mode": lambda m: m.privacy_mode("local"),
     "sketch_load": lambda m: m.sketch_load("factors", 0.4),
     "bloom": lambda m: m.bloom(fill=0.1, false_positive=1e-5),
@@ -212,7 +212,7 @@ def test_only_a_reason_of_the_contract_can_become_a_label(reason: str) -> None:
 
 def test_a_mechanism_that_claims_nothing_claims_infinity() -> None:
     metrics = used()
-    metrics.claim("rr:5:inf", "nothing", None)
+    metrics.epsilon_claimed("rr:5:inf", "nothing", None)
     assert value(metrics, "epsilon_claimed", mechanism="rr:5:2", adjacency="value") == 2
     assert value(metrics, "epsilon_claimed", mechanism="rr:5:inf", adjacency="nothing") == inf
 

@@ -1,4 +1,5 @@
-"""The contract: golden bytes, what is refused and why, and that a decoder raises nothing but WireError."""
+"""The contract: golden bytes, what is refused and why, and that a decoder raises nothing but
+WireError."""
 
 from __future__ import annotations
 
@@ -93,7 +94,8 @@ def test_an_item_that_is_none_is_refused(item: object, sentence: str) -> None:
 
 
 def test_partitions_are_those_of_kafka() -> None:
-    """Reference values of org.apache.kafka.common.utils.Utils.murmur2 on 32-byte keys, computed with plain integers."""
+    """Reference values of org.apache.kafka.common.utils.Utils.murmur2 on 32-byte keys, computed
+    with plain integers."""
     rng = np.random.default_rng(5)
     keys = [rng.bytes(16).hex().encode() for _ in range(200)]
     expected = [(murmur2(key) & 0x7FFFFFFF) % 12 for key in keys]
@@ -228,9 +230,13 @@ def test_flipped_bits_raise_nothing_but_wire_errors(value: bytes, data: st.DataO
 
 SOME_RECORDS = st.lists(
     st.one_of(
-        st.sampled_from([GOLDEN_JSON, GOLDEN_PACKED, json_event(items=["a", 2]), packed_event(seq=9)]),
+        st.sampled_from(
+            [GOLDEN_JSON, GOLDEN_PACKED, json_event(items=["a", 2]), packed_event(seq=9)]
+        ),
         st.sampled_from([value for _, value, _ in NOT_EVENTS if not value or len(value) < 1000]),
-        st.sampled_from([GOLDEN_JSON + b",", b'"x",' + GOLDEN_JSON, GOLDEN_JSON[:60], GOLDEN_JSON[60:]]),
+        st.sampled_from(
+            [GOLDEN_JSON + b",", b'"x",' + GOLDEN_JSON, GOLDEN_JSON[:60], GOLDEN_JSON[60:]]
+        ),
     ),
     max_size=8,
 )

@@ -1,6 +1,8 @@
-"""Building the worker: settings in, a Faust application with every stage attached out; then run until told to stop.
+"""Building the worker: settings in, a Faust application with every stage attached out; then run
+until told to stop.
 
-Faust keeps membership, the ownership of the clock, the query stream and the web view. It commits nothing that
+Faust keeps membership, the ownership of the clock, the query stream and the web view. It commits
+nothing that
 matters: the state is a function of the log, and the reader positions itself.
 """
 
@@ -38,7 +40,9 @@ log = structlog.get_logger()
 _SESSION_SECONDS = 6.0
 
 
-def build(settings: Settings, bootstrap: str, admin_port: int, data_dir: Path) -> tuple[faust.App, Runtime]:
+def build(
+    settings: Settings, bootstrap: str, admin_port: int, data_dir: Path
+) -> tuple[faust.App, Runtime]:
     """Return the application and what its stages share; call it inside a running event loop."""
     topics = Topics(settings.topic_prefix)
     design = design_of(settings)
@@ -156,7 +160,9 @@ async def run(settings: Settings, bootstrap: str, admin_port: int) -> None:
         if not ending.done():
             log.info("worker.started", admin=f"http://{settings.admin_host}:{admin_port}")
         await asyncio.wait({ending, crashed}, return_when=asyncio.FIRST_COMPLETED)
-        log.info("worker.stopping", reason=type(runtime.failure).__name__ if runtime.failure else "asked")
+        log.info(
+            "worker.stopping", reason=type(runtime.failure).__name__ if runtime.failure else "asked"
+        )
         for task in (starting, ending, crashed):
             task.cancel()
         try:

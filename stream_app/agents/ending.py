@@ -1,6 +1,8 @@
-"""An agent never swallows a defect: what it does not expect ends the process with a non-zero exit code.
+"""An agent never swallows a defect: what it does not expect ends the process with a non-zero exit
+code.
 
-Faust acknowledges an event whose agent raised and starts the agent anew, while the worker looks alive
+Faust acknowledges an event whose agent raised and starts the agent anew, while the worker looks
+alive
 (measured: lost events with all offsets committed).
 """
 

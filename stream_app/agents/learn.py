@@ -1,7 +1,8 @@
 """The learn agent: the one place where the state changes, one piece of the log at a time.
 
 It runs on the event loop, so that a query is answered between two pieces and sees a whole state; a
-piece takes a few milliseconds. An error here is a defect or a broken log and ends the process: an event
+piece takes a few milliseconds. An error here is a defect or a broken log and ends the process: an
+event
 that was not applied is never passed over.
 """
 

@@ -1,7 +1,9 @@
 """The query agent: a question from one topic, its answer to another, keyed by the correlation id.
 
-Any worker can answer. A query carries its deadline, and one that has passed is not answered: nobody waits
-for it. A question that is not well-formed gets a refusal under its record key, if that is a correlation
+Any worker can answer. A query carries its deadline, and one that has passed is not answered:
+nobody waits
+for it. A question that is not well-formed gets a refusal under its record key, if that is a
+correlation
 id. The answer has `LIST_LENGTH` entries whatever k was, so that its length tells nothing.
 """
 
@@ -32,7 +34,12 @@ _CORRELATION_ID = re.compile(rb"[0-9a-f]{16,64}")
 
 def attach(app: faust.App, runtime: Runtime) -> None:
     """Add the agent."""
-    raw = {"key_type": bytes, "key_serializer": "raw", "value_type": bytes, "value_serializer": "raw"}
+    raw = {
+        "key_type": bytes,
+        "key_serializer": "raw",
+        "value_type": bytes,
+        "value_serializer": "raw",
+    }
     questions = app.topic(runtime.topics.queries, **raw)
     answers = app.topic(runtime.topics.recommendations, **raw)
     answered = 0
@@ -49,7 +56,9 @@ def attach(app: faust.App, runtime: Runtime) -> None:
                 runtime.metrics.query_refused()
                 key = event.key or b""
                 if _CORRELATION_ID.fullmatch(key):
-                    await answers.send(key=key, value=encode_message(refusal(runtime, key.decode())))
+                    await answers.send(
+                        key=key, value=encode_message(refusal(runtime, key.decode()))
+                    )
                 continue
             if question.deadline < time.time() * 1000:
                 runtime.metrics.query_expired()
@@ -81,7 +90,9 @@ def recommendation(runtime: Runtime, correlation_id: str, answer: Answer) -> Rec
     )
 
 
-def refusal(runtime: Runtime, correlation_id: str, status: Status = Status.REFUSED) -> Recommendation:
+def refusal(
+    runtime: Runtime, correlation_id: str, status: Status = Status.REFUSED
+) -> Recommendation:
     """Return a reply without recommendations, of the same length as any other."""
     nothing = (None,) * LIST_LENGTH
     return Recommendation(

@@ -1,8 +1,11 @@
-"""The reader: a thread with its own consumer that hands the log, in canonical order, to the learn agent.
+"""The reader: a thread with its own consumer that hands the log, in canonical order, to the learn
+agent.
 
-A plain Faust agent on the rating topic costs 63 us of the event loop per message and can skip records at a failover
+A plain Faust agent on the rating topic costs 63 us of the event loop per message and can skip
+records at a failover
 (both measured); this thread is positioned from the log itself and cannot. It hands over small
-lists of pieces on a bounded channel, so a slow learner slows the reader and nothing piles up in memory.
+lists of pieces on a bounded channel, so a slow learner slows the reader and nothing piles up in
+memory.
 
 The thread also beats the clock: when this worker owns the cut log, it appends the cuts that `Clock`
 finds due.

@@ -1,7 +1,9 @@
 """Telling where and why a record was set aside: position, reason and size, never the payload.
 
-The record key is topic/partition/offset and the topic is compacted, so that a replay from the beginning writes the
-same records again and nothing piles up. A full local queue waits, a refused write ends the process: a
+The record key is topic/partition/offset and the topic is compacted, so that a replay from the
+beginning writes the
+same records again and nothing piles up. A full local queue waits, a refused write ends the
+process: a
 rejection is never dropped.
 """
 
@@ -18,7 +20,9 @@ from stream_app.wire import Rejection, encode_message
 class Rejections:
     """Writes rejections through one idempotent producer."""
 
-    def __init__(self, producer: Producer, topic: str, fail: Callable[[BaseException], None]) -> None:
+    def __init__(
+        self, producer: Producer, topic: str, fail: Callable[[BaseException], None]
+    ) -> None:
         self._producer = producer
         self._topic = topic
         self._fail = fail
@@ -42,7 +46,9 @@ class Rejections:
     def close(self, seconds: float = 2.0) -> None:
         """Wait for what is queued."""
         if self._producer.flush(seconds):
-            self._fail(Refusal(f"{self._topic}: not all rejections were written within {seconds} s"))
+            self._fail(
+                Refusal(f"{self._topic}: not all rejections were written within {seconds} s")
+            )
 
     def _delivered(self, error: KafkaError | None, _: Message) -> None:
         if error is not None:

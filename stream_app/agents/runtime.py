@@ -57,6 +57,7 @@ class Runtime:
     _digests: tuple[int, str, str] | None = None
     _recalls: list[float] = field(default_factory=list)
     _kl: float = float("nan")
+    _caught_up_time: float = field(default_factory=time.time)
 
     # --- ending --------------------------------------------------------------------------
 
@@ -84,6 +85,7 @@ class Runtime:
         """Close a round; whoever waits for a cut may look now."""
         self.replica.end_round(cut.number, cut.ends)
         self._mid_round = False
+        self.recommender.refresh()
         self.metrics.round_applied(cut.number, self._round_seconds, time.time())
         self._round_seconds = 0.0
         for waiting in self._at_cut:
@@ -208,7 +210,7 @@ class Runtime:
         return {name: None if isnan(value) else value for name, value in numbers.items()}
 
     def publish_gauges(self) -> None:
-        """Bring the slow gauges and the index up to date; called every second."""
+        """Bring the slow gauges up to date; called every second."""
         replica, metrics = self.replica, self.metrics
         for window in ("recent", "all"):
             metrics.rmse("reported", window, self.drift.rmse_reported(window))
@@ -227,18 +229,13 @@ class Runtime:
         metrics.entities(items=len(replica.items), devices=replica.marks.devices)
         for part, size in replica.memory().items():
             metrics.memory(part, size)
-        metrics.lag(self.lag_records, 0.0 if not self.lag_records else self._age())
+        behind = time.time() - self._caught_up_time if self.lag_records else 0.0
+        metrics.lag(self.lag_records, max(0.0, behind))
         metrics.ready(not self.ready_reason())
-        self.recommender.refresh()
         metrics.indexed(self.recommender.index.method, self.recommender.index.size)
-
-    def _age(self) -> float:
-        return max(0.0, time.time() - self._last_caught_up)
-
-    _last_caught_up: float = field(default_factory=time.time)
 
     def lag_seen(self, records: int) -> None:
         """Enter how many records wait to be applied."""
         self.lag_records = records
         if not records:
-            self._last_caught_up = time.time()
+            self._caught_up_time = time.time()

@@ -1,9 +1,9 @@
 """What a worker shows over HTTP, on one port, on loopback unless told otherwise.
 
-    /livez  /readyz                 is it running; is it caught up, and if not what it waits for
-    /metrics                        Prometheus
-    /state                          cut, positions, digests, counts: all of one cut
-    /recommendations/{user}?k=10    the query view; user is the pseudonym, 32 hex characters
+/livez  /readyz                 is it running; is it caught up, and if not what it waits for
+/metrics                        Prometheus
+/state                          cut, positions, digests, counts: all of one cut
+/recommendations/{user}?k=10    the query view; user is the pseudonym, 32 hex characters
 """
 
 from __future__ import annotations
@@ -31,7 +31,9 @@ def attach(app: faust.App, runtime: Runtime) -> None:
     @app.page("/readyz")
     async def readyz(web: Any, _: Any) -> Any:
         reason = runtime.ready_reason()
-        return web.json({"ready": not reason, "waiting_for": reason or None}, status=503 if reason else 200)
+        return web.json(
+            {"ready": not reason, "waiting_for": reason or None}, status=503 if reason else 200
+        )
 
     @app.page("/metrics")
     async def metrics(web: Any, _: Any) -> Any:

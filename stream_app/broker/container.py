@@ -7,9 +7,7 @@ so this one is a plain container with Apache Kafka's image.
 
 from __future__ import annotations
 
-import base64
 import time
-import uuid
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 
@@ -18,7 +16,7 @@ from confluent_kafka import KafkaException
 from stream_app import clients
 from stream_app.broker import KAFKA_VERSION, Broker
 from stream_app.broker.jars import Tell
-from stream_app.broker.local import free_ports, to_stderr
+from stream_app.broker.local import cluster_id, free_ports, to_stderr
 from stream_app.errors import Refusal
 
 IMAGE = f"apache/kafka:{KAFKA_VERSION}"
@@ -50,11 +48,6 @@ def environment(port: int, cluster: str) -> Mapping[str, str]:
         "KAFKA_GROUP_INITIAL_REBALANCE_DELAY_MS": "0",
         "KAFKA_LOG_CLEANER_BACKOFF_MS": "1000",
     }
-
-
-def cluster_id() -> str:
-    """Return a new cluster id: 22 characters, base64url of a UUID."""
-    return base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
 
 
 @contextmanager

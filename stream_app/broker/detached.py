@@ -48,7 +48,7 @@ def start_detached(
         # The last address first, so that what was written down elsewhere stays true.
         wishes = [_last_port(home), USUAL_PORT]
         place = port or next((wish for wish in wishes if wish and is_free(wish)), None)
-        process, broker = launch_ready(program, library, home, place, None, leashed=False)
+        process, broker = launch_ready(program, library, home, place, None, leash=False)
         _write(home, process, broker)
         return broker
 

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import base64
 import os
+import re
 import shutil
 import socket
 import subprocess
@@ -19,7 +20,7 @@ import sys
 import tempfile
 import time
 import uuid
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
@@ -61,6 +62,11 @@ _LEASH = (
 )
 
 
+def leashed(command: Sequence[str]) -> list[str]:
+    """Return the command so that its process is killed when the thread that starts it ends."""
+    return [sys.executable, "-I", "-S", "-c", _LEASH, str(os.getpid()), *command]
+
+
 def properties(
     port: int, controller_port: int, data_dir: Path, extra: Mapping[str, str] | None = None
 ) -> dict[str, str]:
@@ -95,6 +101,15 @@ def properties(
         "num.io.threads": "2",
         **(extra or {}),
     }
+
+
+def cluster_id() -> str:
+    """Return a new cluster id: 22 characters, base64url of a UUID."""
+    while True:
+        made = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
+        # Kafka's tool takes an id that begins with a dash, as one in 64 does, for an option.
+        if not made.startswith("-"):
+            return made
 
 
 def free_ports(count: int) -> list[int]:
@@ -151,7 +166,7 @@ def run(
     assert home is not None
     process: subprocess.Popen[bytes] | None = None
     try:
-        process, broker = launch_ready(program, library, home, port, extra, leashed=True)
+        process, broker = launch_ready(program, library, home, port, extra, leash=True)
         yield broker
     finally:
         if process is not None:
@@ -167,16 +182,23 @@ def launch_ready(
     port: int | None,
     extra: Mapping[str, str] | None,
     *,
-    leashed: bool,
+    leash: bool,
 ) -> tuple[subprocess.Popen[bytes], Broker]:
     """Format if new, start and wait until ready; another free port is tried when one was taken."""
     if port is not None and not is_free(port):
         raise Refusal(f"port {port} is in use: choose another with --port or leave it out")
     home.mkdir(parents=True, exist_ok=True)
+    new = not _formatted(home)
     for attempt in range(_ATTEMPTS):
         chosen, controller = free_ports(2)
+        # The log remembers its controller's address: at another one the start takes ten seconds
+        # longer. So an old log gets its port back if that is free, and a new one is made anew.
+        if new:
+            shutil.rmtree(home / "log", ignore_errors=True)
+        elif attempt == 0:
+            controller = _last_controller_port(home) or controller
         place = port or chosen
-        process, broker = _launch(program, library, home, place, controller, extra, leashed)
+        process, broker = _launch(program, library, home, place, controller, extra, leash)
         try:
             wait_until_ready(broker, process)
         except Refusal:
@@ -193,6 +215,20 @@ def launch_ready(
     raise AssertionError("the loop returns or raises")
 
 
+def _formatted(home: Path) -> bool:
+    return (home / "log" / "meta.properties").exists()
+
+
+def _last_controller_port(home: Path) -> int | None:
+    """Return the controller's port of the last run, if it is known and free."""
+    try:
+        said = (home / "server.properties").read_text()
+    except OSError:
+        return None
+    found = re.search(r"^controller\.quorum\.bootstrap\.servers=.*:(\d+)$", said, re.MULTILINE)
+    return int(found[1]) if found and is_free(int(found[1])) else None
+
+
 def _launch(
     program: str,
     library: Path,
@@ -200,7 +236,7 @@ def _launch(
     port: int,
     controller: int,
     extra: Mapping[str, str] | None,
-    leashed: bool,
+    leash: bool,
 ) -> tuple[subprocess.Popen[bytes], Broker]:
     configuration, logging = home / "server.properties", home / "log4j2.properties"
     lines = properties(port, controller, home, extra)
@@ -208,17 +244,16 @@ def _launch(
     logging.write_text(_LOG4J)
     flags = [program, *_FLAGS, f"-Dlog4j2.configurationFile={logging.as_uri()}"]
     flags += ["-cp", f"{library}/*"]
-    if not (home / "log" / "meta.properties").exists():
-        cluster = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
-        format_ = ["kafka.tools.StorageTool", "format", "-t", cluster, "-c", str(configuration)]
+    if not _formatted(home):
+        format_ = ["kafka.tools.StorageTool", "format", "-t", cluster_id(), "-c", str(configuration)]
         done = subprocess.run(
             [*flags, *format_, "--standalone"], capture_output=True, text=True, check=False
         )
         if done.returncode != 0:
             raise Refusal(f"Kafka could not format {home}: {_tail(done.stdout + done.stderr)}")
     command = [*flags, "kafka.Kafka", str(configuration)]
-    if leashed:
-        command = [sys.executable, "-I", "-S", "-c", _LEASH, str(os.getpid()), *command]
+    if leash:
+        command = leashed(command)
     log = home / "server.log"
     with log.open("wb") as output:
         process = subprocess.Popen(

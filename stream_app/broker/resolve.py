@@ -1,6 +1,6 @@
-"""Which broker a demo or a test run uses: the configured one, a local one, one in a container, in that order.
+"""Which broker a demo or a test run uses: the configured one, a local one, or one in a container.
 
-Nothing stands in for Kafka: where none of the three is there, one sentence says what was missing
+They are tried in that order. Nothing stands in for Kafka: where none of the three is there, one sentence says what was missing
 of each.
 """
 

@@ -1,4 +1,4 @@
-"""The command line of all three parties: `murmurec`, whose sub-commands import what they need when called.
+"""The command line of all three parties: `murmurec`, whose sub-commands import what they need.
 
     exit 0 done    1 refused or failed, with one sentence    2 wrong usage    130 interrupted
 
@@ -11,7 +11,6 @@ from __future__ import annotations
 import os
 import sys
 
-from stream_app import __version__
 from stream_app.errors import Refusal
 
 
@@ -72,4 +71,10 @@ def _code(ended: SystemExit) -> int:
     return ended.code if isinstance(ended.code, int) else int(ended.code is not None)
 
 
-__all__ = ["__version__", "main", "run"]
+def __getattr__(name: str) -> object:
+    """Give `app`, the tree of commands, to whoever embeds it, without importing typer before."""
+    if name == "app":
+        from stream_app.cli.tree import app
+
+        return app
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

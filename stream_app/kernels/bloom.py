@@ -1,12 +1,14 @@
-"""Split-block Bloom filter of pairs: eight bits of one 32-byte block per pair (Putze, Sanders, Singler 2007).
+"""Split-block Bloom filter of pairs, eight bits of one 32-byte block (Putze et al. 2007).
 
-    h = mix(mix(user + seed * golden) + item)        block = bounded(h, blocks)
-    g = mix(h + golden)                              bit of word j = bits 5j .. 5j+4 of g,  j = 0 .. 7
+    h = mix(mix(user + seed * golden) + item)     block = bounded(h, blocks)
+    g = mix(h + golden)                           bit of word j = bits 5j .. 5j+4 of g, j = 0 .. 7
 
-    false positive of a fresh pair = 1/blocks * sum_b prod_j ones(block b, word j) / 32          given the fill
-                                   = sum_n Binomial(n; pairs, 1/blocks) (1 - (31/32)^n)^8        expected
+A fresh pair is found with probability
 
-blocks: (blocks, 8) uint32; users, items: (m,) uint64. One pair costs one cache line, whatever the size.
+    1/blocks * sum_b prod_j ones(block b, word j) / 32           given the fill
+    sum_n Binomial(n; pairs, 1/blocks) (1 - (31/32)^n)^8         expected
+
+blocks: (blocks, 8) uint32; users, items: (m,) uint64. A pair costs one cache line at any size.
 """
 
 from __future__ import annotations
@@ -56,7 +58,7 @@ def test(blocks, users, items, seed, found):
 
 @njit(cache=True, nogil=True)
 def fill(blocks):
-    """Return the number of set bits and the probability that a fresh pair is found, given the fill."""
+    """Return the number of set bits and the probability that a fresh pair is found."""
     total = np.int64(0)
     likelihood = 0.0
     for b in range(blocks.shape[0]):

@@ -45,7 +45,7 @@ def exponential(x):
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def decode(rhat, V, z, likelihood, levels):
+def decode(rhat, V, channel, z, likelihood, levels):
     """Return (e, rho) of report z, prior centred on prediction rhat with spread V.
 
     likelihood: (Z, >= levels) float64, one channel; V >= 0.1.
@@ -79,13 +79,13 @@ def decode(rhat, V, z, likelihood, levels):
             first = exponential((c - LOWEST - 0.5 * h) * slope)
     pi = 1.0
     ratio = first
-    s0 = likelihood[z, 0]
+    s0 = likelihood[channel, z, 0]
     s1 = 0.0
     s2 = 0.0
     for v in range(1, levels):
         pi *= ratio
         ratio *= fall
-        post = pi * likelihood[z, v]
+        post = pi * likelihood[channel, z, v]
         s0 += post
         s1 += post * v
         s2 += post * (v * v)

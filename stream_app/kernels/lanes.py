@@ -119,15 +119,11 @@ def _flip(typingctx, lanes, bits):
 
     def codegen(context, builder, signature, args):
         n, word = lanes.count, min(lanes.count, 64)
-        whole = ir.VectorType(ir.IntType(32), n)
         narrow = builder.trunc(args[1], ir.IntType(word)) if word < 64 else args[1]
         chosen = builder.bitcast(narrow, ir.VectorType(ir.IntType(1), word))
         if n > word:
             chosen = _pick(builder, chosen, chosen, [i % word for i in range(n)])
-        sign = ir.Constant(whole, [-(2**31)] * n)
-        mask = builder.and_(builder.sext(chosen, whole), sign)
-        turned = builder.xor(builder.bitcast(args[0], whole), mask)
-        return builder.bitcast(turned, ir.VectorType(_FLOAT, n))
+        return builder.select(chosen, builder.fneg(args[0]), args[0])
 
     return lanes(lanes, types.uint64), codegen
 

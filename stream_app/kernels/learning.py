@@ -1,9 +1,12 @@
 """The event loop over a batch, one for each layout of the vectors: test, then learn, in order.
 
-`sketch_loop(literal, D, K)` and `dense_loop(D)` return compiled functions with the sizes built in, so that
-the loops over components unroll and vectorise. All take the columns of a batch (m,), the channel tables, the
-constants, and write predicted / error / refused (m,). With learn[n] False, or when an event is refused,
-nothing is written to the state.
+`blocked_loop(D, K)`, `literal_loop(D, K)` and `dense_loop(D)` return compiled functions with the sizes built
+in. All take the columns of a batch (m,), the channel tables and the constants, and write predicted, error
+and refused (m,). Where learn[n] is False or event n is refused, nothing is written to the state. An event is
+refused when its squared error exceeds `clip`, or when its mechanism or report is outside the tables.
+
+The three loops repeat the same few lines instead of sharing them: numba counts references to arrays
+that pass through an inlined branch, which costs more than the arithmetic.
 """
 
 from __future__ import annotations
@@ -13,88 +16,250 @@ from functools import cache
 import numpy as np
 from numba import njit
 
+from stream_app.kernels import sketch_blocked, sketch_literal
+from stream_app.kernels.channel import decode
+from stream_app.kernels.dense_vectors import row_of
+from stream_app.kernels.lanes import add, load, store
 from stream_app.kernels.lesson import (
     MEAN,
     dot,
-    hear,
     move,
-    step_bias,
+    read_exactly,
     step_mean,
-    step_variance,
+    step_scalars,
     within,
 )
 from stream_app.kernels.mixing import mix
-from stream_app.kernels.scalars import BIAS, BIAS_VARIANCE, VARIANCE, slot_of, tag_of
-from stream_app.kernels.sketch_blocked import read, write
+from stream_app.kernels.scalars import BIAS, BIAS_SHARE, SHARE, slot_of, tag_of
+
+AHEAD = 64  # events hashed in one pass, so that hashing does not wait in front of every read
+place_blocked, read_blocked, write_blocked = (
+    sketch_blocked.place,
+    sketch_blocked.read,
+    sketch_blocked.write,
+)
+place_literal, read_literal, write_literal = (
+    sketch_literal.place,
+    sketch_literal.read,
+    sketch_literal.write,
+)
 
 
 @cache
-def sketch_loop(literal, D, K):
-    """Return the loop for vectors in a count sketch: `literal` or blocked, D components, K rows."""
-    place = sketch_literal.place if literal else sketch_blocked.place
-    del place
-    return _literal_loop(D, K) if literal else _blocked_loop(D, K)
-
-
-def _blocked_loop(D, K):
+def blocked_loop(D, K):
+    """Return the loop over a sketch with one address per (entity, row)."""
 
     @njit(cache=True, nogil=True, error_model="numpy")
     def learn_blocked(
-        C, tags, scalars, overall, salts, k,
-        likelihood, alphabets, levels, exact,
-        users, items, reports, mechanisms, learn,
-        predicted, error, refused,
-    ):
+        C, tags, scalars, overall, salts, k, likelihood, alphabets, levels, exact,
+        users, items, reports, mechanisms, learn, predicted, error, refused,
+    ):  # fmt: skip
         blocks = np.uint64(C.size // (D * K))
+        channels = alphabets.size
+        hus, his = np.empty(AHEAD, np.uint64), np.empty(AHEAD, np.uint64)
+        at_u, at_i = np.empty((AHEAD, K), np.int64), np.empty((AHEAD, K), np.int64)
+        words_u, words_i = np.empty((AHEAD, K), np.uint64), np.empty((AHEAD, K), np.uint64)
         for n in range(users.size):
-            hu = mix(users[n] + salts[0])
-            hi = mix(items[n] + salts[1])
-            su = slot_of(tags, hu)
-            si = slot_of(tags, hi)
-            bu = 0.0
-            vbu = k.user_bias_variance
-            vu = k.user_variance
-            if tags[su] != 0:
-                bu = np.float64(scalars[su, BIAS])
-                vbu = np.float64(scalars[su, BIAS_VARIANCE])
-                vu = np.float64(scalars[su, VARIANCE])
-            bi = 0.0
-            vbi = k.item_bias_variance
-            vi = k.item_variance
-            if tags[si] != 0:
-                bi = np.float64(scalars[si, BIAS])
-                vbi = np.float64(scalars[si, BIAS_VARIANCE])
-                vi = np.float64(scalars[si, VARIANCE])
-            p = read(C, hu, blocks, D, K)
-            q = read(C, hi, blocks, D, K)
+            x = n % AHEAD
+            if x == 0:
+                many = min(AHEAD, users.size - n)
+                for y in range(many):
+                    hus[y] = mix(users[n + y] + salts[0])
+                    his[y] = mix(items[n + y] + salts[1])
+                place_blocked(hus, many, D, K, blocks, at_u, words_u)
+                place_blocked(his, many, D, K, blocks, at_i, words_i)
+            su = slot_of(tags, hus[x])
+            si = slot_of(tags, his[x])
+            p = read_blocked(C, at_u, words_u, x, D, K)
+            q = read_blocked(C, at_i, words_i, x, D, K)
             pp = dot(p, p)
             qq = dot(q, q)
-            rhat = overall[MEAN] + bu + bi + dot(p, q)
-            T = vbu + vbi + vu * qq + vi * pp + k.coupling * D * vu * vi
-            S = k.noise + T
-            e, rho, no = hear(rhat, T, reports[n], mechanisms[n], k, likelihood, alphabets, levels, exact)
+            vu = np.float64(scalars[su, SHARE]) * k.user_variance
+            vi = np.float64(scalars[si, SHARE]) * k.item_variance
+            T = (
+                np.float64(scalars[su, BIAS_SHARE]) * k.user_bias_variance
+                + np.float64(scalars[si, BIAS_SHARE]) * k.item_bias_variance
+                + (vu * qq + vi * pp + k.coupling * D * vu * vi)
+            )
+            bias = np.float64(scalars[su, BIAS]) + np.float64(scalars[si, BIAS])
+            rhat = overall[MEAN] + (bias + dot(p, q))
+            c = mechanisms[n]
+            z = reports[n]
+            e = 0.0
+            rho = 1.0
+            no = c >= channels or z >= alphabets[c]
+            if not no:
+                if exact[c]:
+                    e = read_exactly(rhat, z, levels[c])
+                else:
+                    V = k.prior_variance + k.prior_slope * T
+                    e, rho = decode(rhat, V, c, z, likelihood, levels[c])
+                no = e * e > k.clip
             predicted[n] = within(rhat, 1.0, 5.0)
             error[n] = e
             refused[n] = no
             if no or not learn[n]:
                 continue
+            S = k.noise + T
             per_S = 1.0 / S
-            gu = vu * per_S
-            gi = vi * per_S
-            write(C, hu, blocks, D, K, move(p, q, gu * e, gu * k.shrink * rho))
-            write(C, hi, blocks, D, K, move(q, p, gi * e, gi * k.shrink * rho))
+            back = k.shrink * rho * per_S
+            step_p = move(p, q, vu * per_S * e, vu * back)
+            step_q = move(q, p, vi * per_S * e, vi * back)
+            write_blocked(C, at_u, words_u, x, D, K, step_p)
+            write_blocked(C, at_i, words_i, x, D, K, step_q)
             step_mean(overall, e, rho, S)
-            bu, vbu = step_bias(bu, vbu, e, rho, per_S, k.bias_shrink, k.user_bias_variance)
-            bi, vbi = step_bias(bi, vbi, e, rho, per_S, k.bias_shrink, k.item_bias_variance)
-            if tags[su] == 0:
-                tags[su] = tag_of(hu)
-            scalars[su, BIAS] = np.float32(bu)
-            scalars[su, BIAS_VARIANCE] = np.float32(vbu)
-            scalars[su, VARIANCE] = np.float32(step_variance(vu, qq, rho, per_S, k.coupling, k.user_variance))
-            if tags[si] == 0:
-                tags[si] = tag_of(hi)
-            scalars[si, BIAS] = np.float32(bi)
-            scalars[si, BIAS_VARIANCE] = np.float32(vbi)
-            scalars[si, VARIANCE] = np.float32(step_variance(vi, pp, rho, per_S, k.coupling, k.item_variance))
+            tags[su] = tag_of(hus[x]) if tags[su] == 0 else tags[su]
+            step_scalars(
+                scalars, su, e, rho, per_S, qq, k, k.user_bias_variance, k.user_variance
+            )
+            tags[si] = tag_of(his[x]) if tags[si] == 0 else tags[si]
+            step_scalars(
+                scalars, si, e, rho, per_S, pp, k, k.item_bias_variance, k.item_variance
+            )
 
     return learn_blocked
+
+
+@cache
+def literal_loop(D, K):
+    """Return the loop over a sketch with one address per (entity, component, row)."""
+
+    @njit(cache=True, nogil=True, error_model="numpy")
+    def learn_literal(
+        C, tags, scalars, overall, salts, k, likelihood, alphabets, levels, exact,
+        users, items, reports, mechanisms, learn, predicted, error, refused,
+    ):  # fmt: skip
+        w = np.uint64(C.size // K)
+        channels = alphabets.size
+        a, b = np.empty(D, np.float32), np.empty(D, np.float32)
+        at_u, at_i = np.empty((K, D), np.int64), np.empty((K, D), np.int64)
+        signs_u, signs_i = np.empty((K, D), np.float32), np.empty((K, D), np.float32)
+        for n in range(users.size):
+            hu = mix(users[n] + salts[0])
+            hi = mix(items[n] + salts[1])
+            su = slot_of(tags, hu)
+            si = slot_of(tags, hi)
+            place_literal(hu, D, K, w, at_u, signs_u)
+            place_literal(hi, D, K, w, at_i, signs_i)
+            read_literal(C, D, K, at_u, signs_u, a)
+            read_literal(C, D, K, at_i, signs_i, b)
+            p = load(a, 0, D)
+            q = load(b, 0, D)
+            pp = dot(p, p)
+            qq = dot(q, q)
+            vu = np.float64(scalars[su, SHARE]) * k.user_variance
+            vi = np.float64(scalars[si, SHARE]) * k.item_variance
+            T = (
+                np.float64(scalars[su, BIAS_SHARE]) * k.user_bias_variance
+                + np.float64(scalars[si, BIAS_SHARE]) * k.item_bias_variance
+                + (vu * qq + vi * pp + k.coupling * D * vu * vi)
+            )
+            bias = np.float64(scalars[su, BIAS]) + np.float64(scalars[si, BIAS])
+            rhat = overall[MEAN] + (bias + dot(p, q))
+            c = mechanisms[n]
+            z = reports[n]
+            e = 0.0
+            rho = 1.0
+            no = c >= channels or z >= alphabets[c]
+            if not no:
+                if exact[c]:
+                    e = read_exactly(rhat, z, levels[c])
+                else:
+                    V = k.prior_variance + k.prior_slope * T
+                    e, rho = decode(rhat, V, c, z, likelihood, levels[c])
+                no = e * e > k.clip
+            predicted[n] = within(rhat, 1.0, 5.0)
+            error[n] = e
+            refused[n] = no
+            if no or not learn[n]:
+                continue
+            S = k.noise + T
+            per_S = 1.0 / S
+            back = k.shrink * rho * per_S
+            store(a, 0, move(p, q, vu * per_S * e, vu * back))
+            store(b, 0, move(q, p, vi * per_S * e, vi * back))
+            write_literal(C, D, K, at_u, signs_u, a)
+            write_literal(C, D, K, at_i, signs_i, b)
+            step_mean(overall, e, rho, S)
+            tags[su] = tag_of(hu) if tags[su] == 0 else tags[su]
+            step_scalars(
+                scalars, su, e, rho, per_S, qq, k, k.user_bias_variance, k.user_variance
+            )
+            tags[si] = tag_of(hi) if tags[si] == 0 else tags[si]
+            step_scalars(
+                scalars, si, e, rho, per_S, pp, k, k.item_bias_variance, k.item_variance
+            )
+
+    return learn_literal
+
+
+@cache
+def dense_loop(D):
+    """Return the loop over dense rows; counts (2,) int64 holds the rows in use of users and of items."""
+
+    @njit(cache=True, nogil=True, error_model="numpy")
+    def learn_dense(
+        slots_u, keys_u, vectors_u, scalars_u, slots_i, keys_i, vectors_i, scalars_i, counts,
+        overall, salts, scale, k, likelihood, alphabets, levels, exact,
+        users, items, reports, mechanisms, learn, predicted, error, refused,
+    ):  # fmt: skip
+        channels = alphabets.size
+        for n in range(users.size):
+            u, slot_u = row_of(
+                slots_u, keys_u, counts[0], users[n], salts[0], scale, D, vectors_u, scalars_u
+            )
+            i, slot_i = row_of(
+                slots_i, keys_i, counts[1], items[n], salts[1], scale, D, vectors_i, scalars_i
+            )
+            p = load(vectors_u, u * D, D)
+            q = load(vectors_i, i * D, D)
+            pp = dot(p, p)
+            qq = dot(q, q)
+            vu = np.float64(scalars_u[u, SHARE]) * k.user_variance
+            vi = np.float64(scalars_i[i, SHARE]) * k.item_variance
+            T = (
+                np.float64(scalars_u[u, BIAS_SHARE]) * k.user_bias_variance
+                + np.float64(scalars_i[i, BIAS_SHARE]) * k.item_bias_variance
+                + (vu * qq + vi * pp + k.coupling * D * vu * vi)
+            )
+            bias = np.float64(scalars_u[u, BIAS]) + np.float64(scalars_i[i, BIAS])
+            rhat = overall[MEAN] + (bias + dot(p, q))
+            c = mechanisms[n]
+            z = reports[n]
+            e = 0.0
+            rho = 1.0
+            no = c >= channels or z >= alphabets[c]
+            if not no:
+                if exact[c]:
+                    e = read_exactly(rhat, z, levels[c])
+                else:
+                    V = k.prior_variance + k.prior_slope * T
+                    e, rho = decode(rhat, V, c, z, likelihood, levels[c])
+                no = e * e > k.clip
+            predicted[n] = within(rhat, 1.0, 5.0)
+            error[n] = e
+            refused[n] = no
+            if no or not learn[n]:
+                continue
+            S = k.noise + T
+            per_S = 1.0 / S
+            back = k.shrink * rho * per_S
+            store(vectors_u, u * D, add(p, move(p, q, vu * per_S * e, vu * back)))
+            store(vectors_i, i * D, add(q, move(q, p, vi * per_S * e, vi * back)))
+            step_mean(overall, e, rho, S)
+            step_scalars(
+                scalars_u, u, e, rho, per_S, qq, k, k.user_bias_variance, k.user_variance
+            )
+            step_scalars(
+                scalars_i, i, e, rho, per_S, pp, k, k.item_bias_variance, k.item_variance
+            )
+            if u == counts[0]:
+                slots_u[slot_u] = u
+                keys_u[u] = users[n]
+                counts[0] += 1
+            if i == counts[1]:
+                slots_i[slot_i] = i
+                keys_i[i] = items[n]
+                counts[1] += 1
+
+    return learn_dense

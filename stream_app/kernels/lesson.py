@@ -21,12 +21,13 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-from stream_app.kernels.channel import HIGHEST, INSIDE_HIGH, INSIDE_LOW, LOWEST, decode
+from stream_app.kernels.channel import HIGHEST, INSIDE_HIGH, INSIDE_LOW, LOWEST
 from stream_app.kernels.lanes import add, multiply, scale, total
+from stream_app.kernels.scalars import BIAS, BIAS_SHARE, SHARE
 
 MEAN, MEAN_VARIANCE = 0, 1  # places in the array `overall`
 BIAS_LIMIT = 8.0  # two widths of the scale: no honest bias comes near
-LEAST_VARIANCE = 1e-7
+LEAST_SHARE = 1e-6
 
 
 @njit(cache=True, nogil=True, inline="always")
@@ -42,20 +43,10 @@ def move(p, q, along, back):
 
 
 @njit(cache=True, nogil=True, inline="always")
-def hear(rhat, T, z, c, k, likelihood, alphabets, levels, exact):
-    """Return (e, rho, refused) of report z through channel c; refused also where z or c is unknown."""
-    e = 0.0
-    rho = 0.0
-    refused = True
-    if c < alphabets.size and z < alphabets[c]:
-        if exact[c]:
-            x = LOWEST + (HIGHEST - LOWEST) / (levels[c] - 1) * z
-            e = x - min(max(rhat, INSIDE_LOW), INSIDE_HIGH)
-            rho = 1.0
-        else:
-            e, rho = decode(rhat, k.prior_variance + k.prior_slope * T, z, likelihood[c], levels[c])
-        refused = e * e > k.clip
-    return e, rho, refused
+def read_exactly(rhat, z, levels):
+    """Return the error of prediction rhat where report z is the level itself."""
+    x = LOWEST + z * ((HIGHEST - LOWEST) / (levels - 1))
+    return x - min(max(rhat, INSIDE_LOW), INSIDE_HIGH)
 
 
 @njit(cache=True, nogil=True, inline="always")
@@ -65,17 +56,17 @@ def within(x, low, high):
 
 
 @njit(cache=True, nogil=True, inline="always")
-def step_bias(b, vb, e, rho, per_S, shrink, first):
-    """Return the bias and its variance after the lesson."""
-    gain = vb * per_S
-    b = within(b + gain * (e - shrink * rho * b), -BIAS_LIMIT, BIAS_LIMIT)
-    return b, within(vb - gain * vb * rho, min(LEAST_VARIANCE, first), first)
-
-
-@njit(cache=True, nogil=True, inline="always")
-def step_variance(v, other, rho, per_S, coupling, first):
-    """Return a vector's variance after the lesson; other: squared norm of the vector across."""
-    return within(v - coupling * v * v * other * rho * per_S, min(LEAST_VARIANCE, first), first)
+def step_scalars(scalars, s, e, rho, per_S, other, k, bias_variance, variance):
+    """Move the scalars of slot s in place; other: squared norm of the vector across."""
+    b = np.float64(scalars[s, BIAS])
+    gain = np.float64(scalars[s, BIAS_SHARE]) * bias_variance * per_S
+    b += gain * (e - k.bias_shrink * rho * b)
+    narrow = k.coupling * np.float64(scalars[s, SHARE]) * variance * other * per_S
+    scalars[s, BIAS] = np.float32(within(b, -BIAS_LIMIT, BIAS_LIMIT))
+    share = np.float64(scalars[s, BIAS_SHARE]) * (1.0 - gain * rho)
+    scalars[s, BIAS_SHARE] = np.float32(within(share, LEAST_SHARE, 1.0))
+    share = np.float64(scalars[s, SHARE]) * (1.0 - narrow * rho)
+    scalars[s, SHARE] = np.float32(within(share, LEAST_SHARE, 1.0))
 
 
 @njit(cache=True, nogil=True, inline="always")

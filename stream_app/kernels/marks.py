@@ -1,6 +1,6 @@
 """Highest sequence number per device: an open-addressing table with linear probing.
 
-    slot = hash(device) mod capacity; an empty slot has mark 0, so a device enters with its first applied event
+    slot = hash(device) mod capacity; mark 0 = empty: a device enters with its first applied event
 
     seq <= mark                  DUPLICATE   untouched
     seq - mark > MAX_JUMP        JUMP        untouched (the mark of an unknown device is 0)

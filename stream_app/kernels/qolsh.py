@@ -1,16 +1,18 @@
 """Quantization-optimized LSH: binary codes of directions (S004 section 5.3).
 
     W       (d, L) tight frame, W W' = I_d;   G = W'W
-    code    b = sign(W'x), sign(0) = +1; then flip, at most M times, the bit that raises most        (5.1, 5.11, 5.12)
-    L(b)    = x'Wb / |Wb|     for |x| = 1                                                            (5.10)
+    code    b = sign(W'x), sign(0) = +1                                       (5.1)
+            then flip, at most M times, the bit that raises L(b) most         (5.11, 5.12)
+    L(b)    = x'Wb / |Wb|     for |x| = 1                                     (5.10)
     flip j  num = x'Wb -> num - 2 b_j A_j          A = W'x
             den = |Wb|^2 -> den - 4 b_j Y_j + 4 G_jj,   Y = W'Wb -> Y - 2 b_j G_j
 
-Bit l of a code is bit l mod 64 of word l // 64, 1 for +1. L(b)^2 = num^2 / den is compared, so no root is taken;
-a flip that leaves den <= 1e-9 or num <= 0 is no candidate; ties go to the lowest bit.
+Bit l of a code is bit l mod 64 of word l // 64, 1 for +1. L(b)^2 = num^2 / den is compared, so no
+root is taken; a flip that leaves den <= 1e-9 or num <= 0 is no candidate; ties go to the first bit.
 
-Two estimates of a score b + |q| |p| cos from the code of q, which is kept apart from its length and bias:
-    from two codes     cos = cos(pi * Hamming / L)                                                   (2.19)
+Two estimates of a score b + |q| |p| cos, from the code of q with its length and bias beside it:
+
+    from two codes     cos = cos(pi * Hamming / L)                            (2.19)
     from p and a code  cos = p'Wb / (|p| |Wb| L(b)): (5.14), freed of the shrinkage L(b) of the code
 """
 
@@ -23,6 +25,7 @@ from stream_app.kernels.words import ones
 
 _BLOCK = 512
 _TWO, _FOUR, _ZERO = np.float32(2), np.float32(4), np.float32(0)
+_SIN_1, _SIN_3, _SIN_5 = np.float32(1.570320), np.float32(-0.642113), np.float32(0.071861)
 _SMALLEST = np.float32(1e-9)
 # A flip must gain more than the rounding of float32 could pretend, or two bits could swap forever.
 _GAIN = np.float32(1 + 2e-6)
@@ -70,8 +73,9 @@ def _normalize(vector, unit):
 def encode(vectors, frame, columns, gram, diagonal, flips, codes, norms, lengths, objectives):
     """Write the code of each vector's direction, |vector|, |Wb| and L(b).
 
-    vectors: (n, d); frame W: (d, L); columns W': (L, d or more, zeros past d, so that lanes are full);
-    gram G: (L, L) and its diagonal, all float32; codes: (n, words) uint64; the rest (n,) float32.
+    vectors: (n, d); frame W: (d, L); columns W': (L, d or more), zeros past d, so that lanes are
+    full; gram G: (L, L) and its diagonal, all float32; codes: (n, words) uint64; the rest (n,)
+    float32.
     """
     factors, bits = frame.shape
     A, Y = np.empty(bits, np.float32), np.empty(bits, np.float32)
@@ -122,28 +126,52 @@ def encode(vectors, frame, columns, gram, diagonal, flips, codes, norms, lengths
 
 
 @njit(cache=True, nogil=True)
-def from_codes(codes, query, norms, biases, cosines, out):
-    """Write bias + norm * cosines[Hamming distance to `query`] of the first `out.size` rows.
+def _distances(codes, query, start, out):
+    """Write the Hamming distances to `query` of the codes from `start` on, four words at a time."""
+    stop = start + out.size
+    out[:] = 0
+    w = 0
+    while w + 4 <= query.size:
+        q0, q1, q2, q3 = query[w], query[w + 1], query[w + 2], query[w + 3]
+        c0, c1 = codes[w, start:stop], codes[w + 1, start:stop]
+        c2, c3 = codes[w + 2, start:stop], codes[w + 3, start:stop]
+        for i in range(out.size):
+            first = ones(c0[i] ^ q0) + ones(c1[i] ^ q1)
+            out[i] += np.int32(first + ones(c2[i] ^ q2) + ones(c3[i] ^ q3))
+        w += 4
+    while w < query.size:
+        q0, c0 = query[w], codes[w, start:stop]
+        for i in range(out.size):
+            out[i] += np.int32(ones(c0[i] ^ q0))
+        w += 1
 
-    codes: (words, capacity) uint64, so that the loop runs over rows; cosines: (L + 1,) float32.
+
+@njit(cache=True, nogil=True)
+def from_codes(codes, query, bits, norms, biases, length, out):
+    """Write bias + length * norm * cos(pi * Hamming / bits) of the first `out.size` rows.
+
+    codes: (words, capacity) uint64, so that the loop runs over rows; query: (words,) uint64;
+    norms, biases: float32. The cosine is a polynomial, off by at most 1e-4: a look-up would not
+    vectorise.
     """
-    distances = np.empty(_BLOCK, np.uint64)
+    scratch = np.empty(_BLOCK, np.int32)
+    step = np.float32(2.0 / bits)
     for start in range(0, out.size, _BLOCK):
-        m = min(_BLOCK, out.size - start)
-        for i in range(m):
-            distances[i] = np.uint64(0)
-        for w in range(codes.shape[0]):
-            word, column = query[w], codes[w, start : start + m]
-            for i in range(m):
-                distances[i] += ones(column[i] ^ word)
-        part, norm, bias = out[start : start + m], norms[start : start + m], biases[start : start + m]
-        for i in range(m):
-            part[i] = bias[i] + norm[i] * cosines[distances[i]]
+        part = out[start : min(start + _BLOCK, out.size)]
+        stop = start + part.size
+        distances, norm, bias = scratch[: part.size], norms[start:stop], biases[start:stop]
+        _distances(codes, query, start, distances)
+        for i in range(part.size):
+            # cos(pi h / L) = sin(pi x / 2) with x = 1 - 2 h / L
+            x = np.float32(1) - np.float32(distances[i]) * step
+            y = x * x
+            cosine = x * (_SIN_1 + y * (_SIN_3 + y * _SIN_5))
+            part[i] = bias[i] + length * norm[i] * cosine
 
 
 @njit(cache=True, nogil=True)
 def byte_sums(projection, sums):
-    """Write, for each byte of a code and each of its 256 values, the sum of +-projection over its bits.
+    """Write the sum of +-projection over the bits of each byte of a code, for all its 256 values.
 
     projection W'p: (L,) float32, read as zero past its end; sums: (8 * words, 256) float32.
     """

@@ -1,6 +1,7 @@
 """The scalars of every entity in a table of fixed size: its bias and the variances of bias and vector.
 
-    tags:   (S,) uint32, 0 for a free slot           scalars: (S, 3) float32 = bias, bias variance, variance
+    tags    (S,) uint32, 0 for a free slot
+    scalars (S, 3) float32: bias; variances of bias and vector as shares of their first value, 0 1 1 at first
     bucket  b = 4 * bounded(hash, S / 4) .. b + 3    S a multiple of 4; 16 bytes a slot
 
 An entity claims the first free slot of its bucket with a 32-bit tag from its hash when it first learns.
@@ -15,10 +16,8 @@ from numba import njit
 
 from stream_app.kernels.mixing import bounded
 
-BIAS, BIAS_VARIANCE, VARIANCE = 0, 1, 2
-SLOTS = 4  # of a bucket
+BIAS, BIAS_SHARE, SHARE = 0, 1, 2
 SLOT_BYTES = 16
-_GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 
 
 @njit(cache=True, nogil=True, inline="always")

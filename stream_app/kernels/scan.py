@@ -1,8 +1,9 @@
 """Exact scores: s(row) = b(row) + sum_l p_l q_l(row), added in the order of l in both layouts.
 
-The same row gets the same bits from a scan over everything (`columns`, component by component, which
+The same row gets the same bits from a scan over everything (`scores`, component by component, which
 vectorises over rows) and from a look at some rows (`chosen`), so two indexes agree to the last bit.
-columns: (d, capacity) float32;  vectors: (n, d) float32;  biases: (n,) float32;  vector p: (d,) float32.
+
+columns: (d, capacity);  vectors: (n, d);  biases: (n,);  vector p: (d,);  all float32.
 """
 
 from __future__ import annotations

@@ -1,11 +1,11 @@
 """The best `count` of n scores, as a set, in one pass over the scores.
 
-    order of (score, row):  higher score first, ties by the keyed hash `tie(row)`, a bijection of 32 bits
-    key = score as an order-preserving uint32, times 2^32, plus tie(row)           all keys differ
+    order   higher score first, ties by the keyed hash tie(row), a bijection of 32 bits
+    key     score as an order-preserving uint32, times 2^32, plus tie(row): all keys differ
 
-A threshold from a strided sample leaves about 1.5 `count` candidates, a quickselect the rest. The
-sample only saves time: the answer is the same whatever it says. scores: (n,) float32 seen as int32,
-finite; n < 2^32.
+A threshold from a strided sample leaves about 1.25 `count` candidates, a quickselect the rest. The
+sample only saves time: the answer is the same whatever it says. scores: (n,) float32, none of them
+NaN; n < 2^32.
 """
 
 from __future__ import annotations
@@ -14,16 +14,16 @@ import numpy as np
 from numba import njit
 
 _SAMPLE = 1024
-_BLOCK = 64
+_LANES = 8
 _LOWEST = np.int32(-(2**31))
 
 
 @njit(cache=True, nogil=True, inline="always")
 def _ordered(bits):
-    # The bits of a float, read as an integer, rise with it above zero and fall with it below; -0 is 0.
+    # The bits of a float, as an integer, rise with it above zero and fall with it below; -0 is 0.
     if bits == _LOWEST:
-        return np.int32(0)
-    return np.int32(bits ^ ((bits >> np.int32(31)) & np.int32(0x7FFFFFFF)))
+        return np.uint64(2**31)
+    return np.uint64(np.int64(bits ^ ((bits >> np.int32(31)) & np.int32(2**31 - 1))) + 2**31)
 
 
 @njit(cache=True, nogil=True, inline="always")
@@ -37,7 +37,7 @@ def _tie(row, salt):
 
 @njit(cache=True, nogil=True)
 def _partition(keys, places, size, rank):
-    """Reorder both arrays so that the `rank` largest of the first `size` keys come first."""
+    """Reorder both arrays so that the `rank` largest of `size` keys come first: Hoare's select."""
     low, high = 0, size - 1
     while low < high:
         a, b, c = keys[low], keys[(low + high) // 2], keys[high]
@@ -62,65 +62,64 @@ def _partition(keys, places, size, rank):
 
 
 @njit(cache=True, nogil=True)
-def _threshold(bits, count):
-    """Return a score, in ordered form, above which there are probably at least `count`."""
-    n = bits.size
-    stride = n // _SAMPLE
-    sample = n // stride if stride else 0
-    rank = np.int64(1.25 * count * sample / n) + 12
-    if rank * 2 >= sample:
-        return _LOWEST
-    keys = np.empty(sample, np.uint64)
-    places = np.empty(sample, np.int64)
+def _threshold(scores, bits, count, places, keys):
+    """Return a score that probably `count` reach, minus infinity where a sample is no help."""
+    stride = scores.size // _SAMPLE
+    if stride < 2:
+        return np.float32(-np.inf)
+    sample = scores.size // stride
+    rank = np.int64(1.25 * count / stride) + 12
+    if 2 * rank >= sample:
+        return np.float32(-np.inf)
     for i in range(sample):
-        keys[i] = np.uint64(np.int64(_ordered(bits[i * stride])) + np.int64(2**31))
+        places[i] = i * stride
+        keys[i] = _ordered(bits[i * stride])
     _partition(keys, places, sample, rank)
-    least = keys[0]
+    least = scores[places[0]]
     for i in range(rank):
-        least = min(least, keys[i])
-    return np.int32(np.int64(least) - np.int64(2**31))
+        least = min(least, scores[places[i]])
+    return least
 
 
 @njit(cache=True, nogil=True)
-def _above(bits, threshold, places):
-    """Write the places of the scores from `threshold` up, in order, and return how many."""
-    n = bits.size
+def _reaching(scores, threshold, places, reached):
+    """Write the places of the scores from `threshold` up and return how many."""
+    n = scores.size
+    padded = -(-n // _LANES) * _LANES
+    for i in range(n):
+        reached[i] = scores[i] >= threshold
+    reached[n:padded] = 0
+    # Most groups of eight hold nothing: one look at eight flags at once skips them.
+    groups = reached[:padded].view(np.uint64)
     found = 0
-    for start in range(0, n, _BLOCK):
-        part = bits[start : start + _BLOCK]
-        most = _LOWEST
-        for i in range(part.size):
-            most = max(most, _ordered(part[i]))
-        if most < threshold:
-            continue
-        for i in range(part.size):
-            if _ordered(part[i]) >= threshold:
-                places[found] = start + i
-                found += 1
+    for g in range(groups.size):
+        if groups[g] != 0:
+            for i in range(_LANES * g, _LANES * g + _LANES):
+                places[found] = i
+                found += np.int64(reached[i])
     return found
 
 
 @njit(cache=True, nogil=True)
-def best(bits, names, count, salt, places, keys):
-    """Write the places 0 .. n-1 of the `count` best scores and their keys, unsorted; return how many.
+def best(scores, bits, names, count, salt, places, keys, reached):
+    """Write the places 0 .. n-1 of the `count` best scores and their keys; return how many.
 
-    bits: the (n,) float32 scores viewed as int32; names: the row of each place, empty where the place
-    is the row; places, keys: scratch of length n. Sorting by falling key puts the best first.
+    bits: `scores` viewed as int32; names: the row of each place, empty where the place is the row;
+    places int64, keys uint64, reached uint8: scratch of length n + 8. The order is that of
+    falling keys, but the places come unsorted.
     """
-    n = bits.size
+    n = scores.size
     count = min(count, n)
     if count <= 0:
         return 0
-    threshold = _threshold(bits, count)
-    found = _above(bits, threshold, places)
+    found = _reaching(scores, _threshold(scores, bits, count, places, keys), places, reached)
     if found < count:
         found = n
         for i in range(n):
             places[i] = i
     for i in range(found):
-        upper = np.uint64(np.int64(_ordered(bits[places[i]])) + np.int64(2**31))
         name = names[places[i]] if names.size else places[i]
-        keys[i] = (upper << np.uint64(32)) | _tie(name, salt)
+        keys[i] = (_ordered(bits[places[i]]) << np.uint64(32)) | _tie(name, salt)
     if count < found:
         _partition(keys, places, found, count)
     return count

@@ -21,38 +21,31 @@ from stream_app.kernels.mixing import GOLDEN, bounded, mix
 
 
 @njit(cache=True, nogil=True, inline="always")
-def row_hash(entity, j):
-    """Return the hash of an entity's block in row j."""
-    return mix(entity + np.uint64(j + 1) * GOLDEN)
+def place(entities, many, D, K, blocks, at, words):
+    """Write where the blocks of entity hashes (m,) begin into at (m, K) and their sign bits into words.
+
+    A pass of its own: hashing ahead of the reads hides its latency.
+    """
+    for n in range(many):
+        for j in range(K):
+            h = entities[n] * (GOLDEN * np.uint64(2 * j + 1))
+            h ^= h >> np.uint64(32)
+            block = np.uint64(j) * blocks + ((h >> np.uint64(32)) * blocks >> np.uint64(32))
+            at[n, j] = np.int64(block * np.uint64(D))
+            words[n, j] = h if D <= 32 else mix(h + GOLDEN)
 
 
 @njit(cache=True, nogil=True, inline="always")
-def start(h, j, blocks, D):
-    """Return the flat index of the first cell of the block that hash h names in row j."""
-    return np.int64((np.uint64(j) * blocks + bounded(h, blocks)) * np.uint64(D))
-
-
-@njit(cache=True, nogil=True, inline="always")
-def signs(h, D):
-    """Return the sign bits of the block's components."""
-    return h if D <= 32 else mix(h + GOLDEN)
-
-
-@njit(cache=True, nogil=True, inline="always")
-def read(C, entity, blocks, D, K):
-    """Return the vector of an entity: the mean of its signed rows."""
-    h = row_hash(entity, 0)
-    v = flip(load(C, start(h, 0, blocks, D), D), signs(h, D))
+def read(C, at, words, n, D, K):
+    """Return the vector of entity n of those placed: the mean of its signed rows."""
+    v = flip(load(C, at[n, 0], D), words[n, 0])
     for j in range(1, K):
-        h = row_hash(entity, j)
-        v = add(v, flip(load(C, start(h, j, blocks, D), D), signs(h, D)))
+        v = add(v, flip(load(C, at[n, j], D), words[n, j]))
     return scale(v, np.float32(1.0 / K))
 
 
 @njit(cache=True, nogil=True, inline="always")
-def write(C, entity, blocks, D, K, delta):
-    """Add delta to the vector of an entity."""
+def write(C, at, words, n, D, K, delta):
+    """Add delta to the vector of entity n of those placed."""
     for j in range(K):
-        h = row_hash(entity, j)
-        a = start(h, j, blocks, D)
-        store(C, a, add(load(C, a, D), flip(delta, signs(h, D))))
+        store(C, at[n, j], add(load(C, at[n, j], D), flip(delta, words[n, j])))

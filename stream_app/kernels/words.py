@@ -1,4 +1,4 @@
-"""Two things a 64-bit word can do in one instruction and numba cannot say: count its ones, and multiply in full.
+"""What a processor does with a word in one instruction and numba cannot say.
 
     ones(x)               number of one bits of x, 0 .. 64
     multiply_mod(a, b)    a * b mod p with p = 2^61 - 1, for a, b < 2^61; the product has 122 bits
@@ -31,9 +31,10 @@ def ones(x: np.uint64) -> np.uint64:
 
 @overload(ones)
 def _compiled_ones(x):
-    if x == types.uint64:
-        return lambda x: _ones(x)
-    return None
+    def compiled(x):
+        return _ones(x)
+
+    return compiled if x == types.uint64 else None
 
 
 @intrinsic
@@ -55,14 +56,16 @@ def upper(a: np.uint64, b: np.uint64) -> np.uint64:
 
 @overload(upper)
 def _compiled_upper(a, b):
-    if a == types.uint64 and b == types.uint64:
-        return lambda a, b: _upper(a, b)
-    return None
+    def compiled(a, b):
+        return _upper(a, b)
+
+    return compiled if a == types.uint64 and b == types.uint64 else None
 
 
 @njit(cache=True, nogil=True, inline="always")
 def multiply_mod(a: np.uint64, b: np.uint64) -> np.uint64:
-    """Return a * b mod 2^61 - 1; 2^61 is 1 in this field, so the bits above 61 are added to those below."""
+    """Return a * b mod 2^61 - 1."""
+    # 2^61 is 1 in this field: the bits above it are added to those below.
     low = a * b
     high = upper(a, b)
     total = (low & PRIME) + ((low >> np.uint64(61)) | (high << np.uint64(3)))

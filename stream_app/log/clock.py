@@ -1,9 +1,13 @@
 """The clock: who may write the next cut, and when.
 
-Exactly one worker owns the clock; it appends a cut when something has arrived and either `seconds` have
-gone by since the last one or a partition has a full round waiting. A cut moves each partition on by at
-most `round_records`. The clock has one cut in flight and writes no other before it has read it back, or
-one of another clock in its place: so a second, frozen or late clock can only lose a race, never do harm.
+Exactly one worker owns the clock; it appends a cut when something has arrived and either `seconds`
+have
+gone by since the last one or a partition has a full round waiting. A cut moves each partition on
+by at
+most `round_records`. The clock has one cut in flight and writes no other before it has read it
+back, or
+one of another clock in its place: so a second, frozen or late clock can only lose a race, never do
+harm.
 
 Time, ownership and the network are arguments.
 """
@@ -18,7 +22,8 @@ from stream_app.wire import Cut
 
 @dataclass
 class Clock:
-    """Decides on cuts; `own` and `disown` follow the assignment of the one partition of the cut log."""
+    """Decides on cuts; `own` and `disown` follow the assignment of the one partition of the cut
+    log."""
 
     seconds: float = 0.2
     round_records: int = 2000

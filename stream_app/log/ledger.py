@@ -5,7 +5,8 @@ Per rating partition p at cut r:
     applied + duplicate + rejected + absent == end(p, r) - start(p)
     offset_sum == sum of mix(offset) over every record of the partition that was seen (mod 2^64)
 
-and over all partitions a chain c <- mix(c + mix(offset) + partition * 16 + outcome) in canonical order, which no two
+and over all partitions a chain c <- mix(c + mix(offset) + partition * 16 + outcome) in canonical
+order, which no two
 orders or outcomes share (up to hash collisions). `absent` are offsets that hold no record.
 """
 
@@ -26,7 +27,8 @@ RATINGS = ("learned", "held_out", "clipped", "duplicate")
 
 
 class Ledger:
-    """Counts per partition: `records` (partitions, 4), `reasons` (partitions, reasons), `ratings` (partitions, 4)."""
+    """Counts per partition: `records` (partitions, 4), `reasons` (partitions, reasons), `ratings`
+    (partitions, 4)."""
 
     def __init__(self, partitions: int) -> None:
         self.records = np.zeros((partitions, 4), np.int64)
@@ -84,4 +86,4 @@ class Ledger:
 
     def arrays(self) -> dict[str, NDArray[np.generic]]:
         """Return everything, for a digest."""
-        return {name: value for name, value in vars(self).items()}
+        return dict(vars(self))

@@ -3,11 +3,15 @@
     cut log        1          2          3            round r = what lies between cut r-1 and cut r
     partition 0  ..|..........|....|..............
     partition 1  ....|....|..........|............   canonical order: round by round, in a round
-    partition 2  .|.............|......|..........   partition by partition, in a partition by offset
+    partition 2  .|.............|......|..........   partition by partition, in a partition by
+    offset
 
-A broker delivers the partitions and the cut log in whatever interleaving it likes, may deliver a record
-again after a reconnect, and may hold cuts that a late, frozen or second clock wrote. `Rounds` takes all
-of it and gives back the same sequence of runs: a cut counts only if its number is the next one, it names every
+A broker delivers the partitions and the cut log in whatever interleaving it likes, may deliver a
+record
+again after a reconnect, and may hold cuts that a late, frozen or second clock wrote. `Rounds`
+takes all
+of it and gives back the same sequence of runs: a cut counts only if its number is the next one, it
+names every
 partition, moves none back and moves at least one on. The idea is that of deterministic databases
 (Calvin, Thomson et al. 2012) and of the offset log of Spark Structured Streaming.
 
@@ -25,7 +29,8 @@ from stream_app.wire import Cut, Run
 
 
 class OrderError(Exception):
-    """The broker broke the order it promises in a partition; the state cannot be trusted to go on."""
+    """The broker broke the order it promises in a partition; the state cannot be trusted to go
+    on."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,7 +54,8 @@ class _Buffer:
         return len(self.offsets) - self.head
 
     def take(self, end: int, limit: int, size_limit: int) -> tuple[list[int], list, list]:  # type: ignore[type-arg]
-        """Remove and return the records below offset `end`, at most `limit` of them and about `size_limit` bytes."""
+        """Remove and return the records below offset `end`, at most `limit` of them and about
+        `size_limit` bytes."""
         first, last, size = self.head, self.head, 0
         stop = min(len(self.offsets), first + limit)
         while last < stop and self.offsets[last] < end and size < size_limit:
@@ -64,9 +70,12 @@ class _Buffer:
 
 
 class Rounds:
-    """Collects deliveries and gives out the canonical order; `starts` are the positions at cut `number`."""
+    """Collects deliveries and gives out the canonical order; `starts` are the positions at cut
+    `number`."""
 
-    def __init__(self, partitions: int, number: int = 0, starts: Sequence[int] | None = None) -> None:
+    def __init__(
+        self, partitions: int, number: int = 0, starts: Sequence[int] | None = None
+    ) -> None:
         self.number = number
         self.ends: tuple[int, ...] = tuple(starts) if starts is not None else (0,) * partitions
         self.received: list[int] = list(self.ends)

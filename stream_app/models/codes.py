@@ -1,16 +1,15 @@
-"""qoLSH: 256 bits that stand for the direction of a vector (S004 chapter 5; equations in `kernels/qolsh.py`).
+"""qoLSH: 256 bits that stand for the direction of a vector (S004 chapter 5).
 
     x_hat = W b / |W b|       the direction that a code stands for           (5.4)
     L(b)  = x . x_hat         what greedy flips raise; mean |x - x_hat|^2 = 2 - 2 mean L(b)
 
-`flips=0` is plain sign coding (LSH). With as many bits as factors or fewer the frame is orthonormal and signs are optimal.
-A zero vector gets the code of all ones and is flagged: it has no direction.
-A code says much about its vector: it protects nobody.
+`flips=0` is plain sign coding (LSH). With as many bits as factors, or fewer, the frame is
+orthonormal and signs are optimal. A zero vector has no direction: it gets the code of all ones and is flagged.
+A code says much about its vector: it protects nobody. The greedy step is in `kernels/qolsh.py`.
 """
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -27,9 +26,9 @@ _LANES = 16
 def draw_frame(factors: int, bits: int, seed: int, kind: Frame) -> NDArray[np.float64]:
     """Return W, (factors, bits).
 
-    "qr": the rows of a random orthonormal basis, a tight frame (5.9). "equal_norm": the nearest tight
-    frame whose columns are all equally long, found by alternating projections (Tropp et al. 2005);
-    better and steadier from seed to seed. "gaussian": independent directions, the LSH of Charikar.
+    "qr": d rows of a random orthonormal basis, a tight frame (5.9). "equal_norm": a tight frame near
+    it with columns of one length, by alternating projections (Tropp et al. 2005); better and
+    steadier from seed to seed. "gaussian": independent directions, the LSH of Charikar (2002).
     """
     gaussian = np.random.Generator(np.random.PCG64(seed)).standard_normal((bits, factors))
     if kind == "gaussian":
@@ -57,12 +56,13 @@ class Codes:
     @property
     def zero(self) -> NDArray[np.bool_]:
         """Which vectors were zero: their code says nothing."""
-        return self.norms == 0
+        zero: NDArray[np.bool_] = self.norms == 0
+        return zero
 
 
 @dataclass(frozen=True, eq=False)
 class Encoder:
-    """Vectors of `factors` components to codes of `bits` bits, with at most `flips` greedy flips each."""
+    """From vectors of `factors` components to codes of `bits` bits."""
 
     factors: int
     bits: int = 256
@@ -132,11 +132,10 @@ class Encoder:
         return (2 * bits.astype(np.int8) - 1).astype(np.int8)
 
     def reconstruct(self, codes: Codes) -> NDArray[np.float64]:
-        """Return the unit vectors x_hat (n, factors) that the codes stand for; zero where Wb = 0."""
+        """Return the unit vectors x_hat, (n, factors), of the codes; zero where Wb = 0."""
         images = self.signs(codes).astype(np.float64) @ self._W.T.astype(np.float64)
         lengths = np.linalg.norm(images, axis=1, keepdims=True)
-        return np.divide(images, lengths, out=np.zeros_like(images), where=lengths > 0)
-
-    def cosine_table(self) -> NDArray[np.float64]:
-        """Return cos(pi h / bits) for every Hamming distance h = 0 .. bits (2.19)."""
-        return np.cos(np.arange(self.bits + 1) * (math.pi / self.bits))
+        units: NDArray[np.float64] = np.divide(
+            images, lengths, out=np.zeros_like(images), where=lengths > 0
+        )
+        return units

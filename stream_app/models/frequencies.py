@@ -1,6 +1,7 @@
 """How often each item was rated, in a fixed number of cells: a count-min sketch.
 
-    count <= estimate,   and   estimate <= count + e/width * total   with probability 1 - e^-depth per key
+    count <= estimate
+    estimate <= count + e/width * total      with probability 1 - e^-depth for each key
 
 (Cormode, Muthukrishnan 2005; the inequality signs of S004 section 2.3.2 are garbled.) The estimate
 is never too small. Order does not matter and sketches of parts merge by addition.
@@ -24,6 +25,8 @@ class Frequencies:
             raise ValueError(f"depth {depth}: use 1 to 64 rows")
         if not 1 <= width <= 2**32:
             raise ValueError(f"width {width}: use 1 to 2^32 cells a row")
+        if not 0 <= seed < 2**57:
+            raise ValueError(f"seed {seed}: use 0 to 2^57 - 1")
         self._cells = np.zeros((depth, width), np.int64)
         self._total = np.zeros(1, np.int64)
         self._seed = seed
@@ -55,12 +58,12 @@ class Frequencies:
 
     @property
     def error_bound(self) -> float:
-        """What an estimate exceeds the count by at most, with probability `confidence` for each key."""
+        """How far an estimate is above the count at most, with probability `confidence`."""
         return math.e / self._cells.shape[1] * self.total
 
     @property
     def confidence(self) -> float:
-        """The probability with which `error_bound` holds for one key, over the choice of the seed."""
+        """The probability with which `error_bound` holds for a key, over seeds."""
         return 1.0 - math.exp(-self._cells.shape[0])
 
     def arrays(self) -> dict[str, NDArray[np.generic]]:

@@ -1,9 +1,9 @@
 """The highest sequence number seen from each device, so that a record sent twice is applied once.
 
 A device numbers its events 1, 2, 3, ...; the log may hold an event twice (a retry of a producer
-that lost its answer) but never out of order, as one device writes to one partition. What is applied is a
-function of the log alone; how the table is hashed or has grown never shows in `arrays()`.
-The table grows with the number of devices, about 48 bytes a device.
+that lost its answer) but never out of order, as one device writes to one partition. What is applied
+is a function of the log alone; how the table is hashed or has grown never shows in `arrays()`.
+The table grows by doubling and takes 48 to 96 bytes a device.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _SMALLEST = 1024
 
 
 class Marks:
-    """Highest applied `seq` per device; a device is its whole 128-bit pseudonym as two uint64 words.
+    """Highest applied `seq` per device; a device is its 128-bit pseudonym as two uint64 words.
 
     `seed` places devices in the table and nothing else. By default it is drawn afresh in each
     process, because pseudonyms are chosen by devices: with a public one, someone could choose many
@@ -27,6 +27,8 @@ class Marks:
     """
 
     def __init__(self, seed: int | None = None) -> None:
+        if seed is not None and not 0 <= seed < 2**64:
+            raise ValueError(f"seed {seed}: use 0 to 2^64 - 1, or none")
         self._seed = np.uint64(secrets.randbits(64) if seed is None else seed)
         self._keys = np.zeros((_SMALLEST, 2), np.uint64)
         self._marks = np.zeros(_SMALLEST, np.int64)
@@ -41,8 +43,8 @@ class Marks:
         """Apply (n, 2) devices with (n,) seqs strictly in order; return outcomes and gaps.
 
         Outcome 0: applied, and the gap is the number of seqs passed over. 1: a duplicate, not above
-        the mark. 2: a jump of more than 2^20 above it (an unknown device's mark is 0). 3: the row was
-        not `accepted`. Only an applied row changes the state.
+        the mark. 2: a jump of more than 2^20 above it (an unknown device's mark is 0). 3: the row
+        was not `accepted`. Only an applied row changes the state; other rows have gap 0.
         """
         n = len(seqs)
         if devices.shape != (n, 2) or len(accepted) != n:
@@ -55,7 +57,16 @@ class Marks:
         while True:
             room = self._marks.size // 2 - self._devices
             row, new = marks.advance(
-                self._keys, self._marks, self._seed, room, devices, seqs, accepted, row, outcomes, gaps
+                self._keys,
+                self._marks,
+                self._seed,
+                room,
+                devices,
+                seqs,
+                accepted,
+                row,
+                outcomes,
+                gaps,
             )
             self._devices += new
             if row == n:
@@ -74,7 +85,7 @@ class Marks:
         return self._devices
 
     def arrays(self) -> dict[str, NDArray[np.generic]]:
-        """Return devices (n, 2), sorted by first and second word, and their marks (n,), as copies."""
+        """Return copies: devices (n, 2), sorted by first and second word, and marks (n,)."""
         used = np.flatnonzero(self._marks)
         keys = self._keys[used]
         order = np.lexsort((keys[:, 1], keys[:, 0]))
@@ -83,7 +94,9 @@ class Marks:
     def load(self, devices: NDArray[np.uint64], values: NDArray[np.int64]) -> None:
         """Replace the state by what `arrays()` returned."""
         if devices.shape != (len(values), 2) or (len(values) and values.min() < 1):
-            raise ValueError(f"{devices.shape} devices, {len(values)} marks: use (n, 2) and n from 1")
+            raise ValueError(
+                f"{devices.shape} devices, {len(values)} marks: use (n, 2) and n from 1"
+            )
         capacity = _SMALLEST
         while capacity // 2 < len(values):
             capacity *= 2

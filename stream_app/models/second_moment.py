@@ -1,4 +1,4 @@
-"""How concentrated the ratings are on few items: F2 = sum of squared item counts, by a fast AMS sketch.
+"""How concentrated the ratings are on few items: F2 = sum of squared item counts, by fast AMS.
 
     estimate = median over `depth` rows of F_j;   relative deviation of one row sqrt(2 / width)
 
@@ -32,7 +32,7 @@ def _coefficients(depth: int, seed: int) -> NDArray[np.uint64]:
 
 
 class SecondMoment:
-    """A fast AMS sketch: `depth` rows of `width` signed cells, 4-wise independent over keys below 2^61 - 1."""
+    """A fast AMS sketch, `depth` rows of `width` signed cells."""
 
     def __init__(self, depth: int = 5, width: int = 256, seed: int = 1) -> None:
         if not 1 <= depth <= 64:
@@ -53,7 +53,7 @@ class SecondMoment:
 
     @property
     def relative_deviation(self) -> float:
-        """Standard deviation of the estimate over F2, at most: sqrt(2/width) times that of a median.
+        """Standard deviation of the estimate over F2, at most.
 
         The median of k normal values has about sqrt(pi / (2k + pi - 2)) of their deviation.
         """

@@ -1,4 +1,4 @@
-"""Which user has rated which item, in a fixed number of bytes: no false negatives, few false positives.
+"""Which user has rated which item, in a fixed number of bytes: no false negatives.
 
 A pair that was added is always found; a pair that was not is found with probability
 `false_positive_ratio`, in which case an item is left out of a list that it might have been in. The
@@ -17,7 +17,7 @@ from stream_app.kernels import bloom
 
 
 def expected_false_positive_ratio(pairs: int, size_bytes: int) -> float:
-    """Return the false positive ratio that `pairs` distinct pairs are expected to cause in `size_bytes`."""
+    """Return the false positive ratio to expect from `pairs` distinct pairs in `size_bytes`."""
     blocks = size_bytes // bloom.BLOCK_BYTES
     if pairs < 0 or blocks < 1:
         raise ValueError(f"{pairs} pairs in {size_bytes} bytes: at least 0 and {bloom.BLOCK_BYTES}")
@@ -37,6 +37,8 @@ class SeenFilter:
     def __init__(self, size_bytes: int, seed: int = 1) -> None:
         if not bloom.BLOCK_BYTES <= size_bytes < 2**32 * bloom.BLOCK_BYTES:
             raise ValueError(f"seen filter of {size_bytes} bytes: use {bloom.BLOCK_BYTES} to 2^37")
+        if not 0 <= seed < 2**64:
+            raise ValueError(f"seed {seed}: use 0 to 2^64 - 1")
         self._blocks = np.zeros((size_bytes // bloom.BLOCK_BYTES, bloom.WORDS), np.uint32)
         self._seed = np.uint64(seed)
 
@@ -46,9 +48,7 @@ class SeenFilter:
             raise ValueError(f"{len(users)} users and {len(items)} items: a pair has one of each")
         bloom.add(self._blocks, users, items, self._seed)
 
-    def test_many(
-        self, users: NDArray[np.uint64], items: NDArray[np.uint64]
-    ) -> NDArray[np.bool_]:
+    def test_many(self, users: NDArray[np.uint64], items: NDArray[np.uint64]) -> NDArray[np.bool_]:
         """Return for each pair whether it was, or seems to have been, added."""
         if len(users) != len(items):
             raise ValueError(f"{len(users)} users and {len(items)} items: a pair has one of each")
@@ -69,7 +69,7 @@ class SeenFilter:
 
     @property
     def false_positive_ratio(self) -> float:
-        """Probability that a pair never added is found, given the bits now set; reads the whole filter."""
+        """Probability that a pair never added is found, given the bits now set; reads them all."""
         return float(bloom.fill(self._blocks)[1])
 
     def arrays(self) -> dict[str, NDArray[np.generic]]:

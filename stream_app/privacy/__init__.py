@@ -1,1 +1,1 @@
-"""Mechanisms as frozen values: what they release, the exact channel, and what their epsilon protects."""
+"""Mechanisms as frozen values: what they release, their exact channel, what epsilon protects."""

@@ -1,4 +1,4 @@
-"""No mechanism at all: the report is the rating. It protects NOTHING and exists for baselines and attacks.
+"""No mechanism at all: the report is the rating. NOTHING is protected; for baselines and attacks.
 
     P(z | v) = 1 if z = v else 0
 
@@ -51,7 +51,7 @@ class Identity:
         """Nothing is claimed."""
         return None
 
-    def release(self, levels: NDArray[np.uint8], source: RandomSource) -> NDArray[np.uint8]:  # noqa: ARG002 (the protocol's)
+    def release(self, levels: NDArray[np.uint8], source: RandomSource) -> NDArray[np.uint8]:  # noqa: ARG002
         """Return a copy of the levels: NOTHING is protected."""
         check_levels(levels, self.levels)
         return levels.copy()

@@ -1,4 +1,4 @@
-"""What every local mechanism promises: one protocol, one registry of ids, one word for what is protected.
+"""What every local mechanism promises: one protocol, one kind of id, one word for what it protects.
 
 A mechanism turns the index of a rating level, 0 .. levels-1, into a report, 0 .. alphabet-1. Its
 exact channel is the matrix
@@ -69,14 +69,14 @@ class Mechanism(Protocol):
         """Return for each report an unbiased estimate of the level index behind it."""
 
     def square(self, reports: NDArray[np.integer]) -> NDArray[np.float64]:
-        """Return for each report an unbiased estimate of the square of the level index behind it."""
+        """Return for each report an unbiased estimate of the level index squared."""
 
     def variance(self) -> NDArray[np.float64]:
         """Return Var[value(report) | level], shape (levels,), in squared levels."""
 
 
 def check_levels(levels: NDArray[np.uint8], count: int) -> None:
-    """Raise ValueError unless `levels` is (n,) uint8 below `count`; the message names a row, no level."""
+    """Raise ValueError unless `levels` is (n,) uint8 below `count`; it names a row, no level."""
     if not isinstance(levels, np.ndarray) or levels.dtype != np.uint8 or levels.ndim != 1:
         raise ValueError("levels: give a one-dimensional uint8 array of level indices")
     outside = levels >= count if count < 256 else np.zeros(0, bool)

@@ -1,4 +1,4 @@
-"""Randomized response over the levels of a rating: usually another level than the true one, and never any surer.
+"""Randomized response over rating levels: the true one with a bounded advantage, else any other.
 
     P(z | v) = e^eps / (e^eps + d - 1)   for z = v        = p
                1     / (e^eps + d - 1)   for z != v       = q          v, z in 0 .. d-1
@@ -95,7 +95,7 @@ class RandomizedResponse:
         return Fraction(self._table.counts[0][1], TOTAL)
 
     def release(self, levels: NDArray[np.uint8], source: RandomSource) -> NDArray[np.uint8]:
-        """Turn (n,) uint8 level indices into (n,) reports; one word each, the same work for each."""
+        """Turn (n,) uint8 level indices into (n,) reports; one word and the same work for each."""
         check_levels(levels, self.levels)
         return self._table.sample(levels, source.words(len(levels)))
 
@@ -129,7 +129,8 @@ class RandomizedResponse:
     def unbiased(self, report: int, power: int) -> Fraction:
         """Return the exact g_hat(report) for g(v) = v^power."""
         p, q = self.keep, self.change
-        return (report**power - q * sum(v**power for v in range(self.levels))) / (p - q)
+        total = sum((Fraction(v) ** power for v in range(self.levels)), Fraction(0))
+        return (Fraction(report) ** power - q * total) / (p - q)
 
     def _unbiased(self) -> NDArray[np.float64]:
         reports = range(self.levels)
@@ -138,7 +139,7 @@ class RandomizedResponse:
 
 def _check_epsilon(epsilon: Fraction) -> None:
     if not isinstance(epsilon, Fraction):
-        raise ValueError(
+        raise ValueError(  # noqa: TRY004 (one error for bad input)
             f"epsilon {epsilon!r}: give an exact number, Fraction(2) or Fraction(1, 2); at most 64"
         )
     if not SMALLEST_EPSILON <= epsilon <= LARGEST_EPSILON:

@@ -1,4 +1,4 @@
-"""Where noise comes from: the operating system on a device, a seed in a test, and never one for the other.
+"""Where noise comes from: the operating system on a device, a seed in a test, never the other way.
 
 numpy's generators can be rewound from their output (O'Neill's PCG64 is not made to resist that) and
 a seeded source can be replayed, so a device draws from `os.urandom` alone. It draws what it needs
@@ -30,7 +30,7 @@ class RandomSource(Protocol):
 
 @dataclass(frozen=True)
 class SystemSource:
-    """The operating system's generator, unbuffered: nothing is left in memory to be forked or swapped."""
+    """The operating system's generator, unbuffered: nothing lies in memory to be forked."""
 
     unsafe: bool = field(default=False, init=False)
 

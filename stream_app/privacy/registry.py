@@ -1,4 +1,4 @@
-"""Mechanisms by name: `family:levels:epsilon` to the frozen value that it names, and from what a person types.
+"""Mechanisms by name: from `family:levels:epsilon`, or what a person types, to the frozen value.
 
     rr:5:2         randomized response over 5 levels, epsilon 2 per rating
     rr:10:1/2      the same over 10 levels, epsilon 1/2
@@ -28,7 +28,8 @@ def parse(id: str) -> Mechanism:
     match = _ID.fullmatch(id) if isinstance(id, str) else None
     if match is None:
         raise ValueError(
-            f"mechanism {_shown(id)}: an id is family:levels:epsilon, such as rr:5:2, rr:5:1/2 or none:5:inf"
+            f"mechanism {_shown(id)}: an id is family:levels:epsilon, "
+            "such as rr:5:2, rr:5:1/2 or none:5:inf"
         )
     family, levels, epsilon = match.groups()
     found = mechanism(family, int(levels), epsilon)
@@ -38,11 +39,12 @@ def parse(id: str) -> Mechanism:
 
 
 def mechanism(family: str, levels: int, epsilon: Fraction | str | None) -> Mechanism:
-    """Return the mechanism of a family; epsilon as 2, "0.5", "1/2" or a Fraction, None or "inf" for `none`."""
+    """Return a family's mechanism; epsilon as "2", "0.5", "1/2" or Fraction, None for `none`."""
     if family == "none":
         if epsilon not in (None, "inf"):
             raise ValueError(
-                f"epsilon {_shown(epsilon)}: the family none protects nothing and has no epsilon; leave it out"
+                f"epsilon {_shown(epsilon)}: the family none protects nothing and has no epsilon; "
+                "leave it out"
             )
         return Identity(levels)
     if family == "rr":
@@ -54,19 +56,15 @@ def _exact(epsilon: Fraction | str | None) -> Fraction:
     """Return the rational that a person wrote; its range is checked by the mechanism."""
     if isinstance(epsilon, Fraction):
         return epsilon
-    if type(epsilon) is int:
-        return Fraction(epsilon)
     text = epsilon.strip() if isinstance(epsilon, str) else ""
-    if not _NUMBER.fullmatch(text):
-        raise ValueError(
-            f"epsilon {_shown(epsilon)}: give a number above 0 and at most 64, as 2, 0.5 or 1/2"
-        )
     try:
-        return Fraction(text)
+        if _NUMBER.fullmatch(text):
+            return Fraction(text)
     except ZeroDivisionError:
-        raise ValueError(
-            f"epsilon {_shown(epsilon)}: the denominator is 0; write 2, 0.5 or 1/2"
-        ) from None
+        pass
+    raise ValueError(
+        f"epsilon {_shown(epsilon)}: give a number above 0 and at most 64, as 2, 0.5 or 1/2"
+    )
 
 
 def _shown(value: object) -> str:

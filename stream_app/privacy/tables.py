@@ -34,7 +34,7 @@ _BLOCK = 8192  # reports drawn at a time, so that the work space stays in the ca
 
 
 def exp_bounds(x: Fraction) -> tuple[Fraction, Fraction]:
-    """Return rationals `low <= e^x <= high` for x >= 0, by Taylor series in directed fixed point."""
+    """Return rationals `low <= e^x <= high`, x >= 0, by Taylor series in directed fixed point."""
     if x < 0:
         raise ValueError(f"exponent {x}: must be >= 0")
     halvings = math.ceil(x).bit_length()
@@ -52,7 +52,7 @@ def exp_bounds(x: Fraction) -> tuple[Fraction, Fraction]:
 
 
 def compiled_ratio(epsilon: Fraction) -> Fraction:
-    """Return the rational that stands for e^epsilon in a channel: a lower bound at epsilon * (1 - 2^-40)."""
+    """Return what stands for e^epsilon in a channel: a lower bound at epsilon * (1 - 2^-40)."""
     return exp_bounds(epsilon * MARGIN)[0]
 
 
@@ -123,7 +123,7 @@ def _log_share(count: int) -> float:
 
 
 def compile_table(weights: Sequence[Sequence[Fraction | int]]) -> Table:
-    """Return the table of the channel P(z | v) = weights[v][z] / sum_z weights[v][z]; weights > 0."""
+    """Return the table of P(z | v) = weights[v][z] / sum_z weights[v][z], all weights > 0."""
     return Table(tuple(_apportion(row) for row in weights))
 
 
@@ -141,7 +141,7 @@ def _apportion(row: Sequence[Fraction | int]) -> tuple[int, ...]:
 
 @dataclass(frozen=True)
 class Certificate:
-    """The proof that a table keeps its claim: the worst quotient over every pair of inputs and every output."""
+    """The proof that a table keeps its claim: the worst quotient over all inputs and outputs."""
 
     mechanism: str
     epsilon: Fraction
@@ -153,9 +153,9 @@ class Certificate:
 
 
 def certify(table: Table, mechanism: str, epsilon: Fraction, adjacency: Adjacency) -> Certificate:
-    """Return the certificate of `epsilon`; raises ValueError where two inputs can be told apart by more."""
+    """Return the certificate of `epsilon`; ValueError where two inputs are told apart by more."""
     limit = exp_bounds(epsilon)[0]
-    # The worst pair of inputs at an output is the one with the largest and the one with the smallest count.
+    # At an output, the worst pair is the input of the largest and the input of the smallest count.
     worst = max(Fraction(max(at), min(at)) for at in zip(*table.counts, strict=True))
     log_ratio = math.log1p(float(worst - 1))
     if worst > limit:

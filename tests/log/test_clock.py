@@ -60,7 +60,9 @@ def test_a_lost_cut_is_written_again_after_patience() -> None:
     assert clock.due(6.1, ZERO, (2, 0), 0) == Cut(1, (2, 0), 0)
 
 
-@pytest.mark.parametrize("settings", [{"seconds": 0.0}, {"seconds": float("nan")}, {"round_records": 0}])
+@pytest.mark.parametrize(
+    "settings", [{"seconds": 0.0}, {"seconds": float("nan")}, {"round_records": 0}]
+)
 def test_senseless_settings_are_refused(settings: dict[str, float]) -> None:
     with pytest.raises(ValueError, match=r"0|1 record"):
         Clock(**settings)  # type: ignore[arg-type]
@@ -69,7 +71,8 @@ def test_senseless_settings_are_refused(settings: dict[str, float]) -> None:
 @settings(max_examples=100, deadline=None)
 @given(st.data())
 def test_two_clocks_at_once_still_make_one_chain_of_cuts(data: st.DataObject) -> None:
-    """Both write to one log and read it late; every reader accepts the same chain, which reaches the end."""
+    """Both write to one log and read it late; every reader accepts the same chain, which reaches
+    the end."""
     clocks = [owner(seconds=0.1, round_records=3, patience_seconds=1.0) for _ in range(2)]
     views = [Rounds(2) for _ in range(3)]
     read = [0, 0, 0]

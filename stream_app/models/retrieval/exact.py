@@ -1,4 +1,4 @@
-"""The exact index: every score, then the best of them. The reference, and the faster one below some 30,000 items."""
+"""The exact index: every score, then the best. The reference, and faster for small catalogues."""
 
 from __future__ import annotations
 
@@ -33,9 +33,7 @@ class ExactIndex:
         self._biases = np.zeros(0, np.float32)
         self._scores = np.zeros(0, np.float32)
 
-    def update(
-        self, rows: Rows, vectors: NDArray[np.float32], biases: NDArray[np.float32]
-    ) -> None:
+    def update(self, rows: Rows, vectors: NDArray[np.float32], biases: NDArray[np.float32]) -> None:
         """Set or append rows."""
         size = checked_update(self.size, self.factors, rows, vectors, biases)
         self._columns = grown(self._columns, 1, size)
@@ -54,13 +52,13 @@ class ExactIndex:
             return nothing()
         scores = self._scores[: self.size]
         scan.scores(self._columns, self._biases, p, scores)
-        kept: list[int] = []
+        kept = np.empty(0, np.int64)
         start, fetch = 0, 2 * count + 64
         while True:
             # A longer ranking begins with the shorter one, so what was asked stays asked.
             ranking = self._ranker.ranking(scores, fetch)
             more, start = walk(ranking, start, count - len(kept), keep)
-            kept += more
+            kept = np.concatenate((kept, more))
             if len(kept) == count or len(ranking) == self.size:
                 rows = ranking[kept]
                 return rows, scores[rows]

@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Protocol
+from typing import Any, Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 Rows = NDArray[np.int64]
+_Array = TypeVar("_Array", bound=NDArray[Any])
 Keep = Callable[[Rows], NDArray[np.bool_]]
 
 
 class Index(Protocol):
     """Items in rows 0 .. size-1, searched for the largest bias[row] + q[row] . p.
 
-    Derived from the model, never part of the state. One search or update at a time: scratch is shared.
+    Derived from the model, never part of the state. One search or update at a time: scratch is
+    shared.
     """
 
     @property
@@ -30,12 +32,11 @@ class Index(Protocol):
     def memory_bytes(self) -> int:
         """Bytes held, scratch included."""
 
-    def update(
-        self, rows: Rows, vectors: NDArray[np.float32], biases: NDArray[np.float32]
-    ) -> None:
-        """Set (n, factors) vectors and (n,) biases of rows; rows from `size` on are appended, without a hole.
+    def update(self, rows: Rows, vectors: NDArray[np.float32], biases: NDArray[np.float32]) -> None:
+        """Set (n, factors) vectors and (n,) biases of rows; rows from `size` on are appended.
 
-        Raises ValueError, with nothing changed, for a hole, a negative row, a shape that does not fit or a value that is not finite.
+        Raises ValueError, with nothing changed, for a hole between rows, a negative row, a shape
+        that does not fit or a value that is not finite. Of a row given twice the last one counts.
         """
 
     def search(
@@ -68,7 +69,9 @@ def checked_update(
         raise ValueError(f"row {rows.min()}: rows count from 0")
     after = max(size, int(rows.max()) + 1)
     if after > size and len(np.unique(rows[rows >= size])) != after - size:
-        raise ValueError(f"rows up to {after - 1} after {size} items: rows are appended without a hole")
+        raise ValueError(
+            f"rows up to {after - 1} after {size} items: rows are appended without a hole"
+        )
     if not (np.isfinite(vectors).all() and np.isfinite(biases).all()):
         bad = ~(np.isfinite(vectors).all(axis=1) & np.isfinite(biases))
         raise ValueError(f"row {rows[bad][0]}: vectors and biases must be finite")
@@ -84,30 +87,31 @@ def checked_vector(factors: int, vector: NDArray[np.float32]) -> NDArray[np.floa
     return np.ascontiguousarray(vector, np.float32)
 
 
-def grown(array: NDArray[np.generic], axis: int, needed: int) -> NDArray[np.generic]:
-    """Return the array with room for `needed` along `axis`, half as much again when it must move."""
+def grown(array: _Array, axis: int, needed: int) -> _Array:
+    """Return the array with room for `needed` along `axis`; one that must move gets half more."""
     have = array.shape[axis]
     if needed <= have:
         return array
     shape = list(array.shape)
     shape[axis] = max(needed, have + have // 2, 64)
-    larger = np.zeros(shape, array.dtype)
+    larger: _Array = np.zeros(shape, array.dtype)  # type: ignore[assignment]
     larger[tuple(slice(0, s) for s in array.shape)] = array
     return larger
 
 
-def walk(ranking: Rows, start: int, wanted: int, keep: Keep) -> tuple[list[int], int]:
-    """Ask `keep` down a ranking from `start`, in growing steps; return kept positions and where it stopped."""
-    kept: list[int] = []
+def walk(ranking: Rows, start: int, wanted: int, keep: Keep) -> tuple[Rows, int]:
+    """Ask `keep` down a ranking from `start`; return the kept places and where it stopped."""
+    kept: list[Rows] = []
+    have = 0
     step = wanted + wanted // 2 + 8
-    while start < len(ranking) and len(kept) < wanted:
+    while start < len(ranking) and have < wanted:
         part = ranking[start : start + step]
-        kept.extend((np.flatnonzero(keep(part)) + start).tolist())
+        kept.append(np.flatnonzero(keep(part)) + start)
+        have += len(kept[-1])
         start += len(part)
         step *= 2
-    if len(kept) > wanted:
-        kept = kept[:wanted]
-    return kept, (kept[-1] + 1 if len(kept) == wanted and kept else start)
+    places = np.concatenate(kept)[:wanted] if kept else np.empty(0, np.int64)
+    return places, int(places[-1]) + 1 if have >= wanted else start
 
 
 def nothing() -> tuple[Rows, NDArray[np.float32]]:

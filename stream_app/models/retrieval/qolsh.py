@@ -1,11 +1,14 @@
 """The qoLSH index: a scan of 256-bit codes, narrowed twice, then exact (S004 chapter 5).
 
-    1  every item    b + |q| |p| cos(pi Hamming / L)          32 bytes of code, its length and its bias
-    2  4 shortlists  b + |q| p'Wb / (|Wb| L(b))               (5.14)
-    3  1 shortlist   b + q . p                                exact, from the stored vectors
+    1  every item       b + |q| |p| cos(pi Hamming / L)      two codes (2.19), 32 bytes an item
+    2  the shortlist    b + p'Wb |q| / (|Wb| L(b))           query against code (5.14)
+    3  a third of it    b + q . p                            exact, from the stored vectors
 
-The code stands for the direction of q alone. Length and bias stay numbers beside it, so an item that
-is liked by everyone is found by its bias and a zero vector by nothing else. The query is encoded like an item.
+A code stands for the direction of q alone; length and bias stay numbers beside it. To pack the bias
+into the coded vector, as [q, b/s] against [p, s], needs a good s and three times the shortlist for
+the same recall; to rank by Hamming distance alone loses a quarter of the answer. So an item that
+everyone likes is found by its bias, and a zero vector by nothing else. Steps 1 and 2 may lose an
+item; what is returned is scored and ordered exactly.
 """
 
 from __future__ import annotations
@@ -26,11 +29,11 @@ from stream_app.models.retrieval.index import (
 )
 from stream_app.models.retrieval.ranking import Ranker
 
-_WIDE = 4
+_NARROW = 3
 
 
 class QoLSHIndex:
-    """Item vectors with their codes; `shortlist` items are scored exactly in each search."""
+    """Item vectors with their codes; `shortlist` items get past the first step of a search."""
 
     method = "qolsh"
 
@@ -50,7 +53,6 @@ class QoLSHIndex:
         self.shortlist = shortlist
         self.size = 0
         self._ranker = Ranker(seed)
-        self._cosines = self.encoder.cosine_table()
         self._sums = np.empty((8 * self.encoder.words, 256), np.float32)
         self._codes = np.zeros((self.encoder.words, 0), np.uint64)
         self._vectors = np.zeros((0, factors), np.float32)
@@ -59,9 +61,7 @@ class QoLSHIndex:
         self._scales = np.zeros(0, np.float32)
         self._scores = np.zeros(0, np.float32)
 
-    def update(
-        self, rows: Rows, vectors: NDArray[np.float32], biases: NDArray[np.float32]
-    ) -> None:
+    def update(self, rows: Rows, vectors: NDArray[np.float32], biases: NDArray[np.float32]) -> None:
         """Set or append rows."""
         size = checked_update(self.size, self.factors, rows, vectors, biases)
         self._codes = grown(self._codes, 1, size)
@@ -84,21 +84,27 @@ class QoLSHIndex:
     def search(
         self, vector: NDArray[np.float32], count: int, keep: Keep
     ) -> tuple[Rows, NDArray[np.float32]]:
-        """Return the best rows that `keep` lets through and their scores; see the module for what may be missed."""
+        """Return the best rows found that `keep` lets through and their scores."""
         p = checked_vector(self.factors, vector)
         if count <= 0 or self.size == 0:
             return nothing()
         estimates = self._scores[: self.size]
-        length = float(np.sqrt(np.dot(p, p)))
-        cosines = (length * self._cosines).astype(np.float32)
-        query = self.encoder.encode(p[None, :]).words[0]
-        qolsh.from_codes(self._codes, query, self._norms, self._biases, cosines, estimates)
+        query = self.encoder.encode(p[None, :])
+        qolsh.from_codes(
+            self._codes,
+            query.words[0],
+            self.encoder.bits,
+            self._norms,
+            self._biases,
+            query.norms[0],
+            estimates,
+        )
         qolsh.byte_sums(self.encoder.project(p), self._sums)
-        shortlist = max(self.shortlist, 2 * count)
+        shortlist = max(self.shortlist, 8 * count)
         while True:
             rows, scores = self._ranked(p, estimates, shortlist)
             kept, stopped = walk(rows, 0, count, keep)
-            # The tail of a shortlist is not to be trusted: the answer must come from its better half.
+            # Good items are missing from the tail: the answer must come from the better half.
             done = len(kept) == count and stopped <= max(count, len(rows) // 2)
             if done or len(rows) == self.size:
                 return rows[kept], scores[kept]
@@ -107,16 +113,14 @@ class QoLSHIndex:
     def _ranked(
         self, p: NDArray[np.float32], estimates: NDArray[np.float32], shortlist: int
     ) -> tuple[Rows, NDArray[np.float32]]:
-        """Return a shortlist by exact score, best first; everything, if the shortlist is half of it."""
+        """Return the narrowed shortlist, or all rows if it is half of them, by exact score."""
         if 2 * shortlist >= self.size:
             rows = np.arange(self.size)
         else:
-            rows = self._ranker.best(estimates, _WIDE * shortlist)
+            rows = self._ranker.best(estimates, shortlist)
             better = np.empty(len(rows), np.float32)
-            qolsh.from_projection(
-                self._codes, rows, self._sums, self._scales, self._biases, better
-            )
-            rows = rows[self._ranker.best(better, shortlist, rows)]
+            qolsh.from_projection(self._codes, rows, self._sums, self._scales, self._biases, better)
+            rows = rows[self._ranker.best(better, -(-shortlist // _NARROW), rows)]
         scores = np.empty(len(rows), np.float32)
         scan.chosen(self._vectors, self._biases, rows, p, scores)
         order = self._ranker.ranking(scores, len(rows), rows)

@@ -1,4 +1,4 @@
-"""The order of answers: higher score first, ties by a keyed hash of the row (never by age or id)."""
+"""The order of answers: higher score first, ties by a keyed hash of the row, never by its age."""
 
 from __future__ import annotations
 
@@ -18,28 +18,38 @@ class Ranker:
         self._salt = np.uint64(seed & (2**64 - 1))
         self._places = np.empty(0, np.int64)
         self._keys = np.empty(0, np.uint64)
+        self._reached = np.empty(0, np.uint8)
 
     def best(self, scores: NDArray[np.float32], count: int, names: Rows = _NO_NAMES) -> Rows:
-        """Return the places of the `count` best of n scores in no particular order; `names` are their rows."""
+        """Return the places of the `count` best scores, unordered; `names` are the places' rows."""
         return self._select(scores, count, names)[0].copy()
 
     def ranking(self, scores: NDArray[np.float32], count: int, names: Rows = _NO_NAMES) -> Rows:
-        """Return the places of the `count` best of n scores, best first."""
+        """Return the places of the `count` best scores, best first."""
         places, keys = self._select(scores, count, names)
         return places[np.argsort(keys)[::-1]]
 
     def _select(
         self, scores: NDArray[np.float32], count: int, names: Rows
     ) -> tuple[Rows, NDArray[np.uint64]]:
-        if len(self._places) < len(scores):
-            self._places = np.empty(len(scores) + len(scores) // 2, np.int64)
-            self._keys = np.empty(len(self._places), np.uint64)
+        if len(self._places) < len(scores) + 8:
+            room = len(scores) + len(scores) // 2 + 8
+            self._places = np.empty(room, np.int64)
+            self._keys = np.empty(room, np.uint64)
+            self._reached = np.empty(room, np.uint8)
         n = selection.best(
-            scores.view(np.int32), names, count, self._salt, self._places, self._keys
+            scores,
+            scores.view(np.int32),
+            names,
+            count,
+            self._salt,
+            self._places,
+            self._keys,
+            self._reached,
         )
         return self._places[:n], self._keys[:n]
 
     @property
     def memory_bytes(self) -> int:
         """Size of the scratch."""
-        return self._places.nbytes + self._keys.nbytes
+        return self._places.nbytes + self._keys.nbytes + self._reached.nbytes

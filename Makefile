@@ -1,0 +1,57 @@
+# One command each, the same on a laptop and in CI; `make` alone lists them.
+#
+#   PYTHON=python3.12 make test     another Python, 3.11 or later
+#   make demo ARGS="--help"         arguments for the command behind a target
+SHELL := /bin/bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+MAKEFLAGS += --no-builtin-rules
+
+PYTHON ?= python3
+ARGS ?=
+VENV := .venv
+BIN := $(VENV)/bin
+# Inside the environment, so that it goes when the environment goes.
+READY := $(VENV)/.ready
+
+.PHONY: help demo test check bench lock clean
+
+help: ## List the targets
+	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "make %-6s  %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
+
+demo: $(READY) ## Run the whole system on this machine: broker, worker, devices, recommendations
+	@$(BIN)/murmurec demo $(ARGS)
+
+test: $(READY) ## Run the tests against a real Kafka (all but slow and benchmark)
+	@$(BIN)/python -m pytest $(ARGS)
+
+check: $(READY) ## Run the linter and the type checker
+	@$(BIN)/ruff check .
+	@$(BIN)/mypy
+
+bench: $(READY) ## Run the benchmarks
+	@$(BIN)/python -m tests.benchmarks $(ARGS)
+
+lock: $(READY) ## Refresh requirements.lock from pyproject.toml
+	@$(BIN)/python -m pip install --quiet uv
+	@$(BIN)/uv pip compile pyproject.toml --extra dev --universal --python-version 3.11 \
+	  --generate-hashes --no-emit-index-url --no-emit-find-links --no-header --quiet --upgrade \
+	  --output-file requirements.lock
+	@! grep -nE 'https?://|file:' requirements.lock || { echo 'an address stands in the lock'; exit 1; }
+
+clean: ## Remove the virtual environment and every cache in this folder
+	@rm -rf $(VENV) .mypy_cache .pytest_cache .ruff_cache .hypothesis build dist
+	@find stream_app producers consumers tests -name __pycache__ -prune -exec rm -rf {} +
+
+$(READY): requirements.lock pyproject.toml
+	@command -v $(PYTHON) > /dev/null || { echo "no $(PYTHON): install Python 3.11 or later, or set PYTHON"; exit 1; }
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
+	  || { echo "$(PYTHON) is too old: murmurec needs Python 3.11 or later; set PYTHON"; exit 1; }
+	@$(PYTHON) -c 'import ensurepip, venv' 2> /dev/null \
+	  || { echo "$(PYTHON) has no venv (Debian: apt-get install python3-venv)"; exit 1; }
+	@echo "Setting up $(VENV) ..."
+	@$(PYTHON) -m venv $(VENV)
+	@$(BIN)/python -m pip install --quiet --require-hashes -r requirements.lock
+	@$(BIN)/python -m pip install --quiet --no-deps --no-build-isolation -e .
+	@touch $@

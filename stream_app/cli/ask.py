@@ -1,0 +1,132 @@
+"""`murmurec ask`: the best items for one user, over Kafka or over the query view."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from stream_app.cli.options import (
+    BootstrapOption,
+    ConfigOption,
+    JsonOption,
+    KafkaOption,
+    PrefixOption,
+    settings_from,
+)
+from stream_app.errors import Refusal
+
+
+def ask(
+    user: Annotated[
+        str | None, typer.Option(help="The user's own id; the device store makes the pseudonym.")
+    ] = None,
+    device: Annotated[
+        str | None, typer.Option(metavar="HEX", help="The pseudonym itself, 32 hex characters.")
+    ] = None,
+    k: Annotated[int, typer.Option("-k", help="How many items, 1 to 100.")] = 10,
+    http: Annotated[bool, typer.Option("--http", help="Ask the query view, not Kafka.")] = False,
+    url: Annotated[
+        str | None, typer.Option(metavar="URL", help="The query view's address, with --http.")
+    ] = None,
+    store: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="The device store that knows the user.")
+    ] = None,
+    timeout: Annotated[float, typer.Option(min=0.1, help="Seconds to wait.")] = 5.0,
+    config: ConfigOption = None,
+    bootstrap: BootstrapOption = None,
+    prefix: PrefixOption = None,
+    kafka: KafkaOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Ask for a user's best items; what the user has rated is left out.
+
+    Example: murmurec ask --user alice -k 10
+    """
+    if not 1 <= k <= 100:
+        raise Refusal(f"-k {k}: ask for 1 to 100 items")
+    if (user is None) == (device is None):
+        raise Refusal("say who asks: either --user ID or --device HEX")
+    settings = settings_from(config, bootstrap, prefix, kafka)
+    pseudonym = device.lower() if device is not None else _pseudonym(settings, user or "", store)
+    if len(pseudonym) != 32 or set(pseudonym) - set("0123456789abcdef"):
+        raise Refusal(f"--device {pseudonym[:40]}: a pseudonym has 32 hex characters")
+    if http:
+        answer = _over_http(
+            url or f"http://{settings.admin_host}:{settings.admin_port}", pseudonym, k, timeout
+        )
+    else:
+        answer = _over_kafka(settings, pseudonym, k, timeout)
+    if as_json:
+        typer.echo(json.dumps(answer))
+        return
+    for rank, row in enumerate(answer["items"], 1):
+        typer.echo(f"{rank:4}  {row['score']:.2f}  {row['item']}  {row.get('title', '')}".rstrip())
+    if not answer["items"]:
+        typer.echo("nothing to recommend yet")
+    typer.echo(
+        f"method {answer['method']}, as of cut {answer['as_of']}, privacy {answer['privacy']}, "
+        f"{answer['seconds'] * 1000:.1f} ms; scores are predicted ratings on 1 .. 5"
+    )
+
+
+def _pseudonym(settings: Any, user: str, store: Path | None) -> str:
+    from producers.pseudonyms import pseudonym
+    from producers.store import Store
+    from stream_app.cli.protection import store_path
+
+    path = store_path(settings, store)
+    if not path.exists():
+        raise Refusal(
+            f"device store {path}: does not exist; publish a rating first, "
+            "or give --store or --device"
+        )
+    with Store.open(path) as opened:
+        try:
+            return pseudonym(opened.key, user).hex()
+        except ValueError as error:
+            raise Refusal(str(error)) from None
+
+
+def _over_kafka(settings: Any, pseudonym: str, k: int, timeout: float) -> dict[str, Any]:
+    from consumers.recommendations import Recommendations
+    from stream_app import clients
+
+    if settings.bootstrap_servers is None:
+        raise Refusal("no Kafka is configured: give --bootstrap or set MURMUREC_BOOTSTRAP_SERVERS")
+    clients.reach(settings.bootstrap_servers, settings.kafka)
+    with Recommendations(
+        settings.bootstrap_servers, settings.topic_prefix, settings.kafka
+    ) as connection:
+        best = connection.best(pseudonym, k, timeout)
+    rows = [{"item": i, "score": s} for i, s in zip(best.items, best.scores, strict=True)]
+    return {
+        "user": pseudonym,
+        "items": rows,
+        "method": best.method,
+        "as_of": best.as_of,
+        "privacy": best.privacy,
+        "seconds": best.seconds,
+    }
+
+
+def _over_http(url: str, pseudonym: str, k: int, timeout: float) -> dict[str, Any]:
+    import time
+    import urllib.error
+    import urllib.request
+
+    if not url.startswith(("http://", "https://")):
+        raise Refusal(f"--url {url}: give an address such as http://127.0.0.1:8470")
+    address = f"{url.rstrip('/')}/recommendations/{pseudonym}?k={k}"
+    started = time.monotonic()
+    try:
+        with urllib.request.urlopen(address, timeout=timeout) as reply:
+            answer: dict[str, Any] = json.loads(reply.read())
+    except (urllib.error.URLError, TimeoutError, ValueError, OSError):
+        raise Refusal(
+            f"no query view answered at {url}: is a worker running there "
+            "(murmurec worker --admin-port)?"
+        ) from None
+    return answer | {"seconds": time.monotonic() - started}

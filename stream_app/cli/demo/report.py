@@ -1,0 +1,103 @@
+"""What a demo measured: one record, written as JSON and shown to people."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field
+from math import isfinite, nan
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+
+
+@dataclass
+class Figures:
+    """Counts are ratings; RMSEs in the data's own units; NaN is not measured (null in JSON)."""
+
+    rows: int = 0
+    published: int = 0
+    refused: int = 0
+    applied: int = 0
+    duplicates: int = 0
+    rejected: int = 0
+    held_out: int = 0
+    ratings_per_second: float = nan
+    rmse_reported: float = nan
+    rmse_debiased: float = nan
+    rmse_true: float = nan
+    rmse_baseline: float = nan
+    kl_nats: float = nan
+    mechanism: str = ""
+    epsilon: float | None = None
+    adjacency: str = ""
+    query_p50_ms: float = nan
+    query_p99_ms: float = nan
+    index: str = ""
+    recall: float = nan
+    worker_rss_mb: float = nan
+    cut: int = 0
+    model_digest: str = ""
+    log_digest: str = ""
+    rmse_best_possible: float = nan
+    rebuild_seconds: float = nan
+    data: str = ""
+    settings: dict[str, Any] = field(default_factory=dict)
+
+    def write(self, path: Path) -> None:
+        """Write the figures as one JSON object."""
+        row = {
+            k: None if isinstance(v, float) and not isfinite(v) else v
+            for k, v in asdict(self).items()
+        }
+        path.write_text(json.dumps(row, indent=2) + "\n")
+
+
+@dataclass(frozen=True)
+class Taste:
+    """One user's answer: what only the device knows, and what the server recommended."""
+
+    user: str
+    liked: Sequence[str]
+    recommended: Sequence[tuple[str, float]]
+    method: str
+
+
+def show_tastes(console: Console, tastes: Sequence[Taste]) -> None:
+    """Print the top-10 of some users beside what they had rated highly."""
+    for taste in tastes:
+        table = Table(
+            f"user {taste.user} rated highly (known to the device only)",
+            "the server recommends",
+            "predicted",
+            title_justify="left",
+        )
+        length = max(len(taste.liked), len(taste.recommended))
+        for i in range(length):
+            title, score = taste.recommended[i] if i < len(taste.recommended) else ("", nan)
+            liked = taste.liked[i] if i < len(taste.liked) else ""
+            table.add_row(liked, title, f"{score:.2f}" if isfinite(score) else "")
+        console.print(table)
+
+
+def show_figures(console: Console, figures: Figures) -> None:
+    """Print what was measured and whether everything is accounted for."""
+    whole = figures.published + figures.refused == figures.rows
+    arrived = figures.applied + figures.duplicates + figures.rejected + figures.held_out
+    console.print(
+        f"rows {figures.rows:,} = published {figures.published:,} + refused {figures.refused:,}"
+        f" {'(all accounted for)' if whole else '(NOT ALL ACCOUNTED FOR)'}"
+    )
+    console.print(
+        f"published {figures.published:,} = applied {figures.applied:,} + held out "
+        f"{figures.held_out:,} + duplicate {figures.duplicates:,} + rejected {figures.rejected:,}"
+        f" {'(all accounted for)' if arrived == figures.published else '(NOT ALL ACCOUNTED FOR)'}"
+    )
+    equal = figures.model_digest == figures.log_digest
+    console.print(
+        f"state at cut {figures.cut}: {figures.model_digest}; recomputed from the log in "
+        f"{figures.rebuild_seconds:.1f} s: "
+        f"{'equal' if equal else 'DIFFERENT: ' + figures.log_digest}"
+    )

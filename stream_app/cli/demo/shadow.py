@@ -1,0 +1,120 @@
+"""The check that only a demo can make: the predictions of the log beside the true ratings.
+
+The demo plays the devices, so it knows what they rated; the server does not. It follows the same
+log
+with the same replica as the worker (their digests are equal), takes each prediction as it stood
+before its
+event was learned, and compares it with the truth. Nothing of this reaches the worker.
+
+The baseline is the running mean of each item over the *true* ratings: no taste, but no privacy
+either.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Mapping
+from math import nan, sqrt
+
+import numpy as np
+from numpy.typing import NDArray
+
+from producers.replay import Population
+from stream_app.accuracy import Baseline
+from stream_app.follower import Follower
+from stream_app.replica import Design, Outcome, Replica
+from stream_app.wire import Topics
+
+_GOLDEN = np.uint64(0x9E3779B97F4A7C15)
+
+
+class Truth:
+    """The true rating of every (user, item) of a population, on the learner's scale 1 .. 5;
+    `unit`: data units a star."""
+
+    def __init__(self, population: Population, ratings: NDArray[np.float64]) -> None:
+        values = population.scale.values()
+        self.unit = float(values[-1] - values[0]) / 4.0
+        halves = b"".join(device[:8] for device in population.devices)
+        users = np.frombuffer(halves, "<u8").astype(np.uint64)[population.users]
+        cells = _cells(users, population.items)[population.fresh]
+        order = np.argsort(cells)
+        self._cells = cells[order]
+        stars = 1.0 + (ratings - values[0]) / self.unit
+        self._stars = stars[population.fresh][order]
+
+    def of(self, users: NDArray[np.uint64], items: NDArray[np.uint64]) -> NDArray[np.float64]:
+        """Return the true ratings (n,) of cells that the population has rated."""
+        cells = _cells(users, items)
+        places = np.minimum(np.searchsorted(self._cells, cells), len(self._cells) - 1)
+        if (self._cells[places] != cells).any():
+            raise ValueError("a cell is in the log that this population has not rated")
+        return self._stars[places]
+
+
+def _cells(users: NDArray[np.uint64], items: NDArray[np.uint64]) -> NDArray[np.uint64]:
+    with np.errstate(over="ignore"):
+        return users * _GOLDEN + items
+
+
+class Shadow(threading.Thread):
+    """Follows the log in a thread of its own until `stop`."""
+
+    def __init__(
+        self,
+        bootstrap: str,
+        extra: Mapping[str, str],
+        topics: Topics,
+        design: Design,
+        truth: Truth,
+    ) -> None:
+        super().__init__(name="murmurec-shadow", daemon=True)
+        self._follower = Follower(bootstrap, extra, topics, design.intake)
+        self._replica = Replica(design)
+        self._truth = truth
+        self.unit = truth.unit
+        self._baseline = Baseline()
+        self._sum = 0.0
+        self._ended = threading.Event()
+        self.events = 0
+        self.cut = 0
+        self.failure: BaseException | None = None
+
+    def run(self) -> None:
+        """Apply the log as it comes."""
+        try:
+            while not self._ended.is_set():
+                for piece in self._follower.poll(0.05):
+                    if piece.batch is not None:
+                        self._compare(self._replica.apply(piece.batch))
+                    if piece.cut is not None:
+                        self._replica.end_round(piece.cut.number, piece.cut.ends)
+                        self.cut = piece.cut.number
+        except BaseException as reason:  # noqa: BLE001 - told by the main thread
+            self.failure = reason
+        finally:
+            self._follower.close()
+
+    def _compare(self, outcome: Outcome) -> None:
+        if not len(outcome.users):
+            return
+        stars = self._truth.of(outcome.users, outcome.items)
+        self._sum += float(((outcome.lessons.predicted - stars) ** 2).sum())
+        self._baseline.add(outcome.rows, stars, stars, stars * stars)
+        self.events += len(stars)
+
+    @property
+    def rmse_true(self) -> float:
+        """Prequential RMSE against the truth, in the data's own units."""
+        events, total = self.events, self._sum
+        return sqrt(total / events) * self.unit if events else nan
+
+    @property
+    def rmse_baseline(self) -> float:
+        """The same of the running item means of the truth."""
+        return self._baseline.drift.rmse_debiased("all") * self.unit
+
+    def stop(self) -> None:
+        """End the thread and wait for it."""
+        self._ended.set()
+        self.join(10.0)

@@ -1,0 +1,116 @@
+"""The live view: a table that is redrawn on a terminal, a line every few seconds elsewhere."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from math import isfinite
+from typing import Protocol
+
+from rich.console import Console
+from rich.live import Live
+from rich.table import Table
+
+from stream_app.cli.demo.report import Figures
+
+_LINE_SECONDS = 5.0
+
+
+class View(Protocol):
+    """Shows the figures as they are now."""
+
+    def show(self, figures: Figures, *, final: bool = False) -> None:
+        """Draw; `final` is the last time."""
+
+
+def _number(value: float, form: str = "{:.3f}") -> str:
+    return form.format(value) if isfinite(value) else "-"
+
+
+def protection(figures: Figures) -> str:
+    """Return what the mechanism claims, in words."""
+    if figures.epsilon is None:
+        return f"{figures.mechanism}: nothing is protected"
+    return (
+        f"{figures.mechanism}: epsilon {figures.epsilon:g} per rating, adjacency "
+        f"{figures.adjacency} (that it was rated, and when, is public)"
+    )
+
+
+def _table(figures: Figures) -> Table:
+    f, n = figures, _number
+    best = f.rmse_best_possible
+    table = Table(title=f"murmurec demo: {f.data}", show_header=False, title_justify="left")
+    rows = (
+        ("published", f"{f.published:,} of {f.rows:,}, refused {f.refused:,}"),
+        (
+            "at the worker",
+            f"applied {f.applied:,}   held out {f.held_out:,}   duplicate {f.duplicates:,}   "
+            f"rejected {f.rejected:,}   cut {f.cut}",
+        ),
+        ("speed", f"{n(f.ratings_per_second, '{:,.0f}')} ratings/s"),
+        ("RMSE, debiased", f"{n(f.rmse_debiased)}   all that the server can know"),
+        ("RMSE, true", f"{n(f.rmse_true)}   known here because the demo plays the devices"),
+        ("RMSE, item means", f"{n(f.rmse_baseline)}   of the true ratings: no taste, no privacy"),
+        ("RMSE, reported", f"{n(f.rmse_reported)}   against the noised reports themselves"),
+        *([("RMSE, best possible", n(best))] if isfinite(best) else []),
+        (
+            "leakage",
+            f"KL {n(f.kl_nats, '{:.5f}')} nats, learned : held out; a measurement, no bound",
+        ),
+        ("privacy", protection(f)),
+        (
+            "queries",
+            f"p50 {n(f.query_p50_ms, '{:.1f}')} ms   p99 {n(f.query_p99_ms, '{:.1f}')} ms   "
+            f"{f.index}, recall@10 {n(f.recall)}",
+        ),
+        ("worker", f"{n(f.worker_rss_mb, '{:.0f}')} MB resident"),
+    )
+    for name, text in rows:
+        table.add_row(name, text)
+    return table
+
+
+def _line(figures: Figures) -> str:
+    f, n = figures, _number
+    return (
+        f"published {f.published} applied {f.applied} held_out {f.held_out} "
+        f"duplicate {f.duplicates} rejected {f.rejected} rate {n(f.ratings_per_second, '{:.0f}')}/s "
+        f"rmse_debiased {n(f.rmse_debiased)} rmse_true {n(f.rmse_true)} "
+        f"rmse_baseline {n(f.rmse_baseline)} kl {n(f.kl_nats, '{:.5f}')} "
+        f"query_p50_ms {n(f.query_p50_ms, '{:.1f}')} recall {n(f.recall)}"
+    )
+
+
+class _Table:
+    def __init__(self, live: Live) -> None:
+        self._live = live
+
+    def show(self, figures: Figures, *, final: bool = False) -> None:
+        self._live.update(_table(figures), refresh=final)
+
+
+class _Lines:
+    def __init__(self, console: Console) -> None:
+        self._console = console
+        self._last = 0.0
+
+    def show(self, figures: Figures, *, final: bool = False) -> None:
+        if not final and time.monotonic() - self._last < _LINE_SECONDS:
+            return
+        self._last = time.monotonic()
+        if final:
+            self._console.print(_table(figures))
+            return
+        self._console.print(_line(figures), soft_wrap=True)
+
+
+@contextmanager
+def opened(console: Console, plain: bool) -> Iterator[View]:
+    """Give the view for this console: live on a terminal, lines elsewhere or when `plain`."""
+    if plain or not console.is_terminal:
+        yield _Lines(console)
+        return
+    with Live(console=console, refresh_per_second=4) as live:
+        yield _Table(live)

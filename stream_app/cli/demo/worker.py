@@ -1,0 +1,113 @@
+"""The worker as a process of its own: started with a leash, watched over HTTP, stopped by its
+process id."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from prometheus_client.parser import text_string_to_metric_families
+
+from stream_app.broker.local import leashed
+from stream_app.errors import Refusal
+
+_READY_SECONDS = 300.0
+
+
+@dataclass
+class Worker:
+    """A running worker; `url` is its admin port."""
+
+    process: subprocess.Popen[bytes]
+    url: str
+    log: Path
+
+    def get(self, path: str, seconds: float = 10.0) -> bytes:
+        """Return the body of a page, whatever its status; raises OSError when nobody answers."""
+        try:
+            with urllib.request.urlopen(self.url + path, timeout=seconds) as reply:
+                return bytes(reply.read())
+        except urllib.error.HTTPError as error:
+            return bytes(error.read())
+
+    def state(self) -> dict[str, Any]:
+        """Return the page /state."""
+        found: dict[str, Any] = json.loads(self.get("/state", 30.0))
+        return found
+
+    def metrics(self) -> dict[str, float]:
+        """Return every sample of /metrics, as `name` or `name{value of its labels}`."""
+        found: dict[str, float] = {}
+        for family in text_string_to_metric_families(self.get("/metrics").decode()):
+            for sample in family.samples:
+                labels = ",".join(sample.labels.values())
+                name = sample.name.removeprefix("murmurec_")
+                found[f"{name}{{{labels}}}" if labels else name] = sample.value
+        return found
+
+    def check(self) -> None:
+        """Refuse with the end of its log when the process has ended."""
+        if self.process.poll() is not None:
+            lines = self.log.read_text(errors="replace").strip().splitlines()
+            said = " | ".join(lines[-3:]) or "it said nothing"
+            raise Refusal(f"the worker ended with exit code {self.process.returncode}: {said}")
+
+    def wait_until_ready(self) -> None:
+        """Return when /readyz says so; the first start on a machine compiles the kernels."""
+        deadline = time.monotonic() + _READY_SECONDS
+        while time.monotonic() < deadline:
+            self.check()
+            try:
+                if json.loads(self.get("/readyz", 2.0)).get("ready"):
+                    return
+            except (OSError, ValueError):
+                pass
+            time.sleep(0.1)
+        raise Refusal(
+            f"the worker was not ready within {_READY_SECONDS:.0f} s; its log: {self.log}"
+        )
+
+    def wait_for(self, ends: Sequence[int], seconds: float = 120.0) -> dict[str, Any]:
+        """Return the state once every record below `ends` was applied."""
+        deadline = time.monotonic() + seconds
+        while time.monotonic() < deadline:
+            self.check()
+            found = self.state()
+            if all(here >= end for here, end in zip(found["positions"], ends, strict=True)):
+                return found
+            time.sleep(0.2)
+        raise Refusal(f"the worker did not apply the whole log within {seconds:.0f} s")
+
+
+@contextmanager
+def running(arguments: Sequence[str], port: int, folder: Path) -> Iterator[Worker]:
+    """Run `murmurec worker` with these arguments for the length of the block."""
+    log = folder / "worker.log"
+    command = [sys.executable, "-m", "stream_app.cli", "worker", *arguments]
+    command += ["--admin-port", str(port)]
+    with log.open("wb") as output:
+        process = subprocess.Popen(
+            leashed(command),
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+        )
+    try:
+        yield Worker(process, f"http://127.0.0.1:{port}", log)
+    finally:
+        process.terminate()
+        try:
+            process.wait(8.0)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()

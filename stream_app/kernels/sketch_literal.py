@@ -1,0 +1,57 @@
+"""Latent vectors in one count sketch, every component at its own address (S004 section 4.1, as written).
+
+    element (side, key, l), l < d:      g_i = mix(hash(key) + (i d + l + 1) golden),  one hash for two rows
+    row 2i                              address from the upper 31 bits of g_i, sign from bit 32
+    row 2i + 1                          address from the lower 31 bits, sign from bit 31
+    read    p[l] = 1/k * sum_j s_j(u, l) C[j, h_j(u, l)]                                     (4.1)
+    write   C[j, h_j(u, l)] += s_j(u, l) * delta[l]                                          (4.3)
+
+C: flat float32, (k, w) in C order, w < 2^31. The thesis prints the gradient step with the wrong sign and
+leaves the factor 1/k of the chain rule out; here the read value moves by exactly delta (4.3).
+The reference for the blocked layout: k d scattered cells for each vector, so many times slower.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+
+from stream_app.kernels.mixing import GOLDEN, mix
+
+_LOW31 = np.uint64(0x7FFFFFFF)
+
+
+@njit(cache=True, nogil=True, inline="always")
+def place(entity, D, K, w, at, signs):
+    """Write the flat cell and the sign of each (row, component) into at and signs, both (K, D)."""
+    for i in range((K + 1) // 2):
+        for l in range(D):
+            h = mix(entity + np.uint64(i * D + l + 1) * GOLDEN)
+            at[2 * i, l] = np.int64(np.uint64(2 * i) * w + (((h >> np.uint64(33)) * w) >> np.uint64(31)))
+            signs[2 * i, l] = np.float32(1 - 2 * np.int64((h >> np.uint64(32)) & np.uint64(1)))
+        if 2 * i + 1 < K:
+            for l in range(D):
+                h = mix(entity + np.uint64(i * D + l + 1) * GOLDEN)
+                cell = np.uint64(2 * i + 1) * w + (((h & _LOW31) * w) >> np.uint64(31))
+                at[2 * i + 1, l] = np.int64(cell)
+                signs[2 * i + 1, l] = np.float32(1 - 2 * np.int64((h >> np.uint64(31)) & np.uint64(1)))
+
+
+@njit(cache=True, nogil=True, inline="always")
+def read(C, D, K, at, signs, out):
+    """Write the vector whose cells are `at` into out (D,)."""
+    for l in range(D):
+        out[l] = signs[0, l] * C[at[0, l]]
+    for j in range(1, K):
+        for l in range(D):
+            out[l] += signs[j, l] * C[at[j, l]]
+    for l in range(D):
+        out[l] *= np.float32(1.0 / K)
+
+
+@njit(cache=True, nogil=True, inline="always")
+def write(C, D, K, at, signs, delta):
+    """Add delta (D,) to the vector whose cells are `at`."""
+    for j in range(K):
+        for l in range(D):
+            C[at[j, l]] += signs[j, l] * delta[l]

@@ -1,0 +1,155 @@
+"""The learner with a row for every entity: as accurate as the step allows, its memory grows with the ids.
+
+Tables double when full. Rows are handed out in the order of first learning, so `arrays` shows only rows in use
+and is equal for equal histories. Unknown entities read as their hashed initial vector and take no memory.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stream_app.kernels.dense_vectors import read_many
+from stream_app.kernels.directory import rehash
+from stream_app.kernels.initial import UNIT
+from stream_app.kernels.learning import dense_loop
+from stream_app.models.channels import Channels
+from stream_app.models.learner import Keys, Lessons
+from stream_app.models.parameters import Parameters
+from stream_app.models.salts import ITEMS, USERS, salt
+
+MAX_FACTORS = 256
+_SLICE = 4096  # events between two looks at the room left: bounds what a batch reserves ahead
+
+
+class _Rows:
+    """One side's tables: keys, vectors, scalars, and the map from key to row."""
+
+    def __init__(self, factors: int) -> None:
+        self.factors, self.room = factors, 0
+        self.keys = np.empty(0, np.uint64)
+        self.vectors = np.empty(0, np.float32)
+        self.scalars = np.empty((0, 3), np.float32)
+        self.slots = np.empty(0, np.int64)
+        self.reserve(1024, 0)
+
+    def reserve(self, room: int, count: int) -> None:
+        """Make sure that `room` rows fit; `count` are in use."""
+        if room <= self.room:
+            return
+        self.room = 1 << (room - 1).bit_length()
+        self.keys = _grown(self.keys, self.room)
+        self.vectors = _grown(self.vectors, self.room * self.factors)
+        self.scalars = _grown(self.scalars, self.room)
+        self.slots = np.full(2 * self.room, -1, np.int64)
+        rehash(self.slots, self.keys, count)
+
+    @property
+    def memory_bytes(self) -> int:
+        return self.keys.nbytes + self.vectors.nbytes + self.scalars.nbytes + self.slots.nbytes
+
+
+class DenseLearner:
+    """Online matrix factorization with one row per entity."""
+
+    name = "dense"
+
+    def __init__(
+        self, channels: Channels, factors: int, parameters: Parameters, seed: int
+    ) -> None:
+        if not 1 <= factors <= MAX_FACTORS:
+            raise ValueError(f"factors {factors}: must be 1 .. {MAX_FACTORS}")
+        self.factors = factors
+        self._channels = channels
+        self._constants = parameters.constants
+        self._scale = parameters.initial_sd / UNIT
+        self._sides = (_Rows(factors), _Rows(factors))
+        self._counts = np.zeros(2, np.int64)
+        self._overall = np.array([3.0, parameters.mean_variance])
+        self._salts = np.array([salt(seed, USERS), salt(seed, ITEMS)], np.uint64)
+        self._learn = dense_loop(factors)
+
+    def learn_many(
+        self,
+        users: Keys,
+        items: Keys,
+        reports: NDArray[np.uint8],
+        mechanisms: NDArray[np.uint8],
+        learn: NDArray[np.bool_],
+    ) -> Lessons:
+        """Predict, decode and learn each rating in order; see `Learner`."""
+        lessons = Lessons(np.empty(len(users)), np.empty(len(users)), np.empty(len(users), np.bool_))
+        c = self._channels
+        for first in range(0, len(users), _SLICE):
+            part = slice(first, first + _SLICE)
+            for side, count in zip(self._sides, self._counts, strict=True):
+                side.reserve(int(count) + _SLICE + 1, int(count))
+            u, i = self._sides
+            self._learn(
+                u.slots, u.keys, u.vectors, u.scalars, i.slots, i.keys, i.vectors, i.scalars,
+                self._counts, self._overall, self._salts, self._scale, self._constants,
+                c.likelihood, c.alphabets, c.levels, c.exact,
+                users[part], items[part], reports[part], mechanisms[part], learn[part],
+                *(column[part] for column in lessons),
+            )  # fmt: skip
+        return lessons
+
+    def residuals(
+        self,
+        users: Keys,
+        items: Keys,
+        reports: NDArray[np.uint8],
+        mechanisms: NDArray[np.uint8],
+    ) -> NDArray[np.float64]:
+        """Return the decoded errors under the current model."""
+        nothing = np.zeros(len(users), np.bool_)
+        return self.learn_many(users, items, reports, mechanisms, nothing).error
+
+    def predict_many(self, users: Keys, items: Keys) -> NDArray[np.float64]:
+        """Return the predicted ratings, within 1 .. 5."""
+        zeros = np.zeros(len(users), np.uint8)
+        return self.learn_many(users, items, zeros, zeros, zeros.view(np.bool_)).predicted
+
+    def users(self, keys: Keys) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+        """Return the vectors (n, factors) and biases (n,) of users."""
+        return self._entities(keys, 0)
+
+    def items(self, keys: Keys) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+        """Return the vectors (n, factors) and biases (n,) of items."""
+        return self._entities(keys, 1)
+
+    def _entities(self, keys: Keys, side: int) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+        rows = self._sides[side]
+        rows.reserve(int(self._counts[side]) + 1, int(self._counts[side]))
+        vectors = np.empty((len(keys), self.factors), np.float32)
+        biases = np.empty(len(keys), np.float32)
+        read_many(
+            rows.slots, rows.keys, self._counts[side], keys, self._salts[side], self._scale,
+            self.factors, rows.vectors, rows.scalars, vectors, biases,
+        )  # fmt: skip
+        return vectors, biases
+
+    @property
+    def mean(self) -> float:
+        """The learned mean rating, on 1 .. 5."""
+        return float(self._overall[0])
+
+    def arrays(self) -> dict[str, NDArray[np.generic]]:
+        """Return all that decides future predictions: the rows in use."""
+        found: dict[str, NDArray[np.generic]] = {"overall": self._overall}
+        for name, side, count in zip(("user", "item"), self._sides, self._counts, strict=True):
+            found[f"{name}_keys"] = side.keys[:count]
+            found[f"{name}_vectors"] = side.vectors[: count * self.factors]
+            found[f"{name}_scalars"] = side.scalars[:count]
+        return found
+
+    @property
+    def memory_bytes(self) -> int:
+        """Memory held by the state, room for growth included."""
+        return sum(side.memory_bytes for side in self._sides) + self._overall.nbytes
+
+
+def _grown(array: NDArray[np.generic], rows: int) -> NDArray[np.generic]:
+    grown = np.zeros((rows, *array.shape[1:]), array.dtype)
+    grown[: len(array)] = array
+    return grown

@@ -1,0 +1,55 @@
+"""Keys to rows in order of first appearance: how tables that grow find their entities."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stream_app.kernels.directory import add_all, rehash, rows_of
+
+
+class Directory:
+    """A map from uint64 keys to rows 0, 1, 2, ... in order of first appearance; nothing is removed."""
+
+    def __init__(self, room: int = 1024) -> None:
+        if room < 1:
+            raise ValueError(f"room {room}: must be at least 1")
+        self._count = 0
+        self._keys: NDArray[np.uint64] = np.empty(0, np.uint64)
+        self._slots: NDArray[np.int64] = np.empty(0, np.int64)
+        self.reserve(room)
+
+    def __len__(self) -> int:
+        return self._count
+
+    @property
+    def keys(self) -> NDArray[np.uint64]:
+        """The keys in row order."""
+        return self._keys[: self._count]
+
+    @property
+    def memory_bytes(self) -> int:
+        """Memory held."""
+        return int(self._keys.nbytes + self._slots.nbytes)
+
+    def reserve(self, room: int) -> None:
+        """Make sure that `room` rows fit; doubles, so adding one by one stays cheap."""
+        if room <= len(self._keys):
+            return
+        room = max(16, 1 << (room - 1).bit_length())
+        keys = np.empty(room, np.uint64)
+        keys[: self._count] = self.keys
+        self._keys = keys
+        self._slots = np.full(2 * room, -1, np.int64)
+        rehash(self._slots, self._keys, self._count)
+
+    def rows(self, keys: NDArray[np.uint64], *, add: bool = False) -> NDArray[np.int64]:
+        """Return the row of each key; an unknown one is added where `add` is True, else it is -1."""
+        keys = np.ascontiguousarray(keys, np.uint64)
+        rows = np.empty(len(keys), np.int64)
+        if add:
+            self.reserve(self._count + len(keys))
+            self._count = add_all(self._slots, self._keys, self._count, keys, rows)
+        else:
+            rows_of(self._slots, self._keys, keys, rows)
+        return rows

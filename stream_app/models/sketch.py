@@ -1,0 +1,142 @@
+"""The learner of fixed memory: vectors in a count sketch, scalars in a hashed table (S004 chapter 4).
+
+Nothing is allocated after the start, whatever ids arrive. `sketch` and `hashing` keep a whole vector at one
+address a row (`kernels/sketch_blocked.py`), `literal` every component at its own (`kernels/sketch_literal.py`).
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stream_app.kernels import learning, reading
+from stream_app.kernels.initial import UNIT, fill
+from stream_app.kernels.scalars import SLOT_BYTES
+from stream_app.models.channels import Channels
+from stream_app.models.learner import Keys, Lessons
+from stream_app.models.parameters import Parameters
+from stream_app.models.salts import CELLS, ITEMS, USERS, salt
+
+MAX_FACTORS, MAX_DEPTH = 256, 16
+_CACHE_LINE = 64
+
+
+class SketchLearner:
+    """Online matrix factorization in one count sketch; the models `sketch`, `literal` and `hashing`."""
+
+    def __init__(
+        self,
+        name: str,
+        channels: Channels,
+        *,
+        factors: int,
+        depth: int,
+        sketch_bytes: int,
+        scalars_bytes: int,
+        parameters: Parameters,
+        seed: int,
+    ) -> None:
+        if not 1 <= factors <= MAX_FACTORS:
+            raise ValueError(f"factors {factors}: must be 1 .. {MAX_FACTORS}")
+        if not 1 <= depth <= MAX_DEPTH:
+            raise ValueError(f"depth {depth}: must be 1 .. {MAX_DEPTH}")
+        self.width = sketch_bytes // (4 * depth * factors) * factors
+        if not 1 <= self.width < 2**31:
+            raise ValueError(
+                f"sketch_bytes {sketch_bytes}: {depth} rows of at least one vector take "
+                f"{4 * depth * factors} bytes, and a row has fewer than 2^31 cells"
+            )
+        slots = scalars_bytes // SLOT_BYTES // 4 * 4
+        if not 4 <= slots < 2**32:
+            raise ValueError(f"scalars_bytes {scalars_bytes}: must be {4 * SLOT_BYTES} .. 2^36")
+        self.name, self.factors, self.depth = name, factors, depth
+        self._constants = parameters.constants
+        self._channels = channels
+        self._cells = _aligned(depth * self.width)
+        spread = parameters.initial_sd * math.sqrt(depth)
+        fill(self._cells, salt(seed, CELLS), spread / UNIT)
+        self._tags = np.zeros(slots, np.uint32)
+        self._scalars = np.tile(np.array([0, 1, 1], np.float32), (slots, 1))
+        self._overall = np.array([3.0, parameters.mean_variance])
+        self._salts = np.array([salt(seed, USERS), salt(seed, ITEMS)], np.uint64)
+        literal = name == "literal"
+        self._learn = (learning.literal_loop if literal else learning.blocked_loop)(factors, depth)
+        self._read = (reading.literal_reader if literal else reading.blocked_reader)(factors, depth)
+
+    def learn_many(
+        self,
+        users: Keys,
+        items: Keys,
+        reports: NDArray[np.uint8],
+        mechanisms: NDArray[np.uint8],
+        learn: NDArray[np.bool_],
+    ) -> Lessons:
+        """Predict, decode and learn each rating in order; see `Learner`."""
+        lessons = Lessons(np.empty(len(users)), np.empty(len(users)), np.empty(len(users), np.bool_))
+        c = self._channels
+        self._learn(
+            self._cells, self._tags, self._scalars, self._overall, self._salts, self._constants,
+            c.likelihood, c.alphabets, c.levels, c.exact,
+            users, items, reports, mechanisms, learn, *lessons,
+        )  # fmt: skip
+        return lessons
+
+    def residuals(
+        self,
+        users: Keys,
+        items: Keys,
+        reports: NDArray[np.uint8],
+        mechanisms: NDArray[np.uint8],
+    ) -> NDArray[np.float64]:
+        """Return the decoded errors under the current model."""
+        nothing = np.zeros(len(users), np.bool_)
+        return self.learn_many(users, items, reports, mechanisms, nothing).error
+
+    def predict_many(self, users: Keys, items: Keys) -> NDArray[np.float64]:
+        """Return the predicted ratings, within 1 .. 5."""
+        zeros = np.zeros(len(users), np.uint8)
+        return self.learn_many(users, items, zeros, zeros, zeros.view(np.bool_)).predicted
+
+    def users(self, keys: Keys) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+        """Return the vectors (n, factors) and biases (n,) of users."""
+        return self._entities(keys, 0)
+
+    def items(self, keys: Keys) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+        """Return the vectors (n, factors) and biases (n,) of items."""
+        return self._entities(keys, 1)
+
+    def _entities(self, keys: Keys, side: int) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+        vectors = np.empty((len(keys), self.factors), np.float32)
+        biases = np.empty(len(keys), np.float32)
+        self._read(
+            self._cells, self._tags, self._scalars, self._salts[side], keys, vectors, biases
+        )
+        return vectors, biases
+
+    @property
+    def mean(self) -> float:
+        """The learned mean rating, on 1 .. 5."""
+        return float(self._overall[0])
+
+    def arrays(self) -> dict[str, NDArray[np.generic]]:
+        """Return all that decides future predictions."""
+        return {
+            "cells": self._cells,
+            "tags": self._tags,
+            "scalars": self._scalars,
+            "overall": self._overall,
+        }
+
+    @property
+    def memory_bytes(self) -> int:
+        """Memory held by the state."""
+        return sum(a.nbytes for a in self.arrays().values())
+
+
+def _aligned(cells: int) -> NDArray[np.float32]:
+    """Return a flat array that begins on a cache line, so that a vector crosses as few as possible."""
+    raw = np.empty(cells + _CACHE_LINE // 4, np.float32)
+    first = (-raw.ctypes.data % _CACHE_LINE) // 4
+    return raw[first : first + cells]

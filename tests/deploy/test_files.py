@@ -1,0 +1,261 @@
+"""What is deployed parses, refers to files that exist, pins what it pulls, stays on loopback."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+import producers.datasets
+import producers.scale
+import stream_app
+from stream_app.settings import Settings
+
+ROOT = Path(__file__).parents[2]
+DEPLOY = ROOT / "deploy"
+DOCKERFILE = (DEPLOY / "Dockerfile").read_text(encoding="utf-8")
+OWN_IMAGE = f"murmurec:{stream_app.__version__}"
+
+
+def load(path: str) -> Any:
+    return yaml.safe_load((DEPLOY / path).read_text(encoding="utf-8"))
+
+
+COMPOSE = load("compose.yaml")
+SERVICES = COMPOSE["services"]
+EVERY_SERVICE = pytest.mark.parametrize("service", SERVICES)
+
+
+def is_pinned(image: str) -> bool:
+    """Tell whether an image names an exact version: three numbers, or a digest."""
+    return bool(re.search(r":v?\d+\.\d+\.\d+(-[a-z0-9.-]+)?$|@sha256:[0-9a-f]{64}$", image))
+
+
+# --- compose ----------------------------------------------------------------------------------
+
+
+@EVERY_SERVICE
+def test_images_are_pinned(service: str) -> None:
+    assert is_pinned(SERVICES[service]["image"])
+
+
+@pytest.mark.parametrize("image", ["grafana/grafana", "grafana/grafana:latest", "python:3.11-slim"])
+def test_a_moving_tag_is_not_a_pin(image: str) -> None:
+    assert not is_pinned(image)
+
+
+@EVERY_SERVICE
+def test_ports_are_published_on_loopback_only(service: str) -> None:
+    for port in SERVICES[service].get("ports", ()):
+        assert isinstance(port, str)
+        assert port.startswith("127.0.0.1:")
+        assert port.count(":") == 2
+
+
+@EVERY_SERVICE
+def test_no_service_may_gain_rights(service: str) -> None:
+    assert SERVICES[service]["cap_drop"] == ["ALL"]
+    assert SERVICES[service]["security_opt"] == ["no-new-privileges:true"]
+    assert not SERVICES[service].get("privileged")
+    assert str(SERVICES[service].get("user", "1")).split(":")[0] not in ("0", "root")
+
+
+@EVERY_SERVICE
+def test_what_runs_on_has_a_health_check_and_what_ends_does_not_start_again(service: str) -> None:
+    ends = service in ("topics", "devices")
+    assert ("healthcheck" in SERVICES[service]) != ends
+    assert (SERVICES[service]["restart"] == "unless-stopped") != ends
+
+
+@EVERY_SERVICE
+def test_volumes_are_named_or_exist(service: str) -> None:
+    for volume in SERVICES[service].get("volumes", ()):
+        source, _, rest = volume.partition(":")
+        if source.startswith("."):
+            assert (DEPLOY / source).exists()
+            assert rest.endswith(":ro")
+        else:
+            assert source in COMPOSE["volumes"]
+
+
+@EVERY_SERVICE
+def test_a_service_waits_for_services_that_exist(service: str) -> None:
+    for other, wait in SERVICES[service].get("depends_on", {}).items():
+        healthy = wait["condition"] == "service_healthy"
+        assert healthy == ("healthcheck" in SERVICES[other])
+
+
+@EVERY_SERVICE
+def test_every_setting_in_the_environment_exists_and_is_accepted(service: str) -> None:
+    environment = SERVICES[service].get("environment", {})
+    settings = {
+        name.removeprefix("MURMUREC_").lower(): value
+        for name, value in environment.items()
+        if name.startswith("MURMUREC_")
+    }
+    assert all(isinstance(value, str) for value in environment.values())
+    Settings(**settings)  # a name that is none, or a value out of range, is refused
+
+
+def test_our_own_image_carries_our_version_and_is_built_from_the_dockerfile() -> None:
+    own = [service for service in SERVICES.values() if "build" in service]
+    assert {service["image"] for service in own} == {OWN_IMAGE}
+    assert {service["build"]["dockerfile"] for service in own} == {"deploy/Dockerfile"}
+    assert (DEPLOY / own[0]["build"]["context"]).resolve() == ROOT
+
+
+def test_the_cluster_id_is_a_uuid_in_base64url() -> None:
+    assert re.fullmatch(r"[A-Za-z0-9_-]{22}", SERVICES["kafka"]["environment"]["CLUSTER_ID"])
+
+
+def test_kafka_is_known_inside_by_name_and_outside_by_loopback() -> None:
+    environment = SERVICES["kafka"]["environment"]
+    advertised = environment["KAFKA_ADVERTISED_LISTENERS"].split(",")
+    assert "HOST://127.0.0.1:9092" in advertised
+    inside = SERVICES["worker"]["environment"]["MURMUREC_BOOTSTRAP_SERVERS"]
+    assert f"BROKER://{inside}" in advertised
+    assert environment["KAFKA_AUTO_CREATE_TOPICS_ENABLE"] == "false"
+
+
+def test_the_made_up_population_is_a_file_that_replay_reads(tmp_path: Path) -> None:
+    (script,) = SERVICES["devices"]["command"]
+    made = re.search(r"python -c '(.*?)'", script, re.S)
+    assert made
+    data = tmp_path / "world.npz"
+    there = "/var/lib/murmurec/world.npz"
+    assert f"murmurec replay {there} --speed" in script
+    program = made[1].replace(there, str(data))
+    subprocess.run([sys.executable, "-c", program], cwd=ROOT, timeout=60, check=True)
+    dataset = producers.datasets.load(data)
+    assert len(dataset) > 100_000
+    assert dataset.refused == 0
+    assert str(dataset.scale) == str(producers.scale.Scale(1, 5, 1))
+
+
+# --- the image --------------------------------------------------------------------------------
+
+
+def copied() -> list[str]:
+    """Return what the Dockerfile copies from the repository."""
+    return [
+        source
+        for line in re.findall(r"^COPY (?!--from)(.+)$", DOCKERFILE, re.M)
+        for source in line.split()[:-1]
+    ]
+
+
+def test_the_dockerfile_copies_files_that_exist_and_that_the_build_may_see() -> None:
+    allowed = (DEPLOY / "Dockerfile.dockerignore").read_text(encoding="utf-8").split("\n")
+    assert len(copied()) >= 8
+    for source in copied():
+        assert (ROOT / source).exists(), source
+        assert f"!{source}" in allowed
+
+
+def test_every_stage_starts_from_a_pinned_image() -> None:
+    images = [line.split()[1] for line in DOCKERFILE.splitlines() if line.startswith("FROM ")]
+    assert len(images) == 2
+    assert all(is_pinned(image) for image in images)
+
+
+def test_the_image_is_not_root_and_keeps_no_installer() -> None:
+    last = DOCKERFILE.split("\nFROM ")[-1]
+    user = re.findall(r"^USER (\S+)$", last, re.M)
+    assert user == ["10001:10001"]
+    assert "pip uninstall --yes pip setuptools wheel" in last
+    assert not re.search(r"apt-get|pip install|gcc|build-essential", last)
+
+
+def test_the_image_installs_by_hash_and_wheels_only() -> None:
+    installs = re.findall(r"pip (?:--python \S+ )?install [^&\n]*", DOCKERFILE.replace("\\\n", ""))
+    from_index = [install for install in installs if "--no-index" not in install]
+    assert len(from_index) == 2
+    assert all("--require-hashes" in i and "--only-binary :all:" in i for i in from_index)
+
+
+@pytest.mark.parametrize("name", ["requirements.lock", "build.lock"])
+def test_every_locked_package_is_exact_and_hashed_and_names_no_index(name: str) -> None:
+    text = (DEPLOY / name).read_text(encoding="utf-8")
+    lines = [line for line in text.splitlines() if line.strip() and not line.startswith("#")]
+    packages = [line for line in lines if not line.startswith(" ")]
+    assert packages
+    assert all(re.fullmatch(r"[a-z0-9-]+==[\w.]+( ; .+)? \\", line) for line in packages)
+    assert all(re.fullmatch(r" +--hash=sha256:[0-9a-f]{64}( \\)?", x) for x in lines if x[0] == " ")
+    assert "://" not in text
+
+
+def test_the_lock_holds_every_dependency_of_a_worker() -> None:
+    project = (ROOT / "pyproject.toml").read_text(encoding="utf-8")
+    needed = re.search(r"^dependencies = \[(.*?)\]", project, re.M | re.S)
+    server = re.search(r"^server = \[(.*?)^\]", project, re.M | re.S)
+    cli = re.search(r"^cli = \[(.*?)\]", project, re.M | re.S)
+    assert needed
+    assert server
+    assert cli
+    named = re.findall(r'"([a-z0-9-]+)[\[>=]', needed[1] + server[1] + cli[1])
+    locked = set(re.findall(r"^([a-z0-9-]+)==", (DEPLOY / "requirements.lock").read_text(), re.M))
+    assert len(named) > 8
+    assert set(named) - {"murmurec"} <= locked
+
+
+# --- prometheus and grafana -------------------------------------------------------------------
+
+
+def test_prometheus_scrapes_the_worker_where_it_listens() -> None:
+    jobs = {job["job_name"]: job for job in load("prometheus.yml")["scrape_configs"]}
+    port = SERVICES["worker"]["environment"]["MURMUREC_ADMIN_PORT"]
+    assert jobs["murmurec"]["static_configs"] == [{"targets": [f"worker:{port}"]}]
+    assert jobs["murmurec"]["metrics_path"] == "/metrics"
+    assert "worker" in SERVICES
+
+
+def test_prometheus_accepts_its_configuration() -> None:
+    promtool = shutil.which("promtool")
+    if promtool is None:
+        pytest.skip("promtool is not on the PATH (Debian: apt-get install prometheus)")
+    checked = subprocess.run(
+        [promtool, "check", "config", str(DEPLOY / "prometheus.yml")],
+        capture_output=True,
+        text=True,
+        timeout=30,
+        check=False,
+    )
+    assert checked.returncode == 0, checked.stdout + checked.stderr
+
+
+def test_grafana_finds_its_data_source_and_its_dashboards_where_compose_puts_them() -> None:
+    (source,) = load("grafana/provisioning/datasources/prometheus.yaml")["datasources"]
+    assert source["type"] == "prometheus"
+    assert source["url"] == "http://prometheus:9090"
+    assert "prometheus" in SERVICES
+    (provider,) = load("grafana/provisioning/dashboards/murmurec.yaml")["providers"]
+    mounts = dict(volume.split(":")[:2] for volume in SERVICES["grafana"]["volumes"])
+    assert mounts["./grafana/dashboards"] == provider["options"]["path"]
+    assert mounts["./grafana/provisioning"] == "/etc/grafana/provisioning"
+    home = SERVICES["grafana"]["environment"]["GF_DASHBOARDS_DEFAULT_HOME_DASHBOARD_PATH"]
+    assert home.startswith(provider["options"]["path"])
+    assert (DEPLOY / "grafana/dashboards" / Path(home).name).exists()
+
+
+def test_the_data_source_knows_the_scrape_interval() -> None:
+    (source,) = load("grafana/provisioning/datasources/prometheus.yaml")["datasources"]
+    assert source["jsonData"]["timeInterval"] == load("prometheus.yml")["global"]["scrape_interval"]
+
+
+def test_grafana_has_no_account_and_only_lets_look() -> None:
+    environment = SERVICES["grafana"]["environment"]
+    assert environment["GF_AUTH_ANONYMOUS_ORG_ROLE"] == "Viewer"
+    assert environment["GF_SECURITY_DISABLE_INITIAL_ADMIN_CREATION"] == "true"
+
+
+def test_the_readme_names_every_file() -> None:
+    readme = (DEPLOY / "README.md").read_text(encoding="utf-8")
+    for name in ("compose.yaml", "Dockerfile", "requirements.lock", "prometheus.yml", "boards.py"):
+        assert f"`{name}`" in readme
+    assert "Not run:" in readme

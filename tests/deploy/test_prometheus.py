@@ -1,0 +1,179 @@
+"""The board against a real Prometheus that scrapes a process exposing the metrics."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import socket
+import subprocess
+import threading
+import time
+import urllib.parse
+import urllib.request
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+import pytest
+from prometheus_client import CollectorRegistry
+
+from deploy.boards import OVERVIEW, Panel
+from stream_app.metrics import CONTENT_TYPE, Metrics
+from tests.test_metrics import CALLS
+
+DEADLINE_SECONDS = 60.0
+# What a worker says about itself before the first event.
+STARTING = ("build", "privacy_mode", "clip_threshold", "epsilon_claimed", "memory", "indexed")
+
+
+class Exposing(ThreadingHTTPServer):
+    """/metrics on a free loopback port; every scrape finds that more has happened."""
+
+    daemon_threads = True
+
+    def __init__(self, empty: bool) -> None:
+        self.metrics = Metrics(CollectorRegistry())
+        self.empty = empty
+        for name in STARTING:
+            CALLS[name](self.metrics)
+        super().__init__(("127.0.0.1", 0), _Answer)
+
+    def body(self) -> bytes:
+        if not self.empty:
+            for name, call in CALLS.items():
+                if name not in STARTING:
+                    call(self.metrics)
+            self.metrics.rmse("reported", "recent", 1.6)
+        return self.metrics.exposition()
+
+
+class _Answer(BaseHTTPRequestHandler):
+    server: Exposing
+
+    def do_GET(self) -> None:
+        body = self.server.body()
+        self.send_response(200)
+        self.send_header("Content-Type", CONTENT_TYPE)
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, format: str, *args: Any) -> None:
+        """Say nothing."""
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port
+
+
+def ask(address: str, expression: str) -> list[dict[str, Any]]:
+    """Return the series of an instant query; raises for an expression that Prometheus refuses."""
+    query = urllib.parse.urlencode({"query": expression})
+    with urllib.request.urlopen(f"http://{address}/api/v1/query?{query}", timeout=5) as reply:
+        answer = json.load(reply)
+    assert answer["status"] == "success"
+    result: list[dict[str, Any]] = answer["data"]["result"]
+    return result
+
+
+def wait_for_rates(address: str, prometheus: subprocess.Popen[bytes]) -> None:
+    """Return when rates over the newest scrapes have a value."""
+    deadline = time.monotonic() + DEADLINE_SECONDS
+    pause = threading.Event()
+    while time.monotonic() < deadline:
+        assert prometheus.poll() is None, "prometheus has ended"
+        try:
+            if ask(address, "count_over_time(murmurec_ready[30s]) >= 4"):
+                return
+        except OSError:
+            pass  # not listening yet
+        pause.wait(0.1)
+    raise AssertionError(f"no scrapes within {DEADLINE_SECONDS:.0f} s")
+
+
+@pytest.fixture(scope="module", params=["in use", "just started"])
+def prometheus(request: pytest.FixtureRequest, tmp_path_factory: Any) -> Iterator[tuple[str, str]]:
+    """Yield the address of a Prometheus, scraping every second, and the worker that it sees."""
+    program = shutil.which("prometheus")
+    if program is None:
+        pytest.skip("prometheus is not on the PATH (Debian: apt-get install prometheus)")
+    folder: Path = tmp_path_factory.mktemp("prometheus")
+    exposing = Exposing(empty=request.param == "just started")
+    threading.Thread(target=exposing.serve_forever, daemon=True).start()
+    configuration = {
+        "global": {"scrape_interval": "1s", "scrape_timeout": "1s"},
+        "scrape_configs": [
+            {
+                "job_name": "murmurec",
+                "static_configs": [{"targets": [f"127.0.0.1:{exposing.server_port}"]}],
+            }
+        ],
+    }
+    (folder / "prometheus.yml").write_text(json.dumps(configuration))  # JSON is YAML
+    address = f"127.0.0.1:{free_port()}"
+    with (folder / "log").open("wb") as log:
+        process = subprocess.Popen(
+            [
+                program,
+                f"--config.file={folder / 'prometheus.yml'}",
+                f"--storage.tsdb.path={folder / 'data'}",
+                f"--web.listen-address={address}",
+            ],
+            stdout=log,
+            stderr=log,
+        )
+    try:
+        wait_for_rates(address, process)
+        yield address, request.param
+    finally:
+        process.terminate()
+        try:
+            process.wait(10)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+        exposing.shutdown()
+        exposing.server_close()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("panel", OVERVIEW.panels, ids=lambda panel: panel.title)
+def test_every_curve_of_every_panel_answers(prometheus: tuple[str, str], panel: Panel) -> None:
+    """In use every curve has a series; just started, only a panel that `may_be_empty` lacks one."""
+    address, worker = prometheus
+    for curve in panel.curves:
+        expression = curve.expression.replace("$__rate_interval", "10s").replace("$instance", ".*")
+        assert "$" not in expression
+        series = ask(address, expression)
+        assert series or (panel.may_be_empty and worker == "just started"), expression
+        for one in series:
+            for label in re.findall(r"{{([a-z_]+)}}", curve.legend):
+                assert one["metric"].get(label), f"{curve.legend}: {one['metric']}"
+
+
+@pytest.mark.slow
+def test_every_series_is_the_one_that_the_worker_published(prometheus: tuple[str, str]) -> None:
+    address, worker = prometheus
+    (ready,) = ask(address, "murmurec_ready")
+    assert float(ready["value"][1]) == (1 if worker == "in use" else 0)
+    (kl,) = ask(address, "murmurec_leakage_kl_nats")
+    assert kl["value"][1] == ("0.0144" if worker == "in use" else "NaN")
+
+
+@pytest.mark.slow
+def test_the_newest_exposition_is_clean(prometheus: tuple[str, str]) -> None:
+    """`promtool check metrics` finds nothing to complain about in names, types and help texts."""
+    promtool = shutil.which("promtool")
+    if promtool is None:
+        pytest.skip("promtool is not on the PATH (Debian: apt-get install prometheus)")
+    exposing = Exposing(empty=prometheus[1] == "just started")
+    body = exposing.body()
+    exposing.server_close()
+    checked = subprocess.run(
+        [promtool, "check", "metrics"], input=body, capture_output=True, timeout=30, check=False
+    )
+    assert checked.returncode == 0, checked.stderr.decode()

@@ -1,0 +1,235 @@
+"""Kafka clients: what they refuse, and the one sentence for each way in which no broker answers."""
+
+from __future__ import annotations
+
+import http.server
+import socket
+import ssl
+import subprocess
+import threading
+from contextlib import contextmanager
+
+import pytest
+
+from stream_app import clients
+from stream_app.broker import local
+from stream_app.errors import Refusal
+from tests.conftest import cache_dir
+
+NOWHERE = "127.0.0.1:1"
+SASL = {
+    "security.protocol": "SASL_PLAINTEXT",
+    "sasl.mechanism": "PLAIN",
+    "sasl.username": "ann",
+    "sasl.password": "right",
+}
+
+
+def unreachable(bootstrap, extra=None, seconds=0.6):
+    with pytest.raises(Refusal) as refused:
+        clients.reach(bootstrap, extra, seconds)
+    assert "\n" not in str(refused.value)
+    return str(refused.value)
+
+
+@pytest.mark.parametrize("make", [clients.producer, clients.consumer, clients.admin])
+def test_an_unknown_property_is_refused_with_the_nearest_name(make):
+    with pytest.raises(Refusal, match=r"property sasl\.pasword: did you mean sasl\.password\?"):
+        make(NOWHERE, {"sasl.pasword": "hunter2"})
+    with pytest.raises(Refusal, match="unknown Kafka property zzz: see librdkafka"):
+        make(NOWHERE, {"zzz": "1"})
+
+
+def test_a_bad_value_is_refused_without_repeating_it():
+    with pytest.raises(Refusal, match=r"Kafka property security\.protocol has a value") as refused:
+        clients.admin(NOWHERE, {"security.protocol": "hunter2"})
+    assert "hunter2" not in str(refused.value)
+
+
+@pytest.mark.parametrize("name", ["acks", "partitioner", "enable.idempotence", "group.id"])
+def test_a_property_that_carries_a_guarantee_cannot_be_passed_through(name):
+    with pytest.raises(Refusal, match=f"Kafka property {name} cannot be set: "):
+        clients.producer(NOWHERE, {name: "1"})
+
+
+def test_a_missing_certificate_file_is_one_sentence_and_nothing_on_stderr(capfd, tmp_path):
+    given = {"security.protocol": "SSL", "ssl.ca.location": str(tmp_path / "nowhere.pem")}
+    with pytest.raises(Refusal, match=r"the Kafka client cannot be made: ssl\.ca\.location failed"):
+        clients.admin(NOWHERE, given)
+    assert capfd.readouterr().err == ""
+
+
+def test_where_nothing_listens_the_sentence_names_the_address_and_the_mend(capfd):
+    assert unreachable("127.0.0.1:1").startswith(
+        "nothing listens at 127.0.0.1:1: start a broker (murmurec broker start)"
+    )
+    assert capfd.readouterr().err == ""
+
+
+def test_of_several_addresses_one_that_refuses_is_not_the_answer_at_once():
+    said = unreachable("127.0.0.1:1,127.0.0.1:2")
+    assert said.startswith("nothing listens at 127.0.0.1:1,127.0.0.1:2")
+
+
+def test_an_unknown_host_is_named():
+    assert "the host name of murmurec.invalid:9092 is not known" in unreachable(
+        "murmurec.invalid:9092"
+    )
+
+
+@contextmanager
+def serving(answer):
+    """Listen on a free port and give each connection to `answer` in a thread of its own."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+
+        def accept():
+            while True:
+                try:
+                    connection, _ = server.accept()
+                except OSError:
+                    return
+                threading.Thread(target=answer, args=(connection,), daemon=True).start()
+
+        threading.Thread(target=accept, daemon=True).start()
+        yield f"127.0.0.1:{server.getsockname()[1]}"
+        server.shutdown(socket.SHUT_RDWR)
+
+
+class Quiet(http.server.BaseHTTPRequestHandler):
+    def log_message(self, *arguments):
+        pass
+
+
+def test_a_web_server_is_told_from_kafka():
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Quiet) as server:
+        threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
+        address = f"127.0.0.1:{server.server_port}"
+        assert unreachable(address).startswith(f"what listens at {address} is not Kafka")
+        assert "does not speak TLS" in unreachable(address, {"security.protocol": "SSL"})
+        server.shutdown()
+
+
+def test_a_port_that_says_nothing_is_told_so():
+    held = []
+    with serving(held.append) as address:
+        assert "does not answer as Kafka does" in unreachable(address)
+        for connection in held:
+            connection.close()
+
+
+@pytest.fixture(scope="module")
+def certificate(tmp_path_factory):
+    """Make a certificate of its own authority, for 127.0.0.1; return (certificate, key)."""
+    home = tmp_path_factory.mktemp("tls")
+    files = home / "certificate.pem", home / "key.pem"
+    subprocess.run(
+        "openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -days 2 "
+        "-subj /CN=localhost -addext subjectAltName=IP:127.0.0.1".split()
+        + ["-out", str(files[0]), "-keyout", str(files[1])],
+        check=True,
+        capture_output=True,
+    )
+    return files
+
+
+@pytest.fixture
+def tls(certificate):
+    """Give the address of a server that completes a TLS handshake and then hangs up."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(*certificate)
+
+    def answer(connection):
+        try:
+            with connection, context.wrap_socket(connection, server_side=True) as secure:
+                secure.recv(100)
+        except OSError:
+            return
+
+    with serving(answer) as address:
+        yield address
+
+
+def test_a_plain_client_of_a_tls_port_is_told_to_speak_tls(tls):
+    assert "expects TLS: set security.protocol to SSL or SASL_SSL" in unreachable(tls)
+
+
+def test_a_certificate_that_is_not_trusted_is_told_so(tls):
+    said = unreachable(tls, {"security.protocol": "SSL"})
+    assert "not signed by an authority this machine trusts: set ssl.ca.location" in said
+
+
+def test_a_tls_server_that_is_not_kafka_is_not_told_to_speak_tls(tls, certificate):
+    given = {"security.protocol": "SSL", "ssl.ca.location": str(certificate[0])}
+    assert "is not Kafka" in unreachable(tls, given)
+
+
+@pytest.mark.kafka
+def test_a_broker_that_answers_tells_of_its_nodes(kafka):
+    assert clients.reach(kafka.bootstrap).brokers
+
+
+@pytest.mark.kafka
+def test_a_secure_client_of_a_plain_broker_is_told_what_to_set(kafka):
+    assert "does not speak TLS" in unreachable(kafka.bootstrap, {"security.protocol": "SSL"})
+    assert "asks for no password on this port" in unreachable(kafka.bootstrap, SASL)
+
+
+@pytest.fixture(scope="module")
+def guarded(tmp_path_factory):
+    """Give the address of a real broker's listener that asks for ann's password."""
+    port, sasl_port, controller = local.free_ports(3)
+    listeners = (
+        f"PLAINTEXT://127.0.0.1:{port},SASL_PLAINTEXT://127.0.0.1:{sasl_port},"
+        f"CONTROLLER://127.0.0.1:{controller}"
+    )
+    extra = {
+        "listeners": listeners,
+        "advertised.listeners": listeners,
+        "controller.quorum.bootstrap.servers": f"127.0.0.1:{controller}",
+        "listener.security.protocol.map": (
+            "CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT,SASL_PLAINTEXT:SASL_PLAINTEXT"
+        ),
+        "sasl.enabled.mechanisms": "PLAIN",
+        "listener.name.sasl_plaintext.plain.sasl.jaas.config": (
+            "org.apache.kafka.common.security.plain.PlainLoginModule required "
+            'user_ann="right";'
+        ),
+    }
+    with local.run(tmp_path_factory.mktemp("guarded"), cache_dir(), port, extra):
+        yield f"127.0.0.1:{sasl_port}"
+
+
+@pytest.mark.kafka
+def test_the_right_password_reaches_the_broker(guarded):
+    assert clients.reach(guarded, SASL).brokers
+
+
+@pytest.mark.kafka
+def test_a_wrong_password_is_told_and_not_repeated(guarded, capfd):
+    said = unreachable(guarded, SASL | {"sasl.password": "hunter2"}, seconds=5)
+    assert "refuses the user name or password" in said
+    assert "hunter2" not in said
+    assert capfd.readouterr().err == ""
+
+
+@pytest.mark.kafka
+def test_a_sasl_mechanism_that_is_not_offered_is_told_with_the_one_that_is(guarded):
+    said = unreachable(guarded, SASL | {"sasl.mechanism": "SCRAM-SHA-512"}, seconds=5)
+    assert "set it to PLAIN" in said
+
+
+@pytest.mark.kafka
+def test_a_client_without_a_password_is_told_that_one_is_asked(guarded):
+    said = unreachable(guarded, seconds=1)
+    assert "closes the connection of a client without a password" in said
+
+
+@pytest.mark.kafka
+def test_with_partition_eof_a_consumer_reports_the_end(kafka, topics):
+    from confluent_kafka import KafkaError, TopicPartition
+
+    consumer = clients.consumer(kafka.bootstrap, partition_eof=True, fetch_wait_max_ms=10)
+    consumer.assign([TopicPartition(f"{topics}.cuts.v1", 0, 0)])
+    message = consumer.poll(10)
+    consumer.close()
+    assert message.error().code() == KafkaError._PARTITION_EOF

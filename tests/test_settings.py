@@ -1,0 +1,248 @@
+"""Settings: who wins, and one sentence for every mistake."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+
+import pytest
+
+from stream_app.errors import Refusal
+from stream_app.settings import Settings, check_memory, is_secret, load
+
+MIB = 1024 * 1024
+
+
+@pytest.fixture
+def file(tmp_path):
+    """Write a configuration file and return its path."""
+
+    def write(text):
+        path = tmp_path / "given.toml"
+        path.write_text(text)
+        return path
+
+    return write
+
+
+def test_without_anything_the_defaults_hold(environment):
+    settings = load()
+    assert (settings.topic_prefix, settings.partitions, settings.mechanisms) == (
+        "murmurec",
+        4,
+        ("rr:5:2",),
+    )
+    assert settings.bootstrap_servers is None
+    assert settings.clip == math.inf
+    assert settings.sketch_bytes == 16 * MIB
+    assert settings.admin_host == "127.0.0.1"
+
+
+def test_a_flag_wins_over_the_environment_and_that_over_the_file(environment, file):
+    path = file("factors = 1\ndepth = 1\nadmin_port = 1")
+    environment(MURMUREC_FACTORS="2", MURMUREC_DEPTH="2")
+    settings = load(path, factors=3, depth=None)
+    assert (settings.factors, settings.depth, settings.admin_port) == (3, 2, 1)
+
+
+def test_the_file_is_the_named_one_else_the_variables_else_the_one_that_lies_here(
+    environment, file
+):
+    named = file("factors = 1")
+    Path("murmurec.toml").write_text("factors = 3")
+    Path("other.toml").write_text("factors = 2")
+    assert load().factors == 3
+    environment(MURMUREC_CONFIG="other.toml")
+    assert load().factors == 2
+    assert load(named).factors == 1
+
+
+def test_kafka_properties_join_from_all_three_places(environment, file):
+    path = file('[kafka]\nsasl.username = "file"\nlinger.ms = 5\nlog.connection.close = false')
+    environment(MURMUREC_KAFKA="sasl.password=hunter2, sasl.username=ann")
+    assert load(path, kafka={"linger.ms": "9"}).kafka == {
+        "sasl.username": "ann",
+        "sasl.password": "hunter2",
+        "linger.ms": "9",
+        "log.connection.close": "false",
+    }
+
+
+def test_a_password_with_a_comma_can_be_given_as_json(environment):
+    environment(MURMUREC_KAFKA='{"sasl.password": "a,b=c"}')
+    assert load().kafka == {"sasl.password": "a,b=c"}
+
+
+@pytest.mark.parametrize("text", ["16MiB", "16 MiB", "16777216"])
+def test_a_size_may_carry_its_unit(environment, text):
+    environment(MURMUREC_SKETCH_BYTES=text)
+    assert load().sketch_bytes == 16 * MIB
+
+
+def test_mechanisms_are_a_comma_separated_list(environment):
+    environment(MURMUREC_MECHANISMS="rr:5:2, rr:5:1/2")
+    assert load().mechanisms == ("rr:5:2", "rr:5:1/2")
+
+
+def test_an_empty_variable_of_bootstrap_servers_means_none(environment):
+    environment(MURMUREC_BOOTSTRAP_SERVERS="")
+    assert load().bootstrap_servers is None
+
+
+@pytest.mark.parametrize("given", ["a:1", "a", "a:1, b:2", "[::1]:9092", "kafka-0.ns.svc:9092"])
+def test_every_usual_way_to_write_an_address_is_taken(environment, given):
+    assert load(bootstrap_servers=given).bootstrap_servers == given.replace(" ", "")
+
+
+# What is given, and what the sentence must say: the value, where it came from, the limit.
+WRONG = {
+    "factors": [(0, "factors = 0 (--factors): must be a whole number, at least 1, at most 256")],
+    "depth": [(17, "at most 16"), (1.5, "a whole number"), (True, "depth = true")],
+    "partitions": [(0, "at least 1"), ("four", "partitions = four (--partitions): must be")],
+    "admin_port": [(-1, "at least 0"), (65536, "at most 65535")],
+    "clip": [(0, "above 0"), (-1, "above 0"), (math.nan, "above 0"), ("x", "a number")],
+    "held_out": [(-0.1, "at least 0"), (0.51, "at most 0.5"), (math.nan, "at least 0")],
+    "cut_seconds": [(0, "at least 0.01"), (math.inf, "at most 60")],
+    "round_records": [(0, "at least 1")],
+    "code_bits": [(100, "a multiple of 64")],
+    "hash_seed": [(-1, "at least 0"), (2**63, "below 9223372036854775808")],
+    "sketch_bytes": [(0, "at least 1024"), (-1, "a size such as 16MiB"), ("lots", "a size such")],
+    "scalars_bytes": [(1, "at least 1024")],
+    "seen_bytes": [("1 lightyear", "a size such as 16MiB")],
+    "model": [("bloom", "must be one of sketch, literal, dense, hashing")],
+    "index": [("hnsw", "must be one of auto, exact, qolsh")],
+    "log_format": [("xml", "must be one of auto, json, console")],
+    "log_level": [("loud", "must be one of DEBUG, INFO")],
+    "accept_tests": [("perhaps", "must be true or false")],
+    "topic_prefix": [("a b", "topic_prefix = a b (--prefix)"), ("", "1 to 100"), ("é", "1 to 100")],
+    "group": [("", "consumer group")],
+    "admin_host": [("", "address of")],
+    "bootstrap_servers": [
+        ("http://a:1", "without a scheme"),
+        ("a:99999", "ports 1 to 65535"),
+        ("a:0", "ports 1 to 65535"),
+        ("a,,b", "host:port"),
+        ("user@a:1", "host:port"),
+    ],
+    "mechanisms": [
+        ("", "family:levels:epsilon"),
+        ((), "allow-list"),
+        ("rr", "mechanism 'rr' is not family:levels:epsilon"),
+        ("rr:5:2,rr:5:2", "stands in it twice"),
+    ],
+    "kafka": [
+        ({"a": None}, "kafka property a (-X)"),
+        ("a", "name=value"),
+        ("{", "JSON"),
+        (3, "table"),
+    ],
+    "data_dir": [(3, "data_dir = 3")],
+}
+CASES = [(name, *case) for name, cases in WRONG.items() for case in cases]
+
+
+@pytest.mark.parametrize(("name", "value", "said"), CASES, ids=lambda v: str(v)[:30])
+def test_a_bad_value_is_one_sentence_with_the_value_and_the_limit(environment, name, value, said):
+    with pytest.raises(Refusal) as refused:
+        load(**{name: value})
+    assert said in str(refused.value)
+    assert "\n" not in str(refused.value)
+    assert "pydantic" not in str(refused.value)
+
+
+def test_a_sentence_names_the_variable_or_the_file_the_value_came_from(environment, file):
+    with pytest.raises(Refusal, match=r"given\.toml\): must be"):
+        load(file("factors = 0"))
+    environment(MURMUREC_FACTORS="0")
+    with pytest.raises(Refusal, match=r"factors = 0 \(MURMUREC_FACTORS\)"):
+        load()
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ("factrs = 1", "unknown key factrs in .*given.toml: did you mean factors?"),
+        ("zzz = 1", "unknown key zzz .* murmurec config show lists all"),
+        ("factors = ", "is not TOML"),
+        ("[sketch_bytes]\na = 1", "sketch_bytes = "),
+    ],
+)
+def test_a_wrong_file_is_one_sentence(environment, file, given, said):
+    with pytest.raises(Refusal, match=said):
+        load(file(given))
+
+
+def test_a_file_that_cannot_be_read_is_one_sentence(environment, tmp_path):
+    with pytest.raises(Refusal, match=r"nowhere\.toml cannot be read: No such file"):
+        load(tmp_path / "nowhere.toml")
+    with pytest.raises(Refusal, match="cannot be read: Is a directory"):
+        load(tmp_path)
+    (tmp_path / "latin.toml").write_bytes(b"group = '\xe9'")
+    with pytest.raises(Refusal, match="is not UTF-8"):
+        load(tmp_path / "latin.toml")
+
+
+def test_an_unknown_flag_is_refused_with_the_nearest_name(environment):
+    with pytest.raises(Refusal, match=r"unknown setting partition: did you mean partitions\?"):
+        load(partition=3)
+
+
+def test_a_misspelt_variable_is_refused_and_what_kubernetes_adds_is_not(environment):
+    environment(MURMUREC_SERVICE_HOST="10.0.0.1", MURMUREC_PORT="tcp://10.0.0.1:8470")
+    load()
+    environment(MURMUREC_BOOTSTRAP_SERVER="a:1")
+    with pytest.raises(Refusal, match=r"did you mean MURMUREC_BOOTSTRAP_SERVERS\?"):
+        load()
+
+
+def test_a_secret_is_shown_nowhere(environment):
+    environment(MURMUREC_KAFKA="sasl.password=hunter2,sasl.username=ann")
+    settings = load(kafka={"ssl.key.password": "hunter2"})
+    assert settings.shown()["kafka"] == {
+        "sasl.password": "********",
+        "ssl.key.password": "********",
+        "sasl.username": "ann",
+    }
+    assert "hunter2" not in repr(settings) + str(settings)
+    with pytest.raises(Refusal) as refused:
+        load(kafka={"sasl.password": ["hunter2"]})
+    assert "hunter2" not in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "sasl.password",
+        "ssl.key.password",
+        "ssl.keystore.password",
+        "ssl.key.pem",
+        "sasl.oauthbearer.client.secret",
+        "sasl.oauthbearer.config",
+        "SASL.PASSWORD",
+    ],
+)
+def test_every_secret_property_of_librdkafka_counts_as_one(name):
+    assert is_secret(name)
+
+
+@pytest.mark.parametrize("name", ["sasl.username", "ssl.ca.location", "security.protocol"])
+def test_a_property_that_helps_to_find_a_mistake_is_shown(name):
+    assert not is_secret(name)
+
+
+def test_sizes_that_do_not_fit_the_machine_are_refused():
+    settings = Settings(sketch_bytes=60 * MIB, scalars_bytes=10 * MIB, seen_bytes=10 * MIB)
+    check_memory(settings, 100 * MIB)
+    with pytest.raises(Refusal, match=r"= 80\.0MiB is more than 80% of the 99\.9MiB of memory"):
+        check_memory(settings, 100 * MIB - 100 * 1024)
+
+
+def test_the_size_check_is_part_of_loading(environment):
+    with pytest.raises(Refusal, match="lower one of them"):
+        load(sketch_bytes="1000 TiB")
+
+
+def test_settings_cannot_be_changed_and_every_field_says_what_it_is():
+    with pytest.raises(ValueError, match="frozen"):
+        Settings().factors = 2
+    assert all(field.description for field in Settings.model_fields.values())

@@ -1,0 +1,163 @@
+"""The table of topics against a real broker."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from confluent_kafka import TopicPartition
+
+from stream_app import clients
+from stream_app.errors import Refusal
+from stream_app.topics import apply, check_ratings_topic, create, delete, partition_counts, plan
+from stream_app.wire import Topics
+
+pytestmark = pytest.mark.kafka
+
+
+def ratings(prefix, **config):
+    """Return the table's rating topic alone, with some of its configuration replaced."""
+    topic = Topics(prefix).table()[0]
+    return replace(topic, config={**topic.config, **config})
+
+
+@pytest.fixture
+def admin(kafka):
+    return clients.admin(kafka.bootstrap)
+
+
+@pytest.fixture
+def made(admin, prefix):
+    """Create one topic with a configuration of the test's own; it is deleted afterwards."""
+    names = []
+
+    def make(topic):
+        names.append(topic.name)
+        create(admin, [topic])
+        return topic
+
+    yield make
+    delete(admin, names)
+
+
+@pytest.fixture
+def consumer(kafka):
+    client = clients.consumer(kafka.bootstrap)
+    yield client
+    client.close()
+
+
+def test_on_an_empty_broker_everything_is_to_be_created_and_planning_creates_nothing(admin, prefix):
+    table = Topics(prefix).table()
+    assert [step.action for step in plan(admin, table)] == ["create"] * len(table)
+    assert set(partition_counts(admin, [t.name for t in table]).values()) == {None}
+
+
+def test_after_apply_nothing_is_left_to_do(admin, topics):
+    assert {step.action for step in plan(admin, Topics(topics).table())} == {"ok"}
+
+
+def test_apply_twice_changes_nothing_and_a_topic_made_in_between_is_no_error(admin, prefix, made):
+    topic = ratings(prefix)
+    steps = plan(admin, [topic])
+    made(topic)
+    apply(admin, steps)
+    apply(admin, plan(admin, [topic]))
+    assert plan(admin, [topic])[0].action == "ok"
+
+
+def test_a_wrong_partition_count_is_refused_before_anything_is_changed(admin, prefix, made):
+    made(replace(ratings(prefix), partitions=3))
+    steps = plan(admin, Topics(prefix).table())
+    assert steps[0].action == "refuse"
+    assert steps[0].difference == "3 partitions, not 4"
+    with pytest.raises(Refusal, match=r"has 3 partitions, not 4: .* set partitions to 3"):
+        apply(admin, steps)
+    others = [topic.name for topic in Topics(prefix).table()[1:]]
+    assert set(partition_counts(admin, others).values()) == {None}
+
+
+def test_a_retention_that_would_lose_ratings_is_shown_and_mended(admin, prefix, made):
+    made(ratings(prefix, **{"retention.ms": "3600000"}))
+    step = plan(admin, [ratings(prefix)])[0]
+    assert (step.action, step.difference) == ("alter", "retention.ms is 3600000, not -1")
+    apply(admin, [step])
+    assert plan(admin, [ratings(prefix)])[0].action == "ok"
+
+
+@pytest.mark.parametrize(
+    "config", [{"cleanup.policy": "compact"}, {"retention.ms": "3600000"}], ids=str
+)
+def test_a_change_that_deletes_records_needs_a_word_of_its_own(admin, prefix, made, config):
+    made(ratings(prefix))
+    steps = plan(admin, [ratings(prefix, **config)])
+    with pytest.raises(Refusal, match=r"would delete records .* --delete-records"):
+        apply(admin, steps)
+    assert plan(admin, [ratings(prefix)])[0].action == "ok"
+    apply(admin, steps, delete_records=True)
+    assert plan(admin, [ratings(prefix, **config)])[0].action == "ok"
+
+
+def test_a_whole_rating_topic_is_accepted(admin, consumer, topics):
+    check_ratings_topic(admin, consumer, Topics(topics).ratings, 4)
+
+
+def test_an_absent_rating_topic_is_refused(admin, consumer, prefix):
+    with pytest.raises(Refusal, match=r"does not exist: create it with murmurec topics apply"):
+        check_ratings_topic(admin, consumer, Topics(prefix).ratings, 4)
+
+
+def test_a_rating_topic_with_another_number_of_partitions_is_refused(admin, consumer, topics):
+    with pytest.raises(Refusal, match=r"has 4 partitions, not 8: set partitions to 4"):
+        check_ratings_topic(admin, consumer, Topics(topics).ratings, 8)
+
+
+@pytest.mark.parametrize(
+    "config",
+    [
+        {"cleanup.policy": "compact"},
+        {"cleanup.policy": "compact,delete"},
+        {"retention.ms": "604800000"},
+        {"retention.bytes": "1000000"},
+    ],
+    ids=str,
+)
+def test_a_rating_topic_that_loses_records_is_refused(admin, consumer, prefix, made, config):
+    topic = made(ratings(prefix, **config))
+    name = next(iter(config))
+    with pytest.raises(Refusal, match=rf"has {name} .*murmurec topics apply"):
+        check_ratings_topic(admin, consumer, topic.name, 4)
+
+
+def test_a_rating_topic_that_has_lost_its_beginning_is_refused(
+    admin, consumer, kafka, prefix, made
+):
+    topic = made(ratings(prefix))
+    producer = clients.producer(kafka.bootstrap)
+    for _ in range(3):
+        producer.produce(topic.name, b"x", partition=2)
+    assert producer.flush(10) == 0
+    for future in admin.delete_records([TopicPartition(topic.name, 2, 2)]).values():
+        future.result(10)
+    with pytest.raises(Refusal, match=r"partition 2 begins at offset 2"):
+        check_ratings_topic(admin, consumer, topic.name, 4)
+
+
+def test_a_key_lands_on_the_partition_that_the_contract_names(admin, kafka, topics, rng):
+    import numpy as np
+
+    from stream_app.wire import partitions_of
+
+    keys = [rng.bytes(16).hex().encode() for _ in range(64)]
+    wanted = partitions_of(np.frombuffer(b"".join(keys), np.uint8).reshape(-1, 32), 4)
+    seen = {}
+    producer = clients.producer(kafka.bootstrap)
+    for key in keys:
+        producer.produce(
+            Topics(topics).ratings,
+            b"x",
+            key,
+            on_delivery=lambda error, record: seen.update({record.key(): record.partition()}),
+        )
+    assert producer.flush(10) == 0
+    assert [seen[key] for key in keys] == wanted.tolist()
