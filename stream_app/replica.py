@@ -136,7 +136,7 @@ class Replica:
         self.seen.add_many(users, items)
         self.frequencies.add_many(items)
         self.second_moment.add_many(items)
-        rows = self.items.rows_of(items)
+        rows = self.items.rows(items, add=True)
         offset_sum, chain = enter(batch.offsets, outcomes, batch.partition, self.ledger.chain[0])
         counts = {
             "learned": len(users) - int(held.sum()),
@@ -157,17 +157,15 @@ class Replica:
     def model_digest(self) -> str:
         """Return the digest of everything that predicts, filters or counts."""
         parts = {
-            "learner": self.learner,
-            "seen": self.seen,
-            "frequencies": self.frequencies,
-            "second_moment": self.second_moment,
-            "marks": self.marks,
-            "items": self.items,
+            "learner": self.learner.arrays(),
+            "seen": self.seen.arrays(),
+            "frequencies": self.frequencies.arrays(),
+            "second_moment": self.second_moment.arrays(),
+            "marks": self.marks.arrays(),
+            "items": {"keys": self.items.keys},
         }
         arrays = {
-            f"{part}.{name}": array
-            for part, holder in parts.items()
-            for name, array in holder.arrays().items()
+            f"{part}.{name}": array for part, held in parts.items() for name, array in held.items()
         }
         return digest(self.design.digest, arrays)
 

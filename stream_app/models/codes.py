@@ -38,7 +38,10 @@ def draw_frame(factors: int, bits: int, seed: int, kind: Frame) -> NDArray[np.fl
     frame = np.linalg.qr(gaussian)[0].T
     if kind == "equal_norm":
         for _ in range(_PROJECTIONS):
-            frame = frame / np.linalg.norm(frame, axis=0)
+            lengths = np.linalg.norm(frame, axis=0)
+            if np.ptp(lengths) < 1e-9:
+                break
+            frame = frame / lengths
             left, _, right = np.linalg.svd(frame, full_matrices=False)
             frame = left @ right
     return np.ascontiguousarray(frame)

@@ -1,0 +1,124 @@
+"""The statistics' kernels against the obvious versions, on few cells so that everything collides."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from stream_app.kernels import bloom, count_min, marks, second_moment
+from stream_app.kernels.words import multiply_mod, ones, upper
+from tests.naive import statistics as naive
+
+WORDS = st.integers(0, 2**64 - 1)
+KEYS = st.lists(st.one_of(st.integers(0, 5), WORDS), max_size=40)
+FIELD = st.one_of(st.integers(0, 3), st.integers(naive.PRIME - 3, naive.PRIME - 1), WORDS).map(
+    lambda x: x % naive.PRIME
+)
+
+pytestmark = pytest.mark.filterwarnings("ignore:overflow encountered:RuntimeWarning")
+
+
+def words(values: list[int]) -> np.ndarray:
+    return np.array(values, np.uint64)
+
+
+@given(a=FIELD, b=FIELD)
+def test_the_product_modulo_the_prime_is_that_of_whole_numbers(a, b):
+    assert int(multiply_mod(np.uint64(a), np.uint64(b))) == a * b % naive.PRIME
+
+
+@given(a=WORDS, b=WORDS)
+def test_the_plain_versions_of_the_two_instructions_are_right(a, b):
+    assert int(ones(np.uint64(a))) == bin(a).count("1")
+    assert int(upper(np.uint64(a), np.uint64(b))) == a * b >> 64
+
+
+@settings(deadline=None)
+@given(pairs=st.lists(st.tuples(WORDS, WORDS), max_size=40), seed=WORDS, blocks=st.integers(1, 5))
+def test_the_bloom_kernels_do_what_a_set_of_bits_does(pairs, seed, blocks):
+    fast = np.zeros((blocks, 8), np.uint32)
+    slow = naive.Seen(blocks, seed)
+    added, asked = pairs[: len(pairs) // 2], pairs
+    columns = [words([p[c] for p in added]) for c in (0, 1)]
+    bloom.add(fast, *columns, np.uint64(seed))
+    for user, item in added:
+        slow.add(user, item)
+    assert fast.tolist() == slow.words()
+    found = np.empty(len(asked), np.bool_)
+    columns = [words([p[c] for p in asked]) for c in (0, 1)]
+    bloom.test(fast, *columns, np.uint64(seed), found)
+    assert found.tolist() == [slow.test(user, item) for user, item in asked]
+
+
+@settings(deadline=None)
+@given(bits=st.sets(st.tuples(st.integers(0, 2), st.integers(0, 7), st.integers(0, 31))))
+def test_the_fill_is_the_count_of_bits_and_the_chance_of_a_fresh_pair(bits):
+    blocks = np.zeros((3, 8), np.uint32)
+    for block, word, bit in bits:
+        blocks[block, word] |= np.uint32(1 << bit)
+    total, chance = bloom.fill(blocks)
+    assert total == len(bits)
+    share = [[sum((b, w) == (x, y) for x, y, _ in bits) / 32 for w in range(8)] for b in range(3)]
+    assert chance == pytest.approx(np.mean([np.prod(row) for row in share]), abs=1e-12)
+
+
+@settings(deadline=None)
+@given(keys=KEYS, depth=st.integers(1, 4), width=st.integers(1, 7), seed=st.integers(0, 2**57 - 1))
+def test_the_count_min_kernels_do_what_lists_of_counters_do(keys, depth, width, seed):
+    slow = naive.CountMin(depth, width, seed)
+    fast, counts = np.zeros((depth, width), np.int64), np.empty(len(keys), np.int64)
+    seeds = words(slow.seeds)
+    count_min.add(fast, seeds, words(keys))
+    count_min.estimate(fast, seeds, words(keys), counts)
+    for key in keys:
+        slow.add(key)
+    assert fast.tolist() == slow.cells
+    assert counts.tolist() == [slow.estimate(key) for key in keys]
+
+
+@settings(deadline=None)
+@given(
+    keys=KEYS,
+    coefficients=st.lists(st.lists(FIELD, min_size=4, max_size=4), min_size=1, max_size=3),
+    width=st.integers(1, 7),
+)
+def test_the_second_moment_kernel_does_what_whole_numbers_do(keys, coefficients, width):
+    slow = naive.SecondMoment(coefficients, width)
+    cells = np.zeros((len(coefficients), width), np.int64)
+    moments = np.zeros(len(coefficients), np.int64)
+    second_moment.add(cells, moments, words(coefficients), words(keys))
+    for key in keys:
+        slow.add(key)
+    assert cells.tolist() == slow.cells
+    assert moments.tolist() == slow.moments()
+
+
+DEVICE = st.one_of(
+    st.tuples(st.integers(0, 2), st.integers(0, 2)), st.just((2**64 - 1, 2**64 - 1))
+)
+SEQ = st.one_of(
+    st.integers(-2, 6), st.integers(2**20 - 1, 2**20 + 3), st.sampled_from([2**62, -(2**63)])
+)
+
+
+@settings(deadline=None)
+@given(events=st.lists(st.tuples(DEVICE, SEQ, st.booleans()), max_size=60), seed=WORDS)
+def test_the_marks_kernels_do_what_a_dictionary_does(events, seed):
+    keys, values = np.zeros((16, 2), np.uint64), np.zeros(16, np.int64)
+    devices = words([d for d, _, _ in events]).reshape(-1, 2)
+    outcomes, gaps = np.empty(len(events), np.uint8), np.empty(len(events), np.int64)
+    seqs = np.array([s for _, s, _ in events], np.int64)
+    accepted = np.array([a for _, _, a in events], np.bool_)
+    slow = naive.Marks()
+    expected = [slow.advance(*event) for event in events]
+    # Ten devices in sixteen slots: long probes, but never a full table.
+    row, new = marks.advance(
+        keys, values, np.uint64(seed), 15, devices, seqs, accepted, 0, outcomes, gaps
+    )
+    assert (row, new) == (len(events), len(slow.marks))
+    assert list(zip(outcomes.tolist(), gaps.tolist(), strict=True)) == expected
+    found = np.empty(len(events), np.int64)
+    marks.find(keys, values, np.uint64(seed), devices, found)
+    assert found.tolist() == [slow.marks.get(d, 0) for d, _, _ in events]

@@ -1,0 +1,96 @@
+"""The obvious versions of the statistics: Python integers, sets and dictionaries, one event at a time."""
+
+from __future__ import annotations
+
+MASK = 2**64 - 1
+GOLDEN = 0x9E3779B97F4A7C15
+PRIME = 2**61 - 1
+
+
+def mix(x: int) -> int:
+    x &= MASK
+    x = ((x ^ (x >> 30)) * 0xBF58476D1CE4E5B9) & MASK
+    x = ((x ^ (x >> 27)) * 0x94D049BB133111EB) & MASK
+    return x ^ (x >> 31)
+
+
+def bounded(h: int, n: int) -> int:
+    return ((h >> 32) * n) >> 32
+
+
+class Seen:
+    """Split-block Bloom filter as a set of (block, word, bit)."""
+
+    def __init__(self, blocks: int, seed: int) -> None:
+        self.blocks, self.seed = blocks, seed
+        self.bits: set[tuple[int, int, int]] = set()
+
+    def places(self, user: int, item: int) -> set[tuple[int, int, int]]:
+        h = mix(mix(user + self.seed * GOLDEN) + item)
+        g = mix(h + GOLDEN)
+        return {(bounded(h, self.blocks), j, (g >> (5 * j)) & 31) for j in range(8)}
+
+    def add(self, user: int, item: int) -> None:
+        self.bits |= self.places(user, item)
+
+    def test(self, user: int, item: int) -> bool:
+        return self.places(user, item) <= self.bits
+
+    def words(self) -> list[list[int]]:
+        words = [[0] * 8 for _ in range(self.blocks)]
+        for block, word, bit in self.bits:
+            words[block][word] |= 1 << bit
+        return words
+
+
+class CountMin:
+    """Rows of counters; the seed of row j is seed * 64 + j."""
+
+    def __init__(self, depth: int, width: int, seed: int) -> None:
+        self.seeds = [seed * 64 + j for j in range(depth)]
+        self.cells = [[0] * width for _ in range(depth)]
+
+    def places(self, key: int) -> list[tuple[int, int]]:
+        width = len(self.cells[0])
+        return [(j, bounded(mix(mix(key + s * GOLDEN)), width)) for j, s in enumerate(self.seeds)]
+
+    def add(self, key: int) -> None:
+        for j, cell in self.places(key):
+            self.cells[j][cell] += 1
+
+    def estimate(self, key: int) -> int:
+        return min(self.cells[j][cell] for j, cell in self.places(key))
+
+
+class SecondMoment:
+    """Fast AMS with the polynomial written out and the moment summed afresh."""
+
+    def __init__(self, coefficients: list[list[int]], width: int) -> None:
+        self.coefficients = coefficients
+        self.cells = [[0] * width for _ in coefficients]
+
+    def add(self, key: int) -> None:
+        for row, (a0, a1, a2, a3) in zip(self.cells, self.coefficients, strict=True):
+            value = (a0 + a1 * key + a2 * key**2 + a3 * key**3) % PRIME
+            row[((value >> 29) * len(row)) >> 32] += 1 - 2 * (value & 1)
+
+    def moments(self) -> list[int]:
+        return [sum(c * c for c in row) for row in self.cells]
+
+
+class Marks:
+    """Highest seq per device in a dictionary."""
+
+    def __init__(self) -> None:
+        self.marks: dict[tuple[int, int], int] = {}
+
+    def advance(self, device: tuple[int, int], seq: int, accepted: bool) -> tuple[int, int]:
+        mark = self.marks.get(device, 0)
+        if not accepted:
+            return 3, 0
+        if seq <= mark:
+            return 1, 0
+        if seq - mark > 2**20:
+            return 2, 0
+        self.marks[device] = seq
+        return 0, seq - mark - 1
