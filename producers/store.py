@@ -277,6 +277,8 @@ def _told(path: Path) -> Iterator[None]:
     """Turn what sqlite says into one sentence with the mend."""
     try:
         yield
+    except sqlite3.IntegrityError:
+        raise  # a defect, not a state of the disk
     except sqlite3.DatabaseError as error:
         code = getattr(error, "sqlite_errorcode", None)
         told = _SENTENCES.get(

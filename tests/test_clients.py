@@ -123,9 +123,12 @@ def certificate(tmp_path_factory):
     home = tmp_path_factory.mktemp("tls")
     files = home / "certificate.pem", home / "key.pem"
     subprocess.run(
-        "openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -days 2 "
-        "-subj /CN=localhost -addext subjectAltName=IP:127.0.0.1".split()
-        + ["-out", str(files[0]), "-keyout", str(files[1])],
+        [
+            *("openssl", "req", "-x509", "-nodes", "-days", "2", "-subj", "/CN=localhost"),
+            *("-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1"),
+            *("-addext", "subjectAltName=IP:127.0.0.1"),
+            *("-out", str(files[0]), "-keyout", str(files[1])),
+        ],
         check=True,
         capture_output=True,
     )

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import base64
 import os
-import re
 import shutil
 import socket
 import subprocess
@@ -96,7 +95,8 @@ def properties(
         # The default takes 128 MiB of heap when the broker starts.
         "log.cleaner.dedupe.buffer.size": "2097152",
         "log.cleaner.backoff.ms": "1000",
-        "controlled.shutdown.enable": "false",
+        # Without it the next start waits nine seconds until this one's session has run out.
+        "controlled.shutdown.enable": "true",
         "num.network.threads": "2",
         "num.io.threads": "2",
         **(extra or {}),
@@ -191,12 +191,10 @@ def launch_ready(
     new = not _formatted(home)
     for attempt in range(_ATTEMPTS):
         chosen, controller = free_ports(2)
-        # The log remembers its controller's address: at another one the start takes ten seconds
-        # longer. So an old log gets its port back if that is free, and a new one is made anew.
+        # A node that died while starting stays registered for nine seconds; a log that was made
+        # just now holds nothing, so it is made anew instead.
         if new:
             shutil.rmtree(home / "log", ignore_errors=True)
-        elif attempt == 0:
-            controller = _last_controller_port(home) or controller
         place = port or chosen
         process, broker = _launch(program, library, home, place, controller, extra, leash)
         try:
@@ -219,16 +217,6 @@ def _formatted(home: Path) -> bool:
     return (home / "log" / "meta.properties").exists()
 
 
-def _last_controller_port(home: Path) -> int | None:
-    """Return the controller's port of the last run, if it is known and free."""
-    try:
-        said = (home / "server.properties").read_text()
-    except OSError:
-        return None
-    found = re.search(r"^controller\.quorum\.bootstrap\.servers=.*:(\d+)$", said, re.MULTILINE)
-    return int(found[1]) if found and is_free(int(found[1])) else None
-
-
 def _launch(
     program: str,
     library: Path,
@@ -245,9 +233,9 @@ def _launch(
     flags = [program, *_FLAGS, f"-Dlog4j2.configurationFile={logging.as_uri()}"]
     flags += ["-cp", f"{library}/*"]
     if not _formatted(home):
-        format_ = ["kafka.tools.StorageTool", "format", "-t", cluster_id(), "-c", str(configuration)]
+        tool = ["kafka.tools.StorageTool", "format", "-t", cluster_id(), "-c", str(configuration)]
         done = subprocess.run(
-            [*flags, *format_, "--standalone"], capture_output=True, text=True, check=False
+            [*flags, *tool, "--standalone"], capture_output=True, text=True, check=False
         )
         if done.returncode != 0:
             raise Refusal(f"Kafka could not format {home}: {_tail(done.stdout + done.stderr)}")

@@ -1,7 +1,7 @@
 """Which broker a demo or a test run uses: the configured one, a local one, or one in a container.
 
-They are tried in that order. Nothing stands in for Kafka: where none of the three is there, one sentence says what was missing
-of each.
+They are tried in that order. Nothing stands in for Kafka: where none of the three is there, one
+sentence says what was missing of each.
 """
 
 from __future__ import annotations

@@ -24,11 +24,13 @@ def words(values: list[int]) -> np.ndarray:
     return np.array(values, np.uint64)
 
 
+@settings(deadline=None)
 @given(a=FIELD, b=FIELD)
 def test_the_product_modulo_the_prime_is_that_of_whole_numbers(a, b):
     assert int(multiply_mod(np.uint64(a), np.uint64(b))) == a * b % naive.PRIME
 
 
+@settings(deadline=None)
 @given(a=WORDS, b=WORDS)
 def test_the_plain_versions_of_the_two_instructions_are_right(a, b):
     assert int(ones(np.uint64(a))) == bin(a).count("1")

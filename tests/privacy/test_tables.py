@@ -1,4 +1,4 @@
-"""Channels as integers: bounds are bounds, rounding favours privacy, sampling is the obvious one."""
+"""Channels as integers: bounds hold, rounding favours privacy, sampling is the obvious one."""
 
 from __future__ import annotations
 

@@ -11,7 +11,7 @@ import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
-from math import nan
+from math import isfinite, nan
 from pathlib import Path
 from typing import Any
 
@@ -287,14 +287,17 @@ def _watch(stage: Stage, shadow: Shadow, asker: Asker, figures: Figures) -> None
     def sample(name: str) -> float:
         return found.get(name, nan)
 
-    learned, held = sample("ratings_total{learned}"), sample("ratings_total{held_out}")
-    figures.applied, figures.held_out = int(learned), int(held)
-    figures.duplicates = int(sample("ratings_total{duplicate}"))
-    figures.rejected = int(sample("events_total{rejected}"))
+    def count(name: str) -> int:
+        return int(sample(name)) if isfinite(sample(name)) else 0
+
+    figures.applied = count("ratings_total{learned}")
+    figures.held_out = count("ratings_total{held_out}")
+    figures.duplicates = count("ratings_total{duplicate}")
+    figures.rejected = count("events_total{rejected}")
+    figures.cut = count("cut_number")
     figures.rmse_reported = sample("prediction_rmse{all,reported}") * unit
     figures.rmse_debiased = sample("prediction_rmse{all,debiased}") * unit
     figures.kl_nats = sample("leakage_kl_nats")
-    figures.cut = int(sample("cut_number"))
     figures.worker_rss_mb = sample("process_resident_memory_bytes") / 1e6
     figures.rmse_true, figures.rmse_baseline = shadow.rmse_true, shadow.rmse_baseline
     figures.query_p50_ms, figures.query_p99_ms = asker.quantile(0.5), asker.quantile(0.99)
@@ -359,8 +362,8 @@ def _tastes(stage: Stage) -> list[Taste]:
             best = mine[np.argsort(-dataset.ratings[mine], kind="stable")[:_LIKED]]
             liked = [f"{title(dataset.items[row])} ({dataset.ratings[row]:g})" for row in best]
             answer = ask.best(population.devices[user].hex(), 10, 5.0)
-            unit = (population.scale.values()[-1] - population.scale.values()[0]) / 4.0
-            low = population.scale.values()[0]
+            unit = (population.scale.values[-1] - population.scale.values[0]) / 4.0
+            low = population.scale.values[0]
             recommended = [
                 (title(item), low + (score - 1.0) * unit)
                 for item, score in zip(answer.items, answer.scores, strict=True)

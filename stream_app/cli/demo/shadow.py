@@ -33,7 +33,7 @@ class Truth:
     `unit`: data units a star."""
 
     def __init__(self, population: Population, ratings: NDArray[np.float64]) -> None:
-        values = population.scale.values()
+        values = population.scale.values
         self.unit = float(values[-1] - values[0]) / 4.0
         halves = b"".join(device[:8] for device in population.devices)
         users = np.frombuffer(halves, "<u8").astype(np.uint64)[population.users]
