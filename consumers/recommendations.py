@@ -68,7 +68,7 @@ class Recommendations:
             raise Refusal(f"topic {name} does not exist; create it with `murmurec topics apply`")
         places = [TopicPartition(name, p) for p in found.partitions]
         for place in places:
-            place.offset = self._consumer.get_watermark_offsets(place, timeout=5.0)[1]
+            place.offset = clients.offsets(self._consumer, place, 5.0)[1]
         self._consumer.assign(places)
 
     def best(self, user: str, k: int = 10, seconds: float = 2.0) -> Best:

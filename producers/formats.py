@@ -38,7 +38,7 @@ _NAMES = {"user": "user", "userid": "user", "item": "item", "itemid": "item", "m
           "rating": "rating", "timestamp": "timestamp"}  # fmt: skip
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)  # raw columns have no place in a log
 class Columns:
     """The rows of a file: ids (n,) int64 or text, ratings (n,) float64, timestamps (n,) int64."""
 

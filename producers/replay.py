@@ -57,7 +57,7 @@ class Progress:
     ended: bool
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)  # raw columns have no place in a log
 class Population:
     """A data set ready to be published: (n,) columns in time order; `users` indexes `devices`."""
 

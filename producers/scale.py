@@ -88,7 +88,7 @@ class Scale:
         )
         x = np.asarray(x, np.float64)
         inside = (x >= self.minimum) & (x <= self.maximum)  # False for NaN
-        place = np.where(inside, (x - self.minimum) / self.step, 0.0)
+        place = (np.where(inside, x, self.minimum) - self.minimum) / self.step
         if self.binned:
             k = np.minimum(np.floor(place), self.levels - 1).astype(np.uint8)
             return k, inside

@@ -16,7 +16,7 @@ the seed; this is a simulation and stands for no real person.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import product
 
 import numpy as np
@@ -44,7 +44,7 @@ class World:
     """A generated data set in time order, the best rating prediction of each row, and its error."""
 
     dataset: Dataset
-    expected: NDArray[np.float64]  # (n,) conditional mean of each row's rating
+    expected: NDArray[np.float64] = field(repr=False)  # (n,) conditional mean of each row's rating
     best_rmse: float
 
 
@@ -109,7 +109,10 @@ def _occasions(
     """Return (user, item, time) of every rating, in time order; no cell occurs twice."""
     users, items = scores.shape
     shares = np.asarray(random.lognormal(0.0, 0.9, users))
-    counts = np.clip(np.rint(shares * ratings / shares.sum()), 1, items // 2).astype(np.int64)
+    factor = ratings / shares.sum()
+    for _ in range(20):  # nobody rates more than half of the items, so the others rate more
+        counts = np.clip(np.rint(shares * factor), 1, max(1, items // 2)).astype(np.int64)
+        factor *= ratings / counts.sum()
     appeal = -0.8 * np.log1p(random.permutation(items))
     chosen, times = [], []
     for one, count in enumerate(counts.tolist()):

@@ -15,7 +15,7 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
-from confluent_kafka import Consumer, KafkaError, KafkaException, Producer
+from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, ClusterMetadata
 
 from stream_app import diagnosis
@@ -74,6 +74,15 @@ _PASSED_THROUGH = (
     "debug",
 )
 
+_PAUSE_SECONDS = 0.05
+_PASSING = frozenset(
+    {
+        KafkaError.NOT_LEADER_FOR_PARTITION,
+        KafkaError.LEADER_NOT_AVAILABLE,
+        KafkaError.UNKNOWN_TOPIC_OR_PART,
+    }
+)
+
 _Client = TypeVar("_Client")
 
 # What librdkafka says goes to this logger and never to stderr by itself.
@@ -114,11 +123,9 @@ def _configuration(
         if name in _OWNED:
             raise Refusal(f"Kafka property {name} cannot be set: {_OWNED[name]}")
     dotted = {_dotted(name): value for name, value in more.items()}
-    fixed = {"bootstrap.servers": bootstrap, "client.id": CLIENT_ID, "logger": _log}
-    quiet: dict[str, Any] = {"error_cb": _note}
-    return {**quiet, **ours, **(extra or {}), **dotted, **fixed} | (
-        {"logger": dotted["logger"]} if "logger" in dotted else {}
-    )
+    quiet = {"logger": _log, "error_cb": _note}
+    fixed = {"bootstrap.servers": bootstrap, "client.id": CLIENT_ID}
+    return {**quiet, **ours, **(extra or {}), **dotted, **fixed}
 
 
 def _dotted(name: str) -> str:
@@ -149,6 +156,27 @@ def _unusable(said: str) -> str:
         return f"Kafka property {invalid[1]} has a value that librdkafka does not accept"
     plain = said.strip().removeprefix("Failed to create admin client: ")
     return f"the Kafka client cannot be made: {plain.strip()}"
+
+
+def offsets(
+    consumer: Consumer, place: TopicPartition, seconds: float = 30.0
+) -> tuple[int, int]:
+    """Return the first offset of a partition and the one after its last, asked of the broker."""
+    deadline = time.monotonic() + seconds
+    while True:
+        try:
+            low, high = consumer.get_watermark_offsets(place, timeout=seconds, cached=False)
+        except KafkaException as error:
+            reason: KafkaError = error.args[0]
+            # Just after a topic is made or a broker restarts, its leader may not know it yet.
+            if reason.code() in _PASSING and time.monotonic() < deadline:
+                time.sleep(_PAUSE_SECONDS)
+                continue
+            raise Refusal(
+                f"the offsets of topic {place.topic} partition {place.partition} cannot be read: "
+                f"{reason.str()}"
+            ) from None
+        return low, high
 
 
 # --- is anybody there? ----------------------------------------------------------------------------

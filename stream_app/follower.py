@@ -79,14 +79,14 @@ class Follower:
         return ratings, self._end(TopicPartition(self.topics.cuts, 0), seconds)
 
     def _end(self, place: TopicPartition, seconds: float) -> int:
-        low, high = self._consumer.get_watermark_offsets(place, timeout=seconds)
+        low, high = clients.offsets(self._consumer, place, seconds)
         if low > 0 and place.topic in (self.topics.ratings, self.topics.cuts):
             raise Refusal(
                 f"{place.topic} partition {place.partition} begins at offset {low}: records "
                 "before it are gone and the state cannot be rebuilt; restore the topic or start a "
                 "new deployment (--prefix)"
             )
-        return int(high)
+        return high
 
     def lag(self) -> int:
         """Return how many rating records the broker is known to hold beyond what was given out."""

@@ -28,13 +28,6 @@ from stream_app.wire import Topic, Topics
 
 SECONDS = 30.0
 _PAUSE_SECONDS = 0.05
-_PASSING = frozenset(
-    {
-        KafkaError.NOT_LEADER_FOR_PARTITION,
-        KafkaError.LEADER_NOT_AVAILABLE,
-        KafkaError.UNKNOWN_TOPIC_OR_PART,
-    }
-)
 
 
 @dataclass(frozen=True)
@@ -178,7 +171,7 @@ def check_ratings_topic(
                 f"be deleted; {mend} to -1"
             )
     for partition in range(partitions):
-        low, _ = _offsets(consumer, TopicPartition(topic, partition))
+        low, _ = clients.offsets(consumer, TopicPartition(topic, partition))
         if low > 0:
             raise Refusal(
                 f"topic {topic} partition {partition} begins at offset {low}: ratings before it "
@@ -192,7 +185,7 @@ def check_deployment(
 ) -> None:
     """Refuse to work on topics that are absent, or from which the state cannot be rebuilt.
 
-    The rating topic and the cut log are the state, and both must be whole; the others must be there.
+    The rating topic and the cut log are the state and must be whole; the others must exist.
     """
     admin = clients.admin(bootstrap, extra)
     consumer = clients.consumer(bootstrap, extra)
@@ -225,24 +218,6 @@ def _configs(admin: AdminClient, names: Sequence[str]) -> dict[str, dict[str, st
         resource.name: {name: entry.value for name, entry in _result(resource.name, future).items()}
         for resource, future in asked.items()
     }
-
-
-def _offsets(consumer: Consumer, place: TopicPartition) -> tuple[int, int]:
-    deadline = time.monotonic() + SECONDS
-    while True:
-        try:
-            low, high = consumer.get_watermark_offsets(place, timeout=SECONDS, cached=False)
-        except KafkaException as error:
-            reason: KafkaError = error.args[0]
-            # Just after a topic is made or a broker restarts, its leader may not know it yet.
-            if reason.code() in _PASSING and time.monotonic() < deadline:
-                time.sleep(_PAUSE_SECONDS)
-                continue
-            raise Refusal(
-                f"the offsets of topic {place.topic} partition {place.partition} cannot be read: "
-                f"{reason.str()}"
-            ) from None
-        return low, high
 
 
 def _each(futures: Mapping[Any, Future[Any]], *allowed: int) -> None:

@@ -298,11 +298,11 @@ def test_below_thirty_samples_the_leakage_is_unknown() -> None:
     assert paired(FEWEST_SAMPLES).measure(alike) == pytest.approx(0, abs=1e-12)
 
 
-@pytest.mark.parametrize("deviation", [0.0, nan, inf])
+@pytest.mark.parametrize("odd_one", [0.1, nan, inf])
 @pytest.mark.parametrize("side", ["learned", "held out"])
-def test_residuals_without_a_width_give_no_number(deviation: float, side: str) -> None:
+def test_residuals_without_a_finite_width_give_no_number(odd_one: float, side: str) -> None:
     def flat(n: int) -> NDArray[np.float64]:
-        return np.full(n, 0.1) + (0.0 if deviation == 0 else deviation)
+        return np.array([odd_one, *[0.1] * (n - 1)])
 
     wide = spread_out(0, 1)
     answer = residuals_of(flat, wide) if side == "learned" else residuals_of(wide, flat)

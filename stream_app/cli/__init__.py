@@ -23,11 +23,7 @@ def run(arguments: list[str]) -> int:
     """Run one command and return its exit code; nothing a user does wrong ends in a traceback."""
     try:
         from stream_app.cli.tree import app
-    except ModuleNotFoundError as missing:
-        if missing.name not in _EXTRA:
-            raise
-        return _fail("the command line is not installed: pip install 'murmurec[cli]'")
-    try:
+
         app(arguments, prog_name="murmurec")
     except Refusal as refusal:
         return _fail(str(refusal))
@@ -36,19 +32,20 @@ def run(arguments: list[str]) -> int:
     except BrokenPipeError:
         return _reader_left()
     except ModuleNotFoundError as missing:
-        if missing.name not in _SERVER_EXTRA:
+        package = str(missing.name).partition(".")[0]
+        extra = next((extra for extra, names in _EXTRAS.items() if package in names), None)
+        if extra is None:
             raise
-        return _fail(
-            f"this command needs {missing.name}, which is not installed: "
-            "pip install 'murmurec[server]'"
-        )
+        return _fail(f"this needs {package}: pip install 'murmurec[{extra}]'")
     except SystemExit as ended:
         return _code(ended)
     return 0
 
 
-_EXTRA = frozenset({"typer", "rich"})
-_SERVER_EXTRA = frozenset({"faust", "mode", "numba", "prometheus_client", "structlog", "aiokafka"})
+_EXTRAS = {
+    "cli": {"typer", "rich", "platformdirs", "pydantic", "pydantic_settings"},
+    "server": {"aiokafka", "faust", "mode", "numba", "prometheus_client", "structlog"},
+}
 
 
 def _fail(sentence: str) -> int:

@@ -72,19 +72,19 @@ def publish(
     grid = scale_from(scale) or Scale()
     chosen = mechanism_from(mechanism, epsilon, grid)
     named = _item(item)
-    raw_rating = _number(sys.stdin.readline() if rating == "-" else rating)
+    number = _number(sys.stdin.readline() if rating == "-" else rating)
     for sentence in warnings(chosen, 1, settings):
         typer.echo(f"warning: {sentence}", err=True)
     try:
         # What cannot be rated is refused before a broker is asked for or a store is made.
-        grid.level(raw_rating)
+        grid.level(number)
         wire.key(named)
         line = publisher_for(settings)
         with Store.open(store_path(settings, store)) as kept:
             event = rate(
                 user,
                 named,
-                raw_rating,
+                number,
                 scale=grid,
                 mechanism=chosen,
                 store=kept,

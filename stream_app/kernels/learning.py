@@ -102,9 +102,10 @@ def blocked_loop(D, K):
                 continue
             S = k.noise + T
             per_S = 1.0 / S
-            back = k.shrink * rho * per_S
-            step_p = move(p, q, vu * per_S * e, vu * back)
-            step_q = move(q, p, vi * per_S * e, vi * back)
+            along = per_S * e
+            back = per_S * rho
+            step_p = move(p, q, vu * along, vu * back * k.user_shrink)
+            step_q = move(q, p, vi * along, vi * back * k.item_shrink)
             write_blocked(C, at_u, words_u, x, D, K, step_p)
             write_blocked(C, at_i, words_i, x, D, K, step_q)
             step_mean(overall, e, rho, S)
@@ -112,6 +113,7 @@ def blocked_loop(D, K):
             step_scalars(
                 scalars, su, e, rho, per_S, qq, k, k.user_bias_variance, k.user_variance
             )
+            si = slot_of(tags, his[x])  # again: both may have found the same free slot
             tags[si] = tag_of(his[x]) if tags[si] == 0 else tags[si]
             step_scalars(
                 scalars, si, e, rho, per_S, pp, k, k.item_bias_variance, k.item_variance
@@ -175,9 +177,10 @@ def literal_loop(D, K):
                 continue
             S = k.noise + T
             per_S = 1.0 / S
-            back = k.shrink * rho * per_S
-            store(a, 0, move(p, q, vu * per_S * e, vu * back))
-            store(b, 0, move(q, p, vi * per_S * e, vi * back))
+            along = per_S * e
+            back = per_S * rho
+            store(a, 0, move(p, q, vu * along, vu * back * k.user_shrink))
+            store(b, 0, move(q, p, vi * along, vi * back * k.item_shrink))
             write_literal(C, D, K, at_u, signs_u, a)
             write_literal(C, D, K, at_i, signs_i, b)
             step_mean(overall, e, rho, S)
@@ -185,6 +188,7 @@ def literal_loop(D, K):
             step_scalars(
                 scalars, su, e, rho, per_S, qq, k, k.user_bias_variance, k.user_variance
             )
+            si = slot_of(tags, hi)  # again: both may have found the same free slot
             tags[si] = tag_of(hi) if tags[si] == 0 else tags[si]
             step_scalars(
                 scalars, si, e, rho, per_S, pp, k, k.item_bias_variance, k.item_variance
@@ -200,16 +204,16 @@ def dense_loop(D):
     @njit(cache=True, nogil=True, error_model="numpy")
     def learn_dense(
         slots_u, keys_u, vectors_u, scalars_u, slots_i, keys_i, vectors_i, scalars_i, counts,
-        overall, salts, scale, k, likelihood, alphabets, levels, exact,
+        overall, salts, scales, k, likelihood, alphabets, levels, exact,
         users, items, reports, mechanisms, learn, predicted, error, refused,
     ):  # fmt: skip
         channels = alphabets.size
         for n in range(users.size):
             u, slot_u = row_of(
-                slots_u, keys_u, counts[0], users[n], salts[0], scale, D, vectors_u, scalars_u
+                slots_u, keys_u, counts[0], users[n], salts[0], scales[0], D, vectors_u, scalars_u
             )
             i, slot_i = row_of(
-                slots_i, keys_i, counts[1], items[n], salts[1], scale, D, vectors_i, scalars_i
+                slots_i, keys_i, counts[1], items[n], salts[1], scales[1], D, vectors_i, scalars_i
             )
             p = load(vectors_u, u * D, D)
             q = load(vectors_i, i * D, D)
@@ -243,9 +247,10 @@ def dense_loop(D):
                 continue
             S = k.noise + T
             per_S = 1.0 / S
-            back = k.shrink * rho * per_S
-            store(vectors_u, u * D, add(p, move(p, q, vu * per_S * e, vu * back)))
-            store(vectors_i, i * D, add(q, move(q, p, vi * per_S * e, vi * back)))
+            along = per_S * e
+            back = per_S * rho
+            store(vectors_u, u * D, add(p, move(p, q, vu * along, vu * back * k.user_shrink)))
+            store(vectors_i, i * D, add(q, move(q, p, vi * along, vi * back * k.item_shrink)))
             step_mean(overall, e, rho, S)
             step_scalars(
                 scalars_u, u, e, rho, per_S, qq, k, k.user_bias_variance, k.user_variance

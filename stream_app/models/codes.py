@@ -4,8 +4,8 @@
     L(b)  = x . x_hat         what greedy flips raise; mean |x - x_hat|^2 = 2 - 2 mean L(b)
 
 `flips=0` is plain sign coding (LSH). With as many bits as factors, or fewer, the frame is
-orthonormal and signs are optimal. A zero vector has no direction: it gets the code of all ones and is flagged.
-A code says much about its vector: it protects nobody. The greedy step is in `kernels/qolsh.py`.
+orthonormal and signs are optimal. A zero vector has no direction: it gets the code of all ones and
+is flagged. A code says much about its vector: it protects nobody.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ _LANES = 16
 def draw_frame(factors: int, bits: int, seed: int, kind: Frame) -> NDArray[np.float64]:
     """Return W, (factors, bits).
 
-    "qr": d rows of a random orthonormal basis, a tight frame (5.9). "equal_norm": a tight frame near
+    "qr": rows of a random orthonormal basis, a tight frame (5.9). "equal_norm": a tight frame near
     it with columns of one length, by alternating projections (Tropp et al. 2005); better and
-    steadier from seed to seed. "gaussian": independent directions, the LSH of Charikar (2002).
+    steadier from seed to seed. "gaussian": independent directions, LSH (Charikar 2002).
     """
     gaussian = np.random.Generator(np.random.PCG64(seed)).standard_normal((bits, factors))
     if kind == "gaussian":
@@ -42,8 +42,9 @@ def draw_frame(factors: int, bits: int, seed: int, kind: Frame) -> NDArray[np.fl
             if np.ptp(lengths) < 1e-9:
                 break
             frame = frame / lengths
-            left, _, right = np.linalg.svd(frame, full_matrices=False)
-            frame = left @ right
+            # The nearest tight frame is (W W')^(-1/2) W.
+            values, vectors = np.linalg.eigh(frame @ frame.T)
+            frame = (vectors / np.sqrt(values)) @ vectors.T @ frame
     return np.ascontiguousarray(frame)
 
 

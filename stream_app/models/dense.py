@@ -14,6 +14,7 @@ from stream_app.kernels.directory import rehash
 from stream_app.kernels.initial import UNIT
 from stream_app.kernels.learning import dense_loop
 from stream_app.models.channels import Channels
+from stream_app.models.columns import columns, keys_of
 from stream_app.models.learner import Keys, Lessons
 from stream_app.models.parameters import Parameters
 from stream_app.models.salts import ITEMS, USERS, salt
@@ -62,7 +63,7 @@ class DenseLearner:
         self.factors = factors
         self._channels = channels
         self._constants = parameters.constants
-        self._scale = parameters.initial_sd / UNIT
+        self._scales = np.array([parameters.user_sd, parameters.item_sd]) / UNIT
         self._sides = (_Rows(factors), _Rows(factors))
         self._counts = np.zeros(2, np.int64)
         self._overall = np.array([3.0, parameters.mean_variance])
@@ -78,19 +79,20 @@ class DenseLearner:
         learn: NDArray[np.bool_],
     ) -> Lessons:
         """Predict, decode and learn each rating in order; see `Learner`."""
-        lessons = Lessons(np.empty(len(users)), np.empty(len(users)), np.empty(len(users), np.bool_))
+        batch = columns(users, items, reports, mechanisms, learn)
+        m = len(users)
+        lessons = Lessons(np.empty(m), np.empty(m), np.empty(m, np.bool_))
         c = self._channels
-        for first in range(0, len(users), _SLICE):
+        for first in range(0, m, _SLICE):
             part = slice(first, first + _SLICE)
             for side, count in zip(self._sides, self._counts, strict=True):
                 side.reserve(int(count) + _SLICE + 1, int(count))
             u, i = self._sides
             self._learn(
                 u.slots, u.keys, u.vectors, u.scalars, i.slots, i.keys, i.vectors, i.scalars,
-                self._counts, self._overall, self._salts, self._scale, self._constants,
+                self._counts, self._overall, self._salts, self._scales, self._constants,
                 c.likelihood, c.alphabets, c.levels, c.exact,
-                users[part], items[part], reports[part], mechanisms[part], learn[part],
-                *(column[part] for column in lessons),
+                *(column[part] for column in (*batch, *lessons)),
             )  # fmt: skip
         return lessons
 
@@ -121,10 +123,11 @@ class DenseLearner:
     def _entities(self, keys: Keys, side: int) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
         rows = self._sides[side]
         rows.reserve(int(self._counts[side]) + 1, int(self._counts[side]))
+        keys = keys_of(keys)
         vectors = np.empty((len(keys), self.factors), np.float32)
         biases = np.empty(len(keys), np.float32)
         read_many(
-            rows.slots, rows.keys, self._counts[side], keys, self._salts[side], self._scale,
+            rows.slots, rows.keys, self._counts[side], keys, self._salts[side], self._scales[side],
             self.factors, rows.vectors, rows.scalars, vectors, biases,
         )  # fmt: skip
         return vectors, biases

@@ -15,9 +15,12 @@ from typing import NamedTuple
 class Constants(NamedTuple):
     """What a kernel takes: the fields of `Parameters` in their order, all float64."""
 
-    shrink: float
+    user_shrink: float
+    item_shrink: float
     bias_shrink: float
-    initial_sd: float
+    user_sd: float
+    item_sd: float
+    cell_sd: float
     user_variance: float
     item_variance: float
     user_bias_variance: float
@@ -38,11 +41,14 @@ class Parameters:
     differential privacy: the clipped learner is a deterministic function of its ratings.
     """
 
-    shrink: float = 0.0007  # lambda of the vectors
+    user_shrink: float = 0.0037  # lambda of the vectors
+    item_shrink: float = 0.00013
     bias_shrink: float = 0.0438  # lambda of the biases
-    initial_sd: float = 0.0104  # of one component of an unlearned vector
-    user_variance: float = 1.63  # of a component, before the first rating
-    item_variance: float = 0.0593
+    user_sd: float = 0.0045  # of one component of an unlearned vector (dense rows)
+    item_sd: float = 0.0238
+    cell_sd: float = 0.0104  # the same, of a vector read from a sketch
+    user_variance: float = 0.311  # of a component, before the first rating
+    item_variance: float = 0.311
     user_bias_variance: float = 0.299
     item_bias_variance: float = 1.517
     mean_variance: float = 1.0
@@ -60,7 +66,7 @@ class Parameters:
                     raise ValueError(f"clip {value}: must be above 0 (inf for no clipping)")
             elif not 0 <= value < 100:
                 raise ValueError(f"{field.name} {value}: must lie in 0 .. 100")
-        for name, least in (("noise", 0.01), ("prior_variance", 0.1), ("initial_sd", 1e-6)):
+        for name, least in (("noise", 0.01), ("prior_variance", 0.1), ("user_sd", 1e-6), ("item_sd", 1e-6), ("cell_sd", 1e-6)):
             if getattr(self, name) < least:
                 raise ValueError(f"{name} {getattr(self, name)}: must be at least {least}")
         if not self.coupling < 1:

@@ -15,6 +15,7 @@ from stream_app.kernels import learning, reading
 from stream_app.kernels.initial import UNIT, fill
 from stream_app.kernels.scalars import SLOT_BYTES
 from stream_app.models.channels import Channels
+from stream_app.models.columns import columns, keys_of
 from stream_app.models.learner import Keys, Lessons
 from stream_app.models.parameters import Parameters
 from stream_app.models.salts import CELLS, ITEMS, USERS, salt
@@ -55,7 +56,7 @@ class SketchLearner:
         self._constants = parameters.constants
         self._channels = channels
         self._cells = _aligned(depth * self.width)
-        spread = parameters.initial_sd * math.sqrt(depth)
+        spread = parameters.cell_sd * math.sqrt(depth)
         fill(self._cells, salt(seed, CELLS), spread / UNIT)
         self._tags = np.zeros(slots, np.uint32)
         self._scalars = np.tile(np.array([0, 1, 1], np.float32), (slots, 1))
@@ -74,12 +75,14 @@ class SketchLearner:
         learn: NDArray[np.bool_],
     ) -> Lessons:
         """Predict, decode and learn each rating in order; see `Learner`."""
-        lessons = Lessons(np.empty(len(users)), np.empty(len(users)), np.empty(len(users), np.bool_))
+        batch = columns(users, items, reports, mechanisms, learn)
+        m = len(users)
+        lessons = Lessons(np.empty(m), np.empty(m), np.empty(m, np.bool_))
         c = self._channels
         self._learn(
             self._cells, self._tags, self._scalars, self._overall, self._salts, self._constants,
             c.likelihood, c.alphabets, c.levels, c.exact,
-            users, items, reports, mechanisms, learn, *lessons,
+            *batch, *lessons,
         )  # fmt: skip
         return lessons
 
@@ -108,6 +111,7 @@ class SketchLearner:
         return self._entities(keys, 1)
 
     def _entities(self, keys: Keys, side: int) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+        keys = keys_of(keys)
         vectors = np.empty((len(keys), self.factors), np.float32)
         biases = np.empty(len(keys), np.float32)
         self._read(

@@ -1,4 +1,4 @@
-"""The retrieval kernels against the obvious versions; encoding on whole numbers, where float32 is exact."""
+"""The retrieval kernels against the obvious versions; codes on whole numbers, exact in float32."""
 
 from __future__ import annotations
 
@@ -105,9 +105,7 @@ def test_the_greedy_code_is_that_of_trying_every_flip_from_scratch(vectors, bits
     codes = np.empty((n, -(-bits // 64)), np.uint64)
     norms, lengths, objectives = np.empty((3, n), np.float32)
     diagonal = np.diag(gram).copy()
-    qolsh.encode(
-        array, frame, columns, gram, diagonal, flips, codes, norms, lengths, objectives
-    )
+    qolsh.encode(array, frame, columns, gram, diagonal, flips, codes, norms, lengths, objectives)
     for i in range(n):
         norm = np.sqrt((array[i] ** 2).sum())
         unit = array[i] / norm if norm else array[i]

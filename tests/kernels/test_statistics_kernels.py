@@ -1,4 +1,4 @@
-"""The statistics' kernels against the obvious versions, on few cells so that everything collides."""
+"""The statistics' kernels against the obvious versions, on few cells, so that all collides."""
 
 from __future__ import annotations
 
@@ -97,9 +97,7 @@ def test_the_second_moment_kernel_does_what_whole_numbers_do(keys, coefficients,
     assert moments.tolist() == slow.moments()
 
 
-DEVICE = st.one_of(
-    st.tuples(st.integers(0, 2), st.integers(0, 2)), st.just((2**64 - 1, 2**64 - 1))
-)
+DEVICE = st.one_of(st.tuples(st.integers(0, 2), st.integers(0, 2)), st.just((2**64 - 1, 2**64 - 1)))
 SEQ = st.one_of(
     st.integers(-2, 6), st.integers(2**20 - 1, 2**20 + 3), st.sampled_from([2**62, -(2**63)])
 )

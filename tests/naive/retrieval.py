@@ -1,4 +1,4 @@
-"""The obvious versions of encoding, selection and search: nothing incremental, nothing approximate."""
+"""The obvious versions of encoding, selection and search: nothing incremental or approximate."""
 
 from __future__ import annotations
 

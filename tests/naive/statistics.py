@@ -1,4 +1,4 @@
-"""The obvious versions of the statistics: Python integers, sets and dictionaries, one event at a time."""
+"""The obvious versions of the statistics: Python integers, sets, dictionaries, one by one."""
 
 from __future__ import annotations
 

@@ -51,7 +51,8 @@ def test_a_source_that_can_be_replayed_is_refused_before_it_is_used() -> None:
     ("levels", "items"),
     [([], []), ([1], []), ([1, 2], [1]), ([1], [1, 2]), ([1, 2], [7, 7]), ([1, 2], ["a", "a"]),
      ([1], [-1]), ([1], [2**63]), ([1], [2**64]), ([1], [True]), ([1], [1.0]), ([1], [""]),
-     ([1], ["x" * 129]), ([1], ["\ud800"]), ([1], [None]), ([5], [1]), ([0] * 4097, list(range(4097)))],
+     ([1], ["x" * 129]), ([1], ["\ud800"]), ([1], [None]), ([5], [1]),
+     ([0] * 4097, list(range(4097)))],
     ids=lambda value: str(value)[:14],
 )  # fmt: skip
 def test_what_is_no_event_is_refused_before_any_randomness(levels: list[int], items: Any) -> None:

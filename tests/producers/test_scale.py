@@ -35,8 +35,8 @@ def test_numbers_of_every_kind_are_numbers(number: object) -> None:
 
 @pytest.mark.parametrize(
     "raw_rating",
-    [math.nan, math.inf, -math.inf, 0, 6, 4.5, 4.0000001, -3, 2**63, 10**400, True, False, np.True_, "4",
-     b"4", None, [4], Decimal(4), 4 + 0j, Fraction(2**60 + 1, 2**58)],
+    [math.nan, math.inf, -math.inf, 0, 6, 4.5, 4.0000001, -3, 2**63, 10**400, True, False, np.True_,
+     "4", b"4", None, [4], Decimal(4), 4 + 0j, Fraction(2**60 + 1, 2**58)],
     ids=lambda r: f"{type(r).__name__}-{str(r)[:10]}",
 )  # fmt: skip
 def test_what_is_not_exactly_on_the_scale_is_refused(raw_rating: object) -> None:

@@ -290,13 +290,13 @@ def _watch(stage: Stage, shadow: Shadow, asker: Asker, figures: Figures) -> None
     def count(name: str) -> int:
         return int(sample(name)) if isfinite(sample(name)) else 0
 
-    figures.applied = count("ratings_total{learned}")
-    figures.held_out = count("ratings_total{held_out}")
-    figures.duplicates = count("ratings_total{duplicate}")
-    figures.rejected = count("events_total{rejected}")
+    figures.applied = count("ratings_total{outcome=learned}")
+    figures.held_out = count("ratings_total{outcome=held_out}")
+    figures.duplicates = count("ratings_total{outcome=duplicate}")
+    figures.rejected = count("events_total{outcome=rejected}")
     figures.cut = count("cut_number")
-    figures.rmse_reported = sample("prediction_rmse{all,reported}") * unit
-    figures.rmse_debiased = sample("prediction_rmse{all,debiased}") * unit
+    figures.rmse_reported = sample("prediction_rmse{kind=reported,window=all}") * unit
+    figures.rmse_debiased = sample("prediction_rmse{kind=debiased,window=all}") * unit
     figures.kl_nats = sample("leakage_kl_nats")
     figures.worker_rss_mb = sample("process_resident_memory_bytes") / 1e6
     figures.rmse_true, figures.rmse_baseline = shadow.rmse_true, shadow.rmse_baseline
@@ -311,7 +311,7 @@ def _log_ends(stage: Stage) -> tuple[int, ...]:
     consumer = clients.consumer(stage.bootstrap, stage.settings.kafka)
     try:
         return tuple(
-            consumer.get_watermark_offsets(TopicPartition(stage.topics.ratings, p), timeout=10.0)[1]
+            clients.offsets(consumer, TopicPartition(stage.topics.ratings, p))[1]
             for p in range(stage.settings.partitions)
         )
     finally:

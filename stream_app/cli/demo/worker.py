@@ -45,11 +45,11 @@ class Worker:
         return found
 
     def metrics(self) -> dict[str, float]:
-        """Return every sample of /metrics, as `name` or `name{value of its labels}`."""
+        """Return every sample of /metrics, as `name` or `name{label=value,...}`, labels sorted."""
         found: dict[str, float] = {}
         for family in text_string_to_metric_families(self.get("/metrics").decode()):
             for sample in family.samples:
-                labels = ",".join(sample.labels.values())
+                labels = ",".join(f"{k}={v}" for k, v in sorted(sample.labels.items()))
                 name = sample.name.removeprefix("murmurec_")
                 found[f"{name}{{{labels}}}" if labels else name] = sample.value
         return found

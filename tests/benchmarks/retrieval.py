@@ -1,0 +1,143 @@
+"""How fast items are encoded and found, and how many of the best are found: process CPU time.
+
+The real catalogue is that of a factorization of MovieLens 1M, trained here, where the data set is
+found under $MURMUREC_DATA (default ../shared/data); without it that part is left out and says so.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import numpy as np
+from numba import njit
+
+from stream_app.models.codes import Encoder
+from stream_app.models.retrieval import ExactIndex, Index, QoLSHIndex, recall
+from tests.benchmarks.figure import Figure
+from tests.benchmarks.statistics import best_seconds
+from tests.naive import retrieval as naive
+
+ROOT = Path(__file__).resolve().parents[2]
+DATA = Path(os.environ.get("MURMUREC_DATA", ROOT / ".." / "shared" / "data"))
+FACTORS, COUNT, QUERIES = 32, 100, 200
+
+
+def everything(rows: np.ndarray) -> np.ndarray:
+    return np.ones(len(rows), np.bool_)
+
+
+def catalogue(n: int, seed: int = 1) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return item vectors of varying length and falling spectrum, biases of deviation .3, users."""
+    rng = np.random.default_rng(seed)
+    spectrum = 0.15 + 0.85 ** np.arange(FACTORS)
+    lengths = rng.gamma(6, 1 / 6, (n, 1))
+    vectors = 0.4 * rng.standard_normal((n, FACTORS)) * spectrum * lengths
+    users = 0.5 * rng.standard_normal((QUERIES, FACTORS)) * spectrum
+    biases = 0.3 * rng.standard_normal(n)
+    return vectors.astype(np.float32), biases.astype(np.float32), users.astype(np.float32)
+
+
+@njit(cache=True)
+def _descend(users, items, ratings, order, mean, P, Q, user_biases, item_biases):
+    """Learn every rating once by plain gradient steps."""
+    for t in order:
+        u, i = users[t], items[t]
+        error = ratings[t] - mean - user_biases[u] - item_biases[i]
+        for k in range(P.shape[1]):
+            error -= P[u, k] * Q[i, k]
+        user_biases[u] += 0.01 * (error - 0.02 * user_biases[u])
+        item_biases[i] += 0.01 * (error - 0.02 * item_biases[i])
+        for k in range(P.shape[1]):
+            p, q = P[u, k], Q[i, k]
+            P[u, k] += 0.01 * (error * q - 0.05 * p)
+            Q[i, k] += 0.01 * (error * p - 0.05 * q)
+
+
+def learned() -> tuple[np.ndarray, np.ndarray, np.ndarray] | None:
+    """Return item vectors, biases and users of a factorization of MovieLens 1M after 15 passes."""
+    path = DATA / "ml-1m" / "ml-1m.npz"
+    if not path.exists():
+        print(f"no {path}: recall on a learned catalogue is left out; set MURMUREC_DATA")
+        return None
+    with np.load(path) as data:
+        users, items = (np.unique(data[c], return_inverse=True)[1] for c in ("user", "item"))
+        ratings = data["rating"].astype(np.float32)
+    rng = np.random.default_rng(1)
+    P = (0.1 * rng.standard_normal((users.max() + 1, FACTORS))).astype(np.float32)
+    Q = (0.1 * rng.standard_normal((items.max() + 1, FACTORS))).astype(np.float32)
+    user_biases, item_biases = np.zeros(len(P), np.float32), np.zeros(len(Q), np.float32)
+    for _ in range(15):
+        order = rng.permutation(len(ratings))
+        _descend(users, items, ratings, order, ratings.mean(), P, Q, user_biases, item_biases)
+    return Q, item_biases, P[rng.choice(len(P), QUERIES, replace=False)]
+
+
+def filled(index: Index, vectors: np.ndarray, biases: np.ndarray) -> Index:
+    index.update(np.arange(len(vectors)), vectors, biases)
+    return index
+
+
+def search_microseconds(index: Index, users: np.ndarray) -> float:
+    def run() -> None:
+        for p in users:
+            index.search(p, COUNT, everything)
+
+    return best_seconds(run) / len(users) * 1e6
+
+
+def recalls(fast: Index, exact: Index, users: np.ndarray) -> tuple[float, float]:
+    """Return mean recall@10 and recall@100."""
+    at_10, at_100 = [], []
+    for p in users:
+        found, true = (index.search(p, COUNT, everything)[0] for index in (fast, exact))
+        at_10.append(recall(found[:10], true[:10]))
+        at_100.append(recall(found, true))
+    return float(np.mean(at_10)), float(np.mean(at_100))
+
+
+def encoding() -> list[Figure]:
+    figures = []
+    for factors, bits, flips, target in ((8, 16, 5, ""), (33, 256, 10, ">= 0.3")):
+        encoder = Encoder(factors, bits, flips)
+        vectors = np.random.default_rng(1).standard_normal((4000, factors)).astype(np.float32)
+        seconds = best_seconds(lambda e=encoder, v=vectors: e.encode(v)) / 4000
+        name = f"qoLSH encode d={factors}, L={bits}, M={flips}"
+        figures.append(Figure(name, 1e-6 / seconds, "M/s", target))
+    units = vectors[:20] / np.linalg.norm(vectors[:20], axis=1, keepdims=True)
+    slow = best_seconds(lambda: [naive.encode(u, encoder._W, 10) for u in units], 2) / 20
+    figures.append(Figure(f"{name}, over the naive version", slow / seconds, "ratio", ">= 100"))
+    return figures
+
+
+def measure() -> list[Figure]:
+    """Return encoding rates, search times by catalogue size and recalls."""
+    figures = encoding()
+    for n in (3706, 30_000, 100_000):
+        vectors, biases, users = catalogue(n)
+        exact = filled(ExactIndex(FACTORS), vectors, biases)
+        fast = filled(QoLSHIndex(FACTORS), vectors, biases)
+        size = f"{n:,} items"
+        times = search_microseconds(exact, users), search_microseconds(fast, users)
+        at_10, at_100 = recalls(fast, exact, users)
+        exact_target = "<= 60" if n == 3706 else ""
+        figures += [
+            Figure(f"exact top {COUNT} of {size}", times[0], "us", exact_target),
+            Figure(
+                f"qoLSH top {COUNT} of {size}", times[1], "us", "<= 400" if n == 100_000 else ""
+            ),
+            Figure(f"qoLSH over exact, {size}", times[1] / times[0], "ratio"),
+            Figure(f"qoLSH recall@10 of {size}", at_10, "share", ">= 0.95"),
+            Figure(f"qoLSH recall@100 of {size}", at_100, "share"),
+        ]
+    real = learned()
+    if real is not None:
+        vectors, biases, users = real
+        exact = filled(ExactIndex(FACTORS), vectors, biases)
+        fast = filled(QoLSHIndex(FACTORS), vectors, biases)
+        at_10, at_100 = recalls(fast, exact, users)
+        figures += [
+            Figure("qoLSH recall@10, learned MovieLens 1M", at_10, "share", ">= 0.95"),
+            Figure("qoLSH recall@100, learned MovieLens 1M", at_100, "share"),
+        ]
+    return figures

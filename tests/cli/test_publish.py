@@ -1,0 +1,109 @@
+"""`murmurec publish` without a broker: what is wrong is one sentence and nothing is made."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from stream_app.cli import run
+
+GOOD = ["publish", "--user", "ann", "--item", "1193", "--rating", "4", "--store", "device.sqlite"]
+
+
+@pytest.fixture(autouse=True)
+def _empty(environment: Callable[..., None]) -> None:
+    pass
+
+
+def test_publishing_asks_for_a_broker(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(GOOD) == 1
+    said = capsys.readouterr().err
+    assert "no Kafka is configured" in said
+    assert list(Path().iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["--rating", "4.5"], "rating: must be a number on the scale 1..5 by 1"),
+        (["--rating", "nan"], "rating: must be a number on the scale"),
+        (["--rating", "inf"], "rating: must be a number on the scale"),
+        (["--rating", "1e400"], "rating: must be a number on the scale"),
+        (["--rating", "four"], "--rating: is not a number"),
+        (["--rating", "0.25", "--scale", "0", "1", "0.5"], "on the scale 0..1 by 0.5"),
+        (["--scale", "5", "1", "1"], "the maximum above the minimum"),
+        (["--item", "-1"], "item -1: an integer item lies in 0 .. 2^63-1"),
+        (["--item", "18446744073709551616"], "an integer item lies in 0 .. 2^63-1"),
+        (["--item", "x" * 129], "item of 129 bytes"),
+        (["--epsilon", "0"], "epsilon 0: must be above 0"),
+        (["--epsilon", "-1"], "at most 64"),
+        (["--epsilon", "nan"], "at most 64"),
+        (["--epsilon", "1e308"], "at most 64"),
+        (["--epsilon", "65"], "at most 64"),
+        (["--mechanism", "none", "--epsilon", "2"], "leave it out"),
+        (["--mechanism", "laplace"], "there are rr, none"),
+    ],
+    ids=lambda value: " ".join(value)[:30] if isinstance(value, list) else None,
+)
+def test_bad_input_is_one_sentence_and_makes_no_store(
+    arguments: list[str], said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run([*GOOD, "--bootstrap", "localhost:1", *arguments]) == 1
+    told = capsys.readouterr()
+    assert said in told.err
+    assert told.out == ""
+    assert "4.5" not in told.err
+    assert "0.25" not in told.err
+    assert "four" not in told.err
+    assert list(Path().iterdir()) == []
+
+
+def test_a_broker_that_is_not_there_costs_no_epsilon(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run([*GOOD, "--bootstrap", "localhost:1"]) == 1
+    assert "localhost:1" in capsys.readouterr().err
+    assert list(Path().iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["--epsilon", "8"], "epsilon 8 is above 4 per rating"),
+        (["--epsilon", "1"], "rr:5:1 is not on the allow-list known here (rr:5:2)"),
+        (["--mechanism", "none"], "nothing is protected"),
+    ],
+    ids=str,
+)
+def test_what_a_careful_person_should_know_is_said_first(
+    arguments: list[str], said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run([*GOOD, *arguments])
+    assert f"warning: {said}" in capsys.readouterr().err
+
+
+def test_a_wrong_option_is_wrong_usage(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run([*GOOD, "--rate", "4"]) == 2
+    assert run(["publish", "--user", "ann"]) == 2
+    capsys.readouterr()
+
+
+def test_a_rating_can_come_from_standard_input_where_no_process_list_shows_it() -> None:
+    command = [
+        sys.executable,
+        "-c",
+        "import sys; from stream_app.cli import run; sys.exit(run(sys.argv[1:]))",
+    ]
+    arguments = ["-" if value == "4" else value for value in GOOD]
+    for typed, said in {
+        "4\n": "no Kafka is configured",
+        "9\n": "on the scale",
+        "": "not a number",
+    }.items():
+        ended = subprocess.run(
+            [*command, *arguments], input=typed, capture_output=True, text=True, check=False
+        )
+        assert ended.returncode == 1
+        assert said in ended.stderr

@@ -1,0 +1,47 @@
+"""`murmurec replay` without a broker: what is wrong is told in one sentence and nothing is made."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from stream_app.cli import run
+
+
+@pytest.fixture(autouse=True)
+def file(environment: Callable[..., None]) -> Path:
+    path = Path("mine.csv")
+    path.write_text("user,item,rating\nann,1,5\nbob,1,4\n")
+    return path
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["other.csv"], "there is no such file"),
+        (["mine.csv"], "no Kafka is configured"),
+        (["mine.csv", "--speed", "0"], "--speed 0: give ratings per second above 0, or max"),
+        (["mine.csv", "--speed", "fast"], "--speed fast"),
+        (["mine.csv", "--speed", "nan"], "--speed nan"),
+        (["mine.csv", "--speed", "inf"], "--speed inf"),
+        (["mine.csv", "--scale", "10", "20", "1"], "no rating lies on the scale 10..20"),
+        (["mine.csv", "--epsilon", "0"], "epsilon 0"),
+        (["mine.csv", "--bootstrap", "localhost:1"], "localhost:1"),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, list) else None,
+)
+def test_what_cannot_be_replayed_is_one_sentence_and_makes_no_store(
+    arguments: list[str], said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(["replay", "--store", "device.sqlite", *arguments]) == 1
+    told = capsys.readouterr()
+    assert said in told.err
+    assert told.out == ""
+    assert [path.name for path in Path().iterdir()] == ["mine.csv"]
+
+
+def test_a_limit_below_one_is_wrong_usage(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["replay", "mine.csv", "--limit", "0"]) == 2
+    capsys.readouterr()

@@ -1,0 +1,56 @@
+"""`murmurec topics`: a plan that can be reviewed, then the deed."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from stream_app import clients
+from stream_app.cli import run
+from stream_app.topics import delete
+from stream_app.wire import Topics
+
+
+@pytest.fixture
+def options(environment, kafka, prefix):
+    """Give the options for a broker and a new prefix; its topics are deleted afterwards."""
+    yield ["--bootstrap", kafka.bootstrap, "--prefix", prefix]
+    delete(clients.admin(kafka.bootstrap), [topic.name for topic in Topics(prefix).table()])
+
+
+def actions(capsys, command, options):
+    assert run(["topics", command, *options, "--json"]) == 0
+    return [row["action"] for row in json.loads(capsys.readouterr().out)]
+
+
+@pytest.mark.kafka
+def test_what_is_planned_is_what_apply_does(options, capsys):
+    assert set(actions(capsys, "plan", options)) == {"create"}
+    assert set(actions(capsys, "apply", options)) == {"create"}
+    assert set(actions(capsys, "plan", options)) == {"ok"}
+    assert run(["topics", "plan", *options]) == 0
+    assert "ok" in capsys.readouterr().out
+
+
+@pytest.mark.kafka
+def test_a_wrong_partition_count_ends_with_1_and_the_sentence(options, capsys, environment):
+    environment(MURMUREC_PARTITIONS="2")
+    assert actions(capsys, "apply", options)[0] == "create"
+    environment(MURMUREC_PARTITIONS="4")
+    assert run(["topics", "plan", *options]) == 0
+    assert "2 partitions, not 4" in capsys.readouterr().out
+    assert run(["topics", "apply", *options]) == 1
+    assert "fixed for life" in capsys.readouterr().err
+
+
+def test_without_a_broker_the_sentence_says_how_to_name_or_start_one(environment, capsys):
+    assert run(["topics", "plan"]) == 1
+    err = capsys.readouterr().err
+    assert "--bootstrap" in err
+    assert "murmurec broker start" in err
+
+
+def test_an_address_where_nothing_listens_is_one_sentence(environment, capsys):
+    assert run(["topics", "plan", "--bootstrap", "127.0.0.1:1"]) == 1
+    assert capsys.readouterr().err.startswith("murmurec: nothing listens at 127.0.0.1:1")

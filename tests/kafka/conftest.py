@@ -1,0 +1,109 @@
+"""Workers of small designs as real processes, and a producer of records as they are."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+
+from stream_app import clients
+from stream_app.broker.local import free_ports
+from stream_app.cli.demo.worker import Worker, running
+from stream_app.design import design_of
+from stream_app.recompute import recompute
+from stream_app.replica import Replica
+from stream_app.settings import Settings, load
+from stream_app.wire import Topics
+from tests.conftest import Kafka
+from tests.streams import MECHANISMS, Published
+
+SMALL = {
+    "MURMUREC_FACTORS": "8",
+    "MURMUREC_SKETCH_BYTES": "65536",
+    "MURMUREC_SCALARS_BYTES": "8192",
+    "MURMUREC_SEEN_BYTES": "4096",
+    "MURMUREC_CUT_SECONDS": "0.05",
+    "MURMUREC_LOG_FORMAT": "json",
+    "MURMUREC_MECHANISMS": ",".join(MECHANISMS),
+}
+
+Start = Callable[..., Worker]
+Send = Callable[[Sequence[Published]], None]
+
+
+@pytest.fixture
+def start(
+    kafka: Kafka, topics: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[Start]:
+    """Give a function that starts a worker, by default ready, and stops all of them afterwards."""
+    for name, value in SMALL.items():
+        monkeypatch.setenv(name, value)
+    with ExitStack() as stack:
+
+        def started(*arguments: str, ready: bool = True) -> Worker:
+            folder = tmp_path / f"worker-{len(list(tmp_path.iterdir()))}"
+            folder.mkdir()
+            common = ["--bootstrap", kafka.bootstrap, "--prefix", topics, "--group", topics]
+            worker = stack.enter_context(
+                running([*common, *arguments], free_ports(1)[0], folder)
+            )
+            if ready:
+                worker.wait_until_ready()
+            return worker
+
+        yield started
+
+
+@pytest.fixture
+def send(kafka: Kafka, topics: str) -> Send:
+    """Give a function that writes records to their partitions and waits for every acknowledgement."""
+    producer = clients.producer(kafka.bootstrap)
+
+    def sent(records: Sequence[Published]) -> None:
+        failed: list[object] = []
+
+        def delivered(error: object, _: object) -> None:
+            if error is not None:
+                failed.append(error)
+
+        for record in records:
+            producer.produce(
+                Topics(topics).ratings,
+                key=record.key,
+                value=record.value,
+                partition=record.partition,
+                on_delivery=delivered,
+            )
+            producer.poll(0)
+        assert producer.flush(30) == 0
+        assert not failed
+
+    return sent
+
+
+@pytest.fixture
+def settings(kafka: Kafka, topics: str, monkeypatch: pytest.MonkeyPatch) -> Settings:
+    """Give the settings of these workers."""
+    for name, value in SMALL.items():
+        monkeypatch.setenv(name, value)
+    return load(bootstrap_servers=kafka.bootstrap, topic_prefix=topics)
+
+
+@pytest.fixture
+def oracle(settings: Settings) -> Callable[..., Replica]:
+    """Give a function that recomputes the state from the topics."""
+    assert settings.bootstrap_servers is not None
+    bootstrap = settings.bootstrap_servers
+
+    def recomputed(at_cut: int | None = None) -> Replica:
+        names = Topics(settings.topic_prefix)
+        return recompute(bootstrap, {}, names, design_of(settings), at_cut)
+
+    return recomputed
+
+
+def ends_of(records: Sequence[Published], partitions: int = 4) -> list[int]:
+    """Return how many of the records lie on each partition."""
+    return [sum(r.partition == p for r in records) for p in range(partitions)]

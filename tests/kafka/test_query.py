@@ -1,0 +1,85 @@
+"""Questions over Kafka and over HTTP: what comes back, what is refused, and that nobody is hurt by either."""
+
+from __future__ import annotations
+
+import json
+import time
+
+import msgspec
+import numpy as np
+import pytest
+
+from consumers.recommendations import Recommendations
+from stream_app import clients
+from stream_app.errors import Refusal
+from stream_app.wire import LIST_LENGTH, Query, Topics, encode_message
+from tests.conftest import Kafka
+from tests.kafka.conftest import Send, Start, ends_of
+from tests.streams import events, publish
+
+pytestmark = pytest.mark.kafka
+
+
+def test_a_known_user_gets_unseen_items_and_a_stranger_the_popular_ones(
+    start: Start, send: Send, rng: np.random.Generator, kafka: Kafka, topics: str
+) -> None:
+    made = events(rng, 300, devices=20, items=40)
+    records = [publish(event) for event in made]
+    worker = start("--index", "qolsh")
+    send(records)
+    state = worker.wait_for(ends_of(records))
+    with Recommendations(kafka.bootstrap, topics) as ask:
+        device = made[0].device
+        rated = {int(i) for e in made if e.device == device for i in e.items}
+        best = ask.best(device.hex(), LIST_LENGTH, 10)
+        assert set(best.items).isdisjoint(rated)
+        assert len(best.items) == 40 - len(rated)
+        assert best.method == "qolsh"
+        assert best.as_of == state["cut"]
+        assert best.privacy == "none"
+        assert ask.best(device.hex(), 3, 5).items == best.items[:3]
+        stranger = ask.best("0" * 32, 10, 5)
+        assert stranger.method == "popular"
+        counts = np.bincount(np.concatenate([e.items for e in made]).astype(int))
+        assert counts[list(stranger.items)].min() >= np.sort(counts)[-10]
+        for k in (0, -1, 10**9, "10", 2.5, True):
+            with pytest.raises(ValueError, match="1 to 100"):
+                ask.best(device.hex(), k)  # type: ignore[arg-type]
+        with pytest.raises(ValueError, match="32"):
+            ask.best("ann")
+    page = json.loads(worker.get(f"/recommendations/{device.hex()}?k=5"))
+    assert [row["item"] for row in page["items"]] == list(best.items[:5])
+    for path in ("ann", f"{device.hex()}?k=0", f"{device.hex()}?k=x", f"{device.hex()}?k=101"):
+        assert "error" in json.loads(worker.get(f"/recommendations/{path}"))
+
+
+def test_bad_and_late_questions_are_counted_and_not_answered(
+    start: Start, send: Send, kafka: Kafka, topics: str
+) -> None:
+    worker = start()
+    producer = clients.producer(kafka.bootstrap, linger_ms=0)
+    good = msgspec.to_builtins(Query("0" * 16, "0" * 32, 10, 2**50))
+    values = [None, b"", b"\xff" * 100, b"{}", b"[" * 50_000]
+    values += [json.dumps(good | {"k": k}).encode() for k in (0, -1, 10**9, "10")]
+    values += [json.dumps(good | {"reply_to": "elsewhere"}).encode()]
+    for value in values:
+        producer.produce(Topics(topics).queries, key=b"f" * 16, value=value)
+    late = Query("a" * 16, "0" * 32, 10, int(time.time() * 1000) - 1)
+    producer.produce(Topics(topics).queries, key=b"a" * 16, value=encode_message(late))
+    assert producer.flush(10) == 0
+    with Recommendations(kafka.bootstrap, topics) as ask:
+        assert ask.best("0" * 32, 5, 10).items == ()
+    deadline = time.monotonic() + 10
+    while time.monotonic() < deadline:
+        found = worker.metrics()
+        if found.get("queries_total{outcome=refused}") == len(values):
+            break
+    assert found["queries_total{outcome=refused}"] == len(values)
+    assert found["queries_total{outcome=expired}"] == 1
+
+
+def test_nobody_there_is_one_sentence(kafka: Kafka, topics: str) -> None:
+    with Recommendations(kafka.bootstrap, topics) as ask, pytest.raises(Refusal, match="readyz"):
+        ask.best("0" * 32, 5, 0.2)
+    with pytest.raises(Refusal, match="topics apply"):
+        Recommendations(kafka.bootstrap, "no-such-deployment")

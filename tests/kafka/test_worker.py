@@ -1,0 +1,205 @@
+"""Real workers on a real broker: same log, same bytes, whoever was killed, and a bad record stops nobody."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import time
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+from confluent_kafka import TopicPartition
+
+from stream_app import clients
+from stream_app.cli import run
+from stream_app.replica import Replica
+from stream_app.settings import Settings
+from stream_app.wire import Cut, Rejection, Topics, decode_message, encode_message
+from tests.conftest import Kafka
+from tests.kafka.conftest import Send, Start, ends_of
+from tests.streams import Published, events, publish
+
+pytestmark = pytest.mark.kafka
+Oracle = Callable[..., Replica]
+
+
+def test_a_worker_has_the_state_of_the_log(
+    start: Start,
+    send: Send,
+    oracle: Oracle,
+    rng: np.random.Generator,
+    settings: Settings,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    records = [publish(e, json=bool(rng.integers(2))) for e in events(rng, 400)]
+    worker = start()
+    send(records[:200])
+    early = worker.wait_for(ends_of(records[:200]))
+    send(records[200:])
+    state = worker.wait_for(ends_of(records))
+    assert state["counts"]["applied"] == 400
+    assert state["clock"]
+    replica = oracle()
+    assert replica.model_digest() == state["model_digest"]
+    assert replica.ledger_digest() == state["ledger_digest"]
+    assert oracle(early["cut"]).model_digest() == early["model_digest"] != state["model_digest"]
+    where = ["--bootstrap", str(settings.bootstrap_servers), "--prefix", settings.topic_prefix]
+    assert run(["state", "digest", *where, "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["model_digest"] == state["model_digest"]
+    assert run(["state", "digest", *where, "--at-cut", "100000"]) == 1
+    assert "the newest cut" in capsys.readouterr().err
+
+
+def test_two_workers_agree_and_the_death_of_the_clocks_owner_stops_nothing(
+    start: Start, send: Send, oracle: Oracle, rng: np.random.Generator
+) -> None:
+    records = [publish(event) for event in events(rng, 600)]
+    first = start()
+    send(records[:200])
+    first.wait_for(ends_of(records[:200]))
+    second = start()
+    send(records[200:400])
+    ends = ends_of(records[:400])
+    states = [worker.wait_for(ends) for worker in (first, second)]
+    assert sorted(state["clock"] for state in states) == [False, True]
+    same = {s["cut"]: (s["model_digest"], s["ledger_digest"]) for s in states}
+    assert len(same) == 1
+    owner, other = (first, second) if states[0]["clock"] else (second, first)
+    owner.process.kill()
+    owner.process.wait()
+    send(records[400:])
+    survivor = other.wait_for(ends_of(records), seconds=30)
+    assert survivor["clock"]
+    again = start().wait_for(ends_of(records))
+    assert oracle().model_digest() == survivor["model_digest"] == again["model_digest"]
+    assert oracle().ledger_digest() == survivor["ledger_digest"] == again["ledger_digest"]
+
+
+def test_a_worker_that_is_killed_again_and_again_ends_with_the_same_bytes(
+    start: Start, send: Send, oracle: Oracle, rng: np.random.Generator
+) -> None:
+    records = [publish(event) for event in events(rng, 900)]
+    for part in range(3):
+        worker = start(ready=part == 0)
+        send(records[part * 300 : part * 300 + 150])
+        if part == 0:
+            worker.wait_for(ends_of(records[:100]))
+        worker.process.kill()
+        worker.process.wait()
+        send(records[part * 300 + 150 : part * 300 + 300])
+    state = start().wait_for(ends_of(records), seconds=30)
+    replica = oracle()
+    assert state["model_digest"] == replica.model_digest()
+    assert state["ledger_digest"] == replica.ledger_digest()
+    assert state["counts"]["applied"] == 900
+
+
+def test_a_frozen_owner_that_wakes_up_does_no_harm(
+    start: Start, send: Send, oracle: Oracle, rng: np.random.Generator
+) -> None:
+    """SIGSTOP longer than the session timeout, a new owner, SIGCONT: a zombie clock, and one chain of cuts."""
+    records = [publish(event) for event in events(rng, 400)]
+    first, second = start(), start()
+    send(records[:100])
+    states = [worker.wait_for(ends_of(records[:100])) for worker in (first, second)]
+    owner, other = (first, second) if states[0]["clock"] else (second, first)
+    os.kill(owner.process.pid, signal.SIGSTOP)
+    send(records[100:300])
+    other.wait_for(ends_of(records[:300]), seconds=30)
+    os.kill(owner.process.pid, signal.SIGCONT)
+    send(records[300:])
+    states = [worker.wait_for(ends_of(records), seconds=30) for worker in (owner, other)]
+    assert {s["model_digest"] for s in states} == {oracle().model_digest()}
+    assert {s["ledger_digest"] for s in states} == {oracle().ledger_digest()}
+
+
+def test_foreign_records_in_the_cut_log_are_ignored(
+    start: Start, send: Send, oracle: Oracle, rng: np.random.Generator, kafka: Kafka, topics: str
+) -> None:
+    records = [publish(event) for event in events(rng, 100)]
+    worker = start()
+    send(records[:50])
+    state = worker.wait_for(ends_of(records[:50]))
+    producer = clients.producer(kafka.bootstrap)
+    number, ends = state["cut"], tuple(state["positions"])
+    far = tuple(end + 10**6 for end in ends)
+    for value in (
+        b"junk",
+        None,
+        encode_message(Cut(number, far, 0)),
+        encode_message(Cut(number + 5, far, 0)),
+        encode_message(Cut(number + 1, far[:2], 0)),
+        encode_message(Cut(number + 1, tuple(max(0, end - 1) for end in ends), 0)),
+    ):
+        producer.produce(Topics(topics).cuts, value=value)
+    assert producer.flush(10) == 0
+    send(records[50:])
+    state = worker.wait_for(ends_of(records))
+    assert state["model_digest"] == oracle().model_digest()
+
+
+def test_poison_is_set_aside_told_without_payload_and_stops_nobody(
+    start: Start, send: Send, oracle: Oracle, rng: np.random.Generator, kafka: Kafka, topics: str
+) -> None:
+    clean = [publish(event) for event in events(rng, 200)]
+    secret = b"a-raw-rating-of-somebody"
+    poison = [
+        Published(int(rng.integers(4)), b"0" * 32, secret + b"%d" % i) for i in range(20)
+    ] + [Published(1, None, None), Published(2, b"k", b"\x81" * 200_000)]
+    mixed = list(clean)
+    for i, record in enumerate(poison):
+        mixed.insert(10 * i, record)
+    worker = start()
+    send(mixed)
+    state = worker.wait_for(ends_of(mixed))
+    assert state["counts"]["applied"] == 200
+    assert state["counts"]["rejected"] == len(poison)
+    assert sum(state["rejected"].values()) == len(poison)
+    assert state["model_digest"] == oracle().model_digest()
+    told = rejections(kafka, topics, len(poison))
+    assert len({key for key, _ in told}) == len(poison)
+    for key, value in told:
+        rejection = decode_message(Rejection, value)
+        assert rejection.key == key
+        assert secret not in value
+    log = worker.log.read_bytes()
+    assert secret not in log
+    assert b"raw-rating" not in worker.get("/metrics")
+
+
+def rejections(kafka: Kafka, topics: str, count: int) -> list[tuple[bytes, bytes]]:
+    """Return the records of the rejected topic, waiting for `count` of them."""
+    consumer = clients.consumer(kafka.bootstrap)
+    consumer.assign([TopicPartition(Topics(topics).rejected, 0, 0)])
+    found: list[tuple[bytes, bytes]] = []
+    deadline = time.monotonic() + 20
+    try:
+        while len(found) < count and time.monotonic() < deadline:
+            for message in consumer.consume(100, 0.2):
+                assert message.error() is None
+                found.append((message.key(), message.value()))
+    finally:
+        consumer.close()
+    return found
+
+
+def test_sigterm_ends_a_worker_cleanly_and_soon(start: Start, send: Send) -> None:
+    worker = start()
+    began = time.monotonic()
+    worker.process.terminate()
+    assert worker.process.wait(10) == 0
+    assert time.monotonic() - began < 5.0
+
+
+def test_a_worker_is_not_ready_before_it_has_replayed_the_log(
+    start: Start, send: Send, rng: np.random.Generator
+) -> None:
+    records = [publish(event) for event in events(rng, 300)]
+    send(records)
+    worker = start()
+    state = worker.state()
+    assert sum(state["positions"]) >= 300
+    assert json.loads(worker.get("/readyz")) == {"ready": True, "waiting_for": None}
+    assert json.loads(worker.get("/livez")) == {"alive": True}

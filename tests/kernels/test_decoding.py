@@ -1,0 +1,97 @@
+"""The exact-channel decode against Bayes' rule by enumeration, and the exponential against the library's."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from numba import njit
+
+from stream_app.kernels.channel import decode, exponential
+from tests.naive import learning as naive
+
+
+@njit
+def exponentials(x, out):
+    for n in range(x.size):
+        out[n] = exponential(x[n])
+
+
+def randomized_response(levels: int, epsilon: float) -> np.ndarray:
+    e = math.exp(epsilon)
+    channel = np.full((levels, levels), 1 / (e + levels - 1))
+    np.fill_diagonal(channel, e / (e + levels - 1))
+    return channel
+
+
+def test_the_exponential_is_right_to_ten_digits_over_its_range():
+    x = np.concatenate([np.linspace(-690, 690, 20_001), np.linspace(-1, 1, 1001), [0.0]])
+    out = np.empty_like(x)
+    exponentials(x, out)
+    assert np.abs(out / np.exp(x) - 1).max() < 1e-11
+
+
+def test_the_exponential_stays_finite_beyond_its_range():
+    out = np.empty(4)
+    exponentials(np.array([1e9, -1e9, 701.0, -701.0]), out)
+    assert np.isfinite(out).all()
+    assert (out >= 0).all()
+
+
+@settings(deadline=None, max_examples=300)
+@given(
+    rhat=st.floats(-20, 30),
+    V=st.floats(0.1, 50),
+    levels=st.integers(2, 12),
+    epsilon=st.floats(0.01, 8),
+    pick=st.integers(0, 100),
+)
+def test_a_report_is_decoded_as_bayes_rule_says(rhat, V, levels, epsilon, pick):
+    channel, z = randomized_response(levels, epsilon), pick % levels
+    e, rho = decode(rhat, V, 0, z, channel[None], levels)
+    assert (e, rho) == pytest.approx(naive.decode(rhat, V, channel, z), abs=1e-7, rel=1e-7)
+    assert -1 <= rho <= 1
+
+
+@pytest.mark.parametrize("levels", [2, 5, 10, 256])
+def test_channels_that_cannot_be_inverted_are_decoded_too(levels):
+    above = np.arange(levels) >= levels // 2
+    odds = np.where(above, 0.75, 0.25)
+    channel = np.array([1 - odds, odds])  # one bit: "above the middle"
+    for rhat in (0.5, 2.2, 4.9):
+        for z in (0, 1):
+            e, rho = decode(rhat, 0.9, 0, z, channel[None], levels)
+            assert (e, rho) == pytest.approx(naive.decode(rhat, 0.9, channel, z), abs=1e-7)
+
+
+def test_a_report_that_says_nothing_teaches_nothing():
+    flat = np.full((1, 5, 5), 0.2)
+    for z in range(5):
+        e, rho = decode(3.3, 0.9, 0, z, flat, 5)
+        assert abs(e) < 1e-12
+        assert abs(rho) < 1e-12
+
+
+def test_a_report_that_no_level_can_cause_teaches_nothing():
+    channel = np.zeros((1, 3, 2))
+    channel[0, :2] = np.eye(2)
+    assert decode(3.3, 0.9, 0, 2, channel, 2) == (0.0, 0.0)
+
+
+def test_the_prior_has_the_prediction_for_its_mean():
+    """Mean-matching is what makes the decode nearly lossless: three Newton steps must arrive."""
+    for rhat in np.linspace(1.15, 4.85, 38):
+        for V in (0.5, 0.8, 1.5, 3.0):
+            pi = naive.prior(rhat, V, 5)
+            missed = abs(float(pi @ naive.stars(5)) - rhat)
+            assert missed < (0.002 if 1.5 <= rhat <= 4.5 else 0.03)
+
+
+def test_a_certain_report_moves_the_mean_to_the_level():
+    for z in range(5):
+        e, rho = decode(3.2, 0.9, 0, z, np.eye(5)[None], 5)
+        assert e == pytest.approx(1 + z - 3.2, abs=1e-4)
+        assert rho == pytest.approx(1)

@@ -1,0 +1,224 @@
+"""The obvious versions of decoding and learning: Bayes by enumeration, one entity at a time, Python numbers.
+
+Hashes are Python integers, vectors numpy float64 arrays, tables dictionaries where the product has arrays.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from stream_app.kernels.initial import UNIT
+from stream_app.models.parameters import Parameters
+from stream_app.models.salts import CELLS, ITEMS, USERS, salt
+
+WORD = 2**64
+GOLDEN = 0x9E3779B97F4A7C15
+
+
+def mix(x: int) -> int:
+    x = (x ^ (x >> 30)) * 0xBF58476D1CE4E5B9 % WORD
+    x = (x ^ (x >> 27)) * 0x94D049BB133111EB % WORD
+    return x ^ (x >> 31)
+
+
+def odd(h: int) -> int:
+    return 2 * sum((h >> shift) & 0xFFFF for shift in (0, 16, 32, 48)) - 262139
+
+
+def stars(levels: int) -> np.ndarray:
+    return np.array([1 + 4 * v / (levels - 1) for v in range(levels)])
+
+
+def prior(rhat: float, V: float, levels: int, steps: int = 3) -> np.ndarray:
+    """Return the prior over the levels, its mean matched to the prediction by Newton steps."""
+    x, t = stars(levels), min(max(rhat, 1.15), 4.85)
+    c = t
+
+    def at(c: float) -> np.ndarray:
+        logs = -((x - c) ** 2) / (2 * V)
+        odds = np.exp(logs - logs.max())
+        return odds / odds.sum()
+
+    for _ in range(steps):
+        pi = at(c)
+        mean = float(pi @ x)
+        variance = max(float(pi @ (x - mean) ** 2), 1e-3)
+        c += min(max((t - mean) * V / variance, -2), 2)
+        c = min(max(c, -6), 12)
+    return at(c)
+
+
+def decode(rhat: float, V: float, channel: np.ndarray, z: int) -> tuple[float, float]:
+    """Return (e, rho) by Bayes' rule over all levels."""
+    x = stars(channel.shape[1])
+    pi = prior(rhat, V, len(x))
+    post = pi * channel[z]
+    if post.sum() == 0:
+        return 0.0, 0.0
+    post = post / post.sum()
+    m0, m1 = float(pi @ x), float(post @ x)
+    q0 = max(float(pi @ (x - m0) ** 2), 1e-3)
+    return m1 - m0, max(1 - float(post @ (x - m1) ** 2) / q0, -1)
+
+
+class Vectors:
+    """Where vectors live: `read` and `add` by side and key."""
+
+    def __init__(self, factors: int, seed: int, parameters: Parameters) -> None:
+        self.d, self.p = factors, parameters
+        self.salts = [int(salt(seed, USERS)), int(salt(seed, ITEMS))]
+
+    def hash(self, side: int, key: int) -> int:
+        return mix((key + self.salts[side]) % WORD)
+
+
+class Rows(Vectors):
+    """A dictionary of vectors: dense."""
+
+    def __init__(self, factors: int, seed: int, parameters: Parameters) -> None:
+        super().__init__(factors, seed, parameters)
+        self.rows: dict[tuple[int, int], np.ndarray] = {}
+
+    def read(self, side: int, key: int) -> np.ndarray:
+        h, sd = self.hash(side, key), (self.p.user_sd, self.p.item_sd)[side]
+        first = [sd / UNIT * odd(mix((h + c * GOLDEN) % WORD)) for c in range(self.d)]
+        return self.rows.get((side, key), np.array(first))
+
+    def add(self, side: int, key: int, delta: np.ndarray) -> None:
+        self.rows[side, key] = self.read(side, key) + delta
+
+
+class Sketch(Vectors):
+    """k rows of cells; `places` says at which cells, with which signs, the components lie."""
+
+    def __init__(
+        self, factors: int, depth: int, width: int, seed: int, parameters: Parameters
+    ) -> None:
+        super().__init__(factors, seed, parameters)
+        self.k, self.w = depth, width
+        sd, s = parameters.cell_sd * math.sqrt(depth), mix(int(salt(seed, CELLS)))
+        cells = [sd / UNIT * odd(mix((s + x * GOLDEN) % WORD)) for x in range(depth * width)]
+        self.C = np.array(cells).reshape(depth, width)
+
+    def places(self, side: int, key: int) -> list[tuple[int, int, int, int]]:
+        raise NotImplementedError
+
+    def read(self, side: int, key: int) -> np.ndarray:
+        out = np.zeros(self.d)
+        for j, l, cell, sign in self.places(side, key):
+            out[l] += sign * self.C[j, cell] / self.k
+        return out
+
+    def add(self, side: int, key: int, delta: np.ndarray) -> None:
+        for j, l, cell, sign in self.places(side, key):
+            self.C[j, cell] += sign * delta[l]
+
+
+class Blocked(Sketch):
+    def places(self, side: int, key: int) -> list[tuple[int, int, int, int]]:
+        h, found = self.hash(side, key), []
+        for j in range(self.k):
+            g = h * (GOLDEN * (2 * j + 1)) % WORD
+            g ^= g >> 32
+            block = (g >> 32) * (self.w // self.d) >> 32
+            bits = g if self.d <= 32 else mix((g + GOLDEN) % WORD)
+            for l in range(self.d):
+                found.append((j, l, block * self.d + l, 1 - 2 * (bits >> (l % 64) & 1)))
+        return found
+
+
+class Literal(Sketch):
+    def places(self, side: int, key: int) -> list[tuple[int, int, int, int]]:
+        h, found = self.hash(side, key), []
+        for j in range(self.k):
+            for l in range(self.d):
+                g = mix((h + (j // 2 * self.d + l + 1) * GOLDEN) % WORD)
+                address, sign = (g & 0x7FFFFFFF, g >> 31) if j % 2 else (g >> 33, g >> 32)
+                found.append((j, l, address * self.w >> 31, 1 - 2 * (sign & 1)))
+        return found
+
+
+class Scalars:
+    """bias, and the variances of bias and vector as shares, by (side, key)."""
+
+    def __init__(self) -> None:
+        self.table: dict[object, list[float]] = {}
+
+    def slot(self, h: int, side: int, key: int) -> object:
+        return side, key
+
+    def of(self, h: int, side: int, key: int) -> list[float]:
+        return self.table.get(self.slot(h, side, key), [0.0, 1.0, 1.0])
+
+    def put(self, h: int, side: int, key: int, values: list[float]) -> None:
+        self.table[self.slot(h, side, key)] = values
+
+
+class HashedScalars(Scalars):
+    """The same in buckets of four slots, claimed by tags."""
+
+    def __init__(self, slots: int) -> None:
+        super().__init__()
+        self.slots, self.tags = slots, {}  # type: dict[int, int]
+
+    def slot(self, h: int, side: int, key: int) -> object:
+        first, tag = 4 * ((h >> 32) * (self.slots // 4) >> 32), max(h & 0xFFFFFFFF, 1)
+        for s in range(first, first + 4):
+            if self.tags.get(s, tag) == tag:
+                return s
+        return first + h % 4
+
+    def put(self, h: int, side: int, key: int, values: list[float]) -> None:
+        s = self.slot(h, side, key)
+        self.tags.setdefault(s, max(h & 0xFFFFFFFF, 1))  # type: ignore[arg-type]
+        self.table[s] = values
+
+
+class Learner:
+    """Learn one rating at a time, as the formulas of `kernels/lesson.py` read."""
+
+    def __init__(self, vectors: Vectors, scalars: Scalars, p: Parameters) -> None:
+        self.v, self.s, self.p = vectors, scalars, p
+        self.mean, self.mean_variance = 3.0, p.mean_variance
+
+    def learn(
+        self, user: int, item: int, z: int, channel: np.ndarray, *, exact: bool, learn: bool = True
+    ) -> tuple[float, float, bool]:
+        """Return (predicted, error, refused)."""
+        k, d = self.p, self.v.d
+        hu, hi = self.v.hash(0, user), self.v.hash(1, item)
+        (bu, sbu, su), (bi, sbi, si) = self.s.of(hu, 0, user), self.s.of(hi, 1, item)
+        vbu, vu = sbu * k.user_bias_variance, su * k.user_variance
+        vbi, vi = sbi * k.item_bias_variance, si * k.item_variance
+        p, q = self.v.read(0, user), self.v.read(1, item)
+        rhat = self.mean + bu + bi + float(p @ q)
+        T = vbu + vbi + vu * float(q @ q) + vi * float(p @ p) + k.coupling * d * vu * vi
+        S = k.noise + T
+        predicted = min(max(rhat, 1), 5)
+        if z >= channel.shape[0]:
+            return predicted, 0.0, True
+        if exact:
+            e, rho = stars(channel.shape[1])[z] - min(max(rhat, 1.15), 4.85), 1.0
+        else:
+            e, rho = decode(rhat, k.prior_variance + k.prior_slope * T, channel, z)
+        if e * e > k.clip or not learn:
+            return predicted, e, e * e > k.clip
+        self.v.add(0, user, vu / S * (e * q - k.user_shrink * rho * p))
+        self.v.add(1, item, vi / S * (e * p - k.item_shrink * rho * q))
+        gain = self.mean_variance / (S + self.mean_variance)
+        self.mean = min(max(self.mean + gain * e, 1), 5)
+        self.mean_variance -= gain * self.mean_variance * rho
+        for side, h, key, other, first_bias, first in (
+            (0, hu, user, float(q @ q), k.user_bias_variance, k.user_variance),
+            (1, hi, item, float(p @ p), k.item_bias_variance, k.item_variance),
+        ):
+            b, share_b, share = self.s.of(h, side, key)
+            vb, v = share_b * first_bias, share * first
+            b += vb / S * (e - k.bias_shrink * rho * b)
+            share_b *= 1 - vb * rho / S
+            share *= 1 - k.coupling * v * other * rho / S
+            held = [min(max(x, 1e-6), 1.0) for x in (share_b, share)]
+            self.s.put(h, side, key, [min(max(b, -8), 8), *held])
+        return predicted, e, False

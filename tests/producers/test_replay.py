@@ -1,0 +1,300 @@
+"""A data set as a population: in order, once, counted; a crash loses one chunk at most."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from producers.datasets import Dataset
+from producers.pseudonyms import pseudonym
+from producers.replay import Progress, populate, replay
+from producers.store import Store
+from stream_app import wire
+from stream_app.errors import Refusal
+from stream_app.privacy import registry
+from stream_app.privacy.randomness import SeededSource, SystemSource
+from tests.producers.conftest import dataset
+
+OPEN, RR = registry.parse("none:5:inf"), registry.parse("rr:5:2")
+INTAKE = wire.Intake({"none:5:inf": 5, "rr:5:2": 5}, accept_tests=True)
+
+
+class CrashError(Exception):
+    pass
+
+
+class Topic:
+    """Everything that was sent, decoded as a server would; may crash at the n-th message."""
+
+    def __init__(self, crash_at: int | None = None) -> None:
+        self.events: list[wire.Event] = []
+        self.crash_at = crash_at
+
+    def send(self, key: bytes, value: bytes) -> None:
+        if self.crash_at is not None and len(self.events) >= self.crash_at:
+            raise CrashError
+        where = int(wire.partitions_of(np.frombuffer(key, np.uint8).reshape(1, 32), 4)[0])
+        self.events.append(wire.decode(key, value, where, INTAKE))
+
+    def cells(self) -> list[tuple[bytes, int, int]]:
+        return [
+            (event.device, int(item), int(report))
+            for event in self.events
+            for item, report in zip(event.items, event.reports, strict=True)
+        ]
+
+
+def run(data: Dataset, store: Store, topic: Topic, **changed: Any) -> Iterator[Progress]:
+    arguments: dict[str, Any] = {
+        "mechanism": OPEN, "source": SystemSource(), "epoch": 20_000, "chunk": 64,
+    } | changed  # fmt: skip
+    return replay(populate(data, store.key), store=store, send=topic.send, **arguments)
+
+
+def last(steps: Iterator[Progress]) -> Progress:
+    return list(steps)[-1]
+
+
+def test_every_rating_leaves_its_users_device_once(small: Dataset, store: Store) -> None:
+    topic = Topic()
+    end = last(run(small, store, topic))
+    assert (end.rows, end.published, end.refused, end.ended) == (500, 500, 0, True)
+    expected = [
+        (pseudonym(store.key, user), item, level)
+        for user, item, level in zip(
+            small.users.tolist(), small.items.tolist(), small.levels.tolist(), strict=True
+        )
+    ]
+    assert sorted(topic.cells()) == sorted(expected)
+    assert end.messages == len(topic.events)
+    assert end.most == max(Counter(small.users.tolist()).values())
+
+
+def test_ratings_leave_in_time_order_chunk_by_chunk(small: Dataset, store: Store) -> None:
+    topic = Topic()
+    ordered, sent = small.in_time_order(), 0
+    for step in run(small, store, topic, chunk=50):
+        cells = topic.cells()[sent:]
+        rows = slice(sent, step.rows)
+        assert sorted(item for _, item, _ in cells) == sorted(ordered.items[rows].tolist())
+        # One message per user and chunk, and a user's own ratings keep their order.
+        users = ordered.users[rows].tolist()
+        for user in set(users):
+            who = pseudonym(store.key, user)
+            mine = [
+                i for u, i in zip(users, ordered.items[rows].tolist(), strict=True) if u == user
+            ]
+            assert [item for device, item, _ in cells if device == who] == mine
+        sent = step.rows
+    per_chunk = Counter((event.device, event.seq) for event in topic.events)
+    assert max(per_chunk.values()) == 1
+
+
+def test_the_numbers_of_a_device_rise_one_by_one_in_the_order_of_sending(
+    small: Dataset, store: Store
+) -> None:
+    topic = Topic()
+    last(run(small, store, topic, ratings_per_message=3))
+    seqs: dict[bytes, list[int]] = {}
+    for event in topic.events:
+        assert len(event.items) <= 3
+        seqs.setdefault(event.device, []).append(event.seq)
+    assert len(seqs) == 20
+    for numbers in seqs.values():
+        assert numbers == list(range(1, len(numbers) + 1))
+
+
+def test_a_chunk_is_drawn_in_one_call_with_one_word_per_rating(
+    small: Dataset, store: Store
+) -> None:
+    calls: list[int] = []
+
+    class Counting:
+        unsafe = False
+
+        def words(self, count: int) -> np.ndarray[Any, np.dtype[np.uint64]]:
+            calls.append(count)
+            return SystemSource().words(count)
+
+    last(run(small, store, Topic(), mechanism=RR, source=Counting(), chunk=200))
+    assert calls == [200, 200, 100]
+
+
+def test_the_first_rating_in_time_of_a_cell_counts_and_the_others_are_refused(store: Store) -> None:
+    data = dataset([1, 1, 2, 1, 1], [7, 7, 7, 8, 7], [5, 4, 3, 2, 1], [50, 10, 30, 40, 20])
+    topic = Topic()
+    end = last(run(data, store, topic, chunk=2))
+    assert (end.rows, end.published, end.refused, end.most) == (5, 3, 2, 2)
+    one, two = pseudonym(store.key, 1), pseudonym(store.key, 2)
+    assert sorted(topic.cells()) == sorted([(one, 7, 3), (two, 7, 2), (one, 8, 1)])
+
+
+def test_rows_that_the_loader_refused_are_counted(small: Dataset, store: Store) -> None:
+    end = last(run(replace(small, refused=11), store, Topic()))
+    assert (end.rows, end.total, end.published, end.refused) == (511, 511, 500, 11)
+
+
+cells = st.lists(
+    st.tuples(st.integers(1, 4), st.integers(0, 6), st.integers(1, 5)), min_size=1, max_size=60
+)
+
+
+@settings(max_examples=30, deadline=None)
+@given(
+    rows=cells,
+    chunk=st.integers(1, 70),
+    most=st.integers(1, 5),
+    crashes=st.lists(st.integers(0, 30), max_size=4),
+    unreadable=st.integers(0, 5),
+)
+def test_a_crash_loses_its_chunk_at_most_and_no_number_and_no_rating_is_used_twice(
+    rows: list[tuple[int, int, int]],
+    chunk: int,
+    most: int,
+    crashes: list[int],
+    unreadable: int,
+    tmp_path_factory: pytest.TempPathFactory,
+) -> None:
+    """Runs that crash in `send`, one after the other, and one that does not."""
+    users, items, ratings = (list(column) for column in zip(*rows, strict=True))
+    data = replace(dataset(users, items, ratings), refused=unreadable)
+    path: Path = tmp_path_factory.mktemp("replay") / "store"
+    sent: list[wire.Event] = []
+    crashed = 0
+    for crash_at in [*crashes, None]:
+        topic = Topic(crash_at)
+        with Store.open(path) as store:
+            try:
+                end = last(run(data, store, topic, chunk=chunk, ratings_per_message=most))
+                assert end.published + end.refused == end.rows == end.total
+                assert end.skipped + end.rows - (0 if end.skipped else unreadable) == len(rows)
+            except CrashError:
+                crashed += 1
+            except Refusal:  # the one before it reserved the last chunk, whether it crashed or not
+                pass
+        sent += topic.events
+    with Store.open(path) as store, pytest.raises(Refusal, match="published already"):
+        run(data, store, Topic())
+    drawn = [(event.device, int(item)) for event in sent for item in event.items]
+    assert len(drawn) == len(set(drawn))
+    numbers = [(event.device, event.seq) for event in sent]
+    assert len(numbers) == len(set(numbers))
+    distinct = len({(user, item) for user, item, _ in rows})
+    assert distinct - crashed * chunk <= len(drawn) <= distinct
+
+
+def test_an_interrupted_replay_goes_on_after_the_last_reserved_chunk(
+    small: Dataset, store: Store
+) -> None:
+    topic = Topic()
+    steps = run(small, store, topic, chunk=100)
+    next(steps), next(steps)
+    steps.close()  # type: ignore[attr-defined]
+    end = last(run(small, store, topic, chunk=100))
+    assert (end.skipped, end.rows, end.published) == (200, 300, 300)
+    assert len(topic.cells()) == len({cell[:2] for cell in topic.cells()}) == 500
+    with pytest.raises(Refusal, match="published already"):
+        run(small, store, topic)
+
+
+def test_a_limit_ends_a_run_and_the_next_one_goes_on(small: Dataset, store: Store) -> None:
+    topic = Topic()
+    ends = [last(run(small, store, topic, limit=130)) for _ in range(4)]
+    assert [end.rows for end in ends] == [130, 130, 130, 110]
+    assert all(end.ended and end.total == end.rows for end in ends)
+    assert len({cell[:2] for cell in topic.cells()}) == 500
+
+
+def test_again_publishes_everything_a_second_time_under_new_numbers(
+    small: Dataset, store: Store
+) -> None:
+    topic = Topic()
+    last(run(small, store, topic))
+    last(run(small, store, topic, again=True))
+    numbers = [(event.device, event.seq) for event in topic.events]
+    assert len(topic.cells()) == 1000
+    assert len(set(numbers)) == len(numbers)
+
+
+def test_another_order_of_the_same_ratings_is_another_data_set(
+    small: Dataset, store: Store
+) -> None:
+    turned = replace(small, timestamps=-small.timestamps)  # type: ignore[operator]
+    assert populate(turned, store.key).digest != populate(small, store.key).digest
+    assert populate(small.in_time_order(), store.key).digest == populate(small, store.key).digest
+
+
+def test_items_and_users_may_be_text(store: Store) -> None:
+    data = dataset(["ann", "bob"], ["tt0111161", "ü"], [5, 1])
+    topic = Topic()
+    last(run(data, store, topic))
+    assert sorted(topic.cells()) == sorted(
+        [
+            (pseudonym(store.key, "ann"), wire.key("tt0111161"), 4),
+            (pseudonym(store.key, "bob"), wire.key("ü"), 0),
+        ]
+    )
+
+
+def test_speed_is_kept_by_waiting_between_chunks(small: Dataset, store: Store) -> None:
+    now, waits = [100.0], []
+
+    def pause(seconds: float) -> None:
+        waits.append(seconds)
+        now[0] += seconds
+
+    def took(progress: Progress) -> None:
+        now[0] += 0.03 if progress.rows < 250 else 0.3  # the second half is slower than asked for
+
+    for step in run(small, store, Topic(), speed=500, clock=lambda: now[0], pause=pause):
+        took(step)
+        rows = step.rows
+    assert (
+        len(waits) == 4
+    )  # chunks of 50 every 0.1 s; none after the slow half began, none at the end
+    assert waits == pytest.approx([0.07] * 4)
+    assert rows == 500
+
+
+@pytest.mark.parametrize(
+    ("wrong", "said"),
+    [({"speed": 0.0}, "speed"), ({"speed": -1.0}, "speed"), ({"speed": float("nan")}, "speed"),
+     ({"limit": 0}, "limit"), ({"chunk": 0}, "chunk"), ({"ratings_per_message": 0}, "per message"),
+     ({"ratings_per_message": 4097}, "per message"),
+     ({"mechanism": registry.parse("rr:10:2")}, "10 levels"),
+     ({"source": SeededSource(1)}, "SystemSource")],
+    ids=str,
+)  # fmt: skip
+def test_what_cannot_be_done_is_refused_with_the_store_unchanged(
+    wrong: dict[str, Any], said: str, small: Dataset, store: Store
+) -> None:
+    before = store.path.read_bytes()
+    with pytest.raises(ValueError, match=said):
+        run(small, store, Topic(), **wrong)
+    assert store.path.read_bytes() == before
+
+
+def test_a_seeded_replay_is_stamped_as_a_test(small: Dataset, store: Store) -> None:
+    topic = Topic()
+    last(run(small, store, topic, mechanism=RR, source=SeededSource(1), allow_tests=True))
+    assert all(event.test for event in topic.events)
+
+
+def test_a_bad_id_names_the_data_set_and_not_the_rating(store: Store) -> None:
+    with pytest.raises(Refusal, match="small: item -7"):
+        populate(dataset([1, 2], [3, -7], [1, 2]), store.key)
+    with pytest.raises(Refusal, match="small: user"):
+        populate(dataset(["ann", ""], [3, 7], [1, 2]), store.key)
+
+
+def test_nothing_raw_is_in_the_repr_of_a_population(small: Dataset, store: Store) -> None:
+    assert "array" not in repr(populate(small, store.key))
+    assert "array" not in repr(small)

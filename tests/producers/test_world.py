@@ -1,0 +1,103 @@
+"""The generated world: its best error is exact, its seed repeats it, it looks like ratings."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+from producers.scale import Scale
+from producers.world import World, generate, probabilities
+
+
+@pytest.fixture(scope="module")
+def world() -> World:
+    return generate(7, users=800, items=600, ratings=60_000)
+
+
+def test_the_best_predictor_has_the_best_error(world: World) -> None:
+    """Mean of n bounded errors against its expectation, by Hoeffding: false alarm below 1e-6.
+
+    Each squared error lies in 0 .. 16, so the mean of 60,000 departs from its expectation by more
+    than 16 sqrt(ln(2e6) / 2n) = 0.18 less than once in a million worlds; the sharper second check,
+    at 6 standard errors, holds for this seed.
+    """
+    errors = (world.dataset.ratings - world.expected) ** 2
+    n = len(errors)
+    assert abs(errors.mean() - world.best_rmse**2) < 16 * math.sqrt(math.log(2e6) / (2 * n))
+    assert abs(errors.mean() - world.best_rmse**2) < 6 * errors.std() / math.sqrt(n)
+
+
+def test_the_best_error_is_computed_from_the_planted_probabilities(world: World) -> None:
+    scores = np.array([-3.0, 1.0, 2.2, 3.5, 4.9, 9.0])
+    odds = probabilities(scores)
+    np.testing.assert_allclose(odds.sum(axis=1), 1, atol=1e-15)
+    assert (odds >= 0).all()
+    for score, row in zip(scores.tolist(), odds, strict=True):
+        below = [1 / (1 + math.exp(-(k + 0.5 - score) / 0.45)) for k in range(1, 5)]
+        np.testing.assert_allclose(np.cumsum(row)[:4], below, rtol=1e-12)
+    # Nothing that is better than the conditional mean: shifted or shrunk predictions are worse.
+    for worse in (world.expected + 0.2, world.expected - 0.2, 3 + 0.7 * (world.expected - 3)):
+        assert np.sqrt(((world.dataset.ratings - worse) ** 2).mean()) > world.best_rmse + 0.01
+
+
+def test_there_is_something_to_learn(world: World) -> None:
+    ratings = world.dataset.ratings
+    assert world.best_rmse < 0.8 * ratings.std()
+    sums = np.bincount(world.dataset.items, ratings)[1:]
+    counts = np.bincount(world.dataset.items)[1:]
+    by_item = sums[world.dataset.items - 1] / counts[world.dataset.items - 1]
+    assert world.best_rmse + 0.1 < (ratings - by_item).std() < ratings.std()
+
+
+def test_it_looks_like_ratings_of_a_population(world: World) -> None:
+    data = world.dataset
+    assert data.scale == Scale(1, 5, 1)
+    assert set(data.ratings.tolist()) == {1, 2, 3, 4, 5}
+    assert (data.levels == data.ratings - 1).all()
+    assert abs(len(data) - 60_000) < 600
+    assert len(np.unique(data.users)) == 800
+    assert data.items.min() >= 1
+    assert data.items.max() <= 600
+    assert data.timestamps is not None
+    assert (np.diff(data.timestamps) >= 0).all()
+    assert data.in_time_order() is data
+    cells = data.users * 1000 + data.items
+    assert len(np.unique(cells)) == len(cells)
+    popular = np.sort(np.bincount(data.items))[::-1]
+    assert popular[:60].sum() > 0.25 * len(
+        data
+    )  # a tenth of the items has a quarter of the ratings
+    # Sessions: most gaps of one user are below five minutes, but a user comes back on other days.
+    gaps = np.concatenate([np.diff(data.timestamps[data.users == user]) for user in range(1, 30)])
+    assert (gaps < 300).mean() > 0.7
+    assert (gaps > 86_400).mean() > 0.005
+
+
+def test_titles_are_invented_and_different(world: World) -> None:
+    titles = world.dataset.titles
+    assert titles is not None
+    assert sorted(titles) == list(range(1, 601))  # type: ignore[type-var]
+    assert len(set(titles.values())) == 600
+    assert {len(title.split()) for title in titles.values()} == {2, 3}
+    assert "generated" in world.dataset.name
+
+
+def test_a_seed_repeats_its_world_and_another_makes_another() -> None:
+    small = {"users": 20, "items": 30, "ratings": 200}
+    first, again, other = (generate(seed, **small) for seed in (1, 1, 2))
+    np.testing.assert_array_equal(first.dataset.ratings, again.dataset.ratings)
+    np.testing.assert_array_equal(first.dataset.timestamps, again.dataset.timestamps)
+    assert first.best_rmse == again.best_rmse
+    assert first.best_rmse != other.best_rmse
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [{"users": 0}, {"items": 2501}, {"factors": 0}, {"ratings": 1}, {"ratings": 10**9}],
+    ids=str,
+)
+def test_a_world_that_cannot_be_is_refused(wrong: dict[str, int]) -> None:
+    with pytest.raises(ValueError, match=r"world|ratings"):
+        generate(1, **wrong)

@@ -1,0 +1,181 @@
+"""The state is a function of the log: same records in canonical order, same bytes, however they were cut up."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from stream_app.privacy import registry
+from stream_app.replica import Design, Replica
+from stream_app.wire import Event, Reason, decode_many
+from tests.streams import MECHANISMS, Published, events, log, publish, run_of
+
+SMALL = Design(
+    tuple(registry.parse(name) for name in MECHANISMS),
+    factors=8,
+    sketch_bytes=1 << 16,
+    scalars_bytes=1 << 13,
+    seen_bytes=1 << 12,
+    held_out=0.1,
+)
+
+
+def played(
+    records: list[Published],
+    rng: np.random.Generator,
+    design: Design = SMALL,
+    most: int = 10**9,
+    rounds: int = 3,
+) -> Replica:
+    """Apply a log in `rounds` equal rounds, in runs of 1 to `most` records."""
+    replica = Replica(design)
+    parts = log(records, design.partitions)
+    before = [0] * design.partitions
+    for number in range(1, rounds + 1):
+        ends = [len(part) * number // rounds for part in parts]
+        for p, part in enumerate(parts):
+            at = before[p]
+            while at < ends[p]:
+                stop = min(ends[p], at + int(rng.integers(1, most + 1)))
+                replica.apply(decode_many(run_of(part, at, stop, p), design.intake))
+                at = stop
+        replica.end_round(number, ends)
+        before = ends
+    return replica
+
+
+def digests(replica: Replica) -> tuple[str, str]:
+    return replica.model_digest(), replica.ledger_digest()
+
+
+@pytest.mark.parametrize("model", ["sketch", "literal", "hashing", "dense"])
+def test_the_digests_do_not_depend_on_how_the_log_was_cut_into_batches(
+    model: str, rng: np.random.Generator
+) -> None:
+    design = replace(SMALL, model=model)
+    records = [publish(event, json=bool(rng.integers(2))) for event in events(rng, 300)]
+    whole = played(records, rng, design)
+    for most in (1, 7, 50):
+        assert digests(played(records, rng, design, most)) == digests(whole)
+
+
+def test_one_changed_report_changes_the_model_digest(rng: np.random.Generator) -> None:
+    made = events(rng, 100, mechanism="rr:5:2")
+    changed = made[40]
+    reports = changed.reports.copy()
+    reports[0] = (reports[0] + 1) % 5
+    others = [*made[:40], replace(changed, reports=reports), *made[41:]]
+    design = replace(SMALL, held_out=0.0)
+    one = played([publish(e) for e in made], rng, design)
+    other = played([publish(e) for e in others], rng, design)
+    assert one.model_digest() != other.model_digest()
+    assert one.ledger_digest() == other.ledger_digest()
+
+
+def test_another_design_has_another_digest(rng: np.random.Generator) -> None:
+    records = [publish(e) for e in events(rng, 20)]
+    seen = {played(records, rng, d).model_digest() for d in (SMALL, replace(SMALL, seed=2))}
+    assert len(seen) == 2
+
+
+def test_records_that_are_set_aside_or_repeated_leave_the_model_alone(
+    rng: np.random.Generator,
+) -> None:
+    """Every tenth record of one partition is poison: the model digest is that of the log without them."""
+    design = replace(SMALL, partitions=1)
+    clean = [publish(event, partitions=1) for event in events(rng, 300)]
+    poison = [
+        Published(0, b"k", bytes(rng.integers(0, 256, 40, dtype=np.uint8))),
+        Published(0, clean[0].key, clean[0].value),
+        Published(0, None, None),
+        Published(0, clean[0].key, clean[0].value[:-1] if clean[0].value else None),
+    ]
+    mixed = list(clean)
+    for place in range(295, 0, -10):
+        mixed.insert(place, poison[place % len(poison)])
+    one, other = played(clean, rng, design, 20), played(mixed, rng, design, 20)
+    assert one.model_digest() == other.model_digest()
+    assert one.ledger_digest() != other.ledger_digest()
+    counts = other.ledger.counts()
+    assert counts["applied"] == one.ledger.counts()["applied"] == 300
+    assert counts["duplicate"] + counts["rejected"] == len(mixed) - 300
+    assert counts["duplicate"] > 0
+    assert counts["rejected"] > 0
+
+
+def test_a_seq_that_jumps_out_of_reach_is_set_aside_and_its_device_goes_on(
+    rng: np.random.Generator,
+) -> None:
+    made = events(rng, 1)[0]
+    chain = [made, replace(made, seq=2 + 2**20), replace(made, seq=3), replace(made, seq=3)]
+    replica = played([publish(event) for event in chain], rng)
+    assert replica.ledger.counts()["applied"] == 2
+    assert replica.ledger.counts()["duplicate"] == 1
+    assert replica.ledger.counts()["seq_gaps"] == 1
+    assert replica.ledger.rejected() == {str(Reason.SEQ_JUMP): 1}
+
+
+def test_every_record_is_in_the_ledger_and_holes_are_counted(rng: np.random.Generator) -> None:
+    records = [publish(event) for event in events(rng, 200)]
+    replica = played(records, rng)
+    replica.end_round(4, [end + 3 for end in replica.ends])
+    ledger = replica.ledger
+    assert (ledger.records.sum(axis=1) + ledger.absent == np.array(replica.ends)).all()
+    assert ledger.counts()["absent"] == 3 * SMALL.partitions
+
+
+def test_the_held_out_share_is_keyed_never_learned_and_still_seen(
+    rng: np.random.Generator,
+) -> None:
+    design = replace(SMALL, held_out=0.3)
+    event = Event(
+        bytes(range(16)),
+        1,
+        "none:5:inf",
+        0,
+        np.arange(2000, dtype=np.uint64),
+        np.full(2000, 4, np.uint8),
+    )
+    replica = Replica(design)
+    record = publish(event)
+    outcome = replica.apply(
+        decode_many(run_of([record], 0, 1, record.partition), design.intake)
+    )
+    share = outcome.held.mean()
+    assert 0.25 < share < 0.35
+    assert replica.seen.test_many(outcome.users, outcome.items).all()
+    again = Replica(replace(design, model="dense"))
+    assert (
+        again.apply(
+            decode_many(run_of([record], 0, 1, record.partition), design.intake)
+        ).held
+        == outcome.held
+    ).all()
+
+
+def test_nothing_is_learned_from_a_wholly_held_out_log(rng: np.random.Generator) -> None:
+    records = [publish(event) for event in events(rng, 50)]
+    replica = Replica(replace(SMALL, model="dense", held_out=0.5))
+    empty = {k: v.tobytes() for k, v in replica.learner.arrays().items()}
+    replica._threshold = np.uint64(2**64 - 1)
+    for p, part in enumerate(log(records)):
+        if part:
+            replica.apply(decode_many(run_of(part, 0, len(part), p), SMALL.intake))
+    assert {k: v.tobytes() for k, v in replica.learner.arrays().items()} == empty
+
+
+@pytest.mark.parametrize(
+    ("changes", "sentence"),
+    [
+        ({"mechanisms": ()}, "allow-list is empty"),
+        ({"mechanisms": SMALL.mechanisms * 2}, "twice"),
+        ({"held_out": 0.6}, "0 .. 0.5"),
+    ],
+)
+def test_a_design_that_makes_no_sense_is_refused(
+    changes: dict[str, object], sentence: str
+) -> None:
+    with pytest.raises(ValueError, match=sentence):
+        replace(SMALL, **changes)  # type: ignore[arg-type]
