@@ -7,6 +7,7 @@ import socket
 import ssl
 import subprocess
 import threading
+import time
 from contextlib import contextmanager
 
 import pytest
@@ -67,7 +68,9 @@ def test_where_nothing_listens_the_sentence_names_the_address_and_the_mend(capfd
 
 
 def test_of_several_addresses_one_that_refuses_is_not_the_answer_at_once():
-    said = unreachable("127.0.0.1:1,127.0.0.1:2")
+    began = time.monotonic()
+    said = unreachable("127.0.0.1:1,127.0.0.1:2", seconds=1.5)
+    assert time.monotonic() - began >= 1.5
     assert said.startswith("nothing listens at 127.0.0.1:1,127.0.0.1:2")
 
 

@@ -29,8 +29,6 @@ def run(arguments: list[str]) -> int:
         return _fail(str(refusal))
     except KeyboardInterrupt:
         return 130
-    except BrokenPipeError:
-        return _reader_left()
     except ModuleNotFoundError as missing:
         package = str(missing.name).partition(".")[0]
         extra = next((extra for extra, names in _EXTRAS.items() if package in names), None)
@@ -54,7 +52,10 @@ def _fail(sentence: str) -> int:
 
 
 def _reader_left() -> int:
-    """End quietly when the reader of a pipe is gone, as `murmurec ... | head` makes it."""
+    """End quietly when the reader of a pipe is gone, as `murmurec ... | head` makes it.
+
+    typer sees to what is written while a command runs; this, to what is still in the buffer then.
+    """
     # Python would complain once more when it flushes standard output at its end.
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     return 1

@@ -8,6 +8,8 @@ A fresh pair is found with probability
     1/blocks * sum_b prod_j ones(block b, word j) / 32           given the fill
     sum_n Binomial(n; pairs, 1/blocks) (1 - (31/32)^n)^8         expected
 
+Hashes wait in a ring of AHEAD places until their blocks have come from memory.
+
 blocks: (blocks, 8) uint32; users, items: (m,) uint64. A pair costs one cache line at any size.
 """
 
@@ -17,6 +19,7 @@ import numpy as np
 from numba import njit
 
 from stream_app.kernels.mixing import GOLDEN, bounded, mix
+from stream_app.kernels.prefetch import AHEAD, prefetch
 from stream_app.kernels.words import ones
 
 WORDS = 8
@@ -32,8 +35,16 @@ def _hash(user: np.uint64, item: np.uint64, seed: np.uint64) -> np.uint64:
 def add(blocks, users, items, seed):
     """Set the eight bits of each pair in `blocks`."""
     count = np.uint64(blocks.shape[0])
+    hashes = np.empty(AHEAD, np.uint64)
+    for i in range(min(AHEAD, users.size)):
+        hashes[i] = _hash(users[i], items[i], seed)
+        prefetch(blocks, np.int64(bounded(hashes[i], count)))
     for i in range(users.size):
-        h = _hash(users[i], items[i], seed)
+        h = hashes[i & (AHEAD - 1)]
+        if i + AHEAD < users.size:
+            later = _hash(users[i + AHEAD], items[i + AHEAD], seed)
+            hashes[i & (AHEAD - 1)] = later
+            prefetch(blocks, np.int64(bounded(later, count)))
         block = bounded(h, count)
         g = mix(h + GOLDEN)
         for j in range(WORDS):
@@ -45,8 +56,16 @@ def add(blocks, users, items, seed):
 def test(blocks, users, items, seed, found):
     """Write into `found` whether all eight bits of each pair are set."""
     count = np.uint64(blocks.shape[0])
+    hashes = np.empty(AHEAD, np.uint64)
+    for i in range(min(AHEAD, users.size)):
+        hashes[i] = _hash(users[i], items[i], seed)
+        prefetch(blocks, np.int64(bounded(hashes[i], count)))
     for i in range(users.size):
-        h = _hash(users[i], items[i], seed)
+        h = hashes[i & (AHEAD - 1)]
+        if i + AHEAD < users.size:
+            later = _hash(users[i + AHEAD], items[i + AHEAD], seed)
+            hashes[i & (AHEAD - 1)] = later
+            prefetch(blocks, np.int64(bounded(later, count)))
         block = bounded(h, count)
         g = mix(h + GOLDEN)
         present = np.uint32(1)

@@ -41,21 +41,21 @@ class Parameters:
     differential privacy: the clipped learner is a deterministic function of its ratings.
     """
 
-    user_shrink: float = 0.0037  # lambda of the vectors
-    item_shrink: float = 0.00013
-    bias_shrink: float = 0.0438  # lambda of the biases
-    user_sd: float = 0.0045  # of one component of an unlearned vector (dense rows)
-    item_sd: float = 0.0238
-    cell_sd: float = 0.0104  # the same, of a vector read from a sketch
-    user_variance: float = 0.311  # of a component, before the first rating
-    item_variance: float = 0.311
-    user_bias_variance: float = 0.299
-    item_bias_variance: float = 1.517
-    mean_variance: float = 1.0
-    noise: float = 0.99  # of a rating around the model
-    coupling: float = 0.159  # kappa: how fast evidence narrows a vector's variance
-    prior_variance: float = 0.813  # of the prior over levels, at T = 0
-    prior_slope: float = 0.454  # what it gains per unit of T
+    user_shrink: float = 0.01154  # lambda of the vectors
+    item_shrink: float = 3e-05
+    bias_shrink: float = 0.02196  # lambda of the biases
+    user_sd: float = 0.00331  # of one component of an unlearned vector (dense rows)
+    item_sd: float = 0.04013
+    cell_sd: float = 0.01587  # the same, of a vector read from a sketch
+    user_variance: float = 0.3693  # of a component, before the first rating
+    item_variance: float = 0.42937
+    user_bias_variance: float = 0.35106
+    item_bias_variance: float = 1.45324
+    mean_variance: float = 0.02603
+    noise: float = 1.99993  # of a rating around the model
+    coupling: float = 0.08701  # kappa: how fast evidence narrows a vector's variance
+    prior_variance: float = 0.73328  # of the prior over levels, at T = 0
+    prior_slope: float = 1.70496  # what it gains per unit of T
     clip: float = math.inf
 
     def __post_init__(self) -> None:

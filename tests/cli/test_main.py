@@ -123,11 +123,41 @@ def test_an_interrupt_ends_at_once_with_130_and_no_traceback():
     assert b"Traceback" not in err
 
 
-def test_a_reader_that_leaves_early_is_no_error_on_the_screen():
+def test_an_interrupt_while_the_commands_are_loaded_is_no_traceback_either():
+    interrupting = (
+        "import importlib.abc\n"
+        "class Interrupting(importlib.abc.MetaPathFinder):\n"
+        "    def find_spec(self, name, *_):\n"
+        "        if name == 'typer': raise KeyboardInterrupt\n"
+        "sys.meta_path.insert(0, Interrupting())"
+    )
+    done = murmurec("config", "show", before=interrupting)
+    assert (done.returncode, done.stderr) == (130, "")
+
+
+# A command that leaves what it prints in the buffer, as one that uses print() does.
+PRINTING = """
+import sys
+from stream_app.cli import main
+from stream_app.cli.tree import app
+
+@app.command()
+def printing():
+    print("a line")
+
+sys.argv[1:] = ["printing"]
+main()
+"""
+
+
+@pytest.mark.parametrize(
+    "program", [("-m", "stream_app.cli", "config", "show"), ("-c", PRINTING)], ids=["echo", "print"]
+)
+def test_a_reader_that_leaves_early_is_no_error_on_the_screen(program):
     reading, writing = os.pipe()
     os.close(reading)
     done = subprocess.run(
-        [sys.executable, "-m", "stream_app.cli", "config", "show"],
+        [sys.executable, *program],
         stdout=writing,
         stderr=subprocess.PIPE,
         check=False,

@@ -274,9 +274,9 @@ def columns(events):
 
 
 @settings(deadline=None)
-@given(events=EVENTS, cut=st.integers(0, 80), seed=st.integers(0, 2**64 - 1))
-def test_marks_depend_on_neither_batches_nor_hashing_nor_growth(events, cut, seed):
-    whole, split, slow = Marks(seed), Marks(), naive.Marks()
+@given(events=EVENTS, cut=st.integers(0, 80), seeds=st.tuples(*[st.integers(0, 2**64 - 1)] * 2))
+def test_marks_depend_on_neither_batches_nor_hashing_nor_growth(events, cut, seeds):
+    whole, split, slow = Marks(seeds[0]), Marks(seeds[1]), naive.Marks()
     # A table that starts full grows while a batch is applied.
     split._keys, split._marks = np.zeros((2, 2), np.uint64), np.zeros(2, np.int64)
     expected = [slow.advance(*event) for event in events]
@@ -291,7 +291,7 @@ def test_marks_depend_on_neither_batches_nor_hashing_nor_growth(events, cut, see
     pseudonyms = [tuple(d) for d in arrays["devices"].tolist()]
     assert dict(zip(pseudonyms, arrays["marks"].tolist(), strict=True)) == slow.marks
     assert pseudonyms == sorted(slow.marks)
-    loaded = Marks()
+    loaded = Marks(seeds[1])
     loaded.load(arrays["devices"], arrays["marks"])
     assert state(loaded) == state(whole)
     assert loaded.devices == whole.devices

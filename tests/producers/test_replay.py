@@ -140,6 +140,9 @@ def test_the_first_rating_in_time_of_a_cell_counts_and_the_others_are_refused(st
 def test_rows_that_the_loader_refused_are_counted(small: Dataset, store: Store) -> None:
     end = last(run(replace(small, refused=11), store, Topic()))
     assert (end.rows, end.total, end.published, end.refused) == (511, 511, 500, 11)
+    begun = last(run(replace(small, refused=11), store, Topic(), again=True, limit=200))
+    ended = last(run(replace(small, refused=11), store, Topic()))
+    assert (begun.rows, begun.refused, ended.rows, ended.refused) == (211, 11, 300, 0)
 
 
 cells = st.lists(
