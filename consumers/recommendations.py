@@ -136,6 +136,8 @@ class Recommendations:
 
 
 def _best(reply: Recommendation, k: int, seconds: float) -> Best:
+    if reply.status is Status.BUSY:
+        raise Refusal("the worker is busy: ask again in a moment, or run another worker")
     if reply.status is not Status.OK:
         raise Refusal(f"the worker answered {reply.status}: the question was not accepted")
     found = [

@@ -79,10 +79,11 @@ class Design:
 
 @dataclass(frozen=True, eq=False)
 class Outcome:
-    """What one batch did: outcome (n,) per record; and per rating of the applied records (m,) the
+    """What one batch did: outcome (n,) per record, gaps in `seq`; per rating of the applied (m,) the
     columns and lessons."""
 
     records: NDArray[np.uint8]
+    gaps: int
     users: NDArray[np.uint64]
     items: NDArray[np.uint64]
     rows: NDArray[np.int64]
@@ -147,7 +148,9 @@ class Replica:
         self.ledger.add(
             batch.partition, outcomes, batch.reasons, counts, int(gaps.sum()), offset_sum, chain
         )
-        return Outcome(outcomes, users, items, rows, reports, mechanisms, held, lessons)
+        return Outcome(
+            outcomes, int(gaps.sum()), users, items, rows, reports, mechanisms, held, lessons
+        )
 
     def end_round(self, number: int, ends: Sequence[int]) -> None:
         """Close the round that cut `number` ends."""

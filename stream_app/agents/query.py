@@ -29,6 +29,7 @@ from stream_app.wire import (
 )
 
 _SAMPLE = 8
+_MOST_WAITING = 256  # about 50 ms of answers; whoever comes later is told to ask again
 _CORRELATION_ID = re.compile(rb"[0-9a-f]{16,64}")
 
 
@@ -63,6 +64,11 @@ def attach(app: faust.App, runtime: Runtime) -> None:
             if question.deadline < time.time() * 1000:
                 runtime.metrics.query_expired()
                 continue
+            if stream.channel.queue.qsize() > _MOST_WAITING:
+                runtime.metrics.query_busy()
+                busy = refusal(runtime, question.id, Status.BUSY)
+                await answers.send(key=question.id.encode(), value=encode_message(busy))
+                continue
             device = bytes.fromhex(question.user)
             answer = runtime.recommender.answer(device, LIST_LENGTH)
             reply = recommendation(runtime, question.id, answer)
@@ -71,7 +77,7 @@ def attach(app: faust.App, runtime: Runtime) -> None:
             runtime.metrics.query_answered(answer.method, "kafka", seconds)
             answered += 1
             if answered % _SAMPLE == 0:
-                runtime.sampled_recall(runtime.recommender.recall(device, 10))
+                runtime.gauges.recall(runtime.recommender.recall(device, 10))
 
 
 def recommendation(runtime: Runtime, correlation_id: str, answer: Answer) -> Recommendation:

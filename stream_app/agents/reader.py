@@ -95,7 +95,7 @@ class Reader(Service):
             self._append(cut)
         self._producer.poll(0)
         lag = self._follower.lag()
-        self.loop.call_soon_threadsafe(self._runtime.lag_seen, lag)
+        self.loop.call_soon_threadsafe(self._runtime.gauges.lag, lag)
 
     def _append(self, cut: Cut) -> None:
         self._producer.produce(

@@ -1,4 +1,4 @@
-"""What the stages of one worker share: the replica, what watches it, and how it ends.
+"""What the stages of one worker share: the replica, its gauges, and how the process ends.
 
     reader thread --Decoded--> learn (event loop: replica, gauges, index) <-- query, views
                  \\--cut--> cut log
@@ -12,15 +12,13 @@ import asyncio
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from math import isnan
 from typing import Any
 
 import numpy as np
-import structlog
 
-from stream_app.accuracy import Baseline, Drift, Leakage
+from stream_app.agents.gauges import Gauges
 from stream_app.catalogue import Catalogue
-from stream_app.log.ledger import APPLIED, DUPLICATE
+from stream_app.log.ledger import DUPLICATE
 from stream_app.metrics import Metrics
 from stream_app.privacy.mechanism import Adjacency
 from stream_app.recommender import Recommender
@@ -28,26 +26,20 @@ from stream_app.replica import Outcome, Replica
 from stream_app.settings import Settings
 from stream_app.wire import REASONS, Batch, Cut, Reason, Rejection, Topics
 
-log = structlog.get_logger()
-
 
 @dataclass(eq=False)
 class Runtime:
-    """One worker's state and gauges; the stages are attached to it."""
+    """One worker's state and gauges; the stages are attached to it. Make it inside a running loop."""
 
     settings: Settings
     topics: Topics
     replica: Replica
     catalogue: Catalogue
     recommender: Recommender
-    metrics: Metrics
+    gauges: Gauges
     reject: Callable[[Rejection], None]
-    drift: Drift = field(default_factory=Drift)
-    baseline: Baseline = field(default_factory=Baseline)
-    leakage: Leakage = field(default_factory=Leakage)
     start_ends: tuple[int, ...] | None = None
     clock_owned: bool = False
-    lag_records: int = 0
     failure: BaseException | None = None
     ending: asyncio.Event = field(default_factory=asyncio.Event)
     _loop: asyncio.AbstractEventLoop = field(default_factory=asyncio.get_running_loop)
@@ -55,9 +47,11 @@ class Runtime:
     _at_cut: list[asyncio.Future[None]] = field(default_factory=list)
     _round_seconds: float = 0.0
     _digests: tuple[int, str, str] | None = None
-    _recalls: list[float] = field(default_factory=list)
-    _kl: float = float("nan")
-    _caught_up_time: float = field(default_factory=time.time)
+
+    @property
+    def metrics(self) -> Metrics:
+        """What is published under /metrics."""
+        return self.gauges.metrics
 
     # --- ending --------------------------------------------------------------------------
 
@@ -74,11 +68,13 @@ class Runtime:
     # --- the log -------------------------------------------------------------------------
 
     def apply(self, batch: Batch) -> None:
-        """Apply one run and watch what it did."""
+        """Apply one run, watch what it did, and tell of what was set aside."""
         started = time.perf_counter()
         self._mid_round = True
         outcome = self.replica.apply(batch)
-        self._watch(batch, outcome)
+        self.gauges.watch(batch, outcome)
+        self.recommender.touched(outcome.rows)
+        self._tell_rejected(batch, outcome)
         self._round_seconds += time.perf_counter() - started
 
     def end_round(self, cut: Cut) -> None:
@@ -92,47 +88,12 @@ class Runtime:
             if not waiting.done():
                 waiting.set_result(None)
         self._at_cut.clear()
-        if not self.ready_reason():
-            self.metrics.ready(True)
 
-    def _watch(self, batch: Batch, outcome: Outcome) -> None:
-        metrics, lessons = self.metrics, outcome.lessons
-        metrics.applied(int((outcome.records == APPLIED).sum()))
-        metrics.duplicate(int((outcome.records == DUPLICATE).sum()))
+    def _tell_rejected(self, batch: Batch, outcome: Outcome) -> None:
         for i in np.flatnonzero(outcome.records > DUPLICATE):
             reason = REASONS[batch.reasons[i]] if batch.reasons[i] else Reason.SEQ_JUMP
-            metrics.rejected(reason)
-            self.reject(
-                Rejection(
-                    self.topics.ratings,
-                    batch.partition,
-                    int(batch.offsets[i]),
-                    reason,
-                    int(batch.sizes[i]),
-                )
-            )
-        held = int(outcome.held.sum())
-        metrics.ratings(
-            learned=len(outcome.users) - held,
-            held_out=held,
-            clipped=int(lessons.clipped.sum()),
-            duplicate=batch.ratings - len(outcome.users),
-        )
-        if not len(outcome.users):
-            return
-        channels = self.replica.channels
-        chosen = (outcome.mechanisms, outcome.reports)
-        stars, values, squares = (
-            channels.stars(*chosen),
-            channels.value[chosen],
-            channels.square[chosen],
-        )
-        self.drift.add(lessons.predicted, stars, values, squares)
-        self.baseline.add(outcome.rows, stars, values, squares)
-        self.leakage.add(
-            outcome.users, outcome.items, outcome.reports, outcome.mechanisms, outcome.held
-        )
-        self.recommender.touched(outcome.rows)
+            offset, size = int(batch.offsets[i]), int(batch.sizes[i])
+            self.reject(Rejection(self.topics.ratings, batch.partition, offset, reason, size))
 
     # --- questions about the state --------------------------------------------------------
 
@@ -158,16 +119,17 @@ class Runtime:
         replica = self.replica
         if self._digests is None or self._digests[0] != replica.cut:
             self._digests = replica.cut, replica.model_digest(), replica.ledger_digest()
+        reason = self.ready_reason()
         return {
             "cut": replica.cut,
             "positions": list(replica.ends),
             "model_digest": self._digests[1],
             "ledger_digest": self._digests[2],
             "design_digest": replica.design.digest,
-            "ready": not self.ready_reason(),
-            "waiting_for": self.ready_reason() or None,
+            "ready": not reason,
+            "waiting_for": reason or None,
             "clock": self.clock_owned,
-            "lag_records": self.lag_records,
+            "lag_records": self.gauges.lag_records,
             "counts": replica.ledger.counts(),
             "rejected": replica.ledger.rejected(),
             "devices": replica.marks.devices,
@@ -177,7 +139,7 @@ class Runtime:
             "model": replica.learner.name,
             "index": self.recommender.index.method,
             "memory_bytes": replica.memory(),
-            "quality": self.quality(),
+            "quality": self.gauges.quality(),
         }
 
     @property
@@ -186,56 +148,3 @@ class Runtime:
         mechanisms = self.replica.design.mechanisms
         unprotected = any(m.adjacency is Adjacency.NOTHING for m in mechanisms)
         return "none" if unprotected else "local"
-
-    # --- gauges --------------------------------------------------------------------------
-
-    def sampled_recall(self, ratio: float) -> None:
-        """Enter the recall of one sampled query; the gauge is the mean of the newest 200."""
-        if not isnan(ratio):
-            self._recalls = [*self._recalls[-199:], ratio]
-            mean = sum(self._recalls) / len(self._recalls)
-            self.metrics.recall(self.recommender.index.method, mean)
-
-    def quality(self) -> dict[str, float | None]:
-        """Return the newest gauges, None where there is no number."""
-        numbers = {
-            "rmse_reported": self.drift.rmse_reported("all"),
-            "rmse_debiased": self.drift.rmse_debiased("all"),
-            "rmse_reported_recent": self.drift.rmse_reported("recent"),
-            "rmse_debiased_recent": self.drift.rmse_debiased("recent"),
-            "rmse_baseline_debiased": self.baseline.drift.rmse_debiased("all"),
-            "kl_nats": self._kl,
-            "recall": sum(self._recalls) / len(self._recalls) if self._recalls else float("nan"),
-        }
-        return {name: None if isnan(value) else value for name, value in numbers.items()}
-
-    def publish_gauges(self) -> None:
-        """Bring the slow gauges up to date; called every second."""
-        replica, metrics = self.replica, self.metrics
-        for window in ("recent", "all"):
-            metrics.rmse("reported", window, self.drift.rmse_reported(window))
-            metrics.rmse("debiased", window, self.drift.rmse_debiased(window))
-        metrics.rmse_baseline("reported", self.baseline.drift.rmse_reported())
-        metrics.rmse_baseline("debiased", self.baseline.drift.rmse_debiased())
-        self._kl = self.leakage.measure(replica.learner.residuals)
-        metrics.kl(self._kl)
-        metrics.bloom(
-            fill=replica.seen.fill_ratio, false_positive=replica.seen.false_positive_ratio
-        )
-        metrics.second_moment(
-            replica.second_moment.estimate(), replica.second_moment.relative_deviation
-        )
-        metrics.count_min_error_bound(replica.frequencies.error_bound)
-        metrics.entities(items=len(replica.items), devices=replica.marks.devices)
-        for part, size in replica.memory().items():
-            metrics.memory(part, size)
-        behind = time.time() - self._caught_up_time if self.lag_records else 0.0
-        metrics.lag(self.lag_records, max(0.0, behind))
-        metrics.ready(not self.ready_reason())
-        metrics.indexed(self.recommender.index.method, self.recommender.index.size)
-
-    def lag_seen(self, records: int) -> None:
-        """Enter how many records wait to be applied."""
-        self.lag_records = records
-        if not records:
-            self._caught_up_time = time.time()

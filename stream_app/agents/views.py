@@ -37,7 +37,7 @@ def attach(app: faust.App, runtime: Runtime) -> None:
 
     @app.page("/metrics")
     async def metrics(web: Any, _: Any) -> Any:
-        return web.bytes(runtime.metrics.exposition(), content_type=CONTENT_TYPE.split(";")[0])
+        return web.bytes(runtime.metrics.exposition(), headers={"Content-Type": CONTENT_TYPE})
 
     @app.page("/state")
     async def state(web: Any, _: Any) -> Any:

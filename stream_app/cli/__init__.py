@@ -8,7 +8,6 @@ nor numpy nor numba.
 
 from __future__ import annotations
 
-import os
 import sys
 
 from stream_app.errors import Refusal
@@ -36,7 +35,7 @@ def run(arguments: list[str]) -> int:
             raise
         return _fail(f"this needs {package}: pip install 'murmurec[{extra}]'")
     except SystemExit as ended:
-        return _code(ended)
+        return ended.code if isinstance(ended.code, int) else int(ended.code is not None)
     return 0
 
 
@@ -49,24 +48,6 @@ _EXTRAS = {
 def _fail(sentence: str) -> int:
     print(f"murmurec: {sentence}", file=sys.stderr)
     return 1
-
-
-def _reader_left() -> int:
-    """End quietly when the reader of a pipe is gone, as `murmurec ... | head` makes it.
-
-    typer sees to what is written while a command runs; this, to what is still in the buffer then.
-    """
-    # Python would complain once more when it flushes standard output at its end.
-    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-    return 1
-
-
-def _code(ended: SystemExit) -> int:
-    try:
-        sys.stdout.flush()
-    except BrokenPipeError:
-        return _reader_left()
-    return ended.code if isinstance(ended.code, int) else int(ended.code is not None)
 
 
 def __getattr__(name: str) -> object:

@@ -34,6 +34,13 @@ def row_of(slots, keys, count, key, salt, scale, D, vectors, scalars):
 
 
 @njit(cache=True, nogil=True)
+def find_known(slots, keys, wanted, first, many, rows):
+    """Write the rows of wanted[first : first + many] into `rows`, -1 for an unknown one."""
+    for n in range(many):
+        rows[n] = slots[slot_of(slots, keys, wanted[first + n])]
+
+
+@njit(cache=True, nogil=True)
 def read_many(slots, keys, count, wanted, salt, scale, D, vectors, scalars, out, biases):
     """Write the vectors and biases of the wanted keys into out (n, D) and biases (n,)."""
     for n in range(wanted.size):

@@ -18,7 +18,7 @@ from numba import njit
 
 from stream_app.kernels import sketch_blocked, sketch_literal
 from stream_app.kernels.channel import decode
-from stream_app.kernels.dense_vectors import row_of
+from stream_app.kernels.dense_vectors import find_known, row_of
 from stream_app.kernels.lanes import add, load, store
 from stream_app.kernels.lesson import (
     MEAN,
@@ -32,7 +32,7 @@ from stream_app.kernels.lesson import (
 from stream_app.kernels.mixing import mix
 from stream_app.kernels.scalars import BIAS, BIAS_SHARE, SHARE, slot_of, tag_of
 
-AHEAD = 64  # events hashed in one pass, so that hashing does not wait in front of every read
+AHEAD = 64  # events hashed or looked up in one pass, so that it does not wait before every read
 place_blocked, read_blocked, write_blocked = (
     sketch_blocked.place,
     sketch_blocked.read,
@@ -208,13 +208,26 @@ def dense_loop(D):
         users, items, reports, mechanisms, learn, predicted, error, refused,
     ):  # fmt: skip
         channels = alphabets.size
+        us, its = np.empty(AHEAD, np.int64), np.empty(AHEAD, np.int64)
+        slot_u = slot_i = np.int64(-1)
         for n in range(users.size):
-            u, slot_u = row_of(
-                slots_u, keys_u, counts[0], users[n], salts[0], scales[0], D, vectors_u, scalars_u
-            )
-            i, slot_i = row_of(
-                slots_i, keys_i, counts[1], items[n], salts[1], scales[1], D, vectors_i, scalars_i
-            )
+            x = n % AHEAD
+            if x == 0:
+                many = min(AHEAD, users.size - n)
+                find_known(slots_u, keys_u, users, n, many, us)
+                find_known(slots_i, keys_i, items, n, many, its)
+            u = us[x]
+            i = its[x]
+            if u < 0:
+                u, slot_u = row_of(
+                    slots_u, keys_u, counts[0], users[n], salts[0], scales[0], D,
+                    vectors_u, scalars_u,
+                )  # fmt: skip
+            if i < 0:
+                i, slot_i = row_of(
+                    slots_i, keys_i, counts[1], items[n], salts[1], scales[1], D,
+                    vectors_i, scalars_i,
+                )  # fmt: skip
             p = load(vectors_u, u * D, D)
             q = load(vectors_i, i * D, D)
             pp = dot(p, p)

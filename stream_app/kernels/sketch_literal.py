@@ -22,19 +22,22 @@ _LOW31 = np.uint64(0x7FFFFFFF)
 
 
 @njit(cache=True, nogil=True, inline="always")
+def _sign(bits):
+    return np.float32(1 - 2 * np.int64(bits & np.uint64(1)))
+
+
+@njit(cache=True, nogil=True, inline="always")
 def place(entity, D, K, w, at, signs):
     """Write the flat cell and the sign of each (row, component) into at and signs, both (K, D)."""
     for i in range((K + 1) // 2):
+        even = 2 * i
+        odd = min(even + 1, K - 1)  # with an odd K the last row is written twice, last by its own
         for l in range(D):
             h = mix(entity + np.uint64(i * D + l + 1) * GOLDEN)
-            at[2 * i, l] = np.int64(np.uint64(2 * i) * w + (((h >> np.uint64(33)) * w) >> np.uint64(31)))
-            signs[2 * i, l] = np.float32(1 - 2 * np.int64((h >> np.uint64(32)) & np.uint64(1)))
-        if 2 * i + 1 < K:
-            for l in range(D):
-                h = mix(entity + np.uint64(i * D + l + 1) * GOLDEN)
-                cell = np.uint64(2 * i + 1) * w + (((h & _LOW31) * w) >> np.uint64(31))
-                at[2 * i + 1, l] = np.int64(cell)
-                signs[2 * i + 1, l] = np.float32(1 - 2 * np.int64((h >> np.uint64(31)) & np.uint64(1)))
+            at[odd, l] = np.int64(np.uint64(odd) * w + (((h & _LOW31) * w) >> np.uint64(31)))
+            signs[odd, l] = _sign(h >> np.uint64(31))
+            at[even, l] = np.int64(np.uint64(even) * w + (((h >> np.uint64(33)) * w) >> np.uint64(31)))
+            signs[even, l] = _sign(h >> np.uint64(32))
 
 
 @njit(cache=True, nogil=True, inline="always")

@@ -46,6 +46,11 @@ class _Rows:
         rehash(self.slots, self.keys, count)
 
     @property
+    def slots(self) -> dict[str, int]:
+        """No table is shared."""
+        return {}
+
+    @property
     def memory_bytes(self) -> int:
         return self.keys.nbytes + self.vectors.nbytes + self.scalars.nbytes + self.slots.nbytes
 
@@ -145,6 +150,11 @@ class DenseLearner:
             found[f"{name}_vectors"] = side.vectors[: count * self.factors]
             found[f"{name}_scalars"] = side.scalars[:count]
         return found
+
+    @property
+    def slots(self) -> dict[str, int]:
+        """No table is shared."""
+        return {}
 
     @property
     def memory_bytes(self) -> int:

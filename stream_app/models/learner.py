@@ -74,6 +74,10 @@ class Learner(Protocol):
         """Return all that decides future predictions, equal in every byte for equal histories."""
 
     @property
+    def slots(self) -> dict[str, int]:
+        """How many entities each table holds before they must share; empty for a growing table."""
+
+    @property
     def memory_bytes(self) -> int:
         """Memory held by the state."""
 

@@ -72,6 +72,11 @@ class SeenFilter:
         """Probability that a pair never added is found, given the bits now set; reads them all."""
         return float(bloom.fill(self._blocks)[1])
 
+    def ratios(self) -> tuple[float, float]:
+        """Return fill and false-positive ratio in one reading."""
+        ones, found = bloom.fill(self._blocks)
+        return float(ones / (8 * self._blocks.nbytes)), float(found)
+
     def arrays(self) -> dict[str, NDArray[np.generic]]:
         """Return the state itself, not a copy."""
         return {"blocks": self._blocks}

@@ -134,6 +134,12 @@ class SketchLearner:
         }
 
     @property
+    def slots(self) -> dict[str, int]:
+        """How many entities each table holds before they must share."""
+        blocks = self.depth * self.width // self.factors
+        return {"vectors": blocks, "scalars": len(self._tags)}
+
+    @property
     def memory_bytes(self) -> int:
         """Memory held by the state."""
         return sum(a.nbytes for a in self.arrays().values())

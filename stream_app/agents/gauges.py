@@ -1,0 +1,129 @@
+"""What a worker measures about itself: how well it predicts, how much it leaks, how full its sketches are.
+
+Everything is computed from what was applied, so it is post-processing of released reports. Cheap numbers follow
+every batch; those that read a whole sketch are brought up to date by `publish`, once a second.
+"""
+
+from __future__ import annotations
+
+import time
+from math import isnan, nan
+
+import numpy as np
+
+from stream_app.accuracy import Baseline, Drift, Leakage
+from stream_app.log.ledger import APPLIED, DUPLICATE, JUMPED
+from stream_app.metrics import Metrics
+from stream_app.recommender import Recommender
+from stream_app.replica import Outcome, Replica
+from stream_app.wire import REASONS, Batch, Reason
+
+_RECALLS = 200
+
+
+class Gauges:
+    """The gauges of one replica, published through `metrics`."""
+
+    def __init__(self, metrics: Metrics, replica: Replica, recommender: Recommender) -> None:
+        self.metrics = metrics
+        self.drift = Drift()
+        self.baseline = Baseline()
+        self.leakage = Leakage()
+        self.lag_records = 0
+        self._replica = replica
+        self._recommender = recommender
+        self._recalls: list[float] = []
+        self._kl = nan
+        self._caught_up_time = time.time()
+
+    def watch(self, batch: Batch, outcome: Outcome) -> None:
+        """Count what a batch did, and score its predictions."""
+        metrics = self.metrics
+        of = np.bincount(outcome.records, minlength=4)
+        metrics.applied(int(of[APPLIED]))
+        metrics.duplicate(int(of[DUPLICATE]))
+        metrics.seq_gaps(outcome.gaps)
+        metrics.rejected(Reason.SEQ_JUMP, int(of[JUMPED]))
+        for code, count in enumerate(np.bincount(batch.reasons).tolist()):
+            if code and count:
+                metrics.rejected(REASONS[code], count)
+        held = int(outcome.held.sum())
+        metrics.ratings(
+            learned=len(outcome.users) - held,
+            held_out=held,
+            clipped=int(outcome.lessons.clipped.sum()),
+            duplicate=batch.ratings - len(outcome.users),
+        )
+        if len(outcome.users):
+            self._score(outcome)
+
+    def _score(self, outcome: Outcome) -> None:
+        channels = self._replica.channels
+        chosen = (outcome.mechanisms, outcome.reports)
+        stars = channels.stars(*chosen)
+        values, squares = channels.value[chosen], channels.square[chosen]
+        self.drift.add(outcome.lessons.predicted, stars, values, squares)
+        self.baseline.add(outcome.rows, stars, values, squares)
+        self.leakage.add(
+            outcome.users, outcome.items, outcome.reports, outcome.mechanisms, outcome.held
+        )
+
+    def lag(self, records: int) -> None:
+        """Enter how many records wait to be applied."""
+        self.lag_records = records
+        if not records:
+            self._caught_up_time = time.time()
+
+    def recall(self, ratio: float) -> None:
+        """Enter the recall of one sampled query; the gauge is the mean of the newest ones."""
+        if not isnan(ratio):
+            self._recalls = [*self._recalls[-_RECALLS + 1 :], ratio]
+            self.metrics.recall(self._recommender.index.method, self._mean_recall)
+
+    @property
+    def _mean_recall(self) -> float:
+        return sum(self._recalls) / len(self._recalls) if self._recalls else nan
+
+    def quality(self) -> dict[str, float | None]:
+        """Return the newest numbers, on the scale 1 .. 5; None where there is none."""
+        numbers = {
+            "rmse_reported": self.drift.rmse_reported("all"),
+            "rmse_debiased": self.drift.rmse_debiased("all"),
+            "rmse_reported_recent": self.drift.rmse_reported("recent"),
+            "rmse_debiased_recent": self.drift.rmse_debiased("recent"),
+            "rmse_baseline_debiased": self.baseline.drift.rmse_debiased("all"),
+            "kl_nats": self._kl,
+            "recall": self._mean_recall,
+        }
+        return {name: None if isnan(value) else value for name, value in numbers.items()}
+
+    def publish(self) -> None:
+        """Bring the gauges up to date that are not worth it for every batch; takes a few ms."""
+        metrics, replica = self.metrics, self._replica
+        metrics.rmse("reported", "recent", self.drift.rmse_reported("recent"))
+        metrics.rmse("reported", "all", self.drift.rmse_reported("all"))
+        metrics.rmse("debiased", "recent", self.drift.rmse_debiased("recent"))
+        metrics.rmse("debiased", "all", self.drift.rmse_debiased("all"))
+        metrics.rmse_baseline("reported", self.baseline.drift.rmse_reported())
+        metrics.rmse_baseline("debiased", self.baseline.drift.rmse_debiased())
+        self._kl = self.leakage.measure(replica.learner.residuals)
+        metrics.kl(self._kl)
+        moment = replica.second_moment
+        metrics.second_moment(moment.estimate(), moment.relative_deviation)
+        metrics.count_min_error_bound(replica.frequencies.error_bound)
+        metrics.entities(items=len(replica.items), devices=replica.marks.devices)
+        for table, slots in replica.learner.slots.items():
+            metrics.sketch_load(table, (len(replica.items) + replica.marks.devices) / slots)
+        for part, size in replica.memory().items():
+            metrics.memory(part, size)
+        behind = time.time() - self._caught_up_time if self.lag_records else 0.0
+        metrics.lag(self.lag_records, max(0.0, behind))
+        metrics.indexed(self._recommender.index.method, self._recommender.index.size)
+
+    def publish_fill(self) -> None:
+        """Bring the gauges of the seen filter up to date; reads all of it, so it may run in a thread.
+
+        Additions meanwhile are counted or not; the gauges are estimates.
+        """
+        fill, false_positive = self._replica.seen.ratios()
+        self.metrics.bloom(fill=fill, false_positive=false_positive)
