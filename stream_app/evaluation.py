@@ -84,7 +84,7 @@ def evaluate(
     if protocol == "prequential":
         learned = tested = everything
         predicted, seconds = _learn(learner, users, items, reports, everything, progress)
-        baseline = running_item_means(items, ratings)
+        baseline = running_item_means(items, ratings, (truth.lowest + truth.highest) / 2)
     else:
         learned, _, tested = split(len(users), seed)
         _, seconds = _learn(learner, users, items, reports, learned, progress)
@@ -114,14 +114,14 @@ def split(
 
 
 def running_item_means(
-    items: NDArray[np.uint64], ratings: NDArray[np.float64]
+    items: NDArray[np.uint64], ratings: NDArray[np.float64], start: float
 ) -> NDArray[np.float64]:
-    """Return for each row the shrunken mean of its item over the rows before it."""
+    """Return for each row the shrunken mean of its item over the rows before it, `start` before all."""
     n = np.arange(len(items), dtype=np.float64)
-    overall = (np.cumsum(ratings) - ratings + _SHRINK * ratings.mean()) / (n + _SHRINK)
+    overall = (np.cumsum(ratings) - ratings + _SHRINK * start) / (n + _SHRINK)
     order = np.argsort(items, kind="stable")
     of_item, sums = items[order], np.cumsum(ratings[order]) - ratings[order]
-    begins = np.searchsorted(of_item, of_item)
+    begins = np.searchsorted(of_item, of_item)  # where each row's item starts
     before = np.empty_like(sums)
     counts = np.empty_like(sums)
     before[order] = sums - sums[begins]

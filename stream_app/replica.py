@@ -79,7 +79,8 @@ class Design:
 
 @dataclass(frozen=True, eq=False)
 class Outcome:
-    """What one batch did: outcome (n,) per record, gaps in `seq`; per rating of the applied (m,) the
+    """What one batch did: outcome (n,) per record, gaps in `seq`; per rating of the applied (m,)
+    the
     columns and lessons."""
 
     records: NDArray[np.uint8]

@@ -1,6 +1,8 @@
-"""What a worker measures about itself: how well it predicts, how much it leaks, how full its sketches are.
+"""What a worker measures about itself: how well it predicts, how much it leaks, how full its
+sketches are.
 
-Everything is computed from what was applied, so it is post-processing of released reports. Cheap numbers follow
+Everything is computed from what was applied, so it is post-processing of released reports. Cheap
+numbers follow
 every batch; those that read a whole sketch are brought up to date by `publish`, once a second.
 """
 
@@ -121,7 +123,8 @@ class Gauges:
         metrics.indexed(self._recommender.index.method, self._recommender.index.size)
 
     def publish_fill(self) -> None:
-        """Bring the gauges of the seen filter up to date; reads all of it, so it may run in a thread.
+        """Bring the gauges of the seen filter up to date; reads all of it, so it may run in a
+        thread.
 
         Additions meanwhile are counted or not; the gauges are estimates.
         """

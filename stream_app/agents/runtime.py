@@ -29,7 +29,8 @@ from stream_app.wire import REASONS, Batch, Cut, Reason, Rejection, Topics
 
 @dataclass(eq=False)
 class Runtime:
-    """One worker's state and gauges; the stages are attached to it. Make it inside a running loop."""
+    """One worker's state and gauges; the stages are attached to it. Make it inside a running
+    loop."""
 
     settings: Settings
     topics: Topics

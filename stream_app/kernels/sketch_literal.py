@@ -44,12 +44,10 @@ def place(entity, D, K, w, at, signs):
 def read(C, D, K, at, signs, out):
     """Write the vector whose cells are `at` into out (D,)."""
     for l in range(D):
-        out[l] = signs[0, l] * C[at[0, l]]
-    for j in range(1, K):
-        for l in range(D):
-            out[l] += signs[j, l] * C[at[j, l]]
-    for l in range(D):
-        out[l] *= np.float32(1.0 / K)
+        total = signs[0, l] * C[at[0, l]]
+        for j in range(1, K):
+            total += signs[j, l] * C[at[j, l]]
+        out[l] = total * np.float32(1.0 / K)
 
 
 @njit(cache=True, nogil=True, inline="always")

@@ -46,11 +46,6 @@ class _Rows:
         rehash(self.slots, self.keys, count)
 
     @property
-    def slots(self) -> dict[str, int]:
-        """No table is shared."""
-        return {}
-
-    @property
     def memory_bytes(self) -> int:
         return self.keys.nbytes + self.vectors.nbytes + self.scalars.nbytes + self.slots.nbytes
 

@@ -12,6 +12,10 @@ from dataclasses import dataclass, fields
 from typing import NamedTuple
 
 
+# A variance of nothing divides by zero; a vector of zeros never moves (both gradients vanish).
+_LEAST = {"noise": 0.01, "prior_variance": 0.1, "user_sd": 1e-6, "item_sd": 1e-6, "cell_sd": 1e-6}
+
+
 class Constants(NamedTuple):
     """What a kernel takes: the fields of `Parameters` in their order, all float64."""
 
@@ -41,21 +45,21 @@ class Parameters:
     differential privacy: the clipped learner is a deterministic function of its ratings.
     """
 
-    user_shrink: float = 0.01154  # lambda of the vectors
+    user_shrink: float = 0.0115  # lambda of the vectors
     item_shrink: float = 3e-05
-    bias_shrink: float = 0.02196  # lambda of the biases
-    user_sd: float = 0.00331  # of one component of an unlearned vector (dense rows)
-    item_sd: float = 0.04013
-    cell_sd: float = 0.01587  # the same, of a vector read from a sketch
-    user_variance: float = 0.3693  # of a component, before the first rating
-    item_variance: float = 0.42937
-    user_bias_variance: float = 0.35106
-    item_bias_variance: float = 1.45324
-    mean_variance: float = 0.02603
-    noise: float = 1.99993  # of a rating around the model
-    coupling: float = 0.08701  # kappa: how fast evidence narrows a vector's variance
-    prior_variance: float = 0.73328  # of the prior over levels, at T = 0
-    prior_slope: float = 1.70496  # what it gains per unit of T
+    bias_shrink: float = 0.022  # lambda of the biases
+    user_sd: float = 0.0033  # of one component of an unlearned vector (dense rows)
+    item_sd: float = 0.04
+    cell_sd: float = 0.016  # the same, of a vector read from a sketch
+    user_variance: float = 0.37  # of a component, before the first rating
+    item_variance: float = 0.43
+    user_bias_variance: float = 0.35
+    item_bias_variance: float = 1.45
+    mean_variance: float = 0.026
+    noise: float = 2.0  # of a rating around the model
+    coupling: float = 0.087  # kappa: how fast evidence narrows a vector's variance
+    prior_variance: float = 0.733  # of the prior over levels, at T = 0
+    prior_slope: float = 1.7  # what it gains per unit of T
     clip: float = math.inf
 
     def __post_init__(self) -> None:
@@ -66,11 +70,11 @@ class Parameters:
                     raise ValueError(f"clip {value}: must be above 0 (inf for no clipping)")
             elif not 0 <= value < 100:
                 raise ValueError(f"{field.name} {value}: must lie in 0 .. 100")
-        for name, least in (("noise", 0.01), ("prior_variance", 0.1), ("user_sd", 1e-6), ("item_sd", 1e-6), ("cell_sd", 1e-6)):
+        for name, least in _LEAST.items():
             if getattr(self, name) < least:
                 raise ValueError(f"{name} {getattr(self, name)}: must be at least {least}")
         if not self.coupling < 1:
-            raise ValueError(f"coupling {self.coupling}: must be below 1, or a variance turns negative")
+            raise ValueError(f"coupling {self.coupling}: must be below 1 (variances stay positive)")
 
     @property
     def constants(self) -> Constants:

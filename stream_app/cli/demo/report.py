@@ -68,12 +68,12 @@ class Taste:
 def show_tastes(console: Console, tastes: Sequence[Taste]) -> None:
     """Print the top-10 of some users beside what they had rated highly."""
     for taste in tastes:
-        table = Table(
-            f"user {taste.user} rated highly (known to the device only)",
-            "the server recommends",
-            "predicted",
-            title_justify="left",
+        console.print(
+            f"user {taste.user}: rated highly is known to the device only; "
+            f"recommended by the server ({taste.method})",
+            soft_wrap=True,
         )
+        table = Table("rated highly", "recommended", "predicted")
         length = max(len(taste.liked), len(taste.recommended))
         for i in range(length):
             title, score = taste.recommended[i] if i < len(taste.recommended) else ("", nan)

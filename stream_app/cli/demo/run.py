@@ -123,7 +123,7 @@ def _dataset(options: Options, figures: Figures) -> datasets.Dataset:
         seed=1,
         ratings=options.ratings,
         users=max(100, options.ratings // 100),
-        items=max(100, min(2000, options.ratings // 150)),
+        items=max(300, min(2000, options.ratings // 100)),
     )
     figures.rmse_best_possible = made.best_rmse
     return made.dataset.in_time_order()

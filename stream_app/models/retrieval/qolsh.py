@@ -104,9 +104,9 @@ class QoLSHIndex:
         while True:
             rows, scores = self._ranked(p, estimates, shortlist)
             kept, stopped = walk(rows, 0, count, keep)
-            # Good items are missing from the tail: the answer must come from the better half.
-            done = len(kept) == count and stopped <= max(count, len(rows) // 2)
-            if done or len(rows) == self.size:
+            # Good items are missing from the tail, so the answer must come from the better half;
+            # a walk that did not find enough stopped at the end.
+            if stopped <= len(rows) // 2 or len(rows) == self.size:
                 return rows[kept], scores[kept]
             shortlist *= 4
 
