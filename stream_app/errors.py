@@ -1,9 +1,11 @@
 """The error hierarchy, drawn as a tree: a class exists only where a caller acts differently.
 
     Exception
-    ├── Refusal      a user's mistake or an unusable environment: one sentence with the value, the limit and the mend;
+    ├── Refusal      a user's mistake or an unusable environment: one sentence with the value, the
+    limit and the mend;
     │                the command line prints it and ends with exit code 1, without a traceback
-    ├── WireError    (stream_app.wire) a record that is not an event: set it aside with its reason and go on
+    ├── WireError    (stream_app.wire) a record that is not an event: set it aside with its reason
+    and go on
     └── ValueError   a constructor's argument is out of range; the message carries the value
 
 Anything else is a defect and ends the process.
@@ -13,4 +15,5 @@ from __future__ import annotations
 
 
 class Refusal(Exception):
-    """What was asked cannot be done; the message says what was given, what the limit is and what to do."""
+    """What was asked cannot be done; the message says what was given, what the limit is and what
+    to do."""

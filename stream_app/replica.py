@@ -19,6 +19,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import blake2b
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -160,7 +161,7 @@ class Replica:
 
     def model_digest(self) -> str:
         """Return the digest of everything that predicts, filters or counts."""
-        parts = {
+        parts: dict[str, Mapping[str, NDArray[Any]]] = {
             "learner": self.learner.arrays(),
             "seen": self.seen.arrays(),
             "frequencies": self.frequencies.arrays(),
@@ -195,5 +196,5 @@ def digest(design: str, arrays: Mapping[str, NDArray[np.generic]]) -> str:
         array = np.ascontiguousarray(arrays[name])
         array = array.astype(array.dtype.newbyteorder("<"), copy=False)
         state.update(f"{name}:{array.dtype.str}:{array.shape};".encode())
-        state.update(memoryview(array.reshape(-1)).cast("B") if array.size else b"")
+        state.update(array.reshape(-1).view(np.uint8).data)
     return state.hexdigest()

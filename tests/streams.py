@@ -1,4 +1,5 @@
-"""Small logs for tests: what a population of devices would have published, partition by partition."""
+"""Small logs for tests: what a population of devices would have published, partition by
+partition."""
 
 from __future__ import annotations
 

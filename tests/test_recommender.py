@@ -1,4 +1,5 @@
-"""Top-k: seen and withdrawn items stay away, strangers get what is popular, and the index follows the learner."""
+"""Top-k: seen and withdrawn items stay away, strangers get what is popular, and the index follows
+the learner."""
 
 from __future__ import annotations
 
@@ -50,7 +51,10 @@ def test_what_was_seen_stays_away_even_where_it_was_held_out(method: str) -> Non
 @pytest.mark.parametrize("method", METHODS)
 def test_a_stranger_gets_what_is_popular(method: str) -> None:
     found = recommender(
-        method, rated(ANN, 1, {1: 5, 2: 5, 3: 5}), rated(BEA, 1, {2: 1, 3: 1}), rated(EVE, 1, {3: 2})
+        method,
+        rated(ANN, 1, {1: 5, 2: 5, 3: 5}),
+        rated(BEA, 1, {2: 1, 3: 1}),
+        rated(EVE, 1, {3: 2}),
     )
     answer = found.answer(bytes(16), 2)
     assert answer.method == "popular"
@@ -74,7 +78,9 @@ def test_before_anything_was_learned_there_is_nothing_to_recommend() -> None:
 
 
 def test_scores_are_the_learners_predictions(rng: np.random.Generator) -> None:
-    found = recommender("exact", rated(ANN, 1, {1: 5, 2: 1}), rated(BEA, 1, {1: 5, 2: 1, 3: 5, 4: 1}))
+    found = recommender(
+        "exact", rated(ANN, 1, {1: 5, 2: 1}), rated(BEA, 1, {1: 5, 2: 1, 3: 5, 4: 1})
+    )
     answer = found.answer(ANN, 2)
     users = np.full(2, int.from_bytes(ANN[:8], "little"), np.uint64)
     expected = found.replica.learner.predict_many(users, answer.items)

@@ -1,4 +1,5 @@
-"""The state is a function of the log: same records in canonical order, same bytes, however they were cut up."""
+"""The state is a function of the log: same records in canonical order, same bytes, however they
+were cut up."""
 
 from __future__ import annotations
 
@@ -83,7 +84,8 @@ def test_another_design_has_another_digest(rng: np.random.Generator) -> None:
 def test_records_that_are_set_aside_or_repeated_leave_the_model_alone(
     rng: np.random.Generator,
 ) -> None:
-    """Every tenth record of one partition is poison: the model digest is that of the log without them."""
+    """Every tenth record of one partition is poison: the model digest is that of the log without
+    them."""
     design = replace(SMALL, partitions=1)
     clean = [publish(event, partitions=1) for event in events(rng, 300)]
     poison = [

@@ -35,14 +35,16 @@ _CORRELATION_ID = re.compile(rb"[0-9a-f]{16,64}")
 
 def attach(app: faust.App, runtime: Runtime) -> None:
     """Add the agent."""
-    raw = {
-        "key_type": bytes,
-        "key_serializer": "raw",
-        "value_type": bytes,
-        "value_serializer": "raw",
-    }
-    questions = app.topic(runtime.topics.queries, **raw)
-    answers = app.topic(runtime.topics.recommendations, **raw)
+    questions, answers = (
+        app.topic(
+            name,
+            key_type=bytes,
+            key_serializer="raw",
+            value_type=bytes,
+            value_serializer="raw",
+        )
+        for name in (runtime.topics.queries, runtime.topics.recommendations)
+    )
     answered = 0
 
     @app.agent(questions, name="query")

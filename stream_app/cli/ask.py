@@ -74,7 +74,7 @@ def ask(
 
 def _pseudonym(settings: Any, user: str, store: Path | None) -> str:
     from producers.pseudonyms import pseudonym
-    from producers.store import Store
+    from producers.store import read_key
     from stream_app.cli.protection import store_path
 
     path = store_path(settings, store)
@@ -83,11 +83,10 @@ def _pseudonym(settings: Any, user: str, store: Path | None) -> str:
             f"device store {path}: does not exist; publish a rating first, "
             "or give --store or --device"
         )
-    with Store.open(path) as opened:
-        try:
-            return pseudonym(opened.key, user).hex()
-        except ValueError as error:
-            raise Refusal(str(error)) from None
+    try:
+        return pseudonym(read_key(path), user).hex()
+    except ValueError as error:
+        raise Refusal(str(error)) from None
 
 
 def _over_kafka(settings: Any, pseudonym: str, k: int, timeout: float) -> dict[str, Any]:

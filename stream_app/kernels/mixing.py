@@ -1,4 +1,4 @@
-"""Keyed 64-bit hashing, the same in every process, on every machine and in every language (spec 1.6).
+"""Keyed 64-bit hashing, the same in every process, on every machine and in every language.
 
     mix(x)         splitmix64's finalizer: a bijection of 64 bits in which every input bit moves every output bit
     salted(k, s)   mix(mix(k + s * golden)): an independent-looking hash of key k for each salt s

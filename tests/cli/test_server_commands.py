@@ -25,14 +25,18 @@ def refused(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> str:
     return sentence
 
 
-@pytest.mark.parametrize("command", [["worker"], ["state", "digest"], ["ask", "--device", "0" * 32]])
+@pytest.mark.parametrize(
+    "command", [["worker"], ["state", "digest"], ["ask", "--device", "0" * 32]]
+)
 def test_without_a_broker_each_command_says_how_to_name_one(
     command: list[str], environment: Callable[..., None], capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert "--bootstrap" in refused(command, capsys)
 
 
-@pytest.mark.parametrize("command", [["worker"], ["state", "digest"], ["ask", "--device", "0" * 32]])
+@pytest.mark.parametrize(
+    "command", [["worker"], ["state", "digest"], ["ask", "--device", "0" * 32]]
+)
 def test_a_broker_that_is_not_there_is_named(
     command: list[str], environment: Callable[..., None], capsys: pytest.CaptureFixture[str]
 ) -> None:

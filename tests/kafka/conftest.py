@@ -46,9 +46,7 @@ def start(
             folder = tmp_path / f"worker-{len(list(tmp_path.iterdir()))}"
             folder.mkdir()
             common = ["--bootstrap", kafka.bootstrap, "--prefix", topics, "--group", topics]
-            worker = stack.enter_context(
-                running([*common, *arguments], free_ports(1)[0], folder)
-            )
+            worker = stack.enter_context(running([*common, *arguments], free_ports(1)[0], folder))
             if ready:
                 worker.wait_until_ready()
             return worker

@@ -145,9 +145,10 @@ def test_poison_is_set_aside_told_without_payload_and_stops_nobody(
 ) -> None:
     clean = [publish(event) for event in events(rng, 200)]
     secret = b"a-raw-rating-of-somebody"
-    poison = [
-        Published(int(rng.integers(4)), b"0" * 32, secret + b"%d" % i) for i in range(20)
-    ] + [Published(1, None, None), Published(2, b"k", b"\x81" * 200_000)]
+    poison = [Published(int(rng.integers(4)), b"0" * 32, secret + b"%d" % i) for i in range(20)] + [
+        Published(1, None, None),
+        Published(2, b"k", b"\x81" * 200_000),
+    ]
     mixed = list(clean)
     for i, record in enumerate(poison):
         mixed.insert(10 * i, record)

@@ -49,7 +49,8 @@ class Truth:
         places = np.minimum(np.searchsorted(self._cells, cells), len(self._cells) - 1)
         if (self._cells[places] != cells).any():
             raise ValueError("a cell is in the log that this population has not rated")
-        return self._stars[places]
+        stars: NDArray[np.float64] = self._stars[places]
+        return stars
 
 
 def _cells(users: NDArray[np.uint64], items: NDArray[np.uint64]) -> NDArray[np.uint64]:

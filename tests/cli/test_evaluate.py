@@ -1,0 +1,72 @@
+"""`murmurec evaluate` on a small generated file."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from producers.world import generate
+from stream_app.cli import run
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    data = generate(1, users=60, items=40, ratings=1000).dataset
+    path = tmp_path / "ratings.csv"
+    rows = zip(data.users, data.items, data.ratings, data.timestamps, strict=True)  # type: ignore[arg-type]
+    lines = [f"{u},{i},{r:g},{t}" for u, i, r, t in rows]
+    path.write_text("\n".join(["user,item,rating,timestamp", *lines]) + "\n")
+    return path
+
+
+@pytest.mark.parametrize("protocol", ["prequential", "one-pass"])
+def test_the_figures_are_shown_and_written(file, tmp_path, capsys, protocol):
+    out = tmp_path / "out.json"
+    arguments = ["--protocol", protocol, "--model", "dense", "--epsilon", "3", "--factors", "4"]
+    assert run(["evaluate", str(file), *arguments, "--json", str(out)]) == 0
+    written = json.loads(out.read_text())
+    assert written["protocol"] == protocol
+    assert written["model"] == "dense"
+    assert written["mechanism"] == "rr:5:3"
+    assert written["epsilon"] == "3"
+    assert 0.5 < written["rmse"] < 2
+    assert f"{written['rmse']:.4f}" in capsys.readouterr().out
+
+
+def test_the_same_seed_gives_the_same_figures(file, tmp_path):
+    found = []
+    for seed in ("1", "1", "2"):
+        out = tmp_path / "out.json"
+        options = ["--factors", "4", "--seed", seed, "--json", str(out)]
+        assert run(["evaluate", str(file), *options]) == 0
+        found.append(json.loads(out.read_text())["rmse"])
+    assert found[0] == found[1] != found[2]
+
+
+def test_ids_may_be_text(file, tmp_path):
+    named = tmp_path / "named.csv"
+    rows = file.read_text().splitlines()
+    named.write_text("\n".join([rows[0], *("u" + row.replace(",", ",i", 1) for row in rows[1:])]))
+    out = tmp_path / "out.json"
+    assert run(["evaluate", str(named), "--factors", "4", "--json", str(out)]) == 0
+    assert np.isfinite(json.loads(out.read_text())["rmse"])
+
+
+@pytest.mark.parametrize(
+    ("options", "told"),
+    [
+        (["--protocol", "forwards"], "prequential"),
+        (["--model", "deep"], "hashing"),
+        (["--factors", "0"], "factors 0"),
+        (["--mechanism", "none", "--epsilon", "1"], "epsilon"),
+        (["--seed", "-1"], "seed"),
+    ],
+)
+def test_what_cannot_be_done_is_refused_in_one_sentence(file, capsys, options, told):
+    assert run(["evaluate", str(file), *options]) == 1
+    said = capsys.readouterr().err.strip()
+    assert told in said
+    assert "\n" not in said

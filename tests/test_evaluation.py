@@ -1,0 +1,175 @@
+"""Evaluation: protocols by hand on small data, and a guard on a generated world whose best error is known."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+from producers.world import generate
+from stream_app.evaluation import (
+    PROTOCOLS,
+    Result,
+    Truth,
+    evaluate,
+    item_means,
+    running_item_means,
+    split,
+)
+from stream_app.models.channels import Channels
+from stream_app.models.learner import build
+from stream_app.privacy.identity import Identity
+from stream_app.privacy.mechanism import Mechanism
+from stream_app.privacy.randomized_response import RandomizedResponse
+from stream_app.privacy.randomness import SeededSource
+
+WORLD = generate(3, users=800, items=300, ratings=60_000, factors=3)
+CLEAN, FOUR, TWO = (
+    Identity(5),
+    RandomizedResponse(5, Fraction(4)),
+    RandomizedResponse(5, Fraction(2)),
+)
+
+
+def run(
+    model: str, mechanism: Mechanism, protocol: str = "one-pass", *, naive: bool = False
+) -> Result:
+    data = WORLD.dataset
+    learner = build(
+        model,
+        Channels.of([Identity(5) if naive else mechanism]),
+        factors=16,
+        sketch_bytes=1100 * 16 * 4,
+        scalars_bytes=1 << 16,
+        seed=1,
+    )
+    return evaluate(
+        data.users.astype(np.uint64),
+        data.items.astype(np.uint64),
+        mechanism.release(data.levels, SeededSource(4)),
+        Truth(data.ratings, 1, 5),
+        learner,
+        protocol=protocol,
+        mechanism=mechanism.id,
+        epsilon=str(mechanism.epsilon),
+        seed=2,
+    )
+
+
+@pytest.mark.parametrize(
+    ("model", "mechanism", "distance"),
+    [
+        ("dense", CLEAN, 0.08),
+        ("dense", FOUR, 0.11),
+        ("dense", TWO, 0.19),
+        ("sketch", CLEAN, 0.12),
+        ("sketch", FOUR, 0.15),
+        ("sketch", TWO, 0.19),
+        ("literal", CLEAN, 0.12),
+        ("hashing", CLEAN, 0.13),
+    ],
+)
+def test_a_learner_comes_near_the_best_possible_error(model, mechanism, distance):
+    """48,000 ratings of 800 people, one pass: measured .072 / .102 / .178 for dense rows; item means miss by .21."""
+    result = run(model, mechanism)
+    assert WORLD.best_rmse < result.rmse < WORLD.best_rmse + distance
+    assert result.rmse < result.rmse_baseline - 0.015
+
+
+def test_decoding_through_the_channel_beats_taking_reports_for_ratings():
+    assert run("dense", TWO).rmse < run("dense", TWO, naive=True).rmse - 0.03
+
+
+def test_predicting_before_learning_is_harder_than_after():
+    prequential, one_pass = run("dense", CLEAN, "prequential"), run("dense", CLEAN)
+    assert one_pass.rmse < prequential.rmse < prequential.rmse_baseline
+    assert prequential.events == len(WORLD.dataset)
+    assert one_pass.events == len(WORLD.dataset) // 10
+
+
+def test_a_result_says_what_was_measured():
+    result = run("sketch", TWO)
+    assert (result.protocol, result.model, result.mechanism, result.epsilon) == (
+        "one-pass",
+        "sketch",
+        "rr:5:2",
+        "2",
+    )
+    assert result.mae < result.rmse
+    assert result.events_per_second > 0
+    assert run("sketch", TWO).rmse == result.rmse
+
+
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+def test_errors_are_in_the_units_of_the_data(protocol):
+    """The same ratings on 0 .. 20: five times wider, five times the error."""
+    columns = np.arange(400, dtype=np.uint64) % 20, np.arange(400, dtype=np.uint64) % 31
+    levels = np.random.default_rng(1).integers(0, 5, 400).astype(np.uint8)
+    errors = []
+    for width in (1, 5):
+        learner = build("dense", Channels.of([CLEAN]), factors=4)
+        truth = Truth(levels * width * 1.0, 0, 4 * width)
+        result = evaluate(*columns, levels, truth, learner, protocol=protocol)
+        errors.append((result.rmse, result.mae, result.rmse_baseline))
+    assert np.array(errors[1]) == pytest.approx(5 * np.array(errors[0]))
+
+
+def test_prequential_error_is_that_of_predictions_made_before_learning():
+    data = np.random.default_rng(2)
+    u, i = data.integers(0, 9, (2, 300)).astype(np.uint64)
+    z = data.integers(0, 5, 300).astype(np.uint8)
+    one, other = (build("dense", Channels.of([CLEAN]), factors=4) for _ in range(2))
+    result = evaluate(u, i, z, Truth(z + 1.0, 1, 5), one)
+    errors = []
+    for n in range(300):
+        at = slice(n, n + 1)
+        errors.append(other.predict_many(u[at], i[at])[0] - (z[n] + 1.0))
+        other.learn_many(u[at], i[at], z[at], np.zeros(1, np.uint8), np.ones(1, np.bool_))
+    assert result.rmse == pytest.approx(np.sqrt(np.mean(np.square(errors))), rel=1e-12)
+
+
+def test_the_parts_of_a_split_are_80_10_10_and_share_no_row():
+    parts = split(105, seed=3)
+    assert [len(part) for part in parts] == [84, 10, 11]
+    assert sorted(np.concatenate(parts)) == list(range(105))
+    assert (split(105, seed=3)[0] == parts[0]).all()
+    assert (split(105, seed=4)[0] != parts[0]).any()
+
+
+def test_running_item_means_look_back_only():
+    items = np.array([7, 7, 8, 7], np.uint64)
+    means = running_item_means(items, np.array([5.0, 3.0, 1.0, 4.0]), 3.0)
+    overall = [3.0, (15 + 5) / 6, (15 + 8) / 7, (15 + 9) / 8]
+    wanted = [overall[0], (5 + 5 * overall[1]) / 6, overall[2], (8 + 5 * overall[3]) / 7]
+    assert means == pytest.approx(wanted)
+
+
+def test_item_means_are_shrunken_and_an_unknown_item_has_the_overall_mean():
+    items, ratings = np.array([7, 7, 9], np.uint64), np.array([5.0, 4.0, 3.0])
+    means = item_means(items, ratings, np.array([7, 9, 8, 1, 2**64 - 1], np.uint64))
+    assert means == pytest.approx([(9 + 20) / 7, (3 + 20) / 6, 4, 4, 4])
+
+
+def test_progress_is_told_of_every_event():
+    told: list[int] = []
+    u = np.arange(20_000, dtype=np.uint64) % 50
+    z = np.zeros(20_000, np.uint8)
+    learner = build("dense", Channels.of([CLEAN]), factors=2)
+    evaluate(u, u, z, Truth(z + 1.0, 1, 5), learner, progress=told.append)
+    assert sum(told) == 20_000
+    assert len(told) > 1
+
+
+def test_what_cannot_be_evaluated_is_refused():
+    learner = build("dense", Channels.of([CLEAN]), factors=2)
+    u, z = np.zeros(20, np.uint64), np.zeros(20, np.uint8)
+    truth = Truth(z + 1.0, 1, 5)
+    with pytest.raises(ValueError, match="prequential"):
+        evaluate(u, u, z, truth, learner, protocol="forwards")
+    with pytest.raises(ValueError, match="one length"):
+        evaluate(u[:15], u, z, truth, learner)
+    with pytest.raises(ValueError, match="9 ratings"):
+        evaluate(u[:9], u[:9], z[:9], Truth(truth.ratings[:9], 1, 5), learner)
+    with pytest.raises(ValueError, match="scale"):
+        Truth(truth.ratings, 5, 5)
