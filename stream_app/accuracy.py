@@ -29,6 +29,8 @@ from typing import Any, Generic, Literal, TypeVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from stream_app.kernels import scoring
+
 Floats = NDArray[np.float64]
 Residuals = Callable[
     [NDArray[np.uint64], NDArray[np.uint64], NDArray[np.uint8], NDArray[np.uint8]], Floats
@@ -54,10 +56,13 @@ class Ring(Generic[T]):
 
     def add(self, values: ArrayLike) -> None:
         """Add values, oldest first; whatever is older than `capacity` is forgotten."""
-        newest = np.asarray(values)[-len(self._values) :]
+        capacity = len(self._values)
+        newest = np.asarray(values)[-capacity:]
         self._added += np.size(values)
-        places = np.arange(self._added - len(newest), self._added) % len(self._values)
-        self._values[places] = newest
+        first = (self._added - len(newest)) % capacity
+        room = min(len(newest), capacity - first)
+        self._values[first : first + room] = newest[:room]
+        self._values[: len(newest) - room] = newest[room:]
 
     def values(self) -> NDArray[T]:
         """Return what is held; the caller copies what it wants to keep."""
@@ -79,7 +84,13 @@ class Drift:
         t = np.asarray(predicted, np.float64)
         reported = (t - np.asarray(stars, np.float64)) ** 2
         debiased = np.asarray(squares, np.float64) - 2 * t * np.asarray(values, np.float64) + t * t
-        for kind, errors in enumerate((reported, debiased[~np.isnan(debiased)])):
+        self.add_errors(reported, debiased)
+
+    def add_errors(self, reported: Floats, debiased: Floats) -> None:
+        """Enter squared errors, (n,) each; a debiased one that is NaN is unknown."""
+        unknown = np.isnan(debiased)
+        debiased = debiased[~unknown] if unknown.any() else debiased
+        for kind, errors in enumerate((reported, debiased)):
             self._counts[kind] += len(errors)
             self._sums[kind] += errors.sum()
             self._recent[kind].add(errors)
@@ -138,10 +149,15 @@ class Baseline:
     ) -> None:
         """Predict a batch (n,) from what came before it, score that, then learn its values."""
         self.drift.add(self.predict(rows), stars, values, squares)
+        self.learn(rows, values)
+
+    def learn(self, rows: NDArray[np.int64], values: ArrayLike) -> None:
+        """Learn unbiased values (n,) of items; a NaN is unknown and left out."""
         self._grow(rows)
         told = np.asarray(values, np.float64)
-        known = ~np.isnan(told)
-        rows, told = rows[known], told[known]
+        unknown = np.isnan(told)
+        if unknown.any():
+            rows, told = rows[~unknown], told[~unknown]
         np.add.at(self._sums, rows, told)
         np.add.at(self._counts, rows, 1.0)
         self._total += (len(told), told.sum(), (told * told).sum())
@@ -183,12 +199,8 @@ class Leakage:
         """Remember events, (n,) each; `held_out` marks those that were never learned."""
         if not len(held_out):
             return
-        # A queue: a held-out event adds one debt, a learned event pays one where there is any.
-        walk = self._owed + np.cumsum(np.where(held_out, 1, -1))
-        owed = walk - np.minimum(np.minimum.accumulate(walk), 0)
-        before = np.concatenate(([self._owed], owed[:-1]))
-        chosen = ~held_out & (before > 0)
-        self._owed = int(owed[-1])
+        chosen = np.empty(len(held_out), np.bool_)
+        self._owed = int(scoring.pair(held_out, self._owed, chosen))
         columns: tuple[NDArray[Any], ...] = (users, items, reports, mechanisms)
         for held, learned, column in zip(self._held_out, self._learned, columns, strict=True):
             held.add(column[held_out])

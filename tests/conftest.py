@@ -13,10 +13,15 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+import hypothesis
 import numpy as np
 import pytest
 
 from stream_app.errors import Refusal
+
+# The first example of a compiled kernel takes seconds: a deadline would measure the compiler.
+hypothesis.settings.register_profile("murmurec", deadline=None, print_blob=True)
+hypothesis.settings.load_profile("murmurec")
 
 
 @dataclass(frozen=True)

@@ -60,20 +60,25 @@ def run(
 @pytest.mark.parametrize(
     ("model", "mechanism", "distance"),
     [
-        ("dense", CLEAN, 0.08),
-        ("dense", FOUR, 0.11),
-        ("dense", TWO, 0.19),
-        ("sketch", CLEAN, 0.12),
-        ("sketch", FOUR, 0.15),
-        ("sketch", TWO, 0.19),
-        ("literal", CLEAN, 0.12),
-        ("hashing", CLEAN, 0.13),
+        ("dense", CLEAN, 0.104),
+        ("dense", FOUR, 0.141),
+        ("dense", TWO, 0.214),
+        ("sketch", CLEAN, 0.134),
+        ("sketch", FOUR, 0.171),
+        ("sketch", TWO, 0.215),
+        ("literal", CLEAN, 0.143),
+        ("hashing", CLEAN, 0.145),
     ],
 )
 def test_a_learner_comes_near_the_best_possible_error(model, mechanism, distance):
-    """48,000 ratings of 800 people, one pass: measured .072 / .102 / .178 for dense rows; item means miss by .21."""
+    """48,000 ratings of 800 people, one pass, against the planted conditional means of the tested rows.
+
+    The seeds are fixed; the distances are those measured plus .01.
+    """
     result = run(model, mechanism)
-    assert WORLD.best_rmse < result.rmse < WORLD.best_rmse + distance
+    tested = split(len(WORLD.dataset), seed=2)[2]
+    best = np.sqrt(np.mean((WORLD.expected - WORLD.dataset.ratings)[tested] ** 2))
+    assert best < result.rmse < best + distance
     assert result.rmse < result.rmse_baseline - 0.015
 
 

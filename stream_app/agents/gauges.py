@@ -14,6 +14,7 @@ from math import isnan, nan
 import numpy as np
 
 from stream_app.accuracy import Baseline, Drift, Leakage
+from stream_app.kernels import scoring
 from stream_app.log.ledger import APPLIED, DUPLICATE, JUMPED
 from stream_app.metrics import Metrics
 from stream_app.recommender import Recommender
@@ -61,11 +62,24 @@ class Gauges:
 
     def _score(self, outcome: Outcome) -> None:
         channels = self._replica.channels
-        chosen = (outcome.mechanisms, outcome.reports)
-        stars = channels.stars(*chosen)
-        values, squares = channels.value[chosen], channels.square[chosen]
-        self.drift.add(outcome.lessons.predicted, stars, values, squares)
-        self.baseline.add(outcome.rows, stars, values, squares)
+        reported, debiased = np.empty((2, len(outcome.users)))
+        expected = self.baseline.predict(outcome.rows)
+        for predicted, drift in (
+            (outcome.lessons.predicted, self.drift),
+            (expected, self.baseline.drift),
+        ):
+            scoring.score(
+                predicted,
+                outcome.mechanisms,
+                outcome.reports,
+                channels.reading,
+                channels.value,
+                channels.square,
+                reported,
+                debiased,
+            )
+            drift.add_errors(reported, debiased)
+        self.baseline.learn(outcome.rows, channels.value[outcome.mechanisms, outcome.reports])
         self.leakage.add(
             outcome.users, outcome.items, outcome.reports, outcome.mechanisms, outcome.held
         )

@@ -42,18 +42,14 @@ def _candidates(num, den, signs, A, Y, diagonal, out):
 
 @njit(cache=True, nogil=True)
 def _add_rows(out, factors, rows):
-    """Add sum_k factors[k] * rows[k] to `out`, eight rows at a time, so that `out` is seldom read."""
+    """Add sum_k factors[k] * rows[k] to `out`, four rows at a time."""
     k = 0
-    while k + 8 <= factors.size:
+    while k + 4 <= factors.size:
         f0, f1, f2, f3 = factors[k], factors[k + 1], factors[k + 2], factors[k + 3]
-        f4, f5, f6, f7 = factors[k + 4], factors[k + 5], factors[k + 6], factors[k + 7]
         r0, r1, r2, r3 = rows[k], rows[k + 1], rows[k + 2], rows[k + 3]
-        r4, r5, r6, r7 = rows[k + 4], rows[k + 5], rows[k + 6], rows[k + 7]
         for j in range(out.size):
-            low = (f0 * r0[j] + f1 * r1[j]) + (f2 * r2[j] + f3 * r3[j])
-            high = (f4 * r4[j] + f5 * r5[j]) + (f6 * r6[j] + f7 * r7[j])
-            out[j] += low + high
-        k += 8
+            out[j] += (f0 * r0[j] + f1 * r1[j]) + (f2 * r2[j] + f3 * r3[j])
+        k += 4
     while k < factors.size:
         f0, r0 = factors[k], rows[k]
         for j in range(out.size):

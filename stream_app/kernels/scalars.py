@@ -14,6 +14,7 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
+from stream_app.kernels.lanes import fetch
 from stream_app.kernels.mixing import bounded
 
 BIAS, BIAS_SHARE, SHARE = 0, 1, 2
@@ -37,3 +38,11 @@ def slot_of(tags, h):
         fits = (tags[s] == tag) | (tags[s] == 0)
         found = s if fits else found
     return found
+
+
+@njit(cache=True, nogil=True, inline="always")
+def fetch_slot(tags, scalars, h):
+    """Ask for the cache lines of an entity's bucket ahead of `slot_of`."""
+    first = np.int64(np.uint64(4) * bounded(h, np.uint64(tags.size // 4)))
+    fetch(tags, first)
+    fetch(scalars, 3 * first)

@@ -16,12 +16,12 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-from stream_app.kernels.lanes import add, flip, load, scale, store
+from stream_app.kernels.lanes import add, fetch, flip, load, scale, store
 from stream_app.kernels.mixing import GOLDEN, bounded, mix
 
 
 @njit(cache=True, nogil=True, inline="always")
-def place(entities, many, D, K, blocks, at, words):
+def place(C, entities, many, D, K, blocks, at, words):
     """Write where the blocks of entity hashes (m,) begin into at (m, K) and their sign bits into words.
 
     A pass of its own: hashing ahead of the reads hides its latency.
@@ -32,6 +32,8 @@ def place(entities, many, D, K, blocks, at, words):
             h ^= h >> np.uint64(32)
             block = np.uint64(j) * blocks + ((h >> np.uint64(32)) * blocks >> np.uint64(32))
             at[n, j] = np.int64(block * np.uint64(D))
+            for line in range(0, D, 16):
+                fetch(C, at[n, j] + line)
             words[n, j] = h if D <= 32 else mix(h + GOLDEN)
 
 
