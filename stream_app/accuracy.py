@@ -201,10 +201,11 @@ class Leakage:
             return
         chosen = np.empty(len(held_out), np.bool_)
         self._owed = int(scoring.pair(held_out, self._owed, chosen))
+        held_rows, learned_rows = np.flatnonzero(held_out), np.flatnonzero(chosen)
         columns: tuple[NDArray[Any], ...] = (users, items, reports, mechanisms)
         for held, learned, column in zip(self._held_out, self._learned, columns, strict=True):
-            held.add(column[held_out])
-            learned.add(column[chosen])
+            held.add(column[held_rows])
+            learned.add(column[learned_rows])
 
     def measure(self, residuals: Residuals) -> float:
         """Predict both sides with the current model and return KL in nats; NaN where unknown.

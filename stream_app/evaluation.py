@@ -1,13 +1,14 @@
-"""How well a learner predicts a data set: what a deployment would have measured, had it known the ratings.
+"""How well a learner predicts a data set: what a deployment would have measured, had it known the
+ratings.
 
-    prequential    every rating in time order is predicted and then learned; the error is over all of them
-    one-pass       a random 80 / 10 / 10 split by a seed: learn the first part once in random order, predict
-                   the last; the middle part is left for tuning
+    prequential    every rating in time order is predicted, then learned; the error is over all
+    one-pass       a random 80 / 10 / 10 split by a seed: learn the first part once in random
+                   order, predict the last; the middle part is left for tuning
 
-The learner sees reports only. RMSE and MAE compare clipped predictions with the TRUE ratings, in the data's
-own units. The baseline predicts each item's mean of true ratings, shrunken by `_SHRINK` towards the
-overall mean: running means for prequential, those of the learned part for one-pass. No learner may do worse and
-be worth its epsilon.
+The learner sees reports only. RMSE and MAE compare clipped predictions with the TRUE ratings, in
+the data's own units. The baseline predicts each item's mean of true ratings, shrunken by `_SHRINK`
+towards the overall mean: running means for prequential, those of the learned part for one-pass. No
+learner may do worse and be worth its epsilon.
 """
 
 from __future__ import annotations
@@ -104,9 +105,7 @@ def evaluate(
     )
 
 
-def split(
-    events: int, seed: int
-) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
+def split(events: int, seed: int) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
     """Return the rows of the three parts, 80 / 10 / 10, each in random order."""
     order = np.random.default_rng(seed).permutation(events)
     first, second = events * 8 // 10, events * 9 // 10
@@ -116,7 +115,9 @@ def split(
 def running_item_means(
     items: NDArray[np.uint64], ratings: NDArray[np.float64], start: float
 ) -> NDArray[np.float64]:
-    """Return for each row the shrunken mean of its item over the rows before it, `start` before all."""
+    """Return for each row the shrunken mean of its item over the rows before it, `start` before
+    all.
+    """
     n = np.arange(len(items), dtype=np.float64)
     overall = (np.cumsum(ratings) - ratings + _SHRINK * start) / (n + _SHRINK)
     order = np.argsort(items, kind="stable")
@@ -150,7 +151,9 @@ def _learn(
     rows: NDArray[np.int64],
     progress: Callable[[int], None],
 ) -> tuple[NDArray[np.float64], float]:
-    """Learn `rows` in their order; return the predictions made before learning, and process seconds."""
+    """Learn `rows` in their order; return the predictions made before learning, and process
+    seconds.
+    """
     zeros, all_of_them = np.zeros(_BATCH, np.uint8), np.ones(_BATCH, np.bool_)
     predicted, seconds = np.empty(len(rows)), 0.0
     # Compiles before the clock starts: an event that is not learned changes nothing.

@@ -26,6 +26,7 @@ from numpy.typing import NDArray
 
 from stream_app.kernels.holdout import held_out
 from stream_app.kernels.ledger import enter
+from stream_app.kernels.tally import tally
 from stream_app.log.ledger import APPLIED, Ledger
 from stream_app.models.channels import Channels
 from stream_app.models.directory import Directory
@@ -120,6 +121,7 @@ class Replica:
         self.cut = 0
         self.ends: tuple[int, ...] = (0,) * design.partitions
         self._threshold = np.uint64(min(int(design.held_out * 2.0**64), 2**64 - 1))
+        self._tally = np.zeros(1024, np.int64)  # scratch, zero between two batches
         self._salt = np.uint64(design.seed + 0x4E1D)
 
     def apply(self, batch: Batch) -> Outcome:
@@ -129,7 +131,8 @@ class Replica:
         whole = bool(fresh.all())
         users = np.repeat(batch.devices[:, 0], batch.counts)
         mechanisms = np.repeat(batch.mechanisms, batch.counts)
-        items, reports = batch.items, batch.reports
+        # Decoded columns are read-only views, for which every kernel would be compiled once more.
+        items, reports = batch.items.copy(), batch.reports.copy()
         if not whole:
             users, mechanisms = users[fresh], mechanisms[fresh]
             items, reports = items[fresh], reports[fresh]
@@ -137,9 +140,7 @@ class Replica:
         held_out(users, items, self._salt, self._threshold, held)
         lessons = self.learner.learn_many(users, items, reports, mechanisms, ~held)
         self.seen.add_many(users, items)
-        self.frequencies.add_many(items)
-        self.second_moment.add_many(items)
-        rows = self.items.rows(items, add=True)
+        rows = self._count(items)
         offset_sum, chain = enter(batch.offsets, outcomes, batch.partition, self.ledger.chain[0])
         counts = {
             "learned": len(users) - int(held.sum()),
@@ -153,6 +154,19 @@ class Replica:
         return Outcome(
             outcomes, int(gaps.sum()), users, items, rows, reports, mechanisms, held, lessons
         )
+
+    def _count(self, items: NDArray[np.uint64]) -> NDArray[np.int64]:
+        """Count the items of a batch and return their rows in the directory."""
+        rows = self.items.rows(items, add=True)
+        if len(self.items) > len(self._tally):
+            self._tally = np.zeros(2 * len(self.items), np.int64)
+        distinct = np.empty(len(rows), np.int64)
+        distinct = distinct[: tally(rows, self._tally, distinct)]
+        keys, counts = self.items.keys[distinct], self._tally[distinct]
+        self._tally[distinct] = 0
+        self.frequencies.add_many(keys, counts)
+        self.second_moment.add_many(keys, counts)
+        return rows
 
     def end_round(self, number: int, ends: Sequence[int]) -> None:
         """Close the round that cut `number` ends."""

@@ -1,4 +1,6 @@
-"""MovieLens-1M for what is measured on real ratings, from $MURMUREC_DATA; never part of the repository."""
+"""MovieLens-1M for what is measured on real ratings, from $MURMUREC_DATA; never part of the
+repository.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +15,7 @@ from stream_app.privacy.randomness import SeededSource
 
 ROOT = Path(__file__).resolve().parents[1]
 SKETCH_BYTES = (6040 + 3706) * 32 * 4  # gamma = 1: as many cells as dense rows of 32 floats
-SCALARS_BYTES = 1 << 20
+SCALARS_BYTES = 1 << 18
 
 
 @dataclass(frozen=True, eq=False)

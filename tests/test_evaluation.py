@@ -1,4 +1,6 @@
-"""Evaluation: protocols by hand on small data, and a guard on a generated world whose best error is known."""
+"""Evaluation: protocols by hand on small data, and a guard on a generated world whose best error
+is known.
+"""
 
 from __future__ import annotations
 
@@ -71,7 +73,8 @@ def run(
     ],
 )
 def test_a_learner_comes_near_the_best_possible_error(model, mechanism, distance):
-    """48,000 ratings of 800 people, one pass, against the planted conditional means of the tested rows.
+    """48,000 ratings of 800 people, one pass, against the planted conditional means of the tested
+    rows.
 
     The seeds are fixed; the distances are those measured plus .01.
     """

@@ -11,9 +11,9 @@ from __future__ import annotations
 import fcntl
 import json
 import os
+import select
 import signal
 import subprocess
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
@@ -70,11 +70,8 @@ def stop(data_dir: Path) -> bool:
         state, running = _read(home), status(data_dir)
         if state is None or running is None or running.pid is None:
             return False
-        for signal_ in (signal.SIGTERM, signal.SIGKILL):
-            with suppress(ProcessLookupError):
-                os.kill(running.pid, signal_)
-            if _gone(running.pid, state.started):
-                return True
+        if _ended(running.pid, state.started):
+            return True
     raise Refusal(f"process {running.pid} does not end: look at {running.log}")
 
 
@@ -96,16 +93,27 @@ def started_at(pid: int) -> str | None:
     return None if fields[0] == "Z" else fields[19]
 
 
-def _gone(pid: int, started: str) -> bool:
-    deadline = time.monotonic() + STOP_SECONDS
-    while time.monotonic() < deadline:
-        # A child of this very process stays a zombie until it is waited for.
-        with suppress(ChildProcessError):
-            os.waitpid(pid, os.WNOHANG)
+def _ended(pid: int, started: str) -> bool:
+    """End this very process and tell whether it is gone, with every one of its threads."""
+    try:
+        process = os.pidfd_open(pid)
+    except ProcessLookupError:
+        return True
+    try:
+        # From here on the number cannot pass to another process unnoticed.
         if started_at(pid) != started:
             return True
-        time.sleep(0.05)
-    return False
+        for signal_ in (signal.SIGTERM, signal.SIGKILL):
+            with suppress(ProcessLookupError):
+                signal.pidfd_send_signal(process, signal_)
+            if select.select([process], [], [], STOP_SECONDS)[0]:
+                # Only a child of this very process is left to be counted.
+                with suppress(ChildProcessError):
+                    os.waitpid(pid, os.WNOHANG)
+                return True
+        return False
+    finally:
+        os.close(process)
 
 
 def _agreed(running: Broker, port: int | None) -> Broker:

@@ -1,4 +1,6 @@
-"""`murmurec evaluate`: a file of ratings, sanitized and learned here, and how well it is then predicted."""
+"""`murmurec evaluate`: a file of ratings, sanitized and learned here, and how well it is then
+predicted.
+"""
 
 from __future__ import annotations
 
@@ -55,8 +57,8 @@ def evaluate(
 ) -> None:
     """Measure a model on a file of ratings: murmurec evaluate ml-1m.zip --model dense --epsilon 2
 
-    The noise comes from a seed so that a figure can be repeated; nothing is published. A sketch gets as
-    many cells as a dense table of these users and items would have (gamma = 1).
+    The noise comes from a seed so that a figure can be repeated; nothing is published. A sketch
+    gets as many cells as a dense table of these users and items would have (gamma = 1).
     """
     import numpy as np
 
@@ -118,7 +120,9 @@ def _keys(ids: NDArray[np.int64] | NDArray[np.str_]) -> NDArray[np.uint64]:
 
 
 class _Bar:
-    """A progress bar on a terminal, nothing elsewhere; entering gives the function that moves it on."""
+    """A progress bar on a terminal, nothing elsewhere; entering gives the function that moves it
+    on.
+    """
 
     def __init__(self, events: int) -> None:
         from rich.console import Console

@@ -1,14 +1,15 @@
 """What a report says of a rating: assumed density filtering through the mechanism's exact channel.
 
-    x_v  = 1 + h v,  h = 4 / (L - 1)                     the rating of level v, v = 0 .. L-1
-    pi_v ~ exp(-(x_v - c)^2 / 2V)                        prior, c such that its mean is t = clip(rhat, 1.15, 4.85)
-    post ~ pi_v P(z | v)                                 Bayes through the channel
-    e    = mean(post) - mean(pi)                         the decoded error
-    rho  = max(1 - var(post) / var(pi), -1)              the share of the uncertainty which the report removed
+    x_v  = 1 + h v,  h = 4 / (L - 1)            the rating of level v, v = 0 .. L-1
+    t    = clip(rhat, 1.15, 4.85)               the prediction, inside the scale
+    pi_v ~ exp(-(x_v - c)^2 / 2V)               prior, c such that its mean is t
+    post ~ pi_v P(z | v)                        Bayes through the channel
+    e    = mean(post) - mean(pi)                the decoded error
+    rho  = max(1 - var(post) / var(pi), -1)     the share of the uncertainty that the report removed
 
-The levels are evenly spaced, so pi_{v+1} / pi_v = exp((c - x_v - h/2) h / V) falls by the constant factor
-exp(-h^2 / V) from one level to the next: a whole prior costs two exponentials. c is found by three Newton
-steps from c = t (d mean / d c = var / V).
+The levels are evenly spaced, so pi_{v+1} / pi_v = exp((c - x_v - h/2) h / V) falls by the constant
+factor exp(-h^2 / V) from one level to the next: a whole prior costs two exponentials. c is found
+by three Newton steps from c = t (d mean / d c = var / V).
 
 A channel that reports the level itself has a point for its posterior: e = x_z - t and rho = 1.
 

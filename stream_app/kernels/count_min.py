@@ -1,9 +1,10 @@
 """Count-min sketch of counts (Cormode, Muthukrishnan 2005; S004 section 2.3.2).
 
-    add       C[j, h_j(key)] += 1            for j = 0 .. k-1
+    add       C[j, h_j(key)] += count        for j = 0 .. k-1
     estimate  min_j C[j, h_j(key)]           never below the true count
 
-cells C: (k, w) int64;  seeds: (k,) uint64, one independent-looking hash a row;  keys: (m,) uint64.
+cells C: (k, w) int64;  seeds: (k,) uint64, one independent-looking hash a row;  keys: (m,) uint64;
+counts: (m,) int64, how often each key came.
 """
 
 from __future__ import annotations
@@ -15,13 +16,13 @@ from stream_app.kernels.mixing import bounded, salted
 
 
 @njit(cache=True, nogil=True)
-def add(cells, seeds, keys):
-    """Add one to the cell of every row for each key."""
+def add(cells, seeds, keys, counts):
+    """Add its count to the cell of every row for each key."""
     depth = cells.shape[0]
     width = np.uint64(cells.shape[1])
     for i in range(keys.size):
         for j in range(depth):
-            cells[j, bounded(salted(keys[i], seeds[j]), width)] += 1
+            cells[j, bounded(salted(keys[i], seeds[j]), width)] += counts[i]
 
 
 @njit(cache=True, nogil=True)

@@ -2,9 +2,9 @@
 
     keys (R,) uint64, vectors flat (R d) float32, scalars (R, 3) float32, slots: the map key -> row
 
-Rows are handed out in the order of first learning. An unknown entity is prepared in the first free row,
-which the caller guarantees to exist: its initial values are written there and read like any other, but the
-row counts as its own only once it learns.
+Rows are handed out in the order of first learning. An unknown entity is prepared in the first free
+row, which the caller guarantees to exist: its initial values are written there and read like any
+other, but the row counts as its own only once it learns.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ def row_of(slots, keys, count, key, salt, scale, D, vectors, scalars):
     if row < 0:
         row = count
         h = mix(key + salt)
-        for l in range(D):
-            vectors[row * D + l] = component(h, l, scale)
+        for c in range(D):
+            vectors[row * D + c] = component(h, c, scale)
         scalars[row, 0] = np.float32(0.0)
         scalars[row, 1] = np.float32(1.0)
         scalars[row, 2] = np.float32(1.0)
@@ -45,6 +45,6 @@ def read_many(slots, keys, count, wanted, salt, scale, D, vectors, scalars, out,
     """Write the vectors and biases of the wanted keys into out (n, D) and biases (n,)."""
     for n in range(wanted.size):
         row, _ = row_of(slots, keys, count, wanted[n], salt, scale, D, vectors, scalars)
-        for l in range(D):
-            out[n, l] = vectors[row * D + l]
+        for c in range(D):
+            out[n, c] = vectors[row * D + c]
         biases[n] = scalars[row, 0]

@@ -1,10 +1,12 @@
-"""Values of cells and vectors before the first rating: from hashes, by exact arithmetic, never zero.
+"""Values of cells and vectors before the first rating: from hashes, by exact arithmetic, never
+zero.
 
 A zero start is a saddle of the factorization (both gradients vanish), so every float starts near
 
     x = scale * (2 * (sum of four uniform 16-bit words) - 262140 + 1)
 
-close to normal; the odd number is never zero. Its standard deviation is scale * 2 * sqrt(4 (2^32 - 1) / 12).
+close to normal; the odd number is never zero. Its standard deviation is scale * 2 * sqrt(4 (2^32 -
+1) / 12).
 """
 
 from __future__ import annotations
@@ -33,12 +35,12 @@ def odd(h):
 
 @njit(cache=True, nogil=True)
 def fill(cells, salt, scale):
-    """Fill the flat array `cells` with initial values of deviation scale * UNIT; cell x hashes x."""
+    """Fill the flat `cells` with initial values of deviation scale * UNIT; cell x hashes x."""
     for x in range(cells.size):
         cells[x] = np.float32(scale * odd(mix(mix(salt) + np.uint64(x) * _GOLDEN)))
 
 
 @njit(cache=True, nogil=True, inline="always")
-def component(key_hash, l, scale):
-    """Return component l of the initial vector of the entity whose key hashes to key_hash."""
-    return np.float32(scale * odd(mix(key_hash + np.uint64(l) * _GOLDEN)))
+def component(key_hash, c, scale):
+    """Return component c of the initial vector of the entity whose key hashes to key_hash."""
+    return np.float32(scale * odd(mix(key_hash + np.uint64(c) * _GOLDEN)))

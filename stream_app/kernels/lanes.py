@@ -4,21 +4,22 @@
     store(a, offset, v)          and back
     add(v, w), multiply(v, w)    lane by lane
     scale(v, x)                  every lane times the float32 x
-    flip(v, bits)                the sign of lane i flipped where bit i mod 64 of the uint64 `bits` is set
+    flip(v, bits)                the sign of lane i flipped where bit i mod 64 of `bits` (uint64) is set
     total(v)                     the sum, halves first: (v0 + v2) + (v1 + v3) for four lanes (zeros
                                  fill up to the next power of two)
 
-Each is a few LLVM vector operations, which become AVX-512, AVX2 or NEON by the machine; every lane is plain
-IEEE arithmetic in a fixed order, so all machines agree in every bit. There is no bounds check. With
-NUMBA_DISABLE_JIT the same names are numpy functions with the same bits.
+Each is a few LLVM vector operations, which become AVX-512, AVX2 or NEON by the machine; every lane
+is plain IEEE arithmetic in a fixed order, so all machines agree in every bit. There is no bounds
+check. With NUMBA_DISABLE_JIT the same names are numpy functions with the same bits.
 """
+
+# ruff: noqa: ARG001 (numba calls the halves of an intrinsic with arguments of its own choosing)
 
 from __future__ import annotations
 
 import numpy as np
 from llvmlite import ir
 from numba import config, types
-from numba.core import cgutils
 from numba.extending import intrinsic, models, register_model
 
 _FLOAT = ir.FloatType()
@@ -72,21 +73,6 @@ def _store(typingctx, array, offset, lanes):
         return context.get_dummy_value()
 
     return types.void(array, types.intp, lanes), codegen
-
-
-@intrinsic
-def _fetch(typingctx, array, offset):
-    def codegen(context, builder, signature, args):
-        data = context.make_array(signature.args[0])(context, builder, args[0]).data
-        where = builder.gep(data, [args[1]])
-        byte = builder.bitcast(where, ir.IntType(8).as_pointer())
-        bit32 = ir.IntType(32)
-        kind = ir.FunctionType(ir.VoidType(), [byte.type, bit32, bit32, bit32])
-        prefetch = cgutils.get_or_insert_function(builder.module, kind, "llvm.prefetch.p0")
-        builder.call(prefetch, [byte, bit32(0), bit32(3), bit32(1)])
-        return context.get_dummy_value()
-
-    return types.void(array, types.intp), codegen
 
 
 def _lanewise(operation):
@@ -171,10 +157,6 @@ def _store_plain(array, offset, v):
     array[int(offset) : int(offset) + len(v)] = v
 
 
-def _fetch_plain(array, offset):
-    pass
-
-
 def _flip_plain(v, bits):
     chosen = [(int(bits) >> (i % 64)) & 1 for i in range(len(v))]
     return np.where(chosen, -v, v)
@@ -189,8 +171,7 @@ def _total_plain(v):
 
 if config.DISABLE_JIT:
     load, store, flip, total = _load_plain, _store_plain, _flip_plain, _total_plain
-    fetch = _fetch_plain
     add, multiply, scale = np.add, np.multiply, np.multiply
 else:
-    load, store, flip, total, scale, fetch = _load, _store, _flip, _total, _scale, _fetch
+    load, store, flip, total, scale = _load, _store, _flip, _total, _scale
     add, multiply = _lanewise("fadd"), _lanewise("fmul")

@@ -1,9 +1,10 @@
 """The event loop over a batch, one for each layout of the vectors: test, then learn, in order.
 
-`blocked_loop(D, K)`, `literal_loop(D, K)` and `dense_loop(D)` return compiled functions with the sizes built
-in. All take the columns of a batch (m,), the channel tables and the constants, and write predicted, error
-and refused (m,). Where learn[n] is False or event n is refused, nothing is written to the state. An event is
-refused when its squared error exceeds `clip`, or when its mechanism or report is outside the tables.
+`blocked_loop(D, K)`, `literal_loop(D, K)` and `dense_loop(D)` return compiled functions with the
+sizes built in. All take the columns of a batch (m,), the channel tables and the constants, and
+write predicted, error and refused (m,). Where learn[n] is False or event n is refused, nothing is
+written to the state. An event is refused when its squared error exceeds `clip`, or when its
+mechanism or report is outside the tables.
 
 The three loops repeat the same few lines instead of sharing them: numba counts references to arrays
 that pass through an inlined branch, which costs more than the arithmetic.
@@ -30,9 +31,9 @@ from stream_app.kernels.lesson import (
     within,
 )
 from stream_app.kernels.mixing import mix
-from stream_app.kernels.scalars import BIAS, BIAS_SHARE, SHARE, fetch_slot, slot_of, tag_of
+from stream_app.kernels.scalars import BIAS, BIAS_SHARE, SHARE, slot_of, tag_of
 
-AHEAD = 16  # events hashed or looked up in one pass, so that it does not wait before every read
+AHEAD = 64  # events hashed or looked up in one pass, so that it does not wait before every read
 place_blocked, read_blocked, write_blocked = (
     sketch_blocked.place,
     sketch_blocked.read,
@@ -66,10 +67,8 @@ def blocked_loop(D, K):
                 for y in range(many):
                     hus[y] = mix(users[n + y] + salts[0])
                     his[y] = mix(items[n + y] + salts[1])
-                    fetch_slot(tags, scalars, hus[y])
-                    fetch_slot(tags, scalars, his[y])
-                place_blocked(C, hus, many, D, K, blocks, at_u, words_u)
-                place_blocked(C, his, many, D, K, blocks, at_i, words_i)
+                place_blocked(hus, many, D, K, blocks, at_u, words_u)
+                place_blocked(his, many, D, K, blocks, at_i, words_i)
             su = slot_of(tags, hus[x])
             si = slot_of(tags, his[x])
             p = read_blocked(C, at_u, words_u, x, D, K)
@@ -111,15 +110,15 @@ def blocked_loop(D, K):
             write_blocked(C, at_u, words_u, x, D, K, step_p)
             write_blocked(C, at_i, words_i, x, D, K, step_q)
             step_mean(overall, e, rho, S)
-            tags[su] = tag_of(hus[x]) if tags[su] == 0 else tags[su]
-            step_scalars(
-                scalars, su, e, rho, per_S, qq, k, k.user_bias_variance, k.user_variance
-            )
-            si = slot_of(tags, his[x])  # again: both may have found the same free slot
-            tags[si] = tag_of(his[x]) if tags[si] == 0 else tags[si]
-            step_scalars(
-                scalars, si, e, rho, per_S, pp, k, k.item_bias_variance, k.item_variance
-            )
+            fresh = tags[si] == 0
+            if tags[su] == 0:
+                tags[su] = tag_of(hus[x])
+            step_scalars(scalars, su, e, rho, per_S, qq, k, k.user_bias_variance, k.user_variance)
+            if fresh:
+                si = slot_of(tags, his[x])  # again: both may have found the same free slot
+                if tags[si] == 0:
+                    tags[si] = tag_of(his[x])
+            step_scalars(scalars, si, e, rho, per_S, pp, k, k.item_bias_variance, k.item_variance)
 
     return learn_blocked
 
@@ -186,22 +185,24 @@ def literal_loop(D, K):
             write_literal(C, D, K, at_u, signs_u, a)
             write_literal(C, D, K, at_i, signs_i, b)
             step_mean(overall, e, rho, S)
-            tags[su] = tag_of(hu) if tags[su] == 0 else tags[su]
-            step_scalars(
-                scalars, su, e, rho, per_S, qq, k, k.user_bias_variance, k.user_variance
-            )
-            si = slot_of(tags, hi)  # again: both may have found the same free slot
-            tags[si] = tag_of(hi) if tags[si] == 0 else tags[si]
-            step_scalars(
-                scalars, si, e, rho, per_S, pp, k, k.item_bias_variance, k.item_variance
-            )
+            fresh = tags[si] == 0
+            if tags[su] == 0:
+                tags[su] = tag_of(hu)
+            step_scalars(scalars, su, e, rho, per_S, qq, k, k.user_bias_variance, k.user_variance)
+            if fresh:
+                si = slot_of(tags, hi)  # again: both may have found the same free slot
+                if tags[si] == 0:
+                    tags[si] = tag_of(hi)
+            step_scalars(scalars, si, e, rho, per_S, pp, k, k.item_bias_variance, k.item_variance)
 
     return learn_literal
 
 
 @cache
 def dense_loop(D):
-    """Return the loop over dense rows; counts (2,) int64 holds the rows in use of users and of items."""
+    """Return the loop over dense rows; counts (2,) int64 holds the rows in use of users and of
+    items.
+    """
 
     @njit(cache=True, nogil=True, error_model="numpy")
     def learn_dense(
@@ -267,12 +268,8 @@ def dense_loop(D):
             store(vectors_u, u * D, add(p, move(p, q, vu * along, vu * back * k.user_shrink)))
             store(vectors_i, i * D, add(q, move(q, p, vi * along, vi * back * k.item_shrink)))
             step_mean(overall, e, rho, S)
-            step_scalars(
-                scalars_u, u, e, rho, per_S, qq, k, k.user_bias_variance, k.user_variance
-            )
-            step_scalars(
-                scalars_i, i, e, rho, per_S, pp, k, k.item_bias_variance, k.item_variance
-            )
+            step_scalars(scalars_u, u, e, rho, per_S, qq, k, k.user_bias_variance, k.user_variance)
+            step_scalars(scalars_i, i, e, rho, per_S, pp, k, k.item_bias_variance, k.item_variance)
             if u == counts[0]:
                 slots_u[slot_u] = u
                 keys_u[u] = users[n]

@@ -1,4 +1,6 @@
-"""Vectors and biases of many entities out of a sketch, for an index and for answers; nothing is written."""
+"""Vectors and biases of many entities out of a sketch, for an index and for answers; nothing is
+written.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +27,7 @@ def blocked_reader(D, K):
         flat = out.reshape(-1)
         for n in range(keys.size):
             entity[0] = mix(keys[n] + salt)
-            place_blocked(C, entity, 1, D, K, blocks, at, words)
+            place_blocked(entity, 1, D, K, blocks, at, words)
             store(flat, n * D, read_blocked(C, at, words, 0, D, K))
             biases[n] = scalars[slot_of(tags, entity[0]), BIAS]
 

@@ -1,12 +1,15 @@
-"""The scalars of every entity in a table of fixed size: its bias and the variances of bias and vector.
+"""The scalars of every entity in a table of fixed size: its bias and the variances of bias and
+vector.
 
     tags    (S,) uint32, 0 for a free slot
-    scalars (S, 3) float32: bias; variances of bias and vector as shares of their first value, 0 1 1 at first
+    scalars (S, 3) float32: bias; variances of bias and vector as shares of their first value, 0 1
+    1 at first
     bucket  b = 4 * bounded(hash, S / 4) .. b + 3    S a multiple of 4; 16 bytes a slot
 
-An entity claims the first free slot of its bucket with a 32-bit tag from its hash when it first learns.
-Where all four are taken by others it shares the slot that its hash names: the id space is open, the memory
-is not. Two entities of one bucket with equal tags share a slot too (once in 2^32).
+An entity claims the first free slot of its bucket with a 32-bit tag from its hash when it first
+learns. Where all four are taken by others it shares the slot that its hash names: the id space is
+open, the memory is not. Two entities of one bucket with equal tags share a slot too (once in
+2^32).
 """
 
 from __future__ import annotations
@@ -14,7 +17,6 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-from stream_app.kernels.lanes import fetch
 from stream_app.kernels.mixing import bounded
 
 BIAS, BIAS_SHARE, SHARE = 0, 1, 2
@@ -23,7 +25,9 @@ SLOT_BYTES = 16
 
 @njit(cache=True, nogil=True, inline="always")
 def tag_of(h):
-    """Return the non-zero tag of an entity's hash; its lower half, the bucket comes from the upper."""
+    """Return the non-zero tag of an entity's hash; its lower half, the bucket comes from the
+    upper.
+    """
     return np.uint32(max(h & np.uint64(0xFFFFFFFF), np.uint64(1)))
 
 
@@ -33,16 +37,10 @@ def slot_of(tags, h):
     first = np.uint64(4) * bounded(h, np.uint64(tags.size // 4))
     tag = tag_of(h)
     found = first + (h & np.uint64(3))
-    for n in range(3, -1, -1):  # the first fit wins; without a break there is no branch to mispredict
+    for n in range(
+        3, -1, -1
+    ):  # the first fit wins; without a break there is no branch to mispredict
         s = first + np.uint64(n)
         fits = (tags[s] == tag) | (tags[s] == 0)
         found = s if fits else found
     return found
-
-
-@njit(cache=True, nogil=True, inline="always")
-def fetch_slot(tags, scalars, h):
-    """Ask for the cache lines of an entity's bucket ahead of `slot_of`."""
-    first = np.int64(np.uint64(4) * bounded(h, np.uint64(tags.size // 4)))
-    fetch(tags, first)
-    fetch(scalars, 3 * first)

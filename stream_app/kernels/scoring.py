@@ -36,16 +36,3 @@ def pair(held_out, owed, learned):
             owed -= 1
             learned[i] = True
     return np.int64(owed)
-
-
-@njit(cache=True, nogil=True)
-def tally(rows, counts, distinct):
-    """Count each row in `counts` (zero before) and write the distinct ones to `distinct`; return how many."""
-    found = 0
-    for i in range(rows.shape[0]):
-        row = rows[i]
-        if counts[row] == 0:
-            distinct[found] = row
-            found += 1
-        counts[row] += 1
-    return found

@@ -2,7 +2,7 @@
 
     g_j(x) = a_0 + a_1 x + a_2 x^2 + a_3 x^3  mod p = 2^61 - 1        4-wise independent over x < p
     s = +1 or -1 by bit 0 of g_j,   cell = floor(bits 29 .. 60 of g_j * w / 2^32)
-    C[j, cell] += s,    F_j = sum_cell C[j, cell]^2   kept as F_j += 1 + 2 s C, C before the step
+    C[j, cell] += s n,    F_j = sum_cell C[j, cell]^2   kept as F_j += s n (s n + 2 C), C before
 
 E F_j = F2 and Var F_j <= 2 F2^2 / w (Alon, Matias, Szegedy 1999; Thorup, Zhang 2004). "Average of
 |c|^p" for another p (S004 2.3.2.7) does not estimate F_p.
@@ -41,8 +41,8 @@ def polynomial(coefficients, x):
 
 
 @njit(cache=True, nogil=True)
-def add(cells, moments, coefficients, keys):
-    """Count each key in one signed cell of every row and keep the row's sum of squares."""
+def add(cells, moments, coefficients, keys, counts):
+    """Add each key's count to one signed cell of every row and keep the row's sum of squares."""
     depth = cells.shape[0]
     width = np.uint64(cells.shape[1])
     for i in range(keys.size):
@@ -50,7 +50,7 @@ def add(cells, moments, coefficients, keys):
         for j in range(depth):
             value = polynomial(coefficients[j], x)
             cell = ((value >> np.uint64(29)) * width) >> np.uint64(32)
-            sign = np.int64(1) - np.int64(2) * np.int64(value & np.uint64(1))
+            step = counts[i] - np.int64(2) * counts[i] * np.int64(value & np.uint64(1))
             before = cells[j, cell]
-            moments[j] += 1 + 2 * sign * before
-            cells[j, cell] = before + sign
+            moments[j] += step * (step + 2 * before)
+            cells[j, cell] = before + step

@@ -1,14 +1,17 @@
-"""Latent vectors in one count sketch, a whole vector at one address a row (S004 section 4.1, blocked).
+"""Latent vectors in one count sketch, a whole vector at one address a row (S004 section 4.1,
+blocked).
 
-    h_j(e)  = mix(hash(e) + (j + 1) golden)             one hash for each (entity, row)
-    block   = upper half of h_j, scaled to 0 .. B-1     signs s_j: lower half of h_j, a bit a component
-    read    p[l] = 1/k * sum_j s_j(e, l) C[j, block_j(e), l]                                 (4.1)
-    write   C[j, block_j(e), l] += s_j(e, l) * delta[l]         the read moves by delta      (4.3)
+    g       = hash(e) * (golden (2 j + 1)),  h_j(e) = g xor (g >> 32)     for each (entity, row)
+    block   = upper half of h_j, scaled to 0 .. B-1
+    s_j     = lower half of h_j, a bit a component
+    read    p[c] = 1/k * sum_j s_j(e, c) C[j, block_j(e), c]                                 (4.1)
+    write   C[j, block_j(e), c] += s_j(e, c) * delta[c]         the read moves by delta      (4.3)
 
-C: flat float32, (k, B, d) in C order: the thesis' k rows of w = B d cells. Above 32 components the signs
-come from a further hash, and repeat after 64. Entities that share a block share all of it, but with their
-own signs in every component, so a read is as unbiased and as noisy as with one address a component, at
-1/d of the cache misses. D and K are compile-time numbers; a vector lives in registers (`lanes.py`).
+C: flat float32, (k, B, d) in C order: the thesis' k rows of w = B d cells. Above 32 components the
+signs come from a further hash, and repeat after 64. Entities that share a block share all of it,
+but with their own signs in every component, so a read is as unbiased and as noisy as with one
+address a component, at 1/d of the cache misses. D and K are compile-time numbers; a vector lives
+in registers (`lanes.py`).
 """
 
 from __future__ import annotations
@@ -16,13 +19,14 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-from stream_app.kernels.lanes import add, fetch, flip, load, scale, store
-from stream_app.kernels.mixing import GOLDEN, bounded, mix
+from stream_app.kernels.lanes import add, flip, load, scale, store
+from stream_app.kernels.mixing import GOLDEN, mix
 
 
 @njit(cache=True, nogil=True, inline="always")
-def place(C, entities, many, D, K, blocks, at, words):
-    """Write where the blocks of entity hashes (m,) begin into at (m, K) and their sign bits into words.
+def place(entities, many, D, K, blocks, at, words):
+    """Write where the blocks of entity hashes (m,) begin into at (m, K) and their sign bits into
+    words.
 
     A pass of its own: hashing ahead of the reads hides its latency.
     """
@@ -32,8 +36,6 @@ def place(C, entities, many, D, K, blocks, at, words):
             h ^= h >> np.uint64(32)
             block = np.uint64(j) * blocks + ((h >> np.uint64(32)) * blocks >> np.uint64(32))
             at[n, j] = np.int64(block * np.uint64(D))
-            for line in range(0, D, 16):
-                fetch(C, at[n, j] + line)
             words[n, j] = h if D <= 32 else mix(h + GOLDEN)
 
 

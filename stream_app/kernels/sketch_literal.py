@@ -1,14 +1,16 @@
-"""Latent vectors in one count sketch, every component at its own address (S004 section 4.1, as written).
+"""Latent vectors in one count sketch, every component at its own address (S004 section 4.1, as
+written).
 
-    element (side, key, l), l < d:      g_i = mix(hash(key) + (i d + l + 1) golden),  one hash for two rows
+    g_i = mix(hash(key) + (i d + c + 1) golden)       of element (side, key, c), c < d; for two rows
     row 2i                              address from the upper 31 bits of g_i, sign from bit 32
     row 2i + 1                          address from the lower 31 bits, sign from bit 31
-    read    p[l] = 1/k * sum_j s_j(u, l) C[j, h_j(u, l)]                                     (4.1)
-    write   C[j, h_j(u, l)] += s_j(u, l) * delta[l]                                          (4.3)
+    read    p[c] = 1/k * sum_j s_j(u, c) C[j, h_j(u, c)]                                     (4.1)
+    write   C[j, h_j(u, c)] += s_j(u, c) * delta[c]                                          (4.3)
 
-C: flat float32, (k, w) in C order, w < 2^31. The thesis prints the gradient step with the wrong sign and
-leaves the factor 1/k of the chain rule out; here the read value moves by exactly delta (4.3).
-The reference for the blocked layout: k d scattered cells for each vector, so many times slower.
+C: flat float32, (k, w) in C order, w < 2^31. The thesis prints the gradient step with the wrong
+sign and leaves the factor 1/k of the chain rule out; here the read value moves by exactly delta
+(4.3). The reference for the blocked layout: k d scattered cells for each vector, so many times
+slower.
 """
 
 from __future__ import annotations
@@ -32,27 +34,29 @@ def place(entity, D, K, w, at, signs):
     for i in range((K + 1) // 2):
         even = 2 * i
         odd = min(even + 1, K - 1)  # with an odd K the last row is written twice, last by its own
-        for l in range(D):
-            h = mix(entity + np.uint64(i * D + l + 1) * GOLDEN)
-            at[odd, l] = np.int64(np.uint64(odd) * w + (((h & _LOW31) * w) >> np.uint64(31)))
-            signs[odd, l] = _sign(h >> np.uint64(31))
-            at[even, l] = np.int64(np.uint64(even) * w + (((h >> np.uint64(33)) * w) >> np.uint64(31)))
-            signs[even, l] = _sign(h >> np.uint64(32))
+        for c in range(D):
+            h = mix(entity + np.uint64(i * D + c + 1) * GOLDEN)
+            at[odd, c] = np.int64(np.uint64(odd) * w + (((h & _LOW31) * w) >> np.uint64(31)))
+            signs[odd, c] = _sign(h >> np.uint64(31))
+            at[even, c] = np.int64(
+                np.uint64(even) * w + (((h >> np.uint64(33)) * w) >> np.uint64(31))
+            )
+            signs[even, c] = _sign(h >> np.uint64(32))
 
 
 @njit(cache=True, nogil=True, inline="always")
 def read(C, D, K, at, signs, out):
     """Write the vector whose cells are `at` into out (D,)."""
-    for l in range(D):
-        total = signs[0, l] * C[at[0, l]]
+    for c in range(D):
+        total = signs[0, c] * C[at[0, c]]
         for j in range(1, K):
-            total += signs[j, l] * C[at[j, l]]
-        out[l] = total * np.float32(1.0 / K)
+            total += signs[j, c] * C[at[j, c]]
+        out[c] = total * np.float32(1.0 / K)
 
 
 @njit(cache=True, nogil=True, inline="always")
 def write(C, D, K, at, signs, delta):
     """Add delta (D,) to the vector whose cells are `at`."""
     for j in range(K):
-        for l in range(D):
-            C[at[j, l]] += signs[j, l] * delta[l]
+        for c in range(D):
+            C[at[j, c]] += signs[j, c] * delta[c]

@@ -1,6 +1,7 @@
-"""The exact channels of an allow-list of mechanisms as arrays, for the decoder and for debiased metrics.
+"""The exact channels of an allow-list of mechanisms as arrays, for the decoder and for debiased
+metrics.
 
-    likelihood[c, z, v] = P(report = z | level = v) under mechanism c       (C, Zmax, Lmax), zero padded
+    likelihood[c, z, v] = P(report = z | level = v) under mechanism c    (C, Zmax, Lmax), zero padded
 
 Level v of L is the internal rating ("stars")  1 + 4 v / (L - 1),  whatever the data's own scale.
 
@@ -9,9 +10,9 @@ Debiasing. Where the channel can be inverted there are functions of the report w
     E[value(z) | r] = r,   E[square(z) | r] = r^2,   so   f_t(z) = square(z) - 2 t value(z) + t^2
     has   E[f_t(z) | r] = (r - t)^2
 
-and the mean of f_t(z) over events estimates the squared error of predictions t against the true ratings
-without seeing one. The solution of least norm is taken; a channel that cannot be inverted (a partition of
-the levels, epsilon = 0) gets NaN.
+and the mean of f_t(z) over events estimates the squared error of predictions t against the true
+ratings without seeing one. The solution of least norm is taken; a channel that cannot be inverted
+(a partition of the levels, epsilon = 0) gets NaN.
 """
 
 from __future__ import annotations
@@ -83,7 +84,9 @@ class Channels:
         mechanisms: NDArray[np.integer],
         reports: NDArray[np.integer],
     ) -> NDArray[np.float64]:
-        """Return f_t(z), whose mean is that of (r - t)^2; NaN where the channel cannot be inverted."""
+        """Return f_t(z), whose mean is that of (r - t)^2; NaN where the channel cannot be
+        inverted.
+        """
         value, square = self.value[mechanisms, reports], self.square[mechanisms, reports]
         return square - 2 * predicted * value + predicted**2
 

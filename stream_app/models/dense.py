@@ -1,7 +1,9 @@
-"""The learner with a row for every entity: as accurate as the step allows, its memory grows with the ids.
+"""The learner with a row for every entity: as accurate as the step allows, its memory grows with
+the ids.
 
-Tables double when full. Rows are handed out in the order of first learning, so `arrays` shows only rows in use
-and is equal for equal histories. Unknown entities read as their hashed initial vector and take no memory.
+Tables double when full. Rows are handed out in the order of first learning, so `arrays` shows only
+rows in use and is equal for equal histories. Unknown entities read as their hashed initial vector
+and take no memory.
 """
 
 from __future__ import annotations
@@ -55,9 +57,7 @@ class DenseLearner:
 
     name = "dense"
 
-    def __init__(
-        self, channels: Channels, factors: int, parameters: Parameters, seed: int
-    ) -> None:
+    def __init__(self, channels: Channels, factors: int, parameters: Parameters, seed: int) -> None:
         if not 1 <= factors <= MAX_FACTORS:
             raise ValueError(f"factors {factors}: must be 1 .. {MAX_FACTORS}")
         self.factors = factors

@@ -9,7 +9,9 @@ from stream_app.kernels.directory import add_all, rehash, rows_of
 
 
 class Directory:
-    """A map from uint64 keys to rows 0, 1, 2, ... in order of first appearance; nothing is removed."""
+    """A map from uint64 keys to rows 0, 1, 2, ... in order of first appearance; nothing is
+    removed.
+    """
 
     def __init__(self, room: int = 1024) -> None:
         if room < 1:
@@ -44,7 +46,7 @@ class Directory:
         rehash(self._slots, self._keys, self._count)
 
     def rows(self, keys: NDArray[np.uint64], *, add: bool = False) -> NDArray[np.int64]:
-        """Return the row of each key; an unknown one is added where `add` is True, else it is -1."""
+        """Return the row of each key; an unknown one is added if `add`, else its row is -1."""
         keys = np.ascontiguousarray(keys, np.uint64)
         rows = np.empty(len(keys), np.int64)
         if add:

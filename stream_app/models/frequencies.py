@@ -33,10 +33,13 @@ class Frequencies:
         # Rows of one sketch, and sketches of neighbouring seeds, never share a hash.
         self._seeds = np.array([seed * 64 + j for j in range(depth)], np.uint64)
 
-    def add_many(self, keys: NDArray[np.uint64]) -> None:
-        """Count each key once."""
-        count_min.add(self._cells, self._seeds, keys)
-        self._total += len(keys)
+    def add_many(
+        self, keys: NDArray[np.uint64], counts: NDArray[np.int64] | None = None
+    ) -> None:
+        """Count each key once, or as often as `counts` says; the state does not tell them apart."""
+        counts = np.ones(len(keys), np.int64) if counts is None else counts
+        count_min.add(self._cells, self._seeds, keys, counts)
+        self._total += counts.sum()
 
     def estimate_many(self, keys: NDArray[np.uint64]) -> NDArray[np.int64]:
         """Return an upper bound of how often each key was counted, close to it by `error_bound`."""

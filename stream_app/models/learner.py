@@ -1,13 +1,14 @@
-"""What every online learner promises: test, then learn, one rating after the other, through its exact channel.
+"""What every online learner promises: test, then learn, one rating after the other, through its
+exact channel.
 
     sketch     vectors in one count sketch, one address per (entity, row): the default
-    literal    vectors in one count sketch, one address per (entity, component, row): the thesis' form
+    literal    vectors in one count sketch, one address per (entity, row, component): the thesis
     hashing    the sketch with a single row (feature hashing)
     dense      one row of floats for every entity seen: the baseline with unbounded memory
 
-Every learner: the state after n ratings depends on these ratings in their order and on the seed alone,
-not on how they were cut into batches or on the machine; nothing random, no clock. Predictions are on the
-internal scale 1 .. 5 (`channels.py`).
+Every learner: the state after n ratings depends on these ratings in their order and on the seed
+alone, not on how they were cut into batches or on the machine; nothing random, no clock.
+Predictions are on the internal scale 1 .. 5 (`channels.py`).
 """
 
 from __future__ import annotations
@@ -29,7 +30,9 @@ class Lessons(NamedTuple):
 
     predicted: NDArray[np.float64]  # before learning, within 1 .. 5
     error: NDArray[np.float64]  # decoded: E[rating | report, prediction] - prediction
-    clipped: NDArray[np.bool_]  # refused: squared error above `clip`, or a report outside its alphabet
+    clipped: NDArray[
+        np.bool_
+    ]  # refused: squared error above `clip`, or a report outside its alphabet
 
 
 class Learner(Protocol):
@@ -46,7 +49,9 @@ class Learner(Protocol):
         mechanisms: NDArray[np.uint8],
         learn: NDArray[np.bool_],
     ) -> Lessons:
-        """Predict, decode and learn each rating in order; where `learn` is False the state is untouched."""
+        """Predict, decode and learn each rating in order; where `learn` is False the state is
+        untouched.
+        """
 
     def predict_many(self, users: Keys, items: Keys) -> NDArray[np.float64]:
         """Return the predicted ratings, within 1 .. 5."""
@@ -61,7 +66,9 @@ class Learner(Protocol):
         """Return the decoded errors under the current model; the state is untouched."""
 
     def users(self, keys: Keys) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
-        """Return the vectors (n, factors) and biases (n,) of users; unknown ones read their initial value."""
+        """Return the vectors (n, factors) and biases (n,) of users; unknown ones read their
+        initial value.
+        """
 
     def items(self, keys: Keys) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
         """Return the vectors (n, factors) and biases (n,) of items."""
@@ -93,7 +100,9 @@ def build(
     parameters: Parameters | None = None,
     seed: int = 0,
 ) -> Learner:
-    """Return a fresh learner; the sizes of the sketch are ignored by `dense`, the depth also by `hashing`."""
+    """Return a fresh learner; the sizes of the sketch are ignored by `dense`, the depth also by
+    `hashing`.
+    """
     from stream_app.models.dense import DenseLearner
     from stream_app.models.sketch import SketchLearner
 

@@ -1,8 +1,8 @@
 """The hyperparameters of the online learner: one frozen set for every epsilon, on the scale 1..5.
 
-They are the constants of the scalar Kalman step (`kernels/learning.py`), found on the validation part
-of MovieLens-1M. Variances are in stars squared. Other scales are mapped linearly to 1..5 first, so one
-set serves all.
+They are the constants of the scalar Kalman step (`kernels/learning.py`), found on the validation
+part of MovieLens-1M. Variances are in stars squared. Other scales are mapped linearly to 1..5
+first, so one set serves all.
 """
 
 from __future__ import annotations
@@ -10,7 +10,6 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, fields
 from typing import NamedTuple
-
 
 # A variance of nothing divides by zero; a vector of zeros never moves (both gradients vanish).
 _LEAST = {"noise": 0.01, "prior_variance": 0.1, "user_sd": 1e-6, "item_sd": 1e-6, "cell_sd": 1e-6}
@@ -39,7 +38,8 @@ class Constants(NamedTuple):
 
 @dataclass(frozen=True)
 class Parameters:
-    """Constants of the learner; `clip` is the thesis' bound on the squared error of an accepted rating.
+    """Constants of the learner; `clip` is the thesis' bound on the squared error of an accepted
+    rating.
 
     Clipping bounds an error, so that one odd rating moves the model only so far. It is not
     differential privacy: the clipped learner is a deterministic function of its ratings.

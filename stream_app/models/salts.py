@@ -1,4 +1,6 @@
-"""Salts that keep the hashes of users, items and initial values apart, all from the one seed of a learner."""
+"""Salts that keep the hashes of users, items and initial values apart, all from the one seed of a
+learner.
+"""
 
 from __future__ import annotations
 

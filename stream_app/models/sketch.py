@@ -1,7 +1,9 @@
-"""The learner of fixed memory: vectors in a count sketch, scalars in a hashed table (S004 chapter 4).
+"""The learner of fixed memory: vectors in a count sketch, scalars in a hashed table (S004 chapter
+4).
 
-Nothing is allocated after the start, whatever ids arrive. `sketch` and `hashing` keep a whole vector at one
-address a row (`kernels/sketch_blocked.py`), `literal` every component at its own (`kernels/sketch_literal.py`).
+Nothing is allocated after the start, whatever ids arrive. `sketch` and `hashing` keep a whole
+vector at one address a row (`kernels/sketch_blocked.py`), `literal` every component at its own
+(`kernels/sketch_literal.py`).
 """
 
 from __future__ import annotations
@@ -25,7 +27,9 @@ _CACHE_LINE = 64
 
 
 class SketchLearner:
-    """Online matrix factorization in one count sketch; the models `sketch`, `literal` and `hashing`."""
+    """Online matrix factorization in one count sketch; the models `sketch`, `literal` and
+    `hashing`.
+    """
 
     def __init__(
         self,
@@ -114,9 +118,7 @@ class SketchLearner:
         keys = keys_of(keys)
         vectors = np.empty((len(keys), self.factors), np.float32)
         biases = np.empty(len(keys), np.float32)
-        self._read(
-            self._cells, self._tags, self._scalars, self._salts[side], keys, vectors, biases
-        )
+        self._read(self._cells, self._tags, self._scalars, self._salts[side], keys, vectors, biases)
         return vectors, biases
 
     @property
@@ -146,7 +148,9 @@ class SketchLearner:
 
 
 def _aligned(cells: int) -> NDArray[np.float32]:
-    """Return a flat array that begins on a cache line, so that a vector crosses as few as possible."""
+    """Return a flat array that begins on a cache line, so that a vector crosses as few as
+    possible.
+    """
     raw = np.empty(cells + _CACHE_LINE // 4, np.float32)
     first = (-raw.ctypes.data % _CACHE_LINE) // 4
     return raw[first : first + cells]

@@ -1,8 +1,8 @@
 """How well one online pass predicts MovieLens-1M: RMSE against the true ratings, d = 32, gamma = 1.
 
-One-pass figures: a random 80/10/10 split, the last part tested, the mean of three splits (which differ by
-about .002). The hyperparameters are the product's own, one set for all; they were chosen on the validation
-part of another split.
+One-pass figures: a random 80/10/10 split, the last part tested, the mean of three splits (which
+differ by about .002). The hyperparameters are the product's own, one set for all; they were chosen
+on the validation part of another split.
 """
 
 from __future__ import annotations

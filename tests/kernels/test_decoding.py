@@ -1,4 +1,6 @@
-"""The exact-channel decode against Bayes' rule by enumeration, and the exponential against the library's."""
+"""The exact-channel decode against Bayes' rule by enumeration, and the exponential against the
+library's.
+"""
 
 from __future__ import annotations
 

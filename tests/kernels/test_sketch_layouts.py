@@ -1,4 +1,6 @@
-"""The two layouts of a count sketch: what a write moves, how noisy a read is, and where the gradient points."""
+"""The two layouts of a count sketch: what a write moves, how noisy a read is, and where the
+gradient points.
+"""
 
 from __future__ import annotations
 
@@ -12,8 +14,16 @@ from tests.models.learners import CHANNELS, CLEAN, batch_of
 from tests.naive import learning as naive
 
 LAYOUTS = ("sketch", "literal")
-STILL = Parameters(user_variance=0.3, item_variance=0.2, mean_variance=0.0, user_bias_variance=0.0,
-                   item_bias_variance=0.0, user_shrink=0.02, item_shrink=0.03, cell_sd=0.3)  # fmt: skip
+STILL = Parameters(
+    user_variance=0.3,
+    item_variance=0.2,
+    mean_variance=0.0,
+    user_bias_variance=0.0,
+    item_bias_variance=0.0,
+    user_shrink=0.02,
+    item_shrink=0.03,
+    cell_sd=0.3,
+)
 
 
 def made(model: str, **sizes: int) -> SketchLearner:
@@ -44,11 +54,13 @@ def test_a_read_is_the_mean_of_the_signed_cells(model):
 def test_one_lesson_is_a_step_down_the_gradient(model):
     """Central differences of e^2/2 + lam (|p|^2 + |q|^2)/2 by every cell that the rating touches.
 
-    With C a matrix of rows j, d loss / d C = 1/k * s * (-e q + lam p); the step is -k times it (4.3),
-    scaled by the gains. Everything else must stay where it was.
+    With C a matrix of rows j, d loss / d C = 1/k * s * (-e q + lam p); the step is -k times it
+    (4.3), scaled by the gains. Everything else must stay where it was.
     """
     k, d = 3, 6
-    learner = made(model, factors=d, depth=k, sketch_bytes=4 * k * d * 50, scalars_bytes=256, seed=9)
+    learner = made(
+        model, factors=d, depth=k, sketch_bytes=4 * k * d * 50, scalars_bytes=256, seed=9
+    )
     before = learner.arrays()["cells"].astype(np.float64).copy()
     sketch = obvious(learner, 9)
     p, q = sketch.read(0, 5), sketch.read(1, 6)
@@ -85,9 +97,9 @@ def test_one_lesson_is_a_step_down_the_gradient(model):
 def test_the_error_of_a_read_is_f2_over_width_times_depth(model):
     """Var * w k / F2 lies in .95 .. 1.05 over hash draws, mean error near 0 (Charikar et al. 2002).
 
-    400 entities x 32 components, w = 1600, k = 4, 12 seeds: 153,600 errors, of which those of one block are
-    dependent; the seeds are fixed, so it does not alarm by chance (spread of the ratio over seeds: 1 %), and
-    a factor of 2 (one row ignored, one sign for all) is always caught.
+    400 entities x 32 components, w = 1600, k = 4, 12 seeds: 153,600 errors, of which those of one
+    block are dependent; the seeds are fixed, so it does not alarm by chance (spread of the ratio
+    over seeds: 1 %), and a factor of 2 (one row ignored, one sign for all) is always caught.
     """
     d, k, w, n = 32, 4, 1600, 400
     random = np.random.default_rng(1)
@@ -95,13 +107,15 @@ def test_the_error_of_a_read_is_f2_over_width_times_depth(model):
     errors = []
     for seed in range(12):
         sketch_bytes = 4 * k * w
-        learner = made(model, factors=d, depth=k, sketch_bytes=sketch_bytes, scalars_bytes=64, seed=seed)
+        learner = made(
+            model, factors=d, depth=k, sketch_bytes=sketch_bytes, scalars_bytes=64, seed=seed
+        )
         cells = learner.arrays()["cells"]
         cells[:] = 0
         sketch = obvious(learner, seed)
         for key in range(n):
-            j, l, at, sign = np.array(sketch.places(0, key)).T
-            np.add.at(sketch.C, (j, at), sign * values[key][l])
+            j, c, at, sign = np.array(sketch.places(0, key)).T
+            np.add.at(sketch.C, (j, at), sign * values[key][c])
         cells[:] = sketch.C.reshape(-1)
         errors.append(learner.users(np.arange(n, dtype=np.uint64))[0] - values)
     errors = np.array(errors)

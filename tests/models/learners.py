@@ -1,4 +1,6 @@
-"""Every learner at a small size, channels to learn through, and hostile batches; a new learner joins the table."""
+"""Every learner at a small size, channels to learn through, and hostile batches; a new learner
+joins the table.
+"""
 
 from __future__ import annotations
 
@@ -52,7 +54,13 @@ def batches(draw: st.DrawFn, most: int = 30, known: bool = False) -> Batch:
     rows = []
     for _ in range(draw(st.integers(1, most))):
         c = draw(st.integers(0, 3 if known else 4))
-        z = draw(st.integers(0, ALPHABETS[c] - 1)) if c < 4 and (known or draw(st.booleans())) else draw(st.integers(0, 255)) if not known else 0
+        z = (
+            draw(st.integers(0, ALPHABETS[c] - 1))
+            if c < 4 and (known or draw(st.booleans()))
+            else draw(st.integers(0, 255))
+            if not known
+            else 0
+        )
         rows.append((draw(KEYS), draw(KEYS), z, c, draw(st.booleans())))
     return batch_of(rows)
 

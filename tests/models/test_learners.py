@@ -51,13 +51,13 @@ def test_the_kernels_do_what_the_obvious_version_does(model: str, batch: Batch) 
     parameters = Parameters(clip=6.0)
     learner, obvious = small(model, parameters), naive_of(model, parameters)
     lessons = learner.learn_many(*batch)
-    for n, (u, i, z, c, learn) in enumerate(zip(*(column.tolist() for column in batch), strict=True)):
+    for n, (u, i, z, c, learn) in enumerate(
+        zip(*(column.tolist() for column in batch), strict=True)
+    ):
         if c >= len(MECHANISMS):
             assert lessons.clipped[n]
             continue
-        wanted = obvious.learn(
-            u, i, z, MECHANISMS[c].likelihood(), exact=c == CLEAN, learn=learn
-        )
+        wanted = obvious.learn(u, i, z, MECHANISMS[c].likelihood(), exact=c == CLEAN, learn=learn)
         found = lessons.predicted[n], lessons.error[n], lessons.clipped[n]
         assert found == pytest.approx(wanted, abs=2e-4)
     for side, (read, keys) in enumerate(((learner.users, batch[0]), (learner.items, batch[1]))):
@@ -127,7 +127,10 @@ def test_a_report_or_mechanism_outside_the_tables_is_refused(model: str) -> None
     learner = small(model)
     learner.learn_many(*stream(200, 4))
     before = digest(learner)
-    bad = [(1, 1, n, c, True) for c, n in enumerate(ALPHABETS)] + [(1, 1, 0, 4, True), (1, 1, 255, 255, True)]
+    bad = [(1, 1, n, c, True) for c, n in enumerate(ALPHABETS)] + [
+        (1, 1, 0, 4, True),
+        (1, 1, 255, 255, True),
+    ]
     lessons = learner.learn_many(*batch_of(bad))
     assert lessons.clipped.all()
     assert (lessons.error == 0).all()
@@ -170,7 +173,7 @@ def test_a_clean_report_and_a_certain_channel_teach_the_same(model: str) -> None
 
 
 def _uncertain_by(little: float):
-    """Return a channel that is the identity but for `little`, so that it goes through the decode."""
+    """Return a channel that is the identity but for `little`, so that it is decoded."""
     from stream_app.models.channels import Channels
 
     class Nearly:
@@ -270,7 +273,12 @@ def test_dense_keeps_rows_in_the_order_of_first_learning() -> None:
 @pytest.mark.parametrize("factors", [1, 3, 8, 13, 32, 33, 64, 100])
 @pytest.mark.parametrize("model", ["sketch"])
 def test_any_number_of_factors_works(model: str, factors: int) -> None:
-    sizes = {"factors": factors, "depth": 2, "sketch_bytes": 2 * 5 * 4 * factors, "scalars_bytes": 128}
+    sizes = {
+        "factors": factors,
+        "depth": 2,
+        "sketch_bytes": 2 * 5 * 4 * factors,
+        "scalars_bytes": 128,
+    }
     learner = build(model, CHANNELS, seed=1, **sizes)
     learner.learn_many(*stream(50, 13))
     width = sizes["sketch_bytes"] // 8
@@ -323,7 +331,7 @@ def test_the_kernels_are_the_same_without_compilation() -> None:
         "print(json.dumps({m: history(small(m)) for m in EVERY_MODEL}))"
     )
     environment = os.environ | {"NUMBA_DISABLE_JIT": "1"}
-    run = subprocess.run(
+    run = subprocess.run(  # noqa: PLW1510 (the code is checked below)
         [sys.executable, "-c", script], env=environment, capture_output=True, text=True, timeout=60
     )
     assert run.returncode == 0, run.stderr[-2000:]

@@ -1,6 +1,8 @@
-"""The obvious versions of decoding and learning: Bayes by enumeration, one entity at a time, Python numbers.
+"""The obvious versions of decoding and learning: Bayes by enumeration, one entity at a time,
+Python numbers.
 
-Hashes are Python integers, vectors numpy float64 arrays, tables dictionaries where the product has arrays.
+Hashes are Python integers, vectors numpy float64 arrays, tables dictionaries where the product has
+arrays.
 """
 
 from __future__ import annotations
@@ -107,13 +109,13 @@ class Sketch(Vectors):
 
     def read(self, side: int, key: int) -> np.ndarray:
         out = np.zeros(self.d)
-        for j, l, cell, sign in self.places(side, key):
-            out[l] += sign * self.C[j, cell] / self.k
+        for j, c, cell, sign in self.places(side, key):
+            out[c] += sign * self.C[j, cell] / self.k
         return out
 
     def add(self, side: int, key: int, delta: np.ndarray) -> None:
-        for j, l, cell, sign in self.places(side, key):
-            self.C[j, cell] += sign * delta[l]
+        for j, c, cell, sign in self.places(side, key):
+            self.C[j, cell] += sign * delta[c]
 
 
 class Blocked(Sketch):
@@ -124,8 +126,8 @@ class Blocked(Sketch):
             g ^= g >> 32
             block = (g >> 32) * (self.w // self.d) >> 32
             bits = g if self.d <= 32 else mix((g + GOLDEN) % WORD)
-            for l in range(self.d):
-                found.append((j, l, block * self.d + l, 1 - 2 * (bits >> (l % 64) & 1)))
+            for c in range(self.d):
+                found.append((j, c, block * self.d + c, 1 - 2 * (bits >> (c % 64) & 1)))
         return found
 
 
@@ -133,10 +135,10 @@ class Literal(Sketch):
     def places(self, side: int, key: int) -> list[tuple[int, int, int, int]]:
         h, found = self.hash(side, key), []
         for j in range(self.k):
-            for l in range(self.d):
-                g = mix((h + (j // 2 * self.d + l + 1) * GOLDEN) % WORD)
+            for c in range(self.d):
+                g = mix((h + (j // 2 * self.d + c + 1) * GOLDEN) % WORD)
                 address, sign = (g & 0x7FFFFFFF, g >> 31) if j % 2 else (g >> 33, g >> 32)
-                found.append((j, l, address * self.w >> 31, 1 - 2 * (sign & 1)))
+                found.append((j, c, address * self.w >> 31, 1 - 2 * (sign & 1)))
         return found
 
 
