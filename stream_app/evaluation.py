@@ -1,5 +1,4 @@
-"""How well a learner predicts a data set: what a deployment would have measured, had it known the
-ratings.
+"""How well a learner predicts a data set: what is measured when the true ratings are known.
 
     prequential    every rating in time order is predicted, then learned; the error is over all
     one-pass       a random 80 / 10 / 10 split by a seed: learn the first part once in random

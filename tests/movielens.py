@@ -1,6 +1,4 @@
-"""MovieLens-1M for what is measured on real ratings, from $MURMUREC_DATA; never part of the
-repository.
-"""
+"""MovieLens-1M for measurements, from $MURMUREC_DATA; never part of the repository."""
 
 from __future__ import annotations
 

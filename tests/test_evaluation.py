@@ -1,6 +1,4 @@
-"""Evaluation: protocols by hand on small data, and a guard on a generated world whose best error
-is known.
-"""
+"""Evaluation: protocols by hand on small data, and a guard on a generated world."""
 
 from __future__ import annotations
 

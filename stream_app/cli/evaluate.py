@@ -1,6 +1,4 @@
-"""`murmurec evaluate`: a file of ratings, sanitized and learned here, and how well it is then
-predicted.
-"""
+"""`murmurec evaluate`: a file of ratings, sanitized and learned here, and how well it is predicted."""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
-"""Values of cells and vectors before the first rating: from hashes, by exact arithmetic, never
-zero.
+"""Values of cells and vectors before the first rating: from hashes, exactly, never zero.
 
 A zero start is a saddle of the factorization (both gradients vanish), so every float starts near
 

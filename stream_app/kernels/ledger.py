@@ -16,7 +16,6 @@ from stream_app.kernels.mixing import mix
 def enter(offsets, outcomes, partition, chain):
     """Return (sum of mix(offset), new chain) over records in order; writes nothing."""
     total = np.uint64(0)
-    chain = np.uint64(chain)  # a Python integer would make the sums floats
     base = np.uint64(partition) * np.uint64(16)
     for i in range(offsets.shape[0]):
         mixed = mix(np.uint64(offsets[i]))

@@ -1,5 +1,4 @@
-"""One lesson of the online learner: predict, decode, and a scalar Kalman step (one variance for
-each entity).
+"""One lesson of the online learner: predict, decode, and a Kalman step with one variance an entity.
 
     rhat = mu + b_u + b_i + p.q                          the prediction, clipped to 1 .. 5 when told
     T    = vbu + vbi + vu |q|^2 + vi |p|^2 + kappa d vu vi        its variance

@@ -1,6 +1,4 @@
-"""Vectors and biases of many entities out of a sketch, for an index and for answers; nothing is
-written.
-"""
+"""Vectors and biases of many entities out of a sketch, for an index and for answers."""
 
 from __future__ import annotations
 

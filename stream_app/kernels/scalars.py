@@ -1,5 +1,4 @@
-"""The scalars of every entity in a table of fixed size: its bias and the variances of bias and
-vector.
+"""The scalars of entities in a table of fixed size: bias, variances of bias and vector.
 
     tags    (S,) uint32, 0 for a free slot
     scalars (S, 3) float32: bias; variances of bias and vector as shares of their first value, 0 1

@@ -1,7 +1,6 @@
-"""Latent vectors in one count sketch, a whole vector at one address a row (S004 section 4.1,
-blocked).
+"""Latent vectors in one count sketch, a whole vector at one address a row (S004 4.1, blocked).
 
-    g       = hash(e) * (golden (2 j + 1)),  h_j(e) = g xor (g >> 32)     for each (entity, row)
+    h_j(e)  = g xor (g >> 32),  g = hash(e) a_j         a_j: an odd word for each row
     block   = upper half of h_j, scaled to 0 .. B-1
     s_j     = lower half of h_j, a bit a component
     read    p[c] = 1/k * sum_j s_j(e, c) C[j, block_j(e), c]                                 (4.1)
@@ -23,6 +22,21 @@ from stream_app.kernels.lanes import add, flip, load, scale, store
 from stream_app.kernels.mixing import GOLDEN, mix
 
 
+def _odd_words(count):
+    """Return the first outputs of splitmix64 from 0, made odd: unrelated multipliers."""
+    words, state = [], 0
+    for _ in range(count):
+        state = (state + 0x9E3779B97F4A7C15) % 2**64
+        z = (state ^ (state >> 30)) * 0xBF58476D1CE4E5B9 % 2**64
+        z = (z ^ (z >> 27)) * 0x94D049BB133111EB % 2**64
+        words.append((z ^ (z >> 31)) | 1)
+    return np.array(words, np.uint64)
+
+
+MAX_DEPTH = 16
+MULTIPLIERS = _odd_words(MAX_DEPTH)
+
+
 @njit(cache=True, nogil=True, inline="always")
 def place(entities, many, D, K, blocks, at, words):
     """Write where the blocks of entity hashes (m,) begin into at (m, K) and their sign bits into
@@ -32,7 +46,7 @@ def place(entities, many, D, K, blocks, at, words):
     """
     for n in range(many):
         for j in range(K):
-            h = entities[n] * (GOLDEN * np.uint64(2 * j + 1))
+            h = entities[n] * MULTIPLIERS[j]
             h ^= h >> np.uint64(32)
             block = np.uint64(j) * blocks + ((h >> np.uint64(32)) * blocks >> np.uint64(32))
             at[n, j] = np.int64(block * np.uint64(D))

@@ -1,5 +1,4 @@
-"""Latent vectors in one count sketch, every component at its own address (S004 section 4.1, as
-written).
+"""Latent vectors in one count sketch, every component at its own address (S004 4.1, literally).
 
     g_i = mix(hash(key) + (i d + c + 1) golden)       of element (side, key, c), c < d; for two rows
     row 2i                              address from the upper 31 bits of g_i, sign from bit 32

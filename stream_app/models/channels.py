@@ -1,5 +1,4 @@
-"""The exact channels of an allow-list of mechanisms as arrays, for the decoder and for debiased
-metrics.
+"""The exact channels of an allow-list of mechanisms as arrays, for decoding and debiasing.
 
     likelihood[c, z, v] = P(report = z | level = v) under mechanism c    (C, Zmax, Lmax), zero padded
 
@@ -76,7 +75,7 @@ class Channels:
         self, mechanisms: NDArray[np.integer], reports: NDArray[np.integer]
     ) -> NDArray[np.float64]:
         """Return each report read as if it were the rating, on 1 .. 5: the naive reading."""
-        return self.reading[mechanisms, reports]
+        return np.asarray(self.reading[mechanisms, reports])
 
     def squared_errors(
         self,
@@ -88,7 +87,7 @@ class Channels:
         inverted.
         """
         value, square = self.value[mechanisms, reports], self.square[mechanisms, reports]
-        return square - 2 * predicted * value + predicted**2
+        return np.asarray(square - 2 * predicted * value + predicted**2)
 
 
 def _checked(mechanism: Mechanism) -> NDArray[np.float64]:

@@ -1,5 +1,4 @@
-"""The learner with a row for every entity: as accurate as the step allows, its memory grows with
-the ids.
+"""The learner with a row for every entity: accurate, with memory that grows.
 
 Tables double when full. Rows are handed out in the order of first learning, so `arrays` shows only
 rows in use and is equal for equal histories. Unknown entities read as their hashed initial vector
@@ -7,6 +6,8 @@ and take no memory.
 """
 
 from __future__ import annotations
+
+from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,10 +31,10 @@ class _Rows:
 
     def __init__(self, factors: int) -> None:
         self.factors, self.room = factors, 0
-        self.keys = np.empty(0, np.uint64)
-        self.vectors = np.empty(0, np.float32)
-        self.scalars = np.empty((0, 3), np.float32)
-        self.slots = np.empty(0, np.int64)
+        self.keys: NDArray[np.uint64] = np.empty(0, np.uint64)
+        self.vectors: NDArray[np.float32] = np.empty(0, np.float32)
+        self.scalars: NDArray[np.float32] = np.empty((0, 3), np.float32)
+        self.slots: NDArray[np.int64] = np.empty(0, np.int64)
         self.reserve(1024, 0)
 
     def reserve(self, room: int, count: int) -> None:
@@ -157,7 +158,10 @@ class DenseLearner:
         return sum(side.memory_bytes for side in self._sides) + self._overall.nbytes
 
 
-def _grown(array: NDArray[np.generic], rows: int) -> NDArray[np.generic]:
+_T = TypeVar("_T", bound=np.generic)
+
+
+def _grown(array: NDArray[_T], rows: int) -> NDArray[_T]:
     grown = np.zeros((rows, *array.shape[1:]), array.dtype)
     grown[: len(array)] = array
     return grown

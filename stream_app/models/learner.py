@@ -1,5 +1,4 @@
-"""What every online learner promises: test, then learn, one rating after the other, through its
-exact channel.
+"""What every online learner promises: test, then learn, one rating after the other.
 
     sketch     vectors in one count sketch, one address per (entity, row): the default
     literal    vectors in one count sketch, one address per (entity, row, component): the thesis

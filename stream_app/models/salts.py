@@ -1,6 +1,4 @@
-"""Salts that keep the hashes of users, items and initial values apart, all from the one seed of a
-learner.
-"""
+"""Salts that keep the hashes of users, items and initial values apart, all from one seed."""
 
 from __future__ import annotations
 

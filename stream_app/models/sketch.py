@@ -1,5 +1,4 @@
-"""The learner of fixed memory: vectors in a count sketch, scalars in a hashed table (S004 chapter
-4).
+"""The learner of fixed memory: vectors in a count sketch, scalars in a hashed table (S004 ch. 4).
 
 Nothing is allocated after the start, whatever ids arrive. `sketch` and `hashing` keep a whole
 vector at one address a row (`kernels/sketch_blocked.py`), `literal` every component at its own
@@ -16,13 +15,14 @@ from numpy.typing import NDArray
 from stream_app.kernels import learning, reading
 from stream_app.kernels.initial import UNIT, fill
 from stream_app.kernels.scalars import SLOT_BYTES
+from stream_app.kernels.sketch_blocked import MAX_DEPTH
 from stream_app.models.channels import Channels
 from stream_app.models.columns import columns, keys_of
 from stream_app.models.learner import Keys, Lessons
 from stream_app.models.parameters import Parameters
 from stream_app.models.salts import CELLS, ITEMS, USERS, salt
 
-MAX_FACTORS, MAX_DEPTH = 256, 16
+MAX_FACTORS = 256
 _CACHE_LINE = 64
 
 

@@ -1,5 +1,4 @@
-"""How many ratings a second the learners learn: MovieLens-1M in random order, d = 32, k = 4, one
-thread, CPU time.
+"""Ratings learned per CPU second: MovieLens-1M in random order, d = 32, k = 4, one thread.
 
 The best of several passes over fresh learners in batches of 65,536; the naive ratio compares the
 blocked kernel with the obvious Python version on the same ratings in the same run.

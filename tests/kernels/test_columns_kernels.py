@@ -53,7 +53,7 @@ def test_the_ledgers_numbers_are_their_definition(
     offsets = np.array([o for o, _ in records], np.int64)
     outcomes = np.array([k for _, k in records], np.uint8)
     total, first = ledger.enter(offsets[:cut], outcomes[:cut], partition, np.uint64(chain))
-    more, last = ledger.enter(offsets[cut:], outcomes[cut:], partition, first)
+    more, last = ledger.enter(offsets[cut:], outcomes[cut:], partition, np.uint64(first))
     for offset, outcome in records:
         chain = mix((chain + mix(offset) + 16 * partition + outcome) & MASK)
     assert int(last) == chain

@@ -1,6 +1,4 @@
-"""The exact-channel decode against Bayes' rule by enumeration, and the exponential against the
-library's.
-"""
+"""The exact-channel decode against Bayes' rule by enumeration."""
 
 from __future__ import annotations
 

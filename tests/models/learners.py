@@ -1,6 +1,4 @@
-"""Every learner at a small size, channels to learn through, and hostile batches; a new learner
-joins the table.
-"""
+"""Every learner at a small size, channels to learn through, and hostile batches."""
 
 from __future__ import annotations
 

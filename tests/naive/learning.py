@@ -1,5 +1,4 @@
-"""The obvious versions of decoding and learning: Bayes by enumeration, one entity at a time,
-Python numbers.
+"""The obvious versions of decoding and learning: Bayes by enumeration, one rating at a time.
 
 Hashes are Python integers, vectors numpy float64 arrays, tables dictionaries where the product has
 arrays.
@@ -12,6 +11,7 @@ import math
 import numpy as np
 
 from stream_app.kernels.initial import UNIT
+from stream_app.kernels.sketch_blocked import MULTIPLIERS
 from stream_app.models.parameters import Parameters
 from stream_app.models.salts import CELLS, ITEMS, USERS, salt
 
@@ -122,7 +122,7 @@ class Blocked(Sketch):
     def places(self, side: int, key: int) -> list[tuple[int, int, int, int]]:
         h, found = self.hash(side, key), []
         for j in range(self.k):
-            g = h * (GOLDEN * (2 * j + 1)) % WORD
+            g = h * int(MULTIPLIERS[j]) % WORD
             g ^= g >> 32
             block = (g >> 32) * (self.w // self.d) >> 32
             bits = g if self.d <= 32 else mix((g + GOLDEN) % WORD)
