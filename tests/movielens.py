@@ -13,7 +13,7 @@ from stream_app.privacy.randomness import SeededSource
 
 ROOT = Path(__file__).resolve().parents[1]
 SKETCH_BYTES = (6040 + 3706) * 32 * 4  # gamma = 1: as many cells as dense rows of 32 floats
-SCALARS_BYTES = 1 << 18
+SCALARS_BYTES = 1 << 19
 
 
 @dataclass(frozen=True, eq=False)

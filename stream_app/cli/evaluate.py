@@ -1,4 +1,4 @@
-"""`murmurec evaluate`: a file of ratings, sanitized and learned here, and how well it is predicted."""
+"""`murmurec evaluate`: a file of ratings sanitized and learned here, and how well that predicts."""
 
 from __future__ import annotations
 

@@ -4,7 +4,7 @@
     store(a, offset, v)          and back
     add(v, w), multiply(v, w)    lane by lane
     scale(v, x)                  every lane times the float32 x
-    flip(v, bits)                the sign of lane i flipped where bit i mod 64 of `bits` (uint64) is set
+    flip(v, bits)                the sign of lane i flipped where bit i mod 64 of a uint64 is set
     total(v)                     the sum, halves first: (v0 + v2) + (v1 + v3) for four lanes (zeros
                                  fill up to the next power of two)
 

@@ -1,6 +1,6 @@
 """The exact channels of an allow-list of mechanisms as arrays, for decoding and debiasing.
 
-    likelihood[c, z, v] = P(report = z | level = v) under mechanism c    (C, Zmax, Lmax), zero padded
+    likelihood[c, z, v] = P(report = z | level = v) under mechanism c   (C, Zmax, Lmax), zero filled
 
 Level v of L is the internal rating ("stars")  1 + 4 v / (L - 1),  whatever the data's own scale.
 
