@@ -14,6 +14,6 @@ Anything else is a defect and ends the process.
 from __future__ import annotations
 
 
-class Refusal(Exception):
+class Refusal(Exception):  # noqa: N818 - it is not an error of the program
     """What was asked cannot be done; the message says what was given, what the limit is and what
     to do."""

@@ -1,4 +1,5 @@
-"""Which (user, item) pairs are held out: a keyed share, the same on every replica and for every repeat.
+"""Which (user, item) pairs are held out: a keyed share, the same on every replica and for every
+repeat.
 
     held(u, i)  <=>  salted(mix(u) + i, salt) < share * 2^64
 """

@@ -1,4 +1,5 @@
-"""The running numbers of the ledger: a sum that names the set of offsets, a chain that names their order.
+"""The running numbers of the ledger: a sum that names the set of offsets, a chain that names their
+order.
 
     sum   += mix(offset)
     chain  = mix(chain + mix(offset) + 16 partition + outcome)

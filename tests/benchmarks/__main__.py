@@ -1,4 +1,5 @@
-"""Run the benchmarks (`make bench`): every module of this folder with a `measure()`, into bench.json and a table.
+"""Run the benchmarks (`make bench`): every module of this folder with a `measure()`, into
+bench.json and a table.
 
     python -m tests.benchmarks [NAME ...] [--output bench.json]
 """

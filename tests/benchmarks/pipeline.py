@@ -1,7 +1,10 @@
-"""The worker end to end on a real broker: a backlog, a rebuild, questions, memory, and how fast the CLI starts.
+"""The worker end to end on a real broker: a backlog, a rebuild, questions, memory, and how fast
+the CLI starts.
 
-The backlog is published first; the worker starts on it, owns the clock, and its rate is taken from its own counters,
-between the first cut that it applied and the last. Ratings are drawn from ML-1M's users and items where the data is
+The backlog is published first; the worker starts on it, owns the clock, and its rate is taken from
+its own counters,
+between the first cut that it applied and the last. Ratings are drawn from ML-1M's users and items
+where the data is
 at hand (MURMUREC_DATA, default ../shared/data), else from a population of the same size.
 """
 
@@ -92,7 +95,8 @@ def population() -> tuple[NDArray[np.uint64], NDArray[np.uint8], NDArray[np.int6
 
 
 def messages(burden: Load, seed: int = 1) -> Iterator[tuple[bytes, bytes]]:
-    """Yield (key, value) of every message of a backlog: each of one device, items as they are rated."""
+    """Yield (key, value) of every message of a backlog: each of one device, items as they are
+    rated."""
     items, levels, users = population()
     rng = np.random.default_rng(seed)
     devices = [rng.bytes(16) for _ in range(int(users.max()) + 1)]
@@ -215,9 +219,9 @@ def movielens(settings: Settings, bootstrap: str, prefix: str) -> list[Figure]:
     rebuilt = time.monotonic() - began
     same = replica.model_digest() == state["model_digest"]
     return [
-        Figure("query through Kafka, idle worker, ML-1M, p50", quantile(seconds, 0.5), "ms", "<= 6"),
-        Figure("query through Kafka, idle worker, ML-1M, p99", quantile(seconds, 0.99), "ms", "<= 20"),
-        Figure("recall@10 of qoLSH over sampled queries", recall[0] if recall else 0.0, "", ">= 0.9"),
+        Figure("query over Kafka, idle worker, p50", quantile(seconds, 0.5), "ms", "<= 6"),
+        Figure("query over Kafka, idle worker, p99", quantile(seconds, 0.99), "ms", "<= 20"),
+        Figure("recall@10 of qoLSH, sampled", recall[0] if recall else 0.0, "", ">= 0.9"),
         Figure("worker resident memory with ML-1M", resident, "MB", "<= 400"),
         Figure("rebuild of ML-1M from the log", rebuilt, "s", "<= 5"),
         Figure("the rebuilt digest equals the worker's", float(same), "", ">= 1"),

@@ -56,7 +56,8 @@ def start(
 
 @pytest.fixture
 def send(kafka: Kafka, topics: str) -> Send:
-    """Give a function that writes records to their partitions and waits for every acknowledgement."""
+    """Give a function that writes records to their partitions and waits for every
+    acknowledgement."""
     producer = clients.producer(kafka.bootstrap)
 
     def sent(records: Sequence[Published]) -> None:

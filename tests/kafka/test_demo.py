@@ -1,4 +1,5 @@
-"""The demo, whole, on a small generated world: everything is accounted for and nothing is left running."""
+"""The demo, whole, on a small generated world: everything is accounted for and nothing is left
+running."""
 
 from __future__ import annotations
 
@@ -13,12 +14,12 @@ from tests.conftest import Kafka
 
 pytestmark = pytest.mark.kafka
 
-KEYS = (
-    "rows, published, refused, applied, duplicates, rejected, held_out, ratings_per_second, "
-    "rmse_reported, rmse_debiased, rmse_true, rmse_baseline, kl_nats, mechanism, epsilon, "
-    "adjacency, query_p50_ms, query_p99_ms, index, recall, worker_rss_mb, cut, model_digest, "
-    "log_digest"
-).split(", ")
+KEYS = {
+    *("rows", "published", "refused", "applied", "duplicates", "rejected", "held_out"),
+    *("ratings_per_second", "rmse_reported", "rmse_debiased", "rmse_true", "rmse_baseline"),
+    *("kl_nats", "mechanism", "epsilon", "adjacency", "query_p50_ms", "query_p99_ms", "index"),
+    *("recall", "worker_rss_mb", "cut", "model_digest", "log_digest"),
+}
 
 
 def test_the_demo_runs_through_and_accounts_for_every_row(kafka: Kafka, tmp_path: Path) -> None:
@@ -30,7 +31,7 @@ def test_the_demo_runs_through_and_accounts_for_every_row(kafka: Kafka, tmp_path
     )
     assert done.returncode == 0, done.stdout + done.stderr
     found = json.loads(report.read_text())
-    assert set(KEYS) <= set(found)
+    assert set(found) >= KEYS
     assert found["rows"] == found["published"] + found["refused"] > 15_000
     assert found["published"] == found["applied"] + found["held_out"]
     assert found["duplicates"] == found["rejected"] == 0

@@ -1,4 +1,5 @@
-"""Questions over Kafka and over HTTP: what comes back, what is refused, and that nobody is hurt by either."""
+"""Questions over Kafka and over HTTP: what comes back, what is refused, and that nobody is hurt by
+either."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Real workers on a real broker: same log, same bytes, whoever was killed, and a bad record stops nobody."""
+"""Real workers on a real broker: same log, same bytes, whoever was killed, and a bad record stops
+nobody."""
 
 from __future__ import annotations
 
@@ -99,7 +100,8 @@ def test_a_worker_that_is_killed_again_and_again_ends_with_the_same_bytes(
 def test_a_frozen_owner_that_wakes_up_does_no_harm(
     start: Start, send: Send, oracle: Oracle, rng: np.random.Generator
 ) -> None:
-    """SIGSTOP longer than the session timeout, a new owner, SIGCONT: a zombie clock, and one chain of cuts."""
+    """SIGSTOP longer than the session timeout, a new owner, SIGCONT: a zombie clock, and one chain
+    of cuts."""
     records = [publish(event) for event in events(rng, 400)]
     first, second = start(), start()
     send(records[:100])

@@ -76,7 +76,8 @@ def _line(figures: Figures) -> str:
     f, n = figures, _number
     return (
         f"published {f.published} applied {f.applied} held_out {f.held_out} "
-        f"duplicate {f.duplicates} rejected {f.rejected} rate {n(f.ratings_per_second, '{:.0f}')}/s "
+        f"duplicate {f.duplicates} rejected {f.rejected} "
+        f"ratings_per_second {n(f.ratings_per_second, '{:.0f}')} "
         f"rmse_debiased {n(f.rmse_debiased)} rmse_true {n(f.rmse_true)} "
         f"rmse_baseline {n(f.rmse_baseline)} kl {n(f.kl_nats, '{:.5f}')} "
         f"query_p50_ms {n(f.query_p50_ms, '{:.1f}')} recall {n(f.recall)}"
