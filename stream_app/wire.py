@@ -532,7 +532,7 @@ def _decode_alike(run: Run, sizes: NDArray[np.int64], intake: Intake) -> _Decode
     places = partitions_of(np.frombuffer(key_bytes, np.uint8).reshape(n, 32), intake.partitions)
     if (places != run.partition).any():
         return None
-    devices = np.frombuffer(device_bytes, "<u8").astype(np.uint64, copy=False).reshape(n, 2)
+    devices = np.frombuffer(device_bytes, "<u8").astype(np.uint64).reshape(n, 2)
     seqs = np.fromiter(columns[2], np.int64, n)
     return devices, seqs, mechanisms, counts, np.zeros(n, np.uint8), items, reports
 

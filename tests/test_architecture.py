@@ -59,9 +59,13 @@ MAY_IMPORT: dict[str, set[str]] = {
         *("numpy", "stream_app.catalogue", "stream_app.models", "stream_app.replica"),
         "stream_app.wire",
     },
+    "stream_app.gauges": {
+        *("numpy", "stream_app.accuracy", "stream_app.kernels", "stream_app.log"),
+        *("stream_app.metrics", "stream_app.recommender", "stream_app.replica", "stream_app.wire"),
+    },
     "stream_app.warmup": {
-        *("numpy", "stream_app.catalogue", "stream_app.recommender", "stream_app.replica"),
-        "stream_app.wire",
+        *("numpy", "prometheus_client", "stream_app.catalogue", "stream_app.gauges"),
+        *("stream_app.metrics", "stream_app.recommender", "stream_app.replica", "stream_app.wire"),
     },
     "stream_app.follower": {
         *("confluent_kafka", "stream_app.catalogue", "stream_app.clients", "stream_app.errors"),

@@ -23,7 +23,6 @@ from prometheus_client import CollectorRegistry, PlatformCollector, ProcessColle
 from stream_app import clients
 from stream_app.agents import learn, ownership, query, views
 from stream_app.agents.ending import ends_the_process
-from stream_app.agents.gauges import Gauges
 from stream_app.agents.reader import Reader
 from stream_app.agents.rejections import Rejections
 from stream_app.agents.runtime import Runtime
@@ -31,6 +30,7 @@ from stream_app.catalogue import Catalogue
 from stream_app.design import design_of
 from stream_app.errors import Refusal
 from stream_app.follower import Follower
+from stream_app.gauges import Gauges
 from stream_app.log.clock import Clock
 from stream_app.metrics import Metrics
 from stream_app.recommender import Recommender

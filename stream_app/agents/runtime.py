@@ -16,8 +16,8 @@ from typing import Any
 
 import numpy as np
 
-from stream_app.agents.gauges import Gauges
 from stream_app.catalogue import Catalogue
+from stream_app.gauges import Gauges
 from stream_app.log.ledger import DUPLICATE
 from stream_app.metrics import Metrics
 from stream_app.privacy.mechanism import Adjacency

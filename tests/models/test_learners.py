@@ -205,6 +205,24 @@ def test_the_state_never_becomes_infinite_or_not_a_number(model: str) -> None:
 
 
 @every_model
+def test_a_bias_is_held_within_twice_the_width_of_the_scale(model: str) -> None:
+    """A shrinkage this strong throws it from side to side, each time further."""
+    wild = Parameters(
+        user_variance=0,
+        item_variance=0,
+        user_bias_variance=99,
+        item_bias_variance=99,
+        bias_shrink=99,
+        noise=0.01,
+    )
+    learner, key, largest = small(model, wild), np.array([1], np.uint64), 0.0
+    for _ in range(5):
+        learner.learn_many(*batch_of([(1, 2, 4, CLEAN, True)]))
+        largest = max(largest, float(np.abs(learner.users(key)[1][0])))
+    assert largest == 8
+
+
+@every_model
 def test_seeds_make_different_learners_and_equal_seeds_equal_ones(model: str) -> None:
     batch = stream(300, 10)
     made = [build(model, CHANNELS, seed=seed, **SIZES) for seed in (1, 1, 2)]
