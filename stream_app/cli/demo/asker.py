@@ -1,52 +1,86 @@
-"""Somebody who asks for recommendations while the devices rate, and takes the time of every
-answer."""
+"""Somebody who asks for recommendations while the devices rate, and takes the time of every answer.
+
+A process of its own: inside the demo, which plays thousands of devices at the same time, an answer
+would wait
+for them and not for the worker. It reads pseudonyms from its standard input, asks for one after
+the other in
+turn, ten times a second, and writes a line for each: milliseconds, or `-` where nobody answered.
+
+    python -m stream_app.cli.demo.asker BOOTSTRAP PREFIX < pseudonyms
+"""
 
 from __future__ import annotations
 
-import random
+import subprocess
+import sys
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from itertools import cycle
 
 from consumers.recommendations import Recommendations
+from stream_app.broker.local import leashed
 from stream_app.errors import Refusal
+from stream_app.settings import load
 
 _PAUSE_SECONDS = 0.1
 
 
-class Asker(threading.Thread):
-    """Asks for one of the `devices` ten times a second, over Kafka, until `stop`."""
+class Asker:
+    """The process and what it has reported so far."""
 
-    def __init__(self, connect: Callable[[], Recommendations], devices: Sequence[bytes]) -> None:
-        super().__init__(name="murmurec-asker", daemon=True)
-        self._connect = connect
-        self._devices = devices
-        self._ended = threading.Event()
-        self.seconds: list[float] = []
+    def __init__(self, bootstrap: str, prefix: str, devices: Sequence[bytes]) -> None:
+        command = [sys.executable, "-m", "stream_app.cli.demo.asker", bootstrap, prefix]
+        self._process = subprocess.Popen(
+            leashed(command),
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            text=True,
+        )
+        assert self._process.stdin is not None
+        self._process.stdin.write("\n".join(device.hex() for device in devices) + "\n")
+        self._process.stdin.close()
+        self._reader = threading.Thread(target=self._read, name="murmurec-asker", daemon=True)
+        self._reader.start()
+        self.milliseconds: list[float] = []
         self.unanswered = 0
 
-    def run(self) -> None:
-        """Ask and wait, in turn."""
-        choose = random.Random(1)
-        with self._connect() as ask:
-            while not self._ended.is_set():
-                started = time.monotonic()
-                try:
-                    best = ask.best(choose.choice(self._devices).hex(), 10, 2.0)
-                except Refusal:
-                    self.unanswered += 1
-                else:
-                    self.seconds.append(best.seconds)
-                self._ended.wait(max(0.0, _PAUSE_SECONDS - (time.monotonic() - started)))
+    def _read(self) -> None:
+        assert self._process.stdout is not None
+        for line in self._process.stdout:
+            if line.strip() == "-":
+                self.unanswered += 1
+            else:
+                self.milliseconds.append(float(line))
 
     def quantile(self, share: float) -> float:
         """Return a quantile of the answer times in milliseconds; NaN before the first answer."""
-        ordered = sorted(self.seconds)
+        ordered = sorted(self.milliseconds)
         if not ordered:
             return float("nan")
-        return ordered[min(len(ordered) - 1, int(share * len(ordered)))] * 1000.0
+        return ordered[min(len(ordered) - 1, int(share * len(ordered)))]
 
     def stop(self) -> None:
-        """End the thread and wait for it."""
-        self._ended.set()
-        self.join(10.0)
+        """End the process and wait for it."""
+        self._process.terminate()
+        self._process.wait(10.0)
+        self._reader.join(2.0)
+
+
+def main(bootstrap: str, prefix: str) -> None:
+    """Ask until terminated."""
+    devices = [line.strip() for line in sys.stdin if line.strip()]
+    with Recommendations(bootstrap, prefix, load().kafka) as ask:
+        for device in cycle(devices):
+            started = time.monotonic()
+            try:
+                told = f"{ask.best(device, 10, 2.0).seconds * 1000:.3f}"
+            except Refusal:
+                told = "-"
+            print(told, flush=True)
+            time.sleep(max(0.0, _PAUSE_SECONDS - (time.monotonic() - started)))
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:3])

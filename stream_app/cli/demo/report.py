@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass
 from math import isfinite, nan
 from pathlib import Path
-from typing import Any
 
 from rich.console import Console
 from rich.table import Table
@@ -44,7 +43,6 @@ class Figures:
     rmse_best_possible: float = nan
     rebuild_seconds: float = nan
     data: str = ""
-    settings: dict[str, Any] = field(default_factory=dict)
 
     def write(self, path: Path) -> None:
         """Write the figures as one JSON object."""

@@ -221,13 +221,10 @@ def _stream(stage: Stage, options: Options, figures: Figures) -> None:
     shadow = Shadow(
         stage.bootstrap, extra, stage.topics, design, Truth(stage.population, stage.dataset.ratings)
     )
-    asker = Asker(
-        lambda: Recommendations(stage.bootstrap, stage.topics.prefix, extra),
-        stage.population.devices,
-    )
+    # Every seventh device: neither the first to rate nor the last.
+    asker = Asker(stage.bootstrap, stage.topics.prefix, stage.population.devices[::7])
     line = Publisher(clients.producer(stage.bootstrap, extra, linger_ms=20), stage.topics.ratings)
     shadow.start()
-    asker.start()
     try:
         with view.opened(stage.console, options.plain) as shown, line:
             watched = 0.0
