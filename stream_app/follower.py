@@ -4,7 +4,7 @@ canonical order.
 One consumer is assigned to every rating partition and to the cut log at explicit offsets; it never
 joins a group and never commits, so nothing that happens to a group can make it skip or repeat. A
 partition
-whose buffer holds more than four rounds is paused until it has drained: with fewer, the pauses
+whose buffer holds more than six rounds is paused until it has drained: with fewer, the pauses
 cost a
 factor of three (measured).
 
@@ -25,7 +25,7 @@ from stream_app.log.rounds import Rounds
 from stream_app.wire import Batch, Cut, Intake, Topics, WireError, decode_many, decode_message
 
 _BATCH = 256
-_ROUNDS_AHEAD = 4
+_ROUNDS_AHEAD = 6
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,4 +1,5 @@
-"""After the warm-up a worker compiles nothing more: not on the event loop, where heartbeats wait."""
+"""After the warm-up a worker compiles nothing more: not on the event loop, where heartbeats
+wait."""
 
 from __future__ import annotations
 

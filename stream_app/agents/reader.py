@@ -63,7 +63,10 @@ class Reader(Service):
             ends, _ = self._follower.log_ends()
             self._runtime.start_ends = ends
             while not self._ended.is_set():
-                for pieces in _chunks(self._follower.poll()):
+                # While a cut is on its way, come back soon: a batch ends only when it is full or
+                # late.
+                patience = 0.003 if self._clock.waits else 0.02
+                for pieces in _chunks(self._follower.poll(patience)):
                     self._hand_over(pieces)
                 self._beat()
         except BaseException as reason:  # noqa: BLE001 - whatever ends the thread ends the process

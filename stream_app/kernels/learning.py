@@ -33,7 +33,7 @@ from stream_app.kernels.lesson import (
 from stream_app.kernels.mixing import mix
 from stream_app.kernels.scalars import BIAS, BIAS_SHARE, SHARE, slot_of, tag_of
 
-AHEAD = 64  # events hashed or looked up in one pass, so that it does not wait before every read
+AHEAD = 16  # events hashed and prefetched in one pass: few enough for the first cache
 place_blocked, read_blocked, write_blocked = (
     sketch_blocked.place,
     sketch_blocked.read,
@@ -67,8 +67,8 @@ def blocked_loop(D, K):
                 for y in range(many):
                     hus[y] = mix(users[n + y] + salts[0])
                     his[y] = mix(items[n + y] + salts[1])
-                place_blocked(hus, many, D, K, blocks, at_u, words_u)
-                place_blocked(his, many, D, K, blocks, at_i, words_i)
+                place_blocked(C, hus, many, D, K, blocks, at_u, words_u)
+                place_blocked(C, his, many, D, K, blocks, at_i, words_i)
             su = slot_of(tags, hus[x])
             si = slot_of(tags, his[x])
             p = read_blocked(C, at_u, words_u, x, D, K)

@@ -18,9 +18,10 @@ _FOR_WRITING, _KEEP, _DATA = 1, 3, 1
 @intrinsic
 def _prefetch(_typing, table, _row):
     def generate(context, builder, signature, arguments):
-        array = context.make_array(signature.args[0])(context, builder, arguments[0])
-        place = [arguments[1], context.get_constant(types.intp, 0)]
-        pointer = cgutils.get_item_pointer(context, builder, signature.args[0], array, place)
+        table_type = signature.args[0]
+        array = context.make_array(table_type)(context, builder, arguments[0])
+        place = [arguments[1]] + [context.get_constant(types.intp, 0)] * (table_type.ndim - 1)
+        pointer = cgutils.get_item_pointer(context, builder, table_type, array, place)
         pointer = builder.bitcast(pointer, ir.IntType(8).as_pointer())
         word = ir.IntType(32)
         kind = ir.FunctionType(ir.VoidType(), [pointer.type, word, word, word])
@@ -32,7 +33,7 @@ def _prefetch(_typing, table, _row):
 
 
 def prefetch(_table, _row):
-    """Bring the start of `table[row]`, a row of a two-dimensional array, towards the processor."""
+    """Bring the start of `table[row]`, a row or a cell, towards the processor."""
 
 
 @overload(prefetch)

@@ -25,7 +25,7 @@ def blocked_reader(D, K):
         flat = out.reshape(-1)
         for n in range(keys.size):
             entity[0] = mix(keys[n] + salt)
-            place_blocked(entity, 1, D, K, blocks, at, words)
+            place_blocked(C, entity, 1, D, K, blocks, at, words)
             store(flat, n * D, read_blocked(C, at, words, 0, D, K))
             biases[n] = scalars[slot_of(tags, entity[0]), BIAS]
 

@@ -20,6 +20,9 @@ from numba import njit
 
 from stream_app.kernels.lanes import add, flip, load, scale, store
 from stream_app.kernels.mixing import GOLDEN, mix
+from stream_app.kernels.prefetch import prefetch
+
+LINE = 16  # floats in a cache line
 
 
 def _odd_words(count):
@@ -38,7 +41,7 @@ MULTIPLIERS = _odd_words(MAX_DEPTH)
 
 
 @njit(cache=True, nogil=True, inline="always")
-def place(entities, many, D, K, blocks, at, words):
+def place(C, entities, many, D, K, blocks, at, words):
     """Write where the blocks of entity hashes (m,) begin into at (m, K) and their sign bits into
     words.
 
@@ -50,6 +53,8 @@ def place(entities, many, D, K, blocks, at, words):
             h ^= h >> np.uint64(32)
             block = np.uint64(j) * blocks + ((h >> np.uint64(32)) * blocks >> np.uint64(32))
             at[n, j] = np.int64(block * np.uint64(D))
+            for line in range(0, D, LINE):
+                prefetch(C, at[n, j] + line)
             words[n, j] = h if D <= 32 else mix(h + GOLDEN)
 
 

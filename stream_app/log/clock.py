@@ -4,20 +4,29 @@ Exactly one worker owns the clock; it appends a cut when something has arrived a
 have
 gone by since the last one or a partition has a full round waiting. A cut moves each partition on
 by at
-most `round_records`. The clock has one cut in flight and writes no other before it has read it
-back, or
-one of another clock in its place: so a second, frozen or late clock can only lose a race, never do
-harm.
+most `round_records`.
+
+Up to `in_flight` cuts may be on their way, each continuing the one before, so that a backlog is not
+slowed to one round a round trip. The clock reads its cuts back; where another clock's cut stands
+in the
+place of one of its own, or nothing comes back for `patience_seconds`, it forgets what was on its
+way and goes
+on from what it has read. Readers accept the cut log by rules that do not depend on who wrote it,
+so a
+second, frozen or late clock can only lose a race, never do harm.
 
 Time, ownership and the network are arguments.
 """
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from stream_app.wire import Cut
+
+Newest = tuple[int, tuple[int, ...]]
 
 
 @dataclass
@@ -27,6 +36,7 @@ class Clock:
 
     seconds: float = 0.2
     round_records: int = 2000
+    in_flight: int = 4
     patience_seconds: float = 5.0
 
     def __post_init__(self) -> None:
@@ -34,14 +44,17 @@ class Clock:
             raise ValueError(f"seconds {self.seconds}: the time between two cuts must be above 0")
         if self.round_records < 1:
             raise ValueError(f"round_records {self.round_records}: a round holds at least 1 record")
+        if self.in_flight < 1:
+            raise ValueError(f"in_flight {self.in_flight}: at least 1 cut must be on its way")
         self.owned = False
         self._read_to_end = False
-        self._in_flight = 0
+        self._on_the_way: deque[Cut] = deque()
         self._last_time = float("-inf")
 
     def own(self) -> None:
         """Become the owner; no cut is written before the cut log was read to its end."""
-        self.owned, self._read_to_end, self._in_flight = True, False, 0
+        self.owned, self._read_to_end = True, False
+        self._on_the_way.clear()
 
     def disown(self) -> None:
         """Stop writing cuts."""
@@ -51,24 +64,41 @@ class Clock:
         """Learn that everything in the cut log so far has been read."""
         self._read_to_end = True
 
+    @property
+    def waits(self) -> bool:
+        """Whether a cut is on its way that was not read back yet."""
+        return self.owned and bool(self._on_the_way)
+
     def due(
-        self,
-        now: float,
-        newest_cut: tuple[int, tuple[int, ...]],
-        received: Sequence[int],
-        epoch: int,
+        self, now: float, newest_cut: Newest, received: Sequence[int], epoch: int
     ) -> Cut | None:
         """Return the cut to append now, or None; `now` in seconds of any steady clock."""
-        number, ends = newest_cut
         if not (self.owned and self._read_to_end):
             return None
-        if self._in_flight > number and now - self._last_time < self.patience_seconds:
+        number, ends = self._latest(now, newest_cut)
+        if len(self._on_the_way) >= self.in_flight:
             return None
         waiting = [max(0, here - end) for here, end in zip(received, ends, strict=True)]
         if not any(waiting):
             return None
         if now - self._last_time < self.seconds and max(waiting) < self.round_records:
             return None
-        self._in_flight, self._last_time = number + 1, now
         moved = (e + min(w, self.round_records) for e, w in zip(ends, waiting, strict=True))
-        return Cut(number + 1, tuple(moved), epoch)
+        cut = Cut(number + 1, tuple(moved), epoch)
+        self._on_the_way.append(cut)
+        self._last_time = now
+        return cut
+
+    def _latest(self, now: float, newest_cut: Newest) -> Newest:
+        """Return the cut to continue: the last on its way, or what was read where that one was
+        lost."""
+        number, ends = newest_cut
+        while self._on_the_way and self._on_the_way[0].number <= number:
+            arrived = self._on_the_way.popleft()
+            if arrived.number == number and arrived.ends != ends:
+                self._on_the_way.clear()
+        if self._on_the_way and now - self._last_time >= self.patience_seconds:
+            self._on_the_way.clear()
+        if not self._on_the_way:
+            return newest_cut
+        return self._on_the_way[-1].number, self._on_the_way[-1].ends

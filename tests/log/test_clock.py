@@ -14,7 +14,7 @@ ZERO = (0, (0, 0))
 
 
 def owner(**settings: float) -> Clock:
-    clock = Clock(**settings)  # type: ignore[arg-type]
+    clock = Clock(**{"in_flight": 1, **settings})  # type: ignore[arg-type]
     clock.own()
     clock.at_end_of_cuts()
     return clock
@@ -54,6 +54,21 @@ def test_one_cut_is_in_flight_until_it_or_another_in_its_place_is_read() -> None
     assert clock.due(3.0, (1, (2, 0)), (3, 0), 0) == Cut(2, (3, 0), 0)
 
 
+def test_several_cuts_on_their_way_continue_each_other() -> None:
+    clock = owner(seconds=0.2, round_records=10, in_flight=3)
+    made = [clock.due(1.0, ZERO, (100, 5), 0) for _ in range(4)]
+    assert made == [Cut(1, (10, 5), 0), Cut(2, (20, 5), 0), Cut(3, (30, 5), 0), None]
+    assert clock.waits
+    assert clock.due(1.0, (2, (20, 5)), (100, 5), 0) == Cut(4, (40, 5), 0)
+
+
+def test_cuts_on_their_way_are_forgotten_when_another_clock_took_their_place() -> None:
+    clock = owner(seconds=0.2, round_records=10, in_flight=3)
+    for _ in range(3):
+        clock.due(1.0, ZERO, (100, 5), 0)
+    assert clock.due(1.0, (1, (9, 4)), (100, 5), 0) == Cut(2, (19, 5), 0)
+
+
 def test_a_lost_cut_is_written_again_after_patience() -> None:
     clock = owner(patience_seconds=5.0)
     assert clock.due(1.0, ZERO, (1, 0), 0) == Cut(1, (1, 0), 0)
@@ -61,10 +76,11 @@ def test_a_lost_cut_is_written_again_after_patience() -> None:
 
 
 @pytest.mark.parametrize(
-    "settings", [{"seconds": 0.0}, {"seconds": float("nan")}, {"round_records": 0}]
+    "settings",
+    [{"seconds": 0.0}, {"seconds": float("nan")}, {"round_records": 0}, {"in_flight": 0}],
 )
 def test_senseless_settings_are_refused(settings: dict[str, float]) -> None:
-    with pytest.raises(ValueError, match=r"0|1 record"):
+    with pytest.raises(ValueError, match=r"0|1 record|1 cut"):
         Clock(**settings)  # type: ignore[arg-type]
 
 
@@ -73,7 +89,9 @@ def test_senseless_settings_are_refused(settings: dict[str, float]) -> None:
 def test_two_clocks_at_once_still_make_one_chain_of_cuts(data: st.DataObject) -> None:
     """Both write to one log and read it late; every reader accepts the same chain, which reaches
     the end."""
-    clocks = [owner(seconds=0.1, round_records=3, patience_seconds=1.0) for _ in range(2)]
+    clocks = [
+        owner(seconds=0.1, round_records=3, patience_seconds=1.0, in_flight=n) for n in (3, 2)
+    ]
     views = [Rounds(2) for _ in range(3)]
     read = [0, 0, 0]
     cut_log: list[Cut] = []
