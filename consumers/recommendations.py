@@ -5,10 +5,8 @@
         answer.items        # (1193, 661, ...)
 
 A question goes to the topic `queries` under a fresh correlation id; whichever worker answers first
-writes to
-the topic `recommendations` under the same id. Whoever may read that topic can read every answer in
-it.
-The user is a pseudonym (32 hex characters), which only the user's device can compute.
+writes to the topic `recommendations` under the same id. Whoever may read that topic can read every
+answer in it. The user is a pseudonym (32 hex characters), which only the user's device can compute.
 """
 
 from __future__ import annotations
@@ -20,7 +18,7 @@ from types import TracebackType
 from typing import Self
 
 import msgspec
-from confluent_kafka import KafkaError, Message, TopicPartition
+from confluent_kafka import KafkaError, KafkaException, Message, TopicPartition
 
 from stream_app import clients
 from stream_app.errors import Refusal
@@ -63,9 +61,13 @@ class Recommendations:
     def _listen(self) -> None:
         """Read the replies from their ends as of now; no group is joined."""
         name = self._topics.recommendations
-        found = self._consumer.list_topics(name, timeout=5.0).topics[name]
-        if found.error is not None:
-            raise Refusal(f"topic {name} does not exist; create it with `murmurec topics apply`")
+        try:
+            # All topics at once: to ask for one by name would create it where auto-creation is on.
+            found = self._consumer.list_topics(timeout=5.0).topics.get(name)
+        except KafkaException as error:
+            raise Refusal(f"Kafka did not list its topics: {error.args[0].str()}") from None
+        if found is None:
+            raise Refusal(f"topic {name} does not exist; create it with murmurec topics apply")
         places = [TopicPartition(name, p) for p in found.partitions]
         for place in places:
             place.offset = clients.offsets(self._consumer, place, 5.0)[1]
@@ -75,13 +77,13 @@ class Recommendations:
         """Return the best k items for the user with this pseudonym.
 
         Raises Refusal when nobody answers within `seconds`, or the question is refused; ValueError
-        for
-        a k outside 1 .. `LIST_LENGTH` or a pseudonym that is not 32 hex characters.
+        for a k outside 1 .. `LIST_LENGTH` or a pseudonym that is not 32 hex characters.
         """
         if isinstance(k, bool) or not isinstance(k, int) or not 1 <= k <= LIST_LENGTH:
             raise ValueError(f"k {k!r}: ask for 1 to {LIST_LENGTH} items")
         if len(user) != 32 or set(user) - set("0123456789abcdef"):
             raise ValueError("user: a pseudonym has 32 lower-case hex characters")
+        self._refused = None
         started = time.monotonic()
         question = Query(secrets.token_hex(8), user, k, int((time.time() + seconds) * 1000))
         self._producer.produce(

@@ -34,6 +34,8 @@ KINDS = (
     "*.csv or *.npz with columns user,item,rating[,timestamp]"
 )
 _BLOCK = 100_000  # lines turned into arrays at a time: text takes ten times their memory
+# Every id of a column takes the room of its longest; a user id has 1024 bytes at most anyway.
+_ID_CHARACTERS = 1024
 _NAMES = {"user": "user", "userid": "user", "item": "item", "itemid": "item", "movieid": "item",
           "rating": "rating", "timestamp": "timestamp"}  # fmt: skip
 
@@ -139,12 +141,22 @@ def _blocks(
         if time_place is not None and all(len(row) > time_place for row in block):
             times = _whole([row[time_place] for row in block], first_row, name)
         yield (
-            np.array([row[place["user"]] for row in block]),
-            np.array([row[place["item"]] for row in block]),
+            _words([row[place["user"]] for row in block], first_row, name, "user"),
+            _words([row[place["item"]] for row in block], first_row, name, "item"),
             _numbers([row[place["rating"]] for row in block], first_row, name, "rating"),
             times,
         )
         first_row += len(block)
+
+
+def _words(texts: list[str], first_row: int, name: str, word: str) -> NDArray[np.str_]:
+    if max(map(len, texts)) > _ID_CHARACTERS:
+        bad = next(i for i, text in enumerate(texts) if len(text) > _ID_CHARACTERS)
+        raise Refusal(
+            f"{name}: the {word} in row {first_row + bad} has {len(texts[bad])} characters; "
+            f"an id has at most {_ID_CHARACTERS}"
+        )
+    return np.array(texts)
 
 
 def _numbers(texts: list[str], first_row: int, name: str, word: str) -> NDArray[np.float64]:
@@ -273,7 +285,7 @@ def _titles(name: str, content: bytes) -> Mapping[int | str, str] | None:
         else:
             separator = "::" if name == "movies.dat" else "|"
             rows = [line.split(separator) for line in text.splitlines() if line]
-        ids = _ids(np.array([row[0] for row in rows])).tolist()
+        ids = _ids(_words([row[0] for row in rows], 1, name, "item")).tolist()
         return {item: row[1] for item, row in zip(ids, rows, strict=True)}
-    except (ValueError, KeyError, IndexError, csv.Error, zipfile.BadZipFile):
+    except (ValueError, KeyError, IndexError, csv.Error, zipfile.BadZipFile, Refusal):
         return None

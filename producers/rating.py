@@ -40,7 +40,7 @@ def rate(
     device.check_source(source, allow_tests=allow_tests)
     key = wire.key(item)
     who = pseudonym(store.key, user)
-    seq = store.claim(who, key, mechanism.id, again=again)
+    seq = store.claim(who, key, again=again)
     return device.event(
         np.array([raw_level], np.uint8),
         np.array([key], np.uint64),

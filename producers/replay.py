@@ -4,9 +4,10 @@
                                 -> release all of the chunk (one draw)
                                 -> per user one event, encoded  -> send
 
-The same path as live ratings, only faster. A row is refused, and counted, when the same user rated
-the same item before (a second report would spend a second epsilon) or when its rating is off the
-scale; always `published + refused = rows`. Because rows are reserved before they are drawn, an
+The same path as live ratings, only faster. A row is refused, and counted, when the same user's
+rating of the same item stands before it in the data set or was published before from anywhere (a
+second report would spend a second epsilon), or when its rating is off the scale; always
+`published + refused = rows`. Because rows and ratings are reserved before they are drawn, an
 interrupted replay goes on after the last reserved chunk: what was not sent of that chunk is lost,
 and no rating is ever drawn twice. Nothing here reads a clock or talks to Kafka by itself: `send`,
 `clock` and `pause` are arguments.
@@ -44,7 +45,8 @@ class Progress:
     """How far a run has come; `rows` counts the data set's rows dealt with in this run.
 
     `skipped` rows were reserved by an earlier run; `total` is what this run will deal with;
-    `most` is the largest number of ratings that one user has published in this run.
+    `most` is the largest number of ratings that one user has published in this run; `before` of
+    the refused rows were published before this data set was begun.
     """
 
     rows: int
@@ -55,6 +57,7 @@ class Progress:
     total: int
     most: int
     ended: bool
+    before: int = 0
 
 
 @dataclass(frozen=True, eq=False, repr=False)  # raw columns have no place in a log
@@ -87,11 +90,13 @@ def populate(dataset: Dataset, key: bytes) -> Population:
     names, users = np.unique(ordered.users, return_inverse=True)
     item_names, places = np.unique(ordered.items, return_inverse=True)
     try:
-        item_keys = device.item_keys(item_names.tolist())
+        # "1193" among texts is the item 1193, as it is in a column of numbers and when it is typed.
+        item_keys = device.item_keys([_item(name) for name in item_names.tolist()])
         devices = tuple(pseudonyms(key, names.tolist()))
     except ValueError as error:
         raise Refusal(f"{dataset.name}: {error}") from None
-    cells = users.astype(np.int64) * len(item_names) + places
+    keys, same = np.unique(item_keys, return_inverse=True)
+    cells = users.astype(np.int64) * len(keys) + same[places]
     fresh = np.zeros(len(cells), bool)
     fresh[np.unique(cells, return_index=True)[1]] = True
     digest = blake2b(digest_size=16)
@@ -109,6 +114,10 @@ def populate(dataset: Dataset, key: bytes) -> Population:
         dataset.scale,
         dataset.refused,
     )
+
+
+def _item(name: int | str) -> wire.Item:
+    return wire.parse_item(name) if isinstance(name, str) else name
 
 
 def replay(
@@ -131,8 +140,8 @@ def replay(
     """Publish a population, chunk by chunk; closing the iterator stops after the chunk it is at.
 
     `speed` in ratings per second, None for as fast as possible; `limit`: at most so many rows in
-    this run; `again`: publish what the store says was published already, at the price of a second
-    epsilon.
+    this run; `again`: start over and publish what the store says was published already, at the
+    price of a second epsilon.
     """
     if speed is not None and not speed > 0:
         raise ValueError(f"speed {speed}: give ratings per second above 0, or max")
@@ -149,7 +158,7 @@ def replay(
     if speed is not None:
         chunk = max(1, min(chunk, int(speed / _SLICES_PER_SECOND)))
 
-    def released(start: int) -> Iterator[wire.Event]:
+    def released(start: int) -> tuple[NDArray[np.int64], Iterator[wire.Event]]:
         return release_chunk(
             population,
             start,
@@ -194,26 +203,27 @@ def _run(
     record: Replay,
     starts: range,
     last: int,
-    released: Callable[[int], Iterator[wire.Event]],
+    released: Callable[[int], tuple[NDArray[np.int64], Iterator[wire.Event]]],
     send: Send,
     pace: Pace,
 ) -> Iterator[Progress]:
     first = record.reserved
     # Unreadable rows have no place in the order; the run that begins the data set counts them.
-    published, refused, messages = 0, 0 if first else population.unreadable, 0
+    published, refused, messages, before = 0, 0 if first else population.unreadable, 0, 0
     extra, spent = refused, np.zeros(len(population.devices), np.int64)
     started = pace.clock()
     for start in starts:
         end = min(start + starts.step, last)
-        for event in released(start):
+        sent, events = released(start)
+        for event in events:
             send(event.key, wire.encode(event))
             published += len(event.items)
             messages += 1
-        fresh = population.fresh[start:end]
-        spent += np.bincount(population.users[start:end][fresh], minlength=len(spent))
-        refused += int((~fresh).sum())
+        spent += np.bincount(population.users[sent], minlength=len(spent))
+        refused += end - start - len(sent)
+        before += int(np.count_nonzero(population.fresh[start:end])) - len(sent)
         rows, total, most = end - first + extra, last - first + extra, int(spent.max())
-        yield Progress(rows, published, refused, messages, first, total, most, end == last)
+        yield Progress(rows, published, refused, messages, first, total, most, end == last, before)
         if end < last:
             pace.wait(started, end - first)
 
@@ -230,30 +240,43 @@ def release_chunk(
     epoch: int,
     ratings_per_message: int = wire.MAX_RATINGS,
     allow_tests: bool = False,
-) -> Iterator[wire.Event]:
-    """Reserve rows start .. end-1, draw all their reports at once, return events user by user."""
+) -> tuple[NDArray[np.int64], Iterator[wire.Event]]:
+    """Reserve rows start .. end-1 and draw all their reports at once.
+
+    Returns the rows that are published, user by user, and their events.
+    """
     rows = start + np.flatnonzero(population.fresh[start:end])
-    users = population.users[rows]
-    order = np.argsort(users, kind="stable")
-    rows, users = rows[order], users[order]
-    heads = np.flatnonzero(np.diff(users, prepend=-1))
-    owners = users[heads]
+    rows = rows[np.argsort(population.users[rows], kind="stable")]
+    owners, heads = _runs(population.users[rows])
+    asked = zip(
+        (population.devices[owner] for owner in owners.tolist()),
+        np.split(population.items[rows], heads[1:]),
+        strict=True,
+    )
+    reserved = store.advance(record, end, asked if len(rows) else (), ratings_per_message)
+    seqs = {owner: seq for owner, (seq, _) in zip(owners.tolist(), reserved, strict=True)}
+    if reserved:
+        rows = rows[np.concatenate([wanted for _, wanted in reserved])]
+    owners, heads = _runs(population.users[rows])
     sizes = np.diff(heads, append=len(rows))
-    parts = -(-sizes // ratings_per_message)
-    devices = [population.devices[owner] for owner in owners.tolist()]
-    seqs = store.advance(record, end, list(zip(devices, parts.tolist(), strict=True)))
     reports = device.release(
         population.raw_levels[rows], mechanism, source, allow_tests=allow_tests
     )
     items, name, test = population.items[rows], mechanism.id, source.unsafe
-    spans = zip(devices, seqs, heads.tolist(), sizes.tolist(), strict=True)
-    return (
+    spans = zip(owners.tolist(), heads.tolist(), sizes.tolist(), strict=True)
+    return rows, (
         wire.Event(
-            owner, seq + part, name, epoch,
+            population.devices[owner], seqs[owner] + part, name, epoch,
             items[head + at : head + min(at + ratings_per_message, size)],
             reports[head + at : head + min(at + ratings_per_message, size)],
             test,
         )
-        for owner, seq, head, size in spans
+        for owner, head, size in spans
         for part, at in enumerate(range(0, size, ratings_per_message))
     )  # fmt: skip
+
+
+def _runs(users: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Return the users of a column in which each one's rows lie together, and where they begin."""
+    heads = np.flatnonzero(np.diff(users, prepend=-1))
+    return users[heads], heads

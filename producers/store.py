@@ -1,16 +1,18 @@
 """What devices must not forget: the key, each device's last number, and what was published.
 
     meta        the device key, 32 bytes of os.urandom, made once
-    devices     pseudonym -> last seq that was reserved
-    datasets    digest -> mechanism, rows reserved, rows in all, how often it was begun
-    published   (pseudonym, item) that was published on its own, and how often
+    devices     pseudonym -> last seq that was reserved, and the items that were published: their
+                keys in order, 8 bytes each
+    datasets    digest -> mechanism, rows reserved, rows in all, how often it was begun, and
+                whether it was begun in order to publish again
 
 One sqlite file for a population of devices, mode 0600, every commit on the disk before it returns
-(synchronous=FULL). A number and a row are reserved *before* their ratings are drawn or sent:
-whatever is lost by a crash is lost, but no seq is used twice and no report is drawn twice for one
-row, which would cost a second epsilon. One process at a time writes it (flock on `<file>.lock`);
-`read_key` may look while it does. An old copy must not be put back: its numbers would be used
-twice. Whoever can read this file can link users to pseudonyms: it stays on the device.
+(synchronous=FULL). Numbers, rows and ratings are reserved *before* they are drawn or sent: whatever
+is lost by a crash is lost, but no seq is used twice and no report is drawn twice for one rating,
+which would cost a second epsilon. A rating is its (pseudonym, item), by whatever way and from
+whatever file it comes. One process at a time writes the store (flock on `<file>.lock`); `read_key`
+may look while it does. An old copy must not be put back: its numbers would be used twice. Whoever
+can read this file can link users to pseudonyms: it stays on the device.
 """
 
 from __future__ import annotations
@@ -18,35 +20,44 @@ from __future__ import annotations
 import fcntl
 import os
 import sqlite3
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
 
+import numpy as np
+from numpy.typing import NDArray
+
 from producers.pseudonyms import KEY_BYTES
 from stream_app.errors import Refusal
+from stream_app.wire import MAX_RATINGS
 
 _APPLICATION = 0x6D75726D  # "murm": tells a store from another program's sqlite file
-_FORMAT = 1
+_FORMAT = (
+    2  # format 1 did not know which ratings a replay had published, so it cannot be taken over
+)
 _SCHEMA = """
 create table meta (name text primary key, value blob not null) without rowid;
-create table devices (device blob primary key, seq integer not null) without rowid;
+create table devices (device blob primary key, seq integer not null, items blob not null);
 create table datasets (digest blob primary key, mechanism text not null, reserved integer not null,
-                       total integer not null, begun integer not null) without rowid;
-create table published (device blob, item blob, mechanism text not null, times integer not null,
-                        primary key (device, item)) without rowid;
+                       total integer not null, begun integer not null,
+                       again integer not null) without rowid;
 """
 
 
 @dataclass(frozen=True)
 class Replay:
-    """How far a data set has been published: rows 0 .. reserved-1 of `total`, begun so often."""
+    """How far a data set has been published: rows 0 .. reserved-1 of `total`, begun so often.
+
+    `again`: it was begun in order to publish what was published before, and goes on like that.
+    """
 
     digest: bytes
     reserved: int
     total: int
     begun: int
+    again: bool
 
 
 @dataclass
@@ -114,10 +125,10 @@ class Store:
         """
         with self._commit() as database:
             row = database.execute(
-                "select mechanism, reserved, total, begun from datasets where digest = ?", (digest,)
+                "select mechanism, reserved, begun, again from datasets where digest = ?", (digest,)
             ).fetchone()
             if row is not None and not again:
-                known, reserved, _, begun = row
+                known, reserved, begun, agreed = row
                 if reserved >= total:
                     raise Refusal(
                         f"this data set was published already ({total} rows under {known}); "
@@ -129,18 +140,27 @@ class Store:
                         f"this data set was begun under {known} ({reserved} of {total} rows), not "
                         f"{mechanism}; go on with {known}, or start over with --again"
                     )
-                return Replay(digest, reserved, total, begun)
-            begun = 1 if row is None else row[3] + 1
+                return Replay(digest, reserved, total, begun, bool(agreed))
+            begun = 1 if row is None else row[2] + 1
             database.execute(
-                "insert or replace into datasets values (?, ?, 0, ?, ?)",
-                (digest, mechanism, total, begun),
+                "insert or replace into datasets values (?, ?, 0, ?, ?, ?)",
+                (digest, mechanism, total, begun, again),
             )
-        return Replay(digest, 0, total, begun)
+        return Replay(digest, 0, total, begun, again)
 
     def advance(
-        self, replay: Replay, upto: int, messages: Sequence[tuple[bytes, int]]
-    ) -> list[int]:
-        """Reserve rows below `upto` and seqs per device in one commit; return first seqs."""
+        self,
+        replay: Replay,
+        upto: int,
+        ratings: Iterable[tuple[bytes, NDArray[np.uint64]]],
+        per_message: int = MAX_RATINGS,
+    ) -> list[tuple[int, NDArray[np.bool_]]]:
+        """Reserve rows below `upto` and the ratings in them, all in one commit.
+
+        `ratings` are (device, keys of distinct items). Returned for each device: its first seq, and
+        which of its items are to be published, (n,) bool; those that were published before are not,
+        unless the replay is one to publish again. It has a seq for every `per_message` of them.
+        """
         with self._commit() as database:
             changed = database.execute(
                 "update datasets set reserved = ? where digest = ? and begun = ? and reserved < ?",
@@ -148,38 +168,52 @@ class Store:
             ).rowcount
             if changed != 1:
                 raise RuntimeError(f"device store: rows below {upto} are reserved already")
-            return _next_seqs(database, messages)
+            return [
+                _reserve(database, device, items, per_message, again=replay.again)
+                for device, items in ratings
+            ]
 
-    def claim(self, device: bytes, item: int, mechanism: str, *, again: bool = False) -> int:
+    def claim(self, device: bytes, item: int, *, again: bool = False) -> int:
         """Reserve one rating of (device, item) and return its seq; once, unless `again`."""
-        cell = (device, item.to_bytes(8, "big"))
         with self._commit() as database:
-            row = database.execute(
-                "select mechanism from published where device = ? and item = ?", cell
-            ).fetchone()
-            if row is not None and not again:
+            items = np.array([item], np.uint64)
+            seq, wanted = _reserve(database, device, items, 1, again=again)
+            if not wanted[0]:
                 raise Refusal(
-                    f"this user's rating of this item was published already (under {row[0]}); "
+                    "this user's rating of this item was published already; "
                     "a second report spends a second epsilon on it: --again does so"
                 )
-            database.execute(
-                "insert into published values (?, ?, ?, 1) on conflict do update "
-                "set times = times + 1, mechanism = excluded.mechanism",
-                (*cell, mechanism),
-            )
-            return _next_seqs(database, [(device, 1)])[0]
+            return seq
 
 
-def _next_seqs(database: sqlite3.Connection, messages: Sequence[tuple[bytes, int]]) -> list[int]:
-    firsts = []
-    for device, count in messages:
-        (last,) = database.execute(
-            "insert into devices values (?, ?) on conflict do update "
-            "set seq = seq + excluded.seq returning seq",
-            (device, count),
-        ).fetchone()
-        firsts.append(last - count + 1)
-    return firsts
+def _reserve(
+    database: sqlite3.Connection,
+    device: bytes,
+    items: NDArray[np.uint64],
+    per_message: int,
+    *,
+    again: bool,
+) -> tuple[int, NDArray[np.bool_]]:
+    """Note what one device publishes; return its first seq and which of the items are to go."""
+    row = database.execute("select seq, items from devices where device = ?", (device,)).fetchone()
+    last, known = (0, _NONE) if row is None else (row[0], np.frombuffer(row[1], "<u8"))
+    new = np.ones(len(items), np.bool_)
+    if len(known):
+        places = np.minimum(np.searchsorted(known, items), len(known) - 1)
+        new = known[places] != items
+    wanted = np.ones(len(items), np.bool_) if again else new
+    count = -(-int(np.count_nonzero(wanted)) // per_message)
+    if count:
+        published = np.sort(np.concatenate((known, items[new]))).astype("<u8", copy=False)
+        database.execute(
+            "insert into devices values (?, ?, ?) on conflict do update "
+            "set seq = excluded.seq, items = excluded.items",
+            (device, last + count, published.tobytes()),
+        )
+    return last + 1, wanted
+
+
+_NONE = np.zeros(0, "<u8")
 
 
 def read_key(path: Path | str) -> bytes:

@@ -1,10 +1,11 @@
 """The public catalogue as the server knows it: names, titles, and what was withdrawn.
 
 It is read from the compacted topic `items` and is not part of the replicated state: it changes
-what is
-shown, never what was learned. An item that only ever came as a string's hash and is not in the
-catalogue is
-shown as `key:` and 16 hex characters.
+what is shown, never what was learned. An item that only ever came as a string's hash and is not in
+the catalogue is shown as `key:` and 16 hex characters.
+
+One thread learns while another asks. Whatever is asked, each record is either in the answer or not
+yet, and taking one in costs the same however many there are.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from stream_app.wire import CatalogueEntry, Item, WireError, decode_message, key
+from stream_app.wire import CatalogueEntry, Item, WireError, decode_message, key, parse_item
 
 _STRING = 1 << 63
 
@@ -25,31 +26,63 @@ class Catalogue:
 
     entries: dict[int, CatalogueEntry] = field(default_factory=dict)
     set_aside: int = 0
-    _withdrawn: NDArray[np.uint64] = field(default_factory=lambda: np.empty(0, np.uint64))
+    _gone: set[int] = field(default_factory=set)
+    _changes: int = 0
+    # Made of `_gone` when it is asked for: the number of changes it has seen, and the keys in order
+    _sorted: tuple[int, NDArray[np.uint64]] = field(
+        default_factory=lambda: (0, np.empty(0, np.uint64))
+    )
 
     def learn(self, record_key: bytes | None, value: bytes | None) -> None:
         """Take one record; an empty value (a tombstone) forgets the entry its key names."""
+        if not value:
+            self._forget(record_key)
+            return
         try:
-            if not value:
-                self._forget(record_key)
-            else:
-                entry = decode_message(CatalogueEntry, value)
-                self.entries[key(entry.item)] = entry
+            entry = decode_message(CatalogueEntry, value)
+            item = key(entry.item)
         except (WireError, ValueError):
             self.set_aside += 1
             return
-        gone = [k for k, entry in self.entries.items() if entry.withdrawn]
-        self._withdrawn = np.array(gone, np.uint64)
+        self.entries[item] = entry
+        self._withdraw(item, entry.withdrawn)
 
     def _forget(self, record_key: bytes | None) -> None:
         name = (record_key or b"").decode(errors="replace")
-        for k, entry in list(self.entries.items()):
-            if str(entry.item) == name:
-                del self.entries[k]
+        # The name 5 may be that of the number or of the string.
+        for item in (parse_item(name), name):
+            try:
+                forgotten = key(item)
+            except ValueError:
+                continue
+            entry = self.entries.get(forgotten)
+            if entry is not None and str(entry.item) == name:
+                del self.entries[forgotten]
+                self._withdraw(forgotten, False)
+
+    def _withdraw(self, item: int, withdrawn: bool) -> None:
+        if withdrawn == (item in self._gone):
+            return
+        if withdrawn:
+            self._gone.add(item)
+        else:
+            self._gone.discard(item)
+        self._changes += 1
 
     def withdrawn(self, keys: NDArray[np.uint64]) -> NDArray[np.bool_]:
         """Return which of the item keys (n,) must not be recommended."""
-        return np.isin(keys, self._withdrawn) if len(self._withdrawn) else np.zeros(len(keys), bool)
+        seen, gone = self._sorted
+        changes = self._changes
+        if seen != changes:
+            # The number is read before the set, so a change in between is only looked at again;
+            # a set is copied in one step that no other thread interrupts.
+            gone = np.sort(np.array(list(self._gone), np.uint64))
+            self._sorted = changes, gone
+        if not len(gone):
+            return np.zeros(len(keys), np.bool_)
+        places = np.minimum(np.searchsorted(gone, keys), len(gone) - 1)
+        found: NDArray[np.bool_] = gone[places] == keys
+        return found
 
     def name(self, item: int) -> Item:
         """Return the id of an item as people wrote it."""

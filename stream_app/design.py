@@ -1,10 +1,11 @@
-"""From settings to the design of a replica: the one place where the two are matched."""
+"""From settings to a replica: the one place where the two are matched, and mistakes become
+sentences."""
 
 from __future__ import annotations
 
 from stream_app.errors import Refusal
 from stream_app.privacy import registry
-from stream_app.replica import Design
+from stream_app.replica import Design, Replica
 from stream_app.settings import Settings
 
 
@@ -26,5 +27,13 @@ def design_of(settings: Settings) -> Design:
             held_out=settings.held_out,
             seed=settings.hash_seed,
         )
+    except ValueError as error:
+        raise Refusal(str(error)) from None
+
+
+def replica_of(design: Design) -> Replica:
+    """Return a fresh replica; refuses sizes that do not go together."""
+    try:
+        return Replica(design)
     except ValueError as error:
         raise Refusal(str(error)) from None

@@ -35,7 +35,7 @@ class Result:
     protocol: str
     model: str
     mechanism: str
-    epsilon: str | None
+    epsilon: float | None
     events: int
     rmse: float
     mae: float
@@ -65,7 +65,7 @@ def evaluate(
     *,
     protocol: str = "prequential",
     mechanism: str = "none",
-    epsilon: str | None = None,
+    epsilon: float | None = None,
     seed: int = 0,
     progress: Callable[[int], None] = lambda events: None,  # noqa: ARG005 (a silent default)
 ) -> Result:

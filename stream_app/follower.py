@@ -1,12 +1,10 @@
-"""Following the log: a consumer that reads the ratings and the cuts and gives them out in
-canonical order.
+"""Following the log: a consumer that reads the ratings and the cuts and gives them out in canonical
+order.
 
 One consumer is assigned to every rating partition and to the cut log at explicit offsets; it never
 joins a group and never commits, so nothing that happens to a group can make it skip or repeat. A
-partition
-whose buffer holds more than six rounds is paused until it has drained: with fewer, the pauses
-cost a
-factor of three (measured).
+partition whose buffer holds more than six rounds is paused until it has drained: with fewer, the
+pauses cost a factor of three (measured).
 
 The worker's reader thread, the offline digest and the demo's own check use the same follower.
 """

@@ -2,8 +2,8 @@
 sketches are.
 
 Everything is computed from what was applied, so it is post-processing of released reports. Cheap
-numbers follow
-every batch; those that read a whole sketch are brought up to date by `publish`, once a second.
+numbers follow every batch; those that read a whole sketch are brought up to date by `publish`, once
+a second.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ class Gauges:
         metrics.ratings(
             learned=len(outcome.users) - held,
             held_out=held,
-            clipped=int(outcome.lessons.clipped.sum()),
+            clipped=int((outcome.lessons.clipped & ~outcome.held).sum()),
             duplicate=batch.ratings - len(outcome.users),
         )
         if len(outcome.users):

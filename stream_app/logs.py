@@ -1,17 +1,38 @@
 """Structured logs of one process: JSON lines, or colour on a terminal; never a payload.
 
 Every line goes to stderr in one write, so that lines of two threads do not interleave. What the
-libraries
-log through the standard library comes out in the same form.
+libraries log through the standard library comes out in the same form.
 """
 
 from __future__ import annotations
 
 import logging
+import re
 import sys
+from math import inf
 from typing import Literal
 
 import structlog
+
+
+class Seldom(logging.Filter):
+    """Lets a message through once in `seconds`, numbers in it aside: an outage is told, not
+    recited."""
+
+    def __init__(self, seconds: float = 10.0) -> None:
+        super().__init__()
+        self._seconds = seconds
+        self._told: dict[str, float] = {}
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        """Return whether the record is to be written."""
+        what = re.sub(r"[0-9]+", "#", record.getMessage())
+        if record.created - self._told.get(what, -inf) < self._seconds:
+            return False
+        if len(self._told) > 1000:
+            self._told.clear()
+        self._told[what] = record.created
+        return True
 
 
 def configure(level: str = "INFO", style: Literal["auto", "json", "console"] = "auto") -> None:
@@ -49,3 +70,6 @@ def configure(level: str = "INFO", style: Literal["auto", "json", "console"] = "
     # matters.
     for name in ("faust", "mode", "aiokafka", "aiohttp.access", "asyncio", "numba"):
         logging.getLogger(name).setLevel(max(logging.WARNING, logging.getLevelName(level)))
+    clients = logging.getLogger("stream_app.clients")
+    if not any(isinstance(known, Seldom) for known in clients.filters):
+        clients.addFilter(Seldom())

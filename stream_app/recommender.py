@@ -6,10 +6,8 @@ where nothing is known.
 
 The index is derived from the learner and not part of the state: items that were just learned are
 refreshed first, then the others in turn (every write to a sketch moves a little of what collides
-with it).
-A user of whom nothing was learned, or for whom the index has too few left, gets the most rated
-items,
-by their count-min estimate.
+with it). A user of whom nothing was learned, or for whom the index has too few left, gets the most
+rated items, by their count-min estimate.
 """
 
 from __future__ import annotations
@@ -85,7 +83,7 @@ class Recommender:
         replica = self.replica
         user = user_key(device)
         if self.index.size < len(replica.items):
-            self.refresh(len(replica.items))
+            self.refresh(int(self._stale[: len(replica.items)].sum()))
         if not self._known(device) or not self.index.size:
             rows, method = self._popular_rows(user, count), "popular"
         else:

@@ -9,12 +9,12 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping
 
+from stream_app.design import replica_of
 from stream_app.errors import Refusal
 from stream_app.follower import Follower
-from stream_app.replica import Design, Outcome, Replica
+from stream_app.replica import Design, Replica
 from stream_app.wire import Topics
 
-Watch = Callable[[Replica, Outcome], None]
 _STALL_SECONDS = 15.0
 
 
@@ -33,7 +33,7 @@ def recompute(
     """
     follower = Follower(bootstrap, extra, topics, design.intake)
     try:
-        replica = Replica(design)
+        replica = replica_of(design)
         total = sum(follower.log_ends()[0])
         moved = time.monotonic()
         while at_cut is None or replica.cut < at_cut:

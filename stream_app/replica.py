@@ -4,12 +4,9 @@
     statistics --> ledger
 
 Every worker holds a whole replica. At the same cut two replicas have the same `model_digest`
-(everything
-that predicts, filters or counts) and the same `ledger_digest` (what happened to each record),
-whatever the
-delivery interleaving, the batch sizes and the crashes in between. Records that are set aside
-change the
-ledger and nothing else.
+(everything that predicts, filters or counts) and the same `ledger_digest` (what happened to each
+record), whatever the delivery interleaving, the batch sizes and the crashes in between. Records
+that are set aside change the ledger and nothing else.
 
 A held-out pair is never learned; it is seen and counted all the same.
 """
@@ -38,6 +35,9 @@ from stream_app.models.second_moment import SecondMoment
 from stream_app.models.seen import SeenFilter
 from stream_app.privacy.mechanism import Mechanism
 from stream_app.wire import Batch, Intake
+
+# Raised with every change of what the same log leads to, or of how it is laid out.
+STATE_FORMAT = 1
 
 
 @dataclass(frozen=True)
@@ -76,14 +76,15 @@ class Design:
         """A fingerprint of the design itself: replicas of different designs are not comparable."""
         fields = {k: v for k, v in vars(self).items() if k != "mechanisms"}
         ids = [m.id for m in self.mechanisms]
-        return blake2b(repr((ids, sorted(fields.items()))).encode(), digest_size=16).hexdigest()
+        learning = Parameters(clip=self.clip)
+        told = repr((STATE_FORMAT, ids, sorted(fields.items()), learning))
+        return blake2b(told.encode(), digest_size=16).hexdigest()
 
 
 @dataclass(frozen=True, eq=False)
 class Outcome:
     """What one batch did: outcome (n,) per record, gaps in `seq`; per rating of the applied (m,)
-    the
-    columns and lessons."""
+    the columns and lessons."""
 
     records: NDArray[np.uint8]
     gaps: int
@@ -145,7 +146,7 @@ class Replica:
         counts = {
             "learned": len(users) - int(held.sum()),
             "held_out": int(held.sum()),
-            "clipped": int(lessons.clipped.sum()),
+            "clipped": int((lessons.clipped & ~held).sum()),
             "duplicate": batch.ratings - len(users),
         }
         self.ledger.add(
@@ -175,6 +176,10 @@ class Replica:
 
     def model_digest(self) -> str:
         """Return the digest of everything that predicts, filters or counts."""
+        return digest(self.design.digest, self.model_arrays())
+
+    def model_arrays(self) -> dict[str, NDArray[Any]]:
+        """Return what predicts, filters or counts: the arrays themselves, not copies."""
         parts: dict[str, Mapping[str, NDArray[Any]]] = {
             "learner": self.learner.arrays(),
             "seen": self.seen.arrays(),
@@ -183,10 +188,9 @@ class Replica:
             "marks": self.marks.arrays(),
             "items": {"keys": self.items.keys},
         }
-        arrays = {
+        return {
             f"{part}.{name}": array for part, held in parts.items() for name, array in held.items()
         }
-        return digest(self.design.digest, arrays)
 
     def ledger_digest(self) -> str:
         """Return the digest of what happened to each record."""

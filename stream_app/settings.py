@@ -110,8 +110,10 @@ class Settings(BaseSettings):
     partitions: int = Field(
         4, ge=1, le=1024, description="partitions of the rating topic, fixed for life"
     )
-    group: str = Field(
-        "murmurec-worker", pattern=r"^[!-~]{1,249}$", description="consumer group of the workers"
+    group: str | None = Field(
+        None,
+        pattern=r"^[!-~]{1,249}$",
+        description="consumer group of the workers; unset: the topic prefix and -worker",
     )
     mechanisms: Annotated[tuple[str, ...], NoDecode, BeforeValidator(_split)] = Field(
         ("rr:5:2",),
@@ -159,7 +161,7 @@ class Settings(BaseSettings):
         2000, ge=1, le=100_000, description="most records of one partition in one round"
     )
     hash_seed: int = Field(
-        1, ge=0, lt=2**63, description="seed of every hash; public, fixed for life"
+        1, ge=0, lt=2**57, description="seed of every hash; public, fixed for life"
     )
     data_dir: Path = Field(
         default_factory=lambda: Path(platformdirs.user_data_dir("murmurec")),

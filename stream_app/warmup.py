@@ -2,11 +2,9 @@
 design.
 
 Compiled code is cached beside the source, so only the very first start takes long (some ten
-seconds); but
-neither that time nor the loading may be spent on the event loop, where queries and heartbeats wait
-for it.
-The events take the same way as real ones, from their bytes on, so that every kernel sees the same
-types.
+seconds); but neither that time nor the loading may be spent on the event loop, where queries and
+heartbeats wait for it. The events take the same way as real ones, from their bytes on, so that
+every kernel sees the same types.
 """
 
 from __future__ import annotations

@@ -3,20 +3,21 @@ aside.
 
 One rating topic carries one schema in two encodings, told apart by the first byte:
 
-    JSON         {"v":1,"device":"<32
-    hex>","seq":1,"mechanism":"rr:5:2","epoch":20000,"items":[1193],"reports":[4]}
-    MessagePack  the same map; `device` 16 raw bytes, `items` little-endian uint64, `reports` uint8
-    columns
+    JSON         {"v":1, "device":"<32 hex>", "seq":1, "mechanism":"rr:5:2", "epoch":20000,
+                  "items":[1193], "reports":[4]}
+    MessagePack  the same map; `device` 16 raw bytes, `items` uint64 and `reports` uint8 columns,
+                 little-endian
+
+The whole contract stands in this one file, past the usual length, because whoever speaks to the
+server in another language reads it from top to bottom.
 
 `decode` reads one record, `decode_many` a batch with vectorised checks; both accept and refuse
-exactly the
-same records, and refuse with nothing but `WireError(reason)`.
+exactly the same records, and refuse with nothing but `WireError(reason)`.
 
 What must hold for every event: version 1; the record key is the device's pseudonym in lower-case
-hex and
-the record lies on that key's partition (murmur2); `seq` >= 1; the mechanism is on the server's
-allow-list; as
-many reports as items, between 1 and `MAX_RATINGS`; every report lies in the mechanism's alphabet.
+hex and the record lies on that key's partition (murmur2); `seq` >= 1; the mechanism is on the
+server's allow-list; as many reports as items, between 1 and `MAX_RATINGS`; every report lies in the
+mechanism's alphabet.
 """
 
 from __future__ import annotations
@@ -436,9 +437,8 @@ class Batch:
 
     offsets, seqs (n,) int64; sizes (n,) int64 in bytes; devices (n, 2) uint64, the pseudonym as two
     little-endian words; mechanisms (n,) uint8, an index into the allow-list; counts (n,) int64
-    ratings
-    per record; reasons (n,) uint8, an index into `REASONS` (0: accepted); items (m,) uint64 and
-    reports (m,) uint8. A record that is set aside has count 0 and zero fields.
+    ratings per record; reasons (n,) uint8, an index into `REASONS` (0: accepted); items (m,) uint64
+    and reports (m,) uint8. A record that is set aside has count 0 and zero fields.
     """
 
     partition: int

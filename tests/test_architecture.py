@@ -72,7 +72,8 @@ MAY_IMPORT: dict[str, set[str]] = {
         *("stream_app.log", "stream_app.wire"),
     },
     "stream_app.recompute": {
-        *("stream_app.errors", "stream_app.follower", "stream_app.replica", "stream_app.wire"),
+        *("stream_app.design", "stream_app.errors", "stream_app.follower"),
+        *("stream_app.replica", "stream_app.wire"),
     },
     "stream_app.broker": {
         *("confluent_kafka", "testcontainers", "docker", "stream_app.broker"),

@@ -51,3 +51,57 @@ def test_a_bad_record_is_counted_and_changes_nothing(value: bytes) -> None:
     catalogue.learn(b"5", value)
     assert catalogue.set_aside == 1
     assert catalogue.title(5) == "Five"
+
+
+def test_a_tombstone_forgets_the_number_and_the_string_of_its_name() -> None:
+    catalogue = learned(CatalogueEntry(5), CatalogueEntry("5"), CatalogueEntry(50))
+    catalogue.learn(b"5", None)
+    assert set(catalogue.entries) == {50}
+    catalogue.learn(b"050", None)  # not how 50 is written
+    catalogue.learn(None, None)
+    catalogue.learn(b"x" * 10_000, None)
+    catalogue.learn(b"\xff", None)
+    assert (set(catalogue.entries), catalogue.set_aside) == ({50}, 0)
+
+
+class Counting(dict[int, CatalogueEntry]):
+    """Entries that count how often they are walked through."""
+
+    walks = 0
+
+    def items(self):  # type: ignore[no-untyped-def]
+        self.walks += 1
+        return super().items()
+
+    def __iter__(self):  # type: ignore[no-untyped-def]
+        self.walks += 1
+        return super().__iter__()
+
+
+def test_no_record_makes_the_catalogue_walk_through_the_others() -> None:
+    catalogue = Catalogue(Counting())
+    for i in range(50):
+        catalogue.learn(b"%d" % i, encode_message(CatalogueEntry(i, withdrawn=i % 2 == 0)))
+        catalogue.learn(b"%d" % (i - 5), None)
+    assert isinstance(catalogue.entries, Counting)
+    assert catalogue.entries.walks == 0
+    keys = np.arange(60, dtype=np.uint64)
+    assert np.flatnonzero(catalogue.withdrawn(keys)).tolist() == [46, 48]
+
+
+def test_a_change_while_the_withdrawn_are_gathered_is_seen_by_the_next_question() -> None:
+    catalogue = learned(CatalogueEntry(5, withdrawn=True))
+
+    class Interrupted(set[int]):
+        """Another thread learns just after its members were copied."""
+
+        def __iter__(self):  # type: ignore[no-untyped-def]
+            members = list(super().__iter__())
+            catalogue._gone = set(members)
+            catalogue.learn(b"6", encode_message(CatalogueEntry(6, withdrawn=True)))
+            return iter(members)
+
+    catalogue._gone = Interrupted(catalogue._gone)
+    keys = np.array([5, 6, 2**64 - 1], np.uint64)
+    assert catalogue.withdrawn(keys).tolist() == [True, False, False]
+    assert catalogue.withdrawn(keys).tolist() == [True, True, False]

@@ -157,6 +157,16 @@ def test_the_held_out_share_is_keyed_never_learned_and_still_seen(
     ).all()
 
 
+def test_clipped_ratings_are_counted_among_the_learned_alone(rng: np.random.Generator) -> None:
+    design = replace(SMALL, clip=0.05, held_out=0.5)
+    record = publish(events(rng, 1, items=4000, most=2)[0])
+    made = [publish(e) for e in events(rng, 300, items=400, most=6, mechanism="none:5:inf")]
+    replica = played([record, *made], rng, design)
+    counts = replica.ledger.counts()
+    assert 0 < counts["ratings_clipped"] < counts["ratings_learned"]
+    assert counts["ratings_held_out"] > 0
+
+
 def test_nothing_is_learned_from_a_wholly_held_out_log(rng: np.random.Generator) -> None:
     records = [publish(event) for event in events(rng, 50)]
     replica = Replica(replace(SMALL, model="dense", held_out=0.5))

@@ -2,8 +2,7 @@
 until told to stop.
 
 Faust keeps membership, the ownership of the clock, the query stream and the web view. It commits
-nothing that
-matters: the state is a function of the log, and the reader positions itself.
+nothing that matters: the state is a function of the log, and the reader positions itself.
 """
 
 from __future__ import annotations
@@ -27,14 +26,13 @@ from stream_app.agents.reader import Reader
 from stream_app.agents.rejections import Rejections
 from stream_app.agents.runtime import Runtime
 from stream_app.catalogue import Catalogue
-from stream_app.design import design_of
+from stream_app.design import design_of, replica_of
 from stream_app.errors import Refusal
 from stream_app.follower import Follower
 from stream_app.gauges import Gauges
 from stream_app.log.clock import Clock
 from stream_app.metrics import Metrics
 from stream_app.recommender import Recommender
-from stream_app.replica import Replica
 from stream_app.settings import Settings
 from stream_app.wire import Topics
 
@@ -48,7 +46,7 @@ def build(
     """Return the application and what its stages share; call it inside a running event loop."""
     topics = Topics(settings.topic_prefix)
     design = design_of(settings)
-    replica = Replica(design)
+    replica = replica_of(design)
     catalogue = Catalogue()
     registry = CollectorRegistry()
     ProcessCollector(registry=registry)
@@ -66,7 +64,7 @@ def build(
         metrics.epsilon_claimed(mechanism.id, str(mechanism.adjacency), mechanism.epsilon)
     app = _application(settings, bootstrap, admin_port, data_dir)
     producer = clients.producer(bootstrap, settings.kafka, linger_ms=0)
-    rejections = Rejections(producer, topics.rejected, runtime.fail)
+    rejections = Rejections(producer, topics.rejected, runtime.fail_from_thread)
     runtime.reject = rejections
     clock = Clock(settings.cut_seconds, settings.round_records)
     follower = Follower(
@@ -101,7 +99,7 @@ def build(
 
 def _application(settings: Settings, bootstrap: str, admin_port: int, data_dir: Path) -> faust.App:
     return faust.App(
-        settings.group,
+        settings.group or f"{settings.topic_prefix}-worker",
         broker=[f"kafka://{address.strip()}" for address in bootstrap.split(",")],
         broker_credentials=credentials(settings.kafka),
         store="memory://",
@@ -163,8 +161,13 @@ async def run(settings: Settings, bootstrap: str, admin_port: int) -> None:
         ending = asyncio.ensure_future(runtime.ending.wait())
         crashed = asyncio.ensure_future(_crash_of(app))
         await asyncio.wait({starting, ending}, return_when=asyncio.FIRST_COMPLETED)
-        if starting.done() and starting.exception() is not None:
-            raise starting.exception()  # type: ignore[misc]
+        if starting.done() and (reason := starting.exception()) is not None:
+            if isinstance(reason, OSError):
+                raise Refusal(
+                    f"{settings.admin_host}:{admin_port} cannot be served ({reason.strerror}): "
+                    "choose another address with admin_host or --admin-port"
+                )
+            raise reason
         if not ending.done():
             log.info("worker.started", admin=f"http://{settings.admin_host}:{admin_port}")
         await asyncio.wait({ending, crashed}, return_when=asyncio.FIRST_COMPLETED)
@@ -177,9 +180,9 @@ async def run(settings: Settings, bootstrap: str, admin_port: int) -> None:
             await asyncio.wait_for(app.stop(), 4.0)
         except TimeoutError:
             log.warning("worker.stop_timed_out")
-        reason = runtime.failure or app.crash_reason
-        if reason is not None:
-            raise reason
+        failure = runtime.failure or app.crash_reason
+        if failure is not None:
+            raise failure
 
 
 async def _crash_of(app: faust.App) -> None:

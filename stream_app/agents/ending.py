@@ -2,8 +2,7 @@
 code.
 
 Faust acknowledges an event whose agent raised and starts the agent anew, while the worker looks
-alive
-(measured: lost events with all offsets committed).
+alive (measured: lost events with all offsets committed).
 """
 
 from __future__ import annotations

@@ -2,8 +2,7 @@
 
 It runs on the event loop, so that a query is answered between two pieces and sees a whole state; a
 piece takes a few milliseconds. An error here is a defect or a broken log and ends the process: an
-event
-that was not applied is never passed over.
+event that was not applied is never passed over.
 """
 
 from __future__ import annotations
@@ -26,6 +25,8 @@ def attach(app: faust.App, runtime: Runtime) -> Any:
     async def learn(stream: Any) -> None:
         async for pieces in stream:
             for piece in pieces:
+                if runtime.failure is not None:
+                    return  # Faust may start a failed agent again; nothing may be applied then
                 if piece.batch is not None:
                     runtime.apply(piece.batch)
                 if piece.cut is not None:

@@ -1,12 +1,9 @@
 """Who owns the clock: the worker to which Faust assigns the one partition of the cut log.
 
 An agent on a topic of one partition gives that partition to exactly one worker of the group; when
-that
-worker dies, another has it after the session timeout. The agent's messages are of no interest (the
-reader
-thread reads the cut log itself); the assignment is all that is wanted. A frozen former owner that
-still
-writes does no harm: see `log/clock.py`.
+that worker dies, another has it after the session timeout. The agent's messages are of no interest
+(the reader thread reads the cut log itself); the assignment is all that is wanted. A frozen former
+owner that still writes does no harm: see `log/clock.py`.
 """
 
 from __future__ import annotations

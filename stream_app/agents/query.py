@@ -1,10 +1,9 @@
 """The query agent: a question from one topic, its answer to another, keyed by the correlation id.
 
-Any worker can answer. A query carries its deadline, and one that has passed is not answered:
-nobody waits
-for it. A question that is not well-formed gets a refusal under its record key, if that is a
-correlation
-id. The answer has `LIST_LENGTH` entries whatever k was, so that its length tells nothing.
+Any worker can answer. A query carries its deadline, and one that has passed is not answered: nobody
+waits for it. A question that is not well-formed gets a refusal under its record key, if that is a
+correlation id. The answer has `LIST_LENGTH` entries whatever k was, so that its length tells
+nothing.
 """
 
 from __future__ import annotations
@@ -28,7 +27,6 @@ from stream_app.wire import (
     encode_message,
 )
 
-_SAMPLE = 8
 _MOST_WAITING = 256  # about 50 ms of answers; whoever comes later is told to ask again
 _CORRELATION_ID = re.compile(rb"[0-9a-f]{16,64}")
 
@@ -45,12 +43,10 @@ def attach(app: faust.App, runtime: Runtime) -> None:
         )
         for name in (runtime.topics.queries, runtime.topics.recommendations)
     )
-    answered = 0
 
     @app.agent(questions, name="query")
     @ends_the_process(runtime)
     async def query(stream: Any) -> None:
-        nonlocal answered
         async for event in stream.events():
             arrived = time.perf_counter()
             try:
@@ -71,15 +67,9 @@ def attach(app: faust.App, runtime: Runtime) -> None:
                 busy = refusal(runtime, question.id, Status.BUSY)
                 await answers.send(key=question.id.encode(), value=encode_message(busy))
                 continue
-            device = bytes.fromhex(question.user)
-            answer = runtime.recommender.answer(device, LIST_LENGTH)
+            answer = runtime.answer(bytes.fromhex(question.user), "kafka", arrived)
             reply = recommendation(runtime, question.id, answer)
             await answers.send(key=question.id.encode(), value=encode_message(reply))
-            seconds = time.perf_counter() - arrived
-            runtime.metrics.query_answered(answer.method, "kafka", seconds)
-            answered += 1
-            if answered % _SAMPLE == 0:
-                runtime.gauges.recall(runtime.recommender.recall(device, 10))
 
 
 def recommendation(runtime: Runtime, correlation_id: str, answer: Answer) -> Recommendation:

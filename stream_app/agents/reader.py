@@ -2,10 +2,9 @@
 agent.
 
 A plain Faust agent on the rating topic costs 63 us of the event loop per message and can skip
-records at a failover
-(both measured); this thread is positioned from the log itself and cannot. It hands over small
-lists of pieces on a bounded channel, so a slow learner slows the reader and nothing piles up in
-memory.
+records at a failover (both measured); this thread is positioned from the log itself and cannot. It
+hands over small lists of pieces on a bounded channel, so a slow learner slows the reader and
+nothing piles up in memory.
 
 The thread also beats the clock: when this worker owns the cut log, it appends the cuts that `Clock`
 finds due.
@@ -106,11 +105,15 @@ class Reader(Service):
         )
 
     def _appended(self, error: KafkaError | None, _: Message) -> None:
-        if error is not None and not error.retriable():
-            raise Refusal(
+        # A cut that was lost on its way is written again by the clock; a refused one never will be.
+        if error is None or error.retriable() or error.code() == KafkaError._MSG_TIMED_OUT:
+            return
+        self._runtime.fail_from_thread(
+            Refusal(
                 f"{self._follower.topics.cuts}: a cut could not be written ({error.str()}); "
                 "check the topic and the right to write to it"
             )
+        )
 
 
 def _chunks(pieces: Iterable[Decoded]) -> Iterator[list[Decoded]]:

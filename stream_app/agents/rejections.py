@@ -1,10 +1,9 @@
 """Telling where and why a record was set aside: position, reason and size, never the payload.
 
 The record key is topic/partition/offset and the topic is compacted, so that a replay from the
-beginning writes the
-same records again and nothing piles up. A full local queue waits, a refused write ends the
-process: a
-rejection is never dropped.
+beginning writes the same records again and nothing piles up. A full local queue waits, a refused
+write ends the process: a rejection is never dropped. `fail` is called from whichever thread serves
+the producer.
 """
 
 from __future__ import annotations

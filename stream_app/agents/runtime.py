@@ -3,7 +3,9 @@
     reader thread --Decoded--> learn (event loop: replica, gauges, index) <-- query, views
                  \\--cut--> cut log
 
-Everything here is touched by the event loop alone, except where a name says `thread`.
+The event loop alone touches what is here, but for this: the reader thread sets `start_ends` once
+and fills the catalogue, whose readers take one reference; a thread of the pool hashes copies of the
+state, and another reads the seen filter for a gauge.
 """
 
 from __future__ import annotations
@@ -21,10 +23,12 @@ from stream_app.gauges import Gauges
 from stream_app.log.ledger import DUPLICATE
 from stream_app.metrics import Metrics
 from stream_app.privacy.mechanism import Adjacency
-from stream_app.recommender import Recommender
-from stream_app.replica import Outcome, Replica
+from stream_app.recommender import Answer, Recommender
+from stream_app.replica import Outcome, Replica, digest
 from stream_app.settings import Settings
-from stream_app.wire import REASONS, Batch, Cut, Reason, Rejection, Topics
+from stream_app.wire import LIST_LENGTH, REASONS, Batch, Cut, Reason, Rejection, Topics
+
+_SAMPLE = 8  # one question in so many is also answered exactly
 
 
 @dataclass(eq=False)
@@ -47,7 +51,9 @@ class Runtime:
     _mid_round: bool = False
     _at_cut: list[asyncio.Future[None]] = field(default_factory=list)
     _round_seconds: float = 0.0
-    _digests: tuple[int, str, str] | None = None
+    _digests: tuple[int, tuple[int, ...], str, str] | None = None
+    _hashing: asyncio.Lock = field(default_factory=asyncio.Lock)
+    _answered: int = 0
 
     @property
     def metrics(self) -> Metrics:
@@ -107,25 +113,37 @@ class Runtime:
             return f"replaying the log: {done:,} of {wanted:,} records applied"
         return ""
 
-    async def at_cut(self) -> None:
-        """Wait until the state is exactly that of a cut."""
-        while self._mid_round:
-            waiting: asyncio.Future[None] = self._loop.create_future()
-            self._at_cut.append(waiting)
-            await waiting
+    async def at_cut(self, seconds: float = 10.0) -> None:
+        """Wait until the state is exactly that of a cut; TimeoutError where a round stays open."""
+        async with asyncio.timeout(seconds):
+            while self._mid_round:
+                waiting: asyncio.Future[None] = self._loop.create_future()
+                self._at_cut.append(waiting)
+                await waiting
+
+    async def digests(self) -> tuple[int, tuple[int, ...], str, str]:
+        """Return cut, positions, model digest and ledger digest; hashed off the event loop."""
+        async with self._hashing:
+            await self.at_cut()
+            replica = self.replica
+            if self._digests is None or self._digests[0] != replica.cut:
+                cut, ends = replica.cut, replica.ends
+                model = {name: array.copy() for name, array in replica.model_arrays().items()}
+                ledger = replica.ledger_digest()
+                design = replica.design.digest
+                hashed = await self._loop.run_in_executor(None, digest, design, model)
+                self._digests = cut, ends, hashed, ledger
+            return self._digests
 
     async def state(self) -> dict[str, Any]:
-        """Return cut, positions, digests and counts, all of one cut."""
-        await self.at_cut()
-        replica = self.replica
-        if self._digests is None or self._digests[0] != replica.cut:
-            self._digests = replica.cut, replica.model_digest(), replica.ledger_digest()
-        reason = self.ready_reason()
+        """Return cut, positions, digests (all of one cut), and the counts as they are now."""
+        cut, ends, model_digest, ledger_digest = await self.digests()
+        replica, reason = self.replica, self.ready_reason()
         return {
-            "cut": replica.cut,
-            "positions": list(replica.ends),
-            "model_digest": self._digests[1],
-            "ledger_digest": self._digests[2],
+            "cut": cut,
+            "positions": list(ends),
+            "model_digest": model_digest,
+            "ledger_digest": ledger_digest,
             "design_digest": replica.design.digest,
             "ready": not reason,
             "waiting_for": reason or None,
@@ -142,6 +160,16 @@ class Runtime:
             "memory_bytes": replica.memory(),
             "quality": self.gauges.quality(),
         }
+
+    def answer(self, device: bytes, transport: str, arrived: float) -> Answer:
+        """Answer one question, take its time since `arrived` (perf_counter), and sample its
+        recall."""
+        answer = self.recommender.answer(device, LIST_LENGTH)
+        self.metrics.query_answered(answer.method, transport, time.perf_counter() - arrived)
+        self._answered += 1
+        if self._answered % _SAMPLE == 0:
+            self.gauges.recall(self.recommender.recall(device, 10))
+        return answer
 
     @property
     def privacy(self) -> str:

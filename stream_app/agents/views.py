@@ -1,9 +1,9 @@
 """What a worker shows over HTTP, on one port, on loopback unless told otherwise.
 
 /livez  /readyz                 is it running; is it caught up, and if not what it waits for
-/metrics                        Prometheus
-/state                          cut, positions, digests, counts: all of one cut
-/recommendations/{user}?k=10    the query view; user is the pseudonym, 32 hex characters
+/metrics                        Prometheus /state                          cut, positions, digests,
+counts: all of one cut /recommendations/{user}?k=10    the query view; user is the pseudonym, 32 hex
+characters
 """
 
 from __future__ import annotations
@@ -41,7 +41,11 @@ def attach(app: faust.App, runtime: Runtime) -> None:
 
     @app.page("/state")
     async def state(web: Any, _: Any) -> Any:
-        return web.json(await runtime.state())
+        try:
+            return web.json(await runtime.state())
+        except TimeoutError:
+            sentence = "a round has stayed open: records that its cut names are missing"
+            return web.json({"error": sentence}, status=503)
 
     @app.page("/recommendations/{user}")
     async def recommendations(web: Any, request: Any, user: str) -> Any:
@@ -53,7 +57,7 @@ def attach(app: faust.App, runtime: Runtime) -> None:
         if not re.fullmatch(r"[0-9]{1,3}", k) or not 1 <= int(k) <= LIST_LENGTH:
             runtime.metrics.query_refused()
             return web.json({"error": f"k: ask for 1 to {LIST_LENGTH} items"}, status=400)
-        answer = runtime.recommender.answer(bytes.fromhex(user), LIST_LENGTH)
+        answer = runtime.answer(bytes.fromhex(user), "http", arrived)
         catalogue = runtime.catalogue
         shown = [
             {
@@ -63,8 +67,6 @@ def attach(app: faust.App, runtime: Runtime) -> None:
             }
             for item, score in zip(answer.items[: int(k)], answer.scores[: int(k)], strict=True)
         ]
-        seconds = time.perf_counter() - arrived
-        runtime.metrics.query_answered(answer.method, "http", seconds)
         return web.json(
             {
                 "user": user,

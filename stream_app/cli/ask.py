@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, NotRequired, TypedDict
 
 import typer
 
@@ -14,9 +14,31 @@ from stream_app.cli.options import (
     JsonOption,
     KafkaOption,
     PrefixOption,
+    servers_of,
     settings_from,
 )
 from stream_app.errors import Refusal
+
+_LONGEST = 1 << 20  # bytes of an answer that are read; 100 items with titles have a tenth
+
+
+class Row(TypedDict):
+    """An item of an answer; `score` is a predicted rating."""
+
+    item: int | str
+    score: float
+    title: NotRequired[str | None]
+
+
+class Answer(TypedDict):
+    """What the query view answers; the two ways of asking show the same."""
+
+    user: str
+    items: list[Row]
+    method: str
+    as_of: int
+    privacy: str
+    seconds: NotRequired[float]
 
 
 def ask(
@@ -63,7 +85,9 @@ def ask(
         typer.echo(json.dumps(answer))
         return
     for rank, row in enumerate(answer["items"], 1):
-        typer.echo(f"{rank:4}  {row['score']:.2f}  {row['item']}  {row.get('title', '')}".rstrip())
+        typer.echo(
+            f"{rank:4}  {row['score']:.2f}  {row['item']}  {row.get('title') or ''}".rstrip()
+        )
     if not answer["items"]:
         typer.echo("nothing to recommend yet")
     typer.echo(
@@ -89,18 +113,17 @@ def _pseudonym(settings: Any, user: str, store: Path | None) -> str:
         raise Refusal(str(error)) from None
 
 
-def _over_kafka(settings: Any, pseudonym: str, k: int, timeout: float) -> dict[str, Any]:
+def _over_kafka(settings: Any, pseudonym: str, k: int, timeout: float) -> Answer:
     from consumers.recommendations import Recommendations
     from stream_app import clients
 
-    if settings.bootstrap_servers is None:
-        raise Refusal("no Kafka is configured: give --bootstrap or set MURMUREC_BOOTSTRAP_SERVERS")
-    clients.reach(settings.bootstrap_servers, settings.kafka)
-    with Recommendations(
-        settings.bootstrap_servers, settings.topic_prefix, settings.kafka
-    ) as connection:
+    servers = servers_of(settings)
+    clients.reach(servers, settings.kafka)
+    with Recommendations(servers, settings.topic_prefix, settings.kafka) as connection:
         best = connection.best(pseudonym, k, timeout)
-    rows = [{"item": i, "score": s} for i, s in zip(best.items, best.scores, strict=True)]
+    rows: list[Row] = [
+        {"item": i, "score": s} for i, s in zip(best.items, best.scores, strict=True)
+    ]
     return {
         "user": pseudonym,
         "items": rows,
@@ -111,10 +134,12 @@ def _over_kafka(settings: Any, pseudonym: str, k: int, timeout: float) -> dict[s
     }
 
 
-def _over_http(url: str, pseudonym: str, k: int, timeout: float) -> dict[str, Any]:
+def _over_http(url: str, pseudonym: str, k: int, timeout: float) -> Answer:
     import time
-    import urllib.error
     import urllib.request
+    from http.client import HTTPException
+
+    import msgspec
 
     if not url.startswith(("http://", "https://")):
         raise Refusal(f"--url {url}: give an address such as http://127.0.0.1:8470")
@@ -122,10 +147,12 @@ def _over_http(url: str, pseudonym: str, k: int, timeout: float) -> dict[str, An
     started = time.monotonic()
     try:
         with urllib.request.urlopen(address, timeout=timeout) as reply:
-            answer: dict[str, Any] = json.loads(reply.read())
-    except (urllib.error.URLError, TimeoutError, ValueError, OSError):
+            answer = msgspec.json.decode(reply.read(_LONGEST), type=Answer)
+    except (OSError, HTTPException, ValueError):
+        # Nothing listens, something else listens, the address is none, or it is no such answer.
         raise Refusal(
             f"no query view answered at {url}: is a worker running there "
             "(murmurec worker --admin-port)?"
         ) from None
-    return answer | {"seconds": time.monotonic() - started}
+    answer["seconds"] = time.monotonic() - started
+    return answer

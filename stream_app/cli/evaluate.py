@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from stream_app.cli.options import writable
 from stream_app.cli.protection import (
     EpsilonOption,
     MechanismOption,
@@ -70,6 +71,8 @@ def evaluate(
         raise Refusal(f"--protocol {protocol}: choose {' or '.join(evaluation.PROTOCOLS)}")
     if not 0 <= seed < 2**63:
         raise Refusal(f"--seed {seed}: give a number from 0 to 2^63-1")
+    if json_file:
+        writable(json_file)
     dataset = load(file, scale_from(scale)).in_time_order()
     chosen = mechanism_from(mechanism, epsilon, dataset.scale)
     users, items = _keys(dataset.users), _keys(dataset.items)
@@ -94,15 +97,18 @@ def evaluate(
                 learner,
                 protocol=protocol,
                 mechanism=chosen.id,
-                epsilon=None if chosen.epsilon is None else str(chosen.epsilon),
+                epsilon=None if chosen.epsilon is None else float(chosen.epsilon),
                 seed=seed,
                 progress=advance,
             )
     except ValueError as error:
         raise Refusal(str(error)) from None
-    if json_file:
-        json_file.write_text(json.dumps(asdict(result), indent=1) + "\n")
     _show(result, str(dataset.scale))
+    if json_file:
+        try:
+            json_file.write_text(json.dumps(asdict(result), indent=1) + "\n")
+        except OSError as error:
+            raise Refusal(f"{json_file}: cannot be written ({error.strerror})") from None
 
 
 def _keys(ids: NDArray[np.int64] | NDArray[np.str_]) -> NDArray[np.uint64]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -58,9 +59,16 @@ def settings_from(
     **flags: Any,
 ) -> Settings:
     """Return the settings of this call; `flags` are further fields, None where not given."""
-    from stream_app.settings import load
+    from stream_app.settings import is_secret, load
 
-    properties = dict(_pair(text) for text in kafka or ())
+    pairs = [_pair(text) for text in kafka or ()]
+    for name, _ in pairs:
+        if is_secret(name):
+            raise Refusal(
+                f"-X {name[:40]}: every user of this machine can read a command line; "
+                "set it in MURMUREC_KAFKA or in the configuration file"
+            )
+    properties = dict(pairs)
     return load(
         config,
         bootstrap_servers=bootstrap,
@@ -68,6 +76,27 @@ def settings_from(
         kafka=properties or None,
         **flags,
     )
+
+
+def servers_of(settings: Settings) -> str:
+    """Return the bootstrap servers; refuses settings that name none."""
+    if settings.bootstrap_servers is None:
+        raise Refusal(
+            "no Kafka is configured: give --bootstrap or set MURMUREC_BOOTSTRAP_SERVERS "
+            "(murmurec broker start runs one here)"
+        )
+    return settings.bootstrap_servers
+
+
+def writable(path: Path) -> Path:
+    """Return a path to which a file can be written; asked before the work that fills it begins."""
+    if path.is_dir():
+        raise Refusal(f"{path}: is a directory; give the name of a file in it")
+    if not path.parent.is_dir():
+        raise Refusal(f"{path}: there is no directory {path.parent}; make it or choose another")
+    if not os.access(path if path.exists() else path.parent, os.W_OK):
+        raise Refusal(f"{path}: cannot be written; choose another place")
+    return path
 
 
 def _pair(text: str) -> tuple[str, str]:

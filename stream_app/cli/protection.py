@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from stream_app.cli.options import servers_of
 from stream_app.errors import Refusal
 
 if TYPE_CHECKING:
@@ -66,6 +67,16 @@ def mechanism_from(family: str, epsilon: str | None, scale: Scale) -> Mechanism:
         raise Refusal(str(error)) from None
 
 
+def allowed(mechanism: Mechanism, settings: Settings) -> Mechanism:
+    """Return a mechanism that may be published with; refuses one that a worker would set aside."""
+    if mechanism.id not in settings.mechanisms:
+        raise Refusal(
+            f"{mechanism.id} is not allowed ({', '.join(settings.mechanisms)}): nothing was sent; "
+            "set MURMUREC_MECHANISMS here and for the workers to allow it"
+        )
+    return mechanism
+
+
 def scale_from(given: tuple[float, float, float] | None) -> Scale | None:
     """Return the scale that was given, None where none was."""
     from producers.scale import Scale
@@ -87,16 +98,12 @@ def publisher_for(settings: Settings) -> Publisher:
     from stream_app import clients
     from stream_app.wire import Topics
 
-    if settings.bootstrap_servers is None:
-        raise Refusal(
-            "no Kafka is configured: give --bootstrap or set MURMUREC_BOOTSTRAP_SERVERS "
-            "(murmurec broker start runs one here)"
-        )
+    servers = servers_of(settings)
     name = Topics(settings.topic_prefix).ratings
-    known = clients.reach(settings.bootstrap_servers, settings.kafka).topics
+    known = clients.reach(servers, settings.kafka).topics
     if name not in known:
         raise Refusal(f"topic {name} is not there: murmurec topics apply creates it")
-    line = clients.producer(settings.bootstrap_servers, settings.kafka, linger_ms=20)
+    line = clients.producer(servers, settings.kafka, linger_ms=20)
     return Publisher(line, name)
 
 
@@ -127,7 +134,7 @@ def spent(mechanism: Mechanism, most: int) -> str:
     )
 
 
-def warnings(mechanism: Mechanism, most: int, settings: Settings) -> list[str]:
+def warnings(mechanism: Mechanism, most: int) -> list[str]:
     """Return what a careful person would say before publishing."""
     said = []
     if mechanism.epsilon is None:
@@ -141,10 +148,5 @@ def warnings(mechanism: Mechanism, most: int, settings: Settings) -> list[str]:
         said.append(
             f"above {LARGE_PER_USER} in sum a user's taste as a whole is weakly protected; the "
             "guarantee holds for each single rating"
-        )
-    if mechanism.id not in settings.mechanisms:
-        said.append(
-            f"{mechanism.id} is not on the allow-list known here "
-            f"({', '.join(settings.mechanisms)}): a worker that does not allow it sets it aside"
         )
     return said

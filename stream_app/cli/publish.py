@@ -25,6 +25,7 @@ from stream_app.cli.protection import (
     MechanismOption,
     ScaleOption,
     StoreOption,
+    allowed,
     mechanism_from,
     protected,
     publisher_for,
@@ -70,10 +71,10 @@ def publish(
 
     settings = settings_from(config, bootstrap, prefix, kafka)
     grid = scale_from(scale) or Scale()
-    chosen = mechanism_from(mechanism, epsilon, grid)
+    chosen = allowed(mechanism_from(mechanism, epsilon, grid), settings)
     named = _item(item)
     number = _number(sys.stdin.readline() if rating == "-" else rating)
-    for sentence in warnings(chosen, 1, settings):
+    for sentence in warnings(chosen, 1):
         typer.echo(f"warning: {sentence}", err=True)
     try:
         # What cannot be rated is refused before a broker is asked for or a store is made.

@@ -25,6 +25,7 @@ from stream_app.cli.protection import (
     MechanismOption,
     ScaleOption,
     StoreOption,
+    allowed,
     mechanism_from,
     protected,
     publisher_for,
@@ -79,7 +80,7 @@ def replay(
     settings = settings_from(config, bootstrap, prefix, kafka)
     pace = _speed(speed)
     dataset = load(file, scale_from(scale))
-    chosen = mechanism_from(mechanism, epsilon, dataset.scale)
+    chosen = allowed(mechanism_from(mechanism, epsilon, dataset.scale), settings)
     line = publisher_for(settings)
     began = time.monotonic()
     last: Progress | None = None
@@ -89,7 +90,7 @@ def replay(
         _say(f"protected  {protected(chosen)}")
         _say(f"public     {PUBLIC}")
         _say(f"in sum     {spent(chosen, population.most)}")
-        for sentence in warnings(chosen, population.most, settings):
+        for sentence in warnings(chosen, population.most):
             _say(f"warning: {sentence}")
         try:
             steps = run(
@@ -133,6 +134,7 @@ def _result(
             "rows": last.rows,
             "published": last.published,
             "refused": last.refused,
+            "published_before": last.before,
             "skipped": last.skipped,
             "events_accepted": accepted,
             "events_failed": failed,
@@ -143,6 +145,11 @@ def _result(
         return
     if last.skipped:
         typer.echo(f"went on after {last.skipped} rows of an earlier run")
+    if last.before:
+        typer.echo(
+            f"{last.before} of the refused were published before: --again publishes all rows anew "
+            "and spends their epsilon again"
+        )
     typer.echo(f"{accepted} events accepted, {failed} failed, in {seconds:.1f} s under {mechanism}")
     typer.echo(f"rows {last.rows} = published {last.published} + refused {last.refused}")
 

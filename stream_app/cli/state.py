@@ -13,9 +13,9 @@ from stream_app.cli.options import (
     JsonOption,
     KafkaOption,
     PrefixOption,
+    servers_of,
     settings_from,
 )
-from stream_app.errors import Refusal
 
 app = typer.Typer(no_args_is_help=True, help="Recompute the state from the topics.")
 
@@ -61,17 +61,16 @@ def digest(
         mechanisms=tuple(allow) if allow else None,
         model=model,
     )
-    if settings.bootstrap_servers is None:
-        raise Refusal("no Kafka is configured: give --bootstrap or set MURMUREC_BOOTSTRAP_SERVERS")
+    servers = servers_of(settings)
     from stream_app import clients, topics
 
-    clients.reach(settings.bootstrap_servers, settings.kafka)
+    clients.reach(servers, settings.kafka)
     names = Topics(settings.topic_prefix)
-    topics.check_deployment(settings.bootstrap_servers, settings.kafka, names, settings.partitions)
+    topics.check_deployment(servers, settings.kafka, names, settings.partitions)
     with Progress(console=Console(stderr=True), transient=True) as bar:
         task = bar.add_task("replaying the log", total=None)
         replica = recompute(
-            settings.bootstrap_servers,
+            servers,
             settings.kafka,
             names,
             design_of(settings),

@@ -14,9 +14,9 @@ from stream_app.cli.options import (
     JsonOption,
     KafkaOption,
     PrefixOption,
+    servers_of,
     settings_from,
 )
-from stream_app.errors import Refusal
 
 if TYPE_CHECKING:
     from confluent_kafka.admin import AdminClient
@@ -63,13 +63,9 @@ def _planned(settings: Settings) -> tuple[AdminClient, Sequence[Step]]:
     from stream_app import clients, topics
     from stream_app.wire import Topics
 
-    if settings.bootstrap_servers is None:
-        raise Refusal(
-            "no Kafka is configured: give --bootstrap or set MURMUREC_BOOTSTRAP_SERVERS "
-            "(murmurec broker start runs one here)"
-        )
-    clients.reach(settings.bootstrap_servers, settings.kafka)
-    admin = clients.admin(settings.bootstrap_servers, settings.kafka)
+    servers = servers_of(settings)
+    clients.reach(servers, settings.kafka)
+    admin = clients.admin(servers, settings.kafka)
     return admin, topics.plan(admin, Topics(settings.topic_prefix).table(settings.partitions))
 
 

@@ -11,9 +11,9 @@ from stream_app.cli.options import (
     ConfigOption,
     KafkaOption,
     PrefixOption,
+    servers_of,
     settings_from,
 )
-from stream_app.errors import Refusal
 
 
 def worker(
@@ -66,12 +66,7 @@ def worker(
         admin_port=admin_port,
         group=group,
     )
-    servers = settings.bootstrap_servers
-    if servers is None:
-        raise Refusal(
-            "no Kafka is configured: give --bootstrap or set MURMUREC_BOOTSTRAP_SERVERS "
-            "(murmurec broker start runs one here)"
-        )
+    servers = servers_of(settings)
     configure(settings.log_level, settings.log_format)
     clients.reach(servers, settings.kafka)
     topics.check_deployment(

@@ -32,13 +32,20 @@ def _hash(user: np.uint64, item: np.uint64, seed: np.uint64) -> np.uint64:
 
 
 @njit(cache=True, nogil=True)
-def add(blocks, users, items, seed):
-    """Set the eight bits of each pair in `blocks`."""
-    count = np.uint64(blocks.shape[0])
+def _ring(blocks, users, items, seed):
+    """Return the hashes of the first pairs, whose blocks are on their way."""
     hashes = np.empty(AHEAD, np.uint64)
     for i in range(min(AHEAD, users.size)):
         hashes[i] = _hash(users[i], items[i], seed)
-        prefetch(blocks, np.int64(bounded(hashes[i], count)))
+        prefetch(blocks, np.int64(bounded(hashes[i], np.uint64(blocks.shape[0]))))
+    return hashes
+
+
+@njit(cache=True, nogil=True)
+def add(blocks, users, items, seed):
+    """Set the eight bits of each pair in `blocks`."""
+    count = np.uint64(blocks.shape[0])
+    hashes = _ring(blocks, users, items, seed)
     for i in range(users.size):
         h = hashes[i & (AHEAD - 1)]
         if i + AHEAD < users.size:
@@ -56,10 +63,7 @@ def add(blocks, users, items, seed):
 def test(blocks, users, items, seed, found):
     """Write into `found` whether all eight bits of each pair are set."""
     count = np.uint64(blocks.shape[0])
-    hashes = np.empty(AHEAD, np.uint64)
-    for i in range(min(AHEAD, users.size)):
-        hashes[i] = _hash(users[i], items[i], seed)
-        prefetch(blocks, np.int64(bounded(hashes[i], count)))
+    hashes = _ring(blocks, users, items, seed)
     for i in range(users.size):
         h = hashes[i & (AHEAD - 1)]
         if i + AHEAD < users.size:

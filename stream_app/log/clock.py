@@ -1,19 +1,14 @@
 """The clock: who may write the next cut, and when.
 
 Exactly one worker owns the clock; it appends a cut when something has arrived and either `seconds`
-have
-gone by since the last one or a partition has a full round waiting. A cut moves each partition on
-by at
-most `round_records`.
+have gone by since the last one or a partition has a full round waiting. A cut moves each partition
+on by at most `round_records`.
 
 Up to `in_flight` cuts may be on their way, each continuing the one before, so that a backlog is not
-slowed to one round a round trip. The clock reads its cuts back; where another clock's cut stands
-in the
-place of one of its own, or nothing comes back for `patience_seconds`, it forgets what was on its
-way and goes
-on from what it has read. Readers accept the cut log by rules that do not depend on who wrote it,
-so a
-second, frozen or late clock can only lose a race, never do harm.
+slowed to one round a round trip. The clock reads its cuts back; where another clock's cut stands in
+the place of one of its own, or nothing comes back for `patience_seconds`, it forgets what was on
+its way and goes on from what it has read. Readers accept the cut log by rules that do not depend on
+who wrote it, so a second, frozen or late clock can only lose a race, never do harm.
 
 Time, ownership and the network are arguments.
 """

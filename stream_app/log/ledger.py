@@ -6,8 +6,8 @@ Per rating partition p at cut r:
     offset_sum == sum of mix(offset) over every record of the partition that was seen (mod 2^64)
 
 and over all partitions a chain c <- mix(c + mix(offset) + partition * 16 + outcome) in canonical
-order, which no two
-orders or outcomes share (up to hash collisions). `absent` are offsets that hold no record.
+order, which no two orders or outcomes share (up to hash collisions). `absent` are offsets that hold
+no record.
 """
 
 from __future__ import annotations

@@ -7,13 +7,11 @@
     offset
 
 A broker delivers the partitions and the cut log in whatever interleaving it likes, may deliver a
-record
-again after a reconnect, and may hold cuts that a late, frozen or second clock wrote. `Rounds`
-takes all
-of it and gives back the same sequence of runs: a cut counts only if its number is the next one, it
-names every
-partition, moves none back and moves at least one on. The idea is that of deterministic databases
-(Calvin, Thomson et al. 2012) and of the offset log of Spark Structured Streaming.
+record again after a reconnect, and may hold cuts that a late, frozen or second clock wrote.
+`Rounds` takes all of it and gives back the same sequence of runs: a cut counts only if its number
+is the next one, it names every partition, moves none back and moves at least one on. The idea is
+that of deterministic databases (Calvin, Thomson et al. 2012) and of the offset log of Spark
+Structured Streaming.
 
 Offsets may have holes (transaction markers): `reached` tells that everything below a position was
 delivered or does not exist.

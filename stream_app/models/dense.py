@@ -18,11 +18,10 @@ from stream_app.kernels.initial import UNIT
 from stream_app.kernels.learning import dense_loop
 from stream_app.models.channels import Channels
 from stream_app.models.columns import columns, keys_of
+from stream_app.models.factorization import Entities, Factorization
 from stream_app.models.learner import Keys, Lessons
 from stream_app.models.parameters import Parameters
-from stream_app.models.salts import ITEMS, USERS, salt
 
-MAX_FACTORS = 256
 _SLICE = 4096  # events between two looks at the room left: bounds what a batch reserves ahead
 
 
@@ -53,22 +52,18 @@ class _Rows:
         return self.keys.nbytes + self.vectors.nbytes + self.scalars.nbytes + self.slots.nbytes
 
 
-class DenseLearner:
+class DenseLearner(Factorization):
     """Online matrix factorization with one row per entity."""
 
     name = "dense"
 
     def __init__(self, channels: Channels, factors: int, parameters: Parameters, seed: int) -> None:
-        if not 1 <= factors <= MAX_FACTORS:
-            raise ValueError(f"factors {factors}: must be 1 .. {MAX_FACTORS}")
-        self.factors = factors
+        super().__init__(factors, parameters.mean_variance, seed)
         self._channels = channels
         self._constants = parameters.constants
         self._scales = np.array([parameters.user_sd, parameters.item_sd]) / UNIT
         self._sides = (_Rows(factors), _Rows(factors))
         self._counts = np.zeros(2, np.int64)
-        self._overall = np.array([3.0, parameters.mean_variance])
-        self._salts = np.array([salt(seed, USERS), salt(seed, ITEMS)], np.uint64)
         self._learn = dense_loop(factors)
 
     def learn_many(
@@ -97,31 +92,7 @@ class DenseLearner:
             )  # fmt: skip
         return lessons
 
-    def residuals(
-        self,
-        users: Keys,
-        items: Keys,
-        reports: NDArray[np.uint8],
-        mechanisms: NDArray[np.uint8],
-    ) -> NDArray[np.float64]:
-        """Return the decoded errors under the current model."""
-        nothing = np.zeros(len(users), np.bool_)
-        return self.learn_many(users, items, reports, mechanisms, nothing).error
-
-    def predict_many(self, users: Keys, items: Keys) -> NDArray[np.float64]:
-        """Return the predicted ratings, within 1 .. 5."""
-        zeros = np.zeros(len(users), np.uint8)
-        return self.learn_many(users, items, zeros, zeros, zeros.view(np.bool_)).predicted
-
-    def users(self, keys: Keys) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
-        """Return the vectors (n, factors) and biases (n,) of users."""
-        return self._entities(keys, 0)
-
-    def items(self, keys: Keys) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
-        """Return the vectors (n, factors) and biases (n,) of items."""
-        return self._entities(keys, 1)
-
-    def _entities(self, keys: Keys, side: int) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+    def _entities(self, keys: Keys, side: int) -> Entities:
         rows = self._sides[side]
         rows.reserve(int(self._counts[side]) + 1, int(self._counts[side]))
         keys = keys_of(keys)
@@ -132,11 +103,6 @@ class DenseLearner:
             self.factors, rows.vectors, rows.scalars, vectors, biases,
         )  # fmt: skip
         return vectors, biases
-
-    @property
-    def mean(self) -> float:
-        """The learned mean rating, on 1 .. 5."""
-        return float(self._overall[0])
 
     def arrays(self) -> dict[str, NDArray[np.generic]]:
         """Return all that decides future predictions: the rows in use."""

@@ -18,15 +18,15 @@ from stream_app.kernels.scalars import SLOT_BYTES
 from stream_app.kernels.sketch_blocked import MAX_DEPTH
 from stream_app.models.channels import Channels
 from stream_app.models.columns import columns, keys_of
+from stream_app.models.factorization import Entities, Factorization
 from stream_app.models.learner import Keys, Lessons
 from stream_app.models.parameters import Parameters
-from stream_app.models.salts import CELLS, ITEMS, USERS, salt
+from stream_app.models.salts import CELLS, salt
 
-MAX_FACTORS = 256
 _CACHE_LINE = 64
 
 
-class SketchLearner:
+class SketchLearner(Factorization):
     """Online matrix factorization in one count sketch; the models `sketch`, `literal` and
     `hashing`.
     """
@@ -43,8 +43,7 @@ class SketchLearner:
         parameters: Parameters,
         seed: int,
     ) -> None:
-        if not 1 <= factors <= MAX_FACTORS:
-            raise ValueError(f"factors {factors}: must be 1 .. {MAX_FACTORS}")
+        super().__init__(factors, parameters.mean_variance, seed)
         if not 1 <= depth <= MAX_DEPTH:
             raise ValueError(f"depth {depth}: must be 1 .. {MAX_DEPTH}")
         self.width = sketch_bytes // (4 * depth * factors) * factors
@@ -56,7 +55,7 @@ class SketchLearner:
         slots = scalars_bytes // SLOT_BYTES // 4 * 4
         if not 4 <= slots < 2**32:
             raise ValueError(f"scalars_bytes {scalars_bytes}: must be {4 * SLOT_BYTES} .. 2^36")
-        self.name, self.factors, self.depth = name, factors, depth
+        self.name, self.depth = name, depth
         self._constants = parameters.constants
         self._channels = channels
         self._cells = _aligned(depth * self.width)
@@ -64,8 +63,6 @@ class SketchLearner:
         fill(self._cells, salt(seed, CELLS), spread / UNIT)
         self._tags = np.zeros(slots, np.uint32)
         self._scalars = np.tile(np.array([0, 1, 1], np.float32), (slots, 1))
-        self._overall = np.array([3.0, parameters.mean_variance])
-        self._salts = np.array([salt(seed, USERS), salt(seed, ITEMS)], np.uint64)
         literal = name == "literal"
         self._learn = (learning.literal_loop if literal else learning.blocked_loop)(factors, depth)
         self._read = (reading.literal_reader if literal else reading.blocked_reader)(factors, depth)
@@ -90,41 +87,12 @@ class SketchLearner:
         )  # fmt: skip
         return lessons
 
-    def residuals(
-        self,
-        users: Keys,
-        items: Keys,
-        reports: NDArray[np.uint8],
-        mechanisms: NDArray[np.uint8],
-    ) -> NDArray[np.float64]:
-        """Return the decoded errors under the current model."""
-        nothing = np.zeros(len(users), np.bool_)
-        return self.learn_many(users, items, reports, mechanisms, nothing).error
-
-    def predict_many(self, users: Keys, items: Keys) -> NDArray[np.float64]:
-        """Return the predicted ratings, within 1 .. 5."""
-        zeros = np.zeros(len(users), np.uint8)
-        return self.learn_many(users, items, zeros, zeros, zeros.view(np.bool_)).predicted
-
-    def users(self, keys: Keys) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
-        """Return the vectors (n, factors) and biases (n,) of users."""
-        return self._entities(keys, 0)
-
-    def items(self, keys: Keys) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
-        """Return the vectors (n, factors) and biases (n,) of items."""
-        return self._entities(keys, 1)
-
-    def _entities(self, keys: Keys, side: int) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+    def _entities(self, keys: Keys, side: int) -> Entities:
         keys = keys_of(keys)
         vectors = np.empty((len(keys), self.factors), np.float32)
         biases = np.empty(len(keys), np.float32)
         self._read(self._cells, self._tags, self._scalars, self._salts[side], keys, vectors, biases)
         return vectors, biases
-
-    @property
-    def mean(self) -> float:
-        """The learned mean rating, on 1 .. 5."""
-        return float(self._overall[0])
 
     def arrays(self) -> dict[str, NDArray[np.generic]]:
         """Return all that decides future predictions."""

@@ -1,11 +1,10 @@
-"""The worker end to end on a real broker: a backlog, a rebuild, questions, memory, and how fast
-the CLI starts.
+"""The worker end to end on a real broker: a backlog, a rebuild, questions, memory, and how fast the
+CLI starts.
 
 The backlog is published first; the worker starts on it, owns the clock, and its rate is taken from
-its own counters,
-between the first cut that it applied and the last. Ratings are drawn from ML-1M's users and items
-where the data is
-at hand (MURMUREC_DATA, default ../shared/data), else from a population of the same size.
+its own counters, between the first cut that it applied and the last. Ratings are drawn from ML-1M's
+users and items where the data is at hand (MURMUREC_DATA, default ../shared/data), else from a
+population of the same size.
 """
 
 from __future__ import annotations

@@ -4,6 +4,7 @@ running."""
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -45,7 +46,7 @@ def test_the_demo_runs_through_and_accounts_for_every_row(kafka: Kafka, tmp_path
     assert found["recall"] > 0.5
     assert "known to the device only" in done.stdout
     assert "Traceback" not in done.stderr
-    left = subprocess.run(
-        ["pgrep", "-f", "murmurec-demo-"], capture_output=True, text=True, check=False
-    )
+    prefix = re.search(r"topics (murmurec-demo-[0-9a-f]+)", done.stdout)
+    assert prefix is not None
+    left = subprocess.run(["pgrep", "-f", prefix[1]], capture_output=True, text=True, check=False)
     assert left.stdout == ""

@@ -4,6 +4,8 @@ either."""
 from __future__ import annotations
 
 import json
+import os
+import signal
 import time
 
 import msgspec
@@ -77,6 +79,33 @@ def test_bad_and_late_questions_are_counted_and_not_answered(
             break
     assert found["queries_total{outcome=refused}"] == len(values)
     assert found["queries_total{outcome=expired}"] == 1
+
+
+def test_a_flood_of_questions_is_answered_busy_and_survived(
+    start: Start, kafka: Kafka, topics: str
+) -> None:
+    """Everything that was asked is answered, refused as busy, or expired; none of it stops the
+    worker."""
+    worker = start()
+    producer = clients.producer(kafka.bootstrap, linger_ms=50)
+    deadline = int(time.time() * 1000) + 60_000
+    os.kill(worker.process.pid, signal.SIGSTOP)
+    for i in range(3000):
+        question = Query(f"{i:016x}", "0" * 32, 10, deadline)
+        producer.produce(Topics(topics).queries, key=b"k", value=encode_message(question))
+    assert producer.flush(10) == 0
+    os.kill(worker.process.pid, signal.SIGCONT)
+    until = time.monotonic() + 30
+    outcomes: dict[str, float] = {}
+    while time.monotonic() < until and sum(outcomes.values()) < 3000:
+        found = worker.metrics()
+        names = ("answered", "busy", "expired", "refused")
+        outcomes = {name: found[f"queries_total{{outcome={name}}}"] for name in names}
+    assert sum(outcomes.values()) == 3000
+    assert outcomes["busy"] > 0
+    assert outcomes["answered"] > 0
+    with Recommendations(kafka.bootstrap, topics) as ask:
+        assert ask.best("0" * 32, 5, 10).method == "popular"
 
 
 def test_nobody_there_is_one_sentence(kafka: Kafka, topics: str) -> None:

@@ -7,6 +7,8 @@ import json
 import os
 import signal
 import time
+import urllib.error
+import urllib.request
 from collections.abc import Callable
 
 import numpy as np
@@ -15,12 +17,21 @@ from confluent_kafka import TopicPartition
 
 from stream_app import clients
 from stream_app.cli import run
+from stream_app.cli.demo.worker import Worker
+from stream_app.design import design_of, replica_of
 from stream_app.replica import Replica
 from stream_app.settings import Settings
-from stream_app.wire import Cut, Rejection, Topics, decode_message, encode_message
+from stream_app.wire import (
+    Cut,
+    Rejection,
+    Topics,
+    decode_many,
+    decode_message,
+    encode_message,
+)
 from tests.conftest import Kafka
 from tests.kafka.conftest import Send, Start, ends_of
-from tests.streams import Published, events, publish
+from tests.streams import Published, events, log, publish, run_of
 
 pytestmark = pytest.mark.kafka
 Oracle = Callable[..., Replica]
@@ -143,7 +154,13 @@ def test_foreign_records_in_the_cut_log_are_ignored(
 
 
 def test_poison_is_set_aside_told_without_payload_and_stops_nobody(
-    start: Start, send: Send, oracle: Oracle, rng: np.random.Generator, kafka: Kafka, topics: str
+    start: Start,
+    send: Send,
+    oracle: Oracle,
+    rng: np.random.Generator,
+    kafka: Kafka,
+    topics: str,
+    settings: Settings,
 ) -> None:
     clean = [publish(event) for event in events(rng, 200)]
     secret = b"a-raw-rating-of-somebody"
@@ -161,15 +178,46 @@ def test_poison_is_set_aside_told_without_payload_and_stops_nobody(
     assert state["counts"]["rejected"] == len(poison)
     assert sum(state["rejected"].values()) == len(poison)
     assert state["model_digest"] == oracle().model_digest()
+    assert state["model_digest"] == without(poison, mixed, cuts(kafka, topics), settings)
     told = rejections(kafka, topics, len(poison))
     assert len({key for key, _ in told}) == len(poison)
     for key, value in told:
         rejection = decode_message(Rejection, value)
         assert rejection.key == key
         assert secret not in value
-    log = worker.log.read_bytes()
-    assert secret not in log
+    assert secret not in worker.log.read_bytes()
     assert b"raw-rating" not in worker.get("/metrics")
+
+
+def cuts(kafka: Kafka, topics: str) -> list[Cut]:
+    """Return the cut log."""
+    consumer = clients.consumer(kafka.bootstrap, partition_eof=True)
+    consumer.assign([TopicPartition(Topics(topics).cuts, 0, 0)])
+    found: list[Cut] = []
+    try:
+        while True:
+            for message in consumer.consume(100, 0.2):
+                if message.error() is not None:
+                    return found
+                found.append(decode_message(Cut, message.value()))
+    finally:
+        consumer.close()
+
+
+def without(
+    poison: list[Published], mixed: list[Published], chain: list[Cut], settings: Settings
+) -> str:
+    """Return the model digest of the same rounds with the poison taken out."""
+    replica = replica_of(design_of(settings))
+    before = (0, 0, 0, 0)
+    for cut in chain:
+        for p, part in enumerate(log(mixed)):
+            kept = [r for r in part[before[p] : cut.ends[p]] if r not in poison]
+            if kept:
+                replica.apply(decode_many(run_of(kept, 0, len(kept), p), replica.design.intake))
+        replica.end_round(cut.number, cut.ends)
+        before = cut.ends
+    return replica.model_digest()
 
 
 def rejections(kafka: Kafka, topics: str, count: int) -> list[tuple[bytes, bytes]]:
@@ -197,12 +245,77 @@ def test_sigterm_ends_a_worker_cleanly_and_soon(start: Start, send: Send) -> Non
 
 
 def test_a_worker_is_not_ready_before_it_has_replayed_the_log(
+    start: Start, send: Send, rng: np.random.Generator, kafka: Kafka, topics: str
+) -> None:
+    """A cut that names records which are not there yet holds the replay open for as long as
+    wanted."""
+    records = [publish(event) for event in events(rng, 300)]
+    send(records[:200])
+    ends = ends_of(records)
+    producer = clients.producer(kafka.bootstrap)
+    producer.produce(Topics(topics).cuts, value=encode_message(Cut(1, tuple(ends), 0)))
+    assert producer.flush(10) == 0
+    worker = start(ready=False)
+    found = wait_for_page(worker, "/readyz", "replaying")
+    assert found["ready"] is False
+    assert "0 of 200 records" in found["waiting_for"]
+    assert json.loads(worker.get("/livez")) == {"alive": True}
+    with pytest.raises(urllib.error.HTTPError, match="503"):
+        urllib.request.urlopen(f"{worker.url}/readyz", timeout=5)
+    send(records[200:])
+    worker.wait_until_ready()
+    assert json.loads(worker.get("/readyz")) == {"ready": True, "waiting_for": None}
+    assert worker.wait_for(ends)["cut"] == 1
+
+
+def wait_for_page(worker: Worker, path: str, text: str, seconds: float = 60) -> dict[str, object]:
+    """Return a page once it holds this text."""
+    deadline = time.monotonic() + seconds
+    while time.monotonic() < deadline:
+        worker.check()
+        try:
+            page = worker.get(path, 2)
+        except OSError:
+            continue
+        if text.encode() in page:
+            found: dict[str, object] = json.loads(page)
+            return found
+    raise AssertionError(f"{path} never said {text!r}")
+
+
+def test_headers_and_timestamps_of_a_record_are_of_no_interest(
+    start: Start, rng: np.random.Generator, kafka: Kafka, topics: str
+) -> None:
+    records = [publish(event) for event in events(rng, 3)]
+    producer = clients.producer(kafka.bootstrap)
+    headers = [(f"h{i}", b"x") for i in range(2000)]
+    for record, timestamp in zip(records, (1, 10**12, 1), strict=True):
+        producer.produce(
+            Topics(topics).ratings,
+            key=record.key,
+            value=record.value,
+            partition=record.partition,
+            headers=headers,
+            timestamp=timestamp,
+        )
+    assert producer.flush(10) == 0
+    assert start().wait_for(ends_of(records))["counts"]["applied"] == 3
+
+
+def test_a_record_on_another_keys_partition_is_set_aside(
     start: Start, send: Send, rng: np.random.Generator
 ) -> None:
-    records = [publish(event) for event in events(rng, 300)]
-    send(records)
-    worker = start()
-    state = worker.state()
-    assert sum(state["positions"]) >= 300
-    assert json.loads(worker.get("/readyz")) == {"ready": True, "waiting_for": None}
-    assert json.loads(worker.get("/livez")) == {"alive": True}
+    record = publish(events(rng, 1)[0])
+    wrong = [Published((record.partition + 1) % 4, record.key, record.value)]
+    send(wrong)
+    assert start().wait_for(ends_of(wrong))["rejected"] == {"wrong_partition": 1}
+
+
+def test_a_port_that_is_taken_is_one_sentence(start: Start) -> None:
+    first = start()
+    port = first.url.rsplit(":", 1)[1]
+    second = start("--admin-port", port, ready=False)
+    assert second.process.wait(60) == 1
+    said = second.log.read_text()
+    assert "cannot be served" in said
+    assert "Traceback" not in said

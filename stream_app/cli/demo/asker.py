@@ -1,10 +1,9 @@
 """Somebody who asks for recommendations while the devices rate, and takes the time of every answer.
 
 A process of its own: inside the demo, which plays thousands of devices at the same time, an answer
-would wait
-for them and not for the worker. It reads pseudonyms from its standard input, asks for one after
-the other in
-turn, ten times a second, and writes a line for each: milliseconds, or `-` where nobody answered.
+would wait for them and not for the worker. It reads pseudonyms from its standard input, asks for
+one after the other in turn, ten times a second, and writes a line for each: milliseconds, or `-`
+where nobody answered.
 
     python -m stream_app.cli.demo.asker BOOTSTRAP PREFIX < pseudonyms
 """

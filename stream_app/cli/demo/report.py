@@ -14,7 +14,8 @@ from rich.table import Table
 
 @dataclass
 class Figures:
-    """Counts are ratings; RMSEs in the data's own units; NaN is not measured (null in JSON)."""
+    """Counts are ratings, `rejected` alone counts records; RMSEs in the data's own units; NaN is
+    null."""
 
     rows: int = 0
     published: int = 0

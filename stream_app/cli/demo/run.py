@@ -1,12 +1,9 @@
-"""The course of a demo: broker, topics, worker, devices, questions, report; everything is stopped
-at its end."""
+"""The course of a demo: set the stage, let the devices rate, compare with the log, report, stop."""
 
 from __future__ import annotations
 
 import os
-import secrets
 import signal
-import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
@@ -15,36 +12,26 @@ from math import isfinite, nan
 from pathlib import Path
 from typing import Any
 
-import numpy as np
+from confluent_kafka import TopicPartition
 from rich.console import Console
 
-from consumers.recommendations import Recommendations
 from producers import datasets, world
 from producers.publishing import Publisher
-from producers.replay import Population, Progress, populate, replay
-from producers.store import Store
+from producers.replay import Progress, replay
 from stream_app import clients
-from stream_app import topics as topic_table
-from stream_app.broker.local import free_ports
-from stream_app.broker.resolve import running as broker_running
 from stream_app.cli.demo import report, view
 from stream_app.cli.demo.asker import Asker
-from stream_app.cli.demo.report import Figures, Taste
+from stream_app.cli.demo.report import Figures
 from stream_app.cli.demo.shadow import Shadow, Truth
-from stream_app.cli.demo.worker import Worker
-from stream_app.cli.demo.worker import running as worker_running
+from stream_app.cli.demo.stage import Stage, prepare
+from stream_app.cli.demo.tastes import tastes_of
 from stream_app.cli.protection import mechanism_from, scale_from
 from stream_app.design import design_of
 from stream_app.errors import Refusal
-from stream_app.privacy.mechanism import Mechanism
 from stream_app.privacy.randomness import SystemSource
 from stream_app.recompute import recompute
 from stream_app.settings import Settings
-from stream_app.warmup import warm_up
-from stream_app.wire import EPOCH_SECONDS, CatalogueEntry, Topics, encode_message
-
-_FEW = 3
-_LIKED = 5
+from stream_app.wire import EPOCH_SECONDS
 
 
 @dataclass(frozen=True)
@@ -62,22 +49,6 @@ class Options:
     json_file: Path | None
 
 
-@dataclass(frozen=True, eq=False)
-class Stage:
-    """Everything that was set up before the first rating is sent."""
-
-    console: Console
-    settings: Settings
-    topics: Topics
-    bootstrap: str
-    worker: Worker
-    dataset: datasets.Dataset
-    population: Population
-    mechanism: Mechanism
-    store: Store
-    folder: Path
-
-
 def run(options: Options, settings: Settings) -> None:
     """Run the demo; raises Refusal when something the report claims does not hold."""
     console = Console()
@@ -89,7 +60,7 @@ def run(options: Options, settings: Settings) -> None:
         figures.mechanism, figures.adjacency = mechanism.id, str(mechanism.adjacency)
         figures.epsilon = None if mechanism.epsilon is None else float(mechanism.epsilon)
         figures.data = dataset.name
-        stage = _prepare(stack, console, settings, dataset, mechanism)
+        stage = prepare(stack, console, settings, dataset, mechanism)
         figures.rows = stage.population.rows + stage.population.unreadable
         _stream(stage, options, figures)
         _finish(stage, figures)
@@ -127,91 +98,6 @@ def _dataset(options: Options, figures: Figures) -> datasets.Dataset:
     )
     figures.rmse_best_possible = made.best_rmse
     return made.dataset.in_time_order()
-
-
-def _prepare(
-    stack: ExitStack,
-    console: Console,
-    settings: Settings,
-    dataset: datasets.Dataset,
-    mechanism: Mechanism,
-) -> Stage:
-    """Start the broker and the worker, create the topics, make the devices."""
-    folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="murmurec-demo-")))
-    own = settings.bootstrap_servers is None
-    # On somebody's broker the demo keeps to topics of its own and removes them.
-    prefix = settings.topic_prefix if own else f"murmurec-demo-{secrets.token_hex(4)}"
-    with console.status("starting Apache Kafka"):
-        broker = stack.enter_context(
-            broker_running(
-                None,
-                settings.cache_dir,
-                configured=settings.bootstrap_servers,
-                extra=settings.kafka,
-                tell=console.print,
-            )
-        )
-    topics = Topics(prefix)
-    settings = settings.model_copy(
-        update={
-            "bootstrap_servers": broker.bootstrap,
-            "topic_prefix": prefix,
-            "mechanisms": (mechanism.id,),
-        }
-    )
-    admin = clients.admin(broker.bootstrap, settings.kafka)
-    table = topics.table(settings.partitions)
-    topic_table.create(admin, table)
-    if not own:
-        stack.callback(topic_table.delete, admin, [topic.name for topic in table])
-    console.print(f"Kafka at {broker.bootstrap} ({broker.kind}); topics {prefix}.*")
-    arguments = ["--bootstrap", broker.bootstrap, "--prefix", prefix, "--allow", mechanism.id]
-    arguments += [
-        "--index",
-        settings.index,
-        "--model",
-        settings.model,
-        "--group",
-        f"{prefix}-worker",
-    ]
-    with console.status(
-        "starting the worker (the first start compiles its kernels: about a minute)"
-    ):
-        warm_up(design_of(settings), settings.index, settings.code_bits)
-        worker = stack.enter_context(worker_running(arguments, free_ports(1)[0], folder))
-        worker.wait_until_ready()
-    store = stack.enter_context(Store.open(folder / "device.sqlite"))
-    with console.status(f"making a device for every user of {dataset.name}"):
-        population = populate(dataset, store.key)
-    stage = Stage(
-        console,
-        settings,
-        topics,
-        broker.bootstrap,
-        worker,
-        dataset,
-        population,
-        mechanism,
-        store,
-        folder,
-    )
-    _publish_titles(stage)
-    return stage
-
-
-def _publish_titles(stage: Stage) -> None:
-    """Publish the public catalogue, where the data has titles."""
-    titles = stage.dataset.titles or {}
-    if not titles:
-        return
-    with Publisher(
-        clients.producer(stage.bootstrap, stage.settings.kafka, linger_ms=20), stage.topics.items
-    ) as line:
-        for item, title in titles.items():
-            entry = CatalogueEntry(item, title[:500])
-            line.send(str(item).encode(), encode_message(entry))
-    if line.failed:
-        raise Refusal(f"{line.failed} catalogue entries were not accepted: {line.first_error}")
 
 
 def _stream(stage: Stage, options: Options, figures: Figures) -> None:
@@ -268,8 +154,6 @@ def _rating(stage: Stage, seconds: float, line: Publisher) -> Iterator[Progress]
 def _count(figures: Figures, progress: Progress, began: float) -> None:
     figures.published = progress.published
     figures.refused = progress.refused
-    if progress.ended:
-        figures.refused = figures.rows - progress.published
     figures.ratings_per_second = progress.published / max(1e-9, time.monotonic() - began)
 
 
@@ -303,8 +187,6 @@ def _watch(stage: Stage, shadow: Shadow, asker: Asker, figures: Figures) -> None
 
 
 def _log_ends(stage: Stage) -> tuple[int, ...]:
-    from confluent_kafka import TopicPartition
-
     consumer = clients.consumer(stage.bootstrap, stage.settings.kafka)
     try:
         return tuple(
@@ -331,7 +213,7 @@ def _finish(stage: Stage, figures: Figures) -> None:
     figures.cut, figures.model_digest = state["cut"], state["model_digest"]
     figures.log_digest = replica.model_digest()
     figures.index = state["index"]
-    report.show_tastes(stage.console, _tastes(stage))
+    report.show_tastes(stage.console, tastes_of(stage))
     report.show_figures(stage.console, figures)
     stage.console.print(
         f"metrics {stage.worker.url}/metrics   state {stage.worker.url}/state   "
@@ -340,48 +222,24 @@ def _finish(stage: Stage, figures: Figures) -> None:
     )
 
 
-def _tastes(stage: Stage) -> list[Taste]:
-    """Ask for the three users with a middling number of ratings."""
-    dataset, population = stage.dataset, stage.population
-    names, counts = np.unique(dataset.users, return_counts=True)
-    order = np.argsort(counts, kind="stable")
-    chosen = order[[len(order) // 4, len(order) // 2, 3 * len(order) // 4][:_FEW]]
-    titles = dataset.titles or {}
-
-    def title(item: Any) -> str:
-        item = item.item() if isinstance(item, np.generic) else item
-        return str(titles.get(item, item))
-
-    tastes = []
-    with Recommendations(stage.bootstrap, stage.topics.prefix, stage.settings.kafka) as ask:
-        for user in chosen:
-            mine = np.flatnonzero(dataset.users == names[user])
-            best = mine[np.argsort(-dataset.ratings[mine], kind="stable")[:_LIKED]]
-            liked = [f"{title(dataset.items[row])} ({dataset.ratings[row]:g})" for row in best]
-            answer = ask.best(population.devices[user].hex(), 10, 5.0)
-            unit = (population.scale.values[-1] - population.scale.values[0]) / 4.0
-            low = population.scale.values[0]
-            recommended = [
-                (title(item), low + (score - 1.0) * unit)
-                for item, score in zip(answer.items, answer.scores, strict=True)
-            ]
-            tastes.append(Taste(str(names[user]), liked, recommended, answer.method))
-    return tastes
-
-
 def _wait(console: Console, stage: Stage) -> None:
     """Leave everything up until Ctrl-C, and say what can be tried."""
     user = str(stage.dataset.users[0])
     port = stage.worker.url.rsplit(":", 1)[1]
+    scale, (family, _, epsilon) = stage.population.scale, stage.mechanism.id.split(":")
     console.print("\nbroker and worker stay up until Ctrl-C; in another terminal:")
     for command in (
         f"export MURMUREC_BOOTSTRAP_SERVERS={stage.bootstrap} "
         f"MURMUREC_TOPIC_PREFIX={stage.topics.prefix}",
-        f"export MURMUREC_ADMIN_PORT={port} MURMUREC_MECHANISMS={stage.mechanism.id}",
+        f"export MURMUREC_ADMIN_PORT={port} MURMUREC_MECHANISMS={stage.mechanism.id} "
+        f"MURMUREC_MODEL={stage.settings.model}",
         f"murmurec ask --user {user} --store {stage.folder}/device.sqlite -k 10",
         f"murmurec ask --device {stage.population.devices[0].hex()} -k 10 --http",
         f"curl {stage.worker.url}/state",
-        "murmurec publish --user me --item 1 --rating 5",
+        f"murmurec publish --user me --item 1 --rating {scale.maximum:g} "
+        f"--scale {scale.minimum:g} {scale.maximum:g} {scale.step:g} "
+        f"--mechanism {family} --store {stage.folder}/me.sqlite"
+        + ("" if epsilon == "inf" else f" --epsilon {epsilon}"),
         "murmurec state digest",
     ):
         console.print(f"  {command}", soft_wrap=True)

@@ -1,10 +1,8 @@
 """The check that only a demo can make: the predictions of the log beside the true ratings.
 
 The demo plays the devices, so it knows what they rated; the server does not. It follows the same
-log
-with the same replica as the worker (their digests are equal), takes each prediction as it stood
-before its
-event was learned, and compares it with the truth. Nothing of this reaches the worker.
+log with the same replica as the worker (their digests are equal), takes each prediction as it stood
+before its event was learned, and compares it with the truth. Nothing of this reaches the worker.
 
 The baseline is the running mean of each item over the *true* ratings: no taste, but no privacy
 either.
@@ -21,16 +19,17 @@ from numpy.typing import NDArray
 
 from producers.replay import Population
 from stream_app.accuracy import Baseline
+from stream_app.design import replica_of
 from stream_app.follower import Follower
-from stream_app.replica import Design, Outcome, Replica
+from stream_app.replica import Design, Outcome
 from stream_app.wire import Topics
 
 _GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 
 
 class Truth:
-    """The true rating of every (user, item) of a population, on the learner's scale 1 .. 5;
-    `unit`: data units a star."""
+    """The true rating of every (user, item) of a population, on the learner's scale 1 .. 5; `unit`:
+    data units a star."""
 
     def __init__(self, population: Population, ratings: NDArray[np.float64]) -> None:
         values = population.scale.values
@@ -71,7 +70,7 @@ class Shadow(threading.Thread):
     ) -> None:
         super().__init__(name="murmurec-shadow", daemon=True)
         self._follower = Follower(bootstrap, extra, topics, design.intake)
-        self._replica = Replica(design)
+        self._replica = replica_of(design)
         self._truth = truth
         self.unit = truth.unit
         self._baseline = Baseline()

@@ -92,8 +92,8 @@ class Worker:
 def running(arguments: Sequence[str], port: int, folder: Path) -> Iterator[Worker]:
     """Run `murmurec worker` with these arguments for the length of the block."""
     log = folder / "worker.log"
-    command = [sys.executable, "-m", "stream_app.cli", "worker", *arguments]
-    command += ["--admin-port", str(port)]
+    command = [sys.executable, "-m", "stream_app.cli", "worker", "--admin-port", str(port)]
+    command += arguments
     with log.open("wb") as output:
         process = subprocess.Popen(
             leashed(command),

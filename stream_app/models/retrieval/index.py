@@ -114,11 +114,6 @@ def walk(ranking: Rows, start: int, wanted: int, keep: Keep) -> tuple[Rows, int]
     return places, int(places[-1]) + 1 if have >= wanted else start
 
 
-def nothing() -> tuple[Rows, NDArray[np.float32]]:
-    """Return an empty answer."""
-    return np.empty(0, np.int64), np.empty(0, np.float32)
-
-
 def recall(found: Rows, exact: Rows) -> float:
     """Return the share of the exact answer that was found; 1 where there was nothing to find."""
     return float(np.isin(exact, found).mean()) if len(exact) else 1.0

@@ -1,0 +1,129 @@
+"""Setting the stage of a demo: broker, topics, worker, devices, and the public titles."""
+
+from __future__ import annotations
+
+import secrets
+import tempfile
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+
+from rich.console import Console
+
+from producers import datasets
+from producers.publishing import Publisher
+from producers.replay import Population, populate
+from producers.store import Store
+from stream_app import clients
+from stream_app import topics as topic_table
+from stream_app.broker.local import free_ports
+from stream_app.broker.resolve import running as broker_running
+from stream_app.cli.demo.worker import Worker
+from stream_app.cli.demo.worker import running as worker_running
+from stream_app.design import design_of
+from stream_app.errors import Refusal
+from stream_app.privacy.mechanism import Mechanism
+from stream_app.settings import Settings
+from stream_app.warmup import warm_up
+from stream_app.wire import CatalogueEntry, Topics, encode_message
+
+
+@dataclass(frozen=True, eq=False)
+class Stage:
+    """Everything that was set up before the first rating is sent."""
+
+    console: Console
+    settings: Settings
+    topics: Topics
+    bootstrap: str
+    worker: Worker
+    dataset: datasets.Dataset
+    population: Population
+    mechanism: Mechanism
+    store: Store
+    folder: Path
+
+
+def prepare(
+    stack: ExitStack,
+    console: Console,
+    settings: Settings,
+    dataset: datasets.Dataset,
+    mechanism: Mechanism,
+) -> Stage:
+    """Start the broker and the worker, create the topics, make the devices."""
+    folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="murmurec-demo-")))
+    own = settings.bootstrap_servers is None
+    # On somebody's broker the demo keeps to topics of its own and removes them.
+    prefix = settings.topic_prefix if own else f"murmurec-demo-{secrets.token_hex(4)}"
+    with console.status("starting Apache Kafka"):
+        broker = stack.enter_context(
+            broker_running(
+                None,
+                settings.cache_dir,
+                configured=settings.bootstrap_servers,
+                extra=settings.kafka,
+                tell=console.print,
+            )
+        )
+    topics = Topics(prefix)
+    settings = settings.model_copy(
+        update={
+            "bootstrap_servers": broker.bootstrap,
+            "topic_prefix": prefix,
+            "mechanisms": (mechanism.id,),
+        }
+    )
+    admin = clients.admin(broker.bootstrap, settings.kafka)
+    table = topics.table(settings.partitions)
+    topic_table.create(admin, table)
+    if not own:
+        stack.callback(topic_table.delete, admin, [topic.name for topic in table])
+    console.print(f"Kafka at {broker.bootstrap} ({broker.kind}); topics {prefix}.*")
+    arguments = ["--bootstrap", broker.bootstrap, "--prefix", prefix, "--allow", mechanism.id]
+    arguments += [
+        "--index",
+        settings.index,
+        "--model",
+        settings.model,
+        "--group",
+        f"{prefix}-worker",
+    ]
+    with console.status(
+        "starting the worker (the first start compiles its kernels: about a minute)"
+    ):
+        warm_up(design_of(settings), settings.index, settings.code_bits)
+        worker = stack.enter_context(worker_running(arguments, free_ports(1)[0], folder))
+        worker.wait_until_ready()
+    store = stack.enter_context(Store.open(folder / "device.sqlite"))
+    with console.status(f"making a device for every user of {dataset.name}"):
+        population = populate(dataset, store.key)
+    stage = Stage(
+        console,
+        settings,
+        topics,
+        broker.bootstrap,
+        worker,
+        dataset,
+        population,
+        mechanism,
+        store,
+        folder,
+    )
+    _publish_titles(stage)
+    return stage
+
+
+def _publish_titles(stage: Stage) -> None:
+    """Publish the public catalogue, where the data has titles."""
+    titles = stage.dataset.titles or {}
+    if not titles:
+        return
+    with Publisher(
+        clients.producer(stage.bootstrap, stage.settings.kafka, linger_ms=20), stage.topics.items
+    ) as line:
+        for item, title in titles.items():
+            entry = CatalogueEntry(item, title[:500])
+            line.send(str(item).encode(), encode_message(entry))
+    if line.failed:
+        raise Refusal(f"{line.failed} catalogue entries were not accepted: {line.first_error}")

@@ -1,0 +1,160 @@
+"""What the stages share: a state that is shown only at a cut, and a process that ends with its
+first reason."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+from prometheus_client import CollectorRegistry
+
+from stream_app.agents.ending import ends_the_process
+from stream_app.agents.runtime import Runtime
+from stream_app.catalogue import Catalogue
+from stream_app.gauges import Gauges
+from stream_app.metrics import Metrics
+from stream_app.recommender import Recommender
+from stream_app.replica import Replica
+from stream_app.settings import Settings
+from stream_app.wire import Cut, Rejection, Topics, decode_many
+from tests.streams import Published, events, log, publish, run_of
+from tests.test_replica import SMALL
+
+Told = list[Rejection]
+
+
+def with_runtime(body: Callable[[Runtime, Told], Coroutine[Any, Any, None]]) -> None:
+    """Run a test's body in an event loop, with a runtime whose rejections are collected."""
+
+    async def main() -> None:
+        replica, catalogue, told = Replica(SMALL), Catalogue(), Told()
+        recommender = Recommender(replica, catalogue, "exact")
+        gauges = Gauges(Metrics(CollectorRegistry()), replica, recommender)
+        await body(
+            Runtime(Settings(), Topics(), replica, catalogue, recommender, gauges, told.append),
+            told,
+        )
+
+    asyncio.run(main())
+
+
+def apply(runtime: Runtime, records: list[Published]) -> tuple[int, ...]:
+    """Apply records and return where each partition ends."""
+    parts = log(records)
+    for p, part in enumerate(parts):
+        if part:
+            runtime.apply(decode_many(run_of(part, 0, len(part), p), SMALL.intake))
+    return tuple(len(part) for part in parts)
+
+
+def test_the_digests_are_those_of_a_cut_and_wait_for_it(rng: np.random.Generator) -> None:
+    records = [publish(event) for event in events(rng, 50)]
+
+    async def body(runtime: Runtime, _: Told) -> None:
+        ends = apply(runtime, records)
+        waiting = asyncio.ensure_future(runtime.state())
+        for _ in range(5):
+            await asyncio.sleep(0)
+        assert not waiting.done()
+        runtime.end_round(Cut(1, ends, 0))
+        state = await waiting
+        assert (state["cut"], tuple(state["positions"])) == (1, ends)
+        assert state["model_digest"] == runtime.replica.model_digest()
+        assert state["ledger_digest"] == runtime.replica.ledger_digest()
+
+    with_runtime(body)
+
+
+def test_a_round_that_stays_open_is_not_waited_for_for_ever(rng: np.random.Generator) -> None:
+    records = [publish(event) for event in events(rng, 5)]
+
+    async def body(runtime: Runtime, _: Told) -> None:
+        apply(runtime, records)
+        with pytest.raises(TimeoutError):
+            await runtime.at_cut(0.01)
+
+    with_runtime(body)
+
+
+def test_what_was_set_aside_is_told_with_its_place_and_size(rng: np.random.Generator) -> None:
+    made = events(rng, 1)[0]
+    jump = replace(made, seq=2**21)
+    junk = Published(0, b"k", b"junk")
+
+    async def body(runtime: Runtime, told: Told) -> None:
+        apply(runtime, [junk, publish(made), publish(jump)])
+        assert {(str(r.reason), r.size) for r in told} == {
+            ("malformed", 4),
+            ("seq_jump", len(publish(jump).value or b"")),
+        }
+        exposed = runtime.metrics.exposition().decode()
+        assert 'murmurec_rejected_total{reason="seq_jump"} 1.0' in exposed
+        assert 'murmurec_rejected_total{reason="malformed"} 1.0' in exposed
+
+    with_runtime(body)
+
+
+def test_a_worker_is_ready_when_the_log_as_of_its_start_is_applied(
+    rng: np.random.Generator,
+) -> None:
+    records = [publish(event) for event in events(rng, 20)]
+
+    async def body(runtime: Runtime, _: Told) -> None:
+        assert "asking" in runtime.ready_reason()
+        ends = tuple(len(part) for part in log(records))
+        runtime.start_ends = ends
+        assert "0 of 20" in runtime.ready_reason()
+        apply(runtime, records)
+        assert runtime.ready_reason()
+        runtime.end_round(Cut(1, ends, 0))
+        assert runtime.ready_reason() == ""
+
+    with_runtime(body)
+
+
+def test_the_first_reason_ends_the_process_even_from_another_thread() -> None:
+    async def body(runtime: Runtime, _: Told) -> None:
+        first, second = RuntimeError("first"), RuntimeError("second")
+        await asyncio.to_thread(runtime.fail_from_thread, first)
+        await asyncio.wait_for(runtime.ending.wait(), 5)
+        runtime.fail(second)
+        assert runtime.failure is first
+
+    with_runtime(body)
+
+
+def test_a_defect_in_a_stage_ends_the_process_and_a_cancellation_does_not() -> None:
+    async def body(runtime: Runtime, _: Told) -> None:
+        @ends_the_process(runtime)
+        async def waits() -> None:
+            await asyncio.Event().wait()
+
+        @ends_the_process(runtime)
+        async def breaks() -> None:
+            raise KeyError("defect")
+
+        task = asyncio.ensure_future(waits())
+        await asyncio.sleep(0)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        assert runtime.failure is None
+        with pytest.raises(KeyError):
+            await breaks()
+        assert isinstance(runtime.failure, KeyError)
+        assert runtime.ending.is_set()
+
+    with_runtime(body)
+
+
+@pytest.mark.parametrize("mechanisms", [SMALL.mechanisms, SMALL.mechanisms[:1]])
+def test_the_privacy_mode_is_the_weakest_that_is_allowed(mechanisms: tuple[Any, ...]) -> None:
+    async def body(runtime: Runtime, _: Told) -> None:
+        runtime.replica.design = replace(SMALL, mechanisms=mechanisms)
+        assert runtime.privacy == ("none" if len(mechanisms) == 2 else "local")
+
+    with_runtime(body)

@@ -1,0 +1,32 @@
+"""Logs: an outage is told, not recited."""
+
+from __future__ import annotations
+
+import logging
+
+import pytest
+
+from stream_app.logs import Seldom
+
+
+def record(message: str, created: float) -> logging.LogRecord:
+    made = logging.LogRecord("x", logging.ERROR, "f", 1, message, None, None)
+    made.created = created
+    return made
+
+
+@pytest.mark.parametrize(
+    ("message", "created", "told"),
+    [
+        ("127.0.0.1:9092 failed after 5 ms", 5.0, False),
+        ("127.0.0.1:9092 failed after 7 ms", 9.9, False),
+        ("127.0.0.1:9092 failed after 7 ms", 10.0, True),
+        ("another thing", 5.0, True),
+    ],
+)
+def test_a_message_is_told_once_in_ten_seconds_numbers_aside(
+    message: str, created: float, told: bool
+) -> None:
+    seldom = Seldom(10.0)
+    assert seldom.filter(record("127.0.0.1:9092 failed after 1 ms", 0.0))
+    assert seldom.filter(record(message, created)) is told
