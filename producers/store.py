@@ -34,9 +34,7 @@ from stream_app.errors import Refusal
 from stream_app.wire import MAX_RATINGS
 
 _APPLICATION = 0x6D75726D  # "murm": tells a store from another program's sqlite file
-_FORMAT = (
-    2  # format 1 did not know which ratings a replay had published, so it cannot be taken over
-)
+_FORMAT = 2  # format 1 did not hold the ratings of a replay: it cannot be taken over
 _SCHEMA = """
 create table meta (name text primary key, value blob not null) without rowid;
 create table devices (device blob primary key, seq integer not null, items blob not null);

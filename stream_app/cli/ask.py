@@ -85,9 +85,8 @@ def ask(
         typer.echo(json.dumps(answer))
         return
     for rank, row in enumerate(answer["items"], 1):
-        typer.echo(
-            f"{rank:4}  {row['score']:.2f}  {row['item']}  {row.get('title') or ''}".rstrip()
-        )
+        title = row.get("title") or ""
+        typer.echo(f"{rank:4}  {row['score']:.2f}  {row['item']}  {title}".rstrip())
     if not answer["items"]:
         typer.echo("nothing to recommend yet")
     typer.echo(

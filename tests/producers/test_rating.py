@@ -44,7 +44,7 @@ def test_every_rating_of_a_device_has_the_next_number(store: Store) -> None:
 def test_a_rating_is_published_once_unless_again(store: Store) -> None:
     publish(store)
     for mechanism in ("rr:5:2", "rr:5:1"):
-        with pytest.raises(Refusal, match=r"published already .under rr:5:2.*--again"):
+        with pytest.raises(Refusal, match=r"published already.*--again"):
             publish(store, mechanism=registry.parse(mechanism), raw_rating=5)
     assert publish(store, again=True).seq == 2
     assert publish(store, item=7).seq == 3

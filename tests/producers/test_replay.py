@@ -15,7 +15,9 @@ from hypothesis import strategies as st
 
 from producers.datasets import Dataset
 from producers.pseudonyms import pseudonym
+from producers.rating import rate
 from producers.replay import Progress, populate, replay
+from producers.scale import Scale
 from producers.store import Store
 from stream_app import wire
 from stream_app.errors import Refusal
@@ -225,6 +227,76 @@ def test_again_publishes_everything_a_second_time_under_new_numbers(
     numbers = [(event.device, event.seq) for event in topic.events]
     assert len(topic.cells()) == 1000
     assert len(set(numbers)) == len(numbers)
+
+
+def extended(data: Dataset, *rows: tuple[int | str, int | str, float]) -> Dataset:
+    """Return a data set with some more rows, before all others in time."""
+    users, items, ratings = zip(*rows, strict=True)
+    assert data.timestamps is not None
+    return dataset(
+        [*users, *data.users.tolist()],
+        [*items, *data.items.tolist()],
+        [*ratings, *data.ratings.tolist()],
+        [-1] * len(rows) + data.timestamps.tolist(),
+    )
+
+
+def test_a_file_that_has_grown_publishes_its_new_rows_only(small: Dataset, store: Store) -> None:
+    topic = Topic()
+    last(run(small, store, topic))
+    grown = extended(small, (77, 5, 4.0), (1, 1000, 2.0), (77, 5, 3.0))
+    end = last(run(grown, store, topic))
+    assert (end.rows, end.published, end.refused, end.before, end.most) == (503, 2, 501, 500, 1)
+    assert [cell[1:] for cell in topic.cells()[500:]] == [(1000, 1), (5, 3)]
+    assert len({cell[:2] for cell in topic.cells()}) == len(topic.cells()) == 502
+    again = last(run(grown, store, topic, again=True))
+    assert (again.published, again.refused, again.before) == (502, 1, 0)
+
+
+def test_another_reading_of_the_same_file_publishes_nothing_twice(
+    small: Dataset, store: Store
+) -> None:
+    topic = Topic()
+    last(run(small, store, topic))
+    rescaled = replace(small, ratings=small.ratings / 2)  # another digest, the same cells
+    assert last(run(rescaled, store, topic)).before == 500
+    # One text makes a column text; the numbers in it are the same users and items as before.
+    end = last(run(extended(small, ("ann", "tt01", 4.0)), store, topic))
+    assert (end.published, end.before) == (1, 500)
+    assert len(topic.cells()) == 501
+
+
+def test_a_text_that_is_a_number_is_the_number(store: Store) -> None:
+    topic = Topic()
+    end = last(run(dataset(["ann"] * 3, ["7", "007", "x"], [5, 4, 3]), store, topic))
+    assert (end.published, end.refused, end.before) == (2, 1, 0)
+    assert [cell[1:] for cell in topic.cells()] == [(7, 4), (wire.key("x"), 2)]
+
+
+def test_a_rating_that_was_published_alone_is_not_replayed_and_the_other_way_round(
+    store: Store,
+) -> None:
+    given: dict[str, Any] = {
+        "scale": Scale(1, 5, 1), "mechanism": OPEN, "store": store, "source": SystemSource(),
+        "epoch": 20_000,
+    }  # fmt: skip
+    rate("1", 7, 5, **given)
+    topic = Topic()
+    end = last(run(dataset([1, 1], [7, 8], [5, 4]), store, topic))
+    assert (end.published, end.refused, end.before) == (1, 1, 1)
+    assert [event.seq for event in topic.events] == [2]
+    with pytest.raises(Refusal, match="published already"):
+        rate("1", 8, 4, **given)
+
+
+def test_a_replay_that_publishes_again_goes_on_with_it_after_an_interruption(
+    small: Dataset, store: Store
+) -> None:
+    topic = Topic()
+    last(run(small, store, topic))
+    last(run(small, store, topic, again=True, limit=200))
+    end = last(run(small, store, topic))
+    assert (end.skipped, end.published, end.before) == (200, 300, 0)
 
 
 def test_another_order_of_the_same_ratings_is_another_data_set(

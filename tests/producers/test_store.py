@@ -9,12 +9,22 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from producers.store import Store, read_key
 from stream_app.errors import Refusal
 
 ANN, BOB = b"a" * 16, b"b" * 16
+
+
+def items(count: int, first: int = 1000) -> np.ndarray:
+    """Return the keys of so many items."""
+    return np.arange(first, first + count, dtype=np.uint64)
+
+
+def seqs(reserved: list[tuple[int, np.ndarray]]) -> list[int]:
+    return [seq for seq, _ in reserved]
 
 
 def test_the_key_is_made_once(tmp_path: Path) -> None:
@@ -35,7 +45,7 @@ def test_nobody_else_may_open_what_holds_the_key(tmp_path: Path) -> None:
     old = os.umask(0)
     try:
         with Store.open(path) as store:
-            store.claim(ANN, 1, "rr:5:2")
+            store.claim(ANN, 1)
             for file in tmp_path.iterdir():
                 assert stat.S_IMODE(file.stat().st_mode) == 0o600, file
     finally:
@@ -49,22 +59,22 @@ def test_numbers_go_on_after_the_store_was_closed(tmp_path: Path) -> None:
     path = tmp_path / "device.sqlite"
     with Store.open(path) as store:
         replay = store.begin(b"digest", "rr:5:2", 100)
-        assert store.advance(replay, 40, [(ANN, 2), (BOB, 1)]) == [1, 1]
-        assert store.claim(ANN, 5, "rr:5:2") == 3
+        assert seqs(store.advance(replay, 40, [(ANN, items(4)), (BOB, items(3))], 3)) == [1, 1]
+        assert store.claim(ANN, 5) == 3
     with Store.open(path) as store:
         replay = store.begin(b"digest", "rr:5:2", 100)
         assert (replay.reserved, replay.begun) == (40, 1)
-        assert store.advance(replay, 100, [(ANN, 3)]) == [4]
-        assert store.claim(ANN, 6, "rr:5:2") == 7
+        assert seqs(store.advance(replay, 100, [(ANN, items(3, 2000))], 1)) == [4]
+        assert store.claim(ANN, 6) == 7
 
 
 def test_rows_are_reserved_once(store: Store) -> None:
     replay = store.begin(b"digest", "rr:5:2", 100)
-    store.advance(replay, 40, [(ANN, 1)])
+    store.advance(replay, 40, [(ANN, items(1))])
     for upto in (40, 10):
         with pytest.raises(RuntimeError, match="reserved already"):
-            store.advance(replay, upto, [(ANN, 1)])
-    assert store.claim(ANN, 1, "rr:5:2") == 2  # the refused ones took no number
+            store.advance(replay, upto, [(ANN, items(1, 2000))])
+    assert store.claim(ANN, 1) == 2  # the refused ones took no number
 
 
 def test_a_run_that_was_begun_anew_ends_the_earlier_one(store: Store) -> None:
@@ -78,7 +88,7 @@ def test_a_run_that_was_begun_anew_ends_the_earlier_one(store: Store) -> None:
 
 
 def test_a_finished_data_set_is_refused_and_says_what_again_costs(store: Store) -> None:
-    store.advance(store.begin(b"digest", "rr:5:2", 10), 10, [(ANN, 1)])
+    store.advance(store.begin(b"digest", "rr:5:2", 10), 10, [(ANN, items(1))])
     for mechanism in ("rr:5:2", "rr:5:1"):
         with pytest.raises(Refusal, match=r"10 rows under rr:5:2.*second time: --again"):
             store.begin(b"digest", mechanism, 10)
@@ -94,26 +104,69 @@ def test_a_data_set_goes_on_under_its_own_mechanism_only(store: Store) -> None:
 def test_a_failed_block_changes_nothing(store: Store) -> None:
     replay = store.begin(b"digest", "rr:5:2", 100)
     with pytest.raises(sqlite3.IntegrityError):
-        store.advance(replay, 40, [(ANN, 1), (BOB, None)])  # type: ignore[list-item]
+        store.advance(replay, 40, [(ANN, items(1)), (None, items(1))])  # type: ignore[list-item]
     assert store.begin(b"digest", "rr:5:2", 100).reserved == 0
-    assert store.advance(replay, 40, [(ANN, 1)]) == [1]
+    ((seq, wanted),) = store.advance(replay, 40, [(ANN, items(1))])
+    assert (seq, wanted.tolist()) == (1, [True])
+
+
+def test_a_rating_is_published_once_by_whatever_way_it_comes(store: Store) -> None:
+    assert store.claim(ANN, 7) == 1
+    first = store.begin(b"first", "rr:5:2", 10)
+    ((seq, wanted),) = store.advance(first, 10, [(ANN, np.array([9, 7, 2**64 - 1], np.uint64))], 1)
+    assert (seq, wanted.tolist()) == (2, [True, False, True])
+    for item in (7, 9, 2**64 - 1):
+        with pytest.raises(Refusal, match=r"published already.*--again"):
+            store.claim(ANN, item)
+    assert store.claim(BOB, 7) == 1
+    grown = store.begin(b"grown", "rr:5:2", 10)
+    ((seq, wanted),) = store.advance(grown, 10, [(ANN, np.array([8, 7, 9], np.uint64))])
+    assert (seq, wanted.tolist()) == (4, [True, False, False])
+    assert store.claim(ANN, 7, again=True) == 5
+    assert store.claim(ANN, 1) == 6
+
+
+def test_a_device_without_new_ratings_takes_no_number(store: Store) -> None:
+    store.advance(store.begin(b"first", "rr:5:2", 10), 10, [(ANN, items(5))])
+    ((_, wanted),) = store.advance(store.begin(b"second", "rr:5:2", 10), 10, [(ANN, items(5))])
+    assert not wanted.any()
+    assert store.claim(ANN, 1) == 2
+
+
+def test_who_agreed_to_publish_again_need_not_agree_twice(store: Store) -> None:
+    store.claim(ANN, 7)
+    replay = store.begin(b"digest", "rr:5:2", 10, again=True)
+    assert store.begin(b"digest", "rr:5:2", 10) == replay
+    ((_, wanted),) = store.advance(replay, 5, [(ANN, np.array([7, 8], np.uint64))])
+    assert wanted.all()
+    with pytest.raises(Refusal, match="published already"):
+        store.claim(ANN, 8)
+
+
+def test_what_was_published_takes_eight_bytes_a_rating(store: Store) -> None:
+    replay = store.begin(b"digest", "rr:5:2", 100)
+    empty = store.path.stat().st_size
+    store.advance(replay, 100, [(ANN, items(100_000))])
+    assert store.path.stat().st_size - empty < 9 * 100_000
 
 
 def test_a_number_is_on_the_disk_before_it_is_used(tmp_path: Path) -> None:
     path = tmp_path / "device.sqlite"
     program = f"""
 import os, signal
+import numpy as np
 from producers.store import Store
 store = Store.open({str(path)!r})
 replay = store.begin(b"digest", "rr:5:2", 100)
-store.advance(replay, 30, [(b"a" * 16, 7)])
+store.advance(replay, 30, [(b"a" * 16, np.arange(7, dtype=np.uint64))], 1)
 os.kill(os.getpid(), signal.SIGKILL)
 """
     assert subprocess.run([sys.executable, "-c", program], check=False).returncode == -9
     with Store.open(path) as store:
         replay = store.begin(b"digest", "rr:5:2", 100)
         assert replay.reserved == 30
-        assert store.advance(replay, 31, [(ANN, 1)]) == [8]
+        ((seq, wanted),) = store.advance(replay, 31, [(ANN, items(2, 6))])
+        assert (seq, wanted.tolist()) == (8, [False, True])
 
 
 def test_a_process_that_dies_in_the_middle_of_a_reservation_reserved_nothing(
@@ -122,20 +175,22 @@ def test_a_process_that_dies_in_the_middle_of_a_reservation_reserved_nothing(
     path = tmp_path / "device.sqlite"
     program = f"""
 import os, signal
+import numpy as np
 from producers.store import Store
 
-def messages():
-    yield b"a" * 16, 7
+def ratings():
+    yield b"a" * 16, np.arange(7, dtype=np.uint64)
     os.kill(os.getpid(), signal.SIGKILL)
 
 store = Store.open({str(path)!r})
-store.advance(store.begin(b"digest", "rr:5:2", 100), 30, messages())
+store.advance(store.begin(b"digest", "rr:5:2", 100), 30, ratings())
 """
     assert subprocess.run([sys.executable, "-c", program], check=False).returncode == -9
     with Store.open(path) as store:
         replay = store.begin(b"digest", "rr:5:2", 100)
         assert replay.reserved == 0
-        assert store.advance(replay, 30, [(ANN, 7)]) == [1]
+        ((seq, wanted),) = store.advance(replay, 30, [(ANN, items(7, 0))])
+        assert (seq, wanted.all()) == (1, True)
 
 
 def test_a_second_process_gets_one_sentence_and_may_read_the_key(store: Store) -> None:
@@ -155,7 +210,7 @@ except Refusal as refusal:
     assert key == store.key.hex()
     assert "another process is using it" in sentence
     assert "--store" in sentence
-    assert store.claim(ANN, 1, "rr:5:2") == 1
+    assert store.claim(ANN, 1) == 1
 
 
 def test_the_store_is_free_again_when_its_process_is_gone(store: Store) -> None:
@@ -173,12 +228,12 @@ store = Store.open({str(tmp_path / "device.sqlite")!r})
 child = os.fork()
 if child == 0:
     try:
-        store.claim(b"a" * 16, 1, "rr:5:2")
+        store.claim(b"a" * 16, 1)
     except RuntimeError as error:
         print(error, flush=True)
     os._exit(0)
 os.waitpid(child, 0)
-print(store.claim(b"a" * 16, 1, "rr:5:2"))
+print(store.claim(b"a" * 16, 1))
 """
     out = subprocess.run(
         [sys.executable, "-c", program], capture_output=True, text=True, check=True
@@ -215,7 +270,7 @@ def test_a_damaged_store_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "device.sqlite"
     with Store.open(path) as store:
         replay = store.begin(b"digest", "rr:5:2", 10**6)
-        store.advance(replay, 1, [(os.urandom(16), 1) for _ in range(2000)])
+        store.advance(replay, 1, [(os.urandom(16), items(1)) for _ in range(2000)])
     content = bytearray(path.read_bytes())
     content[len(content) // 2 : len(content) // 2 + 2000] = b"\xff" * 2000
     path.write_bytes(content)
@@ -230,9 +285,9 @@ def test_a_store_that_cannot_be_written_is_refused(tmp_path: Path) -> None:
         # The superuser may write everything, so the database itself is told to be read-only.
         store._database.execute("pragma query_only = on")
         with pytest.raises(Refusal, match="read-only"):
-            store.claim(ANN, 1, "rr:5:2")
+            store.claim(ANN, 1)
         store._database.execute("pragma query_only = off")
         store._database.execute("pragma max_page_count = 1")
-        many = [(os.urandom(16), 1) for _ in range(1000)]
+        many = [(os.urandom(16), items(1)) for _ in range(1000)]
         with pytest.raises(Refusal, match="the disk is full; nothing was sent"):
             store.advance(replay, 1, many)

@@ -84,19 +84,23 @@ def show_tastes(console: Console, tastes: Sequence[Taste]) -> None:
 def show_figures(console: Console, figures: Figures) -> None:
     """Print what was measured and whether everything is accounted for."""
     whole = figures.published + figures.refused == figures.rows
-    arrived = figures.applied + figures.duplicates + figures.rejected + figures.held_out
+    arrived = figures.applied + figures.duplicates + figures.held_out
+    accounted = {True: "(all accounted for)", False: "(NOT ALL ACCOUNTED FOR)"}
     console.print(
-        f"rows {figures.rows:,} = published {figures.published:,} + refused {figures.refused:,}"
-        f" {'(all accounted for)' if whole else '(NOT ALL ACCOUNTED FOR)'}"
+        f"rows {figures.rows:,} = published {figures.published:,} + refused {figures.refused:,} "
+        f"{accounted[whole]}",
+        soft_wrap=True,
     )
     console.print(
         f"published {figures.published:,} = applied {figures.applied:,} + held out "
-        f"{figures.held_out:,} + duplicate {figures.duplicates:,} + rejected {figures.rejected:,}"
-        f" {'(all accounted for)' if arrived == figures.published else '(NOT ALL ACCOUNTED FOR)'}"
+        f"{figures.held_out:,} + duplicate {figures.duplicates:,} "
+        f"{accounted[arrived == figures.published]}; records set aside: {figures.rejected:,}",
+        soft_wrap=True,
     )
     equal = figures.model_digest == figures.log_digest
     console.print(
         f"state at cut {figures.cut}: {figures.model_digest}; recomputed from the log in "
         f"{figures.rebuild_seconds:.1f} s: "
-        f"{'equal' if equal else 'DIFFERENT: ' + figures.log_digest}"
+        f"{'equal' if equal else 'DIFFERENT: ' + figures.log_digest}",
+        soft_wrap=True,
     )
