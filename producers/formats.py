@@ -7,9 +7,9 @@
     *.npz                  arrays user, item, rating[, timestamp]   titles: movies.npz (item, title)
     *.zip                  a MovieLens archive with one of the first three inside
 
-Ids are integers when every one of the column is, else text. numpy only; no file is trusted to hold
-objects (`allow_pickle=False`). A refusal names the row, counted from 1 as an editor does, and never
-what stands in it.
+Ids are integers when every one of the column is, else text, without the blanks around it. numpy
+only; no file is trusted to hold objects (`allow_pickle=False`). A refusal names the row, counted
+from 1 as an editor does, and never what stands in it.
 """
 
 from __future__ import annotations
@@ -141,8 +141,8 @@ def _blocks(
         if time_place is not None and all(len(row) > time_place for row in block):
             times = _whole([row[time_place] for row in block], first_row, name)
         yield (
-            _words([row[place["user"]] for row in block], first_row, name, "user"),
-            _words([row[place["item"]] for row in block], first_row, name, "item"),
+            _words([row[place["user"]].strip() for row in block], first_row, name, "user"),
+            _words([row[place["item"]].strip() for row in block], first_row, name, "item"),
             _numbers([row[place["rating"]] for row in block], first_row, name, "rating"),
             times,
         )
@@ -183,11 +183,15 @@ def _is_finite(text: str) -> bool:
 
 
 def _ids(texts: NDArray[Any]) -> NDArray[Any]:
-    """Return text ids as integers where every one is an integer."""
+    """Return text ids as integers where every one is an integer as it is usually written.
+
+    007 stays text: else that user would be another one as soon as one id of the file is a word.
+    """
     try:
-        return texts.astype(np.int64)
+        numbers = texts.astype(np.int64)
     except (ValueError, OverflowError):
         return texts
+    return numbers if (numbers.astype(texts.dtype) == texts).all() else texts
 
 
 # --- archives -------------------------------------------------------------------------------------

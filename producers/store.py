@@ -37,7 +37,7 @@ _APPLICATION = 0x6D75726D  # "murm": tells a store from another program's sqlite
 _FORMAT = 2  # format 1 did not hold the ratings of a replay: it cannot be taken over
 _SCHEMA = """
 create table meta (name text primary key, value blob not null) without rowid;
-create table devices (device blob primary key, seq integer not null, items blob not null);
+create table devices (device blob primary key not null, seq integer not null, items blob not null);
 create table datasets (digest blob primary key, mechanism text not null, reserved integer not null,
                        total integer not null, begun integer not null,
                        again integer not null) without rowid;

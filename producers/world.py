@@ -1,8 +1,7 @@
 """A generated world: made-up people whose taste is known, so that the best possible error is too.
 
-    s_ui = mean + b_u + b_i + p_u . q_i                  planted score, p and q of `factors`
-    components P(r <= k | s) = 1 / (1 + exp(-(k + 1/2 - s) / t))    k = 1..4: logistic noise,
-    rounded into 1..5
+    s_ui = mean + b_u + b_i + p_u . q_i                planted score; p, q of `factors` components
+    P(r <= k | s) = 1 / (1 + exp(-(k + 1/2 - s) / t))  k = 1 .. 4: logistic noise, rounded into 1..5
 
 so every cell has an exact distribution over 1..5. No predictor has a smaller expected squared error
 than the conditional mean m(s) = sum_k k P(k | s), and its error is the conditional variance:

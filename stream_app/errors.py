@@ -1,11 +1,11 @@
 """The error hierarchy, drawn as a tree: a class exists only where a caller acts differently.
 
     Exception
-    ├── Refusal      a user's mistake or an unusable environment: one sentence with the value, the
-    limit and the mend;
-    │                the command line prints it and ends with exit code 1, without a traceback
-    ├── WireError    (stream_app.wire) a record that is not an event: set it aside with its reason
-    and go on
+    ├── Refusal      a user's mistake or an unusable environment: one sentence with the value,
+    │                the limit and the mend; the command line prints it and ends with exit
+    │                code 1, without a traceback
+    ├── WireError    (stream_app.wire) a record that is not an event: set it aside with its
+    │                reason and go on
     └── ValueError   a constructor's argument is out of range; the message carries the value
 
 Anything else is a defect and ends the process.
@@ -15,5 +15,4 @@ from __future__ import annotations
 
 
 class Refusal(Exception):  # noqa: N818 - it is not an error of the program
-    """What was asked cannot be done; the message says what was given, what the limit is and what
-    to do."""
+    """What was asked cannot be done; the message gives the value, the limit and the mend."""

@@ -14,7 +14,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, Message, TopicPartition
+from confluent_kafka import (
+    OFFSET_BEGINNING,
+    Consumer,
+    KafkaError,
+    KafkaException,
+    Message,
+    TopicPartition,
+)
 
 from stream_app import clients
 from stream_app.catalogue import Catalogue
@@ -45,12 +52,16 @@ class Follower:
         intake: Intake,
         round_records: int = 2000,
         catalogue: Catalogue | None = None,
+        design: str = "",
     ) -> None:
         self.topics = topics
         self.intake = intake
         self.rounds = Rounds(intake.partitions)
         self.cuts_ignored = 0
         self.cuts_at_end = False
+        self.design = design
+        self.other_design = ""
+        self._live = False
         self._most_buffered = _ROUNDS_AHEAD * round_records
         self._paused: set[int] = set()
         self._catalogue = catalogue
@@ -86,6 +97,14 @@ class Follower:
             )
         return high
 
+    def answers(self, seconds: float = 1.0) -> bool:
+        """Return whether the broker answers a question now."""
+        place = TopicPartition(self.topics.cuts, 0)
+        try:
+            return self._consumer.get_watermark_offsets(place, timeout=seconds) is not None
+        except KafkaException:
+            return False
+
     def lag(self) -> int:
         """Return how many rating records the broker is known to hold beyond what was given out."""
         behind = 0
@@ -119,15 +138,20 @@ class Follower:
     def _cut(self, value: bytes | None) -> None:
         self.cuts_at_end = False
         try:
-            counts = self.rounds.cut(decode_message(Cut, value))
+            cut = decode_message(Cut, value)
         except WireError:
-            counts = False
-        self.cuts_ignored += not counts
+            self.cuts_ignored += 1
+            return
+        if not self.rounds.cut(cut):
+            self.cuts_ignored += 1
+        elif self._live and cut.design:
+            # Old cuts may be of an earlier design of this deployment; new ones ought not to be.
+            self.other_design = "" if cut.design == self.design else cut.design
 
     def _failed(self, error: KafkaError, topic: str, partition: int, offset: int) -> None:
         if error.code() == KafkaError._PARTITION_EOF:
             if topic == self.topics.cuts:
-                self.cuts_at_end = True
+                self.cuts_at_end = self._live = True
             elif topic == self.topics.ratings:
                 self.rounds.reached(partition, offset)
         elif error.code() in (KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE):

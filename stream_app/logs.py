@@ -14,6 +14,9 @@ from typing import Literal
 
 import structlog
 
+# Whoever talks to Kafka: while it is away, each of them says so again and again.
+_CLIENTS = ("aiokafka", "faust", "mode", "stream_app.clients")
+
 
 class Seldom(logging.Filter):
     """Lets a message through once in `seconds`, numbers in it aside: an outage is told, not
@@ -25,7 +28,9 @@ class Seldom(logging.Filter):
         self._told: dict[str, float] = {}
 
     def filter(self, record: logging.LogRecord) -> bool:
-        """Return whether the record is to be written."""
+        """Return whether the record is to be written; our own events always are."""
+        if not record.name.startswith(_CLIENTS):
+            return True
         what = re.sub(r"[0-9]+", "#", record.getMessage())
         if record.created - self._told.get(what, -inf) < self._seconds:
             return False
@@ -70,6 +75,4 @@ def configure(level: str = "INFO", style: Literal["auto", "json", "console"] = "
     # matters.
     for name in ("faust", "mode", "aiokafka", "aiohttp.access", "asyncio", "numba"):
         logging.getLogger(name).setLevel(max(logging.WARNING, logging.getLevelName(level)))
-    clients = logging.getLogger("stream_app.clients")
-    if not any(isinstance(known, Seldom) for known in clients.filters):
-        clients.addFilter(Seldom())
+    handler.addFilter(Seldom())

@@ -232,7 +232,7 @@ class Metrics:
         self._cut.set(cut)
         self._cut_timestamp.set(now)
 
-    def lag(self, records: int, seconds: float) -> None:
+    def lag(self, records: float, seconds: float) -> None:
         """Publish how many records wait to be applied and how old the oldest of them is."""
         self._lag_records.set(records)
         self._lag_seconds.set(seconds)

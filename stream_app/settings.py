@@ -113,7 +113,8 @@ class Settings(BaseSettings):
     group: str | None = Field(
         None,
         pattern=r"^[!-~]{1,249}$",
-        description="consumer group of the workers; unset: the topic prefix and -worker",
+        description="consumer group of the workers, 1 to 249 printable characters; "
+        "unset: the topic prefix and -worker",
     )
     mechanisms: Annotated[tuple[str, ...], NoDecode, BeforeValidator(_split)] = Field(
         ("rr:5:2",),
@@ -260,8 +261,15 @@ def load(config_file: Path | None = None, **flags: Any) -> Settings:
     return settings
 
 
+# The device's own variables, which the command line reads itself.
+_DEVICE = ("device_store", "device_mechanism", "device_epsilon")
 _Layer = dict[str, tuple[str, Any]]
-_FLAGS = {"bootstrap_servers": "--bootstrap", "kafka": "-X", "topic_prefix": "--prefix"}
+_FLAGS = {
+    "bootstrap_servers": "--bootstrap",
+    "kafka": "-X",
+    "topic_prefix": "--prefix",
+    "mechanisms": "--allow",
+}
 
 
 def _layers(config_file: Path | None, flags: Mapping[str, Any]) -> tuple[_Layer, _Layer, _Layer]:
@@ -269,11 +277,12 @@ def _layers(config_file: Path | None, flags: Mapping[str, Any]) -> tuple[_Layer,
     given = {name: value for name, value in flags.items() if value is not None}
     for name in given:
         _known(name, f"setting {name}")
+    known = {*Settings.model_fields, *_DEVICE}
     for variable in os.environ:
         # Only a near miss is refused: Kubernetes puts MURMUREC_SERVICE_HOST and the like here.
         name = variable.removeprefix(PREFIX).lower()
-        if variable.startswith(PREFIX) and name not in Settings.model_fields:
-            near = difflib.get_close_matches(name, Settings.model_fields, 1, 0.8)
+        if variable.startswith(PREFIX) and name not in known:
+            near = difflib.get_close_matches(name, known, 1, 0.8)
             if near:
                 meant = f"{PREFIX}{near[0].upper()}"
                 raise Refusal(f"unknown environment variable {variable}: did you mean {meant}?")

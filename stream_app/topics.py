@@ -153,8 +153,10 @@ def check_ratings_topic(
     if found is None:
         raise Refusal(f"topic {topic} does not exist: create it with murmurec topics apply")
     if found != partitions:
+        of_ratings = topic.endswith(".ratings.v1")
+        mend = f"set partitions to {found}" if of_ratings else "delete it and apply the topics"
         raise Refusal(
-            f"topic {topic} has {found} partitions, not {partitions}: set partitions to {found} "
+            f"topic {topic} has {found} partitions, not {partitions}: {mend}, "
             "or start a new deployment (--prefix)"
         )
     configs = _configs(admin, [topic])[topic]

@@ -593,13 +593,18 @@ def _decode_each(run: Run, intake: Intake) -> _Decoded:
 
 
 class Cut(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """The end of a round: `ends[p]` is the first offset of partition p that is not in it."""
+    """The end of a round: `ends[p]` is the first offset of partition p that is not in it.
+
+    `design` is the fingerprint of what the writer learns with: a worker that learns otherwise reads
+    the same cuts, but its state is another one, and it says so.
+    """
 
     number: Annotated[int, msgspec.Meta(ge=1, le=MAX_SEQ)]
     ends: Annotated[
         tuple[Annotated[int, msgspec.Meta(ge=0, le=MAX_SEQ)], ...], msgspec.Meta(min_length=1)
     ]
     epoch: Epoch
+    design: Annotated[str, msgspec.Meta(max_length=32)] = ""
     v: int = VERSION
 
 

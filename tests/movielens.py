@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass
+from math import nan
 from pathlib import Path
 
 import numpy as np
 
 from stream_app.privacy.randomized_response import RandomizedResponse
 from stream_app.privacy.randomness import SeededSource
+from tests.benchmarks.figure import Figure
 
 ROOT = Path(__file__).resolve().parents[1]
 SKETCH_BYTES = (6040 + 3706) * 32 * 4  # gamma = 1: as many cells as dense rows of 32 floats
@@ -37,11 +39,9 @@ class Ratings:
 
 
 def load() -> Ratings | None:
-    """Return the ratings, or None where they are not (say so instead of measuring)."""
-    folder = Path(os.environ.get("MURMUREC_DATA") or ROOT.parent / "shared" / "data")
-    path = folder / "ml-1m" / "ml-1m.npz"
+    """Return the ratings, or None where they are not (a benchmark then lists `skipped`)."""
+    path = _path()
     if not path.exists():
-        print(f"skipped: {path} does not exist; set MURMUREC_DATA to the folder of the data sets")
         return None
     with np.load(path) as file:
         order = np.lexsort((file["seq"], file["timestamp"]))
@@ -50,3 +50,13 @@ def load() -> Ratings | None:
             file["item"][order].astype(np.uint64),
             (file["rating"][order] - 1).astype(np.uint8),
         )
+
+
+def skipped(what: str) -> list[Figure]:
+    """Return the line that stands where the figures of `what` would: not a number, and why."""
+    return [Figure(f"{what}: skipped, no {_path()} (set MURMUREC_DATA)", nan, "")]
+
+
+def _path() -> Path:
+    folder = Path(os.environ.get("MURMUREC_DATA") or ROOT.parent / "shared" / "data")
+    return folder / "ml-1m" / "ml-1m.npz"

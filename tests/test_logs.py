@@ -10,7 +10,7 @@ from stream_app.logs import Seldom
 
 
 def record(message: str, created: float) -> logging.LogRecord:
-    made = logging.LogRecord("x", logging.ERROR, "f", 1, message, None, None)
+    made = logging.LogRecord("aiokafka.conn", logging.ERROR, "f", 1, message, None, None)
     made.created = created
     return made
 
@@ -30,3 +30,11 @@ def test_a_message_is_told_once_in_ten_seconds_numbers_aside(
     seldom = Seldom(10.0)
     assert seldom.filter(record("127.0.0.1:9092 failed after 1 ms", 0.0))
     assert seldom.filter(record(message, created)) is told
+
+
+def test_what_the_worker_itself_says_is_always_told() -> None:
+    seldom = Seldom(10.0)
+    for created in (0.0, 0.1, 0.2):
+        own = record("clock.owned", created)
+        own.name = "stream_app.agents.ownership"
+        assert seldom.filter(own)

@@ -80,7 +80,7 @@ def test_every_setting_is_in_the_table_with_its_default() -> None:
     }
     assert set(told) == set(Settings.model_fields)
     values = Settings().model_dump(mode="json")
-    simple = ("topic_prefix", "partitions", "group", "model", "held_out", "hash_seed", "clip")
+    simple = ("topic_prefix", "partitions", "model", "held_out", "hash_seed", "clip")
     for name in simple:
         assert told[name][0].strip("`") == str(values[name])
     pairs = re.search(r"`factors`, `depth` \| (\d+), (\d+)", README)

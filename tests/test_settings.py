@@ -105,7 +105,7 @@ WRONG = {
     "cut_seconds": [(0, "at least 0.01"), (math.inf, "at most 60")],
     "round_records": [(0, "at least 1")],
     "code_bits": [(100, "a multiple of 64")],
-    "hash_seed": [(-1, "at least 0"), (2**63, "below 9223372036854775808")],
+    "hash_seed": [(-1, "at least 0"), (2**57, "below 144115188075855872")],
     "sketch_bytes": [(0, "at least 1024"), (-1, "a size such as 16MiB"), ("lots", "a size such")],
     "scalars_bytes": [(1, "at least 1024")],
     "seen_bytes": [("1 lightyear", "a size such as 16MiB")],

@@ -9,9 +9,11 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import os
 import signal
 import ssl
-import tempfile
+import threading
+from math import nan
 from pathlib import Path
 from typing import Any
 
@@ -38,6 +40,7 @@ from stream_app.wire import Topics
 
 log = structlog.get_logger()
 _SESSION_SECONDS = 6.0
+_STOP_SECONDS = 4.5
 
 
 def build(
@@ -66,9 +69,15 @@ def build(
     producer = clients.producer(bootstrap, settings.kafka, linger_ms=0)
     rejections = Rejections(producer, topics.rejected, runtime.fail_from_thread)
     runtime.reject = rejections
-    clock = Clock(settings.cut_seconds, settings.round_records)
+    clock = Clock(design.digest, settings.cut_seconds, settings.round_records)
     follower = Follower(
-        bootstrap, settings.kafka, topics, design.intake, settings.round_records, catalogue
+        bootstrap,
+        settings.kafka,
+        topics,
+        design.intake,
+        settings.round_records,
+        catalogue,
+        design.digest,
     )
     channel = learn.attach(app, runtime)
     ownership.attach(app, runtime, clock)
@@ -84,6 +93,8 @@ def build(
     async def publish_gauges() -> None:
         gauges.publish()
         metrics.ready(not runtime.ready_reason())
+        if runtime.kafka_is_silent:
+            metrics.lag(nan, nan)
 
     @app.timer(10.0)
     @ends_the_process(runtime)
@@ -153,38 +164,60 @@ async def run(settings: Settings, bootstrap: str, admin_port: int) -> None:
     # imported modules each time, nor come every 700 objects.
     gc.freeze()
     gc.set_threshold(50_000, 20, 50)
-    with tempfile.TemporaryDirectory(prefix="murmurec-worker-") as folder:
-        app, runtime = build(settings, bootstrap, admin_port, Path(folder))
-        for number in (signal.SIGTERM, signal.SIGINT):
-            loop.add_signal_handler(number, runtime.ending.set)
-        starting = asyncio.ensure_future(app.start())
-        ending = asyncio.ensure_future(runtime.ending.wait())
-        crashed = asyncio.ensure_future(_crash_of(app))
-        await asyncio.wait({starting, ending}, return_when=asyncio.FIRST_COMPLETED)
-        if starting.done() and (reason := starting.exception()) is not None:
-            if isinstance(reason, OSError):
-                raise Refusal(
-                    f"{settings.admin_host}:{admin_port} cannot be served ({reason.strerror}): "
-                    "choose another address with admin_host or --admin-port"
-                )
+    # Faust wants a folder, in which nothing is kept.
+    folder = settings.cache_dir / "worker"
+    folder.mkdir(parents=True, exist_ok=True)
+    app, runtime = build(settings, bootstrap, admin_port, folder)
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, runtime.ending.set)
+    await _until_ended(app, runtime, f"{settings.admin_host}:{admin_port}")
+    failure = runtime.failure or app.crash_reason
+    log.info("worker.stopping", reason=type(failure).__name__ if failure else "asked")
+    _watch_the_stop(1 if failure else 0)
+    await app.stop()
+    if failure is not None:
+        raise failure
+
+
+async def _until_ended(app: faust.App, runtime: Runtime, address: str) -> None:
+    """Start the application and return when it was told to end or has crashed."""
+    starting = asyncio.ensure_future(app.start())
+    ending = asyncio.ensure_future(runtime.ending.wait())
+    crashed = asyncio.ensure_future(_crash_of(app))
+    try:
+        await asyncio.wait({starting, ending, crashed}, return_when=asyncio.FIRST_COMPLETED)
+        reason = starting.exception() if starting.done() else None
+        if isinstance(reason, OSError):
+            raise Refusal(
+                f"{address} cannot be served ({reason.strerror}): choose another address with "
+                "--admin-port or admin_host"
+            )
+        if reason is not None:
             raise reason
         if not ending.done():
-            log.info("worker.started", admin=f"http://{settings.admin_host}:{admin_port}")
+            log.info("worker.started", admin=f"http://{address}")
         await asyncio.wait({ending, crashed}, return_when=asyncio.FIRST_COMPLETED)
-        log.info(
-            "worker.stopping", reason=type(runtime.failure).__name__ if runtime.failure else "asked"
-        )
+    finally:
         for task in (starting, ending, crashed):
             task.cancel()
-        try:
-            await asyncio.wait_for(app.stop(), 4.0)
-        except TimeoutError:
-            log.warning("worker.stop_timed_out")
-        failure = runtime.failure or app.crash_reason
-        if failure is not None:
-            raise failure
 
 
 async def _crash_of(app: faust.App) -> None:
     while not app.crashed:
         await asyncio.sleep(0.2)
+
+
+def _watch_the_stop(code: int) -> None:
+    """End the process after `_STOP_SECONDS` whatever still waits: without its broker Faust would
+    wait long.
+
+    Nothing is lost by it: the state is that of the log, and what was not told is told again.
+    """
+
+    def give_up() -> None:
+        log.warning("worker.stop_timed_out", seconds=_STOP_SECONDS)
+        os._exit(code)
+
+    timer = threading.Timer(_STOP_SECONDS, give_up)
+    timer.daemon = True
+    timer.start()

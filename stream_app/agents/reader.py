@@ -31,6 +31,7 @@ from stream_app.wire import EPOCH_SECONDS, Cut, encode_message
 
 log = structlog.get_logger()
 _PIECES = 8
+_ASK_SECONDS = 4.0
 
 
 class Reader(Service):
@@ -46,6 +47,7 @@ class Reader(Service):
         self._producer = producer
         self._channel = channel
         self._ended = threading.Event()
+        self._asked_time = 0.0
         self._thread = threading.Thread(target=self._run, name="murmurec-reader", daemon=True)
 
     async def on_start(self) -> None:
@@ -96,8 +98,29 @@ class Reader(Service):
         if cut is not None:
             self._append(cut)
         self._producer.poll(0)
+        self._ask_whether_kafka_is_there()
+        self._compare_designs()
         lag = self._follower.lag()
         self.loop.call_soon_threadsafe(self._runtime.gauges.lag, lag)
+
+    def _ask_whether_kafka_is_there(self) -> None:
+        now = time.monotonic()
+        if now - self._asked_time > _ASK_SECONDS:
+            self._asked_time = now
+            if self._follower.answers():
+                self._runtime.heard_time = time.monotonic()
+
+    def _compare_designs(self) -> None:
+        other = self._follower.other_design
+        if other != self._runtime.other_design:
+            self._runtime.other_design = other
+            if other:
+                log.warning(
+                    "design.differs",
+                    cuts=other,
+                    ours=self._follower.design,
+                    mend="give every worker of a deployment the same settings",
+                )
 
     def _append(self, cut: Cut) -> None:
         self._producer.produce(

@@ -3,9 +3,10 @@
     reader thread --Decoded--> learn (event loop: replica, gauges, index) <-- query, views
                  \\--cut--> cut log
 
-The event loop alone touches what is here, but for this: the reader thread sets `start_ends` once
-and fills the catalogue, whose readers take one reference; a thread of the pool hashes copies of the
-state, and another reads the seen filter for a gauge.
+The event loop alone touches what is here, but for this: the reader thread sets `start_ends` once,
+`heard_time` and `other_design` as they come, and fills the catalogue, whose readers take one
+reference; a thread of the pool hashes copies of the state, and another reads the seen filter for a
+gauge.
 """
 
 from __future__ import annotations
@@ -29,6 +30,7 @@ from stream_app.settings import Settings
 from stream_app.wire import LIST_LENGTH, REASONS, Batch, Cut, Reason, Rejection, Topics
 
 _SAMPLE = 8  # one question in so many is also answered exactly
+_SILENCE_SECONDS = 12.0
 
 
 @dataclass(eq=False)
@@ -44,6 +46,8 @@ class Runtime:
     gauges: Gauges
     reject: Callable[[Rejection], None]
     start_ends: tuple[int, ...] | None = None
+    heard_time: float = field(default_factory=time.monotonic)
+    other_design: str = ""
     clock_owned: bool = False
     failure: BaseException | None = None
     ending: asyncio.Event = field(default_factory=asyncio.Event)
@@ -106,12 +110,19 @@ class Runtime:
 
     def ready_reason(self) -> str:
         """Return why the worker is not ready, empty when it is."""
+        if self.kafka_is_silent:
+            return "Kafka does not answer"
         if self.start_ends is None:
             return "asking the broker where the log ends"
         done, wanted = sum(self.replica.ends), sum(self.start_ends)
         if any(a < b for a, b in zip(self.replica.ends, self.start_ends, strict=True)):
             return f"replaying the log: {done:,} of {wanted:,} records applied"
         return ""
+
+    @property
+    def kafka_is_silent(self) -> bool:
+        """Whether the broker has not answered the reader for a while."""
+        return time.monotonic() - self.heard_time > _SILENCE_SECONDS
 
     async def at_cut(self, seconds: float = 10.0) -> None:
         """Wait until the state is exactly that of a cut; TimeoutError where a round stays open."""
@@ -145,6 +156,7 @@ class Runtime:
             "model_digest": model_digest,
             "ledger_digest": ledger_digest,
             "design_digest": replica.design.digest,
+            "other_design": self.other_design or None,
             "ready": not reason,
             "waiting_for": reason or None,
             "clock": self.clock_owned,

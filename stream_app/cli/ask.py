@@ -87,6 +87,8 @@ def ask(
     for rank, row in enumerate(answer["items"], 1):
         title = row.get("title") or ""
         typer.echo(f"{rank:4}  {row['score']:.2f}  {row['item']}  {title}".rstrip())
+    if any(str(row["item"]).startswith("key:") for row in answer["items"]):
+        typer.echo("items shown by key came as words: murmurec items put WORD names them")
     if not answer["items"]:
         typer.echo("nothing to recommend yet")
     typer.echo(

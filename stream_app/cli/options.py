@@ -90,12 +90,15 @@ def servers_of(settings: Settings) -> str:
 
 def writable(path: Path) -> Path:
     """Return a path to which a file can be written; asked before the work that fills it begins."""
-    if path.is_dir():
-        raise Refusal(f"{path}: is a directory; give the name of a file in it")
-    if not path.parent.is_dir():
-        raise Refusal(f"{path}: there is no directory {path.parent}; make it or choose another")
-    if not os.access(path if path.exists() else path.parent, os.W_OK):
-        raise Refusal(f"{path}: cannot be written; choose another place")
+    try:
+        if path.is_dir():
+            raise Refusal(f"{path}: is a directory; give the name of a file in it")
+        if not path.parent.is_dir():
+            raise Refusal(f"{path}: there is no directory {path.parent}; make it or choose another")
+        if not os.access(path if path.exists() else path.parent, os.W_OK):
+            raise Refusal(f"{path}: cannot be written; choose another place")
+    except OSError as error:
+        raise Refusal(f"{path}: cannot be written ({error.strerror})") from None
     return path
 
 

@@ -1,7 +1,8 @@
-"""Which (user, item) pairs are held out: a keyed share, the same on every replica and for every
-repeat.
+"""Which (user, item) pairs are held out: a keyed share, the same on every replica.
 
     held(u, i)  <=>  salted(mix(u) + i, salt) < share * 2^64
+
+A pair that comes again is held out again.
 """
 
 from __future__ import annotations

@@ -4,8 +4,9 @@ A zero start is a saddle of the factorization (both gradients vanish), so every 
 
     x = scale * (2 * (sum of four uniform 16-bit words) - 262140 + 1)
 
-close to normal; the odd number is never zero. Its standard deviation is scale * 2 * sqrt(4 (2^32 -
-1) / 12).
+close to normal; the odd number is never zero. Its standard deviation is
+
+    scale * 2 * sqrt(4 (2^32 - 1) / 12)
 """
 
 from __future__ import annotations

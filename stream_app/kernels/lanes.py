@@ -5,8 +5,8 @@
     add(v, w), multiply(v, w)    lane by lane
     scale(v, x)                  every lane times the float32 x
     flip(v, bits)                the sign of lane i flipped where bit i mod 64 of a uint64 is set
-    total(v)                     the sum, halves first: (v0 + v2) + (v1 + v3) for four lanes (zeros
-                                 fill up to the next power of two)
+    total(v)                     the sum, halves first: (v0 + v2) + (v1 + v3) for four lanes;
+                                 zeros fill up to the next power of two
 
 Each is a few LLVM vector operations, which become AVX-512, AVX2 or NEON by the machine; every lane
 is plain IEEE arithmetic in a fixed order, so all machines agree in every bit. There is no bounds

@@ -200,9 +200,7 @@ def literal_loop(D, K):
 
 @cache
 def dense_loop(D):
-    """Return the loop over dense rows; counts (2,) int64 holds the rows in use of users and of
-    items.
-    """
+    """Return the loop over dense rows; counts (2,) int64: the rows in use, of users and items."""
 
     @njit(cache=True, nogil=True, error_model="numpy")
     def learn_dense(

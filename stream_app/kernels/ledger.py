@@ -1,8 +1,7 @@
-"""The running numbers of the ledger: a sum that names the set of offsets, a chain that names their
-order.
+"""The ledger's running numbers: a sum names the set of offsets, a chain names their order.
 
-    sum   += mix(offset)
-    chain  = mix(chain + mix(offset) + 16 partition + outcome)
+sum   += mix(offset)
+chain  = mix(chain + mix(offset) + 16 partition + outcome)
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """The scalars of entities in a table of fixed size: bias, variances of bias and vector.
 
     tags    (S,) uint32, 0 for a free slot
-    scalars (S, 3) float32: bias; variances of bias and vector as shares of their first value, 0 1
-    1 at first
+    scalars (S, 3) float32: bias; variances of bias and vector, as shares of their first value;
+            at first 0, 1, 1
     bucket  b = 4 * bounded(hash, S / 4) .. b + 3    S a multiple of 4; 16 bytes a slot
 
 An entity claims the first free slot of its bucket with a 32-bit tag from its hash when it first
@@ -24,9 +24,7 @@ SLOT_BYTES = 16
 
 @njit(cache=True, nogil=True, inline="always")
 def tag_of(h):
-    """Return the non-zero tag of an entity's hash; its lower half, the bucket comes from the
-    upper.
-    """
+    """Return the tag of a hash: its lower half, never zero; the bucket comes from the upper."""
     return np.uint32(max(h & np.uint64(0xFFFFFFFF), np.uint64(1)))
 
 
@@ -36,9 +34,8 @@ def slot_of(tags, h):
     first = np.uint64(4) * bounded(h, np.uint64(tags.size // 4))
     tag = tag_of(h)
     found = first + (h & np.uint64(3))
-    for n in range(
-        3, -1, -1
-    ):  # the first fit wins; without a break there is no branch to mispredict
+    # Backwards, so that the first fit wins; without a break there is no branch to mispredict.
+    for n in range(3, -1, -1):
         s = first + np.uint64(n)
         fits = (tags[s] == tag) | (tags[s] == 0)
         found = s if fits else found

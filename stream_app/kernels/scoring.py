@@ -24,8 +24,7 @@ def score(t, mechanisms, reports, stars, value, square, reported, debiased):
 
 @njit(cache=True, nogil=True)
 def pair(held_out, owed, learned):
-    """Write to learned[i] whether learned event i is paired with a held-out one before it; return
-    the debt.
+    """Write to learned[i] whether event i pays for a held-out one before it; return what is owed.
 
     Every held-out event adds one to the debt, a learned event pays one where there is any.
     """

@@ -2,13 +2,14 @@
 
     g_j(x) = a_0 + a_1 x + a_2 x^2 + a_3 x^3  mod p = 2^61 - 1        4-wise independent over x < p
     s = +1 or -1 by bit 0 of g_j,   cell = floor(bits 29 .. 60 of g_j * w / 2^32)
-    C[j, cell] += s n,    F_j = sum_cell C[j, cell]^2   kept as F_j += s n (s n + 2 C), C before
+    C[j, cell] += s n
+    F_j = sum_cell C[j, cell]^2     kept as F_j += s n (s n + 2 C), C before
 
 E F_j = F2 and Var F_j <= 2 F2^2 / w (Alon, Matias, Szegedy 1999; Thorup, Zhang 2004). "Average of
 |c|^p" for another p (S004 2.3.2.7) does not estimate F_p.
 
-cells C: (k, w) int64;  moments F: (k,) int64;  coefficients a: (k, 4) uint64 below p;  keys: (m,)
-uint64. Exact integers: F2 is right up to 2^63, one key seen 3 * 10^9 times.
+cells C: (k, w) int64;  moments F: (k,) int64;  coefficients a: (k, 4) uint64 below p;
+keys: (m,) uint64. Exact integers: F2 is right up to 2^63, one key seen 3 * 10^9 times.
 """
 
 from __future__ import annotations

@@ -42,8 +42,7 @@ MULTIPLIERS = _odd_words(MAX_DEPTH)
 
 @njit(cache=True, nogil=True, inline="always")
 def place(C, entities, many, D, K, blocks, at, words):
-    """Write where the blocks of entity hashes (m,) begin into at (m, K) and their sign bits into
-    words.
+    """Write where the blocks of entity hashes (m,) begin and their sign bits: at, words (m, K).
 
     A pass of its own: hashing ahead of the reads hides its latency.
     """

@@ -1,8 +1,8 @@
 """Latent vectors in one count sketch, every component at its own address (S004 4.1, literally).
 
-    g_i = mix(hash(key) + (i d + c + 1) golden)       of element (side, key, c), c < d; for two rows
-    row 2i                              address from the upper 31 bits of g_i, sign from bit 32
-    row 2i + 1                          address from the lower 31 bits, sign from bit 31
+    g_i = mix(hash(key) + (i d + c + 1) golden)        element c < d of (side, key); for two rows:
+    row 2i        address from the upper 31 bits of g_i, sign from bit 32
+    row 2i + 1    address from the lower 31 bits, sign from bit 31
     read    p[c] = 1/k * sum_j s_j(u, c) C[j, h_j(u, c)]                                     (4.1)
     write   C[j, h_j(u, c)] += s_j(u, c) * delta[c]                                          (4.3)
 

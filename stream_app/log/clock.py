@@ -29,6 +29,7 @@ class Clock:
     """Decides on cuts; `own` and `disown` follow the assignment of the one partition of the cut
     log."""
 
+    design: str = ""
     seconds: float = 0.2
     round_records: int = 2000
     in_flight: int = 4
@@ -79,7 +80,7 @@ class Clock:
         if now - self._last_time < self.seconds and max(waiting) < self.round_records:
             return None
         moved = (e + min(w, self.round_records) for e, w in zip(ends, waiting, strict=True))
-        cut = Cut(number + 1, tuple(moved), epoch)
+        cut = Cut(number + 1, tuple(moved), epoch, self.design)
         self._on_the_way.append(cut)
         self._last_time = now
         return cut

@@ -83,9 +83,7 @@ class Channels:
         mechanisms: NDArray[np.integer],
         reports: NDArray[np.integer],
     ) -> NDArray[np.float64]:
-        """Return f_t(z), whose mean is that of (r - t)^2; NaN where the channel cannot be
-        inverted.
-        """
+        """Return f_t(z), whose mean is that of (r - t)^2; NaN for a channel without an inverse."""
         value, square = self.value[mechanisms, reports], self.square[mechanisms, reports]
         return np.asarray(square - 2 * predicted * value + predicted**2)
 

@@ -9,9 +9,7 @@ from stream_app.kernels.directory import add_all, rehash, rows_of
 
 
 class Directory:
-    """A map from uint64 keys to rows 0, 1, 2, ... in order of first appearance; nothing is
-    removed.
-    """
+    """A map from uint64 keys to rows 0, 1, 2, ... by first appearance; nothing is removed."""
 
     def __init__(self, room: int = 1024) -> None:
         if room < 1:

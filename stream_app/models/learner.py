@@ -29,9 +29,7 @@ class Lessons(NamedTuple):
 
     predicted: NDArray[np.float64]  # before learning, within 1 .. 5
     error: NDArray[np.float64]  # decoded: E[rating | report, prediction] - prediction
-    clipped: NDArray[
-        np.bool_
-    ]  # refused: squared error above `clip`, or a report outside its alphabet
+    clipped: NDArray[np.bool_]  # refused: e^2 above `clip`, or a report outside its alphabet
 
 
 class Learner(Protocol):
@@ -48,9 +46,7 @@ class Learner(Protocol):
         mechanisms: NDArray[np.uint8],
         learn: NDArray[np.bool_],
     ) -> Lessons:
-        """Predict, decode and learn each rating in order; where `learn` is False the state is
-        untouched.
-        """
+        """Predict, decode and learn each rating in order; where not `learn`, only predict."""
 
     def predict_many(self, users: Keys, items: Keys) -> NDArray[np.float64]:
         """Return the predicted ratings, within 1 .. 5."""
@@ -65,9 +61,7 @@ class Learner(Protocol):
         """Return the decoded errors under the current model; the state is untouched."""
 
     def users(self, keys: Keys) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
-        """Return the vectors (n, factors) and biases (n,) of users; unknown ones read their
-        initial value.
-        """
+        """Return the vectors (n, factors) and biases (n,) of users, initial where unknown."""
 
     def items(self, keys: Keys) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
         """Return the vectors (n, factors) and biases (n,) of items."""
@@ -99,9 +93,7 @@ def build(
     parameters: Parameters | None = None,
     seed: int = 0,
 ) -> Learner:
-    """Return a fresh learner; the sizes of the sketch are ignored by `dense`, the depth also by
-    `hashing`.
-    """
+    """Return a fresh learner; `dense` ignores the sketch's sizes, `hashing` its depth."""
     from stream_app.models.dense import DenseLearner
     from stream_app.models.sketch import SketchLearner
 

@@ -38,8 +38,7 @@ class Constants(NamedTuple):
 
 @dataclass(frozen=True)
 class Parameters:
-    """Constants of the learner; `clip` is the thesis' bound on the squared error of an accepted
-    rating.
+    """Constants of the learner; `clip` bounds the squared error of an accepted rating (S004).
 
     Clipping bounds an error, so that one odd rating moves the model only so far. It is not
     differential privacy: the clipped learner is a deterministic function of its ratings.

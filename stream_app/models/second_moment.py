@@ -43,9 +43,7 @@ class SecondMoment:
         self._moments = np.zeros(depth, np.int64)
         self._coefficients = _coefficients(depth, seed)
 
-    def add_many(
-        self, keys: NDArray[np.uint64], counts: NDArray[np.int64] | None = None
-    ) -> None:
+    def add_many(self, keys: NDArray[np.uint64], counts: NDArray[np.int64] | None = None) -> None:
         """Count each key once, or as often as `counts` says; the state does not tell them apart."""
         counts = np.ones(len(keys), np.int64) if counts is None else counts
         second_moment.add(self._cells, self._moments, self._coefficients, keys, counts)

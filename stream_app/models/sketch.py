@@ -27,9 +27,7 @@ _CACHE_LINE = 64
 
 
 class SketchLearner(Factorization):
-    """Online matrix factorization in one count sketch; the models `sketch`, `literal` and
-    `hashing`.
-    """
+    """Online matrix factorization in one count sketch: `sketch`, `literal` and `hashing`."""
 
     def __init__(
         self,
@@ -116,9 +114,7 @@ class SketchLearner(Factorization):
 
 
 def _aligned(cells: int) -> NDArray[np.float32]:
-    """Return a flat array that begins on a cache line, so that a vector crosses as few as
-    possible.
-    """
+    """Return a flat array on a cache line, so that a vector crosses as few as possible."""
     raw = np.empty(cells + _CACHE_LINE // 4, np.float32)
     first = (-raw.ctypes.data % _CACHE_LINE) // 4
     return raw[first : first + cells]

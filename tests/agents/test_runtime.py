@@ -158,3 +158,13 @@ def test_the_privacy_mode_is_the_weakest_that_is_allowed(mechanisms: tuple[Any, 
         assert runtime.privacy == ("none" if len(mechanisms) == 2 else "local")
 
     with_runtime(body)
+
+
+def test_a_worker_whose_broker_is_silent_is_not_ready() -> None:
+    async def body(runtime: Runtime, _: Told) -> None:
+        runtime.start_ends = (0, 0, 0, 0)
+        assert runtime.ready_reason() == ""
+        runtime.heard_time -= 60
+        assert "does not answer" in runtime.ready_reason()
+
+    with_runtime(body)

@@ -31,9 +31,36 @@ def test_the_figures_are_shown_and_written(file, tmp_path, capsys, protocol):
     assert written["protocol"] == protocol
     assert written["model"] == "dense"
     assert written["mechanism"] == "rr:5:3"
-    assert written["epsilon"] == "3"
+    assert written["epsilon"] == 3.0
+    assert isinstance(written["epsilon"], float)
     assert 0.5 < written["rmse"] < 2
     assert f"{written['rmse']:.4f}" in capsys.readouterr().out
+
+
+def test_without_noise_the_epsilon_that_is_written_is_null(file, tmp_path):
+    out = tmp_path / "out.json"
+    assert run(["evaluate", str(file), "--mechanism", "none", "--json", str(out)]) == 0
+    assert json.loads(out.read_text())["epsilon"] is None
+
+
+@pytest.mark.parametrize(
+    ("out", "told"),
+    [("nowhere/out.json", "there is no directory nowhere"), (".", "is a directory")],
+)
+def test_a_result_that_could_not_be_written_is_refused_before_the_work(
+    tmp_path, monkeypatch, capsys, out, told
+):
+    monkeypatch.chdir(tmp_path)
+    # The file of ratings is not there either: that it is not asked for shows what comes first.
+    assert run(["evaluate", "no-ratings.csv", "--json", out]) == 1
+    assert told in capsys.readouterr().err
+
+
+def test_a_result_that_cannot_be_written_after_all_is_one_sentence(file, capsys):
+    assert run(["evaluate", str(file), "--factors", "4", "--json", "/dev/full"]) == 1
+    said = capsys.readouterr()
+    assert said.err == "murmurec: /dev/full: cannot be written (No space left on device)\n"
+    assert "RMSE" in said.out
 
 
 def test_the_same_seed_gives_the_same_figures(file, tmp_path):

@@ -46,12 +46,19 @@ def test_publishing_asks_for_a_broker(capsys: pytest.CaptureFixture[str]) -> Non
         (["--epsilon", "65"], "at most 64"),
         (["--mechanism", "none", "--epsilon", "2"], "leave it out"),
         (["--mechanism", "laplace"], "there are rr, none"),
+        (["--epsilon", "1"], "rr:5:1 is not allowed (rr:5:2, rr:3:2)"),
+        (["--mechanism", "none"], "none:5:inf is not allowed (rr:5:2, rr:3:2)"),
+        (["--scale", "1", "10", "1"], "set MURMUREC_MECHANISMS here and for the workers"),
     ],
     ids=lambda value: " ".join(value)[:30] if isinstance(value, list) else None,
 )
 def test_bad_input_is_one_sentence_and_makes_no_store(
-    arguments: list[str], said: str, capsys: pytest.CaptureFixture[str]
+    arguments: list[str],
+    said: str,
+    environment: Callable[..., None],
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
+    environment(MURMUREC_MECHANISMS="rr:5:2,rr:3:2")
     assert run([*GOOD, "--bootstrap", "localhost:1", *arguments]) == 1
     told = capsys.readouterr()
     assert said in told.err
@@ -72,14 +79,17 @@ def test_a_broker_that_is_not_there_costs_no_epsilon(capsys: pytest.CaptureFixtu
     ("arguments", "said"),
     [
         (["--epsilon", "8"], "epsilon 8 is above 4 per rating"),
-        (["--epsilon", "1"], "rr:5:1 is not on the allow-list known here (rr:5:2)"),
         (["--mechanism", "none"], "nothing is protected"),
     ],
     ids=str,
 )
 def test_what_a_careful_person_should_know_is_said_first(
-    arguments: list[str], said: str, capsys: pytest.CaptureFixture[str]
+    arguments: list[str],
+    said: str,
+    environment: Callable[..., None],
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
+    environment(MURMUREC_MECHANISMS="rr:5:8,none:5:inf")
     run([*GOOD, *arguments])
     assert f"warning: {said}" in capsys.readouterr().err
 

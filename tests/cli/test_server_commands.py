@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import http.server
+import json
 import socket
-from collections.abc import Callable
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -26,12 +30,20 @@ def refused(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> str:
 
 
 @pytest.mark.parametrize(
-    "command", [["worker"], ["state", "digest"], ["ask", "--device", "0" * 32]]
-)
-def test_without_a_broker_each_command_says_how_to_name_one(
+    "command",
+    [
+        ["worker"], ["state", "digest"], ["ask", "--device", "0" * 32], ["topics", "plan"],
+        ["topics", "apply"], ["publish", "--user", "a", "--item", "1", "--rating", "4"],
+    ],
+    ids=" ".join,
+)  # fmt: skip
+def test_without_a_broker_each_command_says_how_to_name_or_start_one(
     command: list[str], environment: Callable[..., None], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert "--bootstrap" in refused(command, capsys)
+    assert refused(command, capsys) == (
+        "murmurec: no Kafka is configured: give --bootstrap or set MURMUREC_BOOTSTRAP_SERVERS "
+        "(murmurec broker start runs one here)"
+    )
 
 
 @pytest.mark.parametrize(
@@ -57,6 +69,11 @@ def test_a_broker_that_is_not_there_is_named(
         (["--user", "a", "--store", "nowhere.sqlite"], "does not exist"),
         (["--device", "0" * 32, "--http", "--url", "ftp://x"], "http://"),
         (["--device", "0" * 32, "--http", "--url", "http://127.0.0.1:1"], "worker"),
+        (["--device", "0" * 32, "--http", "--url", "http://127.0.0.1:abc"], "worker"),
+        (["--device", "0" * 32, "--http", "--url", "http://127.0.0.1:99999"], "worker"),
+        (["--device", "0" * 32, "--http", "--url", "http://["], "worker"),
+        (["--device", "0" * 32, "--http", "--url", "http://a b/"], "worker"),
+        (["--device", "0" * 32, "--http", "--url", "http://ü/"], "worker"),
     ],
 )
 def test_a_question_that_makes_no_sense_is_refused(
@@ -66,6 +83,74 @@ def test_a_question_that_makes_no_sense_is_refused(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     assert sentence in refused(["ask", *arguments], capsys)
+
+
+@contextmanager
+def answering(reply: bytes) -> Iterator[str]:
+    """Give the address of something that sends these bytes to whoever asks."""
+
+    class Page(http.server.BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            self.wfile.write(reply)
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Page) as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        try:
+            yield f"http://127.0.0.1:{server.server_port}"
+        finally:
+            server.shutdown()
+            thread.join()
+
+
+OK = b"HTTP/1.0 200 OK\r\n\r\n"
+PAGE = {
+    "user": "0" * 32,
+    "items": [{"item": 7, "title": "Seven", "score": 4.5}, {"item": "x", "title": "", "score": 4}],
+    "method": "exact",
+    "as_of": 3,
+    "privacy": "none",
+}
+NO_PAGES = {
+    "another protocol": b"SSH-2.0-OpenSSH_9.2\r\n",
+    "nothing": b"",
+    "cut short": b"HTTP/1.0 200 OK\r\nContent-Length: 100\r\n\r\n{",
+    "not found": b"HTTP/1.0 404 Not Found\r\n\r\n",
+    "text": OK + b"hello",
+    "no text": OK + b"\xff\xfe",
+    "a list": OK + b"[]",
+    "an empty map": OK + b"{}",
+    "rows that are none": OK + json.dumps(PAGE | {"items": [[]]}).encode(),
+    "a score that is none": OK + json.dumps(PAGE | {"items": [{"item": 1, "score": "4"}]}).encode(),
+    "no cut": OK + json.dumps(PAGE | {"as_of": None}).encode(),
+    "deep": OK + b"[" * 100_000,
+}
+
+
+@pytest.mark.parametrize("reply", NO_PAGES.values(), ids=NO_PAGES)
+def test_what_is_no_query_view_is_refused_in_one_sentence(
+    reply: bytes, environment: Callable[..., None], capsys: pytest.CaptureFixture[str]
+) -> None:
+    with answering(reply) as url:
+        said = refused(["ask", "--device", "0" * 32, "--http", "--url", url], capsys)
+    assert said.startswith(f"murmurec: no query view answered at {url}")
+
+
+def test_the_answer_of_a_query_view_is_shown(
+    environment: Callable[..., None], capsys: pytest.CaptureFixture[str]
+) -> None:
+    with answering(OK + json.dumps(PAGE).encode()) as url:
+        question = ["ask", "--device", "0" * 32, "--http", "--url", url]
+        assert run(question) == 0
+        shown = capsys.readouterr().out.splitlines()
+        assert run([*question, "--json"]) == 0
+    assert shown[:2] == ["   1  4.50  7  Seven", "   2  4.00  x"]
+    told = json.loads(capsys.readouterr().out)
+    assert told.pop("seconds") > 0
+    assert told == PAGE
 
 
 @pytest.mark.parametrize(

@@ -26,6 +26,7 @@ def here(environment: Callable[..., None], kafka: Kafka, topics: str) -> str:
         MURMUREC_BOOTSTRAP_SERVERS=kafka.bootstrap,
         MURMUREC_TOPIC_PREFIX=topics,
         MURMUREC_DEVICE_STORE="device.sqlite",
+        MURMUREC_MECHANISMS="rr:5:2,none:5:inf",
     )
     return wire.Topics(topics).ratings
 
@@ -127,6 +128,38 @@ def test_a_replay_sends_every_rating_once_and_goes_on_where_it_was(
     )
     assert run(replay) == 1
     assert "published already" in capsys.readouterr().err
+
+
+def test_what_was_published_by_one_way_is_not_published_by_another(
+    here: str, kafka: Kafka, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(["publish", "--user", "1", "--item", "10", "--rating", "4"]) == 0
+    np.savez("mine.npz", user=[1, 1, 2], item=[10, 11, 10], rating=[3, 4, 5])
+    assert run(["replay", "mine.npz"]) == 0
+    told = capsys.readouterr().out
+    assert "1 of the refused were published before: --again" in told
+    assert told.splitlines()[-1] == "rows 3 = published 2 + refused 1"
+    np.savez("grown.npz", user=[1, 1, 2, 2], item=[10, 11, 10, 11], rating=[3, 4, 5, 1])
+    assert run(["replay", "grown.npz", "--json"]) == 0
+    told_json = json.loads(capsys.readouterr().out)
+    assert (told_json["published"], told_json["published_before"]) == (1, 3)
+    assert run(["publish", "--user", "2", "--item", "11", "--rating", "4"]) == 1
+    assert "published already" in capsys.readouterr().err
+    cells = [(e.device, int(item)) for e in everything(kafka, here) for item in e.items]
+    assert len(cells) == len(set(cells)) == 4
+
+
+def test_a_mechanism_that_is_not_allowed_costs_no_epsilon(
+    here: str, kafka: Kafka, capsys: pytest.CaptureFixture[str]
+) -> None:
+    np.savez("mine.npz", user=[1, 1, 2], item=[10, 11, 10], rating=[3, 4, 5])
+    for command in (
+        ["publish", "--user", "ann", "--item", "1", "--rating", "4"], ["replay", "mine.npz"],
+    ):  # fmt: skip
+        assert run([*command, "--epsilon", "1"]) == 1
+        assert "rr:5:1 is not allowed" in capsys.readouterr().err
+    assert not Path("device.sqlite").exists()
+    assert everything(kafka, here) == []
 
 
 def test_a_replay_says_what_a_user_spends_in_sum(

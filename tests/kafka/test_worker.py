@@ -128,6 +128,25 @@ def test_a_frozen_owner_that_wakes_up_does_no_harm(
     assert {s["ledger_digest"] for s in states} == {oracle().ledger_digest()}
 
 
+def test_a_worker_of_another_design_is_told_apart(
+    start: Start, send: Send, rng: np.random.Generator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Both go on; the one that does not own the clock says that the cuts are of another design."""
+    records = [publish(event) for event in events(rng, 100)]
+    first = start()
+    send(records[:50])
+    first.wait_for(ends_of(records[:50]))
+    monkeypatch.setenv("MURMUREC_HASH_SEED", "2")
+    second = start()
+    send(records[50:])
+    states = [worker.wait_for(ends_of(records)) for worker in (first, second)]
+    owner, other = sorted(states, key=lambda state: not state["clock"])
+    assert owner["design_digest"] != other["design_digest"]
+    assert owner["model_digest"] != other["model_digest"]
+    assert owner["other_design"] is None
+    assert other["other_design"] == owner["design_digest"]
+
+
 def test_foreign_records_in_the_cut_log_are_ignored(
     start: Start, send: Send, oracle: Oracle, rng: np.random.Generator, kafka: Kafka, topics: str
 ) -> None:

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from stream_app.kernels import holdout, ledger, scoring
 from stream_app.kernels.tally import tally
+
+pytestmark = pytest.mark.filterwarnings("ignore:overflow encountered:RuntimeWarning")
 
 MASK = 2**64 - 1
 KEYS = st.lists(st.integers(0, MASK), max_size=20)

@@ -11,6 +11,8 @@ from stream_app.models.sketch import SketchLearner
 from tests.models.learners import CHANNELS, CLEAN, batch_of
 from tests.naive import learning as naive
 
+pytestmark = pytest.mark.filterwarnings("ignore:overflow encountered:RuntimeWarning")
+
 LAYOUTS = ("sketch", "literal")
 STILL = Parameters(
     user_variance=0.3,

@@ -268,9 +268,7 @@ def test_256_bits_find_the_best_of_a_realistic_catalogue(n, hidden):
 
 @cache
 def learned() -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return vectors and biases of 2,000 items and vectors of 100 users, learned from 60,000
-    generated ratings.
-    """
+    """Return 2,000 items' vectors and biases and 100 users' vectors, of 60,000 made-up ratings."""
     world = generate(1, users=1000, items=2000, ratings=60_000).dataset
     learner = learner_of("dense", Channels.of([Identity(5)]), seed=1)
     none, all_of = np.zeros(len(world), np.uint8), np.ones(len(world), np.bool_)
@@ -320,15 +318,18 @@ def test_a_search_that_is_refused_most_rows_widens_step_by_step(monkeypatch):
 
 
 @pytest.mark.statistical
+@pytest.mark.parametrize("weight", [1, 0], ids=["with biases", "without"])
 @pytest.mark.parametrize("count", [10, 100])
 @pytest.mark.parametrize("n", [300, 1000, 2000])
-def test_256_bits_find_the_best_of_a_small_learned_catalogue(n, count):
-    """Measured 1.000; 100 users, fixed seeds. Too short a shortlist (4 times the count) finds .94
-    of 100.
+def test_256_bits_find_the_best_of_a_small_learned_catalogue(n, count, weight):
+    """Measured .9999 and above; 100 users, fixed seeds.
+
+    With biases, the biases alone would find .99 of the best 10. Without them the codes are alone:
+    16 bits find .67 to .81.
     """
     vectors, biases, people = learned()
     exact, fast = ExactIndex(vectors.shape[1]), QoLSHIndex(vectors.shape[1])
     for index in (exact, fast):
-        index.update(np.arange(n), vectors[:n], biases[:n])
+        index.update(np.arange(n), vectors[:n], weight * biases[:n])
     shares = [recall(*(i.search(p, count, everything)[0] for i in (fast, exact))) for p in people]
-    assert np.mean(shares) >= 0.98
+    assert np.mean(shares) >= 0.99

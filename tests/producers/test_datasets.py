@@ -125,6 +125,51 @@ def test_the_blocks_of_a_large_file_are_joined(
         load(file)
 
 
+def test_an_id_does_not_change_when_another_one_is_a_word(tmp_path: Path) -> None:
+    file, rows = tmp_path / "a.csv", "user,item,rating\n007,1,5\n 8, 2,4\n"
+    found = []
+    for text in (rows, rows + "ann,x,3\n"):
+        file.write_text(text)
+        columns = load(file)
+        found.append(
+            [list(map(str, column.tolist()[:2])) for column in (columns.users, columns.items)]
+        )
+    assert found == [[["007", "8"], ["1", "2"]]] * 2
+
+
+@pytest.mark.parametrize("word", ["user", "item"])
+@pytest.mark.parametrize("suffix", [".csv", ".dat", ".tsv", ".zip"])
+def test_a_long_id_is_refused_by_its_row_before_it_takes_room(
+    suffix: str, word: str, tmp_path: Path
+) -> None:
+    rows = [["1", "2", "3"] for _ in range(5000)]
+    rows[4321][word == "item"] = "x" * 100_000  # as a column of numpy's: 2 GB
+    separator = {".csv": ",", ".tsv": "\t"}.get(suffix, "::")
+    text = "".join(separator.join(row) + "\n" for row in rows)
+    header = "user,item,rating\n" if suffix == ".csv" else ""
+    file = tmp_path / f"mine{suffix}"
+    if suffix == ".zip":
+        with zipfile.ZipFile(file, "w") as target:
+            target.writestr("ml/ratings.dat", text)
+    else:
+        file.write_text(header + text)
+    row = 4322 + bool(header)
+    with pytest.raises(Refusal, match=f"the {word} in row {row} has 100000 characters"):
+        load(file)
+
+
+def test_an_id_of_1024_characters_is_read(tmp_path: Path) -> None:
+    file = tmp_path / "a.csv"
+    file.write_text(f"user,item,rating\n{'u' * 1024},1,5\n{'v' * 1024},1,4\n")
+    assert load(file).users.tolist() == ["u" * 1024, "v" * 1024]
+
+
+def test_a_long_id_among_the_titles_is_no_title(tmp_path: Path) -> None:
+    file = plain_csv(tmp_path)
+    (tmp_path / "movies.dat").write_text(f"1::One::Drama\n{'x' * 2000}::Two::Drama\n", "latin-1")
+    assert load(file).titles is None
+
+
 @pytest.mark.parametrize(
     ("ratings", "scale"),
     [([1, 5], Scale(1, 5, 1)), ([2, 3, 4], Scale(1, 5, 1)), ([0, 5], Scale(0, 5, 1)),

@@ -19,8 +19,10 @@ from stream_app.cli.options import (
     ConfigOption,
     KafkaOption,
     settings_from,
+    writable,
 )
 from stream_app.cli.protection import EpsilonOption, MechanismOption, ScaleOption
+from stream_app.errors import Refusal
 
 
 def demo(
@@ -54,6 +56,10 @@ def demo(
     """
     from stream_app.cli.demo.run import Options, run
 
+    if data is None and scale is not None:
+        raise Refusal("--scale goes with --data: the generated world has its own, 1 5 1")
+    if json_file is not None:
+        writable(json_file)
     settings = settings_from(
         config, bootstrap, None, kafka, index=index, model=model, log_format="json"
     )

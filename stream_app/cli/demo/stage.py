@@ -10,7 +10,7 @@ from pathlib import Path
 
 from rich.console import Console
 
-from producers import datasets
+from producers import datasets, titles
 from producers.publishing import Publisher
 from producers.replay import Population, populate
 from producers.store import Store
@@ -21,11 +21,10 @@ from stream_app.broker.resolve import running as broker_running
 from stream_app.cli.demo.worker import Worker
 from stream_app.cli.demo.worker import running as worker_running
 from stream_app.design import design_of
-from stream_app.errors import Refusal
 from stream_app.privacy.mechanism import Mechanism
 from stream_app.settings import Settings
 from stream_app.warmup import warm_up
-from stream_app.wire import CatalogueEntry, Topics, encode_message
+from stream_app.wire import Topics
 
 
 @dataclass(frozen=True, eq=False)
@@ -115,15 +114,8 @@ def prepare(
 
 
 def _publish_titles(stage: Stage) -> None:
-    """Publish the public catalogue, where the data has titles."""
-    titles = stage.dataset.titles or {}
-    if not titles:
-        return
-    with Publisher(
+    """Publish the public catalogue: what items are called."""
+    line = Publisher(
         clients.producer(stage.bootstrap, stage.settings.kafka, linger_ms=20), stage.topics.items
-    ) as line:
-        for item, title in titles.items():
-            entry = CatalogueEntry(item, title[:500])
-            line.send(str(item).encode(), encode_message(entry))
-    if line.failed:
-        raise Refusal(f"{line.failed} catalogue entries were not accepted: {line.first_error}")
+    )
+    titles.publish(line, titles.entries(set(stage.dataset.items.tolist()), stage.dataset.titles))

@@ -32,9 +32,7 @@ _NARROW = 3
 
 
 class QoLSHIndex(StoredItems):
-    """Item vectors with their codes; at most `shortlist` items, or 8 times as many as are asked
-    for, get past the first step of a search.
-    """
+    """Item vectors with their codes; `shortlist` is the most that a search for few lets by."""
 
     method = "qolsh"
 

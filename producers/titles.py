@@ -1,0 +1,41 @@
+"""The public catalogue from a device's side: what items are called, never what anybody thinks of
+them.
+
+An item whose id is a word travels as the hash of that word, so that somebody has to publish the
+word itself before an answer can name it. Titles help people; both are public. The topic is
+compacted: the newest entry of an item counts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+
+from producers.publishing import Publisher
+from stream_app.errors import Refusal
+from stream_app.wire import CatalogueEntry, Item, encode_message, parse_item
+
+_LONGEST_TITLE = 500
+
+
+def entries(
+    items: Iterable[int | str], titles: Mapping[int | str, str] | None = None
+) -> Iterator[CatalogueEntry]:
+    """Yield an entry for every item that has a title or whose id is a word."""
+    titles = titles or {}
+    for name in dict.fromkeys([*titles, *items]):
+        item: Item = parse_item(name) if isinstance(name, str) else int(name)
+        title = titles.get(name, "")[:_LONGEST_TITLE]
+        if title or isinstance(item, str):
+            yield CatalogueEntry(item, title)
+
+
+def publish(line: Publisher, made: Iterable[CatalogueEntry]) -> int:
+    """Send entries, close the line and return how many were accepted; refuses where one was not."""
+    with line:
+        for entry in made:
+            line.send(str(entry.item).encode(), encode_message(entry))
+    if line.failed:
+        raise Refusal(
+            f"{line.failed} of {line.sent} catalogue entries were not accepted: {line.first_error}"
+        )
+    return line.accepted

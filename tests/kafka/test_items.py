@@ -1,0 +1,74 @@
+"""The catalogue: a word gets its name back, and what is withdrawn is not recommended from now
+on."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+
+from consumers.recommendations import Recommendations
+from stream_app.cli import run
+from stream_app.wire import Event, key
+from tests.conftest import Kafka
+from tests.kafka.conftest import Send, Start, ends_of
+from tests.streams import publish
+
+pytestmark = pytest.mark.kafka
+
+
+def event(device: bytes, *items: int | str) -> Event:
+    keys = np.array([key(item) for item in items], np.uint64)
+    return Event(device, 1, "none:5:inf", 0, keys, np.full(len(keys), 4, np.uint8))
+
+
+def until(wanted: Callable[[], bool], seconds: float = 15) -> bool:
+    """Return whether it came true in time."""
+    deadline = time.monotonic() + seconds
+    while time.monotonic() < deadline:
+        if wanted():
+            return True
+    return False
+
+
+def test_words_are_named_and_withdrawn_items_stay_away(
+    start: Start, send: Send, kafka: Kafka, topics: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    where = ["--bootstrap", kafka.bootstrap, "--prefix", topics]
+    ann, bea = bytes(16), bytes([1] * 16)
+    records = [publish(event(ann, 7)), publish(event(bea, 7, "film", 8))]
+    send(records)
+    start().wait_for(ends_of(records))
+    with Recommendations(kafka.bootstrap, topics) as ask:
+
+        def items() -> tuple[int | str, ...]:
+            return ask.best(ann.hex(), 10, 5).items
+
+        assert set(items()) == {8, f"key:{key('film'):016x}"}
+        assert run(["items", "put", "film", *where, "--title", "A Film"]) == 0
+        assert until(lambda: set(items()) == {8, "film"})
+        assert run(["items", "withdraw", "8", *where]) == 0
+        assert until(lambda: set(items()) == {"film"})
+        assert run(["items", "put", "8", *where]) == 0
+        assert until(lambda: set(items()) == {8, "film"})
+    assert run(["items", "put", "x" * 200, *where]) == 1
+    assert run(["items", "put", "8", "--title", "t" * 501, *where]) == 1
+    assert "up to 500" in capsys.readouterr().err
+
+
+def test_the_titles_of_a_file_are_published(
+    kafka: Kafka,
+    topics: str,
+    tmp_path_factory: pytest.TempPathFactory,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    folder = tmp_path_factory.mktemp("data")
+    file = folder / "ratings.csv"
+    file.write_text("user,item,rating\nann,film,4\nann,7,5\nbea,film,3\n")
+    assert (
+        run(["items", "publish", str(file), "--bootstrap", kafka.bootstrap, "--prefix", topics])
+        == 0
+    )
+    assert "1 entries published" in capsys.readouterr().out
