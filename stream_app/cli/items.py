@@ -37,7 +37,6 @@ def publish(
     kafka: KafkaOption = None,
 ) -> None:
     """Publish the names and titles of a file's items; withdrawn ones come back."""
-    D415
     from producers.datasets import load
     from producers.titles import entries
 
