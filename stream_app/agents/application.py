@@ -66,8 +66,11 @@ def build(
     for mechanism in design.mechanisms:
         metrics.epsilon_claimed(mechanism.id, str(mechanism.adjacency), mechanism.epsilon)
     app = _application(settings, bootstrap, admin_port, data_dir)
-    producer = clients.producer(bootstrap, settings.kafka, linger_ms=0)
-    rejections = Rejections(producer, topics.rejected, runtime.fail_from_thread)
+    # Two producers: however many records are set aside, a cut finds room in its own queue.
+    rejections = Rejections(
+        clients.producer(bootstrap, settings.kafka, linger_ms=20), topics.rejected, runtime.fail
+    )
+    cuts = clients.producer(bootstrap, settings.kafka, linger_ms=0)
     runtime.reject = rejections
     clock = Clock(design.digest, settings.cut_seconds, settings.round_records)
     follower = Follower(
@@ -86,12 +89,13 @@ def build(
 
     @app.task
     async def read() -> None:
-        await app.add_runtime_dependency(Reader(runtime, follower, clock, producer, channel))
+        await app.add_runtime_dependency(Reader(runtime, follower, clock, cuts, channel))
 
     @app.timer(1.0)
     @ends_the_process(runtime)
     async def publish_gauges() -> None:
         gauges.publish()
+        rejections.serve()
         metrics.ready(not runtime.ready_reason())
         if runtime.kafka_is_silent:
             metrics.lag(nan, nan)
@@ -175,7 +179,7 @@ async def run(settings: Settings, bootstrap: str, admin_port: int) -> None:
     log.info("worker.stopping", reason=type(failure).__name__ if failure else "asked")
     _watch_the_stop(1 if failure else 0)
     await app.stop()
-    if failure is not None:
+    if (failure := failure or runtime.failure) is not None:
         raise failure
 
 

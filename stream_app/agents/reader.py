@@ -85,6 +85,7 @@ class Reader(Service):
                 put.result(timeout=0.2)
             except TimeoutError:
                 continue
+            self._runtime.heard_time = time.monotonic()
             return
         put.cancel()
 

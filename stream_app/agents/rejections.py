@@ -2,8 +2,7 @@
 
 The record key is topic/partition/offset and the topic is compacted, so that a replay from the
 beginning writes the same records again and nothing piles up. A full local queue waits, a refused
-write ends the process: a rejection is never dropped. `fail` is called from whichever thread serves
-the producer.
+write ends the process: a rejection is never dropped.
 """
 
 from __future__ import annotations
@@ -40,6 +39,10 @@ class Rejections:
                 self._producer.poll(0.1)
             else:
                 break
+        self._producer.poll(0)
+
+    def serve(self) -> None:
+        """Hear what became of earlier ones; call it now and then."""
         self._producer.poll(0)
 
     def close(self, seconds: float = 2.0) -> None:

@@ -31,7 +31,7 @@ from stream_app.kernels.lesson import (
     within,
 )
 from stream_app.kernels.mixing import mix
-from stream_app.kernels.scalars import BIAS, BIAS_SHARE, SHARE, slot_of, tag_of
+from stream_app.kernels.scalars import BIAS, BIAS_SHARE, SHARE, fetch_bucket, slot_of, tag_of
 
 AHEAD = 16  # events hashed and prefetched in one pass: few enough for the first cache
 place_blocked, read_blocked, write_blocked = (
@@ -67,6 +67,8 @@ def blocked_loop(D, K):
                 for y in range(many):
                     hus[y] = mix(users[n + y] + salts[0])
                     his[y] = mix(items[n + y] + salts[1])
+                    fetch_bucket(tags, scalars, hus[y])
+                    fetch_bucket(tags, scalars, his[y])
                 place_blocked(C, hus, many, D, K, blocks, at_u, words_u)
                 place_blocked(C, his, many, D, K, blocks, at_i, words_i)
             su = slot_of(tags, hus[x])

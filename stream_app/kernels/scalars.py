@@ -17,6 +17,7 @@ import numpy as np
 from numba import njit
 
 from stream_app.kernels.mixing import bounded
+from stream_app.kernels.prefetch import prefetch
 
 BIAS, BIAS_SHARE, SHARE = 0, 1, 2
 SLOT_BYTES = 16
@@ -26,6 +27,14 @@ SLOT_BYTES = 16
 def tag_of(h):
     """Return the tag of a hash: its lower half, never zero; the bucket comes from the upper."""
     return np.uint32(max(h & np.uint64(0xFFFFFFFF), np.uint64(1)))
+
+
+@njit(cache=True, nogil=True, inline="always")
+def fetch_bucket(tags, scalars, h):
+    """Ask for the bucket of hash h some steps before `slot_of` reads it; changes nothing."""
+    first = np.int64(np.uint64(4) * bounded(h, np.uint64(tags.size // 4)))
+    prefetch(tags, first)
+    prefetch(scalars, first)
 
 
 @njit(cache=True, nogil=True, inline="always")
