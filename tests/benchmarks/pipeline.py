@@ -233,7 +233,7 @@ def quantile(values: Sequence[float], share: float) -> float:
 
 
 def decode_figures() -> Iterator[Figure]:
-    """Yield the cost of decoding, in process CPU time, the best of ten."""
+    """Yield the cost of decoding, in process CPU time, the best of fifty."""
     targets = ((200, False, "<= 12"), (20, False, ""), (1, True, "<= 350"))
     for each, as_json, target in targets:
         burden = Load(each, 512 * 8 * each, "none:5:inf", "", as_json)
@@ -244,7 +244,7 @@ def decode_figures() -> Iterator[Figure]:
         part = per_partition[0][:512]
         run = wire.Run(0, range(len(part)), [k for k, _ in part], [v for _, v in part])
         intake = wire.Intake({"none:5:inf": 5})
-        best = min(once(run, intake) for _ in range(10))
+        best = min(once(run, intake) for _ in range(50))
         form = "JSON" if as_json else "packed"
         name = f"decode, {each} rating{'s' if each > 1 else ''} per {form} message"
         yield Figure(name, best / len(part) / each * 1e9, "ns/rating", target)

@@ -64,20 +64,23 @@ class Taste:
     method: str
 
 
-def show_tastes(console: Console, tastes: Sequence[Taste]) -> None:
+def show_tastes(console: Console, tastes: Sequence[Taste], plain: bool) -> None:
     """Print the top-10 of some users beside what they had rated highly."""
     for taste in tastes:
-        console.print(
-            f"user {taste.user}: rated highly is known to the device only; "
-            f"recommended by the server ({taste.method})",
-            soft_wrap=True,
-        )
-        table = Table("rated highly", "recommended", "predicted")
-        length = max(len(taste.liked), len(taste.recommended))
-        for i in range(length):
+        console.print(f"\nuser {taste.user}, recommended by {taste.method}", soft_wrap=True)
+        liked = "what the user rated highly (only the device knows)"
+        told = "what the server recommends, and the rating it predicts"
+        if plain:
+            console.print(f"  {liked}: {'; '.join(taste.liked)}", soft_wrap=True)
+            console.print(f"  {told}:", soft_wrap=True)
+            for title, score in taste.recommended:
+                console.print(f"    {score:.2f}  {title}", soft_wrap=True)
+            continue
+        table = Table(liked, told, "")
+        for i in range(max(len(taste.liked), len(taste.recommended))):
             title, score = taste.recommended[i] if i < len(taste.recommended) else ("", nan)
-            liked = taste.liked[i] if i < len(taste.liked) else ""
-            table.add_row(liked, title, f"{score:.2f}" if isfinite(score) else "")
+            mine = taste.liked[i] if i < len(taste.liked) else ""
+            table.add_row(mine, title, f"{score:.2f}" if isfinite(score) else "")
         console.print(table)
 
 

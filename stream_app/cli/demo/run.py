@@ -63,7 +63,7 @@ def run(options: Options, settings: Settings) -> None:
         stage = prepare(stack, console, settings, dataset, mechanism)
         figures.rows = stage.population.rows + stage.population.unreadable
         _stream(stage, options, figures)
-        _finish(stage, figures)
+        _finish(stage, options, figures)
         if options.json_file is not None:
             figures.write(options.json_file)
             console.print(f"written to {options.json_file}")
@@ -110,6 +110,12 @@ def _stream(stage: Stage, options: Options, figures: Figures) -> None:
     # Every seventh device: neither the first to rate nor the last.
     asker = Asker(stage.bootstrap, stage.topics.prefix, stage.population.devices[::7])
     line = Publisher(clients.producer(stage.bootstrap, extra, linger_ms=20), stage.topics.ratings)
+    url = stage.worker.url
+    stage.console.print(
+        f"metrics {url}/metrics   state {url}/state   "
+        f"queries {url}/recommendations/<pseudonym>?k=10   (while the demo runs)",
+        soft_wrap=True,
+    )
     shadow.start()
     try:
         with view.opened(stage.console, options.plain) as shown, line:
@@ -197,7 +203,7 @@ def _log_ends(stage: Stage) -> tuple[int, ...]:
         consumer.close()
 
 
-def _finish(stage: Stage, figures: Figures) -> None:
+def _finish(stage: Stage, options: Options, figures: Figures) -> None:
     """Compare the worker with the log, and show what three users are recommended."""
     state: dict[str, Any] = stage.worker.state()
     with stage.console.status("recomputing the state from the log"):
@@ -213,13 +219,9 @@ def _finish(stage: Stage, figures: Figures) -> None:
     figures.cut, figures.model_digest = state["cut"], state["model_digest"]
     figures.log_digest = replica.model_digest()
     figures.index = state["index"]
-    report.show_tastes(stage.console, tastes_of(stage))
+    plain = options.plain or not stage.console.is_terminal
+    report.show_tastes(stage.console, tastes_of(stage), plain)
     report.show_figures(stage.console, figures)
-    stage.console.print(
-        f"metrics {stage.worker.url}/metrics   state {stage.worker.url}/state   "
-        f"queries {stage.worker.url}/recommendations/<pseudonym>?k=10",
-        soft_wrap=True,
-    )
 
 
 def _wait(console: Console, stage: Stage) -> None:

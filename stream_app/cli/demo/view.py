@@ -38,11 +38,10 @@ def protection(figures: Figures) -> str:
     )
 
 
-def _table(figures: Figures) -> Table:
+def _rows(figures: Figures) -> list[tuple[str, str]]:
     f, n = figures, _number
     best = f.rmse_best_possible
-    table = Table(title=f"murmurec demo: {f.data}", show_header=False, title_justify="left")
-    rows = (
+    return [
         ("published", f"{f.published:,} of {f.rows:,}, refused {f.refused:,}"),
         (
             "at the worker",
@@ -66,8 +65,12 @@ def _table(figures: Figures) -> Table:
             f"{f.index}, recall@10 {n(f.recall)}",
         ),
         ("worker", f"{n(f.worker_rss_mb, '{:.0f}')} MB resident"),
-    )
-    for name, text in rows:
+    ]
+
+
+def _table(figures: Figures) -> Table:
+    table = Table(title=f"murmurec demo: {figures.data}", show_header=False, title_justify="left")
+    for name, text in _rows(figures):
         table.add_row(name, text)
     return table
 
@@ -102,7 +105,8 @@ class _Lines:
             return
         self._last = time.monotonic()
         if final:
-            self._console.print(_table(figures))
+            for name, text in _rows(figures):
+                self._console.print(f"{name:20} {text}", soft_wrap=True, highlight=False)
             return
         self._console.print(_line(figures), soft_wrap=True)
 
