@@ -96,7 +96,7 @@ class Recommender:
         items = replica.items.keys[rows]
         scores = replica.learner.predict_many(np.full(len(items), user, np.uint64), items)
         if method != "popular":
-            # The index may be a moment older than the learner: what is shown is in order all the same.
+            # The index may be a moment older than the learner; what is shown is in order.
             order = np.argsort(-scores, kind="stable")
             items, scores = items[order], scores[order]
         return Answer(items, scores, method, replica.cut)
