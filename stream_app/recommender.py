@@ -1,8 +1,7 @@
 """Top-k for a user: candidates from the index, what was seen or withdrawn left out, popular items
 where nothing is known.
 
-    score(u, i) = clip(mean + b_u + b_i + p_u . q_i, 1, 5)      the predicted rating on the
-    internal scale
+    score(u, i) = clip(mean + b_u + b_i + p_u . q_i, 1, 5)      on the internal scale
 
 The index is derived from the learner and not part of the state: items that were just learned are
 refreshed first, then the others in turn (every write to a sketch moves a little of what collides

@@ -1,7 +1,8 @@
 """One replica: the state that is a pure function of the log, and the one function that moves it on.
 
-    records in canonical order --marks--> applied once --hold-out--> learner, seen filter,
-    statistics --> ledger
+    records in canonical order --marks--> applied once --hold-out--> learner
+                                               |                        |
+                                               +--> seen, statistics    +--> ledger
 
 Every worker holds a whole replica. At the same cut two replicas have the same `model_digest`
 (everything that predicts, filters or counts) and the same `ledger_digest` (what happened to each

@@ -6,7 +6,8 @@
     default       8470
 
 A mistake is refused with one sentence that names the value, where it came from and the limit; the
-value of a secret is never repeated.
+value of a secret is never repeated. The file is long because every setting stands in it once, with
+its range, its meaning and the sentence that a wrong value gets.
 """
 
 from __future__ import annotations

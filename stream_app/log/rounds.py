@@ -1,10 +1,9 @@
 """Rounds: from deliveries in any interleaving to the one canonical order.
 
-    cut log        1          2          3            round r = what lies between cut r-1 and cut r
+    cut log        1          2          3            round r: between cut r-1 and cut r
     partition 0  ..|..........|....|..............
-    partition 1  ....|....|..........|............   canonical order: round by round, in a round
-    partition 2  .|.............|......|..........   partition by partition, in a partition by
-    offset
+    partition 1  ....|....|..........|............    canonical order: round by round,
+    partition 2  .|.............|......|..........    in a round partition by partition, by offset
 
 A broker delivers the partitions and the cut log in whatever interleaving it likes, may deliver a
 record again after a reconnect, and may hold cuts that a late, frozen or second clock wrote.
