@@ -19,9 +19,10 @@ from numpy.typing import NDArray
 from stream_app.catalogue import Catalogue
 from stream_app.models import retrieval
 from stream_app.replica import Replica
-from stream_app.wire import user_key
+from stream_app.wire import LIST_LENGTH, user_key
 
 Rows = NDArray[np.int64]
+_SPARE = 20  # candidates beyond half as many again as are wanted
 
 
 @dataclass(frozen=True, eq=False)
@@ -86,36 +87,44 @@ class Recommender:
         if not self._known(device) or not self.index.size:
             rows, method = self._popular_rows(user, count), "popular"
         else:
-            vector = replica.learner.users(np.array([user], np.uint64))[0][0]
-            rows, _ = self.index.search(vector, count, lambda r: self._allowed(user, r))
-            method = self.index.method
+            rows, method = self._best(user, count), self.index.method
             if len(rows) < count:
                 more = self._popular_rows(user, count + len(rows))
                 rows = np.concatenate((rows, more[~np.isin(more, rows)]))[:count]
         items = replica.items.keys[rows]
         scores = replica.learner.predict_many(np.full(len(items), user, np.uint64), items)
-        if method != "popular":
-            # The index may be a moment older than the learner; what is shown is in order.
-            order = np.argsort(-scores, kind="stable")
-            items, scores = items[order], scores[order]
         return Answer(items, scores, method, replica.cut)
 
     def recall(self, device: bytes, count: int) -> float:
-        """Return the share of the exact best `count` that the index finds for this device; NaN
-        where unknown.
+        """Return the share of the exact best `count` that head this device's answer; NaN where
+        unknown.
 
         Exact means every item's vector as the learner has it now, so a stale index shows as well.
         """
         if not self._known(device) or not self.index.size:
             return float("nan")
         user = user_key(device)
-        vector = self.replica.learner.users(np.array([user], np.uint64))[0][0]
-        found, _ = self.index.search(vector, count, lambda r: self._allowed(user, r))
         rows = np.arange(len(self.replica.items))
         rows = rows[self._allowed(user, rows)]
+        best = rows[np.argsort(-self._scores(user, rows), kind="stable")[:count]]
+        return retrieval.recall(self._best(user, LIST_LENGTH)[:count], best)
+
+    def _best(self, user: int, count: int) -> Rows:
+        """Take more candidates than are wanted, and order them as the learner does now.
+
+        The index may be a moment older than the learner; this costs one read a candidate.
+        """
+        vector = self.replica.learner.users(np.array([user], np.uint64))[0][0]
+        wanted = count + count // 2 + _SPARE
+        rows, _ = self.index.search(vector, wanted, lambda r: self._allowed(user, r))
+        return rows[np.argsort(-self._scores(user, rows), kind="stable")[:count]]
+
+    def _scores(self, user: int, rows: Rows) -> NDArray[np.float32]:
+        """Return what orders items for a user: b_i + p_u . q_i, from the learner as it is now."""
+        vector = self.replica.learner.users(np.array([user], np.uint64))[0][0]
         vectors, biases = self.replica.learner.items(self.replica.items.keys[rows])
-        best = rows[np.argsort(-(vectors @ vector + biases), kind="stable")[:count]]
-        return retrieval.recall(found, best)
+        scores: NDArray[np.float32] = vectors @ vector + biases
+        return scores
 
     def _known(self, device: bytes) -> bool:
         halves = np.frombuffer(device, "<u8").astype(np.uint64).reshape(1, 2)

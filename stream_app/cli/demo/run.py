@@ -93,8 +93,10 @@ def _dataset(options: Options, figures: Figures) -> datasets.Dataset:
     made = world.generate(
         seed=1,
         ratings=options.ratings,
-        users=max(100, options.ratings // 100),
-        items=max(300, min(2000, options.ratings // 100)),
+        # About as many ratings a user and an item as MovieLens-1M has: taste can be learned.
+        users=max(130, options.ratings // 150),
+        items=max(320, min(2000, options.ratings // 375)),
+        factors=3,
     )
     figures.rmse_best_possible = made.best_rmse
     return made.dataset.in_time_order()
