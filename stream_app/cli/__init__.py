@@ -8,6 +8,7 @@ nor numpy nor numba.
 
 from __future__ import annotations
 
+import errno
 import sys
 
 from stream_app.errors import Refusal
@@ -28,6 +29,10 @@ def run(arguments: list[str]) -> int:
         return _fail(str(refusal))
     except KeyboardInterrupt:
         return 130
+    except OSError as error:
+        if error.errno not in (errno.ENOSPC, errno.EDQUOT):
+            raise
+        return _fail(f"nothing more can be written ({error.strerror}): make room and try again")
     except ModuleNotFoundError as missing:
         package = str(missing.name).partition(".")[0]
         extra = next((extra for extra, names in _EXTRAS.items() if package in names), None)

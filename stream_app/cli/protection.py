@@ -93,16 +93,25 @@ def store_path(settings: Settings, given: Path | None) -> Path:
 
 
 def publisher_for(settings: Settings) -> Publisher:
-    """Return an open line to the rating topic; refuses a broker that is absent or unprepared."""
+    """Return an open line to the rating topic.
+
+    Refuses a broker that is absent, and a topic that a worker would refuse: an epsilon is not to be
+    spent on a report that is lost.
+    """
     from producers.publishing import Publisher
-    from stream_app import clients
+    from stream_app import clients, topics
     from stream_app.wire import Topics
 
     servers = servers_of(settings)
     name = Topics(settings.topic_prefix).ratings
-    known = clients.reach(servers, settings.kafka).topics
-    if name not in known:
-        raise Refusal(f"topic {name} is not there: murmurec topics apply creates it")
+    clients.reach(servers, settings.kafka)
+    reader = clients.consumer(servers, settings.kafka)
+    try:
+        topics.check_ratings_topic(
+            clients.admin(servers, settings.kafka), reader, name, settings.partitions
+        )
+    finally:
+        reader.close()
     line = clients.producer(servers, settings.kafka, linger_ms=20)
     return Publisher(line, name)
 

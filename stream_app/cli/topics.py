@@ -35,9 +35,11 @@ def plan(
     kafka: KafkaOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Show what is missing and what differs; change nothing."""
+    """Show what is missing and what differs; change nothing. Exit code 1: it cannot be applied."""
     _, steps = _planned(settings_from(config, bootstrap, prefix, kafka))
     _show(steps, as_json)
+    if any(step.action == "refuse" for step in steps):
+        raise typer.Exit(1)
 
 
 @app.command()

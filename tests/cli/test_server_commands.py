@@ -5,6 +5,8 @@ from __future__ import annotations
 import http.server
 import json
 import socket
+import subprocess
+import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -193,6 +195,7 @@ def test_a_worker_refuses_topics_that_lose_records(
     prefix: str,
     environment: Callable[..., None],
     capsys: pytest.CaptureFixture[str],
+    tmp_path: Path,
 ) -> None:
     from dataclasses import replace
 
@@ -204,6 +207,10 @@ def test_a_worker_refuses_topics_that_lose_records(
     try:
         where = ["--bootstrap", kafka.bootstrap, "--prefix", prefix]
         assert sentence in refused(["worker", *where], capsys)
+        rating = ["--user", "ann", "--item", "1", "--rating", "4", "--store", str(tmp_path / "s")]
+        assert sentence in refused(["publish", *rating, *where], capsys)
+        assert not (tmp_path / "s").exists()
+        assert run(["topics", "plan", *where]) == int(sentence == "partitions")
     finally:
         delete(admin, [topic.name for topic in others])
 
@@ -215,3 +222,12 @@ def test_a_demo_on_a_file_that_is_not_ratings_is_refused(
     file.write_text("Dear Sir or Madam\n")
     assert "letter.csv" in refused(["demo", "--data", str(file)], capsys)
     assert "nowhere" in refused(["demo", "--data", "nowhere.npz"], capsys)
+
+
+def test_a_full_disk_is_one_sentence() -> None:
+    command = [sys.executable, "-m", "stream_app.cli", "config", "show", "--json"]
+    with Path("/dev/full").open("wb") as full:
+        done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, check=False)
+    assert done.returncode == 1
+    assert b"nothing more can be written" in done.stderr
+    assert b"Traceback" not in done.stderr

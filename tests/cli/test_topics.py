@@ -38,7 +38,7 @@ def test_a_wrong_partition_count_ends_with_1_and_the_sentence(options, capsys, e
     environment(MURMUREC_PARTITIONS="2")
     assert actions(capsys, "apply", options)[0] == "create"
     environment(MURMUREC_PARTITIONS="4")
-    assert run(["topics", "plan", *options]) == 0
+    assert run(["topics", "plan", *options]) == 1
     assert "2 partitions, not 4" in capsys.readouterr().out
     assert run(["topics", "apply", *options]) == 1
     assert "fixed for life" in capsys.readouterr().err

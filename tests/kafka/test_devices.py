@@ -93,7 +93,7 @@ def test_a_topic_that_is_not_there_costs_no_epsilon(
 ) -> None:
     arguments = ["--user", "ann", "--item", "1", "--rating", "4", "--prefix", "nobody-made-this"]
     assert run(["publish", *arguments]) == 1
-    assert "murmurec topics apply creates it" in capsys.readouterr().err
+    assert "create it with murmurec topics apply" in capsys.readouterr().err
     assert not Path("device.sqlite").exists()
 
 
