@@ -101,6 +101,7 @@ class Reader(Service):
         self._producer.poll(0)
         self._ask_whether_kafka_is_there()
         self._compare_designs()
+        self._runtime.cuts_ignored = self._follower.cuts_ignored
         lag = self._follower.lag()
         self.loop.call_soon_threadsafe(self._runtime.gauges.lag, lag)
 

@@ -4,9 +4,9 @@
                  \\--cut--> cut log
 
 The event loop alone touches what is here, but for this: the reader thread sets `start_ends` once,
-`heard_time` and `other_design` as they come, and fills the catalogue, whose readers take one
-reference; a thread of the pool hashes copies of the state, and another reads the seen filter for a
-gauge.
+`heard_time`, `other_design` and `cuts_ignored` as they come, and fills the catalogue, whose readers
+take one reference; a thread of the pool hashes copies of the state, and another reads the seen
+filter for a gauge.
 """
 
 from __future__ import annotations
@@ -48,6 +48,7 @@ class Runtime:
     start_ends: tuple[int, ...] | None = None
     heard_time: float = field(default_factory=time.monotonic)
     other_design: str = ""
+    cuts_ignored: int = 0
     clock_owned: bool = False
     failure: BaseException | None = None
     ending: asyncio.Event = field(default_factory=asyncio.Event)
@@ -163,6 +164,8 @@ class Runtime:
             "lag_records": self.gauges.lag_records,
             "counts": replica.ledger.counts(),
             "rejected": replica.ledger.rejected(),
+            "cuts_ignored": self.cuts_ignored,
+            "catalogue_set_aside": self.catalogue.set_aside,
             "devices": replica.marks.devices,
             "items": len(replica.items),
             "mechanisms": [m.id for m in replica.design.mechanisms],

@@ -1,9 +1,9 @@
 """What a worker shows over HTTP, on one port, on loopback unless told otherwise.
 
-    /livez  /readyz                 is it running; is it caught up, and if not what it waits for
-    /metrics                        Prometheus
-    /state                          cut, positions and digests, all of one cut; the counts as of now
-    /recommendations/{user}?k=10    the query view; user is the pseudonym, 32 hex characters
+/livez  /readyz                 is it running; is it caught up, and if not what it waits for
+/metrics                        Prometheus
+/state                          cut, positions and digests, all of one cut; the counts as of now
+/recommendations/{user}?k=10    the query view; user is the pseudonym, 32 hex characters
 """
 
 from __future__ import annotations

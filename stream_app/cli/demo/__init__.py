@@ -1,13 +1,13 @@
 """`murmurec demo`: the whole way from a rating on a device to a recommendation, on a real Kafka.
 
-    run        the course: set the stage, let the devices rate, compare with the log, report
-    stage      broker, topics, worker, devices, titles
-    worker     the worker as a process of its own, and what it shows over HTTP
-    shadow     the check that only a demo can make: the same log, beside the true ratings
-    asker      somebody who asks for recommendations while the devices rate
-    view       the live table, or plain lines
-    tastes     what three users are recommended, beside what their devices know of them
-    report     what was measured, for people and as JSON
+run        the course: set the stage, let the devices rate, compare with the log, report
+stage      broker, topics, worker, devices, titles
+worker     the worker as a process of its own, and what it shows over HTTP
+shadow     the check that only a demo can make: the same log, beside the true ratings
+asker      somebody who asks for recommendations while the devices rate
+view       the live table, or plain lines
+tastes     what three users are recommended, beside what their devices know of them
+report     what was measured, for people and as JSON
 """
 
 from __future__ import annotations

@@ -35,6 +35,7 @@ class Figures:
     adjacency: str = ""
     query_p50_ms: float = nan
     query_p99_ms: float = nan
+    query_unanswered: int = 0
     index: str = ""
     recall: float = nan
     worker_rss_mb: float = nan

@@ -134,8 +134,7 @@ def _stream(stage: Stage, options: Options, figures: Figures) -> None:
             if line.failed:
                 raise Refusal(f"{line.failed} events were not accepted: {line.first_error}")
             state = stage.worker.wait_for(_log_ends(stage))
-            while shadow.cut < state["cut"] and shadow.failure is None:
-                time.sleep(0.05)
+            shadow.wait_for(state["cut"])
             time.sleep(1.1)  # one more round of the worker's one-second gauges
             _watch(stage, shadow, asker, figures)
             shown.show(figures, final=True)
@@ -189,6 +188,7 @@ def _watch(stage: Stage, shadow: Shadow, asker: Asker, figures: Figures) -> None
     figures.kl_nats = sample("leakage_kl_nats")
     figures.worker_rss_mb = sample("process_resident_memory_bytes") / 1e6
     figures.rmse_true, figures.rmse_baseline = shadow.rmse_true, shadow.rmse_baseline
+    figures.query_unanswered = asker.unanswered
     figures.query_p50_ms, figures.query_p99_ms = asker.quantile(0.5), asker.quantile(0.99)
     recalls = [value for name, value in found.items() if name.startswith("query_recall_ratio{")]
     figures.recall = recalls[0] if recalls else nan

@@ -11,6 +11,7 @@ either.
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Mapping
 from math import nan, sqrt
 
@@ -20,6 +21,7 @@ from numpy.typing import NDArray
 from producers.replay import Population
 from stream_app.accuracy import Baseline
 from stream_app.design import replica_of
+from stream_app.errors import Refusal
 from stream_app.follower import Follower
 from stream_app.replica import Design, Outcome
 from stream_app.wire import Topics
@@ -113,6 +115,14 @@ class Shadow(threading.Thread):
     def rmse_baseline(self) -> float:
         """The same of the running item means of the truth."""
         return self._baseline.drift.rmse_debiased("all") * self.unit
+
+    def wait_for(self, cut: int, seconds: float = 120.0) -> None:
+        """Return when the log was followed up to this cut, or has failed."""
+        deadline = time.monotonic() + seconds
+        while self.cut < cut and self.failure is None:
+            if time.monotonic() > deadline:
+                raise Refusal(f"the log was not followed to cut {cut} within {seconds:.0f} s")
+            time.sleep(0.05)
 
     def stop(self) -> None:
         """End the thread and wait for it."""

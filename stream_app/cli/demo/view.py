@@ -62,7 +62,7 @@ def _rows(figures: Figures) -> list[tuple[str, str]]:
         (
             "queries",
             f"p50 {n(f.query_p50_ms, '{:.1f}')} ms   p99 {n(f.query_p99_ms, '{:.1f}')} ms   "
-            f"{f.index}, recall@10 {n(f.recall)}",
+            f"{f.index}, recall@10 {n(f.recall)}   unanswered {f.query_unanswered}",
         ),
         ("worker", f"{n(f.worker_rss_mb, '{:.0f}')} MB resident"),
     ]
