@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 from stream_app import wire
 from stream_app.privacy.mechanism import Mechanism
 from stream_app.privacy.randomness import RandomSource
+from stream_app.privacy.ticket import Mint
 
 
 def release(
@@ -31,7 +32,9 @@ def release(
 ) -> NDArray[np.uint8]:
     """Return the reports of (n,) raw levels; each call draws anew and costs epsilon again."""
     check_source(source, allow_tests=allow_tests)
-    return mechanism.release(raw_levels, source)
+    mint = Mint(source)
+    mint.admit(mechanism)
+    return mechanism.release(raw_levels, mint.ticket(mechanism, len(raw_levels)))
 
 
 def check_source(source: RandomSource, *, allow_tests: bool) -> None:

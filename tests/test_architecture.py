@@ -27,7 +27,7 @@ _DEVICE = {
 # decides. A name covers everything below it.
 MAY_IMPORT: dict[str, set[str]] = {
     "stream_app.errors": set(),
-    "stream_app.wire": {"msgspec", "numpy"},
+    "stream_app.wire": {"msgspec", "numpy", "stream_app.wire"},
     "stream_app.privacy": {"numpy", "stream_app.privacy"},
     # llvmlite is numba's own: three kernels speak to it for vectors, prefetching and wide words.
     "stream_app.kernels": {"numpy", "numba", "llvmlite", "stream_app.kernels"},

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from stream_app import wire
-from stream_app.wire import Event, Intake, Reason, Run, WireError
+from stream_app.wire import Event, Intake, Reason, Run, WireError, batches
 
 INTAKE = Intake({"rr:5:2": 5, "none:5:inf": 5})
 DEVICE = bytes.fromhex("000102030405060708090a0b0c0d0e0f")
@@ -278,7 +278,7 @@ def test_a_batch_in_order_takes_the_fast_way(monkeypatch: pytest.MonkeyPatch) ->
     def slow(*_: object) -> None:
         raise AssertionError("record by record")
 
-    monkeypatch.setattr(wire, "_decode_each", slow)
+    monkeypatch.setattr(batches, "_decode_each", slow)
     for value in (GOLDEN_JSON, GOLDEN_PACKED):
         batch = wire.decode_many(Run(PARTITION, [0, 1], [EVENT.key] * 2, [value] * 2), INTAKE)
         assert batch.ratings == 4
@@ -304,7 +304,7 @@ def test_an_event_that_could_not_be_decoded_cannot_be_made(changes: dict[str, ob
 def test_every_topic_stands_once_in_the_table_and_carries_a_version() -> None:
     topics = wire.Topics("x")
     names = [topic.name for topic in topics.table(6)]
-    assert len(names) == len(set(names)) == 7
+    assert len(names) == len(set(names)) == 9
     assert all(name.startswith("x.") and name.endswith(".v1") for name in names)
     ratings = topics.table(6)[0]
     assert (ratings.name, ratings.partitions) == (topics.ratings, 6)

@@ -23,7 +23,7 @@ from stream_app.catalogue import Catalogue
 from stream_app.gauges import Gauges
 from stream_app.log.ledger import DUPLICATE
 from stream_app.metrics import Metrics
-from stream_app.privacy.mechanism import Adjacency
+from stream_app.privacy.adjacency import Adjacency
 from stream_app.recommender import Answer, Recommender
 from stream_app.replica import Outcome, Replica, digest
 from stream_app.settings import Settings

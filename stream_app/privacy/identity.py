@@ -15,8 +15,11 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from stream_app.privacy.mechanism import Adjacency, check_levels
+from stream_app.privacy.adjacency import Adjacency
+from stream_app.privacy.certificates import Certificate
+from stream_app.privacy.mechanism import check_inputs, without_masks
 from stream_app.privacy.randomness import RandomSource
+from stream_app.privacy.ticket import admitted
 
 
 @dataclass(frozen=True)
@@ -51,20 +54,52 @@ class Identity:
         """Nothing is claimed."""
         return None
 
-    def release(self, levels: NDArray[np.uint8], source: RandomSource) -> NDArray[np.uint8]:  # noqa: ARG002
+    @property
+    def inputs(self) -> int:
+        """Number of inputs: the levels."""
+        return self.levels
+
+    @property
+    def masks(self) -> range:
+        """There is no such column."""
+        return range(0)
+
+    def table(self, mask: int = 0) -> None:  # noqa: ARG002 (the protocol's signature)
+        """There is no noise to sample."""
+        return
+
+    def certify(self) -> tuple[Certificate, ...]:
+        """Nothing is claimed, so nothing is proved."""
+        return ()
+
+    def release(
+        self,
+        inputs: NDArray[np.uint8],
+        source: RandomSource,
+        masks: NDArray[np.uint16] | None = None,
+    ) -> NDArray[np.uint8]:
         """Return a copy of the levels: NOTHING is protected."""
-        check_levels(levels, self.levels)
-        return levels.copy()
+        without_masks(masks)
+        check_inputs(inputs, self.levels)
+        admitted(source, self, len(inputs))
+        return inputs.copy()
 
     def log_likelihood(
-        self, reports: NDArray[np.integer], given: NDArray[np.integer]
+        self,
+        reports: NDArray[np.integer],
+        given: NDArray[np.integer],
+        mask: int = 0,  # noqa: ARG002
     ) -> NDArray[np.float64]:
         """Return 0 where the report is the level and -inf elsewhere; broadcasts."""
         return np.where(np.equal(reports, given), 0.0, -np.inf)
 
-    def likelihood(self) -> NDArray[np.float64]:
+    def likelihood(self, mask: int = 0) -> NDArray[np.float64]:  # noqa: ARG002
         """Return the unit matrix, shape (levels, levels)."""
         return np.eye(self.levels)
+
+    def presence(self, reports: NDArray[np.integer]) -> NDArray[np.float64]:
+        """Return ones: that there is a rating is public."""
+        return np.ones(np.shape(reports))
 
     def value(self, reports: NDArray[np.integer]) -> NDArray[np.float64]:
         """Return the level index itself."""

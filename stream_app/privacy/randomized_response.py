@@ -24,16 +24,12 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from stream_app.privacy.mechanism import Adjacency, check_levels
+from stream_app.privacy.adjacency import Adjacency
+from stream_app.privacy.certificates import Certificate, certify
+from stream_app.privacy.mechanism import check_inputs, without_masks
 from stream_app.privacy.randomness import RandomSource
-from stream_app.privacy.tables import (
-    TOTAL,
-    Certificate,
-    Table,
-    certify,
-    compile_table,
-    compiled_ratio,
-)
+from stream_app.privacy.tables import TOTAL, Table, compile_table, compiled_ratio
+from stream_app.privacy.ticket import admitted
 
 SMALLEST_EPSILON = Fraction(1, 1_000_000)
 LARGEST_EPSILON = Fraction(64)
@@ -94,20 +90,51 @@ class RandomizedResponse:
         """The exact probability q of each other level."""
         return Fraction(self._table.counts[0][1], TOTAL)
 
-    def release(self, levels: NDArray[np.uint8], source: RandomSource) -> NDArray[np.uint8]:
+    @property
+    def inputs(self) -> int:
+        """Number of inputs: the levels."""
+        return self.levels
+
+    @property
+    def masks(self) -> range:
+        """There is no such column."""
+        return range(0)
+
+    def table(self, mask: int = 0) -> Table:  # noqa: ARG002 (the protocol's signature)
+        """Return the integer table that is sampled from."""
+        return self._table
+
+    def certify(self) -> tuple[Certificate, ...]:
+        """Prove the claim anew on the table that is sampled from."""
+        return (certify(self._table, self.id, self.epsilon, self.adjacency),)
+
+    def release(
+        self,
+        inputs: NDArray[np.uint8],
+        source: RandomSource,
+        masks: NDArray[np.uint16] | None = None,
+    ) -> NDArray[np.uint8]:
         """Turn (n,) uint8 level indices into (n,) reports; one word and the same work for each."""
-        check_levels(levels, self.levels)
-        return self._table.sample(levels, source.words(len(levels)))
+        without_masks(masks)
+        check_inputs(inputs, self.levels)
+        return self._table.sample(inputs, admitted(source, self, len(inputs)).words(len(inputs)))
 
     def log_likelihood(
-        self, reports: NDArray[np.integer], given: NDArray[np.integer]
+        self,
+        reports: NDArray[np.integer],
+        given: NDArray[np.integer],
+        mask: int = 0,  # noqa: ARG002
     ) -> NDArray[np.float64]:
         """Return ln P(report | level) of the integer table; broadcasts."""
         return np.asarray(self._log[reports, given], np.float64)
 
-    def likelihood(self) -> NDArray[np.float64]:
+    def likelihood(self, mask: int = 0) -> NDArray[np.float64]:  # noqa: ARG002
         """Return P(z | v) of the integer table, shape (levels, levels)."""
         return self._table.probabilities()
+
+    def presence(self, reports: NDArray[np.integer]) -> NDArray[np.float64]:
+        """Return ones: that there is a rating is public."""
+        return np.ones(np.shape(reports))
 
     def value(self, reports: NDArray[np.integer]) -> NDArray[np.float64]:
         """Return an unbiased estimate of the level index behind each report."""

@@ -7,8 +7,8 @@ A channel over finitely many outputs becomes, for each input v, integer counts
 so one uniform 64-bit word draws one report without any floating-point arithmetic (Mironov 2012
 shows what floating-point noise gives away), and the privacy loss is a quotient of two integers.
 Rounding favours privacy: a mechanism compiles at epsilon * (1 - 2^-40), every count but the largest
-of an input is rounded up, and the largest takes what is left. `certify` then proves, with
-`fractions.Fraction` and no logarithm,
+of an input is rounded up, and the largest takes what is left. `certificates.certify` then proves,
+with `fractions.Fraction` and no logarithm,
 
     c[v][z] / c[v'][z]  <=  a rational lower bound of e^epsilon      for all v, v', z
 
@@ -24,8 +24,6 @@ from fractions import Fraction
 
 import numpy as np
 from numpy.typing import NDArray
-
-from stream_app.privacy.mechanism import Adjacency
 
 TOTAL = 2**64
 MARGIN = 1 - Fraction(1, 2**40)
@@ -137,31 +135,3 @@ def _apportion(row: Sequence[Fraction | int]) -> tuple[int, ...]:
     largest = parts.index(max(parts))
     counts[largest] += TOTAL - sum(counts)
     return tuple(counts)
-
-
-@dataclass(frozen=True)
-class Certificate:
-    """The proof that a table keeps its claim: the worst quotient over all inputs and outputs."""
-
-    mechanism: str
-    epsilon: Fraction
-    adjacency: Adjacency
-    worst_ratio: Fraction
-    worst_log_ratio: float
-    slack: float  # worst_log_ratio - epsilon, in nats; never above 0
-    outputs: int
-
-
-def certify(table: Table, mechanism: str, epsilon: Fraction, adjacency: Adjacency) -> Certificate:
-    """Return the certificate of `epsilon`; ValueError where two inputs are told apart by more."""
-    limit = exp_bounds(epsilon)[0]
-    # At an output, the worst pair is the input of the largest and the input of the smallest count.
-    worst = max(Fraction(max(at), min(at)) for at in zip(*table.counts, strict=True))
-    log_ratio = math.log1p(float(worst - 1))
-    if worst > limit:
-        raise ValueError(
-            f"{mechanism}: an output tells two inputs apart by {log_ratio!r} nats, "
-            f"above the claimed epsilon {epsilon}"
-        )
-    slack = min(0.0, log_ratio - float(epsilon))
-    return Certificate(mechanism, epsilon, adjacency, worst, log_ratio, slack, table.outputs)

@@ -9,7 +9,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from stream_app.privacy.mechanism import Adjacency
+from stream_app.privacy.adjacency import Adjacency
 from stream_app.privacy.randomized_response import RandomizedResponse
 from stream_app.privacy.tables import exp_bounds
 from tests.privacy.mechanisms import EPSILONS, EVERY_RANDOMIZED_RESPONSE, LEVELS, name

@@ -10,8 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stream_app.privacy.mechanism import Adjacency
-from stream_app.privacy.tables import TOTAL, Table, certify, compile_table, exp_bounds
+from stream_app.privacy.adjacency import Adjacency
+from stream_app.privacy.certificates import certify
+from stream_app.privacy.tables import TOTAL, Table, compile_table, exp_bounds
 from tests.naive.tables import sample
 
 weights = st.lists(st.integers(1, 2**70), min_size=2, max_size=12)

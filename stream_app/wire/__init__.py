@@ -1,0 +1,100 @@
+"""The contract: topics, ids, events, queries, replies, cuts, and the reasons why a record is set
+aside.
+
+One rating topic carries one schema in two encodings, told apart by the first byte:
+
+    JSON         {"v":1, "device":"<32 hex>", "seq":1, "mechanism":"rr:5:2", "epoch":20000,
+                  "items":[1193], "reports":[4]}
+    MessagePack  the same map; `device` 16 raw bytes, `items` uint64 and `reports` uint8 columns,
+                 little-endian; `masks`, where the mechanism has them, a uint16 column
+
+`decode` reads one record, `decode_many` a batch with vectorised checks; both accept and refuse
+exactly the same records, and refuse with nothing but `WireError(reason)`.
+
+What must hold for every event: version 1; the record key is the device's pseudonym in lower-case
+hex and the record lies on that key's partition (murmur2); `seq` >= 1; the mechanism is on the
+server's allow-list; as many reports as items, between 1 and `MAX_RATINGS`; every report lies in the
+mechanism's alphabet; a mask beside each report exactly where the mechanism reports over a partition
+of the levels (`Intake`).
+"""
+
+from stream_app.wire.batches import Batch, Run, decode_many
+from stream_app.wire.decoding import Intake, decode
+from stream_app.wire.events import Event, encode, encode_json
+from stream_app.wire.ids import Item, key, parse_item, partitions_of, user_key
+from stream_app.wire.limits import (
+    DEVICE_BYTES,
+    EPOCH_SECONDS,
+    LIST_LENGTH,
+    MAX_EVENT_BYTES,
+    MAX_ITEM_BYTES,
+    MAX_PROFILE_BYTES,
+    MAX_RATINGS,
+    MAX_SEQ,
+    MAX_SEQ_JUMP,
+    MEAN_CODES_PER_STAR,
+    PAGE_ITEMS,
+    PARTITIONS,
+    VERSION,
+)
+from stream_app.wire.messages import (
+    CatalogueEntry,
+    Cut,
+    ItemTablePage,
+    Query,
+    Recommendation,
+    Rejection,
+    Status,
+    decode_message,
+    encode_message,
+)
+from stream_app.wire.profiles import ProfileEvent, decode_profile, encode_profile
+from stream_app.wire.reasons import REASON_CODE, REASONS, Reason, WireError
+from stream_app.wire.topics import Topic, Topics
+
+__all__ = [
+    "DEVICE_BYTES",
+    "EPOCH_SECONDS",
+    "LIST_LENGTH",
+    "MAX_EVENT_BYTES",
+    "MAX_ITEM_BYTES",
+    "MAX_PROFILE_BYTES",
+    "MAX_RATINGS",
+    "MAX_SEQ",
+    "MAX_SEQ_JUMP",
+    "MEAN_CODES_PER_STAR",
+    "PAGE_ITEMS",
+    "PARTITIONS",
+    "REASONS",
+    "REASON_CODE",
+    "VERSION",
+    "Batch",
+    "CatalogueEntry",
+    "Cut",
+    "Event",
+    "Intake",
+    "Item",
+    "ItemTablePage",
+    "ProfileEvent",
+    "Query",
+    "Reason",
+    "Recommendation",
+    "Rejection",
+    "Run",
+    "Status",
+    "Topic",
+    "Topics",
+    "WireError",
+    "decode",
+    "decode_many",
+    "decode_message",
+    "decode_profile",
+    "encode",
+    "encode_json",
+    "encode_message",
+    "encode_profile",
+    "key",
+    "parse_item",
+    "partitions_of",
+    "user_key",
+]

@@ -1,0 +1,153 @@
+"""What a server accepts, and the event in one record."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from stream_app.wire.events import Event, JsonAny, Packed
+from stream_app.wire.ids import key, partitions_of
+from stream_app.wire.limits import MAX_EVENT_BYTES, PARTITIONS, VERSION
+from stream_app.wire.reasons import Reason, WireError
+
+_json_any = msgspec.json.Decoder(JsonAny)
+_packed = msgspec.msgpack.Decoder(Packed)
+
+
+@dataclass(frozen=True)
+class Intake:
+    """What a server accepts: mechanism id -> alphabet, in a fixed order; partitions; test events.
+
+    `masked` names the mechanisms whose events carry a mask beside each report, with their levels: a
+    mask has one of `levels - 1` bits for each place where a group of levels may end, at least one
+    is set, and the report is the number of a group.
+    """
+
+    mechanisms: Mapping[str, int]
+    partitions: int = PARTITIONS
+    accept_tests: bool = False
+    masked: Mapping[str, int] = field(default_factory=dict)
+    index: Mapping[str, int] = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        for name, alphabet in self.mechanisms.items():
+            if not 1 <= alphabet <= 256:
+                raise ValueError(f"mechanism {name}: alphabet {alphabet} is not in 1 .. 256")
+        for name, levels in self.masked.items():
+            if name not in self.mechanisms or not 2 <= levels <= 17:
+                raise ValueError(f"mechanism {name}: masks are for 2 to 17 levels, not {levels}")
+        object.__setattr__(self, "index", {name: i for i, name in enumerate(self.mechanisms)})
+
+
+def decode(record_key: bytes | None, value: bytes | None, partition: int, intake: Intake) -> Event:
+    """Return the event in one record; raises `WireError(reason)` and never anything else."""
+    if not value:
+        raise WireError(Reason.EMPTY)
+    if len(value) > MAX_EVENT_BYTES:
+        raise WireError(Reason.TOO_LARGE)
+    if value[0] == 0x7B:
+        device, fields, items, reports, masks = _decode_json(value)
+    else:
+        device, fields, items, reports, masks = _decode_packed(value)
+    if record_key != device.hex().encode():
+        raise WireError(Reason.KEY_MISMATCH)
+    where = np.frombuffer(record_key, np.uint8).reshape(1, 32)
+    if partitions_of(where, intake.partitions)[0] != partition:
+        raise WireError(Reason.WRONG_PARTITION)
+    alphabet = intake.mechanisms.get(fields.mechanism)
+    if alphabet is None:
+        raise WireError(Reason.MECHANISM_NOT_ALLOWED)
+    if len(items) != len(reports):
+        raise WireError(Reason.LENGTH_MISMATCH)
+    if int(reports.max()) >= alphabet:
+        raise WireError(Reason.REPORT_OUTSIDE_ALPHABET)
+    levels = intake.masked.get(fields.mechanism)
+    if (levels is None) != (masks is None):
+        raise WireError(Reason.BAD_MASK)
+    if levels is not None and masks is not None:
+        if len(masks) != len(items):
+            raise WireError(Reason.LENGTH_MISMATCH)
+        if not masks_fit(masks, levels):
+            raise WireError(Reason.BAD_MASK)
+        if (reports > LAST_GROUP[masks]).any():
+            raise WireError(Reason.REPORT_OUTSIDE_ALPHABET)
+    if fields.test and not intake.accept_tests:
+        raise WireError(Reason.TEST_EVENT)
+    return Event(
+        device, fields.seq, fields.mechanism, fields.epoch, items, reports, fields.test, masks
+    )
+
+
+def _last_groups() -> NDArray[np.uint8]:
+    ends = np.zeros(1, np.uint8)
+    for _ in range(16):
+        ends = np.concatenate((ends, ends + np.uint8(1)))
+    return ends
+
+
+LAST_GROUP = _last_groups()  # of each mask: how many bits it has
+
+
+def masks_fit(masks: NDArray[np.uint16], levels: int | NDArray[np.int64]) -> bool:
+    """Return whether every mask has a bit, and none beyond the levels."""
+    return bool(((masks > 0) & (masks.astype(np.int64) < (1 << (np.int64(levels) - 1)))).all())
+
+
+_Columns = tuple[
+    bytes, JsonAny | Packed, NDArray[np.uint64], NDArray[np.uint8], NDArray[np.uint16] | None
+]
+
+
+def _decode_json(value: bytes) -> _Columns:
+    try:
+        fields = _json_any.decode(value)
+        device = bytes.fromhex(fields.device)
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+        raise WireError(version_reason(value)) from None
+    except ValueError:
+        raise WireError(Reason.BAD_DEVICE) from None
+    if fields.v != VERSION:
+        raise WireError(Reason.UNKNOWN_VERSION)
+    if device.hex() != fields.device:
+        raise WireError(Reason.BAD_DEVICE)
+    try:
+        items = np.array([key(item) for item in fields.items], np.uint64)
+    except ValueError:
+        raise WireError(Reason.BAD_ITEM) from None
+    masks = None if fields.masks is msgspec.UNSET else np.array(fields.masks, np.uint16)
+    return device, fields, items, np.array(fields.reports, np.uint8), masks
+
+
+def _decode_packed(value: bytes) -> _Columns:
+    try:
+        fields = _packed.decode(value)
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+        raise WireError(version_reason(value)) from None
+    if fields.v != VERSION:
+        raise WireError(Reason.UNKNOWN_VERSION)
+    if len(fields.items) % 8:
+        raise WireError(Reason.BAD_ITEM)
+    items = np.frombuffer(fields.items, "<u8").astype(np.uint64, copy=False)
+    reports = np.frombuffer(fields.reports, np.uint8)
+    if fields.masks is msgspec.UNSET:
+        return fields.device, fields, items, reports, None
+    if len(fields.masks) % 2:
+        raise WireError(Reason.BAD_MASK)
+    masks = np.frombuffer(fields.masks, "<u2").astype(np.uint16, copy=False)
+    return fields.device, fields, items, reports, masks
+
+
+def version_reason(value: bytes) -> Reason:
+    """Tell a later version of the schema from bytes that are no event at all."""
+    decoder = msgspec.json.decode if value[0] == 0x7B else msgspec.msgpack.decode
+    try:
+        fields = decoder(value)
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError, ValueError, OverflowError):
+        return Reason.MALFORMED
+    version = fields.get("v") if isinstance(fields, dict) else None
+    later = isinstance(version, int) and not isinstance(version, bool) and version != VERSION
+    return Reason.UNKNOWN_VERSION if later else Reason.MALFORMED

@@ -1,0 +1,65 @@
+"""Items, users and the partition of a record: the same number on every machine."""
+
+from __future__ import annotations
+
+import re
+from hashlib import blake2b
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stream_app.wire.limits import MAX_ITEM_BYTES
+
+Item = int | str
+
+
+def key(item: Item) -> int:
+    """Return the 64-bit key of an item: an integer is itself, a string its blake2b-64 with the top
+    bit set.
+
+    Raises ValueError for an integer outside 0 .. 2^63-1 and for a string that is empty, longer than
+    `MAX_ITEM_BYTES` in UTF-8, or not encodable (a lone surrogate).
+    """
+    if isinstance(item, bool) or not isinstance(item, int | str):
+        # A ValueError like every other refusal of an item: a caller treats them alike.
+        raise ValueError(f"item {item!r}: an item is an integer or a string")  # noqa: TRY004
+    if isinstance(item, int):
+        if not 0 <= item < 2**63:
+            raise ValueError(f"item {item}: an integer item lies in 0 .. 2^63-1")
+        return item
+    try:
+        text = item.encode()
+    except UnicodeEncodeError:
+        raise ValueError("item: a string item must be valid Unicode (no lone surrogate)") from None
+    if not 1 <= len(text) <= MAX_ITEM_BYTES:
+        raise ValueError(
+            f"item of {len(text)} bytes: a string item has 1 to {MAX_ITEM_BYTES} bytes of UTF-8"
+        )
+    return int.from_bytes(blake2b(text, digest_size=8).digest(), "big") | (1 << 63)
+
+
+def parse_item(text: str) -> Item:
+    """Return the item that a person typed: a number if it is one, else the string itself."""
+    return int(text) if re.fullmatch(r"[0-9]{1,19}", text) and int(text) < 2**63 else text
+
+
+def user_key(device: bytes) -> int:
+    """Return the 64-bit key under which a learner knows a device: the first half of its
+    pseudonym."""
+    return int.from_bytes(device[:8], "little")
+
+
+def partitions_of(keys: NDArray[np.uint8], partitions: int) -> NDArray[np.int64]:
+    """Return the partition of each (n, 32) record key, as Kafka's murmur2 partitioner does."""
+    with np.errstate(over="ignore"):
+        m = np.uint32(0x5BD1E995)
+        words = np.ascontiguousarray(keys).view("<u4").astype(np.uint32, copy=False)
+        h = np.full(len(keys), np.uint32(0x9747B28C ^ 32), np.uint32)
+        for column in range(8):
+            k = words[:, column] * m
+            k ^= k >> np.uint32(24)
+            h = (h * m) ^ (k * m)
+        h ^= h >> np.uint32(13)
+        h *= m
+        h ^= h >> np.uint32(15)
+    return (h & np.uint32(0x7FFFFFFF)).astype(np.int64) % partitions

@@ -1,0 +1,129 @@
+"""Cuts, queries, replies, rejections, catalogue entries: everything but ratings, as JSON."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Annotated, Any
+
+import msgspec
+
+from stream_app.wire.decoding import version_reason
+from stream_app.wire.events import Epoch, IntItem, TextItem
+from stream_app.wire.limits import LIST_LENGTH, MAX_EVENT_BYTES, MAX_SEQ, PAGE_ITEMS, VERSION
+from stream_app.wire.reasons import Reason, WireError
+
+_json_encoder = msgspec.json.Encoder()
+
+
+class Cut(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The end of a round: `ends[p]` is the first offset of partition p that is not in it.
+
+    `design` is the fingerprint of what the writer learns with: a worker that learns otherwise reads
+    the same cuts, but its state is another one, and it says so.
+    """
+
+    number: Annotated[int, msgspec.Meta(ge=1, le=MAX_SEQ)]
+    ends: Annotated[
+        tuple[Annotated[int, msgspec.Meta(ge=0, le=MAX_SEQ)], ...], msgspec.Meta(min_length=1)
+    ]
+    epoch: Epoch
+    design: Annotated[str, msgspec.Meta(max_length=32)] = ""
+    v: int = VERSION
+
+
+class Query(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A question for the best k items of a user; `deadline` in milliseconds since 1970."""
+
+    id: Annotated[str, msgspec.Meta(pattern="^[0-9a-f]{16,64}$")]
+    user: Annotated[str, msgspec.Meta(pattern="^[0-9a-f]{32}$")]
+    k: Annotated[int, msgspec.Meta(ge=1, le=LIST_LENGTH)]
+    deadline: Annotated[int, msgspec.Meta(ge=0, le=MAX_SEQ)]
+    v: int = VERSION
+
+
+class Status(StrEnum):
+    """How a query ended."""
+
+    OK = "ok"
+    REFUSED = "refused"
+    BUSY = "busy"
+
+
+class Recommendation(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """An answer: always `LIST_LENGTH` entries, best first, null where there are fewer.
+
+    `as_of` is the cut the answer contains at least; `method` how the candidates were found;
+    `privacy` the modes of the mechanisms whose reports the answer is made of.
+    """
+
+    id: str
+    status: Status
+    items: tuple[int | str | None, ...]
+    scores: tuple[float | None, ...]
+    method: str
+    as_of: int
+    privacy: str
+    v: int = VERSION
+
+
+class Rejection(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Where a record was set aside and why; its size, never its payload."""
+
+    topic: str
+    partition: int
+    offset: int
+    reason: Reason
+    size: int
+    v: int = VERSION
+
+    @property
+    def key(self) -> bytes:
+        """The record key, the same after every rebuild."""
+        return f"{self.topic}/{self.partition}/{self.offset}".encode()
+
+
+class CatalogueEntry(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What the public may know of an item; a withdrawn one is never recommended."""
+
+    item: IntItem | TextItem
+    title: Annotated[str, msgspec.Meta(max_length=500)] = ""
+    categories: tuple[Annotated[str, msgspec.Meta(max_length=100)], ...] = ()
+    withdrawn: bool = False
+    v: int = VERSION
+
+
+class ItemTablePage(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What the public may know of the ratings of some items: their mean, as the model has it.
+
+    `items` are uint64 keys, `means` uint8 codes beside them: mean = 1 + code / 50 on the internal
+    scale 1 .. 5. Made of released reports alone; a device may choose by it how it will report.
+    """
+
+    page: Annotated[int, msgspec.Meta(ge=0, le=2**31 - 1)]
+    cut: Annotated[int, msgspec.Meta(ge=0, le=MAX_SEQ)]
+    items: Annotated[bytes, msgspec.Meta(max_length=8 * PAGE_ITEMS)]
+    means: Annotated[bytes, msgspec.Meta(max_length=PAGE_ITEMS)]
+    v: int = VERSION
+
+
+_T = Any
+
+
+def encode_message(message: msgspec.Struct) -> bytes:
+    """Return a cut, query, recommendation, rejection or catalogue entry as JSON."""
+    return _json_encoder.encode(message)
+
+
+def decode_message(kind: type[_T], value: bytes | None) -> _T:
+    """Return the message of `kind` in a record's value; raises `WireError` and nothing else."""
+    if not value:
+        raise WireError(Reason.EMPTY)
+    if len(value) > MAX_EVENT_BYTES:
+        raise WireError(Reason.TOO_LARGE)
+    try:
+        message = msgspec.json.decode(value, type=kind)
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+        raise WireError(version_reason(value)) from None
+    if message.v != VERSION:
+        raise WireError(Reason.UNKNOWN_VERSION)
+    return message

@@ -1,0 +1,92 @@
+"""A sanitized profile of a device: MessagePack, keyed by the pseudonym, the newest one counts.
+
+    {"v":1, "device":16 bytes, "seq":1, "mechanism":"blip:5000:20:8", "epoch":20000,
+     "profile":bytes}
+
+`profile` is laid out as the mechanism says. A device pays for each and sends at most one an epoch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Annotated
+
+import msgspec
+
+from stream_app.wire.decoding import version_reason
+from stream_app.wire.events import Epoch, Name, Seq
+from stream_app.wire.limits import DEVICE_BYTES, MAX_PROFILE_BYTES, VERSION
+from stream_app.wire.reasons import Reason, WireError
+
+
+class _Packed(msgspec.Struct, forbid_unknown_fields=True):
+    v: int
+    device: Annotated[bytes, msgspec.Meta(min_length=DEVICE_BYTES, max_length=DEVICE_BYTES)]
+    seq: Seq
+    mechanism: Name
+    epoch: Epoch
+    profile: Annotated[bytes, msgspec.Meta(min_length=1, max_length=MAX_PROFILE_BYTES)]
+    test: bool = False
+
+
+_decoder = msgspec.msgpack.Decoder(_Packed)
+_encoder = msgspec.msgpack.Encoder()
+
+
+@dataclass(frozen=True, eq=False)
+class ProfileEvent:
+    """One device's released profile of one epoch."""
+
+    device: bytes
+    seq: int
+    mechanism: str
+    epoch: int
+    profile: bytes
+    test: bool = False
+
+    @property
+    def key(self) -> bytes:
+        """The record key: the pseudonym as 32 hex characters."""
+        return self.device.hex().encode()
+
+
+def encode_profile(event: ProfileEvent) -> bytes:
+    """Return the event as MessagePack."""
+    fields = event.device, event.seq, event.mechanism, event.epoch, event.profile, event.test
+    return _encoder.encode(_Packed(VERSION, *fields))
+
+
+def decode_profile(
+    record_key: bytes | None,
+    value: bytes | None,
+    sizes: Mapping[str, int],
+    *,
+    accept_tests: bool = False,
+) -> ProfileEvent:
+    """Return the profile in one record; raises `WireError` and nothing else.
+
+    `sizes`: the mechanism ids that are allowed, and how many bytes a profile of each has.
+    """
+    if not value:
+        raise WireError(Reason.EMPTY)
+    if len(value) > MAX_PROFILE_BYTES + 1024:
+        raise WireError(Reason.TOO_LARGE)
+    try:
+        fields = _decoder.decode(value)
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+        raise WireError(version_reason(value)) from None
+    if fields.v != VERSION:
+        raise WireError(Reason.UNKNOWN_VERSION)
+    if record_key != fields.device.hex().encode():
+        raise WireError(Reason.KEY_MISMATCH)
+    size = sizes.get(fields.mechanism)
+    if size is None:
+        raise WireError(Reason.MECHANISM_NOT_ALLOWED)
+    if len(fields.profile) != size:
+        raise WireError(Reason.LENGTH_MISMATCH)
+    if fields.test and not accept_tests:
+        raise WireError(Reason.TEST_EVENT)
+    return ProfileEvent(
+        fields.device, fields.seq, fields.mechanism, fields.epoch, fields.profile, fields.test
+    )

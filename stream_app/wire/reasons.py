@@ -1,0 +1,38 @@
+"""Why a record is set aside: all that is ever told about it besides its size."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from enum import StrEnum
+
+
+class Reason(StrEnum):
+    """Why a record is set aside; the only thing besides its size that is ever told about it."""
+
+    ACCEPTED = "accepted"
+    EMPTY = "empty"
+    TOO_LARGE = "too_large"
+    MALFORMED = "malformed"
+    UNKNOWN_VERSION = "unknown_version"
+    BAD_DEVICE = "bad_device"
+    KEY_MISMATCH = "key_mismatch"
+    WRONG_PARTITION = "wrong_partition"
+    MECHANISM_NOT_ALLOWED = "mechanism_not_allowed"
+    BAD_ITEM = "bad_item"
+    LENGTH_MISMATCH = "length_mismatch"
+    REPORT_OUTSIDE_ALPHABET = "report_outside_alphabet"
+    TEST_EVENT = "test_event"
+    SEQ_JUMP = "seq_jump"
+    BAD_MASK = "bad_mask"
+
+
+REASONS: tuple[Reason, ...] = tuple(Reason)
+REASON_CODE: Mapping[Reason, int] = {reason: code for code, reason in enumerate(REASONS)}
+
+
+class WireError(Exception):
+    """A record that is not what its topic promises; `reason` is all that may be told about it."""
+
+    def __init__(self, reason: Reason) -> None:
+        super().__init__(str(reason))
+        self.reason = reason

@@ -1,0 +1,93 @@
+"""The table of topics; nothing else repeats it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from stream_app.wire.limits import PARTITIONS
+
+
+@dataclass(frozen=True)
+class Topic:
+    """One row of the table of topics."""
+
+    name: str
+    key: str
+    value: str
+    partitions: int
+    config: Mapping[str, str]
+
+
+@dataclass(frozen=True)
+class Topics:
+    """The names of all topics under one prefix; `table` says how each is created."""
+
+    prefix: str = "murmurec"
+
+    def __post_init__(self) -> None:
+        if not re.fullmatch(r"[A-Za-z0-9._-]{1,100}", self.prefix):
+            raise ValueError(f"topic prefix {self.prefix!r}: use 1 to 100 of A-Z a-z 0-9 . _ -")
+
+    @property
+    def ratings(self) -> str:
+        """Sanitized ratings, from devices."""
+        return f"{self.prefix}.ratings.v1"
+
+    @property
+    def items(self) -> str:
+        """The public catalogue."""
+        return f"{self.prefix}.items.v1"
+
+    @property
+    def item_table(self) -> str:
+        """What the public may know of every item's rating, for devices."""
+        return f"{self.prefix}.item-table.v1"
+
+    @property
+    def profiles(self) -> str:
+        """Sanitized profiles, the newest of each device."""
+        return f"{self.prefix}.profiles.v1"
+
+    @property
+    def cuts(self) -> str:
+        """The cut log, written by workers only."""
+        return f"{self.prefix}.cuts.v1"
+
+    @property
+    def queries(self) -> str:
+        """Questions for recommendations."""
+        return f"{self.prefix}.queries.v1"
+
+    @property
+    def recommendations(self) -> str:
+        """Answers, keyed by the question's correlation id."""
+        return f"{self.prefix}.recommendations.v1"
+
+    @property
+    def rejected(self) -> str:
+        """Where and why a record was set aside; never its payload."""
+        return f"{self.prefix}.rejected.v1"
+
+    @property
+    def audits(self) -> str:
+        """What attacks and audits found."""
+        return f"{self.prefix}.audits.v1"
+
+    def table(self, partitions: int = PARTITIONS) -> tuple[Topic, ...]:
+        """Return every topic with its key, value, partitions and configuration."""
+        forever = {"cleanup.policy": "delete", "retention.ms": "-1", "retention.bytes": "-1"}
+        an_hour = {"cleanup.policy": "delete", "retention.ms": "3600000"}
+        newest = {"cleanup.policy": "compact"}
+        return (
+            Topic(self.ratings, "pseudonym, 32 hex", "event", partitions, forever),
+            Topic(self.cuts, "none", "cut", 1, forever),
+            Topic(self.items, "item id", "catalogue entry", 1, newest),
+            Topic(self.item_table, "page number", "item table page", 1, newest),
+            Topic(self.profiles, "pseudonym, 32 hex", "profile", 1, newest),
+            Topic(self.queries, "correlation id", "query", partitions, an_hour),
+            Topic(self.recommendations, "correlation id", "recommendation", partitions, an_hour),
+            Topic(self.rejected, "topic/partition/offset", "rejection", 1, newest),
+            Topic(self.audits, "audit name", "audit", 1, newest),
+        )
