@@ -162,6 +162,9 @@ class Settings(BaseSettings):
     round_records: int = Field(
         2000, ge=1, le=100_000, description="most records of one partition in one round"
     )
+    item_table_seconds: float = Field(
+        10.0, ge=0.1, le=3600, description="time between two looks at the public item table"
+    )
     hash_seed: int = Field(
         1, ge=0, lt=2**57, description="seed of every hash; public, fixed for life"
     )

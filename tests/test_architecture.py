@@ -55,6 +55,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "stream_app.design": {
         *("stream_app.errors", "stream_app.privacy", "stream_app.replica", "stream_app.settings"),
     },
+    "stream_app.item_table": {"numpy", "stream_app.models", "stream_app.wire"},
     "stream_app.recommender": {
         *("numpy", "stream_app.catalogue", "stream_app.models", "stream_app.replica"),
         "stream_app.wire",

@@ -22,7 +22,7 @@ import structlog
 from prometheus_client import CollectorRegistry, PlatformCollector, ProcessCollector
 
 from stream_app import clients
-from stream_app.agents import learn, ownership, query, views
+from stream_app.agents import item_table, learn, ownership, query, views
 from stream_app.agents.ending import ends_the_process
 from stream_app.agents.reader import Reader
 from stream_app.agents.rejections import Rejections
@@ -86,6 +86,7 @@ def build(
     ownership.attach(app, runtime, clock)
     query.attach(app, runtime)
     views.attach(app, runtime)
+    item_table.attach(app, runtime, clients.producer(bootstrap, settings.kafka, linger_ms=20))
 
     @app.task
     async def read() -> None:

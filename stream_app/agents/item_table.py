@@ -1,0 +1,50 @@
+"""Publishing the item table: by the owner of the clock alone, a few pages at a time.
+
+The table is derived: nothing is lost with a page that is late, and a new owner writes all of them
+once more. A page that Kafka refuses ends the process like any other refused write.
+"""
+
+from __future__ import annotations
+
+import faust
+from confluent_kafka import KafkaError, Message, Producer
+
+from stream_app.agents.ending import ends_the_process
+from stream_app.agents.runtime import Runtime
+from stream_app.errors import Refusal
+from stream_app.item_table import Pages
+from stream_app.wire import encode_message
+
+_PAGES = 16  # looked at in one turn: 65,536 items, a few ms
+
+
+def attach(app: faust.App, runtime: Runtime, producer: Producer) -> None:
+    """Write changed pages every `item_table_seconds` while this worker owns the clock."""
+    pages = Pages()
+    owned = False
+
+    def told(error: KafkaError | None, _: Message) -> None:
+        if error is not None:
+            runtime.fail_from_thread(
+                Refusal(
+                    f"{runtime.topics.item_table}: a page could not be written ({error.str()}); "
+                    "check the topic and the right to write to it"
+                )
+            )
+
+    @app.timer(runtime.settings.item_table_seconds)
+    @ends_the_process(runtime)
+    async def publish_item_table() -> None:
+        nonlocal pages, owned
+        if runtime.clock_owned != owned:
+            pages, owned = Pages(), runtime.clock_owned
+        replica = runtime.replica
+        if owned and len(replica.items) and not runtime.ready_reason():
+            for page in pages.due(replica.items.keys, replica.learner, replica.cut, _PAGES):
+                producer.produce(
+                    runtime.topics.item_table,
+                    key=str(page.page).encode(),
+                    value=encode_message(page),
+                    on_delivery=told,
+                )
+        producer.poll(0)
