@@ -11,9 +11,10 @@ answer in it. The user is a pseudonym (32 hex characters), which only the user's
 
 from __future__ import annotations
 
+import re
 import secrets
 import time
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from types import TracebackType
 from typing import Self
 
@@ -32,7 +33,10 @@ from stream_app.wire import (
     WireError,
     decode_message,
     encode_message,
+    key,
 )
+
+_UNNAMED = re.compile("key:[0-9a-f]{16}")
 
 
 class Best(msgspec.Struct, frozen=True):
@@ -73,9 +77,13 @@ class Recommendations:
             place.offset = clients.offsets(self._consumer, place, 5.0)[1]
         self._consumer.assign(places)
 
-    def best(self, user: str, k: int = 10, seconds: float = 2.0) -> Best:
+    def best(
+        self, user: str, k: int = 10, seconds: float = 2.0, without: Collection[int] = ()
+    ) -> Best:
         """Return the best k items for the user with this pseudonym.
 
+        `without`: keys of items that the asker leaves out here, from the longest list there is; the
+        server does not learn them. Where it cannot know what was rated, they come from the device.
         Raises Refusal when nobody answers within `seconds`, or the question is refused; ValueError
         for a k outside 1 .. `LIST_LENGTH` or a pseudonym that is not 32 hex characters.
         """
@@ -85,7 +93,8 @@ class Recommendations:
             raise ValueError("user: a pseudonym has 32 lower-case hex characters")
         self._refused = None
         started = time.monotonic()
-        question = Query(secrets.token_hex(8), user, k, int((time.time() + seconds) * 1000))
+        asked = LIST_LENGTH if without else k
+        question = Query(secrets.token_hex(8), user, asked, int((time.time() + seconds) * 1000))
         self._producer.produce(
             self._topics.queries,
             key=question.id.encode(),
@@ -99,7 +108,7 @@ class Recommendations:
             message = self._consumer.poll(0.05)
             reply = self._reply(message, question.id)
             if reply is not None:
-                return _best(reply, k, time.monotonic() - started)
+                return _best(reply, k, time.monotonic() - started, without)
         raise Refusal(
             f"no answer within {seconds:g} s: is a worker running on prefix {self._topics.prefix}, "
             "and is it ready (/readyz)?"
@@ -137,7 +146,14 @@ class Recommendations:
         self.close()
 
 
-def _best(reply: Recommendation, k: int, seconds: float) -> Best:
+def key_of(item: Item) -> int:
+    """Return the key of an item as an answer names it; `key:` and hex is a word nobody named."""
+    if isinstance(item, str) and _UNNAMED.fullmatch(item):
+        return int(item[4:], 16)
+    return key(item)
+
+
+def _best(reply: Recommendation, k: int, seconds: float, without: Collection[int]) -> Best:
     if reply.status is Status.BUSY:
         raise Refusal("the worker is busy: ask again in a moment, or run another worker")
     if reply.status is not Status.OK:
@@ -145,7 +161,7 @@ def _best(reply: Recommendation, k: int, seconds: float) -> Best:
     found = [
         (item, score)
         for item, score in zip(reply.items, reply.scores, strict=True)
-        if item is not None and score is not None
+        if item is not None and score is not None and not (without and key_of(item) in without)
     ][:k]
     return Best(
         tuple(item for item, _ in found),

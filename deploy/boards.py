@@ -129,6 +129,19 @@ OVERVIEW = Board(
         ),
         Panel(
             QUALITY,
+            "Log-loss of reports without a debiased error",
+            "suffix: nats",
+            (
+                Curve(f"murmurec_log_loss_nats{RECENT}", "{{predictor}}, recent"),
+                Curve(f"murmurec_log_loss_nats{ALL}", "{{predictor}}, all"),
+            ),
+            "-ln of the probability with which a report was foreseen, for mechanisms whose channel "
+            "has no inverse (a partition of the levels, one bit). blank: every level equally "
+            "likely. Mostly the channel's own noise: the distance of the two says what the model "
+            "knows of taste. No number where every mechanism has a debiased error.",
+        ),
+        Panel(
+            QUALITY,
             "Clipped updates",
             "percentunit",
             (
@@ -169,8 +182,12 @@ OVERVIEW = Board(
             STREAM,
             "Ratings",
             "ops",
-            (Curve(_rate("ratings_total", "outcome"), "{{outcome}}"),),
-            "Ratings per second; a record carries one or many.",
+            (
+                Curve(_rate("ratings_total", "outcome"), "{{outcome}}"),
+                Curve(f"max(rate(murmurec_cells_missing_total{ME}[$__rate_interval]))", "empty"),
+            ),
+            "Ratings per second; a record carries one or many. Where presence is protected some "
+            "are fakes, and cells that say that there is no rating come beside them.",
         ),
         Panel(
             STREAM,

@@ -2,6 +2,7 @@
 
     send -> librdkafka's queue -> broker -> delivery report -> accepted | failed
              full? wait for reports and try again
+    Courier: the same for what a journal has given out; a report of acceptance is noted there
 
 The producer comes from `stream_app.clients.producer`: idempotent, acks=all, murmur2. One thread of
 one process owns a publisher; librdkafka's threads do not survive a fork and its queue would be sent
@@ -13,13 +14,15 @@ from __future__ import annotations
 import os
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
+from functools import partial
 from types import TracebackType
 from typing import Any, Protocol
 
 from confluent_kafka import KafkaException
 
+from producers.journal import Journal, Message
 from stream_app.errors import Refusal
 
 _REPORTS_EVERY = 256  # sends between two looks at the delivery reports
@@ -70,31 +73,50 @@ class Publisher:
     def __post_init__(self) -> None:
         self._owner = (os.getpid(), threading.get_ident())
 
-    def send(self, key: bytes, value: bytes) -> None:
-        """Hand over one record; waits while the queue is full and raises rather than drop it."""
+    def send(
+        self,
+        key: bytes,
+        value: bytes,
+        *,
+        topic: str | None = None,
+        accepted: Callable[[Place], object] | None = None,
+    ) -> None:
+        """Hand over one record; waits while the queue is full and raises rather than drop it.
+
+        `accepted` is called once with its place when the broker has it, within a later call here.
+        """
         self._check()
-        deadline, reports = self.clock() + self.patience_seconds, self.accepted + self.failed
-        while True:
+        told = self._delivered if accepted is None else partial(self._delivered, told=accepted)
+        name = self.topic if topic is None else topic
+
+        def queued() -> bool:
             try:
-                self.producer.produce(self.topic, key=key, value=value, on_delivery=self._delivered)
-                break
+                self.producer.produce(name, key=key, value=value, on_delivery=told)
             except BufferError:
-                self.producer.poll(0.1)
+                return False
             except KafkaException as error:
                 raise Refusal(f"Kafka takes no more records: {error.args[0].str()}") from None
+            return True
+
+        self.wait(queued)
+        self.sent += 1
+        if self.sent % _REPORTS_EVERY == 0:
+            self.producer.poll(0)
+
+    def wait(self, done: Callable[[], bool]) -> None:
+        """Serve delivery reports until `done`; refuses when there are none for too long."""
+        self._check()
+        deadline, reports = self.clock() + self.patience_seconds, self.accepted + self.failed
+        while not done():
+            self.producer.poll(0.1)
             if self.accepted + self.failed > reports:
-                deadline, reports = (
-                    self.clock() + self.patience_seconds,
-                    self.accepted + self.failed,
-                )
+                reports = self.accepted + self.failed
+                deadline = self.clock() + self.patience_seconds
             elif self.clock() >= deadline:
                 raise Refusal(
                     f"Kafka has confirmed nothing for {self.patience_seconds:g} seconds "
                     "and the queue is full; check the broker, then start again to go on"
                 )
-        self.sent += 1
-        if self.sent % _REPORTS_EVERY == 0:
-            self.producer.poll(0)
 
     def close(self, deadline_seconds: float = DEADLINE_SECONDS) -> None:
         """Wait for the delivery reports; what has none at the deadline counts as failed."""
@@ -122,7 +144,11 @@ class Publisher:
         # Whoever interrupts wants an end now; what is on its way gets a moment.
         self.close(DEADLINE_SECONDS if error is None else 3.0)
 
-    def _delivered(self, error: Any, record: Any) -> None:
+    def _delivered(
+        self, error: Any, record: Any, told: Callable[[Place], object] | None = None
+    ) -> None:
+        if error is None and told is not None:
+            told(Place(record.partition(), record.offset()))
         if self._closed and self.accepted + self.failed >= self.sent:
             return  # counted as failed at the deadline already
         if error is not None:
@@ -140,3 +166,45 @@ class Publisher:
             raise RuntimeError("publisher: opened before a fork; open one in each process")
         if threading.get_ident() != thread:
             raise RuntimeError("publisher: belongs to another thread; open one in each thread")
+
+
+@dataclass
+class Courier:
+    """Takes what a journal gives out to the broker, and notes there what the broker has.
+
+    After a record that the broker did not take nothing more is sent: a later seq of the same device
+    that arrives first would make the server pass over the missing one for good. What was not
+    accepted stays in the journal and is sent again, the same bytes, by the next run.
+    """
+
+    journal: Journal
+    line: Publisher
+    places: dict[int, Place] = field(default_factory=dict, init=False)
+
+    def send(self, message: Message, *, kept: bool = False) -> None:
+        """Send one message; `kept` also remembers its place in `places`."""
+        if self.line.failed:
+            raise Refusal(
+                f"{self.line.failed} events were not accepted: {self.line.first_error}; they are "
+                "kept, and the next run sends the same bytes"
+            )
+
+        def accepted(place: Place) -> None:
+            self.journal.acknowledge(message.number)
+            if kept:
+                self.places[message.number] = place
+
+        self.line.send(message.key, message.value, topic=message.topic, accepted=accepted)
+
+    def resend(self, topics: Collection[str]) -> tuple[int, int]:
+        """Send what earlier runs have left for these topics; return (sent, left for others)."""
+        waiting = self.journal.pending()
+        ours = [message for message in waiting if message.topic in topics]
+        for message in ours:
+            self.send(message)
+        return len(ours), len(waiting) - len(ours)
+
+    def make_room(self) -> None:
+        """Wait until the broker has half of what the journal may hold back, or refuses some."""
+        half = self.journal.outbox_bytes // 2
+        self.line.wait(lambda: self.journal.waiting_bytes <= half or self.line.failed > 0)

@@ -3,12 +3,22 @@
 Prequential: every event is predicted first and learned afterwards. An event has a prediction t, the
 report read as a rating (stars), and two unbiased numbers that its mechanism's channel gives,
 
-    E[value | r] = r        E[square | r] = r^2        f_t(z) = square - 2 t value + t^2
-    reported RMSE = sqrt(mean (t - stars)^2)           debiased RMSE = sqrt(mean f_t(z))
+    E[value | r] = r        E[square | r] = r^2        f_t(z) = square - 2 t value + t^2 weight
+    reported RMSE = sqrt(mean (t - stars)^2)           debiased RMSE = sqrt(sum f_t(z) / sum weight)
 
 E[f_t(z) | r] = (r - t)^2, so the debiased error is that of the true ratings, which the server
-never sees. A mean of f_t(z) may fall below zero by chance: too few events, and the RMSE is NaN.
-Where a channel cannot be inverted, value and square are NaN and the event counts as reported only.
+never sees. Weight is 1 where presence is public. Where it is protected E[weight] is 1 for a cell
+with a rating and 0, as E[f_t(z)] is, for one without; every cell of the scope is scored, the ones
+that say nothing too, so fakes cancel and the quotient is again the error on true ratings alone. (t
+must not depend on the cell's own report. It does in one small way: a record's priors are computed
+from the whole record, and cells of one record are learned one after the other.) A mean of f_t(z)
+may fall below zero by chance: too few events, and the RMSE is NaN. Where a channel cannot be
+inverted, value and square are NaN and the event counts as reported only; its log-loss,
+
+    -ln P(z | t, channel)   nats a report,   beside that of all levels equally likely,
+
+takes the place of the debiased error. Only the distance of the two curves says something of taste:
+most of either is the channel's own noise.
 
 Leakage (S004 eq. 4.15): Gaussians fitted to the residuals of learned (tr) and held-out (te) events,
 
@@ -33,11 +43,22 @@ from stream_app.kernels import scoring
 
 Floats = NDArray[np.float64]
 Residuals = Callable[
-    [NDArray[np.uint64], NDArray[np.uint64], NDArray[np.uint8], NDArray[np.uint8]], Floats
+    [
+        NDArray[np.uint64],
+        NDArray[np.uint64],
+        NDArray[np.uint8],
+        NDArray[np.uint16],
+        NDArray[np.float32],
+    ],
+    Floats,
 ]
-"""(users, items, reports, mechanisms) -> the current model's error on each event, (n,)."""
+"""(users, items, reports, channels, priors) -> the current model's error on each event, (n,)."""
 
 FEWEST_SAMPLES = 30
+
+Window = Literal["recent", "all"]
+Predictor = Literal["model", "blank"]
+PREDICTORS: tuple[Predictor, ...] = ("model", "blank")
 
 T = TypeVar("T", bound=np.generic)
 
@@ -73,9 +94,8 @@ class Drift:
     """Prequential error over everything and over the newest `recent` events."""
 
     def __init__(self, recent: int = 10_000) -> None:
-        self._counts = np.zeros(2)
-        self._sums = np.zeros(2)
-        self._recent = (Ring(recent, np.float64), Ring(recent, np.float64))
+        self._sums = np.zeros((2, 2))  # reported, debiased; errors, weights
+        self._recent = tuple(tuple(Ring(recent, np.float64) for _ in range(2)) for _ in range(2))
 
     def add(
         self, predicted: ArrayLike, stars: ArrayLike, values: ArrayLike, squares: ArrayLike
@@ -86,29 +106,61 @@ class Drift:
         debiased = np.asarray(squares, np.float64) - 2 * t * np.asarray(values, np.float64) + t * t
         self.add_errors(reported, debiased)
 
-    def add_errors(self, reported: Floats, debiased: Floats) -> None:
-        """Enter squared errors, (n,) each; a debiased one that is NaN is unknown."""
-        unknown = np.isnan(debiased)
-        debiased = debiased[~unknown] if unknown.any() else debiased
-        for kind, errors in enumerate((reported, debiased)):
-            self._counts[kind] += len(errors)
-            self._sums[kind] += errors.sum()
-            self._recent[kind].add(errors)
+    def add_errors(self, reported: Floats, debiased: Floats, weights: Floats | None = None) -> None:
+        """Enter squared errors, (n,) each; a NaN is unknown. Weights of the debiased: None, all 1.
 
-    def rmse_reported(self, window: Literal["recent", "all"] = "recent") -> float:
+        With weights some reports may say nothing; their reported error is NaN.
+        """
+        for kind, errors in enumerate((reported, debiased)):
+            weighed = weights if kind else None
+            if kind or weights is not None:
+                known = ~np.isnan(errors)
+                if not known.all():
+                    errors = errors[known]
+                    weighed = None if weighed is None else weighed[known]
+            each = np.broadcast_to(1.0, len(errors)) if weighed is None else weighed
+            self._sums[kind] += errors.sum(), len(errors) if weighed is None else each.sum()
+            self._recent[kind][0].add(errors)
+            self._recent[kind][1].add(each)
+
+    def rmse_reported(self, window: Window = "recent") -> float:
         """Return the RMSE against the reports; NaN before the first event."""
         return self._rmse(0, window)
 
-    def rmse_debiased(self, window: Literal["recent", "all"] = "recent") -> float:
+    def rmse_debiased(self, window: Window = "recent") -> float:
         """Return the RMSE against the true ratings as the channel reveals it; NaN where unknown."""
         return self._rmse(1, window)
 
     def _rmse(self, kind: int, window: str) -> float:
-        recent = self._recent[kind].values()
-        if not len(recent):
+        errors, weights = self._sums[kind]
+        if window != "all":
+            errors, weights = (ring.values().sum() for ring in self._recent[kind])
+        return sqrt(errors / weights) if weights > 0 and errors >= 0 else nan
+
+
+class LogLoss:
+    """Mean of -ln P(report) over everything and over the newest `recent`, of two predictors."""
+
+    def __init__(self, recent: int = 10_000) -> None:
+        self._count = 0
+        self._sums = np.zeros(2)
+        self._recent = (Ring(recent, np.float64), Ring(recent, np.float64))
+
+    def add(self, chance: Floats, blank: Floats) -> None:
+        """Enter the probabilities (n,) of reports: as foreseen, and with every level as likely."""
+        self._count += len(chance)
+        for kind, probabilities in enumerate((chance, blank)):
+            nats = -np.log(np.maximum(probabilities, 1e-300))
+            self._sums[kind] += nats.sum()
+            self._recent[kind].add(nats)
+
+    def nats(self, predictor: Predictor, window: Window = "recent") -> float:
+        """Return the mean in nats; NaN before the first report."""
+        if not self._count:
             return nan
-        mean = float(self._sums[kind] / self._counts[kind] if window == "all" else np.mean(recent))
-        return sqrt(mean) if mean >= 0 else nan
+        kind = PREDICTORS.index(predictor)
+        recent = float(self._recent[kind].values().mean())
+        return float(self._sums[kind] / self._count) if window == "all" else recent
 
 
 class Baseline:
@@ -118,8 +170,10 @@ class Baseline:
 
         mean_i = (sum_i + k mean) / (n_i + k)        k = Var(values) / spread^2
 
-    so that noisier reports need more of them. `spread` is the standard deviation of the items'
-    true means in stars; predictions stay in low .. high, and are `(low + high) / 2` at first.
+    so that noisier reports need more of them. Where presence is protected, n_i is the sum of the
+    weights, and what varies is value - mean * weight, for each unit of weight. `spread` is the
+    standard deviation of the items' true means in stars; predictions stay in low .. high, and are
+    `(low + high) / 2` at first.
     """
 
     def __init__(
@@ -131,18 +185,20 @@ class Baseline:
         self.drift = Drift(recent)
         self._sums = np.zeros(0)
         self._counts = np.zeros(0)
-        self._total = np.zeros(3)  # events, sum of the values, sum of their squares
+        self._total = np.zeros(2)  # sum of the weights, of the values
+        self._squares = np.zeros(3)  # sum of value^2, of value * weight, of weight^2
 
     def predict(self, rows: NDArray[np.int64]) -> Floats:
         """Return the current mean of the items at `rows` (n,), each clipped to low .. high."""
-        events, total, squares = self._total
-        if not events:
+        weights, total = self._total
+        if not weights > 0:
             return np.full(len(rows), (self.low + self.high) / 2)
         self._grow(rows)
-        mean = total / events
-        pseudo = max(squares / events - mean**2, 1e-9) / self.spread**2
-        means = (self._sums[rows] + pseudo * mean) / (self._counts[rows] + pseudo)
-        return np.clip(means, self.low, self.high)
+        mean = total / weights
+        varies = self._squares @ (1, -2 * mean, mean**2) / weights
+        pseudo = max(float(varies), 1e-9) / self.spread**2
+        counts = np.maximum(self._counts[rows], 0)
+        return np.clip((self._sums[rows] + pseudo * mean) / (counts + pseudo), self.low, self.high)
 
     def add(
         self, rows: NDArray[np.int64], stars: ArrayLike, values: ArrayLike, squares: ArrayLike
@@ -151,16 +207,21 @@ class Baseline:
         self.drift.add(self.predict(rows), stars, values, squares)
         self.learn(rows, values)
 
-    def learn(self, rows: NDArray[np.int64], values: ArrayLike) -> None:
+    def learn(
+        self, rows: NDArray[np.int64], values: ArrayLike, weights: ArrayLike | None = None
+    ) -> None:
         """Learn unbiased values (n,) of items; a NaN is unknown and left out."""
         self._grow(rows)
         told = np.asarray(values, np.float64)
+        of = np.broadcast_to(1.0, len(told)) if weights is None else np.asarray(weights)
         unknown = np.isnan(told)
         if unknown.any():
-            rows, told = rows[~unknown], told[~unknown]
+            rows, told, of = rows[~unknown], told[~unknown], of[~unknown]
         np.add.at(self._sums, rows, told)
-        np.add.at(self._counts, rows, 1.0)
-        self._total += (len(told), told.sum(), (told * told).sum())
+        np.add.at(self._counts, rows, of)
+        self._total += of.sum(), told.sum()
+        # Not a dot product: its threads would spin on while the next batch is learned.
+        self._squares += (told * told).sum(), (told * of).sum(), (of * of).sum()
 
     def _grow(self, rows: NDArray[np.int64]) -> None:
         needed = int(rows.max()) + 1 if len(rows) else 0
@@ -178,7 +239,7 @@ class Leakage:
     """
 
     def __init__(self, capacity: int = 4096) -> None:
-        columns: tuple[type[Any], ...] = (np.uint64, np.uint64, np.uint8, np.uint8)
+        columns: tuple[type[Any], ...] = (np.uint64, np.uint64, np.uint8, np.uint16, np.float32)
         self._held_out = [Ring(capacity, dtype) for dtype in columns]
         self._learned = [Ring(capacity, dtype) for dtype in columns]
         self._owed = 0  # held-out events that still wait for a learned one
@@ -193,7 +254,8 @@ class Leakage:
         users: NDArray[np.uint64],
         items: NDArray[np.uint64],
         reports: NDArray[np.uint8],
-        mechanisms: NDArray[np.uint8],
+        channels: NDArray[np.uint16],
+        priors: NDArray[np.float32],
         held_out: NDArray[np.bool_],
     ) -> None:
         """Remember events, (n,) each; `held_out` marks those that were never learned."""
@@ -202,7 +264,7 @@ class Leakage:
         chosen = np.empty(len(held_out), np.bool_)
         self._owed = int(scoring.pair(held_out, self._owed, chosen))
         held_rows, learned_rows = np.flatnonzero(held_out), np.flatnonzero(chosen)
-        columns: tuple[NDArray[Any], ...] = (users, items, reports, mechanisms)
+        columns: tuple[NDArray[Any], ...] = (users, items, reports, channels, priors)
         for held, learned, column in zip(self._held_out, self._learned, columns, strict=True):
             held.add(column[held_rows])
             learned.add(column[learned_rows])

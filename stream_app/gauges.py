@@ -12,8 +12,9 @@ import time
 from math import isnan, nan
 
 import numpy as np
+from numpy.typing import NDArray
 
-from stream_app.accuracy import Baseline, Drift, Leakage
+from stream_app.accuracy import PREDICTORS, Baseline, Drift, Leakage, LogLoss
 from stream_app.kernels import scoring
 from stream_app.log.ledger import APPLIED, DUPLICATE, JUMPED
 from stream_app.metrics import Metrics
@@ -32,9 +33,14 @@ class Gauges:
         self.drift = Drift()
         self.baseline = Baseline()
         self.leakage = Leakage()
+        self.log_loss = LogLoss()
+        self.cells_missing = 0
         self.lag_records = 0
         self._replica = replica
         self._recommender = recommender
+        self._scratch = np.empty((6, 1024))
+        self._weighed = bool(replica.channels.presence.any())
+        self._undecided = not replica.channels.inverted[replica.channels.alphabets > 0].all()
         self._recalls: list[float] = []
         self._kl = nan
         self._caught_up_time = time.time()
@@ -55,34 +61,60 @@ class Gauges:
             learned=len(outcome.users) - held,
             held_out=held,
             clipped=int((outcome.lessons.clipped & ~outcome.held).sum()),
-            duplicate=batch.ratings - len(outcome.users),
+            duplicate=outcome.duplicates,
         )
+        self.cells_missing += len(outcome.silent.rows)
+        metrics.cells_missing(len(outcome.silent.rows))
         if len(outcome.users):
             self._score(outcome)
+        if len(outcome.silent.rows):
+            self._score_silent(outcome)
 
     def _score(self, outcome: Outcome) -> None:
-        channels = self._replica.channels
-        reported, debiased = np.empty((2, len(outcome.users)))
-        expected = self.baseline.predict(outcome.rows)
-        for predicted, drift in (
-            (outcome.lessons.predicted, self.drift),
-            (expected, self.baseline.drift),
-        ):
-            scoring.score(
-                predicted,
-                outcome.mechanisms,
-                outcome.reports,
-                channels.reading,
-                channels.value,
-                channels.square,
-                reported,
-                debiased,
-            )
-            drift.add_errors(reported, debiased)
-        self.baseline.learn(outcome.rows, channels.value[outcome.mechanisms, outcome.reports])
+        channels, rows = self._replica.channels, outcome.rows
+        self._compare(rows, outcome.lessons.predicted, outcome.channels, outcome.reports)
         self.leakage.add(
-            outcome.users, outcome.items, outcome.reports, outcome.mechanisms, outcome.held
+            outcome.users,
+            outcome.items,
+            outcome.reports,
+            outcome.channels,
+            outcome.priors,
+            outcome.held,
         )
+        if self._undecided:
+            which = ~channels.inverted[outcome.channels]
+            told = channels.rows(outcome.channels[which], outcome.reports[which])
+            g = np.where(channels.absent[told] > 0, outcome.priors[which], 1.0)
+            blank = g * channels.flat[told] + (1 - g) * channels.absent[told]
+            self.log_loss.add(outcome.lessons.chance[which], blank)
+
+    def _score_silent(self, outcome: Outcome) -> None:
+        """Score the cells that say nothing: without them, fakes would not cancel."""
+        silent = outcome.silent
+        known = silent.rows >= 0
+        rows, predicted = silent.rows[known], silent.predicted[known]
+        self._compare(rows, predicted, silent.channels[known], silent.reports[known])
+
+    def _compare(
+        self,
+        rows: NDArray[np.int64],
+        predicted: NDArray[np.float64],
+        channels: NDArray[np.uint16],
+        reports: NDArray[np.uint8],
+    ) -> None:
+        """Score the model and the item means on the same cells, and teach the means."""
+        of, m = self._replica.channels, len(rows)
+        if m > self._scratch.shape[1]:
+            self._scratch = np.empty((6, 2 * m))
+        scoring.score(
+            predicted, self.baseline.predict(rows), channels, reports, of.starts, of.reading,
+            of.value, of.square, of.weight, self._scratch,
+        )  # fmt: skip
+        reported, debiased, others, other, values, weights = self._scratch[:, :m]
+        weighed = weights if self._weighed else None
+        self.drift.add_errors(reported, debiased, weighed)
+        self.baseline.drift.add_errors(others, other, weighed)
+        self.baseline.learn(rows, values, weighed)
 
     def lag(self, records: int) -> None:
         """Enter how many records wait to be applied."""
@@ -108,6 +140,8 @@ class Gauges:
             "rmse_reported_recent": self.drift.rmse_reported("recent"),
             "rmse_debiased_recent": self.drift.rmse_debiased("recent"),
             "rmse_baseline_debiased": self.baseline.drift.rmse_debiased("all"),
+            "log_loss_nats": self.log_loss.nats("model", "all"),
+            "log_loss_blank_nats": self.log_loss.nats("blank", "all"),
             "kl_nats": self._kl,
             "recall": self._mean_recall,
         }
@@ -122,6 +156,9 @@ class Gauges:
         metrics.rmse("debiased", "all", self.drift.rmse_debiased("all"))
         metrics.rmse_baseline("reported", self.baseline.drift.rmse_reported())
         metrics.rmse_baseline("debiased", self.baseline.drift.rmse_debiased())
+        for predictor in PREDICTORS:
+            metrics.log_loss(predictor, "recent", self.log_loss.nats(predictor, "recent"))
+            metrics.log_loss(predictor, "all", self.log_loss.nats(predictor, "all"))
         self._kl = self.leakage.measure(replica.learner.residuals)
         metrics.kl(self._kl)
         moment = replica.second_moment

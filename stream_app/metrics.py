@@ -17,9 +17,11 @@ is long because the table, the methods and the help texts of one list belong bes
     events_total                      arrivals  records by outcome: applied, duplicate, rejected
     rejected_total                    arrivals  records set aside, by reason
     ratings_total                     released  by outcome: learned, held_out, clipped, duplicate
+    cells_missing_total               released  cells whose report says that there is no rating
     seq_gaps_total                    released  sequence numbers that devices skipped
     prediction_rmse                   released  prequential RMSE, by window and kind
     prediction_rmse_baseline          released  RMSE of the running item means, recent, by kind
+    log_loss_nats                     released  -ln P(report), by predictor (model, blank), window
     leakage_kl_nats                   released  KL(errors on learned || on held-out); not a bound
     update_clipped_total              released  updates refused: squared error above the threshold
     clip_threshold                    settings  that threshold, squared stars; not an epsilon
@@ -72,6 +74,7 @@ from stream_app.wire import REASONS, Reason
 CONTENT_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
 
 Kind = Literal["reported", "debiased"]
+Predictor = Literal["model", "blank"]
 Window = Literal["recent", "all"]
 
 # The end of every help text.
@@ -138,6 +141,10 @@ class Metrics:
         self._ratings.labels("duplicate").inc(duplicate)
         self._clipped.inc(clipped)
 
+    def cells_missing(self, cells: int) -> None:
+        """Count cells whose report says nothing, where presence is protected."""
+        self._cells_missing.inc(cells)
+
     # --- quality and leakage --------------------------------------------------------------
 
     def rmse(self, kind: Kind, window: Window, stars: float) -> None:
@@ -147,6 +154,10 @@ class Metrics:
     def rmse_baseline(self, kind: Kind, stars: float) -> None:
         """Publish the recent RMSE of the running item means; NaN where it is not known."""
         self._rmse_baseline.labels(kind).set(stars)
+
+    def log_loss(self, predictor: Predictor, window: Window, nats: float) -> None:
+        """Publish the log-loss of reports that have no debiased error; NaN where it is unknown."""
+        self._log_loss.labels(predictor, window).set(nats)
 
     def kl(self, nats: float) -> None:
         """Publish the leakage measurement; NaN where it is not known."""
@@ -265,6 +276,9 @@ class Metrics:
         self._ratings = self._counter("ratings", "Ratings by outcome.", _RELEASED, "outcome")
         for outcome in ("learned", "held_out", "clipped", "duplicate"):
             self._ratings.labels(outcome)
+        self._cells_missing = self._counter(
+            "cells_missing", "Cells whose report says that there is no rating.", _RELEASED
+        )
         self._rejected = self._counter(
             "rejected",
             "Records set aside, by reason.",
@@ -296,6 +310,16 @@ class Metrics:
             self._rmse_baseline.labels(kind).set(nan)
             for window in ("recent", "all"):
                 self._rmse.labels(window, kind).set(nan)
+        self._log_loss = self._gauge(
+            "log_loss_nats",
+            "Prequential -ln P(report) where a report has no debiased error; blank: any level.",
+            _RELEASED,
+            "predictor",
+            "window",
+        )
+        for predictor in ("model", "blank"):
+            for window in ("recent", "all"):
+                self._log_loss.labels(predictor, window).set(nan)
         self._kl = self._gauge(
             "leakage_kl_nats",
             "KL between the errors on learned and on held-out ratings: a measurement, not a bound.",

@@ -3,6 +3,7 @@
     records in canonical order --marks--> applied once --hold-out--> learner
                                                |                        |
                                                +--> seen, statistics    +--> ledger
+                                               +--> presence rates, where presence is protected
 
 Every worker holds a whole replica. At the same cut two replicas have the same `model_digest`
 (everything that predicts, filters or counts) and the same `ledger_digest` (what happened to each
@@ -10,6 +11,11 @@ record), whatever the delivery interleaving, the batch sizes and the crashes in 
 that are set aside change the ledger and nothing else.
 
 A held-out pair is never learned; it is seen and counted all the same.
+
+Where a mechanism protects presence, every cell of a public scope is sent. A report that says
+nothing teaches how often there is a rating at all and touches nothing else. A report that says
+something is learned for what it is worth and counted, but its cell is not taken for seen: many are
+fakes, and the device alone knows what it has rated.
 """
 
 from __future__ import annotations
@@ -26,19 +32,21 @@ from stream_app.kernels.holdout import held_out
 from stream_app.kernels.ledger import enter
 from stream_app.kernels.tally import tally
 from stream_app.log.ledger import APPLIED, Ledger
-from stream_app.models.channels import Channels
+from stream_app.models.cells import SILENCE, Cells, Silent
+from stream_app.models.channels import NO_CHANNEL, Channels
 from stream_app.models.directory import Directory
 from stream_app.models.frequencies import Frequencies
 from stream_app.models.learner import Learner, Lessons, build
 from stream_app.models.marks import Marks
 from stream_app.models.parameters import Parameters
+from stream_app.models.presence import Presence
 from stream_app.models.second_moment import SecondMoment
 from stream_app.models.seen import SeenFilter
 from stream_app.privacy.mechanism import Mechanism
 from stream_app.wire import Batch, Intake
 
 # Raised with every change of what the same log leads to, or of how it is laid out.
-STATE_FORMAT = 1
+STATE_FORMAT = 2
 
 
 @dataclass(frozen=True)
@@ -54,6 +62,7 @@ class Design:
     sketch_bytes: int = 16 << 20
     scalars_bytes: int = 8 << 20
     seen_bytes: int = 16 << 20
+    presence_bytes: int = 4 << 20
     clip: float = float("inf")
     held_out: float = 0.05
     seed: int = 1
@@ -70,7 +79,8 @@ class Design:
     def intake(self) -> Intake:
         """What a record must satisfy to be accepted."""
         alphabets = {m.id: m.alphabet for m in self.mechanisms}
-        return Intake(alphabets, self.partitions, self.accept_tests)
+        masked = {m.id: m.levels for m in self.mechanisms if m.masks}
+        return Intake(alphabets, self.partitions, self.accept_tests, masked)
 
     @property
     def digest(self) -> str:
@@ -84,18 +94,22 @@ class Design:
 
 @dataclass(frozen=True, eq=False)
 class Outcome:
-    """What one batch did: outcome (n,) per record, gaps in `seq`; per rating of the applied (m,)
-    the columns and lessons."""
+    """What one batch did: outcome (n,) per record, gaps in `seq`, ratings that came again; per
+    applied rating (m,) the columns, the prior that there is one, and the lessons; what was silent.
+    """
 
     records: NDArray[np.uint8]
     gaps: int
+    duplicates: int
     users: NDArray[np.uint64]
     items: NDArray[np.uint64]
-    rows: NDArray[np.int64]
     reports: NDArray[np.uint8]
-    mechanisms: NDArray[np.uint8]
+    channels: NDArray[np.uint16]
+    priors: NDArray[np.float32]
     held: NDArray[np.bool_]
+    rows: NDArray[np.int64]
     lessons: Lessons
+    silent: Silent
 
 
 class Replica:
@@ -114,6 +128,11 @@ class Replica:
             parameters=Parameters(clip=design.clip),
             seed=design.seed,
         )
+        self.presence = (
+            Presence(self.channels, design.presence_bytes, seed=design.seed)
+            if self.channels.presence.any()
+            else None
+        )
         self.seen = SeenFilter(design.seen_bytes, seed=design.seed)
         self.frequencies = Frequencies(seed=design.seed)
         self.second_moment = SecondMoment(seed=design.seed)
@@ -129,33 +148,73 @@ class Replica:
     def apply(self, batch: Batch) -> Outcome:
         """Move the state on by a batch of one partition, the next in canonical order."""
         outcomes, gaps = self.marks.advance(batch.devices, batch.seqs, batch.reasons == 0)
-        fresh = np.repeat(outcomes == APPLIED, batch.counts)
-        whole = bool(fresh.all())
-        users = np.repeat(batch.devices[:, 0], batch.counts)
-        mechanisms = np.repeat(batch.mechanisms, batch.counts)
-        # Decoded columns are read-only views, for which every kernel would be compiled once more.
-        items, reports = batch.items.copy(), batch.reports.copy()
-        if not whole:
-            users, mechanisms = users[fresh], mechanisms[fresh]
-            items, reports = items[fresh], reports[fresh]
-        held = np.empty(len(users), np.bool_)
-        held_out(users, items, self._salt, self._threshold, held)
-        lessons = self.learner.learn_many(users, items, reports, mechanisms, ~held)
-        self.seen.add_many(users, items)
-        rows = self._count(items)
+        cells, applied = self._cells(batch), outcomes == APPLIED
+        spoken = batch.ratings - int(cells.silent.sum())
+        if not applied.all():
+            cells = cells.at(np.repeat(applied, batch.counts))
+        if self.presence is not None and self._protects(batch):
+            told, rows, lessons, silent = self._apply_hidden(
+                self.presence, cells, batch.counts[applied]
+            )
+        else:
+            told, silent = cells, SILENCE
+            lessons = self.learner.learn_many(*cells[:4], ~cells.held)
+            self.seen.add_many(cells.users, cells.items)
+            rows = self._count(cells.items)
         offset_sum, chain = enter(batch.offsets, outcomes, batch.partition, self.ledger.chain[0])
+        held = int(told.held.sum())
         counts = {
-            "learned": len(users) - int(held.sum()),
-            "held_out": int(held.sum()),
-            "clipped": int((lessons.clipped & ~held).sum()),
-            "duplicate": batch.ratings - len(users),
+            "learned": len(rows) - held,
+            "held_out": held,
+            "clipped": int((lessons.clipped & ~told.held).sum()),
+            "duplicate": spoken - len(rows),
         }
         self.ledger.add(
             batch.partition, outcomes, batch.reasons, counts, int(gaps.sum()), offset_sum, chain
         )
         return Outcome(
-            outcomes, int(gaps.sum()), users, items, rows, reports, mechanisms, held, lessons
+            outcomes, int(gaps.sum()), counts["duplicate"], *told[:6], rows, lessons, silent
         )
+
+    def _protects(self, batch: Batch) -> bool:
+        """Return whether a mechanism of this batch protects presence."""
+        first = self.channels.first[batch.mechanisms]
+        return bool(self.channels.presence[first].any())
+
+    def _cells(self, batch: Batch) -> Cells:
+        """Return the cells of a batch as the kernels take them."""
+        users = np.repeat(batch.devices[:, 0], batch.counts)
+        channels = np.repeat(self.channels.numbers(batch.mechanisms), batch.counts)
+        channels += batch.masks
+        # Decoded columns are read-only views, for which every kernel would be compiled once more.
+        items, reports = batch.items.copy(), batch.reports.copy()
+        held, silent = np.zeros((2, len(users)), np.bool_)
+        held_out(users, items, self._salt, self._threshold, held)
+        if self._protects(batch):
+            silent = reports == self.channels.missing[channels]
+            held &= ~silent
+        priors = np.broadcast_to(np.float32(1), len(users))
+        return Cells(users, items, reports, channels, priors, held, silent)
+
+    def _apply_hidden(
+        self, presence: Presence, cells: Cells, counts: NDArray[np.int64]
+    ) -> tuple[Cells, NDArray[np.int64], Lessons, Silent]:
+        """Learn records of `counts` cells; return what says something, its rows and lessons, and
+        the rest."""
+        priors = presence.priors(counts, *cells[:4])
+        asked = np.where(cells.silent, np.uint16(NO_CHANNEL), cells.channels)
+        learn = ~(cells.held | cells.silent)
+        lessons = self.learner.learn_many(*cells[:3], asked, learn, priors)
+        says = ~cells.silent
+        told, quiet = cells._replace(priors=priors).at(says), cells.at(cells.silent)
+        public = ~self.channels.presence[told.channels]
+        self.seen.add_many(told.users[public], told.items[public])
+        rows = self._count(told.items)
+        silent = Silent(
+            self.items.rows(quiet.items), quiet.reports, quiet.channels,
+            lessons.predicted[cells.silent],
+        )  # fmt: skip
+        return told, rows, Lessons._make(column[says] for column in lessons), silent
 
     def _count(self, items: NDArray[np.uint64]) -> NDArray[np.int64]:
         """Count the items of a batch and return their rows in the directory."""
@@ -183,6 +242,7 @@ class Replica:
         """Return what predicts, filters or counts: the arrays themselves, not copies."""
         parts: dict[str, Mapping[str, NDArray[Any]]] = {
             "learner": self.learner.arrays(),
+            "presence": self.presence.arrays() if self.presence else {},
             "seen": self.seen.arrays(),
             "frequencies": self.frequencies.arrays(),
             "second_moment": self.second_moment.arrays(),
@@ -201,6 +261,7 @@ class Replica:
         """Return the bytes that each part of the state holds."""
         return {
             "learner": self.learner.memory_bytes,
+            "presence": self.presence.memory_bytes if self.presence else 0,
             "seen": self.seen.memory_bytes,
             "statistics": self.frequencies.memory_bytes + self.second_moment.memory_bytes,
             "marks": self.marks.memory_bytes,

@@ -266,7 +266,10 @@ def load(config_file: Path | None = None, **flags: Any) -> Settings:
 
 
 # The device's own variables, which the command line reads itself.
-_DEVICE = ("device_store", "device_mechanism", "device_epsilon")
+_DEVICE = tuple(
+    f"device_{name}"
+    for name in ("journal", "mechanism", "epsilon", "share", "budget", "window", "emission")
+)
 _Layer = dict[str, tuple[str, Any]]
 _FLAGS = {
     "bootstrap_servers": "--bootstrap",

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
-from stream_app.privacy.randomized_response import RandomizedResponse
+from stream_app.privacy.mechanism import Mechanism
 from stream_app.privacy.randomness import SeededSource
 from tests.benchmarks.figure import Figure
 
@@ -33,7 +33,7 @@ class Ratings:
         order = np.random.default_rng(seed).permutation(len(self))
         return Ratings(self.users[order], self.items[order], self.levels[order])
 
-    def reports(self, mechanism: RandomizedResponse | None) -> np.ndarray:
+    def reports(self, mechanism: Mechanism | None) -> np.ndarray:
         """Return what the devices would send: one fixed draw of the mechanism's noise."""
         return mechanism.release(self.levels, SeededSource(1)) if mechanism else self.levels
 

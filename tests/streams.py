@@ -8,9 +8,12 @@ from dataclasses import dataclass
 import numpy as np
 
 from stream_app import wire
+from stream_app.privacy import registry
 from stream_app.wire import Event, Run
 
 MECHANISMS = ("rr:5:2", "none:5:inf")
+# One of every family; what is not of value adjacency sends every cell of a scope.
+EVERY_FAMILY = (*MECHANISMS, "partition:5:2", "cell:5:2", "ternary:5:1:1/2", "laplace:5:4")
 
 
 @dataclass(frozen=True)
@@ -41,23 +44,32 @@ def events(
     items: int = 50,
     most: int = 6,
     mechanism: str | None = None,
+    families: tuple[str, ...] = MECHANISMS,
 ) -> list[Event]:
     """Return events of random devices with random reports, each device counting its `seq` up."""
     names = [rng.bytes(16) for _ in range(devices)]
     seqs = dict.fromkeys(names, 0)
     made = []
     for _ in range(count):
-        name = names[int(rng.integers(devices))]
-        seqs[name] += 1
+        device = names[int(rng.integers(devices))]
+        seqs[device] += 1
         size = int(rng.integers(1, most + 1))
+        name = mechanism or families[int(rng.integers(len(families)))]
+        of = registry.parse(name)
+        masks = rng.integers(of.masks[0], of.masks[-1] + 1, size) if of.masks else None
+        reports = rng.integers(0, of.alphabet, size)
+        if masks is not None:
+            reports %= np.array([int(mask).bit_count() + 1 for mask in masks])
+            masks = masks.astype(np.uint16)
         made.append(
             Event(
+                device,
+                seqs[device],
                 name,
-                seqs[name],
-                mechanism or MECHANISMS[int(rng.integers(2))],
                 20_000,
                 rng.choice(items, size, replace=False).astype(np.uint64),
-                rng.integers(0, 5, size).astype(np.uint8),
+                reports.astype(np.uint8),
+                masks=masks,
             )
         )
     return made

@@ -11,7 +11,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from stream_app.accuracy import FEWEST_SAMPLES, Baseline, Drift, Leakage, Ring, gaussian_kl
+from stream_app.accuracy import (
+    FEWEST_SAMPLES,
+    Baseline,
+    Drift,
+    Leakage,
+    LogLoss,
+    Ring,
+    gaussian_kl,
+)
 
 STARS = np.arange(1.0, 6.0)
 
@@ -86,7 +94,7 @@ def test_the_debiased_error_is_exactly_that_of_the_true_ratings(
             drift.add(
                 [predicted] * 2, [STARS[report]] * 2, [value[report]] * 2, [square[report]] * 2
             )
-            f = drift._sums[1] / 2
+            f = drift._sums[1, 0] / 2
             errors.append(channel[report, level] * f)
         assert sum(errors) == pytest.approx((STARS[level] - predicted) ** 2, abs=1e-9)
 
@@ -131,6 +139,44 @@ def test_an_event_whose_channel_has_no_inverse_counts_as_reported_only() -> None
     drift.add([4.0], [5.0], [nan], [nan])
     assert isnan(drift.rmse_debiased("all"))
     assert isnan(drift.rmse_debiased("recent"))
+
+
+def test_a_report_that_says_nothing_counts_as_debiased_only() -> None:
+    """Its error is a share of all cells' error; without it, fakes would count as ratings."""
+    drift = Drift()
+    drift.add_errors(np.array([1.0, nan]), np.array([6.0, -2.0]), np.array([2.5, -0.5]))
+    assert drift.rmse_reported("all") == drift.rmse_reported() == 1
+    assert drift.rmse_debiased("all") == drift.rmse_debiased() == pytest.approx(sqrt(4 / 2))
+    drift.add_errors(np.array([nan]), np.array([-1.0]), np.array([-3.0]))
+    assert isnan(drift.rmse_debiased("all"))
+
+
+@pytest.mark.parametrize("rate", [0.1, 0.5])
+def test_fakes_cancel_in_the_debiased_error_exactly(rate: float) -> None:
+    """Over the law of randomized response on levels and "missing": only true ratings are left."""
+    channel = np.full((6, 6), 1.0)
+    np.fill_diagonal(channel, np.exp(1.5))
+    channel /= channel.sum(axis=0)
+    inverse = np.linalg.inv(channel.T)
+    value, square, weight = (inverse @ np.append(STARS**power, 0) for power in (1, 2, 0))
+    law = np.array([0.1, 0.1, 0.2, 0.3, 0.3])
+    cells, t = np.append(rate * law, 1 - rate), 3.3
+    chance = channel @ cells
+    drift = Drift()
+    f = square - 2 * t * value + t * t * weight
+    drift.add_errors(np.full(6, nan), chance * f, chance * weight)
+    assert drift.rmse_debiased("all") == pytest.approx(sqrt(law @ (STARS - t) ** 2))
+
+
+def test_the_log_loss_is_the_mean_surprise_of_two_predictors() -> None:
+    loss = LogLoss(recent=2)
+    assert isnan(loss.nats("model"))
+    loss.add(np.array([1.0, 0.5, 0.25]), np.array([0.5, 0.5, 0.5]))
+    assert loss.nats("model", "all") == pytest.approx(np.log(2))
+    assert loss.nats("model") == pytest.approx(1.5 * np.log(2))
+    assert loss.nats("blank") == loss.nats("blank", "all") == pytest.approx(np.log(2))
+    loss.add(np.zeros(1), np.ones(1))
+    assert np.isfinite(loss.nats("model"))
 
 
 def test_recent_forgets_and_all_does_not() -> None:
@@ -208,6 +254,22 @@ def test_the_baseline_finds_the_items_means_through_noise() -> None:
     assert means[1::2].min() > means[::2].max() + 2.3
 
 
+def test_the_mean_of_an_item_leaves_its_fakes_out() -> None:
+    """Item 0 has two ratings of 5 among four cells; what the empty ones report cancels."""
+    baseline = Baseline(spread=100)
+    values, weights = np.array([12.0, 8.0, -6.0, -4.0, 3.0]), np.array([2.0, 2.0, -1.0, -1.0, 1.0])
+    baseline.learn(np.array([0, 0, 0, 0, 1]), values, weights)
+    assert baseline.predict(np.array([0, 1])) == pytest.approx([5.0, 3.0], abs=0.01)
+
+
+def test_more_fakes_than_ratings_leave_an_item_at_the_mean_of_all() -> None:
+    baseline = Baseline()
+    rows = np.array([0, 1])
+    baseline.learn(rows, np.array([-2.0, 30.0]), np.array([-2.0, 10.0]))
+    assert 1 <= baseline.predict(rows)[0] <= 5
+    assert np.isfinite(baseline.predict(rows)).all()
+
+
 @pytest.mark.parametrize(("low", "high", "spread"), [(5, 1, 1), (1, 5, 0), (1, 5, nan)])
 def test_an_impossible_scale_is_refused(low: float, high: float, spread: float) -> None:
     with pytest.raises(ValueError, match="low < high"):
@@ -233,7 +295,8 @@ def slow_pairs(held_out: list[bool]) -> tuple[list[int], list[int]]:
 def remember(leakage: Leakage, held_out: list[bool], start: int = 0) -> None:
     numbers = np.arange(start, start + len(held_out), dtype=np.uint64)
     small = (numbers % np.uint64(5)).astype(np.uint8)
-    leakage.add(numbers, numbers, small, small, np.array(held_out, bool))
+    channels, priors = small.astype(np.uint16), np.ones(len(small), np.float32)
+    leakage.add(numbers, numbers, small, channels, priors, np.array(held_out, bool))
 
 
 def kept(leakage: Leakage) -> tuple[list[int], list[int]]:

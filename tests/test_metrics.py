@@ -32,6 +32,7 @@ LABELS = {
     "method",
     "outcome",
     "part",
+    "predictor",
     "privacy_mode",
     "python",
     "reason",
@@ -63,6 +64,8 @@ CALLS: dict[str, Callable[[Metrics], None]] = {
     "rejected": lambda m: m.rejected(Reason.MALFORMED, 4),
     "seq_gaps": lambda m: m.seq_gaps(5),
     "ratings": lambda m: m.ratings(learned=10, held_out=2, clipped=1, duplicate=6),
+    "cells_missing": lambda m: m.cells_missing(8),
+    "log_loss": lambda m: m.log_loss("model", "recent", 0.61),
     "rmse": lambda m: m.rmse("debiased", "recent", 0.91),
     "rmse_baseline": lambda m: m.rmse_baseline("debiased", 0.98),
     "kl": lambda m: m.kl(0.0144),
@@ -221,6 +224,8 @@ def test_gauges_hold_what_they_were_told() -> None:
     metrics = used()
     assert value(metrics, "prediction_rmse", window="recent", kind="debiased") == 0.91
     assert value(metrics, "prediction_rmse_baseline", kind="debiased") == 0.98
+    assert value(metrics, "log_loss_nats", predictor="model", window="recent") == 0.61
+    assert value(metrics, "cells_missing_total") == 8
     assert value(metrics, "leakage_kl_nats") == 0.0144
     assert value(metrics, "clip_threshold") == inf
     assert value(metrics, "privacy_mode_info", privacy_mode="local") == 1

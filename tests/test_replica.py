@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 from stream_app.privacy import registry
-from stream_app.replica import Design, Replica
+from stream_app.replica import Design, Outcome, Replica
 from stream_app.wire import Event, Reason, decode_many
-from tests.streams import MECHANISMS, Published, events, log, publish, run_of
+from tests.streams import EVERY_FAMILY, MECHANISMS, Published, events, log, publish, run_of
 
 SMALL = Design(
     tuple(registry.parse(name) for name in MECHANISMS),
@@ -20,6 +20,10 @@ SMALL = Design(
     scalars_bytes=1 << 13,
     seen_bytes=1 << 12,
     held_out=0.1,
+)
+
+ALL = replace(
+    SMALL, mechanisms=tuple(registry.parse(name) for name in EVERY_FAMILY), presence_bytes=1 << 14
 )
 
 
@@ -55,8 +59,9 @@ def digests(replica: Replica) -> tuple[str, str]:
 def test_the_digests_do_not_depend_on_how_the_log_was_cut_into_batches(
     model: str, rng: np.random.Generator
 ) -> None:
-    design = replace(SMALL, model=model)
-    records = [publish(event, json=bool(rng.integers(2))) for event in events(rng, 300)]
+    design = replace(ALL, model=model)
+    made = events(rng, 300, families=EVERY_FAMILY)
+    records = [publish(event, json=bool(rng.integers(2))) for event in made]
     whole = played(records, rng, design)
     for most in (1, 7, 50):
         assert digests(played(records, rng, design, most)) == digests(whole)
@@ -142,17 +147,13 @@ def test_the_held_out_share_is_keyed_never_learned_and_still_seen(
     )
     replica = Replica(design)
     record = publish(event)
-    outcome = replica.apply(
-        decode_many(run_of([record], 0, 1, record.partition), design.intake)
-    )
+    outcome = replica.apply(decode_many(run_of([record], 0, 1, record.partition), design.intake))
     share = outcome.held.mean()
     assert 0.25 < share < 0.35
     assert replica.seen.test_many(outcome.users, outcome.items).all()
     again = Replica(replace(design, model="dense"))
     assert (
-        again.apply(
-            decode_many(run_of([record], 0, 1, record.partition), design.intake)
-        ).held
+        again.apply(decode_many(run_of([record], 0, 1, record.partition), design.intake)).held
         == outcome.held
     ).all()
 
@@ -178,6 +179,103 @@ def test_nothing_is_learned_from_a_wholly_held_out_log(rng: np.random.Generator)
     assert {k: v.tobytes() for k, v in replica.learner.arrays().items()} == empty
 
 
+def applied(replica: Replica, event: Event) -> Outcome:
+    """Apply one event and return what it did."""
+    record = publish(event)
+    run = run_of([record], 0, 1, record.partition)
+    return replica.apply(decode_many(run, replica.design.intake))
+
+
+ITEMS = np.arange(40, dtype=np.uint64)
+SCOPE = Event(bytes(range(16)), 1, "cell:5:2", 0, ITEMS, (ITEMS % 6).astype(np.uint8))
+SAYING = ITEMS[ITEMS % 6 != 5]
+
+
+def test_a_cell_that_says_nothing_teaches_presence_alone() -> None:
+    """Nothing but the presence rates and the device's mark is touched by a silent scope."""
+    replica = Replica(replace(ALL, held_out=0.3))
+    before = {name: array.tobytes() for name, array in replica.model_arrays().items()}
+    outcome = applied(replica, replace(SCOPE, reports=np.full(40, 5, np.uint8)))
+    after = {name: array.tobytes() for name, array in replica.model_arrays().items()}
+    changed = {name for name in after if after[name] != before.get(name)}
+    assert changed == {
+        "presence.tags", "presence.sums", "presence.overall", "marks.devices", "marks.marks",
+    }  # fmt: skip
+    assert len(outcome.users) == len(outcome.held) == 0
+    assert len(outcome.silent.rows) == 40
+    assert (outcome.silent.rows == -1).all()
+    counts = replica.ledger.counts()
+    assert counts["applied"] == 1
+    assert {n for name, n in counts.items() if name.startswith("ratings")} == {0}
+
+
+def test_a_cell_that_says_something_is_learned_and_counted_but_not_taken_for_seen() -> None:
+    replica = Replica(replace(ALL, held_out=0.3))
+    outcome = applied(replica, SCOPE)
+    assert outcome.items.tolist() == SAYING.tolist()
+    assert replica.items.keys.tolist() == SAYING.tolist()
+    assert replica.frequencies.total == len(SAYING)
+    assert not replica.seen.arrays()["blocks"].any()
+    assert 0 < outcome.held.sum() < len(SAYING)
+    counts = replica.ledger.counts()
+    assert counts["ratings_learned"] + counts["ratings_held_out"] == len(SAYING)
+    assert len(outcome.silent.rows) == 40 - len(SAYING)
+    assert (outcome.priors > 0).all()
+    assert (outcome.priors < 1).all()
+    open_one = applied(
+        replica, replace(SCOPE, seq=2, mechanism="rr:5:2", reports=SCOPE.reports % 5)
+    )
+    assert replica.seen.test_many(open_one.users, open_one.items).all()
+    assert (open_one.priors == 1).all()
+
+
+def test_what_comes_again_is_counted_by_what_it_says() -> None:
+    replica = Replica(ALL)
+    for _ in range(2):
+        outcome = applied(replica, SCOPE)
+    assert outcome.duplicates == len(SAYING) == replica.ledger.counts()["ratings_duplicate"]
+    assert len(outcome.silent.rows) == len(outcome.users) == 0
+    again = Replica(SMALL)
+    for _ in range(2):
+        outcome = applied(again, replace(SCOPE, mechanism="none:5:inf", reports=SCOPE.reports % 5))
+    assert outcome.duplicates == 40
+
+
+def test_one_changed_silence_changes_the_model_digest() -> None:
+    """Whether a cell says something teaches presence, although a silent one is not learned."""
+    digests = set()
+    for report in (5, 0):
+        replica = Replica(replace(ALL, held_out=0.0))
+        reports = np.full(40, 5, np.uint8)
+        reports[7] = report
+        applied(replica, replace(SCOPE, reports=reports))
+        digests.add(replica.model_digest())
+    assert len(digests) == 2
+
+
+def test_a_design_without_hidden_presence_keeps_no_rates() -> None:
+    replica = Replica(SMALL)
+    assert replica.presence is None
+    assert replica.memory()["presence"] == 0
+    assert not [name for name in replica.model_arrays() if name.startswith("presence")]
+    assert Replica(ALL).memory()["presence"] > 0
+
+
+def test_a_report_is_decoded_under_its_own_mask() -> None:
+    """The same report says "low" under one mask and "high" under the other."""
+    errors = []
+    for mask in (0b1000, 0b0001):
+        replica = Replica(replace(ALL, held_out=0.0))
+        event = Event(
+            bytes(range(16)), 1, "partition:5:2", 0, ITEMS[:1],
+            np.array([int(mask == 1)], np.uint8), masks=np.array([mask], np.uint16),
+        )  # fmt: skip
+        outcome = applied(replica, event)
+        assert outcome.channels[0] == replica.channels.first[2] + mask
+        errors.append(float(outcome.lessons.error[0]))
+    assert errors[0] < 0 < errors[1]
+
+
 @pytest.mark.parametrize(
     ("changes", "sentence"),
     [
@@ -186,8 +284,6 @@ def test_nothing_is_learned_from_a_wholly_held_out_log(rng: np.random.Generator)
         ({"held_out": 0.6}, "0 .. 0.5"),
     ],
 )
-def test_a_design_that_makes_no_sense_is_refused(
-    changes: dict[str, object], sentence: str
-) -> None:
+def test_a_design_that_makes_no_sense_is_refused(changes: dict[str, object], sentence: str) -> None:
     with pytest.raises(ValueError, match=sentence):
         replace(SMALL, **changes)  # type: ignore[arg-type]

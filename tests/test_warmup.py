@@ -15,11 +15,11 @@ from stream_app.catalogue import Catalogue
 from stream_app.gauges import Gauges
 from stream_app.metrics import Metrics
 from stream_app.recommender import Recommender
-from stream_app.replica import Replica
+from stream_app.replica import Design, Replica
 from stream_app.warmup import warm_up
 from stream_app.wire import decode_many
-from tests.streams import Published, events, log, publish, run_of
-from tests.test_replica import SMALL
+from tests.streams import EVERY_FAMILY, Published, events, log, publish, run_of
+from tests.test_replica import ALL, SMALL
 
 
 def compiled() -> dict[str, int]:
@@ -33,17 +33,19 @@ def compiled() -> dict[str, int]:
 
 
 @pytest.mark.parametrize("index", ["exact", "qolsh"])
+@pytest.mark.parametrize("design", [SMALL, ALL], ids=["public presence", "every family"])
 @pytest.mark.parametrize("model", ["sketch", "dense"])
 def test_nothing_is_compiled_after_the_warm_up(
-    model: str, index: str, rng: np.random.Generator
+    model: str, design: Design, index: str, rng: np.random.Generator
 ) -> None:
-    design = replace(SMALL, model=model)
+    design = replace(design, model=model)
     warm_up(design, index)
     before = compiled()
     replica = Replica(design)
     recommender = Recommender(replica, Catalogue(), index)
     gauges = Gauges(Metrics(CollectorRegistry()), replica, recommender)
-    made = events(rng, 2000, devices=1300, items=2500)
+    families = EVERY_FAMILY[: len(design.mechanisms)]
+    made = events(rng, 2000, devices=1300, items=2500, families=families)
     records = [publish(event, json=bool(rng.integers(2))) for event in made]
     records.insert(50, Published(0, b"k", b"junk"))
     for p, part in enumerate(log(records)):

@@ -17,8 +17,10 @@ from stream_app.cli.options import (
     servers_of,
     settings_from,
 )
+from stream_app.cli.protection import JournalOption, journal_path
 from stream_app.errors import Refusal
 
+_MOST = 100  # items in the longest answer
 _LONGEST = 1 << 20  # bytes of an answer that are read; 100 items with titles have a tenth
 
 
@@ -43,7 +45,7 @@ class Answer(TypedDict):
 
 def ask(
     user: Annotated[
-        str | None, typer.Option(help="The user's own id; the device store makes the pseudonym.")
+        str | None, typer.Option(help="The user's own id; the device journal makes the pseudonym.")
     ] = None,
     device: Annotated[
         str | None, typer.Option(metavar="HEX", help="The pseudonym itself, 32 hex characters.")
@@ -53,9 +55,15 @@ def ask(
     url: Annotated[
         str | None, typer.Option(metavar="URL", help="The query view's address, with --http.")
     ] = None,
-    store: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="The device store that knows the user.")
+    rated: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="IDS",
+            help="Leave out the items in this file, one per line: what the user has rated, where "
+            "the server cannot know it. They stay here.",
+        ),
     ] = None,
+    journal: JournalOption = None,
     timeout: Annotated[float, typer.Option(min=0.1, help="Seconds to wait.")] = 5.0,
     config: ConfigOption = None,
     bootstrap: BootstrapOption = None,
@@ -63,24 +71,29 @@ def ask(
     kafka: KafkaOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Ask for a user's best items; what the user has rated is left out.
+    """Ask for a user's best items; what the server knows to be rated is left out.
 
     Example: murmurec ask --user alice -k 10
     """
-    if not 1 <= k <= 100:
+    if not 1 <= k <= _MOST:
         raise Refusal(f"-k {k}: ask for 1 to 100 items")
     if (user is None) == (device is None):
         raise Refusal("say who asks: either --user ID or --device HEX")
     settings = settings_from(config, bootstrap, prefix, kafka)
-    pseudonym = device.lower() if device is not None else _pseudonym(settings, user or "", store)
+    known = _rated(rated)
+    pseudonym = device.lower() if device is not None else _pseudonym(settings, user or "", journal)
     if len(pseudonym) != 32 or set(pseudonym) - set("0123456789abcdef"):
         raise Refusal(f"--device {pseudonym[:40]}: a pseudonym has 32 hex characters")
     if http:
         answer = _over_http(
-            url or f"http://{settings.admin_host}:{settings.admin_port}", pseudonym, k, timeout
+            url or f"http://{settings.admin_host}:{settings.admin_port}",
+            pseudonym,
+            k,
+            timeout,
+            known,
         )
     else:
-        answer = _over_kafka(settings, pseudonym, k, timeout)
+        answer = _over_kafka(settings, pseudonym, k, timeout, known)
     if as_json:
         typer.echo(json.dumps(answer))
         return
@@ -97,16 +110,24 @@ def ask(
     )
 
 
-def _pseudonym(settings: Any, user: str, store: Path | None) -> str:
-    from producers.pseudonyms import pseudonym
-    from producers.store import read_key
-    from stream_app.cli.protection import store_path
+def _rated(file: Path | None) -> frozenset[int]:
+    """Return the keys of the items that are to be left out."""
+    if file is None:
+        return frozenset()
+    from producers.scope import from_file
 
-    path = store_path(settings, store)
+    return frozenset(from_file(file).tolist())
+
+
+def _pseudonym(settings: Any, user: str, journal: Path | None) -> str:
+    from producers.journal import read_key
+    from producers.pseudonyms import pseudonym
+
+    path = journal_path(settings, journal)
     if not path.exists():
         raise Refusal(
-            f"device store {path}: does not exist; publish a rating first, "
-            "or give --store or --device"
+            f"device journal {path}: does not exist; publish a rating first, "
+            "or give --journal or --device"
         )
     try:
         return pseudonym(read_key(path), user).hex()
@@ -114,14 +135,16 @@ def _pseudonym(settings: Any, user: str, store: Path | None) -> str:
         raise Refusal(str(error)) from None
 
 
-def _over_kafka(settings: Any, pseudonym: str, k: int, timeout: float) -> Answer:
+def _over_kafka(
+    settings: Any, pseudonym: str, k: int, timeout: float, rated: frozenset[int]
+) -> Answer:
     from consumers.recommendations import Recommendations
     from stream_app import clients
 
     servers = servers_of(settings)
     clients.reach(servers, settings.kafka)
     with Recommendations(servers, settings.topic_prefix, settings.kafka) as connection:
-        best = connection.best(pseudonym, k, timeout)
+        best = connection.best(pseudonym, k, timeout, rated)
     rows: list[Row] = [
         {"item": i, "score": s} for i, s in zip(best.items, best.scores, strict=True)
     ]
@@ -135,16 +158,18 @@ def _over_kafka(settings: Any, pseudonym: str, k: int, timeout: float) -> Answer
     }
 
 
-def _over_http(url: str, pseudonym: str, k: int, timeout: float) -> Answer:
+def _over_http(url: str, pseudonym: str, k: int, timeout: float, rated: frozenset[int]) -> Answer:
     import time
     import urllib.request
     from http.client import HTTPException
 
     import msgspec
 
+    from consumers.recommendations import key_of
+
     if not url.startswith(("http://", "https://")):
         raise Refusal(f"--url {url}: give an address such as http://127.0.0.1:8470")
-    address = f"{url.rstrip('/')}/recommendations/{pseudonym}?k={k}"
+    address = f"{url.rstrip('/')}/recommendations/{pseudonym}?k={_MOST if rated else k}"
     started = time.monotonic()
     try:
         with urllib.request.urlopen(address, timeout=timeout) as reply:
@@ -156,4 +181,5 @@ def _over_http(url: str, pseudonym: str, k: int, timeout: float) -> Answer:
             "(murmurec worker --admin-port)?"
         ) from None
     answer["seconds"] = time.monotonic() - started
+    answer["items"] = [row for row in answer["items"] if key_of(row["item"]) not in rated][:k]
     return answer

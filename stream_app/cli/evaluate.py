@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -14,6 +14,7 @@ from stream_app.cli.protection import (
     EpsilonOption,
     MechanismOption,
     ScaleOption,
+    ShareOption,
     mechanism_from,
     scale_from,
 )
@@ -25,9 +26,13 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
+    from producers.datasets import Dataset
+    from producers.scale import Scale
     from stream_app.evaluation import Result
+    from stream_app.privacy.mechanism import Mechanism
 
 _CELL_BYTES = 4
+_PRESENCE_BYTES = 4 << 20
 
 
 def evaluate(
@@ -38,19 +43,37 @@ def evaluate(
         ),
     ],
     protocol: Annotated[
-        str,
+        str | None,
         typer.Option(
-            help="prequential (time order, test then learn) or one-pass (random 80/10/10 split)."
+            help="prequential (time order, test then learn) or one-pass (random 80/10/10 split). "
+            "\\[default: prequential; where presence is protected one pass over a scope]"
         ),
-    ] = "prequential",
+    ] = None,
     model: Annotated[str, typer.Option(help="sketch, literal, hashing or dense.")] = "sketch",
     mechanism: MechanismOption = "rr",
     epsilon: EpsilonOption = None,
+    share: ShareOption = None,
     json_file: Annotated[
         Path | None, typer.Option("--json", metavar="OUT", help="Also write the result here.")
     ] = None,
-    factors: Annotated[int, typer.Option(help="Components of a vector.")] = 32,
+    factors: Annotated[
+        int, typer.Option(help="Components of a vector; few where epsilon is small.")
+    ] = 32,
     depth: Annotated[int, typer.Option(help="Rows of the sketch.")] = 4,
+    scope: Annotated[
+        int,
+        typer.Option(
+            metavar="N",
+            help="Where presence is protected: the N most rated items are the public scope.",
+        ),
+    ] = 300,
+    choice: Annotated[
+        str,
+        typer.Option(
+            help="How a device chooses the groups of a partition: items (by the public item table) "
+            "or leaning (and by the user's own released reports)."
+        ),
+    ] = "items",
     scale: ScaleOption = None,
     seed: Annotated[int, typer.Option(help="Of the noise, the split and the hashes.")] = 0,
 ) -> None:
@@ -59,48 +82,15 @@ def evaluate(
     The noise comes from a seed so that a figure can be repeated; nothing is published. A sketch
     gets as many cells as a dense table of these users and items would have (gamma = 1).
     """
-    import numpy as np
-
     from producers.datasets import load
-    from stream_app import evaluation
-    from stream_app.models.channels import Channels
-    from stream_app.models.learner import build
-    from stream_app.privacy.randomness import SeededSource
 
-    if protocol not in evaluation.PROTOCOLS:
-        raise Refusal(f"--protocol {protocol}: choose {' or '.join(evaluation.PROTOCOLS)}")
-    if not 0 <= seed < 2**63:
-        raise Refusal(f"--seed {seed}: give a number from 0 to 2^63-1")
+    chosen = _Options(protocol, model, factors, depth, scope, choice, seed)
     if json_file:
         writable(json_file)
     dataset = load(file, scale_from(scale)).in_time_order()
-    chosen = mechanism_from(mechanism, epsilon, dataset.scale)
-    users, items = _keys(dataset.users), _keys(dataset.items)
-    entities = len(np.unique(users)) + len(np.unique(items))
-    values = dataset.scale.values
+    means = _mechanism(mechanism, epsilon, share, dataset.scale)
     try:
-        learner = build(
-            model,
-            Channels.of([chosen]),
-            factors=factors,
-            depth=depth,
-            sketch_bytes=entities * factors * _CELL_BYTES,
-            scalars_bytes=max(64, 64 * entities),
-            seed=seed,
-        )
-        with _Bar(len(dataset)) as advance:
-            result = evaluation.evaluate(
-                users,
-                items,
-                chosen.release(dataset.levels, SeededSource(seed)),
-                evaluation.Truth(dataset.ratings, float(values[0]), float(values[-1])),
-                learner,
-                protocol=protocol,
-                mechanism=chosen.id,
-                epsilon=None if chosen.epsilon is None else float(chosen.epsilon),
-                seed=seed,
-                progress=advance,
-            )
+        result = _measured(dataset, means, chosen)
     except ValueError as error:
         raise Refusal(str(error)) from None
     _show(result, str(dataset.scale))
@@ -109,6 +99,103 @@ def evaluate(
             json_file.write_text(json.dumps(asdict(result), indent=1) + "\n")
         except OSError as error:
             raise Refusal(f"{json_file}: cannot be written ({error.strerror})") from None
+
+
+@dataclass(frozen=True)
+class _Options:
+    """What was asked for, besides the data and the mechanism."""
+
+    protocol: str | None
+    model: str
+    factors: int
+    depth: int
+    scope: int
+    choice: str
+    seed: int
+
+    def __post_init__(self) -> None:
+        if self.protocol not in (None, "prequential", "one-pass"):
+            raise Refusal(f"--protocol {self.protocol}: choose prequential or one-pass")
+        if self.choice not in ("items", "leaning"):
+            raise Refusal(f"--choice {self.choice}: choose items or leaning")
+        if not 0 <= self.seed < 2**63:
+            raise Refusal(f"--seed {self.seed}: give a number from 0 to 2^63-1")
+
+
+def _mechanism(name: str, epsilon: str | None, share: str | None, scale: Scale) -> Mechanism:
+    """Return the mechanism of a family's name and the other options, or of a whole id."""
+    from stream_app.privacy import registry
+
+    if ":" not in name:
+        return mechanism_from(name, epsilon, scale, share)
+    if epsilon is not None or share is not None:
+        raise Refusal(f"--mechanism {name}: an id holds epsilon and share; leave the others out")
+    try:
+        found = registry.parse(name)
+    except ValueError as error:
+        raise Refusal(str(error)) from None
+    if found.levels != scale.levels:
+        raise Refusal(f"{found.id}: the ratings have {scale.levels} levels ({scale})")
+    return found
+
+
+def _measured(dataset: Dataset, mechanism: Mechanism, options: _Options) -> Result:
+    """Sanitize the data and measure a fresh learner on them."""
+    import numpy as np
+
+    from stream_app import evaluation
+    from stream_app.models.channels import Channels
+    from stream_app.models.learner import build
+    from stream_app.models.presence import Presence
+    from stream_app.privacy.randomness import SeededSource
+
+    hides = mechanism.inputs > mechanism.levels
+    if hides and options.protocol == "prequential":
+        raise Refusal(
+            f"{mechanism.id}: whole scopes are sent at the end of an epoch, in no order of "
+            "ratings; leave --protocol out"
+        )
+    users, items = _keys(dataset.users), _keys(dataset.items)
+    entities = len(np.unique(users)) + (options.scope if hides else len(np.unique(items)))
+    channels, values, seed = Channels.of([mechanism]), dataset.scale.values, options.seed
+    truth = evaluation.Truth(dataset.ratings, float(values[0]), float(values[-1]))
+    source, levels = SeededSource(seed), dataset.levels
+    learner = build(
+        options.model,
+        channels,
+        factors=options.factors,
+        depth=options.depth,
+        sketch_bytes=entities * options.factors * _CELL_BYTES,
+        scalars_bytes=max(64, 64 * entities),
+        seed=seed,
+    )
+    if hides:
+        presence = Presence(channels, _PRESENCE_BYTES, seed)
+        columns = users, items, levels, truth, learner, presence, mechanism, source
+        with _Bar(len(np.unique(users)) * options.scope) as advance:
+            return evaluation.evaluate_scope(
+                *columns, scope=options.scope, seed=seed, progress=advance
+            )
+    devices: evaluation.Devices
+    if mechanism.masks:
+        leaning = options.choice == "leaning"
+        columns_asked = channels, users, items, levels, source
+        devices = evaluation.Asking(mechanism, *columns_asked, leaning=leaning)
+    else:
+        devices = evaluation.Sent(mechanism.release(levels, source))
+    with _Bar(len(dataset)) as advance:
+        return evaluation.evaluate(
+            users,
+            items,
+            devices,
+            truth,
+            learner,
+            protocol=options.protocol or "prequential",
+            mechanism=mechanism.id,
+            epsilon=None if mechanism.epsilon is None else float(mechanism.epsilon),
+            seed=seed,
+            progress=advance,
+        )
 
 
 def _keys(ids: NDArray[np.int64] | NDArray[np.str_]) -> NDArray[np.uint64]:
@@ -150,9 +237,13 @@ def _show(result: Result, scale: str) -> None:
     from rich.table import Table
 
     table = Table("", "", title=f"{result.model}, {result.protocol}, {result.mechanism}")
+    if result.scope:
+        table.add_row("public scope", f"the {result.scope:,} most rated items of the file")
+        table.add_row("cells sent / published", f"{result.cells:,} / {result.learned:,}")
     table.add_row("ratings tested", f"{result.events:,}")
     table.add_row(f"RMSE ({scale})", f"{result.rmse:.4f}")
     table.add_row("MAE", f"{result.mae:.4f}")
     table.add_row("RMSE of the items' true means", f"{result.rmse_baseline:.4f}")
-    table.add_row("learned per CPU second", f"{result.events_per_second:,.0f}")
+    what = "cells" if result.scope else "learned"
+    table.add_row(f"{what} per CPU second", f"{result.events_per_second:,.0f}")
     Console().print(table)

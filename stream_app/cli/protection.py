@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -11,6 +12,8 @@ from stream_app.cli.options import servers_of
 from stream_app.errors import Refusal
 
 if TYPE_CHECKING:
+    from producers.item_table import ItemTable
+    from producers.journal import Limits
     from producers.publishing import Publisher
     from producers.scale import Scale
     from stream_app.privacy.mechanism import Mechanism
@@ -25,7 +28,8 @@ MechanismOption = Annotated[
         "--mechanism",
         metavar="FAMILY",
         envvar="MURMUREC_DEVICE_MECHANISM",
-        help="rr (randomized response) or none (nothing is protected).",
+        help="rr or partition (the rating is protected); cell, ternary or laplace (that it exists, "
+        "too); none (nothing is protected).",
     ),
 ]
 EpsilonOption = Annotated[
@@ -37,17 +41,53 @@ EpsilonOption = Annotated[
         help="Privacy loss per rating, as 2, 0.5 or 1/2; smaller is safer. \\[default: 2]",
     ),
 ]
+ShareOption = Annotated[
+    str | None,
+    typer.Option(
+        "--share",
+        metavar="S",
+        envvar="MURMUREC_DEVICE_SHARE",
+        help="With cell, ternary or laplace: the share of the reports that is kept, as 1/4; free.",
+    ),
+]
 ScaleOption = Annotated[
     tuple[float, float, float] | None,
     typer.Option("--scale", metavar="MIN MAX STEP", help="The ratings there are, as 1 5 1."),
 ]
-StoreOption = Annotated[
+JournalOption = Annotated[
     Path | None,
     typer.Option(
-        "--store",
+        "--journal",
         metavar="FILE",
-        envvar="MURMUREC_DEVICE_STORE",
-        help="The device store: key, numbers, what was published. \\[default: in the data folder]",
+        envvar="MURMUREC_DEVICE_JOURNAL",
+        help="The device journal: key, spent budget, what is sent. \\[default: in the data folder]",
+    ),
+]
+BudgetOption = Annotated[
+    str | None,
+    typer.Option(
+        "--budget",
+        metavar="E",
+        envvar="MURMUREC_DEVICE_BUDGET",
+        help="Most epsilon that one user may spend in sum, as 20. \\[default: no limit]",
+    ),
+]
+WindowOption = Annotated[
+    int | None,
+    typer.Option(
+        "--window",
+        metavar="EPOCHS",
+        envvar="MURMUREC_DEVICE_WINDOW",
+        help="The budget holds for any so many epochs (days) in a row. \\[default: for life]",
+    ),
+]
+EmissionOption = Annotated[
+    str,
+    typer.Option(
+        "--emission",
+        metavar="WHEN",
+        envvar="MURMUREC_DEVICE_EMISSION",
+        help="immediate (a message when somebody rates, which tells so) or epoch (all at its end).",
     ),
 ]
 AgainOption = Annotated[
@@ -56,13 +96,17 @@ AgainOption = Annotated[
 ]
 
 
-def mechanism_from(family: str, epsilon: str | None, scale: Scale) -> Mechanism:
+def mechanism_from(
+    family: str, epsilon: str | None, scale: Scale, share: str | None = None
+) -> Mechanism:
     """Return the mechanism that was asked for; epsilon 2 where none was given."""
     from stream_app.privacy import registry
 
     default = None if family == "none" else "2"
     try:
-        return registry.mechanism(family, scale.levels, default if epsilon is None else epsilon)
+        return registry.mechanism(
+            family, scale.levels, default if epsilon is None else epsilon, share
+        )
     except ValueError as error:
         raise Refusal(str(error)) from None
 
@@ -77,6 +121,20 @@ def allowed(mechanism: Mechanism, settings: Settings) -> Mechanism:
     return mechanism
 
 
+def by_epoch(emission: str) -> bool:
+    """Return whether whole epochs are sent; refuses a word that is neither."""
+    if emission not in ("immediate", "epoch"):
+        raise Refusal(f"--emission {emission[:40]}: choose immediate or epoch")
+    return emission == "epoch"
+
+
+def hides_presence(mechanism: Mechanism) -> bool:
+    """Return whether the mechanism protects that a rating exists."""
+    from stream_app.privacy.adjacency import Adjacency
+
+    return mechanism.adjacency is Adjacency.CELL
+
+
 def scale_from(given: tuple[float, float, float] | None) -> Scale | None:
     """Return the scale that was given, None where none was."""
     from producers.scale import Scale
@@ -87,9 +145,30 @@ def scale_from(given: tuple[float, float, float] | None) -> Scale | None:
         raise Refusal(str(error)) from None
 
 
-def store_path(settings: Settings, given: Path | None) -> Path:
-    """Return where the device store is."""
-    return given or settings.data_dir / "device.sqlite"
+def limits_from(budget: str | None, window: int | None) -> Limits:
+    """Return what each user may spend."""
+    from fractions import Fraction
+
+    from producers.journal import Limits
+
+    if budget is None and window is not None:
+        raise Refusal(f"--window {window}: it goes with --budget; give both")
+    exact = None
+    if budget is not None:
+        # Not whatever Fraction reads: 1e999999999 would take the memory of the machine.
+        found = re.fullmatch(r"[0-9]{1,9}(\.[0-9]{1,9}|/0*[1-9][0-9]{0,8})?", budget.strip())
+        if found is None:
+            raise Refusal(f"--budget {budget[:40]}: give a number above 0, as 20, 0.5 or 1/2")
+        exact = Fraction(budget.strip())
+    try:
+        return Limits(exact, window)
+    except ValueError as error:
+        raise Refusal(f"--{error}") from None
+
+
+def journal_path(settings: Settings, given: Path | None) -> Path:
+    """Return where the device journal is."""
+    return given or settings.data_dir / "device.journal"
 
 
 def publisher_for(settings: Settings) -> Publisher:
@@ -112,8 +191,24 @@ def publisher_for(settings: Settings) -> Publisher:
         )
     finally:
         reader.close()
-    line = clients.producer(servers, settings.kafka, linger_ms=20)
+    # No record is given up while later ones go: a server takes a device's events in their order.
+    line = clients.producer(servers, settings.kafka, linger_ms=20, message_timeout_ms=0)
     return Publisher(line, name)
+
+
+def item_table_for(mechanism: Mechanism, settings: Settings) -> ItemTable:
+    """Return the public item table where the mechanism asks over groups that it decides."""
+    from producers import item_table
+    from stream_app import clients
+    from stream_app.wire import Topics
+
+    if not mechanism.masks:
+        return item_table.ItemTable()
+    reader = clients.consumer(servers_of(settings), settings.kafka, partition_eof=True)
+    try:
+        return item_table.read(reader, Topics(settings.topic_prefix).item_table)
+    finally:
+        reader.close()
 
 
 def protected(mechanism: Mechanism) -> str:
@@ -122,14 +217,23 @@ def protected(mechanism: Mechanism) -> str:
         return f"nothing: the ratings themselves are sent ({mechanism.id})"
     import math
 
+    what, than = "the value of each rating", "one value than under another"
+    if hides_presence(mechanism):
+        what = "whether each item was rated, and how"
+        than = "one rating, or none, than under another"
     return (
-        f"the value of each rating: no report is more than e^{mechanism.epsilon} = "
-        f"{math.exp(mechanism.epsilon):.3g} times likelier under one value than under another "
+        f"{what}: no report is more than e^{mechanism.epsilon} = "
+        f"{math.exp(mechanism.epsilon):.3g} times likelier under {than} "
         f"({mechanism.id}, adjacency: {mechanism.adjacency})"
     )
 
 
 PUBLIC = "that the ratings exist, their items, the day, and that one pseudonym made them"
+PUBLIC_SCOPE = "the scope of items, and that a pseudonym reports on all of it"
+AT_ONCE = (
+    "at once: when messages come and how large they are tells when somebody rates and how much"
+)
+AT_THE_END = "at the epoch's end: when a message comes tells nothing of when anybody rated"
 
 
 def spent(mechanism: Mechanism, most: int) -> str:

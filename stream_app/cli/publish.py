@@ -19,23 +19,34 @@ from stream_app.cli.options import (
     settings_from,
 )
 from stream_app.cli.protection import (
+    AT_ONCE,
     PUBLIC,
     AgainOption,
+    BudgetOption,
+    EmissionOption,
     EpsilonOption,
+    JournalOption,
     MechanismOption,
     ScaleOption,
-    StoreOption,
+    WindowOption,
     allowed,
+    by_epoch,
+    item_table_for,
+    journal_path,
+    limits_from,
     mechanism_from,
     protected,
     publisher_for,
     scale_from,
-    store_path,
     warnings,
 )
 from stream_app.errors import Refusal
 
 if TYPE_CHECKING:
+    from producers.device import Encoder
+    from producers.journal import Message
+    from producers.publishing import Place
+    from stream_app.privacy.mechanism import Mechanism
     from stream_app.wire import Item
 
 
@@ -51,7 +62,10 @@ def publish(
     mechanism: MechanismOption = "rr",
     epsilon: EpsilonOption = None,
     scale: ScaleOption = None,
-    store: StoreOption = None,
+    budget: BudgetOption = None,
+    window: WindowOption = None,
+    emission: EmissionOption = "immediate",
+    journal: JournalOption = None,
     again: AgainOption = False,
     json_encoding: Annotated[
         bool, typer.Option("--json-encoding", help="Send JSON instead of MessagePack.")
@@ -63,65 +77,87 @@ def publish(
     as_json: JsonOption = False,
 ) -> None:
     """Publish one rating: murmurec publish --user ann --item 1193 --rating 4"""
-    from producers.rating import rate
+    from producers.device import Line
+    from producers.journal import Journal
+    from producers.publishing import Courier
+    from producers.rating import check_may_be_sent_at_once, rate
     from producers.scale import Scale
-    from producers.store import Store
     from stream_app import wire
-    from stream_app.privacy.randomness import SystemSource
 
+    if by_epoch(emission):
+        raise Refusal(
+            "--emission epoch: one rating is sent at once or not at all; whole epochs are sent by "
+            "murmurec replay --emission epoch"
+        )
     settings = settings_from(config, bootstrap, prefix, kafka)
     grid = scale_from(scale) or Scale()
-    chosen = allowed(mechanism_from(mechanism, epsilon, grid), settings)
+    limits = limits_from(budget, window)
+    chosen = mechanism_from(mechanism, epsilon, grid)
     named = _item(item)
     number = _number(sys.stdin.readline() if rating == "-" else rating)
-    for sentence in warnings(chosen, 1):
-        typer.echo(f"warning: {sentence}", err=True)
     try:
-        # What cannot be rated is refused before a broker is asked for or a store is made.
+        # What cannot be rated is refused before a broker is asked for or a journal is made.
+        check_may_be_sent_at_once(chosen)
+        allowed(chosen, settings)
+        for sentence in warnings(chosen, 1):
+            typer.echo(f"warning: {sentence}", err=True)
         grid.level(number)
         wire.key(named)
         line = publisher_for(settings)
-        with Store.open(store_path(settings, store)) as kept:
-            event = rate(
+        table = item_table_for(chosen, settings)
+        with Journal.open(journal_path(settings, journal), limits=limits) as kept, line:
+            courier = Courier(kept, line)
+            courier.resend({line.topic})
+            message = rate(
                 user,
                 named,
                 number,
+                Line(line.topic, chosen, table=table, encode=_encoder(json_encoding, named)),
                 scale=grid,
-                mechanism=chosen,
-                store=kept,
-                source=SystemSource(),
+                journal=kept,
                 epoch=int(time.time()) // wire.EPOCH_SECONDS,
                 again=again,
             )
+            courier.send(message, kept=True)
     except ValueError as error:
         raise Refusal(str(error)) from None
-    with line:
-        value = wire.encode_json(event, [named]) if json_encoding else wire.encode(event)
-        line.send(event.key, value)
-    if line.last is None:
+    place = courier.places.get(message.number)
+    if place is None:
         raise Refusal(
-            f"the event was not accepted: {line.first_error}; its epsilon counts as spent, "
-            "--again publishes another report"
+            f"the event was not accepted: {line.first_error}; it is kept in the journal, and the "
+            "next publish or replay sends the same bytes"
         )
+    _result(message, place, chosen, named, as_json)
+
+
+def _encoder(as_json: bool, item: Item) -> Encoder:
+    from stream_app import wire
+
+    return (lambda event: wire.encode_json(event, [item])) if as_json else wire.encode
+
+
+def _result(
+    message: Message, place: Place, mechanism: Mechanism, item: Item, as_json: bool
+) -> None:
     if as_json:
         row = {
-            "topic": line.topic,
-            "partition": line.last.partition,
-            "offset": line.last.offset,
-            "device": event.device.hex(),
-            "seq": event.seq,
-            "mechanism": chosen.id,
-            "adjacency": str(chosen.adjacency),
-            "epsilon": None if chosen.epsilon is None else str(chosen.epsilon),
+            "topic": message.topic,
+            "partition": place.partition,
+            "offset": place.offset,
+            "device": message.device.hex(),
+            "seq": message.seq,
+            "mechanism": mechanism.id,
+            "adjacency": str(mechanism.adjacency),
+            "epsilon": None if mechanism.epsilon is None else str(mechanism.epsilon),
         }
         typer.echo(json.dumps(row))
         return
-    place = line.last
-    typer.echo(f"accepted   {line.topic}, partition {place.partition}, offset {place.offset}")
-    typer.echo(f"protected  {protected(chosen)}")
-    typer.echo(f"public     {PUBLIC}: device {event.device.hex()}, item {named}")
-    if chosen.epsilon is not None:
-        typer.echo(f"in sum     n ratings of a user spend n x {chosen.epsilon}")
+    typer.echo(f"accepted   {message.topic}, partition {place.partition}, offset {place.offset}")
+    typer.echo(f"protected  {protected(mechanism)}")
+    typer.echo(f"public     {PUBLIC}: device {message.device.hex()}, item {item}")
+    typer.echo(f"sent       {AT_ONCE}")
+    if mechanism.epsilon is not None:
+        typer.echo(f"in sum     n ratings of a user spend n x {mechanism.epsilon}")
 
 
 def _item(text: str) -> Item:

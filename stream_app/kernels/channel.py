@@ -13,6 +13,16 @@ by three Newton steps from c = t (d mean / d c = var / V).
 
 A channel that reports the level itself has a point for its posterior: e = x_z - t and rho = 1.
 
+Where whether there is a rating is protected as well, a report may come from nothing:
+
+    P(z) = g P(z | rated) + (1 - g) P(z | nothing)        g: prior that there is a rating
+    w    = g P(z | rated) / P(z)                          that there is one, given the report
+
+and the rating keeps its prior with probability 1 - w. Mean and variance of the mixture of the two:
+
+    e    = w (mean(post) - mean(pi))
+    rho  = w (1 - var(post) / var(pi)) - w (1 - w) (mean(post) - mean(pi))^2 / var(pi)
+
 `exponential` is made of IEEE additions and multiplications only: the same bits on every machine.
 """
 
@@ -46,10 +56,11 @@ def exponential(x):
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def decode(rhat, V, channel, z, likelihood, levels):
-    """Return (e, rho) of report z, prior centred on prediction rhat with spread V.
+def decode(rhat, V, row, likelihood, levels, absent, g):
+    """Return (e, rho, P(z)) of the report at `row`, prior centred on prediction rhat, spread V.
 
-    likelihood: (Z, >= levels) float64, one channel; V >= 0.1.
+    likelihood: (R, >= levels) float64; absent: (R,) float64, P(z | nothing), 0 where presence is
+    public, and then g is not looked at; V >= 0.1.
     """
     t = min(max(rhat, INSIDE_LOW), INSIDE_HIGH)
     h = (HIGHEST - LOWEST) / (levels - 1)
@@ -78,20 +89,31 @@ def decode(rhat, V, channel, z, likelihood, levels):
             move = min(max((t - m0) * V / q0, -2.0), 2.0)
             c = min(max(c + move, -6.0), 12.0)
             first = exponential((c - LOWEST - 0.5 * h) * slope)
+    prior = s0
     pi = 1.0
     ratio = first
-    s0 = likelihood[channel, z, 0]
+    s0 = likelihood[row, 0]
     s1 = 0.0
     s2 = 0.0
     for v in range(1, levels):
         pi *= ratio
         ratio *= fall
-        post = pi * likelihood[channel, z, v]
+        post = pi * likelihood[row, v]
         s0 += post
         s1 += post * v
         s2 += post * (v * v)
+    none = absent[row]
     if not s0 > 0.0:  # a report that no level could have caused teaches nothing
-        return 0.0, 0.0
+        return 0.0, 0.0, (1.0 - g) * none if none > 0.0 else 0.0
+    chance = s0 / prior
     m1 = s1 / s0
     q1 = max(h * h * (s2 / s0 - m1 * m1), 0.0)
-    return LOWEST + h * m1 - m0, max(1.0 - q1 / q0, -1.0)
+    e = LOWEST + h * m1 - m0
+    rho = 1.0 - q1 / q0
+    if none > 0.0:
+        rated = g * chance
+        chance = rated + (1.0 - g) * none
+        w = rated / chance if chance > 0.0 else 0.0
+        rho = w * rho - w * (1.0 - w) * e * e / q0
+        e *= w
+    return e, max(rho, -1.0), chance

@@ -2,9 +2,11 @@
 
 `blocked_loop(D, K)`, `literal_loop(D, K)` and `dense_loop(D)` return compiled functions with the
 sizes built in. All take the columns of a batch (m,), the channel tables and the constants, and
-write predicted, error and refused (m,). Where learn[n] is False or event n is refused, nothing is
-written to the state. An event is refused when its squared error exceeds `clip`, or when its
-mechanism or report is outside the tables.
+write predicted, error and refused (m,), and where a report is decoded its chance (m,), the
+probability with which it was foreseen. `priors` is read where the channel protects presence and may
+be empty if none does. Where learn[n] is False or event n is refused, nothing is written to the
+state. An event is refused when its squared error exceeds `clip`, or when its channel or report is
+outside the tables.
 
 The three loops repeat the same few lines instead of sharing them: numba counts references to arrays
 that pass through an inlined branch, which costs more than the arithmetic.
@@ -52,11 +54,11 @@ def blocked_loop(D, K):
 
     @njit(cache=True, nogil=True, error_model="numpy")
     def learn_blocked(
-        C, tags, scalars, overall, salts, k, likelihood, alphabets, levels, exact,
-        users, items, reports, mechanisms, learn, predicted, error, refused,
+        C, tags, scalars, overall, salts, k, likelihood, absent, starts, alphabets, levels, exact,
+        users, items, reports, channels, learn, priors, predicted, error, refused, chance,
     ):  # fmt: skip
         blocks = np.uint64(C.size // (D * K))
-        channels = alphabets.size
+        known = alphabets.size
         hus, his = np.empty(AHEAD, np.uint64), np.empty(AHEAD, np.uint64)
         at_u, at_i = np.empty((AHEAD, K), np.int64), np.empty((AHEAD, K), np.int64)
         words_u, words_i = np.empty((AHEAD, K), np.uint64), np.empty((AHEAD, K), np.uint64)
@@ -86,17 +88,19 @@ def blocked_loop(D, K):
             )
             bias = np.float64(scalars[su, BIAS]) + np.float64(scalars[si, BIAS])
             rhat = overall[MEAN] + (bias + dot(p, q))
-            c = mechanisms[n]
+            c = channels[n]
             z = reports[n]
             e = 0.0
             rho = 1.0
-            no = c >= channels or z >= alphabets[c]
+            no = c >= known or z >= alphabets[c]
             if not no:
                 if exact[c]:
                     e = read_exactly(rhat, z, levels[c])
                 else:
                     V = k.prior_variance + k.prior_slope * T
-                    e, rho = decode(rhat, V, c, z, likelihood, levels[c])
+                    row = starts[c] + z
+                    g = np.float64(priors[n]) if absent[row] > 0.0 else 1.0
+                    e, rho, chance[n] = decode(rhat, V, row, likelihood, levels[c], absent, g)
                 no = e * e > k.clip
             predicted[n] = within(rhat, 1.0, 5.0)
             error[n] = e
@@ -131,11 +135,11 @@ def literal_loop(D, K):
 
     @njit(cache=True, nogil=True, error_model="numpy")
     def learn_literal(
-        C, tags, scalars, overall, salts, k, likelihood, alphabets, levels, exact,
-        users, items, reports, mechanisms, learn, predicted, error, refused,
+        C, tags, scalars, overall, salts, k, likelihood, absent, starts, alphabets, levels, exact,
+        users, items, reports, channels, learn, priors, predicted, error, refused, chance,
     ):  # fmt: skip
         w = np.uint64(C.size // K)
-        channels = alphabets.size
+        known = alphabets.size
         a, b = np.empty(D, np.float32), np.empty(D, np.float32)
         at_u, at_i = np.empty((K, D), np.int64), np.empty((K, D), np.int64)
         signs_u, signs_i = np.empty((K, D), np.float32), np.empty((K, D), np.float32)
@@ -161,17 +165,19 @@ def literal_loop(D, K):
             )
             bias = np.float64(scalars[su, BIAS]) + np.float64(scalars[si, BIAS])
             rhat = overall[MEAN] + (bias + dot(p, q))
-            c = mechanisms[n]
+            c = channels[n]
             z = reports[n]
             e = 0.0
             rho = 1.0
-            no = c >= channels or z >= alphabets[c]
+            no = c >= known or z >= alphabets[c]
             if not no:
                 if exact[c]:
                     e = read_exactly(rhat, z, levels[c])
                 else:
                     V = k.prior_variance + k.prior_slope * T
-                    e, rho = decode(rhat, V, c, z, likelihood, levels[c])
+                    row = starts[c] + z
+                    g = np.float64(priors[n]) if absent[row] > 0.0 else 1.0
+                    e, rho, chance[n] = decode(rhat, V, row, likelihood, levels[c], absent, g)
                 no = e * e > k.clip
             predicted[n] = within(rhat, 1.0, 5.0)
             error[n] = e
@@ -207,10 +213,10 @@ def dense_loop(D):
     @njit(cache=True, nogil=True, error_model="numpy")
     def learn_dense(
         slots_u, keys_u, vectors_u, scalars_u, slots_i, keys_i, vectors_i, scalars_i, counts,
-        overall, salts, scales, k, likelihood, alphabets, levels, exact,
-        users, items, reports, mechanisms, learn, predicted, error, refused,
+        overall, salts, scales, k, likelihood, absent, starts, alphabets, levels, exact,
+        users, items, reports, channels, learn, priors, predicted, error, refused, chance,
     ):  # fmt: skip
-        channels = alphabets.size
+        known = alphabets.size
         us, its = np.empty(AHEAD, np.int64), np.empty(AHEAD, np.int64)
         slot_u = slot_i = np.int64(-1)
         for n in range(users.size):
@@ -244,17 +250,19 @@ def dense_loop(D):
             )
             bias = np.float64(scalars_u[u, BIAS]) + np.float64(scalars_i[i, BIAS])
             rhat = overall[MEAN] + (bias + dot(p, q))
-            c = mechanisms[n]
+            c = channels[n]
             z = reports[n]
             e = 0.0
             rho = 1.0
-            no = c >= channels or z >= alphabets[c]
+            no = c >= known or z >= alphabets[c]
             if not no:
                 if exact[c]:
                     e = read_exactly(rhat, z, levels[c])
                 else:
                     V = k.prior_variance + k.prior_slope * T
-                    e, rho = decode(rhat, V, c, z, likelihood, levels[c])
+                    row = starts[c] + z
+                    g = np.float64(priors[n]) if absent[row] > 0.0 else 1.0
+                    e, rho, chance[n] = decode(rhat, V, row, likelihood, levels[c], absent, g)
                 no = e * e > k.clip
             predicted[n] = within(rhat, 1.0, 5.0)
             error[n] = e

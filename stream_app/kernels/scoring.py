@@ -1,9 +1,13 @@
 """Scoring predictions against reports, without the truth: one pass, no temporaries.
 
-    reported[i] = (t_i - stars[c, z])^2
-    debiased[i] = square[c, z] - 2 t_i value[c, z] + t_i^2     E[debiased | r] = (r - t)^2
+    reported = (t - stars[row])^2
+    debiased = square[row] - 2 t value[row] + t^2 weight[row]           E[debiased | r] = (r - t)^2
 
-t: (m,) float64;  mechanisms c, reports z: (m,) uint8;  tables: (C, Z) float64.
+with 0 for `debiased` in the mean where there is no rating, and NaN for `stars` where the report
+says nothing. The row of a report is starts[channel] + report.
+
+t, u: two predictions (m,) float64;  channels: (m,) uint16;  reports: (m,) uint8;  tables: (R,)
+float64;  out: (6, >= m) float64.
 """
 
 from __future__ import annotations
@@ -11,15 +15,21 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
+REPORTED, DEBIASED, OTHER_REPORTED, OTHER_DEBIASED, VALUE, WEIGHT = range(6)  # rows of `out`
+
 
 @njit(cache=True, nogil=True)
-def score(t, mechanisms, reports, stars, value, square, reported, debiased):
-    """Write both squared errors of each prediction."""
+def score(t, u, channels, reports, starts, stars, value, square, weight, out):
+    """Write into `out` both squared errors of both predictions, and each report's value, weight."""
     for i in range(t.shape[0]):
-        c, z = mechanisms[i], reports[i]
-        miss = t[i] - stars[c, z]
-        reported[i] = miss * miss
-        debiased[i] = square[c, z] - 2.0 * t[i] * value[c, z] + t[i] * t[i]
+        row = starts[channels[i]] + reports[i]
+        x, y, w = stars[row], value[row], weight[row]
+        out[REPORTED, i] = (t[i] - x) * (t[i] - x)
+        out[DEBIASED, i] = square[row] - 2.0 * t[i] * y + t[i] * t[i] * w
+        out[OTHER_REPORTED, i] = (u[i] - x) * (u[i] - x)
+        out[OTHER_DEBIASED, i] = square[row] - 2.0 * u[i] * y + u[i] * u[i] * w
+        out[VALUE, i] = y
+        out[WEIGHT, i] = w
 
 
 @njit(cache=True, nogil=True)

@@ -1,17 +1,27 @@
 """The exact channels of an allow-list of mechanisms as arrays, for decoding and debiasing.
 
-    likelihood[c, z, v] = P(report = z | level = v) under mechanism c   (C, Zmax, Lmax), zero filled
+A channel is what one mechanism does under one mask; its number is first[mechanism] + mask, with
+mask 0 for a mechanism that has none, and fits 16 bits. A report z of channel c has a row of its own
 
-Level v of L is the internal rating ("stars")  1 + 4 v / (L - 1),  whatever the data's own scale.
+    row = starts[c] + z
+    likelihood[row, v] = P(report = z | a rating of level v)        (R, Lmax), zero filled
+    absent[row]        = P(report = z | no rating)                  0 where presence is public
+    flat[row]          = mean of likelihood[row, v] over the levels
+
+so that a long list of channels of different sizes takes no more room than it has entries. Level v
+of L is the internal rating ("stars")  1 + 4 v / (L - 1),  whatever the data's own scale. Where
+presence is protected, `missing[c]` is the report that says nothing.
 
 Debiasing. Where the channel can be inverted there are functions of the report with
 
-    E[value(z) | r] = r,   E[square(z) | r] = r^2,   so   f_t(z) = square(z) - 2 t value(z) + t^2
-    has   E[f_t(z) | r] = (r - t)^2
+    E[weight(z) | r] = 1,   E[value(z) | r] = r,   E[square(z) | r] = r^2     and 0 for no rating
+    f_t(z) = square(z) - 2 t value(z) + t^2 weight(z)
+    has   E[f_t(z) | r] = (r - t)^2   and, without a rating, 0
 
-and the mean of f_t(z) over events estimates the squared error of predictions t against the true
-ratings without seeing one. The solution of least norm is taken; a channel that cannot be inverted
-(a partition of the levels, epsilon = 0) gets NaN.
+and the sum of f_t(z) over the sum of weight(z), over all cells, estimates the squared error of
+predictions t against the true ratings without seeing one. They are the mechanism's own, moved to
+this scale; a channel that cannot be inverted (a partition of the levels, a single bit) has NaN for
+`square`. Weight is 1 where presence is public.
 """
 
 from __future__ import annotations
@@ -25,7 +35,18 @@ from numpy.typing import NDArray
 from stream_app.privacy.mechanism import Mechanism
 
 LOWEST, HIGHEST = 1.0, 5.0
-_INVERSION_TOLERANCE = 1e-8
+MOST = 65_535
+NO_CHANNEL = 65_535  # a number that is never given: an event of it is predicted and nothing more
+_AS_LIKELY = 1e-9
+
+Tables = tuple[
+    NDArray[np.float64],
+    NDArray[np.float64],
+    NDArray[np.int64],
+    NDArray[np.int64],
+    NDArray[np.int64],
+    NDArray[np.bool_],
+]
 
 
 def stars_of(levels: int) -> NDArray[np.float64]:
@@ -35,64 +56,144 @@ def stars_of(levels: int) -> NDArray[np.float64]:
 
 @dataclass(frozen=True, eq=False)
 class Channels:
-    """Mechanism number c (its place in the allow-list) as a row of each table; see the module."""
+    """Channels by number (C,), their reports by row (R,), mechanisms by place (M,); see above."""
 
-    likelihood: NDArray[np.float64]  # (C, Zmax, Lmax)
-    alphabets: NDArray[np.int64]  # (C,)
+    first: NDArray[np.int64]  # (M,)
+    starts: NDArray[np.int64]  # (C,)
+    alphabets: NDArray[np.int64]  # (C,) 0 where a number names no channel
     levels: NDArray[np.int64]  # (C,)
     exact: NDArray[np.bool_]  # (C,) the report is the level itself
-    value: NDArray[np.float64]  # (C, Zmax)
-    square: NDArray[np.float64]  # (C, Zmax)
-    reading: NDArray[np.float64]  # (C, Zmax) the report taken as the rating
+    presence: NDArray[np.bool_]  # (C,) whether there is a rating is protected, too
+    missing: NDArray[np.int64]  # (C,) -1 where every report says something
+    inverted: NDArray[np.bool_]  # (C,) value and square are numbers
+    likelihood: NDArray[np.float64]  # (R, Lmax)
+    absent: NDArray[np.float64]  # (R,)
+    flat: NDArray[np.float64]  # (R,)
+    weight: NDArray[np.float64]  # (R,)
+    value: NDArray[np.float64]  # (R,)
+    square: NDArray[np.float64]  # (R,)
+    reading: NDArray[np.float64]  # (R,) the report taken as the rating; NaN where it says nothing
 
     def __len__(self) -> int:
-        return len(self.alphabets)
+        return len(self.starts)
 
     @classmethod
     def of(cls, mechanisms: Sequence[Mechanism]) -> Channels:
         """Return the tables of `mechanisms` in their order; ValueError for an unusable channel."""
         if not 1 <= len(mechanisms) <= 256:
             raise ValueError(f"{len(mechanisms)} mechanisms: an allow-list has 1 to 256")
-        channels = [_checked(mechanism) for mechanism in mechanisms]
-        many = len(channels)
-        alphabets = np.array([c.shape[0] for c in channels], np.int64)
-        levels = np.array([c.shape[1] for c in channels], np.int64)
-        wide, deep = int(alphabets.max()), int(levels.max())
-        likelihood = np.zeros((many, wide, deep))
-        value, square, reading = np.full((3, many, wide), np.nan)
-        exact = np.zeros(many, np.bool_)
-        for c, channel in enumerate(channels):
-            z, v = channel.shape
-            likelihood[c, :z, :v] = channel
-            exact[c] = z == v and np.array_equal(channel, np.eye(z))
-            stars = stars_of(v)
-            value[c, :z] = _inverse(channel, stars)
-            square[c, :z] = _inverse(channel, stars**2)
-            reading[c, :z] = stars_of(z) if z > 1 else (LOWEST + HIGHEST) / 2
-        return cls(likelihood, alphabets, levels, exact, value, square, reading)
+        # Number first + 0 of a mechanism with masks names nothing, so its alphabet is empty.
+        sizes = [1 + max(mechanism.masks, default=0) for mechanism in mechanisms]
+        first = np.cumsum([0, *sizes])
+        if first[-1] > MOST:
+            raise ValueError(
+                f"{first[-1]} channels: at most {MOST} have a number; allow fewer mechanisms with "
+                "partitions of many levels"
+            )
+        alphabets, levels, missing = np.zeros((3, first[-1]), np.int64)
+        exact, presence, inverted = np.zeros((3, first[-1]), np.bool_)
+        missing[:] = -1
+        parts: list[_Part] = []
+        for begin, mechanism in zip(first, mechanisms, strict=False):
+            for mask in mechanism.masks or (0,):
+                c, part = begin + mask, _Part.of(mechanism, mask)
+                alphabets[c], levels[c] = part.likelihood.shape
+                exact[c], inverted[c] = part.exact, not np.isnan(part.square).any()
+                presence[c] = part.protects
+                missing[c] = len(part.reading) - 1 if part.protects else -1
+                parts.append(part)
+        deepest = max(part.likelihood.shape[1] for part in parts)
+        padded = [
+            np.pad(part.likelihood, ((0, 0), (0, deepest - part.likelihood.shape[1])))
+            for part in parts
+        ]
+        return cls(
+            first[:-1], np.cumsum(alphabets) - alphabets, alphabets, levels, exact, presence,
+            missing, inverted, np.concatenate(padded),
+            *(
+                np.concatenate([getattr(part, name) for part in parts])
+                for name in ("absent", "flat", "weight", "value", "square", "reading")
+            ),
+        )  # fmt: skip
 
-    def stars(
-        self, mechanisms: NDArray[np.integer], reports: NDArray[np.integer]
-    ) -> NDArray[np.float64]:
-        """Return each report read as if it were the rating, on 1 .. 5: the naive reading."""
-        return np.asarray(self.reading[mechanisms, reports])
+    @property
+    def tables(self) -> Tables:
+        """What a kernel decodes with: likelihood, absent, starts, alphabets, levels, exact."""
+        return (
+            self.likelihood, self.absent, self.starts, self.alphabets, self.levels, self.exact
+        )  # fmt: skip
 
-    def squared_errors(
-        self,
-        predicted: NDArray[np.float64],
-        mechanisms: NDArray[np.integer],
-        reports: NDArray[np.integer],
-    ) -> NDArray[np.float64]:
-        """Return f_t(z), whose mean is that of (r - t)^2; NaN for a channel without an inverse."""
-        value, square = self.value[mechanisms, reports], self.square[mechanisms, reports]
-        return np.asarray(square - 2 * predicted * value + predicted**2)
+    def numbers(
+        self, mechanisms: NDArray[np.integer], masks: NDArray[np.uint16] | int = 0
+    ) -> NDArray[np.uint16]:
+        """Return the channel number of each (mechanism, mask); the mask is 0 where it has none."""
+        return np.asarray(self.first[mechanisms] + masks).astype(np.uint16)
+
+    def rows(self, numbers: NDArray[np.integer], reports: NDArray[np.integer]) -> NDArray[np.int64]:
+        """Return the row of each report, (n,), which is of its channel's alphabet."""
+        return np.asarray(self.starts[numbers] + reports)
+
+    def channel(self, number: int) -> NDArray[np.float64]:
+        """Return P(z | v) of one channel, shape (alphabet, levels)."""
+        start, size = self.starts[number], self.alphabets[number]
+        return self.likelihood[start : start + size, : self.levels[number]]
+
+    @property
+    def memory_bytes(self) -> int:
+        """Size of the tables."""
+        return sum(array.nbytes for array in vars(self).values())
 
 
-def _checked(mechanism: Mechanism) -> NDArray[np.float64]:
-    channel = np.asarray(mechanism.likelihood(), np.float64)
-    z, v = mechanism.alphabet, mechanism.levels
-    if channel.shape != (z, v):
-        raise ValueError(f"{mechanism.id}: channel of shape {channel.shape}, expected {(z, v)}")
+@dataclass(frozen=True, eq=False)
+class _Part:
+    """The rows of one channel; see the module."""
+
+    likelihood: NDArray[np.float64]  # (Z, L)
+    absent: NDArray[np.float64]
+    flat: NDArray[np.float64]
+    weight: NDArray[np.float64]
+    value: NDArray[np.float64]
+    square: NDArray[np.float64]
+    reading: NDArray[np.float64]
+    exact: bool
+    protects: bool
+
+    @classmethod
+    def of(cls, mechanism: Mechanism, mask: int) -> _Part:
+        whole = _checked(mechanism, mask)
+        z, v = len(whole), mechanism.levels
+        protects = mechanism.inputs > v
+        channel = np.ascontiguousarray(whole[:, :v])
+        if protects and z < 2:
+            raise ValueError(f"{mechanism.id}: a single report cannot also say that there is none")
+        reports = np.arange(z)
+        # A mechanism counts levels from 0, or from the middle of the scale where it hides presence.
+        origin = (LOWEST + HIGHEST) / 2 if protects else LOWEST
+        step = (HIGHEST - LOWEST) / (v - 1)
+        weight = mechanism.presence(reports)
+        value, square = step * mechanism.value(reports), step**2 * mechanism.square(reports)
+        return cls(
+            channel,
+            whole[:, v] if protects else np.zeros(z),
+            channel.mean(1),
+            weight,
+            origin * weight + value,
+            origin**2 * weight + 2 * origin * value + square,
+            np.append(_reading(channel[:-1]), np.nan) if protects else _reading(channel),
+            exact=not protects and z == v and np.array_equal(channel, np.eye(z)),
+            protects=protects,
+        )
+
+
+def _checked(mechanism: Mechanism, mask: int) -> NDArray[np.float64]:
+    """Return P(z | input), shape (Z, inputs), the input for "no rating" last."""
+    channel = np.asarray(mechanism.likelihood(mask), np.float64)
+    v, inputs = mechanism.levels, mechanism.inputs
+    z = len(channel) if mechanism.masks else mechanism.alphabet
+    if channel.shape != (z, inputs) or inputs - v not in (0, 1):
+        raise ValueError(
+            f"{mechanism.id}: channel of shape {channel.shape}, expected {(z, inputs)}"
+        )
     if not 2 <= v <= 256 or not 1 <= z <= 256:
         raise ValueError(f"{mechanism.id}: {v} levels and {z} reports; 2 and 1 to 256 are possible")
     if not (np.isfinite(channel).all() and (channel >= 0).all()):
@@ -102,9 +203,14 @@ def _checked(mechanism: Mechanism) -> NDArray[np.float64]:
     return channel
 
 
-def _inverse(channel: NDArray[np.float64], wanted: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return the f of least norm with sum_z L[z, v] f(z) = wanted[v] for every v, or NaN."""
-    f = np.linalg.pinv(channel.T) @ wanted
-    found = channel.T @ f
-    good = np.abs(found - wanted).max() <= _INVERSION_TOLERANCE * np.abs(wanted).max()
-    return f if good else np.full(len(channel), np.nan)
+def _reading(channel: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return what each report says at face value: the mean of the levels that it is likeliest for.
+
+    Reports that are no level's likeliest lie evenly between their neighbours that are.
+    """
+    z, v = channel.shape
+    likeliest = channel >= channel.max(0) * (1 - _AS_LIKELY)
+    of = likeliest.sum(1)
+    known = np.flatnonzero(of)
+    means = (likeliest @ stars_of(v))[known] / of[known]
+    return np.asarray(np.interp(np.arange(z), known, means))

@@ -17,7 +17,7 @@ from stream_app.kernels.directory import rehash
 from stream_app.kernels.initial import UNIT
 from stream_app.kernels.learning import dense_loop
 from stream_app.models.channels import Channels
-from stream_app.models.columns import columns, keys_of
+from stream_app.models.columns import keys_of
 from stream_app.models.factorization import Entities, Factorization
 from stream_app.models.learner import Keys, Lessons
 from stream_app.models.parameters import Parameters
@@ -58,8 +58,7 @@ class DenseLearner(Factorization):
     name = "dense"
 
     def __init__(self, channels: Channels, factors: int, parameters: Parameters, seed: int) -> None:
-        super().__init__(factors, parameters.mean_variance, seed)
-        self._channels = channels
+        super().__init__(channels, factors, parameters.mean_variance, seed)
         self._constants = parameters.constants
         self._scales = np.array([parameters.user_sd, parameters.item_sd]) / UNIT
         self._sides = (_Rows(factors), _Rows(factors))
@@ -71,15 +70,14 @@ class DenseLearner(Factorization):
         users: Keys,
         items: Keys,
         reports: NDArray[np.uint8],
-        mechanisms: NDArray[np.uint8],
+        channels: NDArray[np.uint16],
         learn: NDArray[np.bool_],
+        priors: NDArray[np.floating] | None = None,
     ) -> Lessons:
         """Predict, decode and learn each rating in order; see `Learner`."""
-        batch = columns(users, items, reports, mechanisms, learn)
-        m = len(users)
-        lessons = Lessons(np.empty(m), np.empty(m), np.empty(m, np.bool_))
-        c = self._channels
-        for first in range(0, m, _SLICE):
+        batch = self._columns(users, items, reports, channels, learn, priors=priors)
+        lessons = Lessons.blank(len(users))
+        for first in range(0, len(users), _SLICE):
             part = slice(first, first + _SLICE)
             for side, count in zip(self._sides, self._counts, strict=True):
                 side.reserve(int(count) + _SLICE + 1, int(count))
@@ -87,7 +85,7 @@ class DenseLearner(Factorization):
             self._learn(
                 u.slots, u.keys, u.vectors, u.scalars, i.slots, i.keys, i.vectors, i.scalars,
                 self._counts, self._overall, self._salts, self._scales, self._constants,
-                c.likelihood, c.alphabets, c.levels, c.exact,
+                *self._tables,
                 *(column[part] for column in (*batch, *lessons)),
             )  # fmt: skip
         return lessons

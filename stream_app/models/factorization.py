@@ -8,10 +8,13 @@ A batch in which nothing is learned reads the model and leaves the state untouch
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from stream_app.models.channels import NO_CHANNEL, Channels
+from stream_app.models.columns import Columns, columns
 from stream_app.models.learner import Keys, Lessons
 from stream_app.models.salts import ITEMS, USERS, salt
 
@@ -23,10 +26,12 @@ _USER, _ITEM = 0, 1
 class Factorization(ABC):
     """A learner without its tables: an heir keeps vectors and scalars its own way."""
 
-    def __init__(self, factors: int, mean_variance: float, seed: int) -> None:
+    def __init__(self, channels: Channels, factors: int, mean_variance: float, seed: int) -> None:
         if not 1 <= factors <= MAX_FACTORS:
             raise ValueError(f"factors {factors}: must be 1 .. {MAX_FACTORS}")
         self.factors = factors
+        self._tables = channels.tables
+        self._protects = bool(channels.presence.any())
         self._overall = np.array([3.0, mean_variance])
         self._salts = np.array([salt(seed, USERS), salt(seed, ITEMS)], np.uint64)
 
@@ -36,8 +41,9 @@ class Factorization(ABC):
         users: Keys,
         items: Keys,
         reports: NDArray[np.uint8],
-        mechanisms: NDArray[np.uint8],
+        channels: NDArray[np.uint16],
         learn: NDArray[np.bool_],
+        priors: NDArray[np.floating] | None = None,
     ) -> Lessons:
         """Predict, decode and learn each rating in order; see `Learner`."""
 
@@ -46,16 +52,18 @@ class Factorization(ABC):
         users: Keys,
         items: Keys,
         reports: NDArray[np.uint8],
-        mechanisms: NDArray[np.uint8],
+        channels: NDArray[np.uint16],
+        priors: NDArray[np.floating] | None = None,
     ) -> NDArray[np.float64]:
         """Return the decoded errors under the current model."""
         nothing = np.zeros(len(users), np.bool_)
-        return self.learn_many(users, items, reports, mechanisms, nothing).error
+        return self.learn_many(users, items, reports, channels, nothing, priors).error
 
     def predict_many(self, users: Keys, items: Keys) -> NDArray[np.float64]:
         """Return the predicted ratings, within 1 .. 5."""
         zeros = np.zeros(len(users), np.uint8)
-        return self.learn_many(users, items, zeros, zeros, zeros.view(np.bool_)).predicted
+        nobody = np.full(len(users), NO_CHANNEL, np.uint16)
+        return self.learn_many(users, items, zeros, nobody, zeros.view(np.bool_)).predicted
 
     def users(self, keys: Keys) -> Entities:
         """Return the vectors (n, factors) and biases (n,) of users."""
@@ -64,6 +72,14 @@ class Factorization(ABC):
     def items(self, keys: Keys) -> Entities:
         """Return the vectors (n, factors) and biases (n,) of items."""
         return self._entities(keys, _ITEM)
+
+    def _columns(self, *given: Any, priors: NDArray[np.floating] | None) -> Columns:
+        """Return a batch as the kernels take it; without `priors` every event is a rating."""
+        if priors is None:
+            priors = np.ones(len(given[0]) if self._protects else 0, np.float32)
+        elif len(priors) != len(given[0]):
+            raise ValueError(f"{len(priors)} priors for {len(given[0])} events: give one each")
+        return columns(*given, priors)
 
     @abstractmethod
     def _entities(self, keys: Keys, side: int) -> Entities:

@@ -30,6 +30,13 @@ class Lessons(NamedTuple):
     predicted: NDArray[np.float64]  # before learning, within 1 .. 5
     error: NDArray[np.float64]  # decoded: E[rating | report, prediction] - prediction
     clipped: NDArray[np.bool_]  # refused: e^2 above `clip`, or a report outside its alphabet
+    chance: NDArray[np.float64]  # P(report | prediction, channel, prior); NaN where not decoded
+
+    @classmethod
+    def blank(cls, events: int) -> Lessons:
+        """Return the columns that a kernel fills."""
+        predicted, error = np.empty(events), np.empty(events)
+        return cls(predicted, error, np.empty(events, np.bool_), np.full(events, np.nan))
 
 
 class Learner(Protocol):
@@ -43,10 +50,16 @@ class Learner(Protocol):
         users: Keys,
         items: Keys,
         reports: NDArray[np.uint8],
-        mechanisms: NDArray[np.uint8],
+        channels: NDArray[np.uint16],
         learn: NDArray[np.bool_],
+        priors: NDArray[np.floating] | None = None,
     ) -> Lessons:
-        """Predict, decode and learn each rating in order; where not `learn`, only predict."""
+        """Predict, decode and learn each rating in order; where not `learn`, only predict.
+
+        channels: numbers of `Channels`; a report outside its channel is predicted and refused.
+        priors: the probability of each that there is a rating at all, before its report; looked at
+        where the channel protects presence. None: 1.
+        """
 
     def predict_many(self, users: Keys, items: Keys) -> NDArray[np.float64]:
         """Return the predicted ratings, within 1 .. 5."""
@@ -56,7 +69,8 @@ class Learner(Protocol):
         users: Keys,
         items: Keys,
         reports: NDArray[np.uint8],
-        mechanisms: NDArray[np.uint8],
+        channels: NDArray[np.uint16],
+        priors: NDArray[np.floating] | None = None,
     ) -> NDArray[np.float64]:
         """Return the decoded errors under the current model; the state is untouched."""
 

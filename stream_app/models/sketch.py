@@ -17,7 +17,7 @@ from stream_app.kernels.initial import UNIT, fill
 from stream_app.kernels.scalars import SLOT_BYTES
 from stream_app.kernels.sketch_blocked import MAX_DEPTH
 from stream_app.models.channels import Channels
-from stream_app.models.columns import columns, keys_of
+from stream_app.models.columns import keys_of
 from stream_app.models.factorization import Entities, Factorization
 from stream_app.models.learner import Keys, Lessons
 from stream_app.models.parameters import Parameters
@@ -41,7 +41,7 @@ class SketchLearner(Factorization):
         parameters: Parameters,
         seed: int,
     ) -> None:
-        super().__init__(factors, parameters.mean_variance, seed)
+        super().__init__(channels, factors, parameters.mean_variance, seed)
         if not 1 <= depth <= MAX_DEPTH:
             raise ValueError(f"depth {depth}: must be 1 .. {MAX_DEPTH}")
         self.width = sketch_bytes // (4 * depth * factors) * factors
@@ -55,7 +55,6 @@ class SketchLearner(Factorization):
             raise ValueError(f"scalars_bytes {scalars_bytes}: must be {4 * SLOT_BYTES} .. 2^36")
         self.name, self.depth = name, depth
         self._constants = parameters.constants
-        self._channels = channels
         self._cells = _aligned(depth * self.width)
         spread = parameters.cell_sd * math.sqrt(depth)
         fill(self._cells, salt(seed, CELLS), spread / UNIT)
@@ -70,17 +69,16 @@ class SketchLearner(Factorization):
         users: Keys,
         items: Keys,
         reports: NDArray[np.uint8],
-        mechanisms: NDArray[np.uint8],
+        channels: NDArray[np.uint16],
         learn: NDArray[np.bool_],
+        priors: NDArray[np.floating] | None = None,
     ) -> Lessons:
         """Predict, decode and learn each rating in order; see `Learner`."""
-        batch = columns(users, items, reports, mechanisms, learn)
-        m = len(users)
-        lessons = Lessons(np.empty(m), np.empty(m), np.empty(m, np.bool_))
-        c = self._channels
+        batch = self._columns(users, items, reports, channels, learn, priors=priors)
+        lessons = Lessons.blank(len(users))
         self._learn(
             self._cells, self._tags, self._scalars, self._overall, self._salts, self._constants,
-            c.likelihood, c.alphabets, c.levels, c.exact,
+            *self._tables,
             *batch, *lessons,
         )  # fmt: skip
         return lessons

@@ -6,6 +6,7 @@ c[v][z] / c[v'][z]  <=  a rational lower bound of e^epsilon      for all v, v', 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from hashlib import blake2b
@@ -43,6 +44,20 @@ def certify(table: Table, mechanism: str, epsilon: Fraction, adjacency: Adjacenc
     return Certificate(
         mechanism, epsilon, adjacency, worst, log_ratio, slack, table.outputs, digest(table)
     )
+
+
+def row(proofs: Sequence[Certificate], seconds: float) -> dict[str, object]:
+    """Return what a list of proofs says of one mechanism: its worst table, and how long it took."""
+    worst = max(proofs, key=lambda proof: proof.worst_ratio)
+    return {
+        "mechanism": worst.mechanism,
+        "epsilon": str(worst.epsilon),
+        "adjacency": str(worst.adjacency),
+        "worst_log_ratio": worst.worst_log_ratio,
+        "slack": worst.slack,
+        "outputs": max(proof.outputs for proof in proofs),
+        "seconds": seconds,
+    }
 
 
 def digest(table: Table) -> str:

@@ -16,7 +16,11 @@ Debiasing. Where a channel can be inverted, functions of the report have
 
     value protected      E[value | v] = v            E[square | v] = v^2
     presence protected   E[presence | v] = 1 if v is a rating, else 0
-                         E[value | v] = v - (levels - 1) / 2 if v is a rating, else 0
+                         E[value | v] = s(v) if v is a rating, else 0
+                         E[square | v] = s(v)^2 if v is a rating, else 0
+
+with s(v) = v - (levels - 1) / 2, the level counted from the middle of the scale: a fake rating then
+weighs nothing in the mean, and the variance is the least.
 """
 
 from __future__ import annotations
@@ -102,14 +106,53 @@ class Mechanism(Protocol):
         """Return Var[value(report) | input], shape (inputs,), in squared levels."""
 
 
+SMALLEST_EPSILON = Fraction(1, 1_000_000)
+LARGEST_EPSILON = Fraction(64)
+LARGEST_DENOMINATOR = 1_000_000
+
+
+def check_levels(levels: int, most: int, family: str) -> None:
+    """Raise ValueError unless a scale of a family has 2 to `most` levels."""
+    if type(levels) is not int or not 2 <= levels <= most:
+        raise ValueError(f"levels {short(levels)}: the family {family} takes 2 to {most} levels")
+
+
+def check_epsilon(epsilon: Fraction) -> None:
+    """Raise ValueError unless epsilon is an exact number that a table can be certified for."""
+    if not isinstance(epsilon, Fraction):
+        raise ValueError(  # noqa: TRY004 (one error for bad input)
+            f"epsilon {epsilon!r}: give an exact number, Fraction(2) or Fraction(1, 2); at most 64"
+        )
+    if not SMALLEST_EPSILON <= epsilon <= LARGEST_EPSILON:
+        raise ValueError(
+            f"epsilon {short(epsilon)}: must be above 0 (at least 1/1000000) and at most 64; "
+            "use the family `none` to protect nothing"
+        )
+    if epsilon.denominator > LARGEST_DENOMINATOR:
+        raise ValueError(
+            f"epsilon {short(epsilon)}: at most 64 and with a denominator of at most 1000000; "
+            "write it with at most six decimals"
+        )
+
+
+def short(number: object) -> str:
+    """Return a number as text for a message, without the digits of one that has millions."""
+    text = str(number) if not isinstance(number, Fraction) or _few_digits(number) else ""
+    return text[:40] or "with more than twenty digits"
+
+
+def _few_digits(number: Fraction) -> bool:
+    # Checked first: writing out an integer of a million digits takes Python minutes.
+    return max(abs(number.numerator), number.denominator) < 10**20
+
+
 def check_inputs(inputs: NDArray[np.uint8], count: int) -> None:
     """Raise ValueError unless `inputs` is (n,) uint8 below `count`; it names a row, no level."""
     if not isinstance(inputs, np.ndarray) or inputs.dtype != np.uint8 or inputs.ndim != 1:
         raise ValueError("levels: give a one-dimensional uint8 array of level indices")
-    outside = inputs >= count if count < 256 else np.zeros(0, bool)
-    if outside.any():
+    if len(inputs) and int(inputs.max()) >= count:
         raise ValueError(
-            f"row {int(outside.argmax())}: the level is not on the scale of {count} levels"
+            f"row {int((inputs >= count).argmax())}: not one of the {count} inputs that there are"
         )
 
 

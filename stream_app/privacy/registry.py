@@ -1,12 +1,16 @@
-"""Mechanisms by name: from `family:levels:epsilon`, or what a person types, to the frozen value.
+"""Rating mechanisms by name: from the wire id, or what a person types, to the frozen value.
 
-    rr:5:2         randomized response over 5 levels, epsilon 2 per rating
-    rr:10:1/2      the same over 10 levels, epsilon 1/2
-    none:5:inf     no protection
+    rr:5:2            randomized response over 5 levels, epsilon 2 per rating
+    partition:5:2     the same over a public partition of the levels, named by a mask per report
+    cell:5:1/2        randomized response over 5 levels and "missing", epsilon 1/2 per cell
+    ternary:5:2       levels rounded to -1 or +1 by a coin, then the same over three symbols
+    laplace:5:2       discrete Laplace noise on the level, now and then "missing"
+    cell:5:2:1/4      a quarter of what says something published (as for ternary and laplace)
+    none:5:inf        no protection
 
 An id is canonical: one channel has one id, so that an allow-list can compare text. `parse`
-therefore refuses `rr:05:2`, `rr:5:2/4` and `rr:5:0.5`; people write what they like and `mechanism`
-turns it into the exact rational.
+therefore refuses `rr:05:2`, `rr:5:2/4`, `rr:5:0.5` and `cell:5:2:1`; people write what they like
+and `mechanism` turns it into exact rationals. Mechanisms over whole profiles have ids of their own.
 """
 
 from __future__ import annotations
@@ -14,13 +18,25 @@ from __future__ import annotations
 import re
 from fractions import Fraction
 
+from stream_app.privacy.cell import Cell
 from stream_app.privacy.identity import Identity
+from stream_app.privacy.laplace import Laplace
 from stream_app.privacy.mechanism import Mechanism
+from stream_app.privacy.partition import Partition
 from stream_app.privacy.randomized_response import RandomizedResponse
+from stream_app.privacy.tabled import Presence
+from stream_app.privacy.ternary import Ternary
 
-FAMILIES = ("rr", "none")
-_ID = re.compile(r"([a-z]{1,16}):([0-9]{1,3}):([0-9]{1,9}(?:/[0-9]{1,9})?|inf)", re.ASCII)
+_VALUE: dict[str, type[RandomizedResponse] | type[Partition]] = {
+    "rr": RandomizedResponse,
+    "partition": Partition,
+}
+_PRESENCE: dict[str, type[Presence]] = {"cell": Cell, "ternary": Ternary, "laplace": Laplace}
+FAMILIES = (*_VALUE, *_PRESENCE, "none")
+_EXACT = "[0-9]{1,9}(?:/[0-9]{1,9})?"
+_ID = re.compile(rf"([a-z]{{1,16}}):([0-9]{{1,3}}):({_EXACT}|inf)(?::({_EXACT}))?", re.ASCII)
 _NUMBER = re.compile(r"[0-9]{1,9}(?:\.[0-9]{1,9}|/[0-9]{1,9})?", re.ASCII)
+Number = Fraction | str
 
 
 def parse(id: str) -> Mechanism:
@@ -31,15 +47,29 @@ def parse(id: str) -> Mechanism:
             f"mechanism {_shown(id)}: an id is family:levels:epsilon, "
             "such as rr:5:2, rr:5:1/2 or none:5:inf"
         )
-    family, levels, epsilon = match.groups()
-    found = mechanism(family, int(levels), epsilon)
+    family, levels, epsilon, share = match.groups()
+    found = mechanism(family, int(levels), epsilon, share)
     if found.id != id:
         raise ValueError(f"mechanism {id!r}: not the canonical id; write {found.id!r}")
     return found
 
 
-def mechanism(family: str, levels: int, epsilon: Fraction | str | None) -> Mechanism:
-    """Return a family's mechanism; epsilon as "2", "0.5", "1/2" or Fraction, None for `none`."""
+def mechanism(
+    family: str, levels: int, epsilon: Number | None, share: Number | None = None
+) -> Mechanism:
+    """Return a family's mechanism; epsilon as "2", "0.5", "1/2" or Fraction, None for `none`.
+
+    `share` is what is published of a mechanism that protects presence; None for all of it.
+    """
+    if family in _PRESENCE:
+        kept = Fraction(1) if share is None else _exact(share, "share", "at most 1, as 0.25 or 1/4")
+        return _PRESENCE[family](levels, _epsilon(epsilon), kept)
+    if share is not None:
+        raise ValueError(
+            f"share {_shown(share)}: only {', '.join(_PRESENCE)} can publish a share; leave it out"
+        )
+    if family in _VALUE:
+        return _VALUE[family](levels, _epsilon(epsilon))
     if family == "none":
         if epsilon not in (None, "inf"):
             raise ValueError(
@@ -47,24 +77,24 @@ def mechanism(family: str, levels: int, epsilon: Fraction | str | None) -> Mecha
                 "leave it out"
             )
         return Identity(levels)
-    if family == "rr":
-        return RandomizedResponse(levels, _exact(epsilon))
     raise ValueError(f"mechanism {_shown(family)}: unknown; there are {', '.join(FAMILIES)}")
 
 
-def _exact(epsilon: Fraction | str | None) -> Fraction:
+def _epsilon(written: Number | None) -> Fraction:
+    return _exact(written, "epsilon", "at most 64, as 2, 0.5 or 1/2")
+
+
+def _exact(written: Number | None, name: str, limit: str) -> Fraction:
     """Return the rational that a person wrote; its range is checked by the mechanism."""
-    if isinstance(epsilon, Fraction):
-        return epsilon
-    text = epsilon.strip() if isinstance(epsilon, str) else ""
+    if isinstance(written, Fraction):
+        return written
+    text = written.strip() if isinstance(written, str) else ""
     try:
         if _NUMBER.fullmatch(text):
             return Fraction(text)
     except ZeroDivisionError:
         pass
-    raise ValueError(
-        f"epsilon {_shown(epsilon)}: give a number above 0 and at most 64, as 2, 0.5 or 1/2"
-    )
+    raise ValueError(f"{name} {_shown(written)}: give a number above 0 and {limit}")
 
 
 def _shown(value: object) -> str:

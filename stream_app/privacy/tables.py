@@ -6,13 +6,19 @@ A channel over finitely many outputs becomes, for each input v, integer counts
 
 so one uniform 64-bit word draws one report without any floating-point arithmetic (Mironov 2012
 shows what floating-point noise gives away), and the privacy loss is a quotient of two integers.
-Rounding favours privacy: a mechanism compiles at epsilon * (1 - 2^-40), every count but the largest
-of an input is rounded up, and the largest takes what is left. `certificates.certify` then proves,
-with `fractions.Fraction` and no logarithm,
+Rounding favours privacy: a mechanism compiles at epsilon * (1 - 2^-40); a count near the largest of
+its output is rounded down and one near the smallest up, so that rounding draws inputs together; the
+largest count of an input takes what is left. `certificates.certify` then proves, with
+`fractions.Fraction` and no logarithm,
 
     c[v][z] / c[v'][z]  <=  a rational lower bound of e^epsilon      for all v, v', z
 
-or refuses. Shapes: counts (inputs, outputs).
+or refuses. Sampling is a bisection without branches in the ends of the input's intervals
+
+    report = the first z with   u < c[v][0] + .. + c[v][z]
+
+of which every input and every word need the same ceil(log2 Z) steps: the running time says nothing
+about either. Shapes: counts (inputs, outputs).
 """
 
 from __future__ import annotations
@@ -21,9 +27,12 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
+from itertools import accumulate
 
 import numpy as np
 from numpy.typing import NDArray
+
+from stream_app.privacy.randomness import RandomSource
 
 TOTAL = 2**64
 MARGIN = 1 - Fraction(1, 2**40)
@@ -67,13 +76,11 @@ class Table:
             raise ValueError(f"table of {outputs} outputs: every input has the same 2 to 256")
         if any(min(row) < 1 or sum(row) != TOTAL for row in self.counts):
             raise ValueError("table: the counts of an input are at least 1 and sum to 2^64")
+        # Interval z of input v ends with word ends[v, z]; those that pad a row are never reached.
         padded = 1 << (outputs - 1).bit_length()
         ends = np.full((len(self.counts), padded), TOTAL - 1, np.uint64)
         for v, row in enumerate(self.counts):
-            end = -1
-            for z, count in enumerate(row):
-                end += count
-                ends[v, z] = end
+            ends[v, :outputs] = [end - 1 for end in accumulate(row)]
         ends.flags.writeable = False
         object.__setattr__(self, "_ends", ends)
 
@@ -88,22 +95,28 @@ class Table:
         return len(self.counts[0])
 
     def sample(self, inputs: NDArray[np.uint8], words: NDArray[np.uint64]) -> NDArray[np.uint8]:
-        """Return one output per input (n,) and word (n,), by a bisection without branches.
-
-        Every report costs the same ceil(log2 outputs) probes whatever the input and the word are,
-        so its running time says nothing about either.
-        """
+        """Return one output per input (n,) and word (n,); see the module."""
         reports = np.empty(len(inputs), np.uint8)
-        padded, ends = self._ends.shape[1], self._ends.reshape(-1)
         for start in range(0, len(inputs), _BLOCK):
-            u = words[start : start + _BLOCK]
-            place = inputs[start : start + _BLOCK].astype(np.int64) * padded
-            step = padded // 2
-            while step:
-                place += (u > ends.take(place + (step - 1))) * np.int64(step)
-                step //= 2
-            reports[start : start + _BLOCK] = place & (padded - 1)
+            block = slice(start, start + _BLOCK)
+            reports[block] = self._search(inputs[block], words[block])
         return reports
+
+    def draw(self, inputs: NDArray[np.uint8], source: RandomSource) -> NDArray[np.uint8]:
+        """Return one output per input (n,), with the next n words of `source`, one for each."""
+        reports = np.empty(len(inputs), np.uint8)
+        for start in range(0, len(inputs), _BLOCK):
+            block = inputs[start : start + _BLOCK]
+            reports[start : start + _BLOCK] = self._search(block, source.words(len(block)))
+        return reports
+
+    def _search(self, inputs: NDArray[np.uint8], u: NDArray[np.uint64]) -> NDArray[np.int64]:
+        padded, ends = self._ends.shape[1], self._ends.reshape(-1)
+        place, step = inputs.astype(np.int64) * padded, padded // 2
+        while step:
+            place += (u > ends.take(place + (step - 1))) * np.int64(step)
+            step //= 2
+        return np.asarray(place & (padded - 1), np.int64)
 
     def probabilities(self) -> NDArray[np.float64]:
         """Return P(z | v) as (outputs, inputs), each entry the nearest float64 of count / 2^64."""
@@ -122,16 +135,31 @@ def _log_share(count: int) -> float:
 
 def compile_table(weights: Sequence[Sequence[Fraction | int]]) -> Table:
     """Return the table of P(z | v) = weights[v][z] / sum_z weights[v][z], all weights > 0."""
-    return Table(tuple(_apportion(row) for row in weights))
+    rows = [_integers(row) for row in weights]
+    floors = [_floors(row) for row in rows]
+    middles = [min(at) + max(at) for at in zip(*floors, strict=True)]  # of each output, twice
+    return Table(tuple(_apportion(*row, middles) for row in zip(rows, floors, strict=True)))
 
 
-def _apportion(row: Sequence[Fraction | int]) -> tuple[int, ...]:
+def _apportion(row: list[int], floors: list[int], middles: list[int]) -> tuple[int, ...]:
+    """Return counts of 2^64, each next to its share: below it where that is above the middle."""
+    whole = sum(row)
+    counts = [
+        floor + (2 * floor <= middle and floor * whole < part * TOTAL)
+        for part, floor, middle in zip(row, floors, middles, strict=True)
+    ]
+    counts[row.index(max(row))] += TOTAL - sum(counts)
+    return tuple(counts)
+
+
+def _floors(row: list[int]) -> list[int]:
+    whole = sum(row)
+    return [part * TOTAL // whole for part in row]
+
+
+def _integers(row: Sequence[Fraction | int]) -> list[int]:
+    """Return positive weights as integers in the same proportion."""
     if not row or min(row) <= 0:
         raise ValueError("channel: every output needs a weight above 0 for every input")
     common = math.lcm(*(w.denominator for w in row))
-    parts = [w.numerator * (common // w.denominator) for w in row]
-    whole = sum(parts)
-    counts = [-(-part * TOTAL // whole) for part in parts]
-    largest = parts.index(max(parts))
-    counts[largest] += TOTAL - sum(counts)
-    return tuple(counts)
+    return [w.numerator * (common // w.denominator) for w in row]

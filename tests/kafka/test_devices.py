@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from producers.pseudonyms import pseudonym
-from producers.store import Store, read_key
+from producers.journal import Journal, read_key
 from stream_app import clients, wire
 from stream_app.cli import run
 from tests.conftest import Kafka
@@ -25,7 +25,7 @@ def here(environment: Callable[..., None], kafka: Kafka, topics: str) -> str:
     environment(
         MURMUREC_BOOTSTRAP_SERVERS=kafka.bootstrap,
         MURMUREC_TOPIC_PREFIX=topics,
-        MURMUREC_DEVICE_STORE="device.sqlite",
+        MURMUREC_DEVICE_JOURNAL="device.journal",
         MURMUREC_MECHANISMS="rr:5:2,none:5:inf",
     )
     return wire.Topics(topics).ratings
@@ -79,7 +79,7 @@ def test_a_published_rating_is_accepted_where_its_key_belongs(
     )
     told = json.loads(capsys.readouterr().out)
     events = everything(kafka, here)
-    who = pseudonym(read_key("device.sqlite"), "ann")
+    who = pseudonym(read_key("device.journal"), "ann")
     assert {(event.device, event.seq) for event in events} == {(who, 1), (who, 2)}
     assert {int(event.items[0]) for event in events} == {1193, wire.key("tt01")}
     assert (told["device"], told["seq"], told["mechanism"]) == (who.hex(), 2, "rr:5:2")
@@ -94,7 +94,7 @@ def test_a_topic_that_is_not_there_costs_no_epsilon(
     arguments = ["--user", "ann", "--item", "1", "--rating", "4", "--prefix", "nobody-made-this"]
     assert run(["publish", *arguments]) == 1
     assert "create it with murmurec topics apply" in capsys.readouterr().err
-    assert not Path("device.sqlite").exists()
+    assert not Path("device.journal").exists()
 
 
 def test_a_replay_sends_every_rating_once_and_goes_on_where_it_was(
@@ -114,7 +114,7 @@ def test_a_replay_sends_every_rating_once_and_goes_on_where_it_was(
     told_json = json.loads(capsys.readouterr().out)
     assert (told_json["rows"], told_json["published"], told_json["refused"]) == (1300, 1299, 1)
     assert (told_json["skipped"], told_json["events_failed"]) == (700, 0)
-    key = read_key("device.sqlite")
+    key = read_key("device.journal")
     sent = sorted(
         (event.device, int(item), int(report))
         for event in everything(kafka, here)
@@ -158,7 +158,7 @@ def test_a_mechanism_that_is_not_allowed_costs_no_epsilon(
     ):  # fmt: skip
         assert run([*command, "--epsilon", "1"]) == 1
         assert "rr:5:1 is not allowed" in capsys.readouterr().err
-    assert not Path("device.sqlite").exists()
+    assert not Path("device.journal").exists()
     assert everything(kafka, here) == []
 
 
@@ -176,7 +176,7 @@ def test_a_store_in_use_is_told_before_anything_is_sent(
     here: str, kafka: Kafka, capsys: pytest.CaptureFixture[str]
 ) -> None:
     np.savez("mine.npz", user=[1, 2], item=[1, 1], rating=[3, 4])
-    with Store.open("device.sqlite"):
+    with Journal.open("device.journal"):
         assert run(["replay", "mine.npz"]) == 1
         assert "another process is using it" in capsys.readouterr().err
         assert run(["publish", "--user", "ann", "--item", "1", "--rating", "4"]) == 1

@@ -13,6 +13,8 @@ from numba import njit
 from stream_app.kernels.channel import decode, exponential
 from tests.naive import learning as naive
 
+PUBLIC = np.zeros(256)  # P(z | no rating) where presence is public
+
 
 @njit
 def exponentials(x, out):
@@ -51,9 +53,49 @@ def test_the_exponential_stays_finite_beyond_its_range():
 )
 def test_a_report_is_decoded_as_bayes_rule_says(rhat, V, levels, epsilon, pick):
     channel, z = randomized_response(levels, epsilon), pick % levels
-    e, rho = decode(rhat, V, 0, z, channel[None], levels)
-    assert (e, rho) == pytest.approx(naive.decode(rhat, V, channel, z), abs=1e-7, rel=1e-7)
-    assert -1 <= rho <= 1
+    found = decode(rhat, V, z, channel, levels, PUBLIC, 1.0)
+    assert found == pytest.approx(naive.decode(rhat, V, channel, z), abs=1e-7, rel=1e-7)
+    assert -1 <= found[1] <= 1
+
+
+@settings(deadline=None, max_examples=300)
+@given(
+    rhat=st.floats(-20, 30),
+    V=st.floats(0.1, 50),
+    levels=st.integers(2, 12),
+    epsilon=st.floats(0.01, 8),
+    g=st.floats(0, 1),
+    pick=st.integers(0, 100),
+)
+def test_a_report_that_may_be_a_fake_is_decoded_as_a_mixture(rhat, V, levels, epsilon, g, pick):
+    """Randomized response over the levels and "missing", against Bayes' rule over all of them."""
+    channel, z = randomized_response(levels + 1, epsilon), pick % (levels + 1)
+    rated, absent = np.ascontiguousarray(channel[:, :levels]), channel[:, levels].copy()
+    found = decode(rhat, V, z, rated, levels, absent, g)
+    wanted = naive.decode(rhat, V, rated, z, absent, g)
+    assert found == pytest.approx(wanted, abs=1e-7, rel=1e-7)
+    assert -1 <= found[1] <= 1
+    if z == levels:  # "missing" is as likely under every level
+        assert found[:2] == pytest.approx((0, 0), abs=1e-9)
+
+
+def test_a_mechanism_that_hides_presence_decodes_like_an_open_one_where_there_is_a_rating():
+    """Under g = 1 only the channel's own likelihood counts; under g = 0 nothing is learned."""
+    channel = randomized_response(6, 1.5)
+    rated, absent = np.ascontiguousarray(channel[:, :5]), channel[:, 5].copy()
+    for z in range(6):
+        sure = decode(2.7, 0.9, z, rated, 5, absent, 1.0)
+        assert sure == pytest.approx(decode(2.7, 0.9, z, rated, 5, PUBLIC, 0.3), abs=1e-12)
+        assert decode(2.7, 0.9, z, rated, 5, absent, 0.0) == (0.0, 0.0, absent[z])
+
+
+def test_what_is_not_looked_at_changes_nothing():
+    """Where presence is public the prior does not enter, whatever stands there."""
+    channel = randomized_response(5, 1.0)
+    for g in (0.0, 0.5, math.nan):
+        assert decode(3.1, 0.9, 1, channel, 5, PUBLIC, g) == decode(
+            3.1, 0.9, 1, channel, 5, PUBLIC, 1.0
+        )
 
 
 @pytest.mark.parametrize("levels", [2, 5, 10, 256])
@@ -63,22 +105,25 @@ def test_channels_that_cannot_be_inverted_are_decoded_too(levels):
     channel = np.array([1 - odds, odds])  # one bit: "above the middle"
     for rhat in (0.5, 2.2, 4.9):
         for z in (0, 1):
-            e, rho = decode(rhat, 0.9, 0, z, channel[None], levels)
-            assert (e, rho) == pytest.approx(naive.decode(rhat, 0.9, channel, z), abs=1e-7)
+            found = decode(rhat, 0.9, z, channel, levels, PUBLIC, 1.0)
+            assert found == pytest.approx(naive.decode(rhat, 0.9, channel, z), abs=1e-7)
 
 
 def test_a_report_that_says_nothing_teaches_nothing():
-    flat = np.full((1, 5, 5), 0.2)
+    flat = np.full((5, 5), 0.2)
     for z in range(5):
-        e, rho = decode(3.3, 0.9, 0, z, flat, 5)
+        e, rho, chance = decode(3.3, 0.9, z, flat, 5, PUBLIC, 1.0)
         assert abs(e) < 1e-12
         assert abs(rho) < 1e-12
+        assert chance == pytest.approx(0.2)
 
 
 def test_a_report_that_no_level_can_cause_teaches_nothing():
-    channel = np.zeros((1, 3, 2))
-    channel[0, :2] = np.eye(2)
-    assert decode(3.3, 0.9, 0, 2, channel, 2) == (0.0, 0.0)
+    channel = np.zeros((3, 2))
+    channel[:2] = np.eye(2)
+    assert decode(3.3, 0.9, 2, channel, 2, PUBLIC, 1.0) == (0.0, 0.0, 0.0)
+    absent = np.array([0.25, 0.25, 0.5])
+    assert decode(3.3, 0.9, 2, channel, 2, absent, 0.5) == (0.0, 0.0, 0.25)
 
 
 def test_the_prior_has_the_prediction_for_its_mean():
@@ -92,6 +137,6 @@ def test_the_prior_has_the_prediction_for_its_mean():
 
 def test_a_certain_report_moves_the_mean_to_the_level():
     for z in range(5):
-        e, rho = decode(3.2, 0.9, 0, z, np.eye(5)[None], 5)
+        e, rho, _ = decode(3.2, 0.9, z, np.eye(5), 5, PUBLIC, 1.0)
         assert e == pytest.approx(1 + z - 3.2, abs=1e-4)
         assert rho == pytest.approx(1)

@@ -10,68 +10,78 @@ from hypothesis import strategies as st
 from stream_app.models.channels import Channels
 from stream_app.models.learner import MODELS, Learner, build
 from stream_app.models.parameters import Parameters
+from stream_app.privacy.cell import Cell
 from stream_app.privacy.identity import Identity
+from stream_app.privacy.partition import Partition
 from stream_app.privacy.randomized_response import RandomizedResponse
+from stream_app.privacy.ternary import Ternary
 
-CLEAN, NOISY, FINE, COIN = range(4)
+CLEAN, NOISY, FINE, COIN, HIDDEN, BIT = range(6)
 MECHANISMS = (
     Identity(5),
     RandomizedResponse(5, Fraction(2)),
     RandomizedResponse(9, Fraction(1)),
     RandomizedResponse(2, Fraction(1, 10)),
+    Cell(5, Fraction(2)),
+    Ternary(5, Fraction(1), Fraction(1, 2)),
+    Partition(4, Fraction(1)),
 )
-ALPHABETS = (5, 5, 9, 2)
 CHANNELS = Channels.of(MECHANISMS)
+NOBODYS = 6  # the number of the partition under mask 0, which is none
+KNOWN = tuple(np.flatnonzero(CHANNELS.alphabets).tolist())
 SIZES = {"factors": 4, "depth": 3, "sketch_bytes": 3 * 7 * 4 * 4, "scalars_bytes": 8 * 16}
 EVERY_MODEL = MODELS
 
-Batch = tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, np.ndarray]
+Batch = tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, np.ndarray, np.ndarray]
 
 
 def small(model: str, parameters: Parameters | None = None, **sizes: int) -> Learner:
     return build(model, CHANNELS, parameters=parameters, seed=5, **(SIZES | sizes))
 
 
-def batch_of(rows: list[tuple[int, int, int, int, bool]]) -> Batch:
+def batch_of(
+    rows: list[tuple[int, int, int, int, bool]], priors: list[float] | None = None
+) -> Batch:
+    """Return columns users, items, reports, channels, learn, priors."""
     u, i, z, c, learn = zip(*rows, strict=True) if rows else ((), (), (), (), ())
     return (
         np.array(u, np.uint64),
         np.array(i, np.uint64),
         np.array(z, np.uint8),
-        np.array(c, np.uint8),
+        np.array(c, np.uint16),
         np.array(learn, np.bool_),
+        np.ones(len(rows), np.float32) if priors is None else np.array(priors, np.float32),
     )
 
 
 # The same few entities again and again, the ends of the id space, users and items with equal keys.
 KEYS = st.sampled_from([0, 1, 2, 3, 2**63 - 1, 2**63, 2**64 - 1])
+PRIORS = st.sampled_from([0.0, 1e-3, 0.1, 0.5, 0.95, 1.0])
 
 
 @st.composite
 def batches(draw: st.DrawFn, most: int = 30, known: bool = False) -> Batch:
-    rows = []
+    rows, priors = [], []
     for _ in range(draw(st.integers(1, most))):
-        c = draw(st.integers(0, 3 if known else 4))
-        z = (
-            draw(st.integers(0, ALPHABETS[c] - 1))
-            if c < 4 and (known or draw(st.booleans()))
-            else draw(st.integers(0, 255))
-            if not known
-            else 0
-        )
+        c = draw(st.sampled_from((*KNOWN, *(() if known else (NOBODYS, len(CHANNELS), 65_535)))))
+        size = int(CHANNELS.alphabets[c]) if c < len(CHANNELS) else 0
+        inside = size and (known or draw(st.booleans()))
+        z = draw(st.integers(0, size - 1) if inside else st.integers(0, 255))
         rows.append((draw(KEYS), draw(KEYS), z, c, draw(st.booleans())))
-    return batch_of(rows)
+        priors.append(draw(PRIORS))
+    return batch_of(rows, priors)
 
 
 def stream(events: int, seed: int, users: int = 40, items: int = 30) -> Batch:
     random = np.random.default_rng(seed)
-    c = random.integers(0, 4, events)
+    c = random.choice(KNOWN, events)
     return (
         random.integers(0, users, events).astype(np.uint64),
         random.integers(0, items, events).astype(np.uint64),
-        random.integers(0, np.array(ALPHABETS)[c]).astype(np.uint8),
-        c.astype(np.uint8),
+        random.integers(0, CHANNELS.alphabets[c]).astype(np.uint8),
+        c.astype(np.uint16),
         random.random(events) < 0.9,
+        random.random(events).astype(np.float32),
     )
 
 

@@ -12,15 +12,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from stream_app.models.channels import Channels
 from stream_app.models.learner import Learner, build
 from stream_app.models.parameters import Parameters
 from tests.models.learners import (
-    ALPHABETS,
     CHANNELS,
     CLEAN,
     EVERY_MODEL,
+    HIDDEN,
+    KNOWN,
     MECHANISMS,
-    NOISY,
+    NOBODYS,
     SIZES,
     Batch,
     batch_of,
@@ -51,15 +53,17 @@ def test_the_kernels_do_what_the_obvious_version_does(model: str, batch: Batch) 
     parameters = Parameters(clip=6.0)
     learner, obvious = small(model, parameters), naive_of(model, parameters)
     lessons = learner.learn_many(*batch)
-    for n, (u, i, z, c, learn) in enumerate(
+    for n, (u, i, z, c, learn, g) in enumerate(
         zip(*(column.tolist() for column in batch), strict=True)
     ):
-        if c >= len(MECHANISMS):
+        if c not in KNOWN:
             assert lessons.clipped[n]
             continue
-        wanted = obvious.learn(u, i, z, MECHANISMS[c].likelihood(), exact=c == CLEAN, learn=learn)
-        found = lessons.predicted[n], lessons.error[n], lessons.clipped[n]
-        assert found == pytest.approx(wanted, abs=2e-4)
+        start, channel = CHANNELS.starts[c], CHANNELS.channel(c)
+        absent = CHANNELS.absent[start : start + len(channel)] if CHANNELS.presence[c] else None
+        wanted = obvious.learn(u, i, z, channel, exact=c == CLEAN, learn=learn, absent=absent, g=g)
+        found = tuple(column[n].item() for column in lessons)
+        assert found == pytest.approx(wanted, abs=2e-4, nan_ok=True)
     for side, (read, keys) in enumerate(((learner.users, batch[0]), (learner.items, batch[1]))):
         vectors, biases = read(keys)
         for n, key in enumerate(keys.tolist()):
@@ -100,11 +104,11 @@ def test_what_is_not_to_be_learned_leaves_the_state_untouched(model: str) -> Non
     learner = small(model)
     learner.learn_many(*stream(500, 2))
     before = digest(learner)
-    u, i, z, c, _ = stream(500, 3, users=400, items=400)
-    lessons = learner.learn_many(u, i, z, c, np.zeros(500, np.bool_))
+    u, i, z, c, _, g = stream(500, 3, users=400, items=400)
+    lessons = learner.learn_many(u, i, z, c, np.zeros(500, np.bool_), g)
     assert np.abs(lessons.error).max() > 0.1
     learner.predict_many(u, i)
-    learner.residuals(u, i, z, c)
+    learner.residuals(u, i, z, c, g)
     learner.users(u)
     learner.items(i)
     assert digest(learner) == before
@@ -127,13 +131,15 @@ def test_a_report_or_mechanism_outside_the_tables_is_refused(model: str) -> None
     learner = small(model)
     learner.learn_many(*stream(200, 4))
     before = digest(learner)
-    bad = [(1, 1, n, c, True) for c, n in enumerate(ALPHABETS)] + [
-        (1, 1, 0, 4, True),
-        (1, 1, 255, 255, True),
+    bad = [(1, 1, n, c, True) for c, n in enumerate(CHANNELS.alphabets.tolist())] + [
+        (1, 1, 0, NOBODYS, True),
+        (1, 1, 0, len(CHANNELS), True),
+        (1, 1, 255, 65_535, True),
     ]
     lessons = learner.learn_many(*batch_of(bad))
     assert lessons.clipped.all()
     assert (lessons.error == 0).all()
+    assert np.isnan(lessons.chance).all()
     assert digest(learner) == before
 
 
@@ -141,10 +147,11 @@ def test_a_report_or_mechanism_outside_the_tables_is_refused(model: str) -> None
 def test_predictions_and_residuals_are_those_of_learning(model: str) -> None:
     learner = small(model)
     learner.learn_many(*stream(500, 5))
-    u, i, z, c, _ = stream(100, 6)
+    u, i, z, c, _, g = stream(100, 6)
     first = slice(0, 1)
-    predicted, residuals = learner.predict_many(u, i), learner.residuals(u, i, z, c)
-    lessons = learner.learn_many(u[first], i[first], z[first], c[first], np.ones(1, np.bool_))
+    predicted, residuals = learner.predict_many(u, i), learner.residuals(u, i, z, c, g)
+    one = (column[first] for column in (u, i, z, c))
+    lessons = learner.learn_many(*one, np.ones(1, np.bool_), g[first])
     assert lessons.predicted[0] == predicted[0]
     assert lessons.error[0] == residuals[0]
     assert ((predicted >= 1) & (predicted <= 5)).all()
@@ -165,7 +172,7 @@ def test_a_clean_report_and_a_certain_channel_teach_the_same(model: str) -> None
     """At epsilon = infinity the decode becomes the clean learner, up to the last Newton step."""
     certain = build(model, _uncertain_by(1e-15), parameters=None, seed=5, **SIZES)
     clean = small(model)
-    u, i, z, c, learn = stream(400, 9)
+    u, i, z, c, learn, _ = stream(400, 9)
     z, c = z % 5, np.zeros_like(c)
     a, b = clean.learn_many(u, i, z, c, learn), certain.learn_many(u, i, z, c, learn)
     assert a.predicted == pytest.approx(b.predicted, abs=0.05)
@@ -174,13 +181,17 @@ def test_a_clean_report_and_a_certain_channel_teach_the_same(model: str) -> None
 
 def _uncertain_by(little: float):
     """Return a channel that is the identity but for `little`, so that it is decoded."""
-    from stream_app.models.channels import Channels
 
     class Nearly:
-        id, levels, alphabet = "nearly", 5, 5
+        id, levels, inputs, alphabet, masks = "nearly", 5, 5, 5, range(0)
 
-        def likelihood(self) -> np.ndarray:
+        def likelihood(self, mask: int = 0) -> np.ndarray:
             return np.eye(5) * (1 - 5 * little) + little
+
+        def value(self, reports: np.ndarray) -> np.ndarray:
+            return np.ones(len(reports))
+
+        presence = square = value
 
     channels = Channels.of([Nearly()])  # type: ignore[list-item]
     assert not channels.exact[0]
@@ -195,10 +206,11 @@ def test_the_state_never_becomes_infinite_or_not_a_number(model: str) -> None:
     one = {"factors": 4, "depth": 3, "sketch_bytes": 48, "scalars_bytes": 64}
     learner = build(model, CHANNELS, parameters=wild, seed=1, **one)
     n = np.arange(20_000)
-    for c, high in ((CLEAN, 4), (NOISY, 4), (2, 8), (3, 1)):
-        z = np.where(n % 2, 0, high).astype(np.uint8)
+    for c in KNOWN:
+        z = np.where(n % 2, 0, CHANNELS.alphabets[c] - 1).astype(np.uint8)
         keys = (n % 3).astype(np.uint64)
-        learner.learn_many(keys, keys, z, np.full(len(n), c, np.uint8), np.ones(len(n), np.bool_))
+        channels, learn = np.full(len(n), c, np.uint16), np.ones(len(n), np.bool_)
+        learner.learn_many(keys, keys, z, channels, learn, (n % 5 / 4).astype(np.float32))
     for array in learner.arrays().values():
         assert np.isfinite(array).all()
     assert np.isfinite(learner.predict_many(keys, keys)).all()
@@ -255,7 +267,52 @@ def test_any_columns_that_hold_the_numbers_will_do(model: str) -> None:
     other.learn_many(*views)
     assert digest(one) == digest(other)
     with pytest.raises(ValueError, match="one length"):
-        one.learn_many(batch[0][:3], *batch[1:])
+        one.learn_many(batch[0][:3], *batch[1:5])
+    with pytest.raises(ValueError, match="3 priors for 100 events"):
+        one.learn_many(*batch[:5], batch[5][:3])
+
+
+@every_model
+def test_without_priors_every_event_is_a_rating(model: str) -> None:
+    """And where no channel protects presence, no column of ones is read or made."""
+    batch = stream(200, 16)
+    one, other = small(model), small(model)
+    one.learn_many(*batch[:5])
+    other.learn_many(*batch[:5], np.ones(200))
+    assert digest(one) == digest(other)
+    open_channels = Channels.of(MECHANISMS[:4])
+    known = batch[3] < HIDDEN
+    told = [column[known] for column in batch]
+    learners = [build(model, open_channels, seed=5, **SIZES) for _ in range(2)]
+    learners[0].learn_many(*told[:5])
+    learners[1].learn_many(*told[:5], np.zeros(known.sum()))
+    assert digest(learners[0]) == digest(learners[1])
+
+
+@every_model
+def test_a_cell_that_is_surely_empty_teaches_nothing_and_a_likelier_one_more(model: str) -> None:
+    found = []
+    for g in (0.0, 0.1, 0.5, 1.0):
+        learner = small(model)
+        lessons = learner.learn_many(*batch_of([(1, 2, 4, HIDDEN, True)], [g]))
+        found.append(
+            (float(lessons.error[0]), float(learner.items(np.array([2], np.uint64))[1][0]))
+        )
+    assert found[0] == (0.0, 0.0)
+    assert sorted(found) == found
+    assert len(set(found)) == 4
+
+
+@every_model
+def test_the_chance_of_reports_is_a_distribution(model: str) -> None:
+    learner = small(model)
+    learner.learn_many(*stream(300, 17))
+    for c in KNOWN[1:]:
+        reports = np.arange(CHANNELS.alphabets[c])
+        rows = [(1, 2, int(z), c, False) for z in reports]
+        chance = learner.learn_many(*batch_of(rows, [0.3] * len(rows))).chance
+        assert chance.sum() == pytest.approx(1)
+        assert (chance > 0).all()
 
 
 @every_model
@@ -263,7 +320,7 @@ def test_an_empty_batch_is_a_batch(model: str) -> None:
     learner = small(model)
     before = digest(learner)
     lessons = learner.learn_many(*batch_of([]))
-    assert [len(column) for column in lessons] == [0, 0, 0]
+    assert [len(column) for column in lessons] == [0, 0, 0, 0]
     assert digest(learner) == before
 
 
@@ -337,7 +394,8 @@ def test_parameters_that_break_the_filter_are_refused(wrong: dict[str, float]) -
 
 def history(learner: Learner) -> dict[str, str]:
     learner.learn_many(*stream(120, 14))
-    learner.residuals(*stream(5, 15)[:4])
+    u, i, z, c, _, g = stream(5, 15)
+    learner.residuals(u, i, z, c, g)
     return {name: data.hex() for name, data in digest(learner).items()}
 
 

@@ -52,17 +52,34 @@ def prior(rhat: float, V: float, levels: int, steps: int = 3) -> np.ndarray:
     return at(c)
 
 
-def decode(rhat: float, V: float, channel: np.ndarray, z: int) -> tuple[float, float]:
-    """Return (e, rho) by Bayes' rule over all levels."""
+def decode(
+    rhat: float,
+    V: float,
+    channel: np.ndarray,
+    z: int,
+    absent: np.ndarray | None = None,
+    g: float = 1.0,
+) -> tuple[float, float, float]:
+    """Return (e, rho, P(z)) by Bayes' rule over all levels, and over "no rating" where that hides.
+
+    absent: P(z | no rating); g: the prior probability of a rating. The rating of a cell that has
+    none keeps its prior, so what is known of it is a mixture with two means and two variances.
+    """
     x = stars(channel.shape[1])
     pi = prior(rhat, V, len(x))
+    none = 0.0 if absent is None else float(absent[z]) * (1 - g)
+    rated = float(pi @ channel[z]) * (g if absent is not None and absent[z] > 0 else 1.0)
+    if float(pi @ channel[z]) == 0:
+        return 0.0, 0.0, none
     post = pi * channel[z]
-    if post.sum() == 0:
-        return 0.0, 0.0
     post = post / post.sum()
+    w = rated / (rated + none) if rated + none > 0 else 0.0
     m0, m1 = float(pi @ x), float(post @ x)
     q0 = max(float(pi @ (x - m0) ** 2), 1e-3)
-    return m1 - m0, max(1 - float(post @ (x - m1) ** 2) / q0, -1)
+    q1 = float(post @ (x - m1) ** 2)
+    mean = w * m1 + (1 - w) * m0
+    variance = w * (q1 + (m1 - mean) ** 2) + (1 - w) * (q0 + (m0 - mean) ** 2)
+    return mean - m0, max(1 - variance / q0, -1), rated + none
 
 
 class Vectors:
@@ -186,9 +203,18 @@ class Learner:
         self.mean, self.mean_variance = 3.0, p.mean_variance
 
     def learn(
-        self, user: int, item: int, z: int, channel: np.ndarray, *, exact: bool, learn: bool = True
-    ) -> tuple[float, float, bool]:
-        """Return (predicted, error, refused)."""
+        self,
+        user: int,
+        item: int,
+        z: int,
+        channel: np.ndarray,
+        *,
+        exact: bool,
+        learn: bool = True,
+        absent: np.ndarray | None = None,
+        g: float = 1.0,
+    ) -> tuple[float, float, bool, float]:
+        """Return (predicted, error, refused, P(z)); the last NaN where it is not decoded."""
         k, d = self.p, self.v.d
         hu, hi = self.v.hash(0, user), self.v.hash(1, item)
         (bu, sbu, su), (bi, sbi, si) = self.s.of(hu, 0, user), self.s.of(hi, 1, item)
@@ -200,13 +226,15 @@ class Learner:
         S = k.noise + T
         predicted = min(max(rhat, 1), 5)
         if z >= channel.shape[0]:
-            return predicted, 0.0, True
+            return predicted, 0.0, True, math.nan
         if exact:
             e, rho = stars(channel.shape[1])[z] - min(max(rhat, 1.15), 4.85), 1.0
+            chance = math.nan
         else:
-            e, rho = decode(rhat, k.prior_variance + k.prior_slope * T, channel, z)
+            V = k.prior_variance + k.prior_slope * T
+            e, rho, chance = decode(rhat, V, channel, z, absent, g)
         if e * e > k.clip or not learn:
-            return predicted, e, e * e > k.clip
+            return predicted, e, e * e > k.clip, chance
         self.v.add(0, user, vu / S * (e * q - k.user_shrink * rho * p))
         self.v.add(1, item, vi / S * (e * p - k.item_shrink * rho * q))
         gain = self.mean_variance / (S + self.mean_variance)
@@ -223,4 +251,4 @@ class Learner:
             share *= 1 - k.coupling * v * other * rho / S
             held = [min(max(x, 1e-6), 1.0) for x in (share_b, share)]
             self.s.put(h, side, key, [min(max(b, -8), 8), *held])
-        return predicted, e, False
+        return predicted, e, False, chance

@@ -9,13 +9,24 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from stream_app.privacy import registry
+from stream_app.privacy.cell import Cell
 from stream_app.privacy.identity import Identity
+from stream_app.privacy.laplace import Laplace
+from stream_app.privacy.partition import Partition
 from stream_app.privacy.randomized_response import RandomizedResponse
+from stream_app.privacy.ternary import Ternary
+
+IDS = r"\A(rr|none|partition|cell|ternary|laplace):[0-9]{1,3}:[0-9/.]{1,4}(:[0-9/.]{1,4})?\Z"
 
 
 def test_an_id_is_parsed_into_its_mechanism() -> None:
     assert registry.parse("rr:5:2") == RandomizedResponse(5, Fraction(2))
     assert registry.parse("rr:10:1/2") == RandomizedResponse(10, Fraction(1, 2))
+    assert registry.parse("partition:5:2") == Partition(5, Fraction(2))
+    assert registry.parse("cell:5:2") == Cell(5, Fraction(2))
+    assert registry.parse("ternary:5:1/10") == Ternary(5, Fraction(1, 10))
+    assert registry.parse("laplace:10:8") == Laplace(10, Fraction(8))
+    assert registry.parse("cell:5:2:1/4") == Cell(5, Fraction(2), Fraction(1, 4))
     assert registry.parse("none:5:inf") == Identity(5)
 
 
@@ -25,16 +36,20 @@ def test_an_id_is_parsed_into_its_mechanism() -> None:
      "rr:5:0", "rr:5:-1", "rr:5:nan", "rr:5:inf", "rr:5:1e308", "rr:5:65", "rr:5:1/0", "rr:1:2",
      "rr:257:2", "rr:5:2 ", " rr:5:2", "rr:5:2\n", "RR:5:2", "rr:5:2:1", "rr:٥:2", "none:5:2",
      "none:5:", "none:1:inf", "xy:5:2", "rr:5:" + "9" * 10_000,
-     "rr:5:1000000000/1", 5, None, b"rr:5:2"],
+     "rr:5:1000000000/1", 5, None, b"rr:5:2", "partition:12:2", "partition:1:2", "partition:5:2:3",
+     "partition:5:inf", "cell:256:2", "cell:5:2:1", "cell:5:2:2/2", "cell:5:2:0", "cell:5:2:3/2",
+     "cell:5:2:0.5", "cell:5:2:1/2:1", "cell:5:2:", "cell:5:2:1/1001", "cell:5:2:1/0",
+     "cell:5:2:01/2", "cell:5:inf", "cell:5:0", "ternary:5:2:2/4", "ternary:256:1", "laplace:5:0",
+     "laplace:33:1", "laplace:5:inf", "none:5:inf:1/2", "Cell:5:2", "blip:5000:20:8"],
     ids=lambda text: repr(text)[:20],
 )  # fmt: skip
 def test_anything_else_is_no_id(text: object) -> None:
-    with pytest.raises(ValueError, match=r"mechanism|levels|epsilon") as caught:
+    with pytest.raises(ValueError, match=r"mechanism|levels|epsilon|share") as caught:
         registry.parse(text)  # type: ignore[arg-type]
     assert len(str(caught.value)) < 250
 
 
-@given(st.text(max_size=20) | st.from_regex(r"\A(rr|none):[0-9]{1,4}:[0-9/.]{1,6}\Z"))
+@given(st.text(max_size=20) | st.from_regex(IDS))
 def test_whatever_is_parsed_has_that_very_id(text: str) -> None:
     try:
         found = registry.parse(text)
@@ -73,5 +88,26 @@ def test_no_protection_has_no_epsilon() -> None:
 
 
 def test_an_unknown_family_is_told_what_there_is() -> None:
-    with pytest.raises(ValueError, match="there are rr, none"):
-        registry.mechanism("laplace", 5, "1")
+    with pytest.raises(ValueError, match="there are rr, partition, cell, ternary, laplace, none"):
+        registry.mechanism("gauss", 5, "1")
+
+
+@pytest.mark.parametrize(
+    ("written", "id"),
+    [(None, "cell:5:2"), ("1", "cell:5:2"), ("0.25", "cell:5:2:1/4"), ("2/8", "cell:5:2:1/4"),
+     (Fraction(3, 4), "cell:5:2:3/4")],
+)  # fmt: skip
+def test_people_write_the_share_as_they_like(written: str | Fraction | None, id: str) -> None:
+    assert registry.mechanism("cell", 5, "2", written).id == id
+
+
+@pytest.mark.parametrize("written", ["0", "1.5", "-1", "nan", "", "1/0", 0.5, "1/2000", "999/1001"])
+def test_a_share_that_is_none_is_refused_with_value_limit_and_mend(written: object) -> None:
+    with pytest.raises(ValueError, match=r"share .*(1/4|1000)"):
+        registry.mechanism("cell", 5, "2", written)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("family", ["rr", "partition", "none"])
+def test_only_what_protects_presence_can_be_thinned(family: str) -> None:
+    with pytest.raises(ValueError, match="leave it out"):
+        registry.mechanism(family, 5, None if family == "none" else "2", "1/4")

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from stream_app.privacy.adjacency import Adjacency
 from stream_app.privacy.certificates import certify
+from stream_app.privacy.randomness import SeededSource
 from stream_app.privacy.tables import TOTAL, Table, compile_table, exp_bounds
 from tests.naive.tables import sample
 
@@ -59,6 +60,33 @@ def test_the_counts_of_an_input_sum_to_the_whole_and_only_the_largest_gives_way(
             assert share - len(row) < count <= share
         else:
             assert share <= count < share + 1
+
+
+@given(st.lists(weights, min_size=2, max_size=6))
+def test_rounding_draws_the_inputs_of_an_output_together(rows: list[list[int]]) -> None:
+    outputs = min(map(len, rows))
+    rows = [row[:outputs] for row in rows]
+    exact = [[Fraction(weight * TOTAL, sum(row)) for weight in row] for row in rows]
+    counts = compile_table(rows).counts
+    for z in range(outputs):
+        shares = [row[z] for row in exact]
+        # An input's largest count takes what is left, so it says nothing about the rule.
+        kept = [v for v, row in enumerate(rows) if z != row.index(max(row))]
+        for v in kept:
+            assert abs(counts[v][z] - shares[v]) < 1
+            if shares[v] == max(shares) > min(shares) + 1:
+                assert counts[v][z] <= shares[v]
+            if shares[v] == min(shares):
+                assert counts[v][z] >= shares[v]
+
+
+def test_a_draw_takes_one_word_for_each_input_in_order() -> None:
+    table = compile_table([[3, 1, 1], [1, 1, 3]])
+    inputs = np.resize(np.array([0, 1, 1], np.uint8), 20_001)
+    words = SeededSource(9).words(len(inputs))
+    source = SeededSource(9)
+    np.testing.assert_array_equal(table.draw(inputs, source), table.sample(inputs, words))
+    np.testing.assert_array_equal(source.words(3), SeededSource(9).words(20_004)[-3:])
 
 
 def test_rational_weights_compile_like_the_integers_they_stand_for() -> None:

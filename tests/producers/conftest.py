@@ -1,4 +1,4 @@
-"""What the tests of the device ask for: a store of their own and a small data set."""
+"""What the tests of the device ask for: a journal of their own and a small data set."""
 
 from __future__ import annotations
 
@@ -9,13 +9,15 @@ import numpy as np
 import pytest
 
 from producers.datasets import Dataset
+from producers.journal import Journal
 from producers.scale import Scale
-from producers.store import Store
+
+TOPIC = "murmurec.ratings.v1"
 
 
 @pytest.fixture
-def store(tmp_path: Path) -> Iterator[Store]:
-    with Store.open(tmp_path / "device.sqlite") as opened:
+def journal(tmp_path: Path) -> Iterator[Journal]:
+    with Journal.open(tmp_path / "device.journal") as opened:
         yield opened
 
 

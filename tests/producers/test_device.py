@@ -1,70 +1,138 @@
-"""The edge of the device: raw levels go in; an event comes out and says whether it is a test."""
+"""The edge of the device: raw levels go in, a request comes out; masks never see a rating."""
 
 from __future__ import annotations
 
+import inspect
 from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from producers import device
+from producers.item_table import UNKNOWN_MEAN, ItemTable
+from producers.journal import Journal, Request
 from producers.scale import Scale
 from stream_app import wire
 from stream_app.privacy import registry
-from stream_app.privacy.randomness import SeededSource, SystemSource
+from stream_app.privacy.choice import Choice
+from stream_app.privacy.randomness import SeededSource
+from tests.producers.conftest import TOPIC
 
 WHO = bytes(16)
-RR, OPEN = registry.parse("rr:5:2"), registry.parse("none:5:inf")
+RR, OPEN, PARTITION = (registry.parse(id) for id in ("rr:5:2", "none:5:inf", "partition:5:2"))
+INTAKE = wire.Intake(
+    {"none:5:inf": 5, "rr:5:2": 5, "partition:5:2": 5}, masked={"partition:5:2": 5}
+)
+TABLE = ItemTable(np.array([3, 5, 9], np.uint64), np.array([1.4, 4.5, 3.0]))
 
 
-def make(levels: list[int], items: Any, **changed: Any) -> wire.Event:
-    arguments: dict[str, Any] = {
-        "mechanism": OPEN, "source": SystemSource(), "device": WHO, "seq": 1, "epoch": 20_000,
-    } | changed  # fmt: skip
-    return device.event(np.array(levels, np.uint8), items, **arguments)
+def make(levels: list[int], items: Any, **changed: Any) -> Request:
+    line = device.Line(
+        TOPIC,
+        changed.pop("mechanism", OPEN),
+        changed.pop("test", False),
+        changed.pop("table", ItemTable()),
+    )
+    given: dict[str, Any] = {"device": WHO, "epoch": 20_000} | changed
+    return device.request(np.array(levels, np.uint8), items, line, **given)
 
 
-def test_an_event_holds_the_reports_beside_the_keys_of_the_items() -> None:
-    event = make([4, 0, 2], [17, "tt0111161", 3], seq=9)
+def released(journal: Journal, request: Request, intake: wire.Intake = INTAKE) -> list[wire.Event]:
+    events = []
+    for message in journal.release(request):
+        where = int(wire.partitions_of(np.frombuffer(message.key, np.uint8).reshape(1, 32), 4)[0])
+        events.append(wire.decode(message.key, message.value, where, intake))
+    return events
+
+
+def test_an_event_holds_the_reports_beside_the_keys_of_the_items(journal: Journal) -> None:
+    (event,) = released(journal, make([4, 0, 2], [17, "tt0111161", 3]))
     assert event.items.tolist() == [17, wire.key("tt0111161"), 3]
     assert event.reports.tolist() == [4, 0, 2]
-    assert (event.device, event.seq, event.mechanism, event.epoch) == (WHO, 9, "none:5:inf", 20_000)
+    assert (event.device, event.seq, event.mechanism, event.epoch) == (WHO, 1, "none:5:inf", 20_000)
     assert not event.test
 
 
-def test_only_the_mechanism_decides_what_is_reported() -> None:
-    source = SeededSource(11)
+def test_many_ratings_become_as_few_messages_as_hold_them(journal: Journal) -> None:
+    events = released(journal, make([1] * 5000, list(range(5000))))
+    assert [(event.seq, len(event.items)) for event in events] == [(1, 4096), (2, 904)]
+    events = released(journal, make([3] * 7, list(range(6000, 6007)), ratings_per_message=3))
+    assert [(event.seq, event.items.tolist()) for event in events] == [
+        (3, [6000, 6001, 6002]), (4, [6003, 6004, 6005]), (5, [6006]),
+    ]  # fmt: skip
+    assert all(event.reports.tolist() == [3] * len(event.items) for event in events)
+
+
+def test_only_the_mechanism_decides_what_is_reported(tmp_path: Any) -> None:
     levels = np.arange(5, dtype=np.uint8)
-    event = make([0, 1, 2, 3, 4], [5, 6, 7, 8, 9], mechanism=RR, source=source, allow_tests=True)
+    with Journal.open(tmp_path / "j", source=SeededSource(11), allow_tests=True) as journal:
+        asked = make([0, 1, 2, 3, 4], [5, 6, 7, 8, 9], mechanism=RR, test=journal.unsafe)
+        (event,) = released(journal, asked, wire.Intake({"rr:5:2": 5}, accept_tests=True))
     np.testing.assert_array_equal(event.reports, RR.release(levels, SeededSource(11)))
     assert event.test
-
-
-def test_a_source_that_can_be_replayed_is_refused_before_it_is_used() -> None:
-    source = SeededSource(1)
-    with pytest.raises(ValueError, match="SystemSource"):
-        make([1], [1], mechanism=RR, source=source)
-    np.testing.assert_array_equal(source.words(3), SeededSource(1).words(3))
 
 
 @pytest.mark.parametrize(
     ("levels", "items"),
     [([], []), ([1], []), ([1, 2], [1]), ([1], [1, 2]), ([1, 2], [7, 7]), ([1, 2], ["a", "a"]),
      ([1], [-1]), ([1], [2**63]), ([1], [2**64]), ([1], [True]), ([1], [1.0]), ([1], [""]),
-     ([1], ["x" * 129]), ([1], ["\ud800"]), ([1], [None]), ([5], [1]),
-     ([0] * 4097, list(range(4097)))],
+     ([1], ["x" * 129]), ([1], ["\ud800"]), ([1], [None])],
     ids=lambda value: str(value)[:14],
 )  # fmt: skip
-def test_what_is_no_event_is_refused_before_any_randomness(levels: list[int], items: Any) -> None:
-    source = SeededSource(1)
-    with pytest.raises(ValueError, match=r"item|level"):
-        make(levels, items, mechanism=RR, source=source, allow_tests=True)
-    np.testing.assert_array_equal(source.words(3), SeededSource(1).words(3))
+def test_what_is_no_event_is_refused_before_any_request(levels: list[int], items: Any) -> None:
+    with pytest.raises(ValueError, match=r"item"):
+        make(levels, items, mechanism=RR)
 
 
-def test_an_event_survives_the_wire() -> None:
-    event = make(list(Scale().classify([1, 3, 5])[0]), [3, 2, 1])
-    where = int(wire.partitions_of(np.frombuffer(event.key, np.uint8).reshape(1, 32), 4)[0])
-    for value in (wire.encode(event), wire.encode_json(event)):
-        back = wire.decode(event.key, value, where, wire.Intake({"none:5:inf": 5}))
-        assert back.reports.tolist() == [0, 2, 4]
+def test_a_level_off_the_scale_is_refused_with_the_journal_as_it_was(journal: Journal) -> None:
+    before = journal.path.read_bytes()
+    with pytest.raises(ValueError, match=r"row 1: .*5"):
+        journal.release(make([4, 5], [1, 2], mechanism=RR))
+    assert journal.path.read_bytes() == before
+    assert journal.spent(WHO) == {}
+
+
+def test_an_event_survives_both_encodings(journal: Journal) -> None:
+    levels = Scale().classify([1, 3, 5])[0].tolist()
+    for first, encode in ((0, wire.encode), (10, wire.encode_json)):
+        line = device.Line(TOPIC, OPEN, encode=encode)
+        asked = device.request(
+            np.array(levels, np.uint8), [first, first + 1, first + 2], line, device=WHO, epoch=1
+        )
+        (event,) = released(journal, asked)
+        assert event.reports.tolist() == [0, 2, 4]
+
+
+# --- the partition of the levels ------------------------------------------------------------------
+
+
+def test_masks_are_chosen_by_the_public_mean_of_each_item(journal: Journal) -> None:
+    keys = np.array([9, 3, 77, 5], np.uint64)
+    masks = device.masks_of(PARTITION, keys, TABLE)
+    expected = Choice(5, PARTITION.epsilon).masks(np.array([3.0, 1.4, UNKNOWN_MEAN, 4.5]))
+    np.testing.assert_array_equal(masks, expected)
+    assert len(set(expected.tolist())) > 1
+    (event,) = released(journal, make([0, 1, 2, 3], keys, mechanism=PARTITION, table=TABLE))
+    np.testing.assert_array_equal(event.masks, expected)
+    assert device.masks_of(RR, keys, TABLE) is None
+    assert device.masks_of(OPEN, keys, TABLE) is None
+
+
+@given(st.lists(st.integers(0, 4), min_size=4, max_size=4), st.binary(min_size=16, max_size=16))
+def test_masks_are_the_same_for_any_raw_levels_and_any_user(levels: list[int], who: bytes) -> None:
+    keys = np.array([9, 3, 77, 5], np.uint64)
+    request = make(levels, keys, mechanism=PARTITION, table=TABLE, device=who)
+    np.testing.assert_array_equal(request.masks, make([0] * 4, keys, mechanism=PARTITION,
+                                                      table=TABLE).masks)  # fmt: skip
+
+
+def test_nothing_raw_can_reach_the_choice_of_a_mask() -> None:
+    """By structure: neither the choice nor what calls it has an argument for a rating."""
+    assert list(inspect.signature(device.masks_of).parameters) == ["mechanism", "keys", "table"]
+    assert list(inspect.signature(Choice.masks).parameters) == ["self", "means"]
+    assert list(inspect.signature(ItemTable.means).parameters) == ["self", "items"]
+    assert [field for field in Choice.__dataclass_fields__ if not field.startswith("_")] == [
+        "levels", "epsilon", "table",
+    ]  # fmt: skip

@@ -7,13 +7,19 @@ import sys
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from confluent_kafka import KafkaError, KafkaException
 
-from producers.publishing import Place, Publisher
+from producers import device
+from producers.journal import Journal, Message
+from producers.publishing import Courier, Place, Publisher
 from stream_app.errors import Refusal
+from stream_app.privacy import registry
+from tests.producers.conftest import TOPIC
 
 
 @dataclass
@@ -36,6 +42,7 @@ class Queue:
     room: int = 10
     fate: Callable[[int], KafkaError | None] = lambda _: None
     answers: bool = True
+    topics: list[str] = field(default_factory=list)
     waiting: list[tuple[bytes, bytes, Any]] = field(default_factory=list)
     landed: list[tuple[bytes, bytes]] = field(default_factory=list)
     refused: int = 0
@@ -44,6 +51,7 @@ class Queue:
         if len(self.waiting) >= self.room:
             self.refused += 1
             raise BufferError("queue full")
+        self.topics.append(topic)
         self.waiting.append((key, value, on_delivery))
 
     def poll(self, timeout: float) -> int:
@@ -159,3 +167,92 @@ os.waitpid(child, 0)
         [sys.executable, "-c", program], capture_output=True, text=True, check=True
     )
     assert "before a fork" in out.stdout
+
+
+# --- what a journal has given out -----------------------------------------------------------------
+
+
+def given_out(journal: Journal, count: int, topic: str = TOPIC, first: int = 0) -> list[Message]:
+    line = device.Line(topic, registry.parse("rr:5:2"))
+    return [
+        message
+        for item in range(first, first + count)
+        for message in journal.release(
+            device.request(np.array([1], np.uint8), [item], line, device=b"a" * 16, epoch=20_000)
+        )
+    ]
+
+
+def test_what_the_broker_has_is_acknowledged_and_only_that(journal: Journal) -> None:
+    queue = Queue()
+    courier = Courier(journal, Publisher(queue, TOPIC))
+    messages = given_out(journal, 4)
+    for message in messages:
+        courier.send(message, kept=message is messages[3])
+    assert journal.pending() == messages
+    queue.poll(0), queue.poll(0)
+    assert journal.pending() == messages[2:]
+    courier.line.close()
+    assert journal.pending() == []
+    assert queue.landed == [(message.key, message.value) for message in messages]
+    assert courier.places == {messages[3].number: Place(2, 3)}
+
+
+def test_what_was_left_is_sent_first_the_same_bytes_to_its_own_topic(tmp_path: Path) -> None:
+    path = tmp_path / "j"
+    with Journal.open(path) as journal:
+        left = given_out(journal, 3)
+        other = given_out(journal, 2, "other.ratings.v1", first=10)
+    with Journal.open(path) as journal:
+        queue = Queue()
+        with Publisher(queue, TOPIC) as line:
+            courier = Courier(journal, line)
+            assert courier.resend({TOPIC}) == (3, 2)
+            (new,) = given_out(journal, 1, first=20)
+            courier.send(new)
+        assert [value for _, value in queue.landed] == [m.value for m in [*left, new]]
+        assert set(queue.topics) == {TOPIC}
+        assert journal.pending() == other
+    with Journal.open(path) as journal:
+        queue = Queue()
+        with Publisher(queue, TOPIC) as line:
+            assert Courier(journal, line).resend({TOPIC, "other.ratings.v1"}) == (2, 0)
+        assert queue.topics == ["other.ratings.v1"] * 2
+        assert journal.pending() == []
+
+
+def test_after_a_record_that_was_not_taken_nothing_more_is_sent_and_all_is_kept(
+    journal: Journal,
+) -> None:
+    """Else a later number of the device would arrive first and the missing one count as passed."""
+
+    def fate(number: int) -> KafkaError | None:
+        return KafkaError(KafkaError._MSG_TIMED_OUT) if number == 1 else None
+
+    queue = Queue(room=1, fate=fate)
+    courier = Courier(journal, Publisher(queue, TOPIC))
+    messages = given_out(journal, 4)
+    for message in messages[:2]:
+        courier.send(message)
+    queue.poll(0)
+    with pytest.raises(Refusal, match=r"1 events were not accepted.*timed out.*the same bytes"):
+        courier.send(messages[2])
+    courier.line.close()
+    assert journal.pending() == messages[1:]
+
+
+def test_room_is_made_by_waiting_for_the_broker(tmp_path: Path) -> None:
+    with Journal.open(tmp_path / "j", outbox_bytes=1100) as journal:
+        queue = Queue(room=100)
+        courier = Courier(journal, Publisher(queue, TOPIC, clock=iter(range(10**6)).__next__))
+        for message in given_out(journal, 8):
+            courier.send(message)
+        waiting = journal.waiting_bytes
+        courier.make_room()
+        assert journal.waiting_bytes <= 550 < waiting
+        assert 0 < len(queue.landed) < 8
+        for message in given_out(journal, 2, first=10):
+            courier.send(message)
+        queue.answers = False
+        with pytest.raises(Refusal, match="nothing for 60 seconds"):
+            Courier(journal, courier.line).line.wait(lambda: False)

@@ -1,10 +1,11 @@
-"""A data set as a population: in order, once, counted; a crash loses one chunk at most."""
+"""A data set as a population: in order, once, counted; a crash loses nothing."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
@@ -14,19 +15,27 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from producers.datasets import Dataset
+from producers.device import Line
+from producers.item_table import ItemTable
+from producers.journal import Journal, Limits, Message, OutboxFull, look
+from producers.population import populate
 from producers.pseudonyms import pseudonym
 from producers.rating import rate
-from producers.replay import Progress, populate, replay
+from producers.replay import Pace, Progress, replay
 from producers.scale import Scale
-from producers.store import Store
 from stream_app import wire
 from stream_app.errors import Refusal
 from stream_app.privacy import registry
+from stream_app.privacy.choice import Choice
 from stream_app.privacy.randomness import SeededSource, SystemSource
-from tests.producers.conftest import dataset
+from tests.producers.conftest import TOPIC, dataset
 
 OPEN, RR = registry.parse("none:5:inf"), registry.parse("rr:5:2")
-INTAKE = wire.Intake({"none:5:inf": 5, "rr:5:2": 5}, accept_tests=True)
+PARTITION, CELL = registry.parse("partition:5:2"), registry.parse("cell:5:2")
+INTAKE = wire.Intake(
+    {"none:5:inf": 5, "rr:5:2": 5, "partition:5:2": 5}, accept_tests=True,
+    masked={"partition:5:2": 5},
+)  # fmt: skip
 
 
 class CrashError(Exception):
@@ -36,15 +45,21 @@ class CrashError(Exception):
 class Topic:
     """Everything that was sent, decoded as a server would; may crash at the n-th message."""
 
-    def __init__(self, crash_at: int | None = None) -> None:
+    def __init__(self, journal: Journal | None = None, crash_at: int | None = None) -> None:
         self.events: list[wire.Event] = []
+        self.values: list[bytes] = []
+        self.journal = journal
         self.crash_at = crash_at
 
-    def send(self, key: bytes, value: bytes) -> None:
+    def send(self, message: Message) -> None:
         if self.crash_at is not None and len(self.events) >= self.crash_at:
             raise CrashError
+        key, value = message.key, message.value
         where = int(wire.partitions_of(np.frombuffer(key, np.uint8).reshape(1, 32), 4)[0])
         self.events.append(wire.decode(key, value, where, INTAKE))
+        self.values.append(value)
+        if self.journal is not None:
+            self.journal.acknowledge(message.number)
 
     def cells(self) -> list[tuple[bytes, int, int]]:
         return [
@@ -54,23 +69,24 @@ class Topic:
         ]
 
 
-def run(data: Dataset, store: Store, topic: Topic, **changed: Any) -> Iterator[Progress]:
-    arguments: dict[str, Any] = {
-        "mechanism": OPEN, "source": SystemSource(), "epoch": 20_000, "chunk": 64,
-    } | changed  # fmt: skip
-    return replay(populate(data, store.key), store=store, send=topic.send, **arguments)
+def run(data: Dataset, journal: Journal, topic: Topic, **changed: Any) -> Iterator[Progress]:
+    line = Line(
+        TOPIC, changed.pop("mechanism", OPEN), journal.unsafe, changed.pop("table", ItemTable())
+    )
+    given: dict[str, Any] = {"epoch": 20_000, "chunk": 64} | changed
+    return replay(populate(data, journal.key), line, journal=journal, send=topic.send, **given)
 
 
 def last(steps: Iterator[Progress]) -> Progress:
     return list(steps)[-1]
 
 
-def test_every_rating_leaves_its_users_device_once(small: Dataset, store: Store) -> None:
+def test_every_rating_leaves_its_users_device_once(small: Dataset, journal: Journal) -> None:
     topic = Topic()
-    end = last(run(small, store, topic))
+    end = last(run(small, journal, topic))
     assert (end.rows, end.published, end.refused, end.ended) == (500, 500, 0, True)
     expected = [
-        (pseudonym(store.key, user), item, level)
+        (pseudonym(journal.key, user), item, level)
         for user, item, level in zip(
             small.users.tolist(), small.items.tolist(), small.levels.tolist(), strict=True
         )
@@ -80,17 +96,17 @@ def test_every_rating_leaves_its_users_device_once(small: Dataset, store: Store)
     assert end.most == max(Counter(small.users.tolist()).values())
 
 
-def test_ratings_leave_in_time_order_chunk_by_chunk(small: Dataset, store: Store) -> None:
+def test_ratings_leave_in_time_order_chunk_by_chunk(small: Dataset, journal: Journal) -> None:
     topic = Topic()
     ordered, sent = small.in_time_order(), 0
-    for step in run(small, store, topic, chunk=50):
+    for step in run(small, journal, topic, chunk=50):
         cells = topic.cells()[sent:]
         rows = slice(sent, step.rows)
         assert sorted(item for _, item, _ in cells) == sorted(ordered.items[rows].tolist())
         # One message per user and chunk, and a user's own ratings keep their order.
         users = ordered.users[rows].tolist()
         for user in set(users):
-            who = pseudonym(store.key, user)
+            who = pseudonym(journal.key, user)
             mine = [
                 i for u, i in zip(users, ordered.items[rows].tolist(), strict=True) if u == user
             ]
@@ -101,10 +117,10 @@ def test_ratings_leave_in_time_order_chunk_by_chunk(small: Dataset, store: Store
 
 
 def test_the_numbers_of_a_device_rise_one_by_one_in_the_order_of_sending(
-    small: Dataset, store: Store
+    small: Dataset, journal: Journal
 ) -> None:
     topic = Topic()
-    last(run(small, store, topic, ratings_per_message=3))
+    last(run(small, journal, topic, ratings_per_message=3))
     seqs: dict[bytes, list[int]] = {}
     for event in topic.events:
         assert len(event.items) <= 3
@@ -115,7 +131,7 @@ def test_the_numbers_of_a_device_rise_one_by_one_in_the_order_of_sending(
 
 
 def test_a_chunk_is_drawn_in_one_call_with_one_word_per_rating(
-    small: Dataset, store: Store
+    small: Dataset, tmp_path: Path
 ) -> None:
     calls: list[int] = []
 
@@ -126,24 +142,27 @@ def test_a_chunk_is_drawn_in_one_call_with_one_word_per_rating(
             calls.append(count)
             return SystemSource().words(count)
 
-    last(run(small, store, Topic(), mechanism=RR, source=Counting(), chunk=200))
+    with Journal.open(tmp_path / "counted", source=Counting()) as journal:
+        last(run(small, journal, Topic(), mechanism=RR, chunk=200))
     assert calls == [200, 200, 100]
 
 
-def test_the_first_rating_in_time_of_a_cell_counts_and_the_others_are_refused(store: Store) -> None:
+def test_the_first_rating_in_time_of_a_cell_counts_and_the_others_are_refused(
+    journal: Journal,
+) -> None:
     data = dataset([1, 1, 2, 1, 1], [7, 7, 7, 8, 7], [5, 4, 3, 2, 1], [50, 10, 30, 40, 20])
     topic = Topic()
-    end = last(run(data, store, topic, chunk=2))
+    end = last(run(data, journal, topic, chunk=2))
     assert (end.rows, end.published, end.refused, end.most) == (5, 3, 2, 2)
-    one, two = pseudonym(store.key, 1), pseudonym(store.key, 2)
+    one, two = pseudonym(journal.key, 1), pseudonym(journal.key, 2)
     assert sorted(topic.cells()) == sorted([(one, 7, 3), (two, 7, 2), (one, 8, 1)])
 
 
-def test_rows_that_the_loader_refused_are_counted(small: Dataset, store: Store) -> None:
-    end = last(run(replace(small, refused=11), store, Topic()))
+def test_rows_that_the_loader_refused_are_counted(small: Dataset, journal: Journal) -> None:
+    end = last(run(replace(small, refused=11), journal, Topic()))
     assert (end.rows, end.total, end.published, end.refused) == (511, 511, 500, 11)
-    begun = last(run(replace(small, refused=11), store, Topic(), again=True, limit=200))
-    ended = last(run(replace(small, refused=11), store, Topic()))
+    begun = last(run(replace(small, refused=11), journal, Topic(), again=True, limit=200))
+    ended = last(run(replace(small, refused=11), journal, Topic()))
     assert (begun.rows, begun.refused, ended.rows, ended.refused) == (211, 11, 300, 0)
 
 
@@ -160,7 +179,7 @@ cells = st.lists(
     crashes=st.lists(st.integers(0, 30), max_size=4),
     unreadable=st.integers(0, 5),
 )
-def test_a_crash_loses_its_chunk_at_most_and_no_number_and_no_rating_is_used_twice(
+def test_a_crash_loses_nothing_and_no_number_and_no_rating_is_used_twice(
     rows: list[tuple[int, int, int]],
     chunk: int,
     most: int,
@@ -171,59 +190,61 @@ def test_a_crash_loses_its_chunk_at_most_and_no_number_and_no_rating_is_used_twi
     """Runs that crash in `send`, one after the other, and one that does not."""
     users, items, ratings = (list(column) for column in zip(*rows, strict=True))
     data = replace(dataset(users, items, ratings), refused=unreadable)
-    path: Path = tmp_path_factory.mktemp("replay") / "store"
-    sent: list[wire.Event] = []
-    crashed = 0
+    path: Path = tmp_path_factory.mktemp("replay") / "journal"
+    sent: dict[tuple[bytes, int], bytes] = {}
+    events: dict[tuple[bytes, int], wire.Event] = {}
     for crash_at in [*crashes, None]:
-        topic = Topic(crash_at)
-        with Store.open(path) as store:
+        with Journal.open(path) as journal:
+            topic = Topic(journal, crash_at)
             try:
-                end = last(run(data, store, topic, chunk=chunk, ratings_per_message=most))
+                for message in journal.pending():
+                    topic.send(message)
+                end = last(run(data, journal, topic, chunk=chunk, ratings_per_message=most))
                 assert end.published + end.refused == end.rows == end.total
                 assert end.skipped + end.rows - (0 if end.skipped else unreadable) == len(rows)
             except CrashError:
-                crashed += 1
-            except Refusal:  # the one before it reserved the last chunk, whether it crashed or not
                 pass
-        sent += topic.events
-    with Store.open(path) as store, pytest.raises(Refusal, match="published already"):
-        run(data, store, Topic())
-    drawn = [(event.device, int(item)) for event in sent for item in event.items]
-    assert len(drawn) == len(set(drawn))
-    numbers = [(event.device, event.seq) for event in sent]
-    assert len(numbers) == len(set(numbers))
-    distinct = len({(user, item) for user, item, _ in rows})
-    assert distinct - crashed * chunk <= len(drawn) <= distinct
+            except Refusal:  # the one before it recorded the last chunk, whether it crashed or not
+                pass
+        for event, value in zip(topic.events, topic.values, strict=True):
+            assert sent.setdefault((event.device, event.seq), value) == value
+            events[event.device, event.seq] = event
+    assert look(path).pending == 0
+    drawn = [(event.device, int(item)) for event in events.values() for item in event.items]
+    assert len(drawn) == len(set(drawn)) == len({(user, item) for user, item, _ in rows})
+    for device in {who for who, _ in events}:
+        numbers = sorted(seq for who, seq in events if who == device)
+        assert numbers == list(range(1, len(numbers) + 1))
 
 
-def test_an_interrupted_replay_goes_on_after_the_last_reserved_chunk(
-    small: Dataset, store: Store
+def test_an_interrupted_replay_goes_on_after_the_last_recorded_chunk(
+    small: Dataset, journal: Journal
 ) -> None:
     topic = Topic()
-    steps = run(small, store, topic, chunk=100)
+    steps = run(small, journal, topic, chunk=100)
     next(steps), next(steps)
     steps.close()  # type: ignore[attr-defined]
-    end = last(run(small, store, topic, chunk=100))
+    end = last(run(small, journal, topic, chunk=100))
     assert (end.skipped, end.rows, end.published) == (200, 300, 300)
     assert len(topic.cells()) == len({cell[:2] for cell in topic.cells()}) == 500
     with pytest.raises(Refusal, match="published already"):
-        run(small, store, topic)
+        run(small, journal, topic)
 
 
-def test_a_limit_ends_a_run_and_the_next_one_goes_on(small: Dataset, store: Store) -> None:
+def test_a_limit_ends_a_run_and_the_next_one_goes_on(small: Dataset, journal: Journal) -> None:
     topic = Topic()
-    ends = [last(run(small, store, topic, limit=130)) for _ in range(4)]
+    ends = [last(run(small, journal, topic, limit=130)) for _ in range(4)]
     assert [end.rows for end in ends] == [130, 130, 130, 110]
     assert all(end.ended and end.total == end.rows for end in ends)
     assert len({cell[:2] for cell in topic.cells()}) == 500
 
 
 def test_again_publishes_everything_a_second_time_under_new_numbers(
-    small: Dataset, store: Store
+    small: Dataset, journal: Journal
 ) -> None:
     topic = Topic()
-    last(run(small, store, topic))
-    last(run(small, store, topic, again=True))
+    last(run(small, journal, topic))
+    last(run(small, journal, topic, again=True))
     numbers = [(event.device, event.seq) for event in topic.events]
     assert len(topic.cells()) == 1000
     assert len(set(numbers)) == len(numbers)
@@ -241,85 +262,87 @@ def extended(data: Dataset, *rows: tuple[int | str, int | str, float]) -> Datase
     )
 
 
-def test_a_file_that_has_grown_publishes_its_new_rows_only(small: Dataset, store: Store) -> None:
+def test_a_file_that_has_grown_publishes_its_new_rows_only(
+    small: Dataset, journal: Journal
+) -> None:
     topic = Topic()
-    last(run(small, store, topic))
+    last(run(small, journal, topic))
     grown = extended(small, (77, 5, 4.0), (1, 1000, 2.0), (77, 5, 3.0))
-    end = last(run(grown, store, topic))
+    end = last(run(grown, journal, topic))
     assert (end.rows, end.published, end.refused, end.before, end.most) == (503, 2, 501, 500, 1)
     assert [cell[1:] for cell in topic.cells()[500:]] == [(1000, 1), (5, 3)]
     assert len({cell[:2] for cell in topic.cells()}) == len(topic.cells()) == 502
-    again = last(run(grown, store, topic, again=True))
+    again = last(run(grown, journal, topic, again=True))
     assert (again.published, again.refused, again.before) == (502, 1, 0)
 
 
 def test_another_reading_of_the_same_file_publishes_nothing_twice(
-    small: Dataset, store: Store
+    small: Dataset, journal: Journal
 ) -> None:
     topic = Topic()
-    last(run(small, store, topic))
+    last(run(small, journal, topic))
     rescaled = replace(small, ratings=small.ratings / 2)  # another digest, the same cells
-    assert last(run(rescaled, store, topic)).before == 500
+    assert last(run(rescaled, journal, topic)).before == 500
     # One text makes a column text; the numbers in it are the same users and items as before.
-    end = last(run(extended(small, ("ann", "tt01", 4.0)), store, topic))
+    end = last(run(extended(small, ("ann", "tt01", 4.0)), journal, topic))
     assert (end.published, end.before) == (1, 500)
     assert len(topic.cells()) == 501
 
 
-def test_a_text_that_is_a_number_is_the_number(store: Store) -> None:
+def test_a_text_that_is_a_number_is_the_number(journal: Journal) -> None:
     topic = Topic()
-    end = last(run(dataset(["ann"] * 3, ["7", "007", "x"], [5, 4, 3]), store, topic))
+    end = last(run(dataset(["ann"] * 3, ["7", "007", "x"], [5, 4, 3]), journal, topic))
     assert (end.published, end.refused, end.before) == (2, 1, 0)
     assert [cell[1:] for cell in topic.cells()] == [(7, 4), (wire.key("x"), 2)]
 
 
 def test_a_rating_that_was_published_alone_is_not_replayed_and_the_other_way_round(
-    store: Store,
+    journal: Journal,
 ) -> None:
-    given: dict[str, Any] = {
-        "scale": Scale(1, 5, 1), "mechanism": OPEN, "store": store, "source": SystemSource(),
-        "epoch": 20_000,
-    }  # fmt: skip
-    rate("1", 7, 5, **given)
+    given: dict[str, Any] = {"scale": Scale(1, 5, 1), "journal": journal, "epoch": 20_000}
+    line = Line(TOPIC, OPEN)
+    rate("1", 7, 5, line, **given)
     topic = Topic()
-    end = last(run(dataset([1, 1], [7, 8], [5, 4]), store, topic))
+    end = last(run(dataset([1, 1], [7, 8], [5, 4]), journal, topic))
     assert (end.published, end.refused, end.before) == (1, 1, 1)
     assert [event.seq for event in topic.events] == [2]
     with pytest.raises(Refusal, match="published already"):
-        rate("1", 8, 4, **given)
+        rate("1", 8, 4, line, **given)
 
 
 def test_a_replay_that_publishes_again_goes_on_with_it_after_an_interruption(
-    small: Dataset, store: Store
+    small: Dataset, journal: Journal
 ) -> None:
     topic = Topic()
-    last(run(small, store, topic))
-    last(run(small, store, topic, again=True, limit=200))
-    end = last(run(small, store, topic))
+    last(run(small, journal, topic))
+    last(run(small, journal, topic, again=True, limit=200))
+    end = last(run(small, journal, topic))
     assert (end.skipped, end.published, end.before) == (200, 300, 0)
 
 
 def test_another_order_of_the_same_ratings_is_another_data_set(
-    small: Dataset, store: Store
+    small: Dataset, journal: Journal
 ) -> None:
     turned = replace(small, timestamps=-small.timestamps)  # type: ignore[operator]
-    assert populate(turned, store.key).digest != populate(small, store.key).digest
-    assert populate(small.in_time_order(), store.key).digest == populate(small, store.key).digest
+    assert populate(turned, journal.key).digest != populate(small, journal.key).digest
+    assert (
+        populate(small.in_time_order(), journal.key).digest == populate(small, journal.key).digest
+    )
 
 
-def test_items_and_users_may_be_text(store: Store) -> None:
+def test_items_and_users_may_be_text(journal: Journal) -> None:
     data = dataset(["ann", "bob"], ["tt0111161", "ü"], [5, 1])
     topic = Topic()
-    last(run(data, store, topic))
+    last(run(data, journal, topic))
     assert sorted(topic.cells()) == sorted(
         [
-            (pseudonym(store.key, "ann"), wire.key("tt0111161"), 4),
-            (pseudonym(store.key, "bob"), wire.key("ü"), 0),
+            (pseudonym(journal.key, "ann"), wire.key("tt0111161"), 4),
+            (pseudonym(journal.key, "bob"), wire.key("ü"), 0),
         ]
     )
 
 
-def test_speed_is_kept_by_waiting_between_chunks(small: Dataset, store: Store) -> None:
+def test_speed_is_kept_by_waiting_between_chunks(small: Dataset, journal: Journal) -> None:
     now, waits = [100.0], []
 
     def pause(seconds: float) -> None:
@@ -329,7 +352,7 @@ def test_speed_is_kept_by_waiting_between_chunks(small: Dataset, store: Store) -
     def took(progress: Progress) -> None:
         now[0] += 0.03 if progress.rows < 250 else 0.3  # the second half is slower than asked for
 
-    for step in run(small, store, Topic(), speed=500, clock=lambda: now[0], pause=pause):
+    for step in run(small, journal, Topic(), pace=Pace(500, lambda: now[0], pause)):
         took(step)
         rows = step.rows
     assert (
@@ -341,35 +364,87 @@ def test_speed_is_kept_by_waiting_between_chunks(small: Dataset, store: Store) -
 
 @pytest.mark.parametrize(
     ("wrong", "said"),
-    [({"speed": 0.0}, "speed"), ({"speed": -1.0}, "speed"), ({"speed": float("nan")}, "speed"),
-     ({"limit": 0}, "limit"), ({"chunk": 0}, "chunk"), ({"ratings_per_message": 0}, "per message"),
+    [({"limit": 0}, "limit"), ({"chunk": 0}, "chunk"), ({"ratings_per_message": 0}, "per message"),
      ({"ratings_per_message": 4097}, "per message"),
      ({"mechanism": registry.parse("rr:10:2")}, "10 levels"),
-     ({"source": SeededSource(1)}, "SystemSource")],
+     ({"mechanism": CELL}, "--emission epoch"), ({"epoch": -1}, "epoch -1")],
     ids=str,
 )  # fmt: skip
-def test_what_cannot_be_done_is_refused_with_the_store_unchanged(
-    wrong: dict[str, Any], said: str, small: Dataset, store: Store
+def test_what_cannot_be_done_is_refused_with_the_journal_unchanged(
+    wrong: dict[str, Any], said: str, small: Dataset, journal: Journal
 ) -> None:
-    before = store.path.read_bytes()
+    before = journal.path.read_bytes()
     with pytest.raises(ValueError, match=said):
-        run(small, store, Topic(), **wrong)
-    assert store.path.read_bytes() == before
+        list(run(small, journal, Topic(), **wrong))
+    assert journal.path.read_bytes() == before
 
 
-def test_a_seeded_replay_is_stamped_as_a_test(small: Dataset, store: Store) -> None:
+@pytest.mark.parametrize("speed", [0.0, -1.0, float("nan")])
+def test_a_speed_that_is_none_is_refused(speed: float) -> None:
+    with pytest.raises(ValueError, match="speed"):
+        Pace(speed)
+
+
+def test_a_seeded_replay_is_stamped_as_a_test(small: Dataset, tmp_path: Path) -> None:
     topic = Topic()
-    last(run(small, store, topic, mechanism=RR, source=SeededSource(1), allow_tests=True))
+    with Journal.open(tmp_path / "j", source=SeededSource(1), allow_tests=True) as journal:
+        last(run(small, journal, topic, mechanism=RR))
     assert all(event.test for event in topic.events)
 
 
-def test_a_bad_id_names_the_data_set_and_not_the_rating(store: Store) -> None:
+def test_a_budget_publishes_what_fits_and_counts_the_rest(small: Dataset, tmp_path: Path) -> None:
+    with Journal.open(tmp_path / "j", limits=Limits(Fraction(25))) as journal:
+        topic = Topic(journal)
+        end = last(run(small, journal, topic, mechanism=RR, chunk=100))
+        sizes = Counter(small.users.tolist())
+        fits = sum(min(size, 12) for size in sizes.values())
+        assert (end.published, end.refused, end.over) == (fits, 500 - fits, 500 - fits)
+        assert end.most == 12
+        counts = Counter(device for device, _, _ in topic.cells())
+        assert set(counts.values()) <= set(range(1, 13))
+        # In time order: the first ratings of each user are those that fit.
+        ordered = small.in_time_order()
+        user = ordered.users.tolist()[0]
+        mine = [i for u, i in zip(ordered.users.tolist(), ordered.items.tolist(), strict=True)
+                if u == user]  # fmt: skip
+        who = pseudonym(journal.key, user)
+        assert [item for device, item, _ in topic.cells() if device == who] == mine[:12]
+
+
+def test_masks_come_from_the_public_table(small: Dataset, journal: Journal) -> None:
+    items = np.arange(60, dtype=np.uint64)
+    table = ItemTable(items, np.linspace(1.2, 4.8, 60))
+    topic = Topic()
+    last(run(small, journal, topic, mechanism=PARTITION, table=table))
+    choice = Choice(5, PARTITION.epsilon)
+    for event in topic.events:
+        np.testing.assert_array_equal(event.masks, choice.masks(table.means(event.items)))
+
+
+def test_a_full_outbox_waits_for_the_broker_or_says_so(small: Dataset, tmp_path: Path) -> None:
+    with Journal.open(tmp_path / "j", outbox_bytes=6000) as journal:
+        with pytest.raises(OutboxFull):
+            last(run(small, journal, Topic()))
+        waits = []
+
+        def make_room() -> None:
+            waits.append(journal.waiting_bytes)
+            for message in journal.pending():
+                topic.send(message)
+                journal.acknowledge(message.number)
+
+        topic = Topic()
+        end = last(run(small, journal, Topic(), make_room=make_room))
+        assert (end.skipped + end.rows, len(waits) > 1) == (500, True)
+
+
+def test_a_bad_id_names_the_data_set_and_not_the_rating(journal: Journal) -> None:
     with pytest.raises(Refusal, match="small: item -7"):
-        populate(dataset([1, 2], [3, -7], [1, 2]), store.key)
+        populate(dataset([1, 2], [3, -7], [1, 2]), journal.key)
     with pytest.raises(Refusal, match="small: user"):
-        populate(dataset(["ann", ""], [3, 7], [1, 2]), store.key)
+        populate(dataset(["ann", ""], [3, 7], [1, 2]), journal.key)
 
 
-def test_nothing_raw_is_in_the_repr_of_a_population(small: Dataset, store: Store) -> None:
-    assert "array" not in repr(populate(small, store.key))
+def test_nothing_raw_is_in_the_repr_of_a_population(small: Dataset, journal: Journal) -> None:
+    assert "array" not in repr(populate(small, journal.key))
     assert "array" not in repr(small)

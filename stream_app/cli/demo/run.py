@@ -16,8 +16,9 @@ from confluent_kafka import TopicPartition
 from rich.console import Console
 
 from producers import datasets, world
-from producers.publishing import Publisher
-from producers.replay import Progress, replay
+from producers.device import Line
+from producers.publishing import Courier, Publisher
+from producers.replay import Pace, Progress, replay
 from stream_app import clients
 from stream_app.cli.demo import report, view
 from stream_app.cli.demo.asker import Asker
@@ -25,10 +26,9 @@ from stream_app.cli.demo.report import Figures
 from stream_app.cli.demo.shadow import Shadow, Truth
 from stream_app.cli.demo.stage import Stage, prepare
 from stream_app.cli.demo.tastes import tastes_of
-from stream_app.cli.protection import mechanism_from, scale_from
+from stream_app.cli.protection import hides_presence, mechanism_from, scale_from
 from stream_app.design import design_of
 from stream_app.errors import Refusal
-from stream_app.privacy.randomness import SystemSource
 from stream_app.recompute import recompute
 from stream_app.settings import Settings
 from stream_app.wire import EPOCH_SECONDS
@@ -57,6 +57,12 @@ def run(options: Options, settings: Settings) -> None:
         figures = Figures(index=settings.index)
         dataset = _dataset(options, figures)
         mechanism = mechanism_from(options.mechanism, options.epsilon, dataset.scale)
+        if hides_presence(mechanism):
+            raise Refusal(
+                f"{mechanism.id} hides which items were rated, and the devices of a demo send when "
+                "they rate: choose rr, partition or none (murmurec replay --emission epoch sends "
+                "whole epochs)"
+            )
         figures.mechanism, figures.adjacency = mechanism.id, str(mechanism.adjacency)
         figures.epsilon = None if mechanism.epsilon is None else float(mechanism.epsilon)
         figures.data = dataset.name
@@ -111,7 +117,10 @@ def _stream(stage: Stage, options: Options, figures: Figures) -> None:
     )
     # Every seventh device: neither the first to rate nor the last.
     asker = Asker(stage.bootstrap, stage.topics.prefix, stage.population.devices[::7])
-    line = Publisher(clients.producer(stage.bootstrap, extra, linger_ms=20), stage.topics.ratings)
+    line = Publisher(
+        clients.producer(stage.bootstrap, extra, linger_ms=20, message_timeout_ms=0),
+        stage.topics.ratings,
+    )
     url = stage.worker.url
     stage.console.print(
         f"metrics {url}/metrics   state {url}/state   "
@@ -145,14 +154,15 @@ def _stream(stage: Stage, options: Options, figures: Figures) -> None:
 
 def _rating(stage: Stage, seconds: float, line: Publisher) -> Iterator[Progress]:
     try:
+        courier = Courier(stage.journal, line)
         yield from replay(
             stage.population,
-            mechanism=stage.mechanism,
-            store=stage.store,
-            source=SystemSource(),
-            send=line.send,
+            Line(stage.topics.ratings, stage.mechanism, stage.journal.unsafe),
+            journal=stage.journal,
+            send=courier.send,
             epoch=int(time.time()) // EPOCH_SECONDS,
-            speed=stage.population.rows / seconds,
+            pace=Pace(stage.population.rows / seconds),
+            make_room=courier.make_room,
         )
     except ValueError as error:
         raise Refusal(str(error)) from None
@@ -230,24 +240,24 @@ def _wait(console: Console, stage: Stage) -> None:
     """Leave everything up until Ctrl-C, and say what can be tried."""
     user = str(stage.dataset.users[0])
     port = stage.worker.url.rsplit(":", 1)[1]
-    scale, (family, _, epsilon) = stage.population.scale, stage.mechanism.id.split(":")
+    scale, (family, _, epsilon) = stage.population.scale, stage.mechanism.id.split(":")[:3]
     console.print("\nbroker and worker stay up until Ctrl-C; in another terminal:")
     for command in (
         f"export MURMUREC_BOOTSTRAP_SERVERS={stage.bootstrap} "
         f"MURMUREC_TOPIC_PREFIX={stage.topics.prefix}",
         f"export MURMUREC_ADMIN_PORT={port} MURMUREC_MECHANISMS={stage.mechanism.id} "
         f"MURMUREC_MODEL={stage.settings.model}",
-        f"murmurec ask --user {user} --store {stage.folder}/device.sqlite -k 10",
+        f"murmurec ask --user {user} --journal {stage.folder}/device.journal -k 10",
         f"murmurec ask --device {stage.population.devices[0].hex()} -k 10 --http",
         f"curl {stage.worker.url}/state",
         f"murmurec publish --user me --item 1 --rating {scale.maximum:g} "
         f"--scale {scale.minimum:g} {scale.maximum:g} {scale.step:g} "
-        f"--mechanism {family} --store {stage.folder}/me.sqlite"
+        f"--mechanism {family} --journal {stage.folder}/me.journal"
         + ("" if epsilon == "inf" else f" --epsilon {epsilon}"),
         "murmurec state digest",
     ):
         console.print(f"  {command}", soft_wrap=True)
-    stage.store.close()  # so that the commands above can open it
+    stage.journal.close()  # so that the commands above can open it
     try:
         while True:
             stage.worker.check()

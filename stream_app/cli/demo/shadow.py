@@ -18,7 +18,7 @@ from math import nan, sqrt
 import numpy as np
 from numpy.typing import NDArray
 
-from producers.replay import Population
+from producers.population import Population
 from stream_app.accuracy import Baseline
 from stream_app.design import replica_of
 from stream_app.errors import Refusal

@@ -11,9 +11,9 @@ from pathlib import Path
 from rich.console import Console
 
 from producers import datasets, titles
+from producers.journal import Journal
+from producers.population import Population, populate
 from producers.publishing import Publisher
-from producers.replay import Population, populate
-from producers.store import Store
 from stream_app import clients
 from stream_app import topics as topic_table
 from stream_app.broker.local import free_ports
@@ -39,7 +39,7 @@ class Stage:
     dataset: datasets.Dataset
     population: Population
     mechanism: Mechanism
-    store: Store
+    journal: Journal
     folder: Path
 
 
@@ -94,9 +94,9 @@ def prepare(
         warm_up(design_of(settings), settings.index, settings.code_bits)
         worker = stack.enter_context(worker_running(arguments, free_ports(1)[0], folder))
         worker.wait_until_ready()
-    store = stack.enter_context(Store.open(folder / "device.sqlite"))
+    journal = stack.enter_context(Journal.open(folder / "device.journal"))
     with console.status(f"making a device for every user of {dataset.name}"):
-        population = populate(dataset, store.key)
+        population = populate(dataset, journal.key)
     stage = Stage(
         console,
         settings,
@@ -106,7 +106,7 @@ def prepare(
         dataset,
         population,
         mechanism,
-        store,
+        journal,
         folder,
     )
     _publish_titles(stage)

@@ -1,0 +1,216 @@
+"""The end of an epoch: what every device sends then, so that sending says nothing about rating.
+
+    presence protected   every item of the public scope, once: rated -> its level, else "missing";
+                         all cells are sent, whatever was drawn
+    value protected      the ratings that are new in this epoch; which and how many is public
+
+    cells of a device, shuffled --> ceil(n / 4096) messages of nearly equal size
+    devices in the order of  h(pseudonym, epoch),  each at the share h / 2^64 of the time there is
+
+Where presence is protected, number, order, size and time of messages are functions of the scope,
+the pseudonym and the epoch alone: an observer who knows those learns nothing from them. A cell is
+drawn once in life (the journal's memo), so a rating that comes after its cell's turn is not
+reported. Messages sent at the moment of rating (`producers.replay`) tell who acts, when, how much.
+A run that is interrupted leaves the rest of its messages to the next, whatever they hold.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import lru_cache
+from hashlib import blake2b
+from itertools import pairwise
+
+import numpy as np
+from numpy.typing import NDArray
+
+from producers import device
+from producers.journal import Journal, Message, Request
+from producers.population import Population, runs
+from producers.rating import check_levels_agree
+from producers.replay import Pace, recorded
+from stream_app import wire
+from stream_app.privacy.adjacency import Adjacency
+
+CELLS = 1 << 18  # reports that are drawn and recorded together
+_PERSON = b"murmurec epoch"  # tells this hash from every other use of blake2b
+
+
+@dataclass(frozen=True)
+class Emitted:
+    """How far an epoch's end has come. `ratings` of the data were among the cells, `outside` were
+    not in the scope; `over` devices sent nothing because their budget does not hold it, and `idle`
+    ones because all their cells were drawn before."""
+
+    devices: int
+    total: int
+    cells: int
+    messages: int
+    ratings: int
+    outside: int
+    over: int
+    idle: int
+    ended: bool
+
+
+def emit(
+    population: Population,
+    line: device.Line,
+    *,
+    journal: Journal,
+    send: Callable[[Message], None],
+    epoch: int,
+    scope: NDArray[np.uint64] | None = None,
+    pace: Pace | None = None,
+    again: bool = False,
+    make_room: Callable[[], None] | None = None,
+    cells: int = CELLS,
+) -> Iterator[Emitted]:
+    """End an epoch for a population: every device that has something to send does so once.
+
+    `scope`: the public items whose turn it is, rising keys; needed where presence is protected and
+    refused elsewhere. `pace` spreads the devices over the time that the reports take at its speed.
+    """
+    check_levels_agree(population.scale, line.mechanism)
+    hidden = line.mechanism.adjacency is Adjacency.CELL
+    if hidden != (scope is not None):
+        raise ValueError(
+            f"mechanism {line.mechanism.id}: "
+            + ("needs a public scope of items" if hidden else "reports what was rated, no scope")
+        )
+    if scope is not None and not len(scope):
+        raise ValueError("scope: no item has its turn in this epoch; nothing is to be sent")
+    made = _Epoch(population, line, journal, journal.epoch(epoch), again)
+    return _run(made, scope, send, pace or Pace(), make_room, cells)
+
+
+def moment(pseudonym: bytes, epoch: int) -> float:
+    """Return when in an epoch's end a device sends, 0 <= share < 1: a public function of both."""
+    digest = blake2b(
+        pseudonym + epoch.to_bytes(8, "little"), digest_size=8, person=_PERSON
+    ).digest()
+    return (int.from_bytes(digest, "little") >> 11) / 2**53
+
+
+@lru_cache(maxsize=1024)
+def near_equal(count: int) -> tuple[slice, ...]:
+    """Return the parts of `count` cells: as few messages as hold them, of nearly equal size."""
+    parts = -(-count // wire.MAX_RATINGS)
+    ends = [count * i // parts for i in range(parts + 1)]
+    return tuple(slice(start, end) for start, end in pairwise(ends))
+
+
+@dataclass(frozen=True)
+class _Epoch:
+    population: Population
+    line: device.Line
+    journal: Journal
+    epoch: int
+    again: bool
+
+    def rows(self) -> list[NDArray[np.int64]]:
+        """Return the rows of each device, the first rating of every cell."""
+        fresh = np.flatnonzero(self.population.fresh)
+        fresh = fresh[np.argsort(self.population.users[fresh], kind="stable")]
+        owners, heads = runs(self.population.users[fresh])
+        found = [np.empty(0, np.int64)] * len(self.population.devices)
+        for owner, rows in zip(owners.tolist(), np.split(fresh, heads[1:]), strict=True):
+            found[owner] = rows
+        return found
+
+    def request(
+        self, place: int, rows: NDArray[np.int64], scope: NDArray[np.uint64] | None
+    ) -> tuple[Request | None, int]:
+        """Return the request of one device, None where nothing is left to draw; and its ratings."""
+        who, of = self.population.devices[place], self.population
+        keys = np.sort(of.items[rows]) if scope is None else scope
+        # Not `keys` itself where all are left: a memo that devices share is written once.
+        left = np.ones(len(keys), bool) if self.again else self.journal.unreported(who, keys)
+        keys = keys if left.all() else keys[left]
+        if not len(keys):
+            return None, 0
+        raw_levels = np.full(len(keys), self.line.mechanism.inputs - 1, np.uint8)
+        places = np.searchsorted(keys, of.items[rows])
+        there = keys[np.minimum(places, len(keys) - 1)] == of.items[rows]
+        raw_levels[places[there]] = of.raw_levels[rows[there]]
+        order = np.argsort(np.frombuffer(os.urandom(8 * len(keys)), "<u8"), kind="stable")
+        shuffled = keys[order]
+        request = device.made(
+            raw_levels[order],
+            shuffled,
+            device.masks_of(self.line.mechanism, shuffled, self.line.table),
+            keys,
+            self.line,
+            device=who,
+            epoch=self.epoch,
+            again=self.again,
+            parts=near_equal(len(keys)),
+        )
+        return request, int(np.count_nonzero(there))
+
+
+def _run(
+    made: _Epoch,
+    scope: NDArray[np.uint64] | None,
+    send: Callable[[Message], None],
+    pace: Pace,
+    make_room: Callable[[], None] | None,
+    most: int,
+) -> Iterator[Emitted]:
+    devices, rows = made.population.devices, made.rows()
+    when = [moment(who, made.epoch) for who in devices]
+    order = sorted(range(len(devices)), key=lambda place: (when[place], devices[place]))
+    reports = sum(map(len, rows)) if scope is None else len(scope) * len(devices)
+    fresh = made.population.items[made.population.fresh]
+    outside = 0 if scope is None else int(np.count_nonzero(~np.isin(fresh, scope)))
+    cells = messages = ratings = over = idle = 0
+    started = pace.clock()
+    waiting: list[tuple[float, Request]] = []
+    open_cells = 0
+    for done, place in enumerate(order, 1):
+        request, rated = made.request(place, rows[place], scope)
+        if request is None:
+            idle += 1
+        elif not _fits(made.journal, request):
+            over += 1
+        else:
+            waiting.append((when[place], request))
+            open_cells += request.count
+            ratings += rated
+        if open_cells < most and done < len(order):
+            continue
+        cells += open_cells
+        messages += _send(made.journal, waiting, send, pace, started, reports, make_room)
+        waiting, open_cells = [], 0
+        yield Emitted(
+            *(done, len(order), cells, messages, ratings, outside, over, idle),
+            ended=done == len(order),
+        )
+
+
+def _fits(journal: Journal, request: Request) -> bool:
+    room = journal.room(request.device, request.mechanism, request.epoch)
+    return room is None or room >= request.paid
+
+
+def _send(
+    journal: Journal,
+    waiting: list[tuple[float, Request]],
+    send: Callable[[Message], None],
+    pace: Pace,
+    started: float,
+    reports: int,
+    make_room: Callable[[], None] | None,
+) -> int:
+    """Record what some devices send, then send it, each device at its moment; return how many."""
+    if not waiting:
+        return 0
+    messages = recorded(journal, [request for _, request in waiting], None, make_room)
+    given_out = iter(messages)
+    for share, request in waiting:
+        pace.wait(started, share * reports)
+        for _ in request.parts:
+            send(next(given_out))
+    return len(messages)

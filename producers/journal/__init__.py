@@ -1,0 +1,64 @@
+"""The journal: what was paid, what was drawn and what was sent, in one append-only file.
+
+The seam for everything that a device releases. A request says what is asked for; the journal checks
+the memo and the budget, mints the ticket, lets the mechanism draw, encodes, records and syncs, and
+only then gives out the bytes:
+
+    with Journal.open("device.journal", limits=Limits(Fraction(20))) as journal:
+        for message in journal.pending():                # first: what an earlier run has left
+            send(message)
+        request = Request(
+            device=pseudonym,                            # 16 bytes, from journal.key
+            topic=topics.profiles,                       # full name; seqs rise per (device, topic)
+            scope="profile", memo=np.array([epoch], np.uint64),   # once an epoch, unless again=True
+            mechanism=blip,                              # id, adjacency, epsilon[, delta], certify
+            raw_inputs=raw_items,                        # blip.release(raw_items, ticket)
+            count=1, paid=1,                             # reports on the ticket; epsilons debited
+            epoch=epoch,                                 # journal.epoch(today)
+            encode=lambda seq, part, released: wire.encode_profile(
+                wire.ProfileEvent(pseudonym, seq, blip.id, epoch, released.tobytes(),
+                                  journal.unsafe)),
+        )
+        for message in journal.release(request):         # journal.commit([...]): one sync for all
+            send(message)                                # message.topic, .key, .value; then, when
+            ...                                          # the broker has it:
+            journal.acknowledge(message.number)
+
+`send` is the caller's (`producers.publishing.Publisher`, which also acknowledges). What the classes
+of error mean: `BudgetExhausted`, do not send; `OutboxFull`, wait for the broker and try again;
+`Refusal`, the request's memo is used up or the file cannot be used; ValueError, the request cannot
+be released. After any of them file, budget and memo are as they were.
+
+    frames      bytes of the file, torn end or damage      accounts    what was spent, by device
+    records     what the frames say, as columns            outbox      what waits for the broker
+    log, disk   append, sync, replace; the system's calls  releasing   budget, tickets, the record
+    budget      nano-epsilon and limits                    reading     looking while another writes
+"""
+
+from producers.journal.accounts import Spent
+from producers.journal.budget import ATTO, NANO, Debit, Limits, debit
+from producers.journal.errors import BudgetExhausted, FinishedBefore, OutboxFull
+from producers.journal.journal import OUTBOX_BYTES, Journal
+from producers.journal.reading import View, look, read_key
+from producers.journal.records import Replay
+from producers.journal.request import Message, Request
+
+__all__ = [
+    "ATTO",
+    "NANO",
+    "OUTBOX_BYTES",
+    "BudgetExhausted",
+    "Debit",
+    "FinishedBefore",
+    "Journal",
+    "Limits",
+    "Message",
+    "OutboxFull",
+    "Replay",
+    "Request",
+    "Spent",
+    "View",
+    "debit",
+    "look",
+    "read_key",
+]

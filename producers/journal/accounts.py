@@ -1,0 +1,257 @@
+"""Everything that was spent: what a device must remember for life, as a function of its records.
+
+    account    seqs    topic -> the last seq that was used
+               memos   scope -> keys that were reported on, sorted, once for each report
+               spends  (epoch, adjacency) -> nano-epsilon, 10^-18 of delta, reports
+
+One object per device with plain columns inside: 8 bytes an item, and memos that are equal because
+they came from one public scope are one array.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from fractions import Fraction
+
+import numpy as np
+from numpy.typing import NDArray
+
+from producers.journal.budget import ATTO, NANO, Limits
+from producers.journal.records import (
+    Accounts,
+    Commit,
+    Memos,
+    Replay,
+    Row,
+    Texts,
+    column,
+    memos_in,
+    numbers,
+)
+from stream_app.privacy.accounting import Spend
+from stream_app.privacy.adjacency import Adjacency
+from stream_app.wire import DEVICE_BYTES
+
+_NONE = np.zeros(0, np.uint64)
+_SMALL = 4096  # keys: a memo below it is copied out of the record that brought it
+
+
+@dataclass(frozen=True)
+class Spent:
+    """What a device has spent under one adjacency, on so many reports."""
+
+    adjacency: str
+    nano: int = 0
+    atto: int = 0
+    reports: int = 0
+
+    @property
+    def spend(self) -> Spend:
+        """The same as an exact (epsilon, delta); ValueError where nothing was protected."""
+        epsilon, delta = Fraction(self.nano, NANO), Fraction(self.atto, ATTO)
+        return Spend(epsilon, min(delta, Fraction(1)), Adjacency(self.adjacency))
+
+
+class Account:
+    """What one device has used up."""
+
+    __slots__ = ("memos", "seqs", "spends")
+
+    def __init__(self) -> None:
+        self.seqs: dict[str, int] = {}
+        self.memos: dict[str, NDArray[np.uint64]] = {}
+        self.spends: dict[tuple[int, str], list[int]] = {}
+
+    def nano(self, adjacency: str, after: int) -> int:
+        """Return what was spent under an adjacency in the epochs above `after`."""
+        return sum(
+            spend[0]
+            for (epoch, kind), spend in self.spends.items()
+            if kind == adjacency and epoch > after
+        )
+
+    def spent(self, after: int = -1) -> dict[str, Spent]:
+        """Return the spends by adjacency in the epochs above `after`; they are never added."""
+        found: dict[str, Spent] = {}
+        for (epoch, kind), (nano, atto, reports) in self.spends.items():
+            if epoch > after:
+                old = found.get(kind, Spent(kind))
+                found[kind] = Spent(kind, old.nano + nano, old.atto + atto, old.reports + reports)
+        return found
+
+
+def reported(memo: NDArray[np.uint64], keys: NDArray[np.uint64]) -> NDArray[np.int64]:
+    """Return how often each key stands in a sorted memo."""
+    return np.searchsorted(memo, keys, "right") - np.searchsorted(memo, keys, "left")
+
+
+def joined(old: NDArray[np.uint64], new: NDArray[np.uint64]) -> NDArray[np.uint64]:
+    """Return the sorted column of both."""
+    merged = np.concatenate((old, new))
+    merged.sort(kind="stable")
+    return merged
+
+
+@dataclass
+class Book:
+    """All accounts of a journal, the progress of data sets, and the numbers that rise."""
+
+    epoch: int = 0
+    next: int = 1  # number of the next message
+    accounts: dict[bytes, Account] = field(default_factory=dict, repr=False)
+    replays: dict[bytes, Replay] = field(default_factory=dict, repr=False)
+
+    def memo(self, device: bytes, scope: str) -> NDArray[np.uint64]:
+        """Return the keys on which a device has reported in a scope, sorted."""
+        account = self.accounts.get(device)
+        return _NONE if account is None else account.memos.get(scope, _NONE)
+
+    def check_progress(self, replay: Replay) -> None:
+        """Raise RuntimeError for progress that goes back, or belongs to a run that was replaced."""
+        known = self.replays.get(replay.digest)
+        if known is not None and (replay.begun, replay.reserved) <= (known.begun, known.reserved):
+            raise RuntimeError(f"device journal: rows below {replay.reserved} are recorded already")
+
+    def seq(self, device: bytes, topic: str) -> int:
+        """Return the last number that a device has used in a topic, 0 before the first."""
+        account = self.accounts.get(device)
+        return 0 if account is None else account.seqs.get(topic, 0)
+
+    def nano(self, device: bytes, adjacency: str, epoch: int, limits: Limits) -> int:
+        """Return what a device has spent under an adjacency, within the limits' window."""
+        account = self.accounts.get(device)
+        return 0 if account is None else account.nano(adjacency, self.after(epoch, limits))
+
+    def after(self, epoch: int, limits: Limits) -> int:
+        """Return the last epoch that is outside of the window which ends with `epoch`."""
+        return -1 if limits.window is None else max(epoch, self.epoch) - limits.window
+
+    def apply(self, commit: Commit) -> None:
+        """Note what a commit has spent; its messages are the journal's affair."""
+        self.epoch = max(self.epoch, commit.epoch)
+        if commit.replay is not None:
+            self.replays[commit.replay.digest] = commit.replay
+        texts, memos = commit.texts, memos_in(commit)
+        shared = len(memos) < len(commit.devices) // DEVICE_BYTES
+        merged: dict[tuple[int, int], tuple[NDArray[np.uint64], NDArray[np.uint64]]] = {}
+        rows = zip(
+            commit.scopes,
+            commit.adjacencies,
+            commit.topics,
+            numbers(commit.nanos, "<u8"),
+            numbers(commit.attos, "<u8"),
+            numbers(commit.reports, "<u4"),
+            numbers(commit.memos, "<u4"),
+            numbers(commit.messages, "<u4"),
+            numbers(commit.seqs, "<u8"),
+            strict=True,
+        )
+        for i, (scope, kind, topic, nano, atto, reports, memo, messages, seq) in enumerate(rows):
+            device = commit.devices[i * DEVICE_BYTES : (i + 1) * DEVICE_BYTES]
+            account = self.accounts.get(device)
+            if account is None:
+                account = self.accounts[device] = Account()
+            account.seqs[texts[topic]] = seq + messages - 1
+            spend = account.spends.setdefault((self.epoch, texts[kind]), [0, 0, 0])
+            spend[0] += nano
+            spend[1] += atto
+            spend[2] += reports
+            self.next += messages
+            new, name = memos[memo], texts[scope]
+            old = account.memos.get(name)
+            if old is None:
+                account.memos[name] = new if shared or len(new) > _SMALL else new.copy()
+            elif shared:
+                pair = id(old), memo
+                if pair not in merged:
+                    merged[pair] = old, joined(old, new)  # `old` is kept: its id stays its own
+                account.memos[name] = merged[pair][1]
+            else:
+                account.memos[name] = joined(old, new)
+
+    # --- a compacted file -------------------------------------------------------------------------
+
+    def record(self) -> Accounts:
+        """Return everything as one record."""
+        texts, memos = Texts(), Memos()
+        seqs = [
+            (i, texts.place(topic), seq)
+            for i, account in enumerate(self.accounts.values())
+            for topic, seq in account.seqs.items()
+        ]
+        kept = [
+            (i, texts.place(scope), memos.place(memo))
+            for i, account in enumerate(self.accounts.values())
+            for scope, memo in account.memos.items()
+        ]
+        spends = [
+            (i, texts.place(kind), epoch, *spend)
+            for i, account in enumerate(self.accounts.values())
+            for (epoch, kind), spend in account.spends.items()
+        ]
+        seqs_of, (last,) = _columns(seqs, "<u8")
+        memos_of, (places,) = _columns(kept, "<u4")
+        spends_of, (epochs, nanos, attos, reports) = _columns(spends, "<u4", "<u8", "<u8", "<u8")
+        return Accounts(
+            self.epoch,
+            self.next,
+            list(self.replays.values()),
+            texts.all,
+            b"".join(self.accounts),
+            seqs_of,
+            last,
+            memos_of,
+            places,
+            memos.sizes,
+            memos.keys,
+            spends_of,
+            epochs,
+            nanos,
+            attos,
+            reports,
+        )
+
+    @classmethod
+    def of(cls, record: Accounts) -> Book:
+        """Return the book that a compacted file begins with."""
+        book = cls(record.epoch, record.next)
+        book.replays = {replay.digest: replay for replay in record.replays}
+        names = [
+            record.devices[i : i + DEVICE_BYTES]
+            for i in range(0, len(record.devices), DEVICE_BYTES)
+        ]
+        accounts = [Account() for _ in names]
+        book.accounts = dict(zip(names, accounts, strict=True))
+        texts, memos = record.texts, memos_in(record)
+        for i, name, seq in _rows(record.seqs_of, (record.seqs, "<u8")):
+            accounts[i].seqs[texts[name]] = seq
+        for i, name, place in _rows(record.memos_of, (record.memos, "<u4")):
+            accounts[i].memos[texts[name]] = memos[place]
+        columns = (
+            (record.spend_epochs, "<u4"),
+            (record.spend_nanos, "<u8"),
+            (record.spend_attos, "<u8"),
+            (record.spend_reports, "<u8"),
+        )
+        for i, name, epoch, nano, atto, reports in _rows(record.spends_of, *columns):
+            accounts[i].spends[epoch, texts[name]] = [nano, atto, reports]
+        return book
+
+
+def _columns(rows: Sequence[tuple[int, ...]], *kinds: str) -> tuple[Row, tuple[bytes, ...]]:
+    """Return rows (device, name, values...) as columns."""
+    columns = list(zip(*rows, strict=True)) or [()] * (2 + len(kinds))
+    of = Row(column(columns[0], "<u4"), bytes(columns[1]))
+    return of, tuple(column(c, kind) for c, kind in zip(columns[2:], kinds, strict=True))
+
+
+def _rows(of: Row, *columns: tuple[bytes, str]) -> list[tuple[int, ...]]:
+    return list(
+        zip(
+            numbers(of.of, "<u4"),
+            of.names,
+            *(numbers(data, kind) for data, kind in columns),
+            strict=True,
+        )
+    )

@@ -1,0 +1,17 @@
+"""What a caller of the journal acts upon: full or spent is no defect, and never a silent drop."""
+
+from __future__ import annotations
+
+from stream_app.errors import Refusal
+
+
+class OutboxFull(Refusal):
+    """Too much waits for the broker: nothing was drawn for good; serve delivery reports, go on."""
+
+
+class FinishedBefore(Refusal):
+    """Every row of a data set was published: there may still be something to send of it."""
+
+
+class BudgetExhausted(Refusal):
+    """The user's budget does not hold this release: nothing was drawn, do not send."""

@@ -1,0 +1,146 @@
+"""The bytes of a journal file: a header, then frames, and how to tell a torn end from damage.
+
+    header  magic 8 | format u16 | 0 u16 | 0 u32 | whole u64 | device key 32 | 0 u32 | crc32 u32
+    frame   length u32 | crc32 u32 | kind u8 | synced u64 | body          (little-endian)
+                                     `------- length, crc32 -------'
+
+Whoever writes a frame says in `synced` up to where the file was known to outlive a power cut;
+`whole` says the same of the file when it was made. So the bytes that cannot be read tell what they
+are by themselves: if no later frame and no header vouches for them, they are a write that a crash
+has torn, nothing of it was published, and they are cut; if one does, what was durable has changed,
+and nobody knows what else has: the file is refused with the position.
+"""
+
+from __future__ import annotations
+
+import struct
+import zlib
+from dataclasses import dataclass
+from enum import IntEnum
+
+import numpy as np
+
+from producers.pseudonyms import KEY_BYTES
+
+MAGIC = b"MURMJRNL"
+FORMAT = 1
+_HEADER = struct.Struct(f"<8sHHIQ{KEY_BYTES}sI")
+HEADER_BYTES = _HEADER.size + 4
+_FRAME = struct.Struct("<II")
+_VOUCHER = struct.Struct("<BQ")
+FRAME_BYTES = _FRAME.size + _VOUCHER.size
+LARGEST_BODY = 2**32 - 1 - _VOUCHER.size
+_SEARCHED = 1 << 20  # bytes looked through at a time for a frame behind a damaged one
+
+
+class Kind(IntEnum):
+    """What a frame holds."""
+
+    COMMIT = 1  # debits, event ids and noised bytes: what is released together
+    ACKS = 2  # numbers of messages that the broker has
+    ACCOUNTS = 3  # all that was spent so far: the head of a compacted file
+    PENDING = 4  # messages that the broker did not have when the file was compacted
+
+
+@dataclass(frozen=True)
+class Frame:
+    """One frame: its kind, its body, and where it begins in the file."""
+
+    kind: Kind
+    body: memoryview
+    position: int
+
+
+@dataclass(frozen=True)
+class Scan:
+    """What is in a file: the device key, the frames, and where the last whole frame ends."""
+
+    key: bytes
+    frames: tuple[Frame, ...]
+    end: int
+
+
+class DamagedError(ValueError):
+    """Bytes that were durable have changed; `position` is where the first of them may stand."""
+
+    def __init__(self, position: int) -> None:
+        super().__init__(f"damaged at byte {position}")
+        self.position = position
+
+
+class ForeignError(ValueError):
+    """The file is no journal, or one of another format; the message says which."""
+
+
+def header(key: bytes, whole: int) -> bytes:
+    """Return the header of a file whose first `whole` bytes are synced before it gets its name."""
+    packed = _HEADER.pack(MAGIC, FORMAT, 0, 0, whole, key, 0)
+    return packed + zlib.crc32(packed).to_bytes(4, "little")
+
+
+def frame(kind: Kind, body: bytes, synced: int) -> bytes:
+    """Return a frame; `synced`: the bytes of the file that are known to be durable."""
+    if len(body) > LARGEST_BODY:
+        raise ValueError(f"journal: {len(body)} bytes in one record; write fewer events together")
+    checked = _VOUCHER.pack(kind, synced) + body
+    return _FRAME.pack(len(checked), zlib.crc32(checked)) + checked
+
+
+def scan(data: bytes) -> Scan:
+    """Return what is in a journal file; DamagedError or ForeignError where that cannot be told."""
+    key, whole = _header(data)
+    view, position, frames = memoryview(data), HEADER_BYTES, []
+    while (found := _frame(view, position)) is not None:
+        frames.append(found)
+        position += FRAME_BYTES + len(found.body)
+    if position < whole or _vouched_for(data, position):
+        raise DamagedError(position)
+    return Scan(key, tuple(frames), position)
+
+
+def _header(data: bytes) -> tuple[bytes, int]:
+    if data[: len(MAGIC)] != MAGIC:
+        if data.startswith(b"SQLite format 3\0"):
+            raise ForeignError("is a device store of an earlier murmurec, which cannot be read")
+        raise ForeignError("is not a device journal")
+    if len(data) < HEADER_BYTES:
+        raise DamagedError(0)
+    _, version, _, _, whole, key, _ = _HEADER.unpack_from(data)
+    if zlib.crc32(data[: _HEADER.size]) != int.from_bytes(
+        data[_HEADER.size : HEADER_BYTES], "little"
+    ):
+        raise DamagedError(0)
+    if version != FORMAT:
+        raise ForeignError(f"has format {version}, this murmurec reads {FORMAT}")
+    return key, whole
+
+
+def _frame(view: memoryview, position: int) -> Frame | None:
+    """Return the whole frame at a position, None where there is none."""
+    if position + FRAME_BYTES > len(view):
+        return None
+    length, checksum = _FRAME.unpack_from(view, position)
+    start = position + _FRAME.size
+    checked = view[start : start + length]
+    if length < _VOUCHER.size or len(checked) < length or zlib.crc32(checked) != checksum:
+        return None
+    try:
+        kind = Kind(checked[0])
+    except ValueError:
+        raise ForeignError(f"holds a record of kind {checked[0]}, of a later murmurec") from None
+    return Frame(kind, checked[_VOUCHER.size :], position)
+
+
+def _vouched_for(data: bytes, position: int) -> bool:
+    """Return whether a whole frame behind `position` says that the bytes there were durable."""
+    for start in range(position + 1, len(data), _SEARCHED):
+        block = np.frombuffer(data[start : start + _SEARCHED + FRAME_BYTES], np.uint8)
+        if len(block) < FRAME_BYTES:
+            break
+        words = np.lib.stride_tricks.sliding_window_view(block[_FRAME.size + 1 :], 8)
+        synced = np.ascontiguousarray(words).view("<u8")[:, 0]
+        places = start + np.arange(len(synced), dtype=np.uint64)
+        for place in np.flatnonzero((synced > position) & (synced <= places)).tolist():
+            if _frame(memoryview(data), start + place) is not None:
+                return True
+    return False

@@ -1,0 +1,286 @@
+"""The journal of a device: the order in which a release is paid, recorded and given out.
+
+    request --> memo, budget --> ticket --> mechanism.release --> encode --> ONE record --> sync
+                refused here,               (the only noise)                                  |
+                nothing has happened                                                          v
+    acknowledge <-- delivery report <-- broker <---- exactly these bytes <------ Message given out
+
+A record holds the debit, the event's id (device, topic, seq) and the very bytes that are sent, so
+after any crash each is in the file as a whole or not at all. What is in it and was not acknowledged
+is `pending` and is sent again, the same bytes: the server drops the duplicate by its seq. Nothing
+is ever drawn twice for one debit. Acknowledgements need no sync: where one is lost, the same bytes
+are sent again.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from producers.journal.accounts import Book, Spent, reported
+from producers.journal.budget import NOTHING, Costing, Limits, debit
+from producers.journal.disk import Disk
+from producers.journal.errors import FinishedBefore, OutboxFull
+from producers.journal.frames import HEADER_BYTES, Kind
+from producers.journal.log import Log
+from producers.journal.outbox import Outbox
+from producers.journal.reading import taken
+from producers.journal.records import Acks, Replay, column, encode
+from producers.journal.releasing import Drawer, affordable, written
+from producers.journal.request import Message, Request
+from stream_app.errors import Refusal
+from stream_app.privacy.randomness import RandomSource, SystemSource
+
+OUTBOX_BYTES = 64 * 1024 * 1024
+_COMPACTED_FROM = 8 * 1024 * 1024
+_ACKS = 65_536  # acknowledgements that wait in memory before they are written by themselves
+
+
+class Journal:
+    """An open journal; use it as a context manager. One thread of one process owns it.
+
+    `limits` hold for every release made through this object; `unsafe` says that its noise comes
+    from a seed, and then what it gives out must be marked as a test.
+    """
+
+    def __init__(self, log: Log, limits: Limits, source: RandomSource, outbox_bytes: int) -> None:
+        self.limits = limits
+        self.unsafe = source.unsafe
+        self.outbox_bytes = outbox_bytes
+        self._log = log
+        self._drawer = Drawer(source)
+        self._owner = os.getpid(), threading.get_ident()
+        self._closed = self._torn = False
+        self._acks: list[int] = []
+        self._book, self._outbox = Book(), Outbox()
+        # A compacted file begins with what was alive then: it has grown by what stands behind.
+        self._compacted = HEADER_BYTES
+        for frame in log.frames:
+            self._book = taken(frame, self._book, self._outbox, log.path)
+            if frame.kind in (Kind.ACCOUNTS, Kind.PENDING):
+                self._compacted = frame.position + len(frame.body)
+        log.frames = ()
+
+    @classmethod
+    def open(
+        cls,
+        path: Path | str,
+        *,
+        limits: Limits | None = None,
+        source: RandomSource | None = None,
+        allow_tests: bool = False,
+        outbox_bytes: int = OUTBOX_BYTES,
+        disk: Disk | None = None,
+    ) -> Self:
+        """Open the journal at `path`, or make it (mode 0600) with a fresh device key."""
+        source = source or SystemSource()
+        if source.unsafe and not allow_tests:
+            raise ValueError(
+                "random source: it can be replayed and protects nothing; a device uses SystemSource"
+            )
+        log = Log(Path(path).expanduser(), disk or Disk())
+        try:
+            return cls(log, limits or Limits(), source, outbox_bytes)
+        except BaseException:
+            log.close()
+            raise
+
+    # --- what it knows ----------------------------------------------------------------------------
+
+    @property
+    def path(self) -> Path:
+        """Where the file is."""
+        return self._log.path
+
+    @property
+    def key(self) -> bytes:
+        """The device key, from which pseudonyms are made."""
+        return self._log.key
+
+    def epoch(self, now: int) -> int:
+        """Return the epoch to release in: `now`, or the largest seen where the clock went back."""
+        if not 0 <= now < 2**32:
+            raise ValueError(f"epoch {now}: must be 0 .. 2^32-1 (days since 1970)")
+        return max(now, self._book.epoch)
+
+    def pending(self) -> list[Message]:
+        """Return what was given out and not acknowledged, oldest first: send it again."""
+        return list(self._outbox)
+
+    @property
+    def waiting_bytes(self) -> int:
+        """How many bytes are pending."""
+        return self._outbox.waiting
+
+    def unreported(
+        self, device: bytes, keys: NDArray[np.uint64], scope: str = "rating"
+    ) -> NDArray[np.bool_]:
+        """Return for each distinct key whether it may still be reported on, (n,) bool."""
+        return reported(self._book.memo(device, scope), keys) < self.limits.reports
+
+    def room(self, device: bytes, mechanism: Costing, epoch: int) -> int | None:
+        """Return how many reports the budget still holds; None where nothing limits them."""
+        limit, one = self.limits.nano, debit(mechanism, 1)
+        if limit is None or (one.nano == 0 and one.adjacency != NOTHING):
+            return None
+        if one.adjacency == NOTHING:
+            return 0
+        spent = self._book.nano(device, one.adjacency, epoch, self.limits)
+        return max(0, limit - spent) // one.nano
+
+    def spent(self, device: bytes) -> dict[str, Spent]:
+        """Return what a device has spent in its life, by adjacency."""
+        account = self._book.accounts.get(device)
+        return {} if account is None else account.spent()
+
+    def begin(self, digest: bytes, mechanism: str, total: int, *, again: bool = False) -> Replay:
+        """Return where a data set goes on: after its last reserved row, or (again) at row 0.
+
+        It is durable with the first commit that carries it. A data set that is finished, or was
+        begun under another mechanism, is refused unless `again`.
+        """
+        self._check_owner()
+        known = self._book.replays.get(digest)
+        if known is None or again:
+            begun = 1 if known is None else known.begun + 1
+            return Replay(digest, mechanism, 0, total, begun, again)
+        if known.reserved >= total:
+            raise FinishedBefore(
+                f"this data set was published already ({total} rows under {known.mechanism}); "
+                "publishing it again draws a second report for every rating and spends its epsilon "
+                "a second time: --again does so"
+            )
+        if known.mechanism != mechanism:
+            raise Refusal(
+                f"this data set was begun under {known.mechanism} ({known.reserved} of {total} "
+                f"rows), not {mechanism}; go on with {known.mechanism}, or start over with --again"
+            )
+        return known
+
+    # --- releasing --------------------------------------------------------------------------------
+
+    def release(self, request: Request) -> list[Message]:
+        """Release one request; see `commit`."""
+        return self.commit([request])
+
+    def commit(self, requests: Sequence[Request], replay: Replay | None = None) -> list[Message]:
+        """Pay for, draw and record all requests in one durable record; return what is to be sent.
+
+        All or nothing. Raises `BudgetExhausted`, `Refusal` (a memo that is used up), `OutboxFull`,
+        or ValueError for what cannot be released; each leaves file and budget as they were.
+        `replay` is recorded with them.
+        """
+        self._check_owner()
+        if replay is not None:
+            self._book.check_progress(replay)
+        self._check_room(0)
+        debits = affordable(self._book, self.limits, requests)
+        drawn = self._drawer.drawn(requests)
+        commit, messages = written(self._book, requests, debits, drawn, replay)
+        self._check_room(len(commit.values))
+        self._torn = True  # an interrupt between file and memory would leave them apart
+        try:
+            self._append((Kind.COMMIT, encode(commit)), durable=True)
+        except (Refusal, ValueError):
+            self._torn = False
+            raise
+        self._book.apply(commit)
+        self._outbox.put(messages)
+        self._torn = False
+        if self._log.size > max(_COMPACTED_FROM, 2 * self._compacted):
+            self._compact_or_not()
+        return messages
+
+    def _compact_or_not(self) -> None:
+        """Compact; what was just recorded is given out also where there is no room for that."""
+        try:
+            self.compact()
+        except Refusal:
+            self._compacted = self._log.size  # try again when it has doubled
+
+    def _check_room(self, more: int) -> None:
+        waiting = self._outbox.waiting
+        if waiting + more > self.outbox_bytes or waiting == self.outbox_bytes:
+            raise OutboxFull(
+                f"device journal {self.path}: {waiting} bytes wait for the broker and {more} more "
+                f"would, at most {self.outbox_bytes} may: wait for delivery reports, then go on"
+            )
+
+    # --- delivery and the file --------------------------------------------------------------------
+
+    def acknowledge(self, number: int) -> None:
+        """Note that the broker has a message; it is sent again only if this note is lost."""
+        self._check_owner()
+        if self._outbox.drop(number):
+            self._acks.append(number)
+            if len(self._acks) >= _ACKS:
+                self._append(durable=False)
+
+    def _append(self, *more: tuple[Kind, bytes], durable: bool) -> None:
+        """Write waiting acknowledgements and `more`; after a failure the former wait on."""
+        acks, self._acks = self._acks, []
+        noted = [_noted(acks)] if acks else []
+        try:
+            self._log.append([*noted, *more], durable=durable)
+        except BaseException:
+            self._acks = acks
+            raise
+
+    def compact(self) -> None:
+        """Put a file without what was acknowledged in the place of this one."""
+        self._check_owner()
+        frames = [(Kind.ACCOUNTS, encode(self._book.record()))]
+        if len(self._outbox):
+            frames.append((Kind.PENDING, encode(self._outbox.record())))
+        self._log.replace(frames)
+        self._acks = []
+        self._compacted = self._log.size
+
+    def close(self) -> None:
+        """Write the acknowledgements that wait and give the file back."""
+        if self._closed:
+            return
+        self._torn = False
+        self._check_owner()
+        self._closed = True
+        try:
+            # Also without acknowledgements: the frame vouches for those before it.
+            if self._log.usable and (self._acks or self._log.grown):
+                self._log.append([_noted(self._acks)], durable=False)
+        finally:
+            self._log.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def _check_owner(self) -> None:
+        if self._closed:
+            raise RuntimeError("device journal: it is closed; open it again")
+        process, thread = self._owner
+        if os.getpid() != process:
+            raise RuntimeError(
+                "device journal: opened before a fork; open it in the process that uses it"
+            )
+        if threading.get_ident() != thread:
+            raise RuntimeError("device journal: belongs to another thread; use it in one")
+        if self._torn:
+            raise RuntimeError("device journal: interrupted while it wrote; open it again")
+
+
+def _noted(acknowledged: list[int]) -> tuple[Kind, bytes]:
+    return Kind.ACKS, encode(Acks(column(acknowledged, "<u8")))

@@ -1,0 +1,188 @@
+"""One append-only file: whole frames, synced when asked, and unchanged when something fails.
+
+    open      lock, read, cut a torn end, sync what is there
+    append    write, sync; a failure leaves the bytes that were there before
+    replace   write path.new, sync it, rename it, sync the folder: at every moment `path` is one
+              whole file, the old or the new
+
+After a sync that failed nobody knows what is on the disk: the file takes nothing more until it is
+opened again. Every refusal is one sentence with the mend.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+from producers.journal.disk import Disk
+from producers.journal.frames import (
+    HEADER_BYTES,
+    DamagedError,
+    ForeignError,
+    Frame,
+    Kind,
+    Scan,
+    frame,
+    header,
+    scan,
+)
+from producers.pseudonyms import KEY_BYTES
+from stream_app.errors import Refusal
+
+_ANOTHER = "give another with --journal"
+
+
+class Log:
+    """An open journal file; `frames` are what it held when it was opened."""
+
+    def __init__(self, path: Path, disk: Disk) -> None:
+        self.path = path
+        self._disk = disk
+        self._broken = False
+        with told(path):
+            self._handle = disk.open(path)
+        try:
+            with told(path):
+                found = self._read()
+            self.key, self.size = found.key, found.end
+            self.frames: tuple[Frame, ...] = found.frames
+        except BaseException:
+            self.close()
+            raise
+        self._synced = self.size
+        self.grown = False
+
+    def _read(self) -> Scan:
+        mode = self._disk.mode(self._handle)
+        if not stat.S_ISREG(mode):
+            raise Refusal(f"device journal {self.path}: is not a plain file; {_ANOTHER}")
+        if mode & 0o077:
+            raise Refusal(
+                f"device journal {self.path}: others can open it (mode {mode & 0o777:o}) and it "
+                f"holds the device key; run chmod 600 {self.path}"
+            )
+        data = self._disk.read(self._handle)
+        if not data:
+            self._swap([header(os.urandom(KEY_BYTES), HEADER_BYTES)])
+            data = self._disk.read(self._handle)
+        found = read(data, self.path)
+        if found.end < len(data):
+            self._disk.truncate(self._handle, found.end)
+        # What a process left in memory only must be durable before anything of it is sent.
+        self._disk.sync(self._handle)
+        self._disk.sync_folder(self.path)
+        return found
+
+    @property
+    def usable(self) -> bool:
+        """Whether it takes records: no write has failed half-way."""
+        return not self._broken
+
+    def append(self, records: Sequence[tuple[Kind, bytes]], *, durable: bool) -> None:
+        """Write records at the end; when `durable`, they outlive a power cut on return."""
+        if self._broken:
+            raise Refusal(
+                f"device journal {self.path}: an earlier write failed; open it again to go on"
+            )
+        data = b"".join(frame(kind, body, self._synced) for kind, body in records)
+        with told(self.path):
+            try:
+                self._disk.append(self._handle, data)
+                if durable:
+                    self._broken = True  # until the sync has not failed
+                    self._disk.sync(self._handle)
+                    self._broken = False
+            except BaseException:
+                self._undo()
+                raise
+        self.size += len(data)
+        self.grown = True
+        if durable:
+            self._synced = self.size
+
+    def _undo(self) -> None:
+        """Cut off what a failed write has left."""
+        try:
+            self._disk.truncate(self._handle, self.size)
+        except OSError:
+            self._broken = True
+
+    def replace(self, records: Sequence[tuple[Kind, bytes]]) -> None:
+        """Put a file with these records, and the same key, in the place of this one."""
+        framed = [frame(kind, body, 0) for kind, body in records]
+        whole = HEADER_BYTES + sum(map(len, framed))
+        with told(self.path):
+            self._swap([header(self.key, whole), *framed])
+        self.size = self._synced = whole
+        self.grown = False
+
+    def _swap(self, pieces: list[bytes]) -> None:
+        new = self.path.with_name(f"{self.path.name}.new")
+        handle = self._disk.create(new)
+        try:
+            for piece in pieces:
+                self._disk.append(handle, piece)
+            self._disk.sync(handle)
+            self._broken = True  # until it is known which file has the name, for good
+            self._rename(new)
+        except BaseException:
+            self._disk.close(handle)
+            self._disk.remove(new)
+            raise
+        old, self._handle = self._handle, handle
+        self._disk.close(old)
+        self._disk.sync_folder(self.path)
+        self._broken = False
+
+    def _rename(self, new: Path) -> None:
+        try:
+            self._disk.rename(new, self.path)
+        except OSError:
+            self._broken = False  # the old file still has it
+            raise
+
+    def close(self) -> None:
+        """Close the file and give its lock back."""
+        if self._handle >= 0:
+            self._disk.close(self._handle)
+            self._handle = -1
+
+
+def read(data: bytes, path: Path) -> Scan:
+    """Return what a journal's bytes hold; refuses what is foreign or damaged."""
+    try:
+        return scan(data)
+    except DamagedError as error:
+        raise Refusal(
+            f"device journal {path}: is damaged at byte {error.position} of {len(data)}; nothing "
+            "is sent from it, as what was spent is no longer known: restore it from its disk, or "
+            "give another with --journal, which makes new pseudonyms"
+        ) from None
+    except ForeignError as error:
+        raise Refusal(f"device journal {path}: {error}; {_ANOTHER}") from None
+
+
+_SENTENCES = {
+    errno.ENOSPC: "the disk is full; nothing was sent; free some space and go on",
+    errno.EDQUOT: "the disk is full; nothing was sent; free some space and go on",
+    errno.EFBIG: "the file may not grow any more; nothing was sent; raise the limit and go on",
+    errno.EROFS: f"is read-only; make it writable or {_ANOTHER}",
+    errno.EIO: "the disk cannot be read or written; nothing was sent; check it and go on",
+    errno.EISDIR: f"is a directory; {_ANOTHER}",
+    errno.EWOULDBLOCK: f"another process is using it; wait for it to end or {_ANOTHER}",
+}
+
+
+@contextmanager
+def told(path: Path) -> Iterator[None]:
+    """Turn what the operating system says into one sentence with the mend."""
+    try:
+        yield
+    except OSError as error:
+        sentence = _SENTENCES.get(error.errno or 0)
+        sentence = sentence or f"cannot be used ({error.strerror or error}); {_ANOTHER}"
+        raise Refusal(f"device journal {path}: {sentence}") from None

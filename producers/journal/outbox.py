@@ -1,0 +1,89 @@
+"""What was given out and not acknowledged: the bytes that are sent until the broker has them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from producers.journal.records import Commit, Pending, Texts, column, numbers
+from producers.journal.request import Message
+from stream_app.wire import DEVICE_BYTES
+
+
+class Outbox:
+    """Messages by number, in the order in which they were given out; `waiting` bytes in all."""
+
+    def __init__(self) -> None:
+        self._messages: dict[int, Message] = {}
+        self.waiting = 0
+
+    def __len__(self) -> int:
+        return len(self._messages)
+
+    def __iter__(self) -> Iterator[Message]:
+        return iter(self._messages.values())
+
+    def put(self, messages: Iterable[Message]) -> None:
+        """Keep messages until they are dropped."""
+        for message in messages:
+            self._messages[message.number] = message
+            self.waiting += len(message.value)
+
+    def drop(self, number: int) -> bool:
+        """Forget a message that the broker has; False where it was not waiting."""
+        message = self._messages.pop(number, None)
+        if message is None:
+            return False
+        self.waiting -= len(message.value)
+        return True
+
+    def record(self) -> Pending:
+        """Return all of them as one record."""
+        texts = Texts()
+        kept = list(self)
+        topics = bytes([texts.place(message.topic) for message in kept])
+        return Pending(
+            texts.all,
+            column([message.number for message in kept], "<u8"),
+            b"".join([message.device for message in kept]),
+            topics,
+            column([message.seq for message in kept], "<u8"),
+            column([len(message.value) for message in kept], "<u4"),
+            b"".join([message.value for message in kept]),
+        )
+
+
+def messages_of(record: Commit | Pending) -> Iterator[Message]:
+    """Yield the messages of a record: the same bytes as when they were drawn."""
+    names = _names_in(record) if isinstance(record, Commit) else _names(record)
+    start = 0
+    for (number, device, seq, topic), size in zip(
+        names, numbers(record.value_sizes, "<u4"), strict=True
+    ):
+        yield Message(number, device, seq, topic, record.values[start : start + size])
+        start += size
+
+
+_Names = Iterator[tuple[int, bytes, int, str]]
+
+
+def _names_in(commit: Commit) -> _Names:
+    number = commit.first
+    rows = zip(
+        commit.topics, numbers(commit.messages, "<u4"), numbers(commit.seqs, "<u8"), strict=True
+    )
+    for i, (topic, messages, seq) in enumerate(rows):
+        device = commit.devices[i * DEVICE_BYTES : (i + 1) * DEVICE_BYTES]
+        for part in range(messages):
+            yield number, device, seq + part, commit.texts[topic]
+            number += 1
+
+
+def _names(record: Pending) -> _Names:
+    for i, number in enumerate(numbers(record.numbers, "<u8")):
+        device = record.devices[i * DEVICE_BYTES : (i + 1) * DEVICE_BYTES]
+        yield (
+            number,
+            device,
+            numbers(record.seqs[8 * i : 8 * i + 8], "<u8")[0],
+            record.texts[record.topics[i]],
+        )

@@ -1,0 +1,181 @@
+"""What the frames of a journal say, as columns: small to write, quick to read back by the million.
+
+    commit    epoch, the number of its first message, progress of a data set (or none), and
+              debits, one a request: device, scope, adjacency, nano-epsilon, 10^-18 of delta,
+              reports, its memo, how many messages; messages, in the order of the debits: topic,
+              seq, and the very bytes that are sent
+    acks      numbers of messages
+    pending   messages with their numbers and devices: the tail of a compacted file
+    accounts  every device with its seqs, memos and spends, the progress of data sets, the numbers
+
+Columns are little-endian; texts (topics, scopes, adjacencies) stand once in a list and columns hold
+their places. A memo that several requests share (the whole public scope) is written once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+
+class Replay(msgspec.Struct, array_like=True, frozen=True):
+    """How far a data set has been published: rows 0 .. reserved-1 of `total`, begun so often.
+
+    `again`: it was begun in order to publish what was published before, and goes on like that.
+    """
+
+    digest: bytes
+    mechanism: str
+    reserved: int
+    total: int
+    begun: int
+    again: bool
+
+
+class Commit(msgspec.Struct, array_like=True, gc=False):
+    """r debits and their m messages; see the module."""
+
+    epoch: int
+    first: int  # number of the first message
+    replay: Replay | None
+    texts: list[str]
+    devices: bytes  # (r, 16)
+    scopes: bytes  # (r,) u8: place in texts
+    adjacencies: bytes  # (r,) u8
+    topics: bytes  # (r,) u8
+    nanos: bytes  # (r,) u64
+    attos: bytes  # (r,) u64
+    reports: bytes  # (r,) u32
+    memos: bytes  # (r,) u32: place among the distinct memos
+    memo_sizes: bytes  # (d,) u32
+    memo_keys: bytes  # (k,) u64
+    messages: bytes  # (r,) u32: how many
+    seqs: bytes  # (r,) u64: of the first message
+    value_sizes: bytes  # (m,) u32
+    values: bytes
+
+
+class Acks(msgspec.Struct, array_like=True, gc=False):
+    """Messages that the broker has."""
+
+    numbers: bytes  # u64
+
+
+class Pending(msgspec.Struct, array_like=True, gc=False):
+    """m messages that were not acknowledged when the file was compacted."""
+
+    texts: list[str]
+    numbers: bytes  # u64
+    devices: bytes  # (m, 16)
+    topics: bytes  # u8
+    seqs: bytes  # u64
+    value_sizes: bytes  # u32
+    values: bytes
+
+
+class Row(msgspec.Struct, array_like=True, frozen=True, gc=False):
+    """One column family of `Accounts`: rows that belong to devices by their place, `of` (n,) u32,
+    named by a text, `names` (n,) u8."""
+
+    of: bytes
+    names: bytes
+
+
+class Accounts(msgspec.Struct, array_like=True, gc=False):
+    """Everything that was spent; n devices."""
+
+    epoch: int
+    next: int  # number of the next message
+    replays: list[Replay]
+    texts: list[str]
+    devices: bytes  # (n, 16)
+    seqs_of: Row
+    seqs: bytes  # u64: the last that was used
+    memos_of: Row
+    memos: bytes  # u32: place among the distinct memos
+    memo_sizes: bytes
+    memo_keys: bytes
+    spends_of: Row
+    spend_epochs: bytes  # u32
+    spend_nanos: bytes  # u64
+    spend_attos: bytes  # u64
+    spend_reports: bytes  # u64
+
+
+_encoder = msgspec.msgpack.Encoder()
+encode: Callable[[Commit | Acks | Pending | Accounts], bytes] = _encoder.encode
+decode_commit = msgspec.msgpack.Decoder(Commit).decode
+decode_acks = msgspec.msgpack.Decoder(Acks).decode
+decode_pending = msgspec.msgpack.Decoder(Pending).decode
+decode_accounts = msgspec.msgpack.Decoder(Accounts).decode
+
+
+def column(numbers: Sequence[int], kind: str) -> bytes:
+    """Return numbers as a column of a numpy type."""
+    return np.array(numbers, kind).tobytes()
+
+
+def numbers(data: bytes, kind: str) -> list[int]:
+    """Return a column as Python integers."""
+    found: list[int] = np.frombuffer(data, kind).tolist()
+    return found
+
+
+class Texts:
+    """Texts that stand once in a list and are named by their place, at most 256 of them."""
+
+    def __init__(self) -> None:
+        self.known: dict[str, int] = {}
+
+    def place(self, text: str) -> int:
+        """Return the place of a text, a new one at the end."""
+        place = self.known.setdefault(text, len(self.known))
+        if place > 255:
+            raise ValueError("journal: more than 256 different topics and scopes")
+        return place
+
+    @property
+    def all(self) -> list[str]:
+        """The texts in the order of their places."""
+        return list(self.known)
+
+
+class Memos:
+    """Sorted key columns of which each distinct object is written once."""
+
+    def __init__(self) -> None:
+        self._places: dict[int, int] = {}
+        self._columns: list[NDArray[np.uint64]] = []  # kept, so that no id is used twice
+
+    def place(self, keys: NDArray[np.uint64]) -> int:
+        """Return the place of a memo."""
+        place = self._places.setdefault(id(keys), len(self._columns))
+        if place == len(self._columns):
+            self._columns.append(keys)
+        return place
+
+    @property
+    def sizes(self) -> bytes:
+        """How long each memo is."""
+        return column([len(keys) for keys in self._columns], "<u4")
+
+    @property
+    def keys(self) -> bytes:
+        """All of them, one behind the other."""
+        return b"".join(keys.astype("<u8", copy=False).tobytes() for keys in self._columns)
+
+
+def memos_in(record: Commit | Accounts) -> list[NDArray[np.uint64]]:
+    """Return the distinct memos of a record, columns of their own."""
+    keys = np.frombuffer(record.memo_keys, "<u8").astype(np.uint64, copy=False)
+    ends = np.cumsum(np.frombuffer(record.memo_sizes, "<u4"), dtype=np.int64).tolist()
+    found: list[NDArray[Any]] = []
+    start = 0
+    for end in ends:
+        found.append(keys[start:end])
+        start = end
+    return found

@@ -1,0 +1,94 @@
+"""What a journal is asked to release, and what it gives out: bytes that are safe to send.
+
+Generic over what is released: ratings are one kind of request (`producers.device`), a profile is
+another. The journal knows neither items nor wire formats; it knows a debit, a memo of what was
+reported on, a mechanism that draws from a ticket, and a function that turns what was drawn into
+bytes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from producers.journal.budget import Costing
+from stream_app.privacy.randomness import RandomSource
+from stream_app.privacy.ticket import Releasing
+from stream_app.wire import DEVICE_BYTES
+
+WHOLE = (slice(None),)
+
+
+class Drawing(Costing, Releasing, Protocol):
+    """A mechanism: its claim, the proof of it, and `release(raw_inputs, ticket[, masks])`."""
+
+    def release(self, inputs: Any, source: RandomSource) -> Any:
+        """Turn inputs into what may be published; the only place where noise is drawn."""
+
+
+@dataclass(eq=False, repr=False, slots=True)  # raw inputs have no place in a log
+class Request:
+    """One device's release: all of it is paid, recorded and given out, or nothing is.
+
+    device      the pseudonym, 16 bytes
+    topic       the full name of the topic its messages go to
+    memo        (m,) uint64, rising and distinct: what is reported on. In one `scope` each key is
+                reported on `Limits.reports` times, unless `again`; ratings use the item's key in
+                the scope "rating", a profile might use its epoch in the scope "profile"
+    mechanism   draws, once; what it claims is debited `paid` times under its adjacency
+    raw_inputs  what `mechanism.release` gets, with `masks` where they are not None
+    count       how many reports the ticket is for, as the mechanism counts them
+    encode      (seq, part, released) -> the record's value, for each of `parts` (slices of what was
+                released, of one message each); the seqs of a (device, topic) rise by one
+    epoch       of the release, from `Journal.epoch`; debits are kept by it
+    joined      whether reports of several requests may be drawn in one call: `raw_inputs` and
+                `masks` are columns then, and so is what is released
+    """
+
+    device: bytes
+    topic: str
+    memo: NDArray[np.uint64]
+    mechanism: Drawing
+    raw_inputs: Any
+    count: int
+    encode: Callable[[int, slice, Any], bytes]
+    epoch: int
+    paid: int = 1
+    scope: str = "rating"
+    parts: tuple[slice, ...] = WHOLE
+    masks: NDArray[np.uint16] | None = None
+    again: bool = False
+    joined: bool = False
+
+    def __post_init__(self) -> None:
+        if len(self.device) != DEVICE_BYTES:
+            raise ValueError(f"device of {len(self.device)} bytes: a pseudonym has {DEVICE_BYTES}")
+        if len(self.memo) > 1 and not (self.memo[1:] > self.memo[:-1]).all():
+            raise ValueError("memo: give rising, distinct keys; each is reported on once")
+        if not 0 <= self.epoch < 2**32:
+            raise ValueError(f"epoch {self.epoch}: must be 0 .. 2^32-1 (days since 1970)")
+        if min(self.count, self.paid, len(self.parts)) < 1:
+            raise ValueError(
+                f"{self.count} reports, paid {self.paid} times, in {len(self.parts)} messages: "
+                "a release has 1 or more of each"
+            )
+
+
+class Message(msgspec.Struct, frozen=True, gc=False):
+    """Bytes that are durable in the journal: send exactly these, as often as it takes."""
+
+    number: int  # of the message in its journal: what `Journal.acknowledge` wants
+    device: bytes
+    seq: int
+    topic: str
+    value: bytes
+
+    @property
+    def key(self) -> bytes:
+        """The record key: the pseudonym as 32 hex characters."""
+        return self.device.hex().encode()

@@ -1,0 +1,176 @@
+"""`murmurec certify`: every claim of an epsilon proved again, here and now, in exact arithmetic."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import asdict
+from fractions import Fraction
+from functools import partial
+from importlib import import_module
+from importlib.util import find_spec
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from stream_app.cli.options import JsonOption
+from stream_app.errors import Refusal
+
+if TYPE_CHECKING:
+    from stream_app.privacy.certificates import Certificate
+
+EPSILONS = tuple(Fraction(text) for text in ("1/10", "1/2", "1", "2", "3", "4", "8"))
+LEVELS = (5, 10)
+_DEFAULT_LEVELS = 5
+_PROFILES = "stream_app.privacy.profiles"
+Row = dict[str, Any]
+
+
+def certify(
+    mechanism: Annotated[
+        str | None,
+        typer.Option(
+            metavar="FAMILY", help="A family, such as rr, or a whole id, such as cell:5:2:1/4."
+        ),
+    ] = None,
+    epsilon: Annotated[
+        str | None, typer.Option(metavar="E", help="The family's claim, as 2, 0.5 or 1/2.")
+    ] = None,
+    levels: Annotated[
+        int | None, typer.Option(metavar="N", help="Levels of the scale. \\[default: 5]")
+    ] = None,
+    everything: Annotated[
+        bool, typer.Option("--all", help="Every family at seven epsilons, on 5 and 10 levels.")
+    ] = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Prove what mechanisms claim: murmurec certify --mechanism rr --epsilon 2
+
+    Each is compiled to its integer table, and the worst quotient of two inputs at any output is
+    compared with a rational lower bound of e^epsilon. Ends with 1 where a claim does not hold.
+    """
+    if everything:
+        if (mechanism, epsilon, levels) != (None, None, None):
+            raise typer.BadParameter("--all proves everything; leave the other options out")
+        report(list(every()), as_json=as_json)
+    elif mechanism is None:
+        raise typer.BadParameter("give --mechanism FAMILY --epsilon E, or --all")
+    else:
+        from stream_app.privacy import certificates
+
+        started = time.perf_counter()
+        proofs = _proofs(mechanism, epsilon, levels)
+        rows = [certificates.row(proofs, time.perf_counter() - started)]
+        report(rows, as_json=as_json)
+        if not as_json:
+            for proof in proofs:
+                typer.echo(f"table of {proof.outputs} outputs: digest {proof.digest}")
+
+
+def every() -> Iterator[Row]:
+    """Yield the row of every family at every epsilon of the table, and those of the profiles."""
+    from stream_app.privacy import registry
+
+    for family in registry.FAMILIES:
+        for levels in LEVELS if family != "none" else ():
+            for epsilon in EPSILONS:
+                prove = partial(_proved, family, levels, epsilon)
+                yield from attempt(f"{family}:{levels}:{epsilon}", epsilon, prove)
+    if find_spec(_PROFILES):
+        for epsilon in EPSILONS:
+            prove = partial(_profiles, epsilon)
+            yield from attempt(f"profiles at {epsilon}", epsilon, prove)
+
+
+def attempt(name: str, epsilon: Fraction, prove: Callable[[], list[Row]]) -> list[Row]:
+    """Return what `prove` does, or a row without numbers that says why a claim does not hold."""
+    started = time.perf_counter()
+    try:
+        return prove()
+    except ValueError as error:
+        found = {"mechanism": name, "epsilon": str(epsilon), "failed": str(error)}
+        nothing = dict.fromkeys(("adjacency", "worst_log_ratio", "slack", "outputs"))
+        return [found | nothing | {"seconds": time.perf_counter() - started}]
+
+
+def _proved(family: str, levels: int, epsilon: Fraction) -> list[Row]:
+    from stream_app.privacy import certificates, registry
+
+    started = time.perf_counter()
+    proofs = registry.mechanism(family, levels, epsilon).certify()
+    return [certificates.row(proofs, time.perf_counter() - started)]
+
+
+def _profiles(epsilon: Fraction) -> list[Row]:
+    rows = [asdict(row) for row in import_module(_PROFILES).certificate_rows([epsilon])]
+    for row in rows:
+        if not row["delta"]:
+            del row["delta"], row["delta_bound"]
+        del row["digest"]
+    return rows
+
+
+def report(rows: list[Row], *, as_json: bool) -> None:
+    """Print the rows; Refusal where one of them is not proved."""
+    if as_json:
+        typer.echo(json.dumps(rows, indent=1))
+    else:
+        _show(rows)
+    failed = [row for row in rows if row["slack"] is None or row["slack"] > 0]
+    if failed:
+        why = failed[0].get("failed", failed[0]["mechanism"])
+        raise Refusal(f"{len(failed)} of {len(rows)} claims are not proved, the first: {why}")
+
+
+def _proofs(name: str, epsilon: str | None, levels: int | None) -> tuple[Certificate, ...]:
+    """Return the certificates of a family's mechanism or of a whole id; Refusal for none."""
+    from stream_app.privacy import registry
+
+    whole = ":" in name
+    if whole and (epsilon, levels) != (None, None):
+        raise typer.BadParameter(f"{name} says epsilon and levels itself; leave them out")
+    family = name.partition(":")[0]
+    if not whole and epsilon is None and family in registry.FAMILIES and family != "none":
+        raise typer.BadParameter(f"what does {name} claim? give --epsilon E")
+    try:
+        if not whole:
+            of = _DEFAULT_LEVELS if levels is None else levels
+            proofs = registry.mechanism(name, of, epsilon).certify()
+        elif family not in registry.FAMILIES and find_spec(_PROFILES):
+            proofs = import_module(_PROFILES).parse(name).certify()
+        else:
+            proofs = registry.parse(name).certify()
+    except ValueError as error:
+        raise Refusal(str(error)) from None
+    if not proofs:
+        raise Refusal(f"{name}: claims no epsilon, so there is nothing to prove")
+    return proofs
+
+
+def _show(rows: list[Row]) -> None:
+    """Print the pure claims, and apart from them those that have a delta."""
+    from rich.console import Console
+    from rich.table import Table
+
+    console = Console()
+    pure = [row for row in rows if "delta" not in row]
+    if pure:
+        table = Table("mechanism", "protects", "worst ratio", "slack", "outputs", "ms")
+        for row in pure:
+            table.add_row(row["mechanism"], *_told(row), f"{1e3 * row['seconds']:.1f}")
+        console.print(table)
+    apart = [row for row in rows if "delta" in row]
+    if apart:
+        table = Table("mechanism", "protects", "epsilon", "delta", "ms", title="with a delta")
+        for row in apart:
+            claim = (row["adjacency"], row["epsilon"], str(row["delta"]))
+            table.add_row(row["mechanism"], *claim, f"{1e3 * row['seconds']:.1f}")
+        console.print(table)
+
+
+def _told(row: Row) -> Iterable[str]:
+    if row["slack"] is None:
+        return ("", "NOT PROVED", "", "")
+    ratio = f"e^{row['worst_log_ratio']:.12f}"
+    return (row["adjacency"], ratio, f"{row['slack']:.1e}", str(row["outputs"]))

@@ -1,0 +1,193 @@
+"""`murmurec replay`: a file of ratings as a population of devices, sanitized here and sent.
+
+run         one run over a population, by either way of sending, and what it says of it
+catalogue   the items of the public catalogue, where no file names the scope
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from stream_app.cli.options import (
+    BootstrapOption,
+    ConfigOption,
+    JsonOption,
+    KafkaOption,
+    PrefixOption,
+    servers_of,
+    settings_from,
+)
+from stream_app.cli.protection import (
+    AT_ONCE,
+    AT_THE_END,
+    PUBLIC,
+    PUBLIC_SCOPE,
+    AgainOption,
+    BudgetOption,
+    EmissionOption,
+    EpsilonOption,
+    JournalOption,
+    MechanismOption,
+    ScaleOption,
+    ShareOption,
+    WindowOption,
+    allowed,
+    by_epoch,
+    hides_presence,
+    item_table_for,
+    journal_path,
+    limits_from,
+    mechanism_from,
+    protected,
+    publisher_for,
+    scale_from,
+    spent,
+    warnings,
+)
+from stream_app.errors import Refusal
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from producers.replay import Pace
+    from stream_app.settings import Settings
+
+
+def replay(
+    file: Annotated[
+        Path,
+        typer.Argument(
+            metavar="FILE", help="ml-1m.zip, ratings.dat, u.data, ratings.csv, or a .csv or .npz."
+        ),
+    ],
+    mechanism: MechanismOption = "rr",
+    epsilon: EpsilonOption = None,
+    share: ShareOption = None,
+    emission: EmissionOption = "immediate",
+    scope: Annotated[
+        Path | None,
+        typer.Option(
+            "--scope",
+            metavar="IDS",
+            help="Public items, one per line: on each of them every device reports. "
+            "\\[default: the catalogue]",
+        ),
+    ] = None,
+    period: Annotated[
+        int,
+        typer.Option(
+            "--period", metavar="EPOCHS", min=1, help="An item has its turn every so many epochs."
+        ),
+    ] = 1,
+    speed: Annotated[
+        str, typer.Option("--speed", metavar="N", help="Reports per second, or max.")
+    ] = "max",
+    limit: Annotated[
+        int | None, typer.Option("--limit", metavar="N", min=1, help="At most N rows in this run.")
+    ] = None,
+    scale: ScaleOption = None,
+    budget: BudgetOption = None,
+    window: WindowOption = None,
+    journal: JournalOption = None,
+    again: AgainOption = False,
+    config: ConfigOption = None,
+    bootstrap: BootstrapOption = None,
+    prefix: PrefixOption = None,
+    kafka: KafkaOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Publish a file of ratings, in time order: murmurec replay ml-1m.zip --speed 20000
+
+    An interrupted replay goes on where it was; a finished one is not published twice.
+    """
+    from producers.datasets import load
+    from producers.device import Line
+    from producers.journal import Journal
+    from producers.population import populate
+    from stream_app.cli.replay.run import Run, say, waiting
+    from stream_app.wire import EPOCH_SECONDS
+
+    settings = settings_from(config, bootstrap, prefix, kafka)
+    limits, pace = limits_from(budget, window), _pace(speed)
+    epoch = int(time.time()) // EPOCH_SECONDS
+    dataset = load(file, scale_from(scale))
+    chosen = mechanism_from(mechanism, epsilon, dataset.scale, share)
+    ended = by_epoch(emission)
+    _check(ended, hides_presence(chosen), chosen.id, scope, period, limit)
+    allowed(chosen, settings)
+    line = publisher_for(settings)
+    items = _scope(settings, scope, period, epoch) if hides_presence(chosen) else None
+    table = item_table_for(chosen, settings)
+    with Journal.open(journal_path(settings, journal), limits=limits) as kept:
+        with waiting(f"making a device for every user of {dataset.name}"):
+            population = populate(dataset, kept.key)
+        most = population.most if items is None else len(items)
+        say(f"{dataset.name}: {len(dataset)} ratings on {dataset.scale}")
+        say(f"protected  {protected(chosen)}")
+        say(f"public     {PUBLIC if items is None else PUBLIC_SCOPE}")
+        say(f"sent       {AT_THE_END if ended else AT_ONCE}")
+        say(f"in sum     {spent(chosen, most)}")
+        for sentence in warnings(chosen, most):
+            say(f"warning: {sentence}")
+        run = Run(
+            kept, line, Line(line.topic, chosen, kept.unsafe, table), population, pace, epoch, again
+        )
+        try:
+            outcome = run.epoch(items) if ended else run.immediate(limit)
+        except ValueError as error:
+            raise Refusal(str(error)) from None
+    typer.echo(json.dumps(outcome.row) if as_json else "\n".join(outcome.told))
+    if line.failed:
+        raise Refusal(
+            f"{line.failed} of {line.sent} events were not accepted: {line.first_error}; they are "
+            "kept in the journal, and the next publish or replay sends the same bytes"
+        )
+
+
+def _check(
+    ended: bool, hidden: bool, id: str, scope: Path | None, period: int, limit: int | None
+) -> None:
+    """Refuse options that do not go together."""
+    if hidden and not ended:
+        raise Refusal(
+            f"{id} hides whether a rating exists, and a message at the moment of rating tells it: "
+            "give --emission epoch"
+        )
+    if not hidden and (scope is not None or period != 1):
+        raise Refusal(
+            f"--scope and --period go with a mechanism that hides what was rated, not with {id}"
+        )
+    if ended and limit is not None:
+        raise Refusal(f"--limit {limit}: an epoch is sent as a whole; leave it out")
+
+
+def _scope(settings: Settings, given: Path | None, period: int, epoch: int) -> NDArray[np.uint64]:
+    """Return the public items whose turn it is today."""
+    from producers import scope
+    from stream_app.cli.replay.catalogue import catalogue
+
+    if given is not None:
+        items = scope.from_file(given)
+    else:
+        items = catalogue(servers_of(settings), settings.kafka, settings.topic_prefix)
+    return scope.turn(items, epoch, period, settings.hash_seed)
+
+
+def _pace(text: str) -> Pace:
+    from producers.replay import Pace
+
+    if text == "max":
+        return Pace()
+    try:
+        speed = float(text)
+    except ValueError:
+        speed = 0.0
+    if not 0 < speed < float("inf"):
+        raise Refusal(f"--speed {text[:40]}: give reports per second above 0, or max")
+    return Pace(speed)

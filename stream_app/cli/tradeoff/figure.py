@@ -1,0 +1,102 @@
+"""The picture of a trade-off: accuracy, made-up ratings and noise of profiles against epsilon."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+_STYLES = {
+    "naive": ("tab:gray", "v"),
+    "rr": ("tab:blue", "o"),
+    "partition": ("tab:green", "s"),
+    "cell": ("tab:red", "o"),
+    "ternary": ("tab:orange", "^"),
+    "laplace": ("tab:purple", "D"),
+    "real": ("black", ""),
+    "paper": ("tab:gray", "v"),
+    "analytic": ("tab:blue", "o"),
+}
+
+
+def draw(found: Mapping[str, Any], place: Path) -> None:
+    """Write the figure of what `tradeoff` measured as PNG."""
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(15, 4.8), layout="constrained", dpi=120)
+    FigureCanvasAgg(figure)
+    accuracy, volume, sigma = figure.subplots(1, 3)
+    _accuracy(accuracy, found)
+    _volume(volume, found)
+    _sigma(sigma, found)
+    figure.suptitle(f"{found['data']}: {found['ratings']:,} ratings, {found['model']}, one pass")
+    figure.savefig(place, format="png")
+
+
+def _accuracy(axes: Axes, found: Mapping[str, Any]) -> None:
+    for family, rows in _by(found["accuracy"], "family").items():
+        _line(axes, rows, "rmse", family, f"{family} ({rows[0]['adjacency']})")
+    for name, style in (("item_means", ":"), ("clean", "-")):
+        for scope, value in found["references"][name].items():
+            axes.axhline(value, color="black", lw=0.8, ls=style)
+            axes.annotate(
+                f"{name.replace('_', ' ')}, {scope}",
+                (0.99, value),
+                xycoords=("axes fraction", "data"),
+                ha="right",
+                va="bottom",
+                fontsize=7,
+            )
+    axes.set(
+        title="Error on held-out true ratings",
+        xlabel="epsilon per report",
+        ylabel=f"test RMSE ({found['scale']})",
+    )
+    axes.legend(fontsize=8)
+
+
+def _volume(axes: Axes, found: Mapping[str, Any]) -> None:
+    for family, rows in _by(found["volume"], "family").items():
+        _line(axes, rows, "fake", family, f"{family}: made up")
+        _line(axes, rows, "real", family, f"{family}: real", ls=":")
+    rated = f"{found['ratings_per_user']:.0f} rated of {found['items']:,} items"
+    axes.set(
+        title=f"Published per user, {rated}",
+        xlabel="epsilon per cell",
+        ylabel="cells per user",
+        yscale="log",
+    )
+    axes.legend(fontsize=8)
+
+
+def _sigma(axes: Axes, found: Mapping[str, Any]) -> None:
+    for name in ("paper", "analytic"):
+        label = {"paper": "Lemma 2 (paper)", "analytic": "analytic Gaussian"}[name]
+        _line(axes, found["sigma"], name, name, label)
+    axes.set(
+        title=f"Noise of a projected profile, delta {found['delta']:g}",
+        xlabel="epsilon per item",
+        ylabel="sigma",
+        xscale="log",
+        yscale="log",
+    )
+    axes.legend(fontsize=8)
+
+
+def _by(rows: Iterable[Mapping[str, Any]], name: str) -> dict[str, list[Mapping[str, Any]]]:
+    found: dict[str, list[Mapping[str, Any]]] = {}
+    for row in rows:
+        found.setdefault(str(row[name]), []).append(row)
+    return found
+
+
+def _line(
+    axes: Axes, rows: Iterable[Mapping[str, Any]], y: str, style: str, label: str, ls: str = "-"
+) -> None:
+    points = sorted((row["epsilon"], row[y]) for row in rows)
+    color, marker = _STYLES[style]
+    axes.plot(*zip(*points, strict=True), color=color, marker=marker, ls=ls, ms=4, label=label)

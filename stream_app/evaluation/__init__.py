@@ -1,0 +1,33 @@
+"""How well a learner predicts a data set: what is measured when the true ratings are known.
+
+    prequential    every rating in time order is predicted, then learned; the error is over all
+    one-pass       a random 80 / 10 / 10 split by a seed: learn the first part once in random
+                   order, predict the last; the middle part is left for tuning
+    scope          one-pass where presence is protected: every user sends every cell of a public
+                   scope of items once, rated in the first part or not; the last part is predicted
+
+The learner sees reports only. RMSE and MAE compare clipped predictions with the TRUE ratings, in
+the data's own units. The baseline predicts each item's mean of true ratings, a little shrunken. No
+learner may do worse and be worth its epsilon.
+"""
+
+from stream_app.evaluation.baselines import item_means, running_item_means
+from stream_app.evaluation.devices import Asking, Devices, Sent
+from stream_app.evaluation.ratings import PROTOCOLS, evaluate
+from stream_app.evaluation.results import Result, Truth, split
+from stream_app.evaluation.scope import evaluate_scope, head
+
+__all__ = [
+    "PROTOCOLS",
+    "Asking",
+    "Devices",
+    "Result",
+    "Sent",
+    "Truth",
+    "evaluate",
+    "evaluate_scope",
+    "head",
+    "item_means",
+    "running_item_means",
+    "split",
+]

@@ -1,0 +1,100 @@
+"""The devices of an evaluation: they hold the true ratings and give the learner reports of them.
+
+    Sent      reports that are there already
+    Asking    each rating is asked about under a partition of the levels that its device chooses by
+              the public item table, mean + b_i of the learner as of every 100,000 ratings, 3.5 for
+              an item that is not in it yet; with `leaning` also by what the user's own released
+              reports tell of the user
+
+The choice of a question has no argument for the rating itself (`stream_app.privacy.choice`).
+"""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stream_app.models.channels import Channels
+from stream_app.models.learner import Learner
+from stream_app.privacy.choice import LEANINGS, Choice, leanings
+from stream_app.privacy.mechanism import Mechanism
+from stream_app.privacy.randomness import RandomSource
+
+TABLE_RATINGS = 100_000
+UNKNOWN_MEAN = 3.5
+
+Reports = tuple[NDArray[np.uint8], NDArray[np.uint16]]
+
+
+class Devices(Protocol):
+    """What reports of ratings come from; the learner is what is public at that moment."""
+
+    def report(self, rows: NDArray[np.int64], learner: Learner) -> Reports:
+        """Return the reports and channel numbers of some rows; each row is asked for once."""
+
+
+class Sent:
+    """Reports (n,) of one channel, number 0."""
+
+    def __init__(self, reports: NDArray[np.uint8]) -> None:
+        self._reports = reports
+
+    def __len__(self) -> int:
+        return len(self._reports)
+
+    def report(self, rows: NDArray[np.int64], learner: Learner) -> Reports:  # noqa: ARG002
+        """Return the reports of some rows."""
+        return self._reports[rows], np.zeros(len(rows), np.uint16)
+
+
+class Asking:
+    """Ratings (n,) of users and items; `mechanism` has masks and is number 0 of `channels`."""
+
+    def __init__(
+        self,
+        mechanism: Mechanism,
+        channels: Channels,
+        users: NDArray[np.uint64],
+        items: NDArray[np.uint64],
+        levels: NDArray[np.uint8],
+        source: RandomSource,
+        *,
+        leaning: bool = False,
+    ) -> None:
+        self._mechanism, self._channels, self._source = mechanism, channels, source
+        self._levels, self._leaning = levels, leaning
+        self._choice = Choice(mechanism.levels, mechanism.epsilon or Fraction(64))
+        known, self._users = np.unique(users, return_inverse=True)
+        self._keys, self._items = np.unique(items, return_inverse=True)
+        self._means = np.full(len(self._keys), UNKNOWN_MEAN)
+        self._met = np.zeros(len(self._keys), np.bool_)
+        self._evidence = np.zeros((len(known), len(LEANINGS)))
+        self._since = 0
+
+    def __len__(self) -> int:
+        return len(self._levels)
+
+    def report(self, rows: NDArray[np.int64], learner: Learner) -> Reports:
+        """Choose a mask for each of some rows, and report the group of its rating."""
+        if self._since >= TABLE_RATINGS:
+            self._publish(learner)
+        users, items = self._users[rows], self._items[rows]
+        means = self._means[items]
+        expected = means + leanings(self._evidence)[users] if self._leaning else means
+        masks = self._choice.masks(expected)
+        reports = self._mechanism.release(self._levels[rows], self._source, masks)
+        if self._leaning:
+            np.add.at(self._evidence, users, self._choice.evidence(means, masks, reports))
+        self._met[items] = True
+        self._since += len(rows)
+        return reports, self._channels.numbers(np.zeros(len(rows), np.int64), masks)
+
+    def _publish(self, learner: Learner) -> None:
+        """Take the item table from the learner: what it knows of the items that it has met."""
+        _, biases = learner.items(self._keys)
+        means = np.clip(learner.mean + biases.astype(np.float64), 1.0, 5.0)
+        self._means = np.where(self._met, means, UNKNOWN_MEAN)
+        self._since = 0

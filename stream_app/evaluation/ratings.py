@@ -1,0 +1,94 @@
+"""The protocols of rating after rating: prequential, and one pass over a random part."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stream_app.evaluation.baselines import item_means, running_item_means
+from stream_app.evaluation.devices import Devices
+from stream_app.evaluation.results import Result, Truth, rms, split
+from stream_app.models.learner import Learner
+
+Protocol = Literal["prequential", "one-pass"]
+PROTOCOLS: tuple[Protocol, ...] = ("prequential", "one-pass")
+_BATCH = 8192
+
+
+def evaluate(
+    users: NDArray[np.uint64],
+    items: NDArray[np.uint64],
+    devices: Devices,
+    truth: Truth,
+    learner: Learner,
+    *,
+    protocol: str = "prequential",
+    mechanism: str = "none",
+    epsilon: float | None = None,
+    seed: int = 0,
+    progress: Callable[[int], None] = lambda events: None,  # noqa: ARG005 (a silent default)
+) -> Result:
+    """Return how well a fresh `learner` predicts; its channels are those of the devices.
+
+    The columns are in time order. `progress` is told how many events were just done.
+    """
+    if protocol not in PROTOCOLS:
+        raise ValueError(f"protocol {protocol!r}: choose one of {', '.join(PROTOCOLS)}")
+    lengths = {len(users), len(items), len(truth.ratings)}
+    if len(lengths) > 1:
+        raise ValueError(f"columns of {sorted(lengths)} rows: all must have one length")
+    if len(users) < 10:
+        raise ValueError(f"{len(users)} ratings: at least 10 are needed to evaluate")
+    ratings, everything = truth.ratings, np.arange(len(users))
+    if protocol == "prequential":
+        learned = tested = everything
+        predicted, seconds = _learn(learner, users, items, devices, everything, progress)
+        baseline = running_item_means(items, ratings, (truth.lowest + truth.highest) / 2)
+    else:
+        learned, _, tested = split(len(users), seed)
+        _, seconds = _learn(learner, users, items, devices, learned, progress)
+        predicted = learner.predict_many(users[tested], items[tested])
+        baseline = item_means(items[learned], ratings[learned], items[tested])
+    errors = truth.errors(predicted, tested)
+    return Result(
+        protocol=protocol,
+        model=learner.name,
+        mechanism=mechanism,
+        epsilon=epsilon,
+        events=len(tested),
+        rmse=rms(errors),
+        mae=float(np.abs(errors).mean()),
+        rmse_baseline=rms(baseline - ratings[tested]),
+        events_per_second=len(learned) / max(seconds, 1e-9),
+        learned=len(learned),
+    )
+
+
+def _learn(
+    learner: Learner,
+    users: NDArray[np.uint64],
+    items: NDArray[np.uint64],
+    devices: Devices,
+    rows: NDArray[np.int64],
+    progress: Callable[[int], None],
+) -> tuple[NDArray[np.float64], float]:
+    """Learn `rows` in their order; return the predictions made before learning, and process
+    seconds.
+    """
+    all_of_them = np.ones(_BATCH, np.bool_)
+    predicted, seconds = np.empty(len(rows)), 0.0
+    # Compiles before the clock starts: an event that is not learned changes nothing.
+    learner.predict_many(users[:1], items[:1])
+    for first in range(0, len(rows), _BATCH):
+        part = rows[first : first + _BATCH]
+        columns = users[part], items[part], *devices.report(part, learner)
+        began = time.process_time()
+        lessons = learner.learn_many(*columns, all_of_them[: len(part)])
+        seconds += time.process_time() - began
+        predicted[first : first + len(part)] = lessons.predicted
+        progress(len(part))
+    return predicted, seconds

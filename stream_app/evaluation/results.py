@@ -1,0 +1,62 @@
+"""What an evaluation compares with, and what comes out of it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+
+@dataclass(frozen=True)
+class Result:
+    """What came out; `rmse`, `mae` and `rmse_baseline` are in the data's units.
+
+    learned: ratings, or published cells, that were learned. scope, cells: items and cells that
+    every user and all users sent where presence is protected, else 0.
+    """
+
+    protocol: str
+    model: str
+    mechanism: str
+    epsilon: float | None
+    events: int
+    rmse: float
+    mae: float
+    rmse_baseline: float
+    events_per_second: float
+    learned: int
+    scope: int = 0
+    cells: int = 0
+
+
+@dataclass(frozen=True, eq=False)
+class Truth:
+    """The true ratings of the events (n,), and the ends of their scale."""
+
+    ratings: NDArray[np.float64]
+    lowest: float
+    highest: float
+
+    def __post_init__(self) -> None:
+        if not self.lowest < self.highest:
+            raise ValueError(f"scale {self.lowest} .. {self.highest}: the maximum must be above")
+
+    def errors(
+        self, predicted: NDArray[np.float64], rows: NDArray[np.int64]
+    ) -> NDArray[np.float64]:
+        """Return what predictions on 1 .. 5 of some rows miss, in the data's units."""
+        width = self.highest - self.lowest
+        return np.asarray(self.lowest + (predicted - 1) / 4 * width - self.ratings[rows])
+
+
+def split(events: int, seed: int) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
+    """Return the rows of the three parts, 80 / 10 / 10, each in random order."""
+    order = np.random.default_rng(seed).permutation(events)
+    first, second = events * 8 // 10, events * 9 // 10
+    return order[:first], order[first:second], order[second:]
+
+
+def rms(errors: NDArray[np.float64]) -> float:
+    """Return the root of the mean square."""
+    return float(np.sqrt(np.mean(errors**2)))

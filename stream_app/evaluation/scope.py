@@ -1,0 +1,129 @@
+"""One pass where presence is protected: every user sends every cell of a public scope, once.
+
+    cells      users x scope; a cell holds the rating if it is among the learned 80 %, else nothing
+    devices    in random order, one record each, the cells in random order
+    learner    published cells alone; what says nothing teaches presence rates (`models/presence`)
+    test       the true ratings of the last 10 % that lie in the scope
+
+The scope stands for a public head catalogue and is the most rated items of the file.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stream_app.evaluation.baselines import item_means
+from stream_app.evaluation.results import Result, Truth, rms, split
+from stream_app.models.learner import Learner
+from stream_app.models.presence import Presence
+from stream_app.privacy.mechanism import Mechanism
+from stream_app.privacy.randomness import RandomSource
+
+_BATCH = 8192
+
+Batch = tuple[NDArray[np.int64], NDArray[np.uint64], NDArray[np.uint64], NDArray[np.uint8]]
+
+
+def head(items: NDArray[np.uint64], count: int) -> NDArray[np.uint64]:
+    """Return the `count` most rated items, by key; ties go to the smaller key."""
+    keys, counts = np.unique(items, return_counts=True)
+    if not 1 <= count <= len(keys):
+        raise ValueError(f"scope {count}: the data have 1 to {len(keys)} items")
+    return np.sort(keys[np.argsort(-counts, kind="stable")[:count]])
+
+
+def evaluate_scope(
+    users: NDArray[np.uint64],
+    items: NDArray[np.uint64],
+    levels: NDArray[np.uint8],
+    truth: Truth,
+    learner: Learner,
+    presence: Presence,
+    mechanism: Mechanism,
+    source: RandomSource,
+    *,
+    scope: int = 300,
+    seed: int = 0,
+    progress: Callable[[int], None] = lambda events: None,  # noqa: ARG005 (a silent default)
+) -> Result:
+    """Return how well a fresh `learner` predicts; `mechanism` is number 0 of its channels.
+
+    `progress` is told how many cells were just done; there are users times `scope`.
+    """
+    if mechanism.inputs == mechanism.levels:
+        raise ValueError(f"{mechanism.id}: presence is public; evaluate its ratings one by one")
+    chosen = head(items, scope)
+    rows = np.flatnonzero(np.isin(items, chosen))
+    parts = (part[np.isin(part, rows)] for part in split(len(users), seed))
+    learned, _, tested = parts
+    if not len(learned) or not len(tested):
+        raise ValueError(f"scope {scope}: too few ratings in it to learn and to test")
+    people, _ = np.unique(users, return_inverse=True)
+    cells = np.full((len(people), scope), mechanism.levels, np.uint8)
+    at = np.searchsorted(people, users[learned]), np.searchsorted(chosen, items[learned])
+    cells[at] = levels[learned]
+    seconds, published = 0.0, 0
+    learner.predict_many(users[:1], items[:1])  # compiles before the clock starts
+    for batch in _sent(cells, people, chosen, mechanism, source, seed):
+        began = time.process_time()
+        published += learn_cells(learner, presence, mechanism.alphabet - 1, batch)
+        seconds += time.process_time() - began
+        progress(len(batch[1]))
+    errors = truth.errors(learner.predict_many(users[tested], items[tested]), tested)
+    ratings = truth.ratings
+    baseline = item_means(items[learned], ratings[learned], items[tested]) - ratings[tested]
+    return Result(
+        protocol="scope",
+        model=learner.name,
+        mechanism=mechanism.id,
+        epsilon=None if mechanism.epsilon is None else float(mechanism.epsilon),
+        events=len(tested),
+        rmse=rms(errors),
+        mae=float(np.abs(errors).mean()),
+        rmse_baseline=rms(baseline),
+        events_per_second=cells.size / max(seconds, 1e-9),
+        learned=published,
+        scope=scope,
+        cells=cells.size,
+    )
+
+
+def learn_cells(learner: Learner, presence: Presence, missing: int, batch: Batch) -> int:
+    """Learn whole records, (counts, users, items, reports); return how many cells say something."""
+    counts, users, items, reports = batch
+    channels, says = np.zeros(len(users), np.uint16), reports != missing
+    priors = presence.priors(counts, users, items, reports, channels)
+    many = int(says.sum())
+    learner.learn_many(
+        users[says], items[says], reports[says], channels[says], np.ones(many, np.bool_),
+        priors[says],
+    )  # fmt: skip
+    return many
+
+
+def _sent(
+    cells: NDArray[np.uint8],
+    people: NDArray[np.uint64],
+    scope: NDArray[np.uint64],
+    mechanism: Mechanism,
+    source: RandomSource,
+    seed: int,
+) -> Iterator[Batch]:
+    """Yield what devices send, some at a time: counts, users, items and reports of whole scopes."""
+    random = np.random.default_rng(seed)
+    order, width = random.permutation(len(people)), len(scope)
+    some = max(1, _BATCH // width)
+    for first in range(0, len(people), some):
+        who = order[first : first + some]
+        places = random.permuted(np.tile(np.arange(width), (len(who), 1)), axis=1)
+        inputs = np.take_along_axis(cells[who], places, 1).reshape(-1)
+        yield (
+            np.full(len(who), width, np.int64),
+            np.repeat(people[who], width),
+            scope[places].reshape(-1),
+            mechanism.release(inputs, source),
+        )

@@ -1,0 +1,111 @@
+"""What releases cost together: exact sums of one kind, and explicit steps from one kind to another.
+
+    (eps1, delta1) + (eps2, delta2) = (eps1 + eps2, delta1 + delta2)     the same adjacency only
+
+Basic composition (Dwork and Roth 2014, Thm 3.16); it holds whatever is chosen in view of earlier
+reports, and for randomized response no accountant does better by more than it risks. An epsilon per
+cell and an epsilon per user are not the same thing, so a sum over kinds is refused; the steps are
+
+    cell -> value   the same numbers: two values of one rating are two states of one cell
+    cell -> user    k cells change:  (k eps, (1 + e^eps + .. + e^((k-1) eps)) delta)
+                    k = min(n, 2 c) where a record of at most c ratings is replaced by another,
+                    k = min(n, c) where it is replaced by an empty one; n cells are in scope
+    value -> user   the same with k = min(n, c), all values replaced; *that* the user rated these
+                    items stays public, so an empty record is no neighbour and is refused
+
+where the factor of delta is rounded up to a rational. Sums are `fractions.Fraction`: exact.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Literal
+
+from stream_app.privacy.adjacency import Adjacency
+from stream_app.privacy.tables import exp_bounds
+
+Neighbours = Literal["replace", "empty"]
+
+
+@dataclass(frozen=True)
+class Spend:
+    """An (epsilon, delta) under one adjacency; exact, never below 0, delta at most 1."""
+
+    epsilon: Fraction
+    delta: Fraction
+    adjacency: Adjacency
+
+    def __post_init__(self) -> None:
+        for name, amount in (("epsilon", self.epsilon), ("delta", self.delta)):
+            if not isinstance(amount, Fraction):
+                raise ValueError(  # noqa: TRY004 (one error for bad input)
+                    f"{name} {amount!r}: give an exact number, as Fraction(1, 2)"
+                )
+            if amount < 0:
+                raise ValueError(f"{name} {amount}: what is spent is 0 or more")
+        if self.delta > 1:
+            raise ValueError(f"delta {self.delta}: it is a probability, at most 1")
+        if self.adjacency is Adjacency.NOTHING:
+            raise ValueError("adjacency nothing: nothing is protected, so nothing is spent")
+
+    def __add__(self, other: Spend) -> Spend:
+        """Return both together; ValueError for another adjacency."""
+        if not isinstance(other, Spend):
+            return NotImplemented
+        if other.adjacency is not self.adjacency:
+            raise ValueError(
+                f"epsilons of two kinds, {self.adjacency} and {other.adjacency}, have no sum; "
+                "convert one of them first"
+            )
+        delta = min(Fraction(1), self.delta + other.delta)
+        return Spend(self.epsilon + other.epsilon, delta, self.adjacency)
+
+    def times(self, count: int) -> Spend:
+        """Return `count` of these together."""
+        if count < 0:
+            raise ValueError(f"count {count}: 0 or more releases")
+        delta = min(Fraction(1), self.delta * count)
+        return Spend(self.epsilon * count, delta, self.adjacency)
+
+    def per_value(self) -> Spend:
+        """Return what a spend per cell says of the value of one rating: the same numbers."""
+        self._only(Adjacency.CELL)
+        return Spend(self.epsilon, self.delta, Adjacency.VALUE)
+
+    def per_user(self, n: int, c_max: int, neighbours: Neighbours = "replace") -> Spend:
+        """Return what this, spent on each of `n` cells, says of a user of at most `c_max` ratings.
+
+        ValueError for a spend that is neither per cell nor per value, and for an empty neighbour
+        where presence is public.
+        """
+        self._only(Adjacency.CELL, Adjacency.VALUE)
+        if n < 0 or c_max < 0:
+            raise ValueError(f"n {n}, c_max {c_max}: numbers of cells and ratings are 0 or more")
+        if neighbours not in ("replace", "empty"):
+            raise ValueError(f"neighbours {neighbours!r}: choose replace or empty")
+        if self.adjacency is Adjacency.VALUE and neighbours == "empty":
+            raise ValueError(
+                "neighbours empty: an epsilon per value leaves presence public; "
+                "no epsilon hides a whole record"
+            )
+        both = self.adjacency is Adjacency.CELL and neighbours == "replace"
+        changed = min(n, 2 * c_max if both else c_max)
+        return Spend(self.epsilon * changed, self._grouped(changed), Adjacency.USER)
+
+    def _grouped(self, changed: int) -> Fraction:
+        if not self.delta:
+            return Fraction(0)
+        factor, high, power = Fraction(0), exp_bounds(self.epsilon)[1], Fraction(1)
+        for _ in range(changed):
+            factor += power
+            if factor * self.delta >= 1:
+                return Fraction(1)
+            power = Fraction(-(-power * high * 2**64 // 1), 2**64)  # up, or the digits double
+        return factor * self.delta
+
+    def _only(self, *kinds: Adjacency) -> None:
+        if self.adjacency not in kinds:
+            raise ValueError(
+                f"adjacency {self.adjacency}: only {' or '.join(kinds)} converts to this"
+            )

@@ -1,0 +1,78 @@
+"""`murmurec profiles` without a broker: what is wrong is one sentence; what is said beforehand."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from stream_app.cli import run
+from stream_app.cli.profiles import mechanism_of, sentences
+from stream_app.privacy import profiles
+
+
+@pytest.fixture(autouse=True)
+def file(environment: Callable[..., None]) -> Path:
+    path = Path("mine.csv")
+    path.write_text("user,item,rating\nann,1,5\nbob,1,4\n")
+    return path
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["other.csv"], "there is no such file"),
+        (["mine.csv"], "no Kafka is configured"),
+        (["mine.csv", "--mechanism", "rr"], "there are blip, jlt, jltpaper"),
+        (["mine.csv", "--mechanism", "blip:5000:20"], "blip:length:hashes:epsilon"),
+        (["mine.csv", "--mechanism", "blip:5000:4:8", "--epsilon", "2"], "leave --epsilon out"),
+        (["mine.csv", "--mechanism", "jlt", "--hashes", "3"], "only blip has hashes"),
+        (["mine.csv", "--delta", "1/10"], "blip has none"),
+        (["mine.csv", "--epsilon", "-1"], "epsilon '-1': give a number"),
+        (["mine.csv", "--epsilon", "65"], "epsilon 65: 0 to 64"),
+        (["mine.csv", "--length", "3"], "8 to 524288 bits"),
+        (["mine.csv", "--budget", "none"], "--budget none: give a number"),
+        (["mine.csv", "--scope", "ids.txt"], "ids.txt: "),
+        (["mine.csv", "--bootstrap", "localhost:1"], "localhost:1"),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, list) else None,
+)
+def test_what_cannot_be_published_is_one_sentence_and_makes_no_journal(
+    arguments: list[str], said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(["profiles", "publish", "--journal", "device.journal", *arguments]) == 1
+    told = capsys.readouterr()
+    assert said in told.err
+    assert told.out == ""
+    assert [path.name for path in Path().iterdir()] == ["mine.csv"]
+
+
+def test_a_family_and_options_make_the_mechanism_that_its_id_names() -> None:
+    assert mechanism_of("blip", None, None, None, None).id == "blip:5000:4:2"
+    assert mechanism_of("blip", "8", 1000, 20, None).id == "blip:1000:20:8"
+    assert mechanism_of("blip:5000:20:8", None, None, None, None).id == "blip:5000:20:8"
+    assert mechanism_of("jlt", "1", 200, None, "1e-5").id == "jlt:200:1:1/100000"
+
+
+@pytest.mark.parametrize(
+    ("id", "said"),
+    [
+        ("blip:5000:4:2", ["e^2 = 7.39 times likelier with the item than without it (blip:"]),
+        ("blip:5000:4:2", ["adjacency: cell", "every release costs 2 again", "up to 200"]),
+        ("blip:5000:4:2", ["of 100 items, is told from an empty one"]),
+        ("blip:100:20:2", ["up to 10"]),  # all bits together: L / K epsilons
+        ("blip:5000:20:8", ["warning: epsilon 8 is above 4 per item", "40% of the bits are flip"]),
+        ("jlt:100:2:1/1000000", ["except with probability 1e-06 (jlt:"]),
+        ("jltpaper:100:2:1/10", ["warning: jltpaper repeats the noise of the thesis"]),
+        ("blip:5000:4:inf", ["protected  nothing", "warning: nothing is protected"]),
+    ],
+)
+def test_what_is_protected_and_what_it_costs_is_said(id: str, said: list[str]) -> None:
+    told = "\n".join(sentences(profiles.parse(id), 100))
+    for words in [*said, "public     that a pseudonym takes part"]:
+        assert words in told
+
+
+def test_a_careful_choice_is_not_warned_about() -> None:
+    assert "warning" not in "\n".join(sentences(profiles.parse("blip:5000:1:2"), 100))

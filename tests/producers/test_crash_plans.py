@@ -1,0 +1,297 @@
+"""The order of a release, under every crash plan: the journal keeps its promises, wrong orders do
+not."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from dataclasses import dataclass
+from fractions import Fraction
+from pathlib import Path
+from typing import Any, ClassVar
+
+import numpy as np
+import pytest
+
+from producers.journal import BudgetExhausted, Journal, Limits, Message, Request
+from producers.journal.accounts import Book
+from producers.journal.frames import Kind, scan
+from producers.journal.outbox import Outbox
+from producers.journal.reading import taken
+from producers.journal.records import encode
+from producers.journal.releasing import affordable, written
+from stream_app.privacy.adjacency import Adjacency
+from stream_app.privacy.ticket import admitted
+from tests.producers.crashes import CrashingDisk, Life, ViolationError, explore
+
+PATH = Path("device.journal")
+WHO = b"w" * 16
+BUDGET = 4  # two reports at epsilon 2; the third item is refused
+ITEMS = (1, 2, 3)
+
+
+@dataclass(frozen=True)
+class Echo:
+    """A mechanism that reports the very words it draws: two draws are never alike."""
+
+    id: ClassVar[str] = "echo:5:2"
+    adjacency: ClassVar[Adjacency] = Adjacency.VALUE
+    epsilon: ClassVar[Fraction] = Fraction(2)
+
+    def certify(self) -> tuple[Any, ...]:
+        return ()
+
+    def release(self, inputs: Any, source: Any) -> Any:
+        return admitted(source, self, len(inputs)).words(len(inputs)).astype(np.uint16)
+
+
+ECHO = Echo()
+
+
+def request(item: int) -> Request:
+    return Request(
+        device=WHO, topic="t", memo=np.array([item], np.uint64), mechanism=ECHO,
+        raw_inputs=np.zeros(1, np.uint8), count=1, epoch=7,
+        encode=lambda seq, part, released: bytes([seq, item]) + released[part].tobytes(),
+    )  # fmt: skip
+
+
+def program(kind: type[Journal]) -> Callable[[Life], None]:
+    """Return what a device does: send what is left, release what it may, compact, close."""
+
+    def run(life: Life) -> None:
+        _NOW[0] = life.number
+        journal = kind.open(
+            PATH, limits=Limits(Fraction(BUDGET)), source=life.draws, allow_tests=True,
+            disk=life.disk,
+        )  # fmt: skip
+
+        def send(message: Message) -> None:
+            life.publish(message.seq, message.value, journal.key)
+            journal.acknowledge(message.number)
+            life.step()
+
+        for message in journal.pending():
+            send(message)
+        for item in ITEMS:
+            if journal.unreported(WHO, np.array([item], np.uint64))[0]:
+                try:
+                    (message,) = journal.release(request(item))
+                except BudgetExhausted:
+                    continue
+                life.promise(item)
+                send(message)
+            if item == 1:
+                journal.compact()
+        journal.close()
+
+    return run
+
+
+def books(names: Any) -> Book:
+    """Return what a journal would know from one image of the disk."""
+    data = next((content for name, content, _ in names if name == PATH.name), b"")
+    book = Book()
+    if data:
+        for frame in scan(data).frames:
+            book = taken(frame, book, Outbox(), PATH)
+    return book
+
+
+def spent(book: Book) -> int:
+    return sum(spend[0] for account in book.accounts.values() for spend in account.spends.values())
+
+
+def check(life: Life, seq: int, value: bytes) -> None:
+    """What must hold at the moment when bytes are handed to the broker."""
+    before = dict(life.world.published)
+    if before.get(seq, value) != value:
+        raise ViolationError("two different byte strings for one event")
+    items = {one: other[1] for one, other in (before | {seq: value}).items()}
+    if len(set(items.values())) != len(items):
+        raise ViolationError("two events for one rating")
+    cost = 2 * 10**9
+    for names, _ in life.disk.cut():  # whatever a power cut would leave at this very moment
+        book = books(names)
+        if not np.isin(np.array(list(items.values()), np.uint64), book.memo(WHO, "rating")).all():
+            raise ViolationError("published without a durable debit")
+        if spent(book) < cost * len(items):
+            raise ViolationError("less is debited than was published")
+    if cost * len(items) > BUDGET * 10**9:
+        raise ViolationError("published beyond the budget")
+
+
+def finish(life: Life) -> None:
+    """What must hold when a life has come to its end without a crash."""
+    published, book = dict(life.world.published), books(life.disk.images().__next__()[0])
+    arrived = {value[1] for value in published.values()}
+    if not life.world.promised <= arrived:
+        raise ViolationError("what the caller was promised never arrives")
+    if set(book.memo(WHO, "rating").tolist()) != arrived:
+        raise ViolationError("a rating is paid for and never arrives")
+    if not 0 <= spent(book) <= BUDGET * 10**9:
+        raise ViolationError("debits beyond the budget")
+    if len(life.world.keys) > 1:
+        raise ViolationError("the device key was made anew after something was published")
+
+
+_NOW = [0]  # the life that is running
+
+
+@pytest.fixture(autouse=True)
+def _keys_of_their_lives(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let the life in which a device key is made decide it, so that a plan can be repeated."""
+    monkeypatch.setattr(os, "urandom", lambda count: bytes([_NOW[0]]) * count)
+
+
+def test_no_crash_plan_breaks_a_promise(capsys: pytest.CaptureFixture[str]) -> None:
+    """Every plan of up to three crashes, at every step of the disk, the sending and the reports."""
+    found = explore(program(Journal), check, finish, 3)
+    with capsys.disabled():
+        print(f" [{found.plans:,} crash plans, {found.worlds:,} different worlds]", end="")
+    assert found.plans > 1_000_000
+
+
+# --- wrong orders ---------------------------------------------------------------------------------
+
+
+def prepared(journal: Journal, requests: Any, drawn: Any) -> Any:
+    debits = affordable(journal._book, journal.limits, requests)
+    return written(journal._book, requests, debits, drawn, None)
+
+
+def taken_in(journal: Journal, commit: Any, messages: list[Message]) -> list[Message]:
+    journal._book.apply(commit)
+    journal._outbox.put(messages)
+    return messages
+
+
+class PublishThenDebit(Journal):
+    late: Any = None
+
+    def commit(self, requests: Any, replay: Any = None) -> list[Message]:
+        self.late, messages = prepared(self, requests, self._drawer.drawn(requests))
+        return taken_in(self, self.late, messages)
+
+    def acknowledge(self, number: int) -> None:
+        if self.late is not None:
+            self._append((Kind.COMMIT, encode(self.late)), durable=True)
+            self.late = None
+        super().acknowledge(number)
+
+
+def stubbed(requests: Any) -> list[Request]:
+    """The requests, with records that name the event and do not hold its bytes."""
+    stubs = [request(int(one.memo[0])) for one in requests]
+    for stub in stubs:
+        encoded = stub.encode
+        stub.encode = lambda seq, part, released, encoded=encoded: encoded(seq, part, released)[:2]
+    return stubs
+
+
+STUB = [np.zeros(1, np.uint16)]
+
+
+class DebitThenSample(Journal):
+    def commit(self, requests: Any, replay: Any = None) -> list[Message]:
+        commit, _ = prepared(self, stubbed(requests), STUB)
+        self._append((Kind.COMMIT, encode(commit)), durable=True)
+        _, messages = prepared(self, requests, self._drawer.drawn(requests))
+        return taken_in(self, commit, messages)
+
+    def pending(self) -> list[Message]:
+        return [message for message in super().pending() if len(message.value) > 2]
+
+
+class ResampleOnRetry(DebitThenSample):
+    def pending(self) -> list[Message]:
+        return [self.anew(message) for message in Journal.pending(self)]
+
+    def anew(self, old: Message) -> Message:
+        (drawn,) = self._drawer.drawn([request(old.value[1])])
+        value = old.value[:2] + drawn.tobytes()
+        return Message(old.number, old.device, old.seq, old.topic, value)
+
+
+class BytesThenDebit(Journal):
+    def commit(self, requests: Any, replay: Any = None) -> list[Message]:
+        commit, messages = prepared(self, requests, self._drawer.drawn(requests))
+        bytes_only = Outbox()
+        bytes_only.put(messages)
+        self._append((Kind.PENDING, encode(bytes_only.record())), durable=True)
+        self._append((Kind.COMMIT, encode(commit)), durable=True)
+        return taken_in(self, commit, messages)
+
+
+class DebitThenBytes(DebitThenSample):
+    def commit(self, requests: Any, replay: Any = None) -> list[Message]:
+        messages = super().commit(requests, replay)
+        bytes_only = Outbox()
+        bytes_only.put(messages)
+        self._append((Kind.PENDING, encode(bytes_only.record())), durable=True)
+        return messages
+
+
+class AckBeforePublish(Journal):
+    def commit(self, requests: Any, replay: Any = None) -> list[Message]:
+        messages = super().commit(requests, replay)
+        for message in messages:
+            self.acknowledge(message.number)
+        self._append(durable=True)
+        return messages
+
+
+class NeverSyncs(CrashingDisk):
+    def sync(self, handle: int) -> None:
+        self.step()
+
+
+class SyncsNotAtOpening(CrashingDisk):
+    written = False
+
+    def append(self, handle: int, data: bytes) -> None:
+        self.written = True
+        super().append(handle, data)
+
+    def sync(self, handle: int) -> None:
+        if self.written:
+            super().sync(handle)
+
+
+class RenamesUnsynced(CrashingDisk):
+    def sync(self, handle: int) -> None:
+        if self.handles[handle] is not self.names.get(f"{PATH.name}.new"):
+            super().sync(handle)
+
+
+class NamesUnsynced(CrashingDisk):
+    def sync_folder(self, path: Path) -> None:
+        self.step()
+
+
+class LeavesTheTornEnd(CrashingDisk):
+    def truncate(self, handle: int, size: int) -> None:
+        self.step()
+
+
+WRONG: dict[str, tuple[type[Journal], type[CrashingDisk], str]] = {
+    "publish then debit": (PublishThenDebit, CrashingDisk, "without a durable debit"),
+    "debit then sample": (DebitThenSample, CrashingDisk, "never arrives"),
+    "resample on retry": (ResampleOnRetry, CrashingDisk, "two different byte strings"),
+    "two records, bytes first": (BytesThenDebit, CrashingDisk, "without a durable debit"),
+    "two records, debit first": (DebitThenBytes, CrashingDisk, "never arrives"),
+    "ack before publish": (AckBeforePublish, CrashingDisk, "never arrives"),
+    "no sync": (Journal, NeverSyncs, "without a durable debit"),
+    "no sync of what an earlier life has left": (Journal, SyncsNotAtOpening, "durable debit"),
+    "a new file that is not synced": (Journal, RenamesUnsynced, "refuses what it has written"),
+    "a new name that is not synced": (Journal, NamesUnsynced, "."),
+    "a torn end that is left": (Journal, LeavesTheTornEnd, "."),
+}
+
+
+@pytest.mark.parametrize(("journal", "disk", "said"), WRONG.values(), ids=WRONG)
+def test_a_wrong_order_is_found_out(
+    journal: type[Journal], disk: type[CrashingDisk], said: str
+) -> None:
+    with pytest.raises(ViolationError, match=said):
+        explore(program(journal), check, finish, 2, disk)

@@ -1,0 +1,222 @@
+"""Profiles leave a device once an epoch, paid, drawn anew, and say nothing by being sent."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from producers.journal import NANO, Journal, Limits, Message
+from producers.population import populate
+from producers.profiles import Published, RawProfile, kept_scope, profiles_of, publish
+from stream_app import wire
+from stream_app.privacy import blip, jlt
+from stream_app.privacy.blip import Blip
+from stream_app.privacy.jlt import Jlt
+from stream_app.privacy.profile_mechanism import MOST_ITEMS, ProfileMechanism
+from stream_app.privacy.randomness import SeededSource
+from tests.producers.conftest import dataset
+
+TOPIC = "murmurec.profiles.v1"
+MECHANISM = Blip(256, 2, Fraction(2))
+SIZES = {MECHANISM.id: MECHANISM.profile_bytes}
+
+
+def devices(*sizes: int) -> list[RawProfile]:
+    return [
+        RawProfile(bytes([number]) * 16, np.arange(number, number + size, dtype=np.uint64))
+        for number, size in enumerate(sizes)
+    ]
+
+
+def run(
+    profiles: list[RawProfile],
+    journal: Journal,
+    epoch: int = 20_000,
+    mechanism: ProfileMechanism = MECHANISM,
+    **more: object,
+) -> tuple[list[Message], Published]:
+    sent: list[Message] = []
+    steps = list(
+        publish(
+            profiles, mechanism, journal=journal, send=sent.append, topic=TOPIC, epoch=epoch,
+            **more,  # type: ignore[arg-type]
+        )
+    )  # fmt: skip
+    return sent, steps[-1]
+
+
+def test_every_device_releases_one_profile_that_a_server_can_read(journal: Journal) -> None:
+    sent, last = run(devices(3, 0, 40), journal)
+    assert (last.published, last.total, last.ended) == (3, 3, True)
+    events = [wire.decode_profile(one.key, one.value, SIZES) for one in sent]
+    assert {event.device for event in events} == {one.device for one in devices(3, 0, 40)}
+    assert {one.topic for one in sent} == {TOPIC}
+    assert {(event.seq, event.epoch, event.mechanism) for event in events} == {
+        (1, 20_000, MECHANISM.id)
+    }
+    # An empty profile and a full one look alike: in size, and in their place.
+    assert len({len(one.value) for one in sent}) == 1
+
+
+def test_the_order_of_the_messages_does_not_depend_on_what_is_in_the_profiles(
+    journal: Journal, tmp_path: Path
+) -> None:
+    with Journal.open(tmp_path / "other.journal") as other:
+        first, _ = run(devices(*range(20)), journal)
+        second, _ = run(devices(*range(20, 0, -1)), other)
+    assert [one.device for one in first] == [one.device for one in second]
+    assert [one.device for one in first] != sorted(one.device for one in first)
+
+
+def test_a_second_profile_in_an_epoch_is_refused_and_draws_nothing(journal: Journal) -> None:
+    run(devices(3, 5), journal)
+    spent = journal.spent(bytes(16))["cell"]
+    sent, last = run(devices(4, 5), journal)
+    assert sent == []
+    assert (last.published, last.before) == (0, 2)
+    assert journal.spent(bytes(16))["cell"] == spent
+
+
+def test_a_profile_of_the_next_epoch_has_noise_of_its_own_and_is_paid_again(
+    journal: Journal,
+) -> None:
+    (first,), _ = run(devices(30), journal)
+    (second,), _ = run(devices(30), journal, epoch=20_001)
+    bits = [
+        np.unpackbits(
+            np.frombuffer(wire.decode_profile(one.key, one.value, SIZES).profile, np.uint8)
+        )
+        for one in (first, second)
+    ]
+    # 2 p (1 - p) = .39 of 256 bits differ where the noise is new, none where it is reused.
+    assert 50 < int((bits[0] != bits[1]).sum()) < 150
+    assert (first.seq, second.seq) == (1, 2)
+    assert journal.spent(bytes(16))["cell"].nano == 4 * NANO
+
+
+def test_a_clock_that_was_set_back_opens_no_second_release(journal: Journal) -> None:
+    run(devices(3), journal)
+    assert run(devices(3), journal, epoch=19_999)[1].before == 1
+
+
+@pytest.mark.parametrize(
+    ("mechanism", "nano", "atto"),
+    [
+        (MECHANISM, 2 * NANO, 0),
+        (Jlt(64, Fraction(1, 2), Fraction(1, 10**6)), NANO // 2, 10**12),
+    ],
+    ids=lambda value: getattr(value, "id", ""),
+)
+def test_a_release_costs_one_epsilon_of_the_cell_whatever_the_profile_holds(
+    journal: Journal, mechanism: ProfileMechanism, nano: int, atto: int
+) -> None:
+    run(devices(0, 200), journal, mechanism=mechanism)
+    for number in (0, 1):
+        (kind, spent), *others = journal.spent(bytes([number]) * 16).items()
+        assert (kind, spent.nano, spent.atto, others) == ("cell", nano, atto, [])
+
+
+def test_a_budget_that_does_not_hold_it_keeps_the_profile_back(tmp_path: Path) -> None:
+    with Journal.open(tmp_path / "j", limits=Limits(Fraction(3))) as journal:
+        run(devices(3, 4), journal)
+        sent, last = run(devices(3, 4), journal, epoch=20_001)
+        assert sent == []
+        assert (last.published, last.over) == (0, 2)
+        assert journal.spent(bytes(16))["cell"].nano == 2 * NANO
+
+
+def test_what_was_not_acknowledged_is_sent_again_as_the_same_bytes(tmp_path: Path) -> None:
+    with Journal.open(tmp_path / "j") as journal:
+        sent, _ = run(devices(3, 4), journal)
+        journal.acknowledge(sent[0].number)
+    with Journal.open(tmp_path / "j") as journal:
+        assert journal.pending() == sent[1:]
+
+
+def test_many_devices_go_in_several_records(journal: Journal) -> None:
+    sent, last = run(devices(*[2] * 30), journal, together=8)
+    assert len(sent) == last.published == 30
+
+
+def test_noise_from_a_seed_marks_its_profiles_as_tests(tmp_path: Path) -> None:
+    with Journal.open(tmp_path / "j", source=SeededSource(1), allow_tests=True) as journal:
+        (message,), _ = run(devices(3), journal)
+    with pytest.raises(wire.WireError, match="test"):
+        wire.decode_profile(message.key, message.value, SIZES)
+    assert wire.decode_profile(message.key, message.value, SIZES, accept_tests=True).test
+
+
+# --- the scope and the cap ------------------------------------------------------------------------
+
+
+def test_items_outside_the_public_scope_are_never_in_a_profile(journal: Journal) -> None:
+    scope = np.arange(10, dtype=np.uint64)
+    mechanism = Blip(256, 2, None)
+    (message,), last = run(
+        [RawProfile(bytes(16), np.array([5, 7, 99], np.uint64))],
+        journal, mechanism=mechanism, scope=scope,
+    )  # fmt: skip
+    assert (last.outside, last.capped) == (1, 0)
+    event = wire.decode_profile(message.key, message.value, {mechanism.id: 32})
+    released = np.frombuffer(event.profile, np.uint8)
+    assert mechanism.log_likelihood(released, np.array([5, 7], np.uint64)) == 0
+
+
+def test_a_cap_keeps_to_items_that_the_profile_has_no_say_in(journal: Journal) -> None:
+    scope = np.arange(1000, dtype=np.uint64)
+    kept = kept_scope(scope, 100, journal.key, b"a" * 16)
+    assert len(kept) == 100
+    assert set(kept.tolist()) <= set(scope.tolist())
+    # Another order is the same choice; another device or key another one.
+    again = kept_scope(scope[::-1].copy(), 100, journal.key, b"a" * 16)
+    assert sorted(again.tolist()) == sorted(kept.tolist())
+    for key, device in ((journal.key, b"b" * 16), (bytes(32), b"a" * 16)):
+        other = kept_scope(scope, 100, key, device)
+        assert 0 < len(np.intersect1d(other, kept)) < 40
+    assert kept_scope(scope, 1000, journal.key, b"a" * 16) is scope
+    everything = [RawProfile(b"a" * 16, scope)]
+    last = run(everything, journal, scope=scope, most=100)[1]
+    assert (last.outside, last.capped) == (0, 900)
+
+
+def test_one_item_more_changes_one_item_of_what_is_released_or_none(journal: Journal) -> None:
+    scope = np.arange(60, dtype=np.uint64)
+    kept = kept_scope(scope, 20, journal.key, b"a" * 16)
+    for profile in (scope[:25], scope[10:50], scope[:0]):
+        within = set(np.intersect1d(profile, kept).tolist())
+        assert len(within) <= 20
+        for item in scope[~np.isin(scope, profile)]:
+            more = set(np.intersect1d(np.append(profile, item), kept).tolist())
+            assert within <= more
+            assert len(more - within) <= 1
+
+
+def test_a_profile_over_the_cap_without_a_scope_is_refused_before_anything_is_paid(
+    journal: Journal,
+) -> None:
+    with pytest.raises(ValueError, match="give the public scope"):
+        run(devices(3, 50), journal, most=40)
+    with pytest.raises(ValueError, match="twice"):
+        run([*devices(3), RawProfile(b"a" * 16, np.array([1, 1], np.uint64))], journal)
+    with pytest.raises(ValueError, match=f"1 to {MOST_ITEMS}"):
+        run(devices(3), journal, most=0)
+    assert journal.spent(bytes(16)) == {}
+    assert journal.pending() == []
+
+
+def test_the_longest_profiles_of_both_kinds_may_travel() -> None:
+    longest = Blip(blip.LONGEST, 2, Fraction(1)), Jlt(jlt.LONGEST, Fraction(1), Fraction(1, 2))
+    for mechanism in longest:
+        assert mechanism.profile_bytes <= wire.MAX_PROFILE_BYTES
+    assert jlt.LONGEST * 4 <= wire.MAX_PROFILE_BYTES
+
+
+def test_the_profile_of_a_user_is_every_item_it_has_rated_once(journal: Journal) -> None:
+    people = populate(
+        dataset([7, 8, 7, 7, 8], [3, 3, 5, 3, 9], [1, 2, 3, 4, 5], [1, 2, 3, 4, 5]), journal.key
+    )
+    assert [sorted(one.raw_items.tolist()) for one in profiles_of(people)] == [[3, 5], [3, 9]]
+    assert [one.device for one in profiles_of(people)] == list(people.devices)
