@@ -76,14 +76,15 @@ def read(consumer: Consumer, topic: str) -> ItemTable:
     deadline, here = time.monotonic() + _PATIENCE_SECONDS, low
     while here < high:
         message = consumer.poll(0.2)
-        if message is not None and message.error() is None:
+        failed = None if message is None else message.error()
+        if message is not None and failed is None:
             here = (message.offset() or 0) + 1
             try:
                 page = decode_message(ItemTablePage, message.value())
             except WireError:
                 continue
             pages[page.page] = page
-        elif message is not None and message.error().code() == KafkaError._PARTITION_EOF:
+        elif failed is not None and failed.code() == KafkaError._PARTITION_EOF:
             break
         elif time.monotonic() > deadline:
             raise Refusal(f"{topic}: could not be read to its end in {_PATIENCE_SECONDS:g} seconds")

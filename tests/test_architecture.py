@@ -39,7 +39,10 @@ MAY_IMPORT: dict[str, set[str]] = {
         *("numpy", "stream_app.wire", "stream_app.privacy", "stream_app.kernels"),
         *("stream_app.models", "stream_app.log"),
     },
-    "stream_app.evaluation": {"numpy", "stream_app.models", "stream_app.privacy"},
+    "stream_app.evaluation": {
+        *("numpy", "stream_app.evaluation", "stream_app.models", "stream_app.privacy"),
+    },
+    "stream_app.profile_evaluation": {"numpy", "stream_app.models", "stream_app.privacy"},
     "stream_app.metrics": {"prometheus_client", "stream_app.wire"},
     "stream_app.settings": {
         *("pydantic", "pydantic_core", "pydantic_settings", "platformdirs", "stream_app.errors"),
@@ -91,6 +94,9 @@ VERSION = {"stream_app", "stream_app.__version__"}
 COMMAND_LINE = "stream_app.cli"
 HEAVY = {"confluent_kafka", "faust", "mode", "numba", "numpy", "scipy", "testcontainers"}
 
+# Who may make tickets for releases: the journal, which has checked the budget, and their module.
+MINTS = ("producers.journal", "stream_app.privacy.ticket")
+
 GENERATORS = {"BitGenerator", "Generator", "PCG64", "Philox", "SeedSequence", "default_rng"}
 FORBIDDEN_IMPORTS = {
     "pickle": "pickle runs what it reads",
@@ -115,6 +121,8 @@ def violations(root: Path) -> list[str]:
                 rules.append(_imports(tree, module))
                 if top != "producers":
                     rules.append(_raw_names(tree))
+                if not any(_covers(home, module) for home in MINTS):
+                    rules.append(_mints(tree))
             place = path.relative_to(root)
             found += [f"{place}:{line}: {what}" for rule in rules for line, what in rule]
     return found
@@ -220,6 +228,14 @@ def _raw_names(tree: ast.Module) -> Iterator[tuple[int, str]]:
                 yield getattr(node, "lineno", 0), f"{name}: raw ratings stay under producers/"
 
 
+def _mints(tree: ast.Module) -> Iterator[tuple[int, str]]:
+    for node in ast.walk(tree):
+        named = {ast.Name: "id", ast.Attribute: "attr", ast.alias: "name", ast.Constant: "value"}
+        name = getattr(node, named.get(type(node), ""), None)
+        if isinstance(name, str) and name.rpartition(".")[2] == "Mint":
+            yield getattr(node, "lineno", 0), f"{name}: only the journal mints tickets"
+
+
 # --- the tests ------------------------------------------------------------------------------------
 
 
@@ -264,6 +280,22 @@ PLANTED = {
     "mock by name": ("tests/test_a.py", "from unittest.mock import patch"),
     "the global generator": ("stream_app/models/a.py", "import numpy as np\nnp.random.seed(1)"),
     "the global generator by name": ("tests/test_a.py", "from numpy.random import rand"),
+    "a device that mints for itself": (
+        "producers/device.py",
+        "from stream_app.privacy.ticket import Mint",
+    ),
+    "a mint by way of its module": (
+        "stream_app/cli/a/b.py",
+        "from stream_app.privacy import ticket\nmint = ticket.Mint(None)",
+    ),
+    "a mint by a name of another": (
+        "producers/replay.py",
+        "from stream_app.privacy import ticket\nmint = getattr(ticket, 'Mint')",
+    ),
+    "a mint by inheritance": (
+        "stream_app/privacy/a.py",
+        "import stream_app.privacy.ticket as t\nclass Own(t.Mint): ...",
+    ),
     "a raw name on the server": ("stream_app/models/a.py", "raw_rating = 1"),
     "a raw argument": ("consumers/a.py", "def f(raw_rating): ..."),
     "a raw keyword": ("stream_app/models/a.py", "f(raw_level=1)"),
@@ -284,6 +316,12 @@ def test_a_planted_breach_is_found_where_it_stands(tmp_path, path, text):
 
 ALLOWED = {
     "a raw name on the device": ("producers/a.py", "def f(raw_rating): ..."),
+    "the journal's mint": (
+        "producers/journal/a.py",
+        "from stream_app.privacy.ticket import Mint",
+    ),
+    "a mint in a test": ("tests/test_a.py", "from stream_app.privacy.ticket import Mint"),
+    "a word that begins alike": ("producers/a.py", "Minted = 'Mint of the year'"),
     "a raw name in a test": ("tests/test_a.py", "raw_rating = 1"),
     "a heavy import inside a command": ("stream_app/cli/a.py", "def f():\n    import numpy"),
     "a heavy import for types only": (

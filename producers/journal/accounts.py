@@ -83,7 +83,7 @@ class Account:
 
 def reported(memo: NDArray[np.uint64], keys: NDArray[np.uint64]) -> NDArray[np.int64]:
     """Return how often each key stands in a sorted memo."""
-    return np.searchsorted(memo, keys, "right") - np.searchsorted(memo, keys, "left")
+    return memo.searchsorted(keys, "right") - memo.searchsorted(keys, "left")
 
 
 def joined(old: NDArray[np.uint64], new: NDArray[np.uint64]) -> NDArray[np.uint64]:

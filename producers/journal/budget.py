@@ -57,7 +57,7 @@ def debit(mechanism: Costing, reports: int) -> Debit:
 
 
 def _up(amount: Fraction, unit: int) -> int:
-    if not isinstance(amount, Fraction) or amount < 0:
+    if not isinstance(amount, Fraction) or amount.numerator < 0:
         raise ValueError(f"epsilon {amount!r}: a debit is an exact number, Fraction(2), from 0 up")
     return -(-amount.numerator * unit // amount.denominator)
 

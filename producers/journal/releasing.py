@@ -29,13 +29,17 @@ def affordable(book: Book, limits: Limits, requests: Sequence[Request]) -> list[
     """Return what each request costs; refuses the first that memo or budget do not hold."""
     asked: dict[tuple[bytes, str], list[NDArray[np.uint64]]] = {}
     paid: dict[tuple[bytes, str], int] = {}
+    costs: dict[tuple[int, int], Debit] = {}
     debits = []
     for request in requests:
         before = asked.setdefault((request.device, request.scope), [])
         if not request.again:
             _check_memo(book, limits, request, before)
         before.append(request.memo)
-        cost = debit(request.mechanism, request.paid)
+        price = id(request.mechanism), request.paid
+        cost = costs.get(price)
+        if cost is None:
+            cost = costs[price] = debit(request.mechanism, request.paid)
         if limits.nano is not None:
             kind = request.device, cost.adjacency
             paid[kind] = _check_budget(book, limits, request, cost, paid.get(kind, 0))
@@ -46,10 +50,13 @@ def affordable(book: Book, limits: Limits, requests: Sequence[Request]) -> list[
 def _check_memo(
     book: Book, limits: Limits, request: Request, before: list[NDArray[np.uint64]]
 ) -> None:
-    times = reported(book.memo(request.device, request.scope), request.memo)
+    memo = book.memo(request.device, request.scope)
+    if not before and not len(memo):
+        return
+    times = reported(memo, request.memo)
     for earlier in before:
         times = times + reported(earlier, request.memo)
-    if (times >= limits.reports).any():
+    if times.max() >= limits.reports:
         what = _KEYS.get(request.scope, f"{request.scope} of this epoch")
         raise Refusal(
             f"this user's {what} was published already; "

@@ -32,7 +32,10 @@ def _group() -> None:
 @app.command()
 def show(
     user: Annotated[
-        str | None, typer.Option("--user", metavar="ID", help="One user; default: all, summed up.")
+        str | None,
+        typer.Option(
+            "--user", metavar="ID", help="One user. \\[default: the one who has spent most]"
+        ),
     ] = None,
     budget: BudgetOption = None,
     window: WindowOption = None,

@@ -155,7 +155,7 @@ def _measured(dataset: Dataset, mechanism: Mechanism, options: _Options) -> Resu
             f"{mechanism.id}: whole scopes are sent at the end of an epoch, in no order of "
             "ratings; leave --protocol out"
         )
-    users, items = _keys(dataset.users), _keys(dataset.items)
+    users, items = keys_of(dataset.users), keys_of(dataset.items)
     entities = len(np.unique(users)) + (options.scope if hides else len(np.unique(items)))
     channels, values, seed = Channels.of([mechanism]), dataset.scale.values, options.seed
     truth = evaluation.Truth(dataset.ratings, float(values[0]), float(values[-1]))
@@ -198,7 +198,7 @@ def _measured(dataset: Dataset, mechanism: Mechanism, options: _Options) -> Resu
         )
 
 
-def _keys(ids: NDArray[np.int64] | NDArray[np.str_]) -> NDArray[np.uint64]:
+def keys_of(ids: NDArray[np.int64] | NDArray[np.str_]) -> NDArray[np.uint64]:
     """Return the 64-bit keys of ids as people write them."""
     import numpy as np
 

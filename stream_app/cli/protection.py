@@ -157,7 +157,7 @@ def limits_from(budget: str | None, window: int | None) -> Limits:
     if budget is not None:
         # Not whatever Fraction reads: 1e999999999 would take the memory of the machine.
         found = re.fullmatch(r"[0-9]{1,9}(\.[0-9]{1,9}|/0*[1-9][0-9]{0,8})?", budget.strip())
-        if found is None:
+        if found is None or not Fraction(budget.strip()):
             raise Refusal(f"--budget {budget[:40]}: give a number above 0, as 20, 0.5 or 1/2")
         exact = Fraction(budget.strip())
     try:

@@ -22,8 +22,8 @@ app = typer.Typer(
 
 # Functions are commands; a module that holds an `app` is a group of commands. A part that is not
 # installed (a device has no worker) is simply not there.
-_COMMANDS = ("demo", "publish", "replay", "worker", "ask", "evaluate", "certify")
-_GROUPS = ("budget", "items", "state", "broker", "topics", "config")
+_COMMANDS = ("demo", "publish", "replay", "worker", "ask", "evaluate", "tradeoff", "certify")
+_GROUPS = ("budget", "profiles", "items", "state", "broker", "topics", "config")
 
 
 def _version(asked: bool) -> None:

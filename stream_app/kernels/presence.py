@@ -3,16 +3,17 @@
 A report z of a channel that protects presence has weight y(z), unbiased for 1[there is a rating],
 and its channel an information g, one over the variance of y. With sums over the reports so far
 
-    r    = (R0 r0 + sum g y) / (R0 + sum g)                         the overall rate
-    r_i  = (k r + sum_i g y) / (k + sum_i g),   k = 1 / (s_i r)^2         of item i, shrunken
-    f_u  = (k' + sum_u g y) / (k' + sum_u g r_i),   k' = 1 / (s_u^2 r)    how busy user u is
-    prior = f_u r_i                                 that there is a rating in cell (u, i), clipped
+    r    = (R0 r0 + sum g y) / (R0 + sum g)                    the overall rate
+    r_i  = (k r + sum_i g y) / (k + sum_i g),  k = 1 / (s r)^2    of item i, shrunken, s = 0.5
+    f_u  = how busy user u is: ln f is normal with deviation 0.9 and E f = 1 beforehand, and
+           sum_u g y has mean f sum_u g r_i and variance sum_u g; the posterior mean on a grid
+    prior = f_u r_i                                            that there is a rating, clipped
 
 A record is counted as a whole before the priors of its cells are computed, and records come in
 canonical order, so nothing depends on how they were cut into batches.
 
-tags (S,) uint32, sums (S, 2) float64: a slot for each user and item (`scalars.slot_of`): the sum of
-g y, and the sum of g (items) or g r_i (users); overall (2,) float64: both over everything.
+tags (S,) uint32, sums (S, 3) float64: a slot for each user and item (`scalars.slot_of`) with the
+sums of g y, of g, and (users) of g r_i; overall (2,) float64: g y and g over everything.
 """
 
 from __future__ import annotations
@@ -20,12 +21,17 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
+from stream_app.kernels.channel import exponential
 from stream_app.kernels.mixing import mix
 from stream_app.kernels.scalars import slot_of, tag_of
 
 FIRST_RATE, FIRST_INFORMATION = 0.1, 100.0
 LEAST, MOST = 0.001, 0.95  # of a rate and of a prior
-LEAST_BUSY, MOST_BUSY = 0.05, 20.0
+ITEM_SPREAD, USER_SPREAD = 0.5, 0.9
+LOG_BUSY = np.arange(-15, 11) / 5.0  # the grid of ln f
+BUSY = np.exp(LOG_BUSY).round(12)  # the last bits of exp differ between machines
+LOG_PRIOR = -((LOG_BUSY + USER_SPREAD**2 / 2) ** 2) / (2 * USER_SPREAD**2)
+TOLD, INFORMATION, EXPECTED = 0, 1, 2  # places in a row of `sums`
 
 
 @njit(cache=True, nogil=True, inline="always")
@@ -43,8 +49,24 @@ def _claimed(tags, h):
 
 
 @njit(cache=True, nogil=True)
+def busy(told, information, expected):
+    """Return the posterior mean of how busy a user is, from the sums of the user's reports."""
+    best = -np.inf
+    for n in range(LOG_BUSY.size):
+        miss = told - BUSY[n] * expected
+        best = max(best, LOG_PRIOR[n] - 0.5 * miss * miss / information)
+    total = mean = 0.0
+    for n in range(LOG_BUSY.size):
+        miss = told - BUSY[n] * expected
+        odds = exponential(LOG_PRIOR[n] - 0.5 * miss * miss / information - best)
+        total += odds
+        mean += odds * BUSY[n]
+    return mean / total
+
+
+@njit(cache=True, nogil=True)
 def count_and_estimate(
-    tags, sums, overall, salts, spreads, starts, information, weight,
+    tags, sums, overall, salts, starts, information, weight,
     counts, users, items, reports, channels, priors,
 ):  # fmt: skip
     """Count the cells of each record in `sums`, then write the prior of each cell into `priors`.
@@ -62,24 +84,24 @@ def count_and_estimate(
         if not g > 0.0:
             priors[begin:end] = 1.0
             continue
+        u = _claimed(tags, mix(users[begin] + salts[0]))
         for n in range(begin, end):
             y = g * weight[starts[c] + reports[n]]
             i = _claimed(tags, mix(items[n] + salts[1]))
-            sums[i, 0] += y
-            sums[i, 1] += g
-            overall[0] += y
-            overall[1] += g
-        told = FIRST_INFORMATION * FIRST_RATE + overall[0]
-        r = _held(told / (FIRST_INFORMATION + overall[1]), LEAST, MOST)
-        k = 1.0 / (spreads[1] * r * spreads[1] * r)
-        u = _claimed(tags, mix(users[begin] + salts[0]))
+            sums[i, TOLD] += y
+            sums[i, INFORMATION] += g
+            sums[u, TOLD] += y
+            sums[u, INFORMATION] += g
+            overall[TOLD] += y
+            overall[INFORMATION] += g
+        told = FIRST_INFORMATION * FIRST_RATE + overall[TOLD]
+        r = _held(told / (FIRST_INFORMATION + overall[INFORMATION]), LEAST, MOST)
+        k = 1.0 / (ITEM_SPREAD * r * ITEM_SPREAD * r)
         for n in range(begin, end):
             i = _claimed(tags, mix(items[n] + salts[1]))
-            rate = _held((k * r + sums[i, 0]) / (k + sums[i, 1]), LEAST, MOST)
-            priors[n] = rate
-            sums[u, 0] += g * weight[starts[c] + reports[n]]
-            sums[u, 1] += g * rate
-        k = 1.0 / (spreads[0] * spreads[0] * r)
-        busy = _held((k + sums[u, 0]) / (k + sums[u, 1]), LEAST_BUSY, MOST_BUSY)
+            rate = (k * r + sums[i, TOLD]) / (k + sums[i, INFORMATION])
+            priors[n] = _held(rate, LEAST, MOST)
+            sums[u, EXPECTED] += g * np.float64(priors[n])
+        f = busy(sums[u, TOLD], sums[u, INFORMATION], sums[u, EXPECTED])
         for n in range(begin, end):
-            priors[n] = _held(busy * np.float64(priors[n]), LEAST, MOST)
+            priors[n] = _held(f * np.float64(priors[n]), LEAST, MOST)

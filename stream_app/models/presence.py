@@ -18,9 +18,8 @@ from stream_app.kernels.presence import count_and_estimate
 from stream_app.models.channels import Channels
 from stream_app.models.salts import ITEMS, USERS, salt
 
-SPREADS = np.array([0.9, 0.5])  # deviation of users' and items' rates, relative to the overall
 TYPICAL = 0.1  # the rate at which the information of a report is taken
-SLOT_BYTES = 20
+SLOT_BYTES = 28
 
 
 class Presence:
@@ -31,7 +30,7 @@ class Presence:
         if not 4 <= slots < 2**32:
             raise ValueError(f"presence_bytes {size_bytes}: must be {4 * SLOT_BYTES} .. 2^36")
         self._tags = np.zeros(slots, np.uint32)
-        self._sums = np.zeros((slots, 2))
+        self._sums = np.zeros((slots, 3))
         self._overall = np.zeros(2)
         self._salts = np.array([salt(seed, USERS), salt(seed, ITEMS)], np.uint64)
         self._starts, self._weight = channels.starts, channels.weight
@@ -51,7 +50,7 @@ class Presence:
         """
         priors = np.empty(len(users), np.float32)
         count_and_estimate(
-            self._tags, self._sums, self._overall, self._salts, SPREADS, self._starts,
+            self._tags, self._sums, self._overall, self._salts, self._starts,
             self._information, self._weight, counts, users, items, reports, channels, priors,
         )  # fmt: skip
         return priors

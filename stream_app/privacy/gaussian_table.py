@@ -26,6 +26,7 @@ from hashlib import blake2b
 import numpy as np
 from numpy.typing import NDArray
 
+from stream_app.privacy.certificates import Certificate
 from stream_app.privacy.gaussian import LEAST_VARIANCE, exponential, lattice_delta, root
 
 TOTAL = 2**128
@@ -54,6 +55,19 @@ def table_delta(epsilon: Fraction, variance: Fraction, length: int) -> Fraction 
     return lattice_delta(left, variance, length) * exponential(length * eta)[1] + length * EDGE
 
 
+@dataclass(frozen=True)
+class DeltaCertificate(Certificate):
+    """The proof of an (epsilon, delta): `delta_bound` <= delta at exactly this epsilon.
+
+    The quotient e^epsilon holds outside of `delta_bound`; `slack` is 0 because nothing of epsilon
+    is left over. `outputs`: number of different noises of a coordinate.
+    """
+
+    delta: Fraction = Fraction(0)
+    delta_bound: Fraction = Fraction(0)
+    variance: Fraction = Fraction(0)
+
+
 @dataclass(frozen=True, eq=False)
 class NoiseTable:
     """Discrete Gaussian noise of a variance parameter, 4 to 2^23, as counts of 2^128 words."""
@@ -68,13 +82,14 @@ class NoiseTable:
                 f"noise of standard deviation {math.sqrt(self.variance):.3g} units of the grid: "
                 "2 to 2896 can be drawn"
             )
-        low = _weights(self.variance)[0]
+        weights = _weights(self.variance)
+        low = weights[0]
         whole = 2 * sum(low) - low[0]
         counts = [weight * TOTAL // whole for weight in low]
         counts[0] += TOTAL - (2 * sum(counts) - counts[0])
         object.__setattr__(self, "counts", tuple(counts))
         object.__setattr__(self, "_ends", _ends(counts))
-        self.check()
+        self._compare(*weights)
 
     @property
     def reach(self) -> int:
@@ -100,17 +115,18 @@ class NoiseTable:
 
     def check(self) -> None:
         """Compare every count with the discrete Gaussian; ValueError where one is too far off."""
-        low, high, next_ = _weights(self.variance)
+        self._compare(*_weights(self.variance))
+
+    def _compare(self, low: list[int], high: list[int], next_: int) -> None:
         # Beyond B the weights fall like a geometric series of ratio exp(-B / V) or less, B > 10 s.
         most = 2 * sum(high) - low[0] + 2 * next_ * (math.isqrt(int(self.variance)) + 2)
         least, eta = 2 * sum(low) - low[0], uneven(self.variance)
         above, below = 1 + eta, 1 - eta
+        # count / 2^128 against weight / whole: both sides of the quotient are rounded outwards.
+        top, top_of = most * above.denominator, above.numerator * TOTAL
+        bottom, bottom_of = least * below.denominator, below.numerator * TOTAL
         for count, small, large in zip(self.counts, low, high, strict=True):
-            # count / 2^128 against weight / whole, both sides of the quotient rounded outwards
-            if (
-                count * most * above.denominator > above.numerator * small * TOTAL
-                or count * least * below.denominator < below.numerator * large * TOTAL
-            ):
+            if count * top > top_of * small or count * bottom < bottom_of * large:
                 raise ValueError(f"noise table of variance {self.variance}: a count is too far off")
         if 2 * self.counts[-1] > EDGE * TOTAL or 2 * sum(self.counts) - self.counts[0] != TOTAL:
             raise ValueError(f"noise table of variance {self.variance}: its edge is too heavy")
@@ -140,14 +156,18 @@ def _weights(variance: Fraction) -> tuple[list[int], list[int], int]:
     """Return bounds of exp(-n^2 / 2V) * 2^192 for n = 0, 1 .. B, and the upper one of B + 1."""
     down, up = exponential(-1 / (2 * variance))
     # weight(n + 1) = weight(n) * ratio(n) with ratio(0) = g and ratio(n + 1) = ratio(n) * g^2
-    ratio = _floor(down), _ceil(up)
-    square = ratio[0] * ratio[0] >> _BITS, -(-(ratio[1] * ratio[1]) >> _BITS)
+    low_ratio, high_ratio = _floor(down), _ceil(up)
+    low_square = low_ratio * low_ratio >> _BITS
+    high_square = -(-(high_ratio * high_ratio) >> _BITS)
     lows, highs, low, high = [], [], _ONE, _ONE
     while low >= _LEAST:
         lows.append(low)
         highs.append(high)
-        low, high = low * ratio[0] >> _BITS, -(-(high * ratio[1]) >> _BITS)
-        ratio = ratio[0] * square[0] >> _BITS, -(-(ratio[1] * square[1]) >> _BITS)
+        low, high = low * low_ratio >> _BITS, -(-(high * high_ratio) >> _BITS)
+        low_ratio, high_ratio = (
+            low_ratio * low_square >> _BITS,
+            -(-(high_ratio * high_square) >> _BITS),
+        )
     return lows, highs, high
 
 

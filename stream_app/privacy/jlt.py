@@ -42,7 +42,13 @@ from stream_app.privacy.gaussian import (
     least_steps,
     lemma_variance,
 )
-from stream_app.privacy.gaussian_table import NoiseTable, table_delta, uneven
+from stream_app.privacy.gaussian_table import (
+    LARGEST_VARIANCE,
+    DeltaCertificate,
+    NoiseTable,
+    table_delta,
+    uneven,
+)
 from stream_app.privacy.profile_mechanism import (
     MOST_ITEMS,
     check_epsilon,
@@ -57,19 +63,6 @@ LEAST_EPSILON = Fraction(1, 1000)
 LEAST_DELTA = Fraction(1, 10**12)
 LONGEST = 2**14
 _BLOCK = 256  # items whose sign vectors are held at a time
-
-
-@dataclass(frozen=True)
-class DeltaCertificate(Certificate):
-    """The proof of an (epsilon, delta): `delta_bound` <= delta at exactly this epsilon.
-
-    The quotient e^epsilon holds outside of `delta_bound`; `slack` is 0 because nothing of epsilon
-    is left over. `outputs`: number of different noises of a coordinate.
-    """
-
-    delta: Fraction = Fraction(0)
-    delta_bound: Fraction = Fraction(0)
-    variance: Fraction = Fraction(0)
 
 
 @dataclass(frozen=True)
@@ -109,6 +102,8 @@ class Jlt:
         def enough(steps: int) -> bool:
             if steps < least:
                 return False
+            if steps > LARGEST_VARIANCE * STEPS:
+                return True  # wider than any table: refused below, and the search must end
             bound = table_delta(epsilon, Fraction(steps, STEPS), self.length)
             return bound is not None and bound <= self.delta
 

@@ -13,8 +13,10 @@ from collections.abc import Callable, Sequence
 from fractions import Fraction
 from pathlib import Path
 
-from stream_app.privacy import registry
+from stream_app.privacy import profiles, registry
 from stream_app.privacy.adjacency import Adjacency
+from stream_app.privacy.gaussian import analytic_variance, lemma_variance
+from stream_app.privacy.gaussian_table import DeltaCertificate
 from stream_app.privacy.mechanism import Mechanism
 
 _LEVELS = 5
@@ -29,6 +31,7 @@ _PROTECTED = {
     "laplace": "whether there is a rating, and its value",
     "none": "nothing",
 }
+_PROFILES = ("blip:5000:2:2", "jlt:1000:2:1/1000000", "jltpaper:1000:2:1/10")
 _HIDING = ("cell", "ternary", "laplace")
 _CATALOGUES = (1682, 3706, 100_000)  # ML-100K, ML-1M, a shop
 
@@ -51,6 +54,25 @@ def mechanisms() -> str:
                 str(mechanism.alphabet),
                 f"e^{worst.worst_log_ratio:.12f}",
                 " ".join(f"`{proof.digest}`" for proof in proofs),
+            )
+        )
+    for id in _PROFILES:
+        profile = profiles.parse(id)
+        (proof,) = profile.certify()
+        bounded = isinstance(proof, DeltaCertificate)
+        worst_ratio = (
+            f"e^2 but for {float(proof.delta_bound):.2g}"
+            if isinstance(proof, DeltaCertificate)
+            else f"e^{proof.worst_log_ratio:.12f}"
+        )
+        rows.append(
+            (
+                f"`{id}`",
+                str(profile.adjacency),
+                "whether an item is in a profile",
+                "integers" if bounded else "bits",
+                worst_ratio,
+                f"`{proof.digest}`",
             )
         )
     head = ("mechanism", "adjacency", "protected", "reports", "worst ratio", "certificate digest")
@@ -97,6 +119,19 @@ def fakes() -> str:
     return _table(head, rows)
 
 
+def sigma() -> str:
+    """Return the noise of a projected profile at sensitivity 1 and delta 1e-6."""
+    delta = Fraction(1, 1_000_000)
+    rows = []
+    for text in ("1/10", "1/2", "1", "2", "3", "6"):
+        paper, ours = (
+            float(variance(Fraction(text), delta)) ** 0.5
+            for variance in (lemma_variance, analytic_variance)
+        )
+        rows.append((text, f"{paper:.2f}", f"{ours:.2f}", f"{paper / ours:.1f}"))
+    return _table(("epsilon", "sigma of Lemma 2", "sigma of `jlt`", "times less noise"), rows)
+
+
 def fake_share(mechanism: Mechanism) -> float:
     """Return P(published | no rating), from the table; 0 where presence is public."""
     if mechanism.adjacency is not Adjacency.CELL:
@@ -108,6 +143,7 @@ TABLES: dict[str, Callable[[], str]] = {
     "mechanisms": mechanisms,
     "hundred": hundred,
     "fakes": fakes,
+    "sigma": sigma,
 }
 
 

@@ -105,7 +105,7 @@ class ProfileMechanism(Protocol):
         """Return one column per item key (c,), shape (L, c)."""
 
     def evidence_variance(self, sizes: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Return the variance of an entry of evidence @ probes for profiles of these sizes, (m,)."""
+        """Return the variance of an entry of evidence @ probes for each size, shape (m,)."""
 
 
 def posterior_sizes(

@@ -18,12 +18,13 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from stream_app.privacy.blip import Blip
-from stream_app.privacy.jlt import DeltaCertificate, Jlt, JltPaper
+from stream_app.privacy.gaussian_table import DeltaCertificate
+from stream_app.privacy.jlt import Jlt, JltPaper
 from stream_app.privacy.profile_mechanism import ProfileMechanism
 
 FAMILIES = ("blip", "jlt", "jltpaper")
 DEFAULT_HASHES = 20
-DEVICE_HASHES = 4  # at the same epsilon fewer hashes flip fewer bits and find more neighbours
+DEVICE_HASHES = 2  # fewer hashes flip fewer bits at the same epsilon; 1 leaves items confused
 DEFAULT_DELTAS = {"jlt": Fraction(1, 10**6), "jltpaper": Fraction(1, 10)}
 _EXACT = "[0-9]{1,13}(?:/[0-9]{1,13})?"
 _BLIP = re.compile(rf"blip:([0-9]{{1,6}}):([0-9]{{1,2}}):({_EXACT}|inf)", re.ASCII)

@@ -1,4 +1,4 @@
-"""How fast a device is: reports drawn, and ratings replayed into encoded events, per second."""
+"""How fast a device is: reports drawn, releases through the journal, and ratings replayed."""
 
 from __future__ import annotations
 
@@ -9,30 +9,73 @@ from pathlib import Path
 
 import numpy as np
 
-from producers.replay import populate, replay
-from producers.store import Store
+from producers import device
+from producers.emission import emit
+from producers.journal import Journal
+from producers.population import Population, populate
+from producers.replay import replay
 from producers.world import generate
 from stream_app.privacy import registry
 from stream_app.privacy.randomness import SystemSource
+from stream_app.privacy.ticket import Mint
 from tests.benchmarks.figure import Figure
 
 REPORTS = 1_000_000
 REPEATS = 5
+TOPIC = "murmurec.ratings.v1"
+GROUP = 256
 
 
 def measure() -> list[Figure]:
-    """Return rates per processor second, the best of several runs."""
-    mechanism, source = registry.parse("rr:5:2"), SystemSource()
+    """Return rates per processor second, the best of several runs; syncs in seconds of a clock."""
+    return [*_drawn(), *_journal(), *_replayed(), *_emitted()]
+
+
+def _drawn() -> list[Figure]:
+    mechanism, mint = registry.parse("rr:5:2"), Mint(SystemSource())
+    mint.admit(mechanism)
     raw_levels = np.arange(REPORTS, dtype=np.int64).astype(np.uint8) % np.uint8(5)
-    drawn = _best(lambda: mechanism.release(raw_levels, source))
+    drawn = _best(lambda: mechanism.release(raw_levels, mint.ticket(mechanism, REPORTS)))
     compiled = _best(lambda: registry.parse("rr:5:2"))
-    figures = [
+    return [
         Figure("device: reports of rr:5:2 released", REPORTS / drawn / 1e6, "M/s", ">= 10"),
         Figure("device: compile and certify rr:5:2", compiled * 1e3, "ms", "<= 20"),
     ]
+
+
+def _journal() -> list[Figure]:
+    """One release by itself, and 256 together: request, budget, ticket, draw, record and sync."""
+    line = device.Line(TOPIC, registry.parse("rr:5:2"))
+    one, who = np.zeros(1, np.uint8), [i.to_bytes(16, "big") for i in range(1, GROUP + 1)]
+    with tempfile.TemporaryDirectory() as folder, Journal.open(Path(folder) / "journal") as journal:
+
+        def release(devices: list[bytes], item: int) -> float:
+            started = time.perf_counter()
+            requests = [
+                device.request(one, np.array([item], np.uint64), line, device=who, epoch=20_000)
+                for who in devices
+            ]
+            messages = journal.commit(requests)
+            taken = time.perf_counter() - started
+            for message in messages:
+                journal.acknowledge(message.number)
+            return taken
+
+        single = sorted(release(who[:1], item) for item in range(500))
+        group = min(release(who, 1000 + item) for item in range(100))
+    return [
+        Figure("device: one release, synced, p50", single[250] * 1e3, "ms", "<= 3"),
+        Figure("device: one release, synced, p99", single[495] * 1e3, "ms"),
+        Figure("device: 256 events, one sync", GROUP / group / 1e3, "k events/s", ">= 40"),
+    ]
+
+
+def _replayed() -> list[Figure]:
+    figures = []
+    line = device.Line(TOPIC, registry.parse("rr:5:2"))
     world = generate(1)
-    with tempfile.TemporaryDirectory() as folder, Store.open(Path(folder) / "store") as store:
-        population = populate(world.dataset, store.key)
+    with tempfile.TemporaryDirectory() as folder, Journal.open(Path(folder) / "journal") as journal:
+        population = populate(world.dataset, journal.key)
         # A chunk of 8 ratings per user and message on average, as a busy service would see it,
         # cannot fill messages; whole histories can.
         for most, chunk, target in ((1, 16_384, ">= 100"), (200, 10**9, ">= 500")):
@@ -40,10 +83,9 @@ def measure() -> list[Figure]:
             def publish(most: int = most, chunk: int = chunk) -> None:
                 for _ in replay(
                     population,
-                    mechanism=mechanism,
-                    store=store,
-                    source=source,
-                    send=lambda key, value: None,
+                    line,
+                    journal=journal,
+                    send=lambda message: journal.acknowledge(message.number),
                     epoch=20_000,
                     again=True,
                     ratings_per_message=most,
@@ -58,9 +100,33 @@ def measure() -> list[Figure]:
     return figures
 
 
-def _best(run: Callable[[], object]) -> float:
+def _emitted() -> list[Figure]:
+    """Whole epochs: 2000 items of 3000 devices, presence protected."""
+    world, scope = generate(1), np.arange(1, 2001, dtype=np.uint64)
+    line = device.Line(TOPIC, registry.parse("cell:5:2"))
+
+    def publish(population: Population, journal: Journal) -> None:
+        for _ in emit(
+            population,
+            line,
+            journal=journal,
+            send=lambda message: journal.acknowledge(message.number),
+            epoch=20_000,
+            scope=scope,
+            again=True,
+        ):
+            pass
+
+    with tempfile.TemporaryDirectory() as folder, Journal.open(Path(folder) / "journal") as journal:
+        population = populate(world.dataset, journal.key)
+        taken = _best(lambda: publish(population, journal), 2)
+    cells = len(scope) * len(population.devices)
+    return [Figure("device: cells of whole epochs", cells / taken / 1e6, "M reports/s")]
+
+
+def _best(run: Callable[[], object], repeats: int = REPEATS) -> float:
     best = float("inf")
-    for _ in range(REPEATS):
+    for _ in range(repeats):
         started = time.process_time()
         run()
         best = min(best, time.process_time() - started)

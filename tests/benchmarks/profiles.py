@@ -7,8 +7,7 @@
     precision     of 10 recommendations by 50 neighbours, beside what is popular
 
 Settings of S004 section 3.5: K = 20, L = 5000 bits; L = 1000 projections, here with signs as
-codewords and noise for delta 10^-6. `--` the same epsilon with fewer hashes flips fewer bits: it is
-better at both ends of figure 3.6, for neighbours and for the attacker.
+codewords and noise for delta 10^-6. The same epsilon over fewer hashes flips fewer bits.
 """
 
 from __future__ import annotations
@@ -67,7 +66,7 @@ def measure() -> list[Figure]:
         figures.append(Figure(name, rises, "", "<= 0.02"))
     for hashes in FEWER:
         figures += _point(data, mechanism("blip", "8", hashes=hashes))
-    for id in ("blip:5000:20:28", "blip:5000:20:8", "blip:5000:4:8", "jlt:1000:28:1/1000000"):
+    for id in ("blip:5000:20:28", "blip:5000:20:8", "blip:5000:2:4", "jlt:1000:28:1/1000000"):
         figures += _recommended(*ratings, id)
     return figures + _speeds(data)
 
@@ -91,8 +90,8 @@ def _recommended(users: np.ndarray, items: np.ndarray, id: str) -> list[Figure]:
     found = evaluate_profiles(users, items, parse(id))
     return [
         Figure(f"profiles: {id}, precision@10 by neighbours", found.precision, ""),
-        Figure(f"profiles: {id}, the same by what is popular in the clear", found.precision_popular, ""),
-        Figure(f"profiles: {id}, the same by neighbours in the clear", found.precision_clear, ""),
+        Figure(f"profiles: {id}, the same by clear popularity", found.precision_popular, ""),
+        Figure(f"profiles: {id}, the same by clear neighbours", found.precision_clear, ""),
     ]  # fmt: skip
 
 

@@ -7,8 +7,11 @@ from pathlib import Path
 
 import pytest
 
+from producers.datasets import load
 from stream_app.cli import run
 from stream_app.cli.profiles import mechanism_of, sentences
+from stream_app.cli.profiles.evaluation import measured, show
+from stream_app.errors import Refusal
 from stream_app.privacy import profiles
 
 
@@ -49,7 +52,7 @@ def test_what_cannot_be_published_is_one_sentence_and_makes_no_journal(
 
 
 def test_a_family_and_options_make_the_mechanism_that_its_id_names() -> None:
-    assert mechanism_of("blip", None, None, None, None).id == "blip:5000:4:2"
+    assert mechanism_of("blip", None, None, None, None).id == "blip:5000:2:2"
     assert mechanism_of("blip", "8", 1000, 20, None).id == "blip:1000:20:8"
     assert mechanism_of("blip:5000:20:8", None, None, None, None).id == "blip:5000:20:8"
     assert mechanism_of("jlt", "1", 200, None, "1e-5").id == "jlt:200:1:1/100000"
@@ -75,4 +78,17 @@ def test_what_is_protected_and_what_it_costs_is_said(id: str, said: list[str]) -
 
 
 def test_a_careful_choice_is_not_warned_about() -> None:
-    assert "warning" not in "\n".join(sentences(profiles.parse("blip:5000:1:2"), 100))
+    assert "warning" not in "\n".join(sentences(profiles.parse("blip:5000:2:2"), 100))
+
+
+def test_the_profiles_of_a_file_can_be_evaluated(capsys: pytest.CaptureFixture[str]) -> None:
+    rows = [f"u{user},{item},5\n" for user in range(30) for item in range(user % 3, 90, 3)]
+    Path("tastes.csv").write_text("user,item,rating\n" + "".join(rows))
+    result = measured(load("tastes.csv"), profiles.parse("blip:2000:2:inf"), seed=1)
+    assert (result.users, result.items, result.mean_size) == (30, 90, 30)
+    assert result.recall > 0.2
+    assert result.precision_clear == pytest.approx(result.precision, abs=0.2)
+    show(result)
+    assert "neighbours, blip:2000:2:inf" in capsys.readouterr().out
+    with pytest.raises(Refusal, match="at least 12 are needed"):
+        measured(load("mine.csv"), profiles.parse("blip:2000:2:8"), seed=1)

@@ -11,7 +11,17 @@ import pytest
 
 from stream_app.cli import run
 
-GOOD = ["publish", "--user", "ann", "--item", "1193", "--rating", "4", "--store", "device.sqlite"]
+GOOD = [
+    "publish",
+    "--journal",
+    "device.journal",
+    "--user",
+    "ann",
+    "--item",
+    "1193",
+    "--rating",
+    "4",
+]
 
 
 @pytest.fixture(autouse=True)
@@ -45,14 +55,24 @@ def test_publishing_asks_for_a_broker(capsys: pytest.CaptureFixture[str]) -> Non
         (["--epsilon", "1e308"], "at most 64"),
         (["--epsilon", "65"], "at most 64"),
         (["--mechanism", "none", "--epsilon", "2"], "leave it out"),
-        (["--mechanism", "laplace"], "there are rr, none"),
+        (["--mechanism", "magic"], "there are rr, "),
+        (["--mechanism", "cell"], "cell:5:2: hides whether a rating exists"),
+        (["--mechanism", "cell"], "send whole epochs: murmurec replay --emission epoch"),
+        (["--emission", "epoch"], "one rating is sent at once or not at all"),
+        (["--emission", "never"], "--emission never: choose immediate or epoch"),
+        (["--budget", "0"], "--budget 0: give a number above 0, as 20, 0.5 or 1/2"),
+        (["--budget", "-1"], "--budget -1: give a number above 0, as 20, 0.5 or 1/2"),
+        (["--budget", "1e9"], "--budget 1e9: give a number above 0"),
+        (["--budget", "nan"], "--budget nan: give a number above 0"),
+        (["--window", "7"], "--window 7: it goes with --budget"),
+        (["--budget", "20", "--window", "0"], "window 0: give a whole number from 1 up"),
         (["--epsilon", "1"], "rr:5:1 is not allowed (rr:5:2, rr:3:2)"),
         (["--mechanism", "none"], "none:5:inf is not allowed (rr:5:2, rr:3:2)"),
         (["--scale", "1", "10", "1"], "set MURMUREC_MECHANISMS here and for the workers"),
     ],
     ids=lambda value: " ".join(value)[:30] if isinstance(value, list) else None,
 )
-def test_bad_input_is_one_sentence_and_makes_no_store(
+def test_bad_input_is_one_sentence_and_makes_no_journal(
     arguments: list[str],
     said: str,
     environment: Callable[..., None],
@@ -62,6 +82,7 @@ def test_bad_input_is_one_sentence_and_makes_no_store(
     assert run([*GOOD, "--bootstrap", "localhost:1", *arguments]) == 1
     told = capsys.readouterr()
     assert said in told.err
+    assert told.err.count("\n") == 1
     assert told.out == ""
     assert "4.5" not in told.err
     assert "0.25" not in told.err

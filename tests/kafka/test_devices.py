@@ -3,20 +3,29 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
+import time
 from collections.abc import Callable
 from pathlib import Path
 
+import msgspec
 import numpy as np
 import pytest
 
+from producers import device
+from producers.journal import Journal, look, read_key
 from producers.pseudonyms import pseudonym
-from producers.journal import Journal, read_key
 from stream_app import clients, wire
 from stream_app.cli import run
+from stream_app.errors import Refusal
+from stream_app.privacy import registry
 from tests.conftest import Kafka
 
 pytestmark = pytest.mark.kafka
-INTAKE = wire.Intake({"rr:5:2": 5, "none:5:inf": 5})
+INTAKE = wire.Intake(
+    {"rr:5:2": 5, "none:5:inf": 5, "cell:5:2": 6, "partition:5:2": 5}, masked={"partition:5:2": 5}
+)
 
 
 @pytest.fixture
@@ -26,7 +35,7 @@ def here(environment: Callable[..., None], kafka: Kafka, topics: str) -> str:
         MURMUREC_BOOTSTRAP_SERVERS=kafka.bootstrap,
         MURMUREC_TOPIC_PREFIX=topics,
         MURMUREC_DEVICE_JOURNAL="device.journal",
-        MURMUREC_MECHANISMS="rr:5:2,none:5:inf",
+        MURMUREC_MECHANISMS=",".join(INTAKE.mechanisms),
     )
     return wire.Topics(topics).ratings
 
@@ -39,7 +48,7 @@ def everything(kafka: Kafka, topic: str) -> list[wire.Event]:
     try:
         places = [TopicPartition(topic, p, 0) for p in range(wire.PARTITIONS)]
         reader.assign(places)
-        left = sum(reader.get_watermark_offsets(place, timeout=10)[1] for place in places)
+        left = sum(clients.offsets(reader, place, 10)[1] for place in places)
         events = []
         while left:
             record = reader.poll(10)
@@ -57,6 +66,7 @@ def test_a_published_rating_is_accepted_where_its_key_belongs(
 ) -> None:
     assert run(["publish", "--user", "ann", "--item", "1193", "--rating", "4"]) == 0
     said = capsys.readouterr().out
+    assert "sent       at once: when messages come and how large they are" in said
     assert f"accepted   {here}, partition " in said
     assert "protected  the value of each rating" in said
     assert "adjacency: value" in said
@@ -172,7 +182,7 @@ def test_a_replay_says_what_a_user_spends_in_sum(
     assert "weakly protected" in said
 
 
-def test_a_store_in_use_is_told_before_anything_is_sent(
+def test_a_journal_in_use_is_told_before_anything_is_sent(
     here: str, kafka: Kafka, capsys: pytest.CaptureFixture[str]
 ) -> None:
     np.savez("mine.npz", user=[1, 2], item=[1, 1], rating=[3, 4])
@@ -181,3 +191,144 @@ def test_a_store_in_use_is_told_before_anything_is_sent(
         assert "another process is using it" in capsys.readouterr().err
         assert run(["publish", "--user", "ann", "--item", "1", "--rating", "4"]) == 1
     assert everything(kafka, here) == []
+
+
+def test_what_an_earlier_process_has_left_is_sent_first_the_same_bytes(
+    here: str, kafka: Kafka, capsys: pytest.CaptureFixture[str]
+) -> None:
+    line = device.Line(here, registry.parse("rr:5:2"))
+    with Journal.open("device.journal") as journal:
+        who = pseudonym(journal.key, "ann")
+        left = [
+            journal.release(
+                device.request(np.array([3], np.uint8), [item], line, device=who, epoch=20_000)
+            )[0]
+            for item in (1, 2)
+        ]
+    assert run(["publish", "--user", "ann", "--item", "3", "--rating", "4"]) == 0
+    capsys.readouterr()
+    events = sorted(everything(kafka, here), key=lambda event: event.seq)
+    assert [wire.encode(event) for event in events[:2]] == [message.value for message in left]
+    assert [event.items.tolist() for event in events] == [[1], [2], [3]]
+    assert look("device.journal").pending == 0
+
+
+def test_a_replay_that_is_killed_loses_nothing_and_draws_nothing_twice(
+    here: str, kafka: Kafka, capsys: pytest.CaptureFixture[str]
+) -> None:
+    users, items = np.divmod(np.arange(3000), 100)
+    np.savez("mine.npz", user=users, item=items, rating=1 + items % 5)
+    program = "import sys; from stream_app.cli import run; sys.exit(run(sys.argv[1:]))"
+    replay = ["replay", "mine.npz", "--mechanism", "none"]
+    process = subprocess.Popen(
+        [sys.executable, "-c", program, *replay, "--speed", "2000"], stderr=subprocess.PIPE
+    )
+    deadline = time.monotonic() + 30
+    while not (Path("device.journal").exists() and look_or_none("device.journal")):
+        assert process.poll() is None, process.stderr and process.stderr.read()
+        assert time.monotonic() < deadline
+    process.kill()
+    process.communicate()
+    before = look("device.journal")
+    assert 0 < sum(replayed.reserved for replayed in before.book.replays.values()) < 3000
+    assert run(replay) == 0
+    told = capsys.readouterr().out
+    assert "went on after" in told
+    # What was acknowledged to a dead process may be there twice: the same bytes, dropped by seq.
+    events = {(event.device, event.seq): wire.encode(event) for event in everything(kafka, here)}
+    for event in everything(kafka, here):
+        assert events[event.device, event.seq] == wire.encode(event)
+    cells = {
+        (event.device, int(item)): int(report)
+        for event in map(decoded, events.values())
+        for item, report in zip(event.items, event.reports, strict=True)
+    }
+    key = read_key("device.journal")
+    assert cells == {
+        (pseudonym(key, int(user)), int(item)): int(item) % 5
+        for user, item in zip(users, items, strict=True)
+    }
+    assert look("device.journal").pending == 0
+
+
+def look_or_none(path: str) -> bool:
+    """Whether the journal has recorded something of a data set."""
+    try:
+        return any(replayed.reserved for replayed in look(path).book.replays.values())
+    except Refusal:  # it is just being made
+        return False
+
+
+def decoded(value: bytes) -> wire.Event:
+    key = msgspec.msgpack.decode(value)["device"].hex().encode()
+    where = int(wire.partitions_of(np.frombuffer(key, np.uint8).reshape(1, 32), wire.PARTITIONS)[0])
+    return wire.decode(key, value, where, INTAKE)
+
+
+def test_an_epoch_is_sent_as_a_whole_and_says_nothing_of_what_was_rated(
+    here: str, kafka: Kafka, capsys: pytest.CaptureFixture[str]
+) -> None:
+    np.savez("mine.npz", user=[1, 1, 2, 3], item=[10, 11, 10, 99], rating=[3, 4, 5, 1])
+    Path("scope.txt").write_text("\n".join(map(str, range(5, 25))))
+    replay = ["replay", "mine.npz", "--mechanism", "cell", "--emission", "epoch"]
+    assert run([*replay, "--scope", "scope.txt"]) == 0
+    told = capsys.readouterr()
+    assert "60 reports of 3 devices; 3 of them on ratings" in told.out
+    assert "1 ratings are of items that are not in scope: never reported" in told.out
+    assert "protected  whether each item was rated, and how" in told.err
+    assert "sent       at the epoch's end" in told.err
+    assert "20 x 2 = 40 for the user with the most" in told.err
+    events = everything(kafka, here)
+    assert sorted(sorted(event.items.tolist()) for event in events) == [list(range(5, 25))] * 3
+    assert {event.mechanism for event in events} == {"cell:5:2"}
+    assert run([*replay, "--scope", "scope.txt", "--json"]) == 0
+    row = json.loads(capsys.readouterr().out)
+    assert (row["reports"], row["idle"], row["events_accepted"]) == (0, 3, 0)
+
+
+def test_the_public_catalogue_is_the_scope_where_no_file_names_it(
+    here: str, kafka: Kafka, capsys: pytest.CaptureFixture[str]
+) -> None:
+    np.savez("mine.npz", user=[1, 2], item=[10, 11], rating=[3, 4])
+    replay = ["replay", "mine.npz", "--mechanism", "cell", "--emission", "epoch"]
+    assert run(replay) == 1
+    assert "the catalogue is empty; give the public items with --scope FILE" in (
+        capsys.readouterr().err
+    )
+    assert not Path("device.journal").exists()
+    for item in ("7", "8", "tt01"):
+        assert run(["items", "put", item, "--title", "A Film"]) == 0
+    assert run(["items", "withdraw", "8"]) == 0
+    assert run(replay) == 0
+    capsys.readouterr()
+    expected = sorted([7, wire.key("tt01")])
+    assert [sorted(event.items.tolist()) for event in everything(kafka, here)] == [expected] * 2
+
+
+def test_a_budget_is_kept_by_every_command_and_shown(
+    here: str, kafka: Kafka, capsys: pytest.CaptureFixture[str]
+) -> None:
+    np.savez("mine.npz", user=[1] * 5 + [2], item=[*range(5), 1], rating=[3] * 5 + [4])
+    assert run(["replay", "mine.npz", "--budget", "7", "--json"]) == 0
+    row = json.loads(capsys.readouterr().out)
+    assert (row["published"], row["refused"], row["over_budget"]) == (4, 2, 2)
+    rating = ["--user", "1", "--item", "77", "--rating", "4"]
+    assert run(["publish", *rating, "--budget", "7"]) == 1
+    assert "the budget is 7 in all, this user has spent 6 of it" in capsys.readouterr().err
+    assert run(["budget", "show", "--user", "1", "--budget", "7"]) == 0
+    assert "epsilon 6 on 3 reports remaining 1" in capsys.readouterr().out
+    assert run(["publish", *rating, "--budget", "8"]) == 0
+    assert sum(len(event.items) for event in everything(kafka, here)) == 5
+
+
+def test_a_partition_is_asked_over_and_its_masks_are_sent(
+    here: str, kafka: Kafka, capsys: pytest.CaptureFixture[str]
+) -> None:
+    rating = ["--user", "1", "--item", "77", "--rating", "4", "--mechanism", "partition"]
+    assert run(["publish", *rating]) == 0
+    np.savez("mine.npz", user=[1, 2, 2], item=[1, 1, 2], rating=[3, 4, 5])
+    assert run(["replay", "mine.npz", "--mechanism", "partition", "--emission", "epoch"]) == 0
+    capsys.readouterr()
+    events = everything(kafka, here)
+    assert sum(len(event.items) for event in events) == 4
+    assert all(event.masks is not None and event.masks.all() for event in events)

@@ -109,7 +109,9 @@ def test_the_newest_profile_of_a_device_counts() -> None:
     a, b = CATALOGUE[:40], CATALOGUE[100:140]
     found, devices, released = filled(CLEAR, [a, b, a])
     assert found.nearest(devices[:1], 1).devices.tolist() == [[1002]]
+    before = found.popular(CATALOGUE)[0]
     found.put_many(devices[:1], released[1:2])
+    assert found.popular(CATALOGUE)[0] < before - 0.2
     assert len(found) == 3
     assert found.nearest(devices[:1], 1).devices.tolist() == [[1001]]
     # And where one comes twice in one call, the later of the two.
@@ -132,7 +134,9 @@ def test_profiles_come_in_any_number_of_calls() -> None:
 
 
 def test_equal_similarities_go_by_the_key_of_the_device() -> None:
-    found, devices, _ = filled(CLEAR, [CATALOGUE[:40]] * 5)
+    _, devices, released = filled(CLEAR, [CATALOGUE[:40]] * 5)
+    found = Neighbours(CLEAR)
+    found.put_many(devices[::-1], released)  # those that came first have the larger keys
     assert found.nearest(devices[2:3], 4).devices.tolist() == [[1000, 1001, 1003, 1004]]
 
 

@@ -13,17 +13,20 @@ alpha, for every n and p, without a normal approximation.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from fractions import Fraction
 from itertools import accumulate, pairwise
 
 import numpy as np
 from numpy.typing import NDArray
 
+from stream_app.privacy.accounting import Spend
 from stream_app.privacy.adjacency import Adjacency
+from stream_app.privacy.cell import Cell
 from stream_app.privacy.certificates import certify
 from stream_app.privacy.mechanism import Mechanism
 from stream_app.privacy.randomness import SystemSource
+from stream_app.privacy.scope import Sample
 from stream_app.privacy.tables import TOTAL, Table, exp_bounds
 from stream_app.privacy.ticket import Mint
 from tests.naive import tables as naive
@@ -146,3 +149,22 @@ def repeats(mechanism: Mechanism, level: int) -> bool:
     """Return whether two releases of a thousand are equal; by chance below p_max^1000."""
     levels = np.full(1000, level, np.uint8)
     return bool((released(mechanism, levels) == released(mechanism, levels)).all())
+
+
+def check_user_cost(convert: Callable[[Spend, int, int], Spend]) -> None:
+    """What a conversion says of a user is no less than what two cells together really show."""
+    cell = Cell(2, Fraction(1, 2))
+    one = cell.likelihood()
+    both = np.kron(one, one)  # two cells of one user, each released by itself
+    shown = (np.log(both.max(axis=1)) - np.log(both.min(axis=1))).max()
+    spend = Spend(cell.epsilon, Fraction(0), cell.adjacency)
+    user = convert(spend, 2, 1)
+    assert user.adjacency is Adjacency.USER
+    assert float(user.epsilon) >= shown - 1e-9
+
+
+def check_budget(sample: Sample, catalogue: NDArray[np.uint64]) -> None:
+    """All reports of a sample together cost a user the budget and no more."""
+    reports = len(sample.items(catalogue, key=3))
+    cell = Spend(sample.epsilon, Fraction(0), Adjacency.CELL)
+    assert cell.per_user(reports, len(catalogue)).epsilon <= sample.budget

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from stream_app.privacy.accounting import Spend
 from stream_app.privacy.adjacency import Adjacency
+from tests.privacy.checks import check_user_cost
 
 F = Fraction
 CELL, VALUE, USER = Adjacency.CELL, Adjacency.VALUE, Adjacency.USER
@@ -65,6 +66,10 @@ def test_a_user_is_as_many_cells_as_can_change(
 ) -> None:
     user = Spend(F(1, 2), F(0), kind).per_user(n, c_max, neighbours)  # type: ignore[arg-type]
     assert user == Spend(F(changed, 2), F(0), USER)
+
+
+def test_a_user_pays_for_what_the_cells_show_together() -> None:
+    check_user_cost(Spend.per_user)
 
 
 def test_where_presence_is_public_no_record_looks_empty() -> None:

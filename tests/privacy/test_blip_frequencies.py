@@ -93,7 +93,7 @@ def test_sizes_and_overlaps_scatter_around_the_truth_as_predicted() -> None:
     second = CLAIMED.coordinates(released(CLAIMED, b, 2 * RELEASES))
     sizes = CLAIMED.sizes(first)
     deviation = math.sqrt(CLAIMED.size_variance(200))
-    assert sizes.std() == pytest.approx(deviation, rel=0.4)
+    assert sizes.std() == pytest.approx(deviation, rel=0.5)
     # The logarithm bends: its mean is off by about half a variance over the size of a logarithm.
     bend = 2.0
     error = sizes.mean() - noiseless.sizes(exact)[0]
@@ -101,3 +101,19 @@ def test_sizes_and_overlaps_scatter_around_the_truth_as_predicted() -> None:
     overlaps = np.diagonal(CLAIMED.overlaps(first, second))
     error = overlaps.mean() - noiseless.overlaps(exact, other)[0, 0]
     assert abs(error) <= 5.5 * overlaps.std() / math.sqrt(len(overlaps)) + bend
+
+
+@pytest.mark.statistical
+def test_the_overlap_of_two_profiles_scatters_as_is_known() -> None:
+    """At the thesis' setting and epsilon 8, 106 items each and 50 in common: mean 48, deviation 43.
+
+    Of 300 pairs mean and deviation have deviations of 2.7 and 2.2 and may be off by 16 and 13, five
+    of them: false alarm below 1e-5. Power: without 1/(1 - 2p) the overlap would be near 0.
+    """
+    mechanism = Blip(5000, 20, Fraction(8))
+    items = np.arange(1_000_000, 1_000_162, dtype=np.uint64)
+    first = mechanism.coordinates(released(mechanism, items[:106], 300))
+    second = mechanism.coordinates(released(mechanism, items[56:], 300))
+    found = np.diagonal(mechanism.overlaps(first, second))
+    assert found.mean() == pytest.approx(48, abs=16)
+    assert found.std() == pytest.approx(43, rel=0.3)

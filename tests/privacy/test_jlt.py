@@ -11,8 +11,8 @@ import pytest
 
 from stream_app.privacy.adjacency import Adjacency
 from stream_app.privacy.gaussian import analytic_variance
-from stream_app.privacy.gaussian_table import NoiseTable
-from stream_app.privacy.jlt import DeltaCertificate, Jlt, JltPaper
+from stream_app.privacy.gaussian_table import DeltaCertificate, NoiseTable
+from stream_app.privacy.jlt import Jlt, JltPaper
 from stream_app.privacy.profile_mechanism import MOST_ITEMS, posterior_sizes
 from stream_app.privacy.randomness import SeededSource, SystemSource
 from stream_app.privacy.ticket import Mint
@@ -176,7 +176,8 @@ def test_sizes_overlaps_and_distances_are_unbiased() -> None:
         first.append(mechanism.release(a, mint.ticket(mechanism, 1)))
         second.append(mechanism.release(a[6:], mint.ticket(mechanism, 1)))
     a_read, b_read = (mechanism.coordinates(np.stack(each)) for each in (first, second))
-    raw_sizes = np.einsum("ml,ml->m", a_read, a_read, dtype=float) - mechanism._noise
+    raw_sizes = np.einsum("ml,ml->m", a_read, a_read, dtype=float) - float(mechanism.variance)
+    np.testing.assert_allclose(mechanism.sizes(a_read), np.clip(raw_sizes, 0, None), atol=1e-3)
     overlaps = np.diagonal(mechanism.overlaps(a_read, b_read))
     distances = np.diagonal(mechanism.squared_distances(a_read, b_read))
     for found, true in ((raw_sizes, 10), (overlaps, 4), (distances, 6)):
@@ -216,6 +217,7 @@ def test_the_posterior_mean_of_a_size_lies_between_the_estimate_and_the_prior() 
         (64, Fraction(1), Fraction(1, 10**13), "at least 10"),
         (64, None, MICRO, "write inf:0"),
         (16384, Fraction(1, 10), MICRO, "2 to 2896"),
+        (16384, Fraction(1, 1000), Fraction(1, 10**12), "2 to 2896"),
     ],
 )
 def test_what_is_out_of_range_is_refused(

@@ -11,6 +11,7 @@ import pytest
 from stream_app.privacy.accounting import Spend
 from stream_app.privacy.adjacency import Adjacency
 from stream_app.privacy.scope import Sample, Scope
+from tests.privacy.checks import allowed, check_budget
 
 CATALOGUE = np.arange(5000, dtype=np.uint64) * np.uint64(7919)
 
@@ -73,6 +74,7 @@ def test_what_is_sampled_costs_the_user_the_budget_and_no_more(budget: str) -> N
     sample = Sample.of(Fraction(budget))
     items = sample.items(CATALOGUE, key=1)
     assert len(items) == sample.reports
+    check_budget(sample, CATALOGUE)
     cell = Spend(sample.epsilon, Fraction(0), Adjacency.CELL)
     user = cell.per_user(n=len(items), c_max=len(CATALOGUE), neighbours="replace")
     assert user == Spend(Fraction(budget), Fraction(0), Adjacency.USER)
@@ -95,8 +97,6 @@ def test_every_item_is_as_likely_to_be_sampled() -> None:
     for device in range(2000):
         for item in sample.items(items, key=device * 104_729).tolist():
             counts[item] += 1
-    from tests.privacy.checks import allowed
-
     most = allowed(2000, np.array(0.2), 1e-6 / 50)
     assert max(abs(count - 400) for count in counts.values()) < most < 115
 

@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 app = typer.Typer(no_args_is_help=True, help="Publish noised profiles: sets of items, not ratings.")
 
 PUBLIC = "that a pseudonym takes part, and the day; every profile has the same size"
-_OFTEN = 0.25  # share of flipped bits above which fewer hashes say much more
+_OFTEN = 1 / 3  # share of flipped bits above which fewer hashes say much more
 
 
 @app.callback()
@@ -63,7 +63,7 @@ def publish(
         typer.Option(
             metavar="FAMILY",
             help="blip (a Bloom filter with flipped bits), jlt (a projection with Gaussian noise), "
-            "jltpaper (its reproduction), or a whole id, such as blip:5000:4:8.",
+            "jltpaper (its reproduction), or a whole id, such as blip:5000:2:8.",
         ),
     ] = "blip",
     epsilon: Annotated[
@@ -78,7 +78,7 @@ def publish(
     ] = None,
     hashes: Annotated[
         int | None,
-        typer.Option(metavar="K", help="With blip: bits of an item. \\[default: 4]"),
+        typer.Option(metavar="K", help="With blip: bits of an item. \\[default: 2]"),
     ] = None,
     delta: Annotated[
         str | None,

@@ -39,7 +39,8 @@ def draw(found: Mapping[str, Any], place: Path) -> None:
 
 def _accuracy(axes: Axes, found: Mapping[str, Any]) -> None:
     for family, rows in _by(found["accuracy"], "family").items():
-        _line(axes, rows, "rmse", family, f"{family} ({rows[0]['adjacency']})")
+        scope = f", {rows[0]['scope']} items" if rows[0]["scope"] else ""
+        _line(axes, rows, "rmse", family, f"{family} ({rows[0]['adjacency']}{scope})")
     for name, style in (("item_means", ":"), ("clean", "-")):
         for scope, value in found["references"][name].items():
             axes.axhline(value, color="black", lw=0.8, ls=style)
@@ -84,6 +85,9 @@ def _sigma(axes: Axes, found: Mapping[str, Any]) -> None:
         xscale="log",
         yscale="log",
     )
+    ticks = sorted(row["epsilon"] for row in found["sigma"])
+    axes.set_xticks(ticks, [f"{tick:g}" for tick in ticks])
+    axes.minorticks_off()
     axes.legend(fontsize=8)
 
 

@@ -1,0 +1,132 @@
+"""`murmurec tradeoff`: error, made-up ratings and noise of profiles against epsilon, drawn."""
+
+from __future__ import annotations
+
+import json
+from fractions import Fraction
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from stream_app.cli.options import writable
+from stream_app.cli.protection import ScaleOption, scale_from
+from stream_app.errors import Refusal
+
+if TYPE_CHECKING:
+    from producers.datasets import Dataset
+    from stream_app.cli.tradeoff.measure import Options
+
+
+def tradeoff(
+    file: Annotated[
+        Path,
+        typer.Argument(
+            metavar="FILE", help="ml-1m.zip, ratings.dat, u.data, ratings.csv, or a .csv or .npz."
+        ),
+    ],
+    output: Annotated[
+        Path,
+        typer.Option("--output", "-o", metavar="NAME", help="Writes NAME.png and NAME.json."),
+    ] = Path("tradeoff"),
+    epsilons: Annotated[
+        str, typer.Option("--epsilons", metavar="E,E,...", help="As 1/2,1,2; each per report.")
+    ] = "1/2,1,2,3,4,6,8",
+    model: Annotated[str, typer.Option(help="sketch, literal, hashing or dense.")] = "dense",
+    factors: Annotated[int, typer.Option(help="Components of a vector.")] = 32,
+    scope: Annotated[
+        int,
+        typer.Option(
+            metavar="N",
+            help="Where presence is protected: the N most rated items are the public scope.",
+        ),
+    ] = 300,
+    scale: ScaleOption = None,
+    seed: Annotated[int, typer.Option(help="Of the noise, the split and the hashes.")] = 0,
+) -> None:
+    """Draw what each epsilon costs: murmurec tradeoff ml-1m.zip --output ml-1m
+
+    Every mechanism is learned in one pass through its exact channel and tested on true ratings that
+    were held out. A large file takes a few minutes.
+    """
+    if find_spec("matplotlib") is None:
+        raise Refusal("tradeoff draws with matplotlib, which is not here: install murmurec[plot]")
+    from producers.datasets import load
+    from stream_app.cli.tradeoff.figure import draw
+
+    picture, numbers = (
+        output.with_name(f"{output.name}.png"),
+        output.with_name(f"{output.name}.json"),
+    )
+    options = _options(epsilons, model, factors, scope, seed)
+    for place in (picture, numbers):
+        writable(place)
+    found = _measured(load(file, scale_from(scale)), options)
+    try:
+        numbers.write_text(json.dumps(found, indent=1) + "\n")
+        draw(found, picture)
+    except OSError as error:
+        raise Refusal(f"{output}: cannot be written ({error.strerror})") from None
+    _show(found)
+    typer.echo(f"written to {picture} and {numbers}")
+
+
+def _options(epsilons: str, model: str, factors: int, scope: int, seed: int) -> Options:
+    from stream_app.cli.tradeoff.measure import Options
+    from stream_app.models.learner import MODELS
+    from stream_app.privacy import registry
+
+    texts = [text.strip() for text in epsilons.split(",") if text.strip()]
+    try:
+        # The registry reads and bounds an epsilon as everywhere else.
+        found = [registry.mechanism("rr", 2, text).epsilon for text in texts]
+    except ValueError as error:
+        raise Refusal(f"--epsilons: {error}") from None
+    exact: list[Fraction] = sorted({epsilon for epsilon in found if epsilon is not None})
+    if not exact:
+        raise Refusal("--epsilons: give at least one, as 1/2,1,2")
+    if model not in MODELS:
+        raise Refusal(f"--model {model[:40]}: choose one of {', '.join(MODELS)}")
+    if not 1 <= factors <= 256:
+        raise Refusal(f"--factors {factors}: 1 to 256")
+    if scope < 1:
+        raise Refusal(f"--scope {scope}: at least 1 item")
+    if not 0 <= seed < 2**63:
+        raise Refusal(f"--seed {seed}: give a number from 0 to 2^63-1")
+    return Options(tuple(exact), model, factors, scope, seed)
+
+
+def _measured(dataset: Dataset, options: Options) -> dict[str, Any]:
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
+
+    from stream_app.cli.tradeoff.measure import measure
+
+    console = Console(stderr=True)
+    columns = (TextColumn("learning"), BarColumn(), MofNCompleteColumn())
+    with Progress(
+        *columns, console=console, disable=not console.is_terminal, transient=True
+    ) as bar:
+        task = bar.add_task("learning", total=options.runs)
+        try:
+            return measure(dataset, options, lambda: bar.advance(task))
+        except ValueError as error:
+            raise Refusal(str(error)) from None
+
+
+def _show(found: dict[str, Any]) -> None:
+    from rich.console import Console
+    from rich.table import Table
+
+    epsilons = sorted({row["epsilon"] for row in found["accuracy"]})
+    title = f"test RMSE ({found['scale']}) by epsilon per report"
+    table = Table("", "adjacency", *(f"{epsilon:g}" for epsilon in epsilons), title=title)
+    families = dict.fromkeys((row["family"], row["adjacency"]) for row in found["accuracy"])
+    for family, adjacency in families:
+        of = {r["epsilon"]: r["rmse"] for r in found["accuracy"] if r["family"] == family}
+        table.add_row(family, adjacency, *(f"{of[epsilon]:.3f}" for epsilon in epsilons))
+    Console().print(table)
+    for name, scopes in found["references"].items():
+        for scope, rmse in scopes.items():
+            typer.echo(f"{name.replace('_', ' ')}, {scope}: {rmse:.3f}")

@@ -1,0 +1,189 @@
+"""What a figure of the trade-off shows, measured on one file of ratings.
+
+    accuracy   test RMSE of one pass under each family and epsilon, reports decoded through the
+               exact channel; `naive` takes the report of `rr` for the rating. Where presence is
+               protected: over the public scope, with few factors
+    references item means of the true ratings, and the learner without any noise
+    volume     cells that one user publishes: real ones and made-up ones, over the whole catalogue
+    sigma      noise of a projected profile: the paper's Lemma 2 and the analytic Gaussian
+
+Noise comes from a seed, nothing is published.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from producers.datasets import Dataset
+from stream_app import evaluation
+from stream_app.cli.evaluate import keys_of
+from stream_app.models.channels import Channels
+from stream_app.models.learner import Learner, build
+from stream_app.models.presence import Presence
+from stream_app.privacy import registry
+from stream_app.privacy.gaussian import analytic_variance, lemma_variance
+from stream_app.privacy.identity import Identity
+from stream_app.privacy.mechanism import Mechanism
+from stream_app.privacy.randomness import SeededSource
+
+BY_VALUE = ("naive", "rr", "partition")
+BY_CELL = ("cell", "ternary", "laplace")
+DELTA = Fraction(1, 1_000_000)
+_CELL_BYTES = 4
+_PRESENCE_BYTES = 4 << 20
+_FEW_FACTORS = 8
+
+
+@dataclass(frozen=True)
+class Options:
+    """What is measured besides the data."""
+
+    epsilons: tuple[Fraction, ...]
+    model: str = "dense"
+    factors: int = 32
+    scope: int = 300
+    seed: int = 0
+
+    @property
+    def runs(self) -> int:
+        """How many times a learner is taught."""
+        return 1 + len(self.epsilons) * len(BY_VALUE + BY_CELL)
+
+
+def measure(dataset: Dataset, options: Options, advance: Callable[[], None]) -> dict[str, Any]:
+    """Return everything that the figure shows; `advance` is called after each of `options.runs`."""
+    data = _Data(dataset, options)
+    clean = data.by_value("none", None)
+    advance()
+    accuracy, scoped = [], float("nan")
+    for family in (*BY_VALUE, *BY_CELL):
+        for epsilon in options.epsilons:
+            run = data.by_cell if family in BY_CELL else data.by_value
+            result = run(family, epsilon)
+            scoped = result.rmse_baseline if family in BY_CELL else scoped
+            accuracy.append(_row(family, epsilon, options, result))
+            advance()
+    return {
+        "data": dataset.name,
+        "scale": str(dataset.scale),
+        "ratings": len(dataset),
+        "users": data.people,
+        "items": data.catalogue,
+        "ratings_per_user": len(dataset) / data.people,
+        "scope": data.scope,
+        "model": options.model,
+        "seed": options.seed,
+        "accuracy": accuracy,
+        "references": {
+            "item_means": {"all items": clean.rmse_baseline, f"{data.scope} items": scoped},
+            "clean": {"all items": clean.rmse},
+        },
+        "volume": list(_volume(data, options.epsilons)),
+        "delta": float(DELTA),
+        "sigma": list(_sigma(options.epsilons)),
+    }
+
+
+class _Data:
+    """A data set as columns that a learner takes."""
+
+    def __init__(self, dataset: Dataset, options: Options) -> None:
+        ordered = dataset.in_time_order()
+        values = dataset.scale.values
+        self.options = options
+        self.users, self.items = keys_of(ordered.users), keys_of(ordered.items)
+        self.levels: NDArray[np.uint8] = ordered.levels
+        self.truth = evaluation.Truth(ordered.ratings, float(values[0]), float(values[-1]))
+        self.step = len(values)
+        self.people, self.catalogue = len(np.unique(self.users)), len(np.unique(self.items))
+        self.scope = min(options.scope, self.catalogue)
+
+    def by_value(self, family: str, epsilon: Fraction | None) -> evaluation.Result:
+        """Return one pass over all ratings; `naive` reads the reports of `rr` as ratings."""
+        asked = "rr" if family == "naive" else family
+        mechanism = registry.mechanism(asked, self.step, epsilon)
+        source = SeededSource(self.options.seed)
+        channels = Channels.of([Identity(self.step) if family == "naive" else mechanism])
+        devices: evaluation.Devices
+        if mechanism.masks:
+            columns = self.users, self.items, self.levels
+            devices = evaluation.Asking(mechanism, channels, *columns, source)
+        else:
+            devices = evaluation.Sent(mechanism.release(self.levels, source))
+        learner = self._learner(channels, self.options.factors)
+        return evaluation.evaluate(
+            self.users, self.items, devices, self.truth, learner,
+            protocol="one-pass", mechanism=mechanism.id, seed=self.options.seed,
+        )  # fmt: skip
+
+    def by_cell(self, family: str, epsilon: Fraction) -> evaluation.Result:
+        """Return one pass over every cell of the public scope."""
+        mechanism: Mechanism = registry.mechanism(family, self.step, epsilon)
+        channels, seed = Channels.of([mechanism]), self.options.seed
+        learner = self._learner(channels, min(_FEW_FACTORS, self.options.factors))
+        presence = Presence(channels, _PRESENCE_BYTES, seed)
+        return evaluation.evaluate_scope(
+            self.users, self.items, self.levels, self.truth, learner, presence, mechanism,
+            SeededSource(seed), scope=self.scope, seed=seed,
+        )  # fmt: skip
+
+    def _learner(self, channels: Channels, factors: int) -> Learner:
+        entities = self.people + self.catalogue
+        return build(
+            self.options.model,
+            channels,
+            factors=factors,
+            sketch_bytes=entities * factors * _CELL_BYTES,
+            scalars_bytes=max(64, 64 * entities),
+            seed=self.options.seed,
+        )
+
+
+def _row(
+    family: str, epsilon: Fraction, options: Options, result: evaluation.Result
+) -> dict[str, Any]:
+    adjacency = "cell" if family in BY_CELL else "value"
+    return {
+        "family": family,
+        "mechanism": result.mechanism,
+        "adjacency": adjacency,
+        "epsilon": float(epsilon),
+        "rmse": result.rmse,
+        "rmse_item_means": result.rmse_baseline,
+        "tested": result.events,
+        "scope": result.scope,
+        "factors": min(_FEW_FACTORS, options.factors) if family in BY_CELL else options.factors,
+    }
+
+
+def _volume(data: _Data, epsilons: Sequence[Fraction]) -> Iterator[dict[str, Any]]:
+    """Yield how many cells a user of mean activity publishes, from the exact channels."""
+    rated = len(data.levels) / data.people
+    shares = np.bincount(data.levels, minlength=data.step) / len(data.levels)
+    for family in BY_CELL:
+        for epsilon in epsilons:
+            mechanism = registry.mechanism(family, data.step, epsilon)
+            published = 1 - mechanism.likelihood()[mechanism.alphabet - 1]
+            real, fake = float(published[: data.step] @ shares), float(published[data.step])
+            yield {
+                "family": family,
+                "epsilon": float(epsilon),
+                "real": rated * real,
+                "fake": (data.catalogue - rated) * fake,
+            }
+
+
+def _sigma(epsilons: Sequence[Fraction]) -> Iterator[dict[str, float]]:
+    """Yield the noise that both calibrations ask for, at a sensitivity of 1."""
+    for epsilon in epsilons:
+        yield {
+            "epsilon": float(epsilon),
+            "paper": float(lemma_variance(epsilon, DELTA)) ** 0.5,
+            "analytic": float(analytic_variance(epsilon, DELTA)) ** 0.5,
+        }

@@ -1,0 +1,135 @@
+"""`murmurec budget show`: what was spent, in numbers and words, also while somebody publishes."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from producers import device
+from producers.journal import Journal
+from producers.pseudonyms import pseudonym
+from stream_app.cli import run
+from stream_app.privacy import registry
+
+TOPIC = "murmurec.ratings.v1"
+
+
+@pytest.fixture
+def journal(environment: Callable[..., None]) -> Iterator[Journal]:
+    environment(MURMUREC_DEVICE_JOURNAL="device.journal")
+    with Journal.open("device.journal") as opened:
+        yield opened
+
+
+def spend(journal: Journal, user: str, id: str, *items: int, epoch: int = 20_000) -> None:
+    line = device.Line(TOPIC, registry.parse(id))
+    who = pseudonym(journal.key, user)
+    levels = np.zeros(len(items), np.uint8)
+    journal.release(device.request(levels, list(items), line, device=who, epoch=epoch))
+
+
+def shown(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
+    assert run(["budget", "show", *arguments]) == 0
+    told = capsys.readouterr()
+    assert told.err == ""
+    return told.out
+
+
+def test_one_user_sees_what_was_spent_and_what_is_left_while_another_process_writes(
+    journal: Journal, capsys: pytest.CaptureFixture[str]
+) -> None:
+    spend(journal, "ann", "rr:5:2", 1, 2, 3)
+    spend(journal, "ann", "rr:5:1/3", 4)
+    spend(journal, "bob", "rr:5:2", 1)
+    said = shown(capsys, "--user", "ann", "--budget", "20")
+    assert "user ann, budget 20 in all, as of epoch 20000" in said
+    assert "value: epsilon 6.333333334 on 4 reports remaining 13.666666666" in said
+    assert "the value of a rating is told apart from another by at most e^epsilon" in said
+    assert "That the ratings exist is public" in said
+    assert "3 events are paid for and were not acknowledged" in said
+    row = json.loads(shown(capsys, "--user", "ann", "--budget", "20", "--json"))
+    assert row == {
+        "user": "ann", "device": pseudonym(journal.key, "ann").hex(), "epoch": 20_000,
+        "pending_events": 3,
+        "spent": [{"adjacency": "value", "epsilon": "6.333333334", "delta": "0", "reports": 4,
+                   "remaining": "13.666666666"}],
+    }  # fmt: skip
+
+
+def test_all_users_show_the_one_with_the_most_and_no_sum_over_people(
+    journal: Journal, capsys: pytest.CaptureFixture[str]
+) -> None:
+    spend(journal, "ann", "rr:5:2", *range(11))
+    spend(journal, "bob", "rr:5:2", 1)
+    spend(journal, "bob", "none:5:inf", 2, 3)
+    said = shown(capsys)
+    assert "2 users, budget no limit" in said
+    assert "value: epsilon 22 on 11 reports by the user with the most (2 users in all)" in said
+    assert "warning: above 20 in sum that is weak protection" in said
+    assert "these ratings were sent as they are: nothing is protected" in said
+    rows = json.loads(shown(capsys, "--json"))["spent"]
+    assert [(row["adjacency"], row["users"], row["ratings_of_all"]) for row in rows] == [
+        ("nothing", 1, 2), ("value", 2, 12),
+    ]  # fmt: skip
+    assert rows[0]["epsilon"] is None
+
+
+def test_kinds_of_protection_are_shown_apart(
+    journal: Journal, capsys: pytest.CaptureFixture[str]
+) -> None:
+    spend(journal, "ann", "rr:5:2", 1)
+    spend(journal, "ann", "cell:5:1", 2, 3)
+    said = shown(capsys, "--user", "ann", "--budget", "3")
+    assert "cell: epsilon 2 on 2 reports remaining 1" in said
+    assert "value: epsilon 2 on 1 reports remaining 1" in said
+    assert "they have no sum, and the budget holds for each" in said
+
+
+def test_a_window_shows_what_counts_in_it(
+    journal: Journal, capsys: pytest.CaptureFixture[str]
+) -> None:
+    spend(journal, "ann", "rr:5:2", 1, epoch=100)
+    spend(journal, "ann", "rr:5:2", 2, epoch=103)
+    said = shown(capsys, "--user", "ann", "--budget", "5", "--window", "3")
+    assert "budget 5 in any 3 epochs, as of epoch 103" in said
+    assert "epsilon 2 on 1 reports remaining 3" in said
+
+
+def test_a_stranger_has_spent_nothing(journal: Journal, capsys: pytest.CaptureFixture[str]) -> None:
+    assert "nothing was spent" in shown(capsys, "--user", "eve")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [([], "there is none; publishing a rating makes it"),
+     (["--journal", "."], "is a directory"),
+     (["--journal", "text"], "is not a device journal"),
+     (["--journal", "sqlite"], "is a device store of an earlier murmurec"),
+     (["--budget", "x"], "--budget x"), (["--window", "3"], "it goes with --budget")],
+    ids=" ".join,
+)  # fmt: skip
+def test_what_cannot_be_shown_is_one_sentence(
+    arguments: list[str],
+    said: str,
+    environment: Callable[..., None],
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    environment(MURMUREC_DATA_DIR="data")
+    Path("text").write_text("hello")
+    Path("sqlite").write_bytes(b"SQLite format 3\0" + bytes(100))
+    assert run(["budget", "show", *arguments]) == 1
+    told = capsys.readouterr()
+    assert said in told.err
+    assert told.out == ""
+    assert told.err.count("\n") == 1
+
+
+def test_a_user_that_is_none_is_one_sentence(
+    journal: Journal, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(["budget", "show", "--user", ""]) == 1
+    assert "an id has 1 to 1024 bytes" in capsys.readouterr().err

@@ -1,0 +1,118 @@
+"""`murmurec certify`: what it proves, how it shows it, and what ends it with 1 or 2."""
+
+from __future__ import annotations
+
+import json
+import math
+from fractions import Fraction
+
+import pytest
+
+from stream_app.cli import certify, run
+from stream_app.errors import Refusal
+from stream_app.privacy import registry
+
+KEYS = {"mechanism", "epsilon", "adjacency", "worst_log_ratio", "slack", "outputs", "seconds"}
+
+
+@pytest.fixture(scope="module")
+def everything():
+    """Return the rows of all mechanisms, proved once for this module."""
+    return list(certify.every())
+
+
+def test_every_family_is_proved_at_seven_epsilons_on_five_and_ten_levels(everything):
+    names = {row["mechanism"] for row in everything}
+    for family in registry.FAMILIES:
+        for levels in (5, 10):
+            for epsilon in ("1/10", "1/2", "1", "2", "3", "4", "8"):
+                assert (f"{family}:{levels}:{epsilon}" in names) == (family != "none")
+    assert len(names) == len(everything)
+
+
+def test_every_row_is_a_proof_that_spends_nearly_all_of_its_epsilon(everything):
+    for row in everything:
+        assert set(row) >= KEYS
+        assert -1e-10 <= row["slack"] <= 0
+        assert row["worst_log_ratio"] == pytest.approx(float(Fraction(row["epsilon"])), abs=1e-10)
+        assert row["adjacency"] in ("value", "cell")
+        assert 0 < row["seconds"] < 10
+
+
+def test_all_as_json_is_one_list_that_a_program_can_read(capsys):
+    assert run(["certify", "--all", "--json"]) == 0
+    rows = json.loads(capsys.readouterr().out)
+    pure = [row for row in rows if "delta" not in row]
+    assert all(set(row) == KEYS for row in pure)
+    assert {row["mechanism"] for row in pure} >= {"rr:5:2", "partition:10:1/10", "laplace:5:8"}
+
+
+def test_a_family_at_an_epsilon_is_shown_with_its_digest(capsys):
+    assert run(["certify", "--mechanism", "rr", "--epsilon", "0.5", "--levels", "10"]) == 0
+    out = capsys.readouterr().out
+    (proof,) = registry.parse("rr:10:1/2").certify()
+    assert "rr:10:1/2" in out
+    assert proof.digest in out
+    assert "value" in out
+
+
+def test_a_partition_is_proved_for_each_number_of_groups(capsys):
+    assert run(["certify", "--mechanism", "partition", "--epsilon", "2"]) == 0
+    assert capsys.readouterr().out.count("digest") == 4
+
+
+def test_a_whole_id_is_proved_too(capsys):
+    assert run(["certify", "--mechanism", "cell:5:2:1/4", "--json"]) == 0
+    (row,) = json.loads(capsys.readouterr().out)
+    assert row["mechanism"] == "cell:5:2:1/4"
+    assert row["epsilon"] == "2"
+    assert row["outputs"] == 6
+    assert math.isclose(row["worst_log_ratio"], 2, abs_tol=1e-11)
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [[], ["--mechanism", "rr"], ["--epsilon", "2"], ["--all", "--levels", "5"],
+     ["--all", "--mechanism", "rr", "--epsilon", "1"], ["--mechanism", "rr:5:2", "--epsilon", "2"],
+     ["--mechanism", "rr", "--epsilon", "2", "--levels", "five"]],
+    ids=" ".join,
+)  # fmt: skip
+def test_wrong_usage_ends_with_2_and_says_what_to_write(arguments, capsys):
+    assert run(["certify", *arguments]) == 2
+    assert "Invalid value" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [(["--mechanism", "rr", "--epsilon", "0"], "at most 64"),
+     (["--mechanism", "rr", "--epsilon", "two"], "give a number"),
+     (["--mechanism", "rr", "--epsilon", "2", "--levels", "1"], "2 to 256"),
+     (["--mechanism", "gauss", "--epsilon", "2"], "there are rr"),
+     (["--mechanism", "cell:5:2:2/4"], "canonical"),
+     (["--mechanism", "none"], "nothing to prove")],
+    ids=lambda value: " ".join(value) if isinstance(value, list) else value,
+)  # fmt: skip
+def test_bad_input_is_one_sentence_and_1(arguments, said, capsys):
+    assert run(["certify", *arguments]) == 1
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert said in err
+    assert err.count("\n") == 1
+
+
+def test_a_claim_that_does_not_hold_is_a_row_and_a_refusal(capsys):
+    def prove():
+        raise ValueError("rr:5:2: an output tells two inputs apart by 2.5 nats")
+
+    rows = certify.attempt("rr:5:2", Fraction(2), prove)
+    assert set(rows[0]) == KEYS | {"failed"}
+    for as_json in (True, False):
+        with pytest.raises(Refusal, match=r"1 of 1 claims are not proved.* 2\.5 nats"):
+            certify.report(rows, as_json=as_json)
+    assert "NOT PROVED" in capsys.readouterr().out
+
+
+def test_a_proof_that_exceeds_its_claim_is_refused_however_it_came_about():
+    row = dict.fromkeys(KEYS, 0.0) | {"mechanism": "rr:5:2", "adjacency": "value", "slack": 1e-12}
+    with pytest.raises(Refusal, match="rr:5:2"):
+        certify.report([row], as_json=True)

@@ -1,0 +1,228 @@
+"""Every way around the budget that somebody who holds raw ratings might try: none draws a word."""
+
+from __future__ import annotations
+
+import copy
+import os
+import subprocess
+import sys
+import threading
+from dataclasses import dataclass
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from producers import device
+from producers.journal import Journal, Limits
+from stream_app.privacy import registry
+from stream_app.privacy.adjacency import Adjacency
+from stream_app.privacy.certificates import Certificate
+from stream_app.privacy.randomness import SeededSource, SystemSource
+from stream_app.privacy.ticket import Mint, Ticket, admitted
+
+RR, OTHER = registry.parse("rr:5:2"), registry.parse("rr:5:1")
+LEVELS = np.array([0, 1, 2], np.uint8)
+FAMILIES = [
+    registry.mechanism(family, 5, None if family == "none" else "2") for family in registry.FAMILIES
+]
+
+
+class Counting:
+    """An entropy that counts what is taken of it."""
+
+    unsafe = False
+
+    def __init__(self) -> None:
+        self.taken = 0
+
+    def words(self, count: int) -> np.ndarray[Any, np.dtype[np.uint64]]:
+        self.taken += count
+        return SystemSource().words(count)
+
+
+@pytest.fixture
+def entropy() -> Counting:
+    return Counting()
+
+
+@pytest.fixture
+def mint(entropy: Counting) -> Mint:
+    made = Mint(entropy)
+    made.admit(RR)
+    return made
+
+
+def test_a_ticket_is_good_once(mint: Mint, entropy: Counting) -> None:
+    ticket = mint.ticket(RR, 3)
+    assert len(RR.release(LEVELS, ticket)) == 3
+    assert entropy.taken == 3
+    with pytest.raises(ValueError, match="used up; a second release needs a second debit"):
+        RR.release(LEVELS, ticket)
+    assert entropy.taken == 3
+
+
+@pytest.mark.parametrize("mechanism", FAMILIES, ids=lambda mechanism: mechanism.id)
+def test_no_mechanism_takes_the_operating_systems_words_without_a_ticket(mechanism: Any) -> None:
+    masks = (np.ones(3, np.uint16),) if mechanism.masks else ()
+    for source in (SystemSource(), Counting()):
+        with pytest.raises(ValueError, match="a ticket that the device's journal minted"):
+            mechanism.release(LEVELS, source, *masks)
+
+
+def test_a_ticket_is_for_one_mechanism_and_one_number_of_reports(
+    mint: Mint, entropy: Counting
+) -> None:
+    mint.admit(OTHER)
+    for mechanism, levels in ((OTHER, LEVELS), (RR, LEVELS[:2]), (RR, np.zeros(4, np.uint8))):
+        ticket = mint.ticket(RR, 3)
+        with pytest.raises(ValueError, match="it is for 3 reports of rr:5:2"):
+            mechanism.release(levels, ticket)
+        with pytest.raises(ValueError, match="used up"):  # and it does not come back
+            RR.release(LEVELS, ticket)
+    assert entropy.taken == 0
+
+
+def test_a_ticket_is_no_source_of_words(mint: Mint, entropy: Counting) -> None:
+    with pytest.raises(ValueError, match="no source of words"):
+        mint.ticket(RR, 3).words(3)
+    assert entropy.taken == 0
+
+
+def test_a_ticket_cannot_be_copied(mint: Mint) -> None:
+    ticket = mint.ticket(RR, 3)
+    for take in (copy.copy, copy.deepcopy, lambda one: one.__reduce__(),
+                 lambda one: one.__reduce_ex__(5)):  # fmt: skip
+        with pytest.raises(TypeError, match="it cannot be copied"):
+            take(ticket)
+    assert not hasattr(ticket, "__dict__")
+    assert len(RR.release(LEVELS, ticket)) == 3
+
+
+def test_a_ticket_cannot_be_made_without_a_mint(entropy: Counting) -> None:
+    @dataclass
+    class Forged:
+        entropy: Counting
+        admitted: dict[str, tuple[Certificate, ...]]
+
+    class Inherited(Mint):
+        pass
+
+    empty = Mint(entropy)
+    heir = Inherited(entropy)
+    heir.admit(RR)
+    for mint in (Forged(entropy, {RR.id: ()}), heir, empty, None):
+        with pytest.raises((ValueError, AttributeError)):
+            Ticket(mint, RR.id, 3)  # type: ignore[arg-type]
+    assert entropy.taken == 0
+
+
+def test_a_mechanism_that_was_not_certified_here_gets_no_ticket(mint: Mint) -> None:
+    with pytest.raises(ValueError, match="rr:5:1: not certified in this process"):
+        mint.ticket(OTHER, 3)
+
+
+@dataclass(frozen=True)
+class Boasting:
+    """A mechanism whose tables do not keep what it claims."""
+
+    id: str = "boast:5:1"
+    adjacency: Adjacency = Adjacency.VALUE
+    epsilon: Fraction = Fraction(1)
+
+    def certify(self) -> tuple[Certificate, ...]:
+        raise ValueError("boast:5:1: an output tells two inputs apart by 3.0 nats")
+
+    def release(self, inputs: Any, source: Any) -> Any:
+        admitted(source, self, len(inputs))
+        return inputs
+
+
+def test_a_claim_that_cannot_be_proved_releases_nothing(tmp_path: Path, mint: Mint) -> None:
+    with pytest.raises(ValueError, match="tells two inputs apart"):
+        mint.admit(Boasting())
+    with pytest.raises(ValueError, match="not certified"):
+        mint.ticket(Boasting(), 3)
+    with Journal.open(tmp_path / "device.journal") as journal:
+        before = journal.path.read_bytes()
+        line = device.Line("t", RR)
+        request = device.request(LEVELS, [1, 2, 3], line, device=bytes(16), epoch=1)
+        request.mechanism = Boasting()  # type: ignore[assignment]
+        with pytest.raises(ValueError, match="tells two inputs apart"):
+            journal.release(request)
+        assert journal.path.read_bytes() == before
+        assert journal.spent(bytes(16)) == {}
+
+
+def test_two_threads_get_one_release_of_one_ticket(mint: Mint, entropy: Counting) -> None:
+    ticket, start, refused = mint.ticket(RR, 3), threading.Barrier(8), []
+
+    def use() -> None:
+        start.wait(10)
+        try:
+            RR.release(LEVELS, ticket)
+        except ValueError as error:
+            refused.append(str(error))
+
+    threads = [threading.Thread(target=use) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(10)
+    assert (len(refused), entropy.taken) == (7, 3)
+
+
+def test_neither_ticket_nor_mint_crosses_a_fork() -> None:
+    program = """
+import os, sys
+import numpy as np
+from stream_app.privacy import registry
+from stream_app.privacy.randomness import SystemSource
+from stream_app.privacy.ticket import Mint
+rr = registry.parse("rr:5:2")
+mint = Mint(SystemSource())
+mint.admit(rr)
+ticket = mint.ticket(rr, 3)
+child = os.fork()
+if child == 0:
+    for use in (lambda: rr.release(np.zeros(3, np.uint8), ticket), lambda: mint.ticket(rr, 3)):
+        try:
+            use()
+            print("released")
+        except ValueError as error:
+            print(error)
+    sys.stdout.flush()
+    os._exit(0)
+os.waitpid(child, 0)
+print(len(rr.release(np.zeros(3, np.uint8), ticket)))
+"""
+    out = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True
+    ).stdout.splitlines()
+    assert ["before a fork" in line for line in out] == [True, True, False]
+    assert out[-1] == "3"
+
+
+def test_what_a_seed_draws_is_marked_wherever_it_comes_from() -> None:
+    mint = Mint(SeededSource(1))
+    mint.admit(RR)
+    assert mint.ticket(RR, 3).unsafe
+    assert len(RR.release(LEVELS, SeededSource(1))) == 3  # a test says so by itself
+
+
+def test_the_journal_is_the_only_way_and_it_is_paid_for(tmp_path: Path) -> None:
+    """One debit, one ticket, one draw: as many words as reports, and none for what is refused."""
+    entropy, who = Counting(), os.urandom(16)
+    with Journal.open(
+        tmp_path / "device.journal", limits=Limits(Fraction(6)), source=entropy
+    ) as journal:
+        line = device.Line("t", RR)
+        journal.release(device.request(LEVELS, [1, 2, 3], line, device=who, epoch=1))
+        assert entropy.taken == 3
+        for items in ([1], [4]):  # reported already; beyond the budget
+            with pytest.raises(Exception, match=r"published already|budget is 6"):
+                journal.release(device.request(LEVELS[:1], items, line, device=who, epoch=1))
+        assert entropy.taken == 3
+        assert journal.spent(who)["value"].nano == 6 * 10**9
