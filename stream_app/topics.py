@@ -128,6 +128,7 @@ def apply(admin: AdminClient, steps: Sequence[Step], delete_records: bool = Fals
     if changed:
         _each(admin.incremental_alter_configs(changed))
     _wait(admin, [step.topic for step in steps if step.action == "create"])
+    _wait_for_configs(admin, [step.topic for step in steps if step.action == "alter"])
 
 
 def create(admin: AdminClient, table: Sequence[Topic]) -> None:
@@ -243,4 +244,13 @@ def _wait(admin: AdminClient, created: Sequence[Topic]) -> None:
     while any(count is None for count in partition_counts(admin, names).values()):
         if time.monotonic() > deadline:
             raise Refusal(f"the new topics did not appear within {SECONDS:.0f} s: try again")
+        time.sleep(_PAUSE_SECONDS)
+
+
+def _wait_for_configs(admin: AdminClient, altered: Sequence[Topic]) -> None:
+    """Return when the broker tells the new configuration; it answers from its own copy."""
+    deadline = time.monotonic() + SECONDS
+    while altered and any(step.action == "alter" for step in plan(admin, altered)):
+        if time.monotonic() > deadline:
+            raise Refusal(f"the new configuration did not appear within {SECONDS:.0f} s: try again")
         time.sleep(_PAUSE_SECONDS)

@@ -38,7 +38,8 @@ class Disk:
 
     def create(self, path: Path) -> int:
         """Make an empty file with mode 0600 in place of any other at `path`, locked."""
-        flags = os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC
+        self.remove(path)  # whoever made that may read it
+        flags = os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
         handle = os.open(path, flags, 0o600)
         fcntl.flock(handle, fcntl.LOCK_EX)
         return handle

@@ -85,7 +85,8 @@ class Journal:
             raise ValueError(
                 "random source: it can be replayed and protects nothing; a device uses SystemSource"
             )
-        log = Log(Path(path).expanduser(), disk or Disk())
+        # A link is followed: compaction would put a file in its place and leave the old one behind.
+        log = Log(Path(os.path.realpath(Path(path).expanduser())), disk or Disk())
         try:
             return cls(log, limits or Limits(), source, outbox_bytes)
         except BaseException:

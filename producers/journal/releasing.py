@@ -146,7 +146,7 @@ def written(
         column([len(message.value) for message in messages], "<u4"),
         b"".join([message.value for message in messages]),
     )
-    epoch = max([book.epoch, *(request.epoch for request in requests)])
+    epoch = max((request.epoch for request in requests), default=book.epoch)
     return Commit(epoch, book.next, replay, texts.all, *columns), messages
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -48,20 +49,23 @@ def show(
     It also reads a journal that another process is writing to.
     """
     from producers.journal import look
+    from stream_app.wire import EPOCH_SECONDS
 
     settings = settings_from(config)
     limits = limits_from(budget, window)
     view = look(journal_path(settings, journal))
-    row = _one(view, user, limits) if user is not None else _all(view, limits)
+    epoch = max(view.book.epoch, int(time.time()) // EPOCH_SECONDS)
+    after = view.book.after(epoch, limits)
+    row = _one(view, user, limits, after) if user is not None else _all(view, limits, after)
     row["pending_events"] = view.pending
-    row["epoch"] = view.book.epoch
+    row["epoch"] = epoch
     if as_json:
         typer.echo(json.dumps(row))
         return
     _tell(row, limits)
 
 
-def _one(view: View, user: str, limits: Limits) -> dict[str, Any]:
+def _one(view: View, user: str, limits: Limits, after: int) -> dict[str, Any]:
     """Return what one user has spent by adjacency, exact numbers as text."""
     from producers.pseudonyms import pseudonym
 
@@ -70,18 +74,17 @@ def _one(view: View, user: str, limits: Limits) -> dict[str, Any]:
     except ValueError as error:
         raise Refusal(str(error)) from None
     account = view.book.accounts.get(who)
-    spends = {} if account is None else account.spent(view.book.after(view.book.epoch, limits))
+    spends = {} if account is None else account.spent(after)
     rows = [_spend(kind, s.nano, s.atto, s.reports, limits) for kind, s in sorted(spends.items())]
     return {"user": user, "device": who.hex(), "spent": rows}
 
 
-def _all(view: View, limits: Limits) -> dict[str, Any]:
+def _all(view: View, limits: Limits, after: int) -> dict[str, Any]:
     """Return for each adjacency what the user who has spent most has spent, and how many there are.
 
     The epsilons of different users protect different people and are not added.
     """
     most: dict[str, Any] = {}
-    after = view.book.after(view.book.epoch, limits)
     for account in view.book.accounts.values():
         for kind, spent in account.spent(after).items():
             known = most.setdefault(kind, {"users": 0, "ratings": 0, "most": None})

@@ -242,7 +242,7 @@ def spent(mechanism: Mechanism, most: int) -> str:
         return "no epsilon is claimed, so none adds up"
     total = mechanism.epsilon * most
     return (
-        f"a user's ratings add up: {most} x {mechanism.epsilon} = {float(total):g} for the user "
+        f"a user's reports add up: {most} x {mechanism.epsilon} = {float(total):g} for the user "
         "with the most in this run"
     )
 

@@ -107,7 +107,9 @@ def publish(
         table = item_table_for(chosen, settings)
         with Journal.open(journal_path(settings, journal), limits=limits) as kept, line:
             courier = Courier(kept, line)
-            courier.resend({line.topic})
+            left, _ = courier.resend({line.topic})
+            if left:
+                typer.echo(f"sending {left} events again that an earlier run has left", err=True)
             message = rate(
                 user,
                 named,

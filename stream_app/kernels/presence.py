@@ -28,7 +28,7 @@ from stream_app.kernels.scalars import slot_of, tag_of
 FIRST_RATE, FIRST_INFORMATION = 0.1, 100.0
 LEAST, MOST = 0.001, 0.95  # of a rate and of a prior
 ITEM_SPREAD, USER_SPREAD = 0.5, 0.9
-LOG_BUSY = np.arange(-15, 11) / 5.0  # the grid of ln f
+LOG_BUSY = np.arange(-30, 21) / 10.0  # the grid of ln f
 BUSY = np.exp(LOG_BUSY).round(12)  # the last bits of exp differ between machines
 LOG_PRIOR = -((LOG_BUSY + USER_SPREAD**2 / 2) ** 2) / (2 * USER_SPREAD**2)
 TOLD, INFORMATION, EXPECTED = 0, 1, 2  # places in a row of `sums`

@@ -53,7 +53,7 @@ class Parameters:
     user_variance: float = 0.37  # of a component, before the first rating
     item_variance: float = 0.43
     user_bias_variance: float = 0.35
-    item_bias_variance: float = 1.45
+    item_bias_variance: float = 0.8
     mean_variance: float = 0.026
     noise: float = 2.0  # of a rating around the model
     coupling: float = 0.087  # kappa: how fast evidence narrows a vector's variance

@@ -29,9 +29,9 @@ from numpy.typing import NDArray
 from stream_app.privacy.adjacency import Adjacency
 from stream_app.privacy.certificates import Certificate, certify
 from stream_app.privacy.mechanism import check_epsilon, check_inputs, check_levels
-from stream_app.privacy.randomized_response import uniform_response
+from stream_app.privacy.randomized_response import RandomizedResponse
 from stream_app.privacy.randomness import RandomSource
-from stream_app.privacy.tables import Table, compile_table
+from stream_app.privacy.tables import Table
 from stream_app.privacy.ticket import admitted
 
 MOST_LEVELS = 11  # a mask has levels - 1 bits and each has its own channel on the server
@@ -60,14 +60,13 @@ class Partition:
         check_levels(self.levels, MOST_LEVELS, self.family)
         check_epsilon(self.epsilon)
         sizes = range(2, self.levels + 1)
-        responses = tuple(compile_table(uniform_response(z, self.epsilon)) for z in sizes)
+        responses = tuple(RandomizedResponse(z, self.epsilon).table() for z in sizes)
         object.__setattr__(self, "_responses", responses)
         bits = np.arange(2 ** (self.levels - 1))[:, None] >> np.arange(self.levels - 1) & 1
         groups = np.zeros((len(bits), self.levels), np.uint8)
         groups[:, 1:] = bits.cumsum(axis=1)
         groups.flags.writeable = False
         object.__setattr__(self, "_groups", groups)
-        self.certify()
 
     @property
     def id(self) -> str:

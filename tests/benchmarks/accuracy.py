@@ -38,16 +38,17 @@ _ROWS = (  # model, mechanism, protocol, target
     ("dense", "partition:5:2", "one-pass", "<= 0.913"),
     ("dense", "partition:5:1", "one-pass", "<= 0.940"),
     ("dense", "partition:5:1/2", "one-pass", ""),
-    ("dense", "partition:5:4", "leaning", ""),
-    ("dense", "partition:5:2", "leaning", ""),
-    ("dense", "partition:5:1", "leaning", ""),
+    ("dense", "partition:5:4", "one-pass, leaning", ""),
+    ("dense", "partition:5:2", "one-pass, leaning", ""),
+    ("dense", "partition:5:1", "one-pass, leaning", ""),
     ("sketch", "partition:5:2", "one-pass", ""),
     ("sketch", "partition:5:1", "one-pass", ""),
 )
 _SCOPE = (  # model, factors, mechanism, target
     ("dense", 32, "cell:5:4", "<= 0.880"),
     ("dense", 32, "cell:5:2", "<= 0.920"),
-    ("dense", 32, "cell:5:1", "<= 0.960"),
+    ("dense", 32, "cell:5:1", ""),
+    ("dense", 8, "cell:5:1", "<= 0.960"),
     ("dense", 1, "cell:5:2", ""),
     ("dense", 1, "cell:5:1", ""),
     ("dense", 1, "cell:5:1/2", ""),
@@ -94,7 +95,7 @@ def _one_pass(ratings: Ratings, model: str, name: str, protocol: str, seed: int)
     devices: Devices
     if mechanism.masks:
         columns = channels, ratings.users, ratings.items, ratings.levels, SeededSource(seed)
-        devices = Asking(mechanism, *columns, leaning=protocol == "leaning")
+        devices = Asking(mechanism, *columns, leaning="leaning" in protocol)
     else:
         devices = Sent(ratings.reports(mechanism))
     return evaluate(

@@ -68,7 +68,7 @@ def test_a_broker_that_is_not_there_is_named(
         (["--device", "xyz"], "32 hex"),
         ([], "--user"),
         (["--user", "a", "--device", "0" * 32], "either"),
-        (["--user", "a", "--store", "nowhere.sqlite"], "does not exist"),
+        (["--user", "a", "--journal", "nowhere.journal"], "does not exist"),
         (["--device", "0" * 32, "--http", "--url", "ftp://x"], "http://"),
         (["--device", "0" * 32, "--http", "--url", "http://127.0.0.1:1"], "worker"),
         (["--device", "0" * 32, "--http", "--url", "http://127.0.0.1:abc"], "worker"),
@@ -207,7 +207,7 @@ def test_a_worker_refuses_topics_that_lose_records(
     try:
         where = ["--bootstrap", kafka.bootstrap, "--prefix", prefix]
         assert sentence in refused(["worker", *where], capsys)
-        rating = ["--user", "ann", "--item", "1", "--rating", "4", "--store", str(tmp_path / "s")]
+        rating = ["--user", "ann", "--item", "1", "--rating", "4", "--journal", str(tmp_path / "s")]
         assert sentence in refused(["publish", *rating, *where], capsys)
         assert not (tmp_path / "s").exists()
         assert run(["topics", "plan", *where]) == int(sentence == "partitions")

@@ -2,11 +2,22 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
-from consumers.recommendations import _best, key_of
+from consumers.recommendations import Recommendations, _best, key_of
 from stream_app.errors import Refusal
-from stream_app.wire import Item, Recommendation, Status, key
+from stream_app.wire import (
+    Item,
+    Query,
+    Recommendation,
+    Status,
+    Topics,
+    decode_message,
+    encode_message,
+    key,
+)
 
 NAMES: tuple[Item, ...] = (5, 7, "tt01", f"key:{key('tt02'):016x}", 9)
 
@@ -30,6 +41,38 @@ def test_what_was_rated_is_left_out_before_the_answer_is_cut() -> None:
     assert _best(answer(NAMES), 2, 0.1, rated).items == (5, 9)
     assert _best(answer(NAMES), 10, 0.1, rated).items == (5, 9)
     assert _best(answer(NAMES), 10, 0.1, {5, 9}).items == NAMES[1:4]
+
+
+class Bus:
+    """A producer and a consumer of one: whatever is asked is answered with the longest list."""
+
+    def __init__(self) -> None:
+        self.asked: list[Query] = []
+        self.id = ""
+
+    def produce(self, topic: str, *, key: bytes, value: bytes, on_delivery: Any) -> None:
+        self.asked.append(decode_message(Query, value))
+        self.id = key.decode()
+
+    def poll(self, timeout: float) -> Any:
+        return self if timeout else None
+
+    def error(self) -> None:
+        return None
+
+    def key(self) -> bytes:
+        return self.id.encode()
+
+    def value(self) -> bytes:
+        return encode_message(answer(tuple(range(100))))
+
+
+def test_the_longest_list_is_asked_for_where_some_of_it_is_left_out() -> None:
+    bus, ask = Bus(), Recommendations.__new__(Recommendations)
+    ask._topics, ask._producer, ask._consumer = Topics(), bus, bus  # type: ignore[assignment]
+    assert ask.best("0" * 32, 3, 5.0).items == (0, 1, 2)
+    assert ask.best("0" * 32, 3, 5.0, without={0, 1, 5}).items == (2, 3, 4)
+    assert [question.k for question in bus.asked] == [3, 100]
 
 
 def test_an_item_is_known_by_its_key_however_an_answer_names_it() -> None:

@@ -206,7 +206,7 @@ def test_what_an_earlier_process_has_left_is_sent_first_the_same_bytes(
             for item in (1, 2)
         ]
     assert run(["publish", "--user", "ann", "--item", "3", "--rating", "4"]) == 0
-    capsys.readouterr()
+    assert "sending 2 events again" in capsys.readouterr().err
     events = sorted(everything(kafka, here), key=lambda event: event.seq)
     assert [wire.encode(event) for event in events[:2]] == [message.value for message in left]
     assert [event.items.tolist() for event in events] == [[1], [2], [3]]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import defaultdict
 
 
@@ -9,33 +10,42 @@ def held(x: float, low: float, high: float) -> float:
     return min(max(x, low), high)
 
 
+def busy(told: float, information: float, expected: float) -> float:
+    """Return the posterior mean of f: ln f normal, E f = 1; told is normal around f expected."""
+    weighed = []
+    for step in range(-30, 21):
+        f = math.exp(step / 10)
+        prior = -((step / 10 + 0.405) ** 2) / (2 * 0.81)
+        weighed.append((prior - (told - f * expected) ** 2 / (2 * information), f))
+    best = max(log for log, _ in weighed)
+    odds = [(math.exp(log - best), f) for log, f in weighed]
+    return sum(p * f for p, f in odds) / sum(p for p, _ in odds)
+
+
 class Presence:
-    def __init__(self, user_spread: float, item_spread: float) -> None:
-        self.user_spread, self.item_spread = user_spread, item_spread
+    def __init__(self) -> None:
         self.told = 10.0  # the overall rate starts at .1, with the information 100
         self.information = 100.0
         self.items: dict[int, list[float]] = defaultdict(lambda: [0.0, 0.0])
-        self.users: dict[int, list[float]] = defaultdict(lambda: [0.0, 0.0])
+        self.users: dict[int, list[float]] = defaultdict(lambda: [0.0, 0.0, 0.0])
 
     def priors(
         self, user: int, items: list[int], weights: list[float], information: float
     ) -> list[float]:
         """Count the cells of one record and return the prior of each."""
+        of = self.users[user]
         for item, weight in zip(items, weights, strict=True):
             self.items[item][0] += information * weight
             self.items[item][1] += information
             self.told += information * weight
             self.information += information
+            of[0] += information * weight
+            of[1] += information
         overall = held(self.told / self.information, 0.001, 0.95)
-        k = 1 / (self.item_spread * overall) ** 2
+        k = 1 / (0.5 * overall) ** 2
         rates = []
         for item in items:
-            told, of = self.items[item]
-            rates.append(held((k * overall + told) / (k + of), 0.001, 0.95))
-        for weight, rate in zip(weights, rates, strict=True):
-            self.users[user][0] += information * weight
-            self.users[user][1] += information * rate
-        k = 1 / (self.user_spread**2 * overall)
-        told, of = self.users[user]
-        busy = held((k + told) / (k + of), 0.05, 20)
-        return [held(busy * rate, 0.001, 0.95) for rate in rates]
+            told, counted = self.items[item]
+            rates.append(held((k * overall + told) / (k + counted), 0.001, 0.95))
+        of[2] += information * sum(rates)
+        return [held(busy(*of) * rate, 0.001, 0.95) for rate in rates] if items else []

@@ -15,8 +15,8 @@ from tests.privacy.checks import check_user_cost
 
 F = Fraction
 CELL, VALUE, USER = Adjacency.CELL, Adjacency.VALUE, Adjacency.USER
-amounts = st.fractions(0, 1000, max_denominator=10**6)
-chances = st.fractions(0, F(1, 100), max_denominator=10**12)
+amounts = st.builds(F, st.integers(0, 10**6), st.integers(1, 10**6))
+chances = st.builds(F, st.integers(0, 100), st.integers(10**4, 10**12))
 
 
 @given(st.lists(st.tuples(amounts, chances), min_size=1, max_size=8))

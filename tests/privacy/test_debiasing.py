@@ -26,6 +26,12 @@ def test_a_solution_solves_every_equation_exactly(rows: list[list[int]]) -> None
         assert sum(a * b for a, b in zip(row, x, strict=True)) == wanted
 
 
+def test_an_equation_that_begins_with_nothing_is_put_off() -> None:
+    matrix, goal = [[0, 2, 1], [0, 1, 1], [3, 0, 0]], [Fraction(5), Fraction(3), Fraction(3)]
+    assert solve(matrix, goal) == [1, 2, 1]
+    assert solve([[0, 1], [0, 2]], goal[:2]) is None
+
+
 @given(st.data())
 def test_the_mean_of_an_estimate_is_its_target_for_every_input(data: st.DataObject) -> None:
     inputs = data.draw(st.integers(2, 4))

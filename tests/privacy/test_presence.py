@@ -14,6 +14,7 @@ import pytest
 from stream_app.privacy.cell import Cell
 from stream_app.privacy.laplace import Laplace
 from stream_app.privacy.tabled import Presence
+from stream_app.privacy.tables import TOTAL
 from stream_app.privacy.ternary import Ternary
 from tests.privacy.mechanisms import EPSILONS, EVERY_PRESENCE, LEVELS, PRESENCE, QUARTER, name
 
@@ -126,6 +127,19 @@ def test_the_estimates_of_cell_are_the_closed_forms(levels: int, epsilon: Fracti
         mechanism.presence(reports), (there - levels * q) / (p - q), rtol=1e-8, atol=1e-8
     )
     np.testing.assert_allclose(mechanism.value(reports), s / (p - q), rtol=1e-8, atol=1e-8)
+
+
+@pytest.mark.parametrize("share", [Fraction(1), QUARTER], ids=str)
+@every_levels
+@every_epsilon
+def test_the_estimates_of_cell_are_exact_for_any_function_of_the_input(
+    levels: int, epsilon: Fraction, share: Fraction
+) -> None:
+    mechanism = Cell(levels, epsilon, share)
+    targets = [Fraction(v * v - 3, 7) for v in range(levels + 1)]
+    estimate = mechanism.unbiased(targets)
+    for row, target in zip(mechanism.table().counts, targets, strict=True):
+        assert sum(c * g for c, g in zip(row, estimate, strict=True)) == TOTAL * target
 
 
 @every_levels

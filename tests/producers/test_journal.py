@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import fcntl
 import os
 import stat
 import subprocess
@@ -288,6 +290,10 @@ def test_a_window_forgets_what_is_old_and_a_clock_set_back_opens_nothing(path: P
             release(journal, ANN, 4, epoch=50)
     with at(path, limits=Limits(Fraction(4), window=3)) as journal:
         assert journal.epoch(20) == 103
+        release(journal, BOB, 1, 2, epoch=60)  # stored as of epoch 103
+        assert journal.epoch(20) == 103
+        assert journal.room(BOB, RR, 60) == journal.room(BOB, RR, 105) == 0
+        assert journal.room(BOB, RR, 106) == 2
         release(journal, ANN, 4, epoch=104)
     with at(path, limits=Limits(Fraction(4))) as journal, pytest.raises(BudgetExhausted):
         release(journal, ANN, 5, epoch=500)
@@ -533,6 +539,56 @@ def failing(path: Path) -> Iterator[tuple[Journal, Failing]]:
         disk.call = ""
 
 
+@pytest.mark.parametrize(
+    ("number", "said"),
+    [(errno.EROFS, "is read-only; make it writable or give another with --journal"),
+     (errno.EACCES, "cannot be used .Permission denied.; give another with --journal"),
+     (errno.EIO, "the disk cannot be read or written"), (errno.ENOSPC, "the disk is full")],
+)  # fmt: skip
+def test_a_file_that_cannot_be_opened_is_one_sentence(
+    number: int, said: str, path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refused(*_: Any) -> int:
+        raise OSError(number, os.strerror(number))
+
+    monkeypatch.setattr(os, "open", refused)
+    with pytest.raises(Refusal, match=said):
+        at(path)
+
+
+def test_a_journal_that_may_not_be_written_is_one_sentence(path: Path) -> None:
+    with at(path):
+        pass
+    path.chmod(0o400)
+    if os.access(path, os.W_OK):
+        pytest.skip("the superuser may write everywhere")
+    with pytest.raises(Refusal, match=r"cannot be used .Permission denied."):
+        at(path)
+
+
+def test_a_link_to_a_journal_stays_a_link(tmp_path: Path) -> None:
+    (tmp_path / "there").mkdir()
+    link, real = tmp_path / "link", tmp_path / "there" / "real"
+    link.symlink_to(real)
+    with at(link) as journal:
+        release(journal, ANN, 1)
+        journal.compact()
+    assert link.is_symlink()
+    with at(real) as journal:
+        assert len(journal.pending()) == 1
+
+
+def test_a_file_planted_for_the_compaction_does_not_get_the_key(journal: Journal) -> None:
+    planted = journal.path.with_name(f"{journal.path.name}.new")
+    planted.touch(0o666)
+    before = planted.open("rb")
+    release(journal, ANN, 1)
+    journal.compact()
+    with before:
+        assert before.read() == b""
+    assert stat.S_IMODE(journal.path.stat().st_mode) == 0o600
+
+
 def test_a_full_disk_leaves_the_file_as_it_was_and_the_journal_usable(
     failing: tuple[Journal, Failing],
 ) -> None:
@@ -570,6 +626,46 @@ def test_a_compaction_that_fails_keeps_the_old_file(failing: tuple[Journal, Fail
         assert [file.name for file in journal.path.parent.iterdir()] == [journal.path.name]
     disk.call = ""
     assert release(journal, ANN, 2)[0].seq == 2
+
+
+def test_what_was_recorded_is_given_out_also_where_the_disk_has_no_room_to_compact(
+    failing: tuple[Journal, Failing], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    journal, disk = failing
+    monkeypatch.setattr("producers.journal.journal._COMPACTED_FROM", 100)
+    disk.call, disk.number = "rename", 28
+    for item in range(2, 12):
+        assert [message.seq for message in release(journal, ANN, item)] == [item]
+    assert len(journal.pending()) == 11
+
+
+def test_the_lock_of_a_file_that_was_replaced_meanwhile_is_not_taken(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for other in (path, path.with_name("newer")):
+        at(other).close()
+    newer, lock, calls = read_key(path.with_name("newer")), fcntl.flock, []
+
+    def replaced(handle: int, how: int) -> None:
+        if not calls:  # another process compacts between opening and locking
+            path.with_name("newer").rename(path)
+        calls.append(how)
+        lock(handle, how)
+
+    monkeypatch.setattr(fcntl, "flock", replaced)
+    with at(path) as journal:
+        assert journal.key == newer
+    assert len(calls) == 2
+
+
+@pytest.mark.parametrize("memo", [[], [3, 3], [4, 3]], ids=str)
+def test_a_memo_that_is_none_is_refused(memo: list[int]) -> None:
+    with pytest.raises(ValueError, match="rising, distinct keys"):
+        Request(
+            device=ANN, topic=TOPIC, memo=np.array(memo, np.uint64), mechanism=RR,
+            raw_inputs=np.zeros(1, np.uint8), count=1, epoch=1,
+            encode=lambda seq, part, released: b"",
+        )  # fmt: skip
 
 
 def test_a_file_that_may_not_grow_is_one_sentence(path: Path) -> None:

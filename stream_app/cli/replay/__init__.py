@@ -116,7 +116,9 @@ def replay(
     settings = settings_from(config, bootstrap, prefix, kafka)
     limits, pace = limits_from(budget, window), _pace(speed)
     epoch = int(time.time()) // EPOCH_SECONDS
-    dataset = load(file, scale_from(scale))
+    grid = scale_from(scale)
+    with waiting(f"reading {file}"):
+        dataset = load(file, grid)
     chosen = mechanism_from(mechanism, epsilon, dataset.scale, share)
     ended = by_epoch(emission)
     _check(ended, hides_presence(chosen), chosen.id, scope, period, limit)

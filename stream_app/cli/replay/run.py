@@ -103,6 +103,8 @@ class Run:
                 if others:
                     say(f"{others} events wait in the journal for other topics")
                 yield courier, left
+                with waiting("waiting for the broker"):
+                    self.publisher.close()
         except KeyboardInterrupt:
             say("stopped; the same command goes on from here and sends what was not sent")
             raise
