@@ -44,6 +44,10 @@ class Line:
     test: bool = False
     table: ItemTable = field(default_factory=ItemTable)
     encode: Encoder = wire.encode
+    name: str = field(init=False)  # the mechanism's id, which is not to be made for every rating
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "name", self.mechanism.id)
 
 
 def request(
@@ -67,8 +71,8 @@ def request(
             f"{len(keys)} items and {len(raw_levels)} ratings: "
             "an event has equally many of both, 1 or more"
         )
-    memo = np.sort(keys)
-    if (memo[1:] == memo[:-1]).any():
+    memo = keys if len(keys) == 1 else np.sort(keys)
+    if len(keys) > 1 and (memo[1:] == memo[:-1]).any():
         raise ValueError("items: the same item twice in one event; report each rating once")
     masks = masks_of(line.mechanism, keys, line.table)
     return made(
@@ -90,7 +94,7 @@ def made(
     parts: tuple[slice, ...],
 ) -> Request:
     """Return the request for columns that are known to belong together: one row an item."""
-    name, test, encode = line.mechanism.id, line.test, line.encode
+    name, test, encode = line.name, line.test, line.encode
 
     def encoded(seq: int, part: slice, released: Any) -> bytes:
         of = None if masks is None else masks[part]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from fractions import Fraction
+from typing import Any
 
 import numpy as np
 import pytest
@@ -10,44 +11,66 @@ import pytest
 from producers.world import generate
 from stream_app.evaluation import (
     PROTOCOLS,
+    Asking,
+    Devices,
     Result,
+    Sent,
     Truth,
     evaluate,
+    evaluate_scope,
+    head,
     item_means,
     running_item_means,
     split,
 )
 from stream_app.models.channels import Channels
-from stream_app.models.learner import build
+from stream_app.models.learner import Learner, build
+from stream_app.models.presence import Presence
+from stream_app.privacy import registry
 from stream_app.privacy.identity import Identity
 from stream_app.privacy.mechanism import Mechanism
+from stream_app.privacy.partition import Partition
 from stream_app.privacy.randomized_response import RandomizedResponse
 from stream_app.privacy.randomness import SeededSource
 
 WORLD = generate(3, users=800, items=300, ratings=60_000, factors=3)
-CLEAN, FOUR, TWO = (
+CLEAN, FOUR, TWO, GROUPS = (
     Identity(5),
     RandomizedResponse(5, Fraction(4)),
     RandomizedResponse(5, Fraction(2)),
+    Partition(5, Fraction(2)),
 )
 
 
 def run(
-    model: str, mechanism: Mechanism, protocol: str = "one-pass", *, naive: bool = False
+    model: str,
+    mechanism: Mechanism,
+    protocol: str = "one-pass",
+    *,
+    naive: bool = False,
+    leaning: bool = False,
 ) -> Result:
     data = WORLD.dataset
+    users, items = data.users.astype(np.uint64), data.items.astype(np.uint64)
+    channels = Channels.of([Identity(5) if naive else mechanism])
     learner = build(
         model,
-        Channels.of([Identity(5) if naive else mechanism]),
+        channels,
         factors=16,
         sketch_bytes=1100 * 16 * 4,
         scalars_bytes=1 << 16,
         seed=1,
     )
+    source = SeededSource(4)
+    devices: Devices
+    if mechanism.masks:
+        devices = Asking(mechanism, channels, users, items, data.levels, source, leaning=leaning)
+    else:
+        devices = Sent(mechanism.release(data.levels, source))
     return evaluate(
-        data.users.astype(np.uint64),
-        data.items.astype(np.uint64),
-        mechanism.release(data.levels, SeededSource(4)),
+        users,
+        items,
+        devices,
         Truth(data.ratings, 1, 5),
         learner,
         protocol=protocol,
@@ -63,11 +86,13 @@ def run(
         ("dense", CLEAN, 0.104),
         ("dense", FOUR, 0.141),
         ("dense", TWO, 0.214),
-        ("sketch", CLEAN, 0.134),
+        ("sketch", CLEAN, 0.141),
         ("sketch", FOUR, 0.171),
         ("sketch", TWO, 0.215),
         ("literal", CLEAN, 0.143),
         ("hashing", CLEAN, 0.145),
+        ("dense", GROUPS, 0.207),
+        ("sketch", GROUPS, 0.209),
     ],
 )
 def test_a_learner_comes_near_the_best_possible_error(model, mechanism, distance):
@@ -85,6 +110,108 @@ def test_a_learner_comes_near_the_best_possible_error(model, mechanism, distance
 
 def test_decoding_through_the_channel_beats_taking_reports_for_ratings():
     assert run("dense", TWO).rmse < run("dense", TWO, naive=True).rmse - 0.03
+
+
+def test_asking_for_groups_beats_asking_for_levels_and_leanings_help():
+    assert run("dense", GROUPS).rmse < run("dense", TWO).rmse - 0.004
+    assert run("dense", GROUPS, leaning=True).rmse < run("dense", GROUPS).rmse
+
+
+def asked(levels: np.ndarray, learner: Learner, *, leaning: bool = False) -> np.ndarray:
+    """Return the channels that devices chose for 6,000 ratings, half of them before a table."""
+    u = np.arange(6000, dtype=np.uint64) % 60
+    i = np.arange(6000, dtype=np.uint64) % 50
+    channels = Channels.of([GROUPS])
+    devices = Asking(GROUPS, channels, u, i, levels, SeededSource(1), leaning=leaning)
+    chosen = []
+    for first in (0, 3000):
+        reports, numbers = devices.report(np.arange(first, first + 3000), learner)
+        assert (reports < channels.alphabets[numbers]).all()
+        devices._since = 100_000
+        chosen.append(numbers)
+    return np.concatenate(chosen)
+
+
+def test_a_question_depends_on_nothing_but_the_item_table():
+    """Whatever the ratings are, the same is asked; without a table 3.5 is expected."""
+    learner = build("dense", Channels.of([CLEAN]), factors=2)
+    u, z = np.arange(50, dtype=np.uint64), (np.arange(50) % 5).astype(np.uint8)
+    for _ in range(20):
+        learner.learn_many(u, u, z, np.zeros(50, np.uint16), np.ones(50, np.bool_))
+    low, high = (np.full(6000, level, np.uint8) for level in (0, 4))
+    one, other = asked(low, learner), asked(high, learner)
+    assert (one == other).all()
+    assert len(set(one[:3000].tolist())) == 1
+    assert len(set(one[3000:].tolist())) > 2
+
+
+def test_a_leaning_depends_on_released_reports():
+    learner = build("dense", Channels.of([CLEAN]), factors=2)
+    low, high = (np.full(6000, level, np.uint8) for level in (0, 4))
+    one, other = (asked(levels, learner, leaning=True) for levels in (low, high))
+    assert (one[:3000] == other[:3000]).all()
+    assert one[3000:].mean() < other[3000:].mean()
+
+
+def in_scope(name: str, scope: int = 60, **given: Any) -> Result:
+    """Evaluate the cells of the generated world; `given` replaces columns."""
+    data, mechanism = WORLD.dataset, registry.parse(name)
+    channels = Channels.of([mechanism])
+    columns = {
+        "users": data.users.astype(np.uint64),
+        "items": data.items.astype(np.uint64),
+        "levels": data.levels,
+        "truth": Truth(data.ratings, 1, 5),
+        "learner": build("dense", channels, factors=2, seed=1),
+        "presence": Presence(channels, 1 << 16, 1),
+        "mechanism": mechanism,
+        "source": SeededSource(4),
+    } | given
+    return evaluate_scope(**columns, scope=scope, seed=2)
+
+
+@pytest.mark.parametrize("name", ["cell:5:3", "cell:5:4:1/2", "ternary:5:4", "laplace:5:5"])
+def test_cells_of_a_scope_teach_more_than_no_rating_at_all(name: str) -> None:
+    """Better than the middle of all ratings, which is what a model of nothing but fakes knows."""
+    result = in_scope(name)
+    data = WORLD.dataset
+    assert (result.protocol, result.mechanism, result.scope) == ("scope", name, 60)
+    assert result.cells == 60 * len(np.unique(data.users))
+    assert 0 < result.learned < result.cells
+    tested = split(len(data), 2)[2]
+    tested = tested[np.isin(data.items[tested], head(data.items.astype(np.uint64), 60))]
+    assert result.events == len(tested)
+    assert result.rmse < data.ratings[tested].std()
+    assert result.rmse == in_scope(name).rmse
+
+
+def test_without_noise_the_cells_of_a_scope_are_the_ratings_in_it() -> None:
+    """At epsilon 64 every published cell is a rating of the learned part, and all are published."""
+    data = WORLD.dataset
+    result = in_scope("cell:5:64")
+    learned = split(len(data), 2)[0]
+    chosen = head(data.items.astype(np.uint64), 60)
+    assert result.learned == np.isin(data.items[learned], chosen).sum()
+    assert result.rmse < result.rmse_baseline
+
+
+def test_the_head_are_the_most_rated_items() -> None:
+    items = np.array([5, 5, 9, 9, 2, 7, 7, 7], np.uint64)
+    assert head(items, 1).tolist() == [7]
+    assert head(items, 3).tolist() == [5, 7, 9]
+    assert head(items, 2).tolist() == [5, 7]  # 5 and 9 tie
+    for count in (0, 5):
+        with pytest.raises(ValueError, match=f"scope {count}"):
+            head(items, count)
+
+
+def test_what_cannot_be_a_scope_is_refused() -> None:
+    with pytest.raises(ValueError, match="presence is public"):
+        in_scope("rr:5:2")
+    data = WORLD.dataset
+    lone = np.arange(len(data), dtype=np.uint64)
+    with pytest.raises(ValueError, match="too few"):
+        in_scope("cell:5:2", scope=1, items=lone)
 
 
 def test_predicting_before_learning_is_harder_than_after():
@@ -116,7 +243,7 @@ def test_errors_are_in_the_units_of_the_data(protocol):
     for width in (1, 5):
         learner = build("dense", Channels.of([CLEAN]), factors=4)
         truth = Truth(levels * width * 1.0, 0, 4 * width)
-        result = evaluate(*columns, levels, truth, learner, protocol=protocol)
+        result = evaluate(*columns, Sent(levels), truth, learner, protocol=protocol)
         errors.append((result.rmse, result.mae, result.rmse_baseline))
     assert np.array(errors[1]) == pytest.approx(5 * np.array(errors[0]))
 
@@ -126,12 +253,12 @@ def test_prequential_error_is_that_of_predictions_made_before_learning():
     u, i = data.integers(0, 9, (2, 300)).astype(np.uint64)
     z = data.integers(0, 5, 300).astype(np.uint8)
     one, other = (build("dense", Channels.of([CLEAN]), factors=4) for _ in range(2))
-    result = evaluate(u, i, z, Truth(z + 1.0, 1, 5), one)
+    result = evaluate(u, i, Sent(z), Truth(z + 1.0, 1, 5), one)
     errors = []
     for n in range(300):
         at = slice(n, n + 1)
         errors.append(other.predict_many(u[at], i[at])[0] - (z[n] + 1.0))
-        other.learn_many(u[at], i[at], z[at], np.zeros(1, np.uint8), np.ones(1, np.bool_))
+        other.learn_many(u[at], i[at], z[at], np.zeros(1, np.uint16), np.ones(1, np.bool_))
     assert result.rmse == pytest.approx(np.sqrt(np.mean(np.square(errors))), rel=1e-12)
 
 
@@ -162,7 +289,7 @@ def test_progress_is_told_of_every_event():
     u = np.arange(20_000, dtype=np.uint64) % 50
     z = np.zeros(20_000, np.uint8)
     learner = build("dense", Channels.of([CLEAN]), factors=2)
-    evaluate(u, u, z, Truth(z + 1.0, 1, 5), learner, progress=told.append)
+    evaluate(u, u, Sent(z), Truth(z + 1.0, 1, 5), learner, progress=told.append)
     assert sum(told) == 20_000
     assert len(told) > 1
 
@@ -172,10 +299,10 @@ def test_what_cannot_be_evaluated_is_refused():
     u, z = np.zeros(20, np.uint64), np.zeros(20, np.uint8)
     truth = Truth(z + 1.0, 1, 5)
     with pytest.raises(ValueError, match="prequential"):
-        evaluate(u, u, z, truth, learner, protocol="forwards")
+        evaluate(u, u, Sent(z), truth, learner, protocol="forwards")
     with pytest.raises(ValueError, match="one length"):
-        evaluate(u[:15], u, z, truth, learner)
+        evaluate(u[:15], u, Sent(z), truth, learner)
     with pytest.raises(ValueError, match="9 ratings"):
-        evaluate(u[:9], u[:9], z[:9], Truth(truth.ratings[:9], 1, 5), learner)
+        evaluate(u[:9], u[:9], Sent(z[:9]), Truth(truth.ratings[:9], 1, 5), learner)
     with pytest.raises(ValueError, match="scale"):
         Truth(truth.ratings, 5, 5)

@@ -68,13 +68,14 @@ class Request:
     def __post_init__(self) -> None:
         if len(self.device) != DEVICE_BYTES:
             raise ValueError(f"device of {len(self.device)} bytes: a pseudonym has {DEVICE_BYTES}")
-        if not len(self.memo) or not (self.memo[1:] > self.memo[:-1]).all():
+        many = len(self.memo)
+        if many != 1 and (not many or not (self.memo[1:] > self.memo[:-1]).all()):
             raise ValueError(
                 "memo: give rising, distinct keys, 1 or more; each is reported on once"
             )
         if not 0 <= self.epoch < 2**32:
             raise ValueError(f"epoch {self.epoch}: must be 0 .. 2^32-1 (days since 1970)")
-        if min(self.count, self.paid, len(self.parts)) < 1:
+        if self.count < 1 or self.paid < 1 or not self.parts:
             raise ValueError(
                 f"{self.count} reports, paid {self.paid} times, in {len(self.parts)} messages: "
                 "a release has 1 or more of each"

@@ -30,7 +30,9 @@ if TYPE_CHECKING:
     from producers.scale import Scale
     from stream_app.evaluation import Result
     from stream_app.privacy.mechanism import Mechanism
+    from stream_app.profile_evaluation import ProfileResult
 
+_PROFILES = ("blip", "jlt", "jltpaper")
 _CELL_BYTES = 4
 _PRESENCE_BYTES = 4 << 20
 
@@ -49,7 +51,13 @@ def evaluate(
             "\\[default: prequential; where presence is protected one pass over a scope]"
         ),
     ] = None,
-    model: Annotated[str, typer.Option(help="sketch, literal, hashing or dense.")] = "sketch",
+    model: Annotated[
+        str,
+        typer.Option(
+            help="sketch, literal, hashing or dense; profiles (--mechanism blip or jlt) always "
+            "go to neighbours."
+        ),
+    ] = "sketch",
     mechanism: MechanismOption = "rr",
     epsilon: EpsilonOption = None,
     share: ShareOption = None,
@@ -88,17 +96,35 @@ def evaluate(
     if json_file:
         writable(json_file)
     dataset = load(file, scale_from(scale)).in_time_order()
-    means = _mechanism(mechanism, epsilon, share, dataset.scale)
-    try:
-        result = _measured(dataset, means, chosen)
-    except ValueError as error:
-        raise Refusal(str(error)) from None
-    _show(result, str(dataset.scale))
+    result: Result | ProfileResult
+    if mechanism.partition(":")[0] in _PROFILES:
+        result = _profiles(dataset, mechanism, epsilon, seed)
+    else:
+        if model == "neighbours":
+            raise Refusal("--model neighbours: it works on profiles; add --mechanism blip or jlt")
+        means = _mechanism(mechanism, epsilon, share, dataset.scale)
+        try:
+            result = _measured(dataset, means, chosen)
+        except ValueError as error:
+            raise Refusal(str(error)) from None
+        _show(result, str(dataset.scale))
     if json_file:
         try:
             json_file.write_text(json.dumps(asdict(result), indent=1) + "\n")
         except OSError as error:
             raise Refusal(f"{json_file}: cannot be written ({error.strerror})") from None
+
+
+def _profiles(dataset: Dataset, name: str, epsilon: str | None, seed: int) -> ProfileResult:
+    """Measure neighbours over profiles of the users' items, and show what came out."""
+    from stream_app.cli import profiles
+    from stream_app.cli.profiles import evaluation
+
+    result = evaluation.measured(
+        dataset, profiles.mechanism_of(name, epsilon, None, None, None), seed
+    )
+    evaluation.show(result)
+    return result
 
 
 @dataclass(frozen=True)

@@ -83,9 +83,58 @@ def test_ids_may_be_text(file, tmp_path):
 
 
 @pytest.mark.parametrize(
+    ("options", "mechanism"),
+    [
+        (["--mechanism", "partition", "--epsilon", "1"], "partition:5:1"),
+        (["--mechanism", "partition", "--choice", "leaning"], "partition:5:2"),
+        (["--mechanism", "partition:5:3", "--protocol", "one-pass"], "partition:5:3"),
+    ],
+)
+def test_a_partition_is_asked_by_the_item_table_or_by_leanings_too(
+    file, tmp_path, capsys, options, mechanism
+):
+    out = tmp_path / "out.json"
+    assert run(["evaluate", str(file), "--factors", "1", *options, "--json", str(out)]) == 0
+    written = json.loads(out.read_text())
+    assert written["mechanism"] == mechanism
+    assert written["scope"] == 0
+    assert "public scope" not in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("options", "mechanism"),
+    [
+        (["--mechanism", "cell", "--epsilon", "4"], "cell:5:4"),
+        (["--mechanism", "ternary", "--epsilon", "4", "--share", "1/2"], "ternary:5:4:1/2"),
+        (["--mechanism", "laplace:5:5"], "laplace:5:5"),
+        (["--mechanism", "cell:5:4:1/4", "--protocol", "one-pass"], "cell:5:4:1/4"),
+    ],
+)
+def test_where_presence_is_protected_a_public_scope_is_sent_and_named(
+    file, tmp_path, capsys, options, mechanism
+):
+    out = tmp_path / "out.json"
+    arguments = ["--factors", "1", "--scope", "12", *options, "--json", str(out)]
+    assert run(["evaluate", str(file), *arguments]) == 0
+    written, shown = json.loads(out.read_text()), capsys.readouterr().out
+    assert (written["protocol"], written["mechanism"]) == ("scope", mechanism)
+    assert (written["scope"], written["cells"]) == (12, 12 * 60)
+    assert 0 < written["learned"] < written["cells"]
+    assert "the 12 most rated items of the file" in shown
+    assert f"{written['cells']:,} / {written['learned']:,}" in shown
+
+
+@pytest.mark.parametrize(
     ("options", "told"),
     [
         (["--protocol", "forwards"], "prequential"),
+        (["--choice", "guess"], "leaning"),
+        (["--mechanism", "cell", "--protocol", "prequential"], "leave --protocol out"),
+        (["--mechanism", "cell", "--scope", "41"], "1 to 40 items"),
+        (["--mechanism", "cell:5:2", "--epsilon", "2"], "an id holds epsilon"),
+        (["--mechanism", "cell:9:2"], "5 levels"),
+        (["--mechanism", "cell:5:2:2/8"], "cell:5:2:1/4"),
+        (["--mechanism", "rr", "--share", "1/2"], "share"),
         (["--model", "deep"], "hashing"),
         (["--factors", "0"], "factors 0"),
         (["--mechanism", "none", "--epsilon", "1"], "epsilon"),
