@@ -2,6 +2,8 @@
 
     presence protected   every item of the public scope, once: rated -> its level, else "missing";
                          all cells are sent, whatever was drawn
+                         or, for a budget of the whole user, some items of the scope that a key of
+                         the device picks, which has seen no rating (`privacy.scope.Sample`)
     value protected      the ratings that are new in this epoch; which and how many is public
 
     cells of a device, shuffled --> ceil(n / 4096) messages of nearly equal size
@@ -33,9 +35,11 @@ from producers.rating import check_levels_agree
 from producers.replay import Pace, recorded
 from stream_app import wire
 from stream_app.privacy.adjacency import Adjacency
+from stream_app.privacy.scope import Sample
 
 CELLS = 1 << 18  # reports that are drawn and recorded together
-_PERSON = b"murmurec epoch"  # tells this hash from every other use of blake2b
+# Tell these hashes from every other use of blake2b.
+_PERSON, _SAMPLE_PERSON = b"murmurec epoch", b"murmurec sample"
 
 
 @dataclass(frozen=True)
@@ -63,6 +67,7 @@ def emit(
     send: Callable[[Message], None],
     epoch: int,
     scope: NDArray[np.uint64] | None = None,
+    sample: Sample | None = None,
     pace: Pace | None = None,
     again: bool = False,
     make_room: Callable[[], None] | None = None,
@@ -71,7 +76,8 @@ def emit(
     """End an epoch for a population: every device that has something to send does so once.
 
     `scope`: the public items whose turn it is, rising keys; needed where presence is protected and
-    refused elsewhere. `pace` spreads the devices over the time that the reports take at its speed.
+    refused elsewhere. `sample`: each device reports on that many items of the scope only. `pace`
+    spreads the devices over the time that the reports take at its speed.
     """
     check_levels_agree(population.scale, line.mechanism)
     hidden = line.mechanism.adjacency is Adjacency.CELL
@@ -82,7 +88,12 @@ def emit(
         )
     if scope is not None and not len(scope):
         raise ValueError("scope: no item has its turn in this epoch; nothing is to be sent")
-    made = _Epoch(population, line, journal, journal.epoch(epoch), again)
+    if sample is not None and (scope is None or line.mechanism.epsilon != sample.epsilon):
+        raise ValueError(
+            f"mechanism {line.mechanism.id}: a sample of {sample.reports} items of a scope needs "
+            f"epsilon {sample.epsilon} for each"
+        )
+    made = _Epoch(population, line, journal, journal.epoch(epoch), again, sample)
     return _run(made, scope, send, pace or Pace(), make_room, cells)
 
 
@@ -102,6 +113,12 @@ def near_equal(count: int) -> tuple[slice, ...]:
     return tuple(slice(start, end) for start, end in pairwise(ends))
 
 
+def _sample_key(key: bytes, pseudonym: bytes) -> int:
+    """Return what a device draws its sample by: secret, its own, and blind to its ratings."""
+    digest = blake2b(pseudonym, digest_size=8, key=key, person=_SAMPLE_PERSON).digest()
+    return int.from_bytes(digest, "little")
+
+
 @dataclass(frozen=True)
 class _Epoch:
     population: Population
@@ -109,6 +126,7 @@ class _Epoch:
     journal: Journal
     epoch: int
     again: bool
+    sample: Sample | None = None
 
     def rows(self) -> list[NDArray[np.int64]]:
         """Return the rows of each device, the first rating of every cell."""
@@ -125,7 +143,12 @@ class _Epoch:
     ) -> tuple[Request | None, int]:
         """Return the request of one device, None where nothing is left to draw; and its ratings."""
         who, of = self.population.devices[place], self.population
-        keys = np.sort(of.items[rows]) if scope is None else scope
+        if scope is None:
+            keys = np.sort(of.items[rows])
+        elif self.sample is None:
+            keys = scope
+        else:
+            keys = np.sort(self.sample.items(scope, _sample_key(self.journal.key, who)))
         # Not `keys` itself where all are left: a memo that devices share is written once.
         left = np.ones(len(keys), bool) if self.again else self.journal.unreported(who, keys)
         keys = keys if left.all() else keys[left]
@@ -162,7 +185,9 @@ def _run(
     devices, rows = made.population.devices, made.rows()
     when = [moment(who, made.epoch) for who in devices]
     order = sorted(range(len(devices)), key=lambda place: (when[place], devices[place]))
-    reports = sum(map(len, rows)) if scope is None else len(scope) * len(devices)
+    width = 0 if scope is None else len(scope)
+    width = min(width, made.sample.reports) if made.sample is not None else width
+    reports = sum(map(len, rows)) if scope is None else width * len(devices)
     fresh = made.population.items[made.population.fresh]
     outside = 0 if scope is None else int(np.count_nonzero(~np.isin(fresh, scope)))
     cells = messages = ratings = over = idle = 0

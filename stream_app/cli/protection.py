@@ -12,6 +12,8 @@ from stream_app.cli.options import servers_of
 from stream_app.errors import Refusal
 
 if TYPE_CHECKING:
+    from fractions import Fraction
+
     from producers.item_table import ItemTable
     from producers.journal import Limits
     from producers.publishing import Publisher
@@ -147,23 +149,25 @@ def scale_from(given: tuple[float, float, float] | None) -> Scale | None:
 
 def limits_from(budget: str | None, window: int | None) -> Limits:
     """Return what each user may spend."""
-    from fractions import Fraction
-
     from producers.journal import Limits
 
     if budget is None and window is not None:
         raise Refusal(f"--window {window}: it goes with --budget; give both")
-    exact = None
-    if budget is not None:
-        # Not whatever Fraction reads: 1e999999999 would take the memory of the machine.
-        found = re.fullmatch(r"[0-9]{1,9}(\.[0-9]{1,9}|/0*[1-9][0-9]{0,8})?", budget.strip())
-        if found is None or not Fraction(budget.strip()):
-            raise Refusal(f"--budget {budget[:40]}: give a number above 0, as 20, 0.5 or 1/2")
-        exact = Fraction(budget.strip())
     try:
-        return Limits(exact, window)
+        return Limits(None if budget is None else exactly("--budget", budget), window)
     except ValueError as error:
         raise Refusal(f"--{error}") from None
+
+
+def exactly(option: str, text: str) -> Fraction:
+    """Return the number above 0 that was typed, exactly."""
+    from fractions import Fraction
+
+    # Not whatever Fraction reads: 1e999999999 would take the memory of the machine.
+    found = re.fullmatch(r"[0-9]{1,9}(\.[0-9]{1,9}|/0*[1-9][0-9]{0,8})?", text.strip())
+    if found is None or not Fraction(text.strip()):
+        raise Refusal(f"{option} {text[:40]}: give a number above 0, as 20, 0.5 or 1/2")
+    return Fraction(text.strip())
 
 
 def journal_path(settings: Settings, given: Path | None) -> Path:

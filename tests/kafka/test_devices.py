@@ -305,6 +305,23 @@ def test_the_public_catalogue_is_the_scope_where_no_file_names_it(
     assert [sorted(event.items.tolist()) for event in everything(kafka, here)] == [expected] * 2
 
 
+def test_a_sample_spends_what_it_says_on_a_whole_user(
+    here: str,
+    kafka: Kafka,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("MURMUREC_MECHANISMS", "cell:5:5/2")
+    np.savez("mine.npz", user=[1, 1, 2, 3], item=[10, 11, 10, 99], rating=[3, 4, 5, 1])
+    Path("scope.txt").write_text("\n".join(map(str, range(5, 25))))
+    replay = ["replay", "mine.npz", "--mechanism", "cell", "--emission", "epoch"]
+    assert run([*replay, "--scope", "scope.txt", "--sample", "10", "--json"]) == 0
+    told = capsys.readouterr()
+    row = json.loads(told.out)
+    assert (row["reports"], row["events_accepted"]) == (12, 3)
+    assert "4 x 5/2 = 10 for the user with the most" in told.err
+
+
 def test_a_budget_is_kept_by_every_command_and_shown(
     here: str, kafka: Kafka, capsys: pytest.CaptureFixture[str]
 ) -> None:

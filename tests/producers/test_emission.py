@@ -25,12 +25,14 @@ from stream_app import wire
 from stream_app.errors import Refusal
 from stream_app.privacy import registry
 from stream_app.privacy.mechanism import Mechanism
+from stream_app.privacy.scope import Sample
 from tests.producers.conftest import TOPIC, dataset
 
 CELL, LOUD = registry.parse("cell:5:2"), registry.parse("cell:5:60")  # 60: hardly any noise
 RR, OPEN, PARTITION = (registry.parse(id) for id in ("rr:5:2", "none:5:inf", "partition:5:2"))
 INTAKE = wire.Intake(
-    {m.id: m.alphabet for m in (CELL, LOUD, RR, OPEN, PARTITION)}, masked={"partition:5:2": 5}
+    {m.id: m.alphabet for m in (CELL, LOUD, RR, OPEN, PARTITION)} | {"cell:5:5/2": 6},
+    masked={"partition:5:2": 5},
 )
 SCOPE = np.arange(60, dtype=np.uint64)
 MISSING = 5
@@ -280,6 +282,31 @@ def test_times_and_sizes_tell_all_where_messages_leave_at_the_moment_of_rating(
 
 
 # --- once in life, all or nothing -----------------------------------------------------------------
+
+
+def test_a_sample_is_a_few_items_of_the_scope_that_no_rating_has_chosen(
+    small: Dataset, journal: Journal
+) -> None:
+    sample = Sample.of(Fraction(20))
+    mechanism = registry.mechanism("cell", 5, sample.epsilon)
+    seen, population = Observer(), populate(small, journal.key)
+    end = run(population, journal, seen, mechanism, scope=SCOPE, sample=sample)
+    picked = {
+        device: {item for who, item in seen.cells() if who == device} for device, _ in seen.cells()
+    }
+    assert {len(items) for items in picked.values()} == {8}
+    assert end.cells == 8 * len(population.devices)
+    assert len({frozenset(items) for items in picked.values()}) > len(picked) // 2
+    for device in picked:
+        assert journal.spent(device)["cell"].nano == 20 * 10**9
+    # Other ratings of the same people: the very same items are reported on, and none twice in life.
+    other = replace(population, items=population.items[::-1].copy())
+    again = Observer()
+    run(other, journal, again, mechanism, scope=SCOPE, sample=sample, again=True)
+    assert {(device, item) for device, item in again.cells()} == set(seen.cells())
+    assert run(population, journal, Observer(), mechanism, scope=SCOPE, sample=sample).idle == 20
+    with pytest.raises(ValueError, match="needs epsilon 5/2 for each"):
+        run(population, journal, Observer(), CELL, scope=SCOPE, sample=sample)
 
 
 def test_a_cell_is_drawn_once_in_life_unless_again(small: Dataset, journal: Journal) -> None:

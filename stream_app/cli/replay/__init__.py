@@ -38,6 +38,7 @@ from stream_app.cli.protection import (
     WindowOption,
     allowed,
     by_epoch,
+    exactly,
     hides_presence,
     item_table_for,
     journal_path,
@@ -56,6 +57,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from producers.replay import Pace
+    from stream_app.privacy.scope import Sample
     from stream_app.settings import Settings
 
 
@@ -85,6 +87,15 @@ def replay(
             "--period", metavar="EPOCHS", min=1, help="An item has its turn every so many epochs."
         ),
     ] = 1,
+    sample: Annotated[
+        str | None,
+        typer.Option(
+            "--sample",
+            metavar="E",
+            help="Spend E on a whole user: report on E / 2.5 items that a key of the device picks "
+            "from the scope, at 2.5 or a little more each.",
+        ),
+    ] = None,
     speed: Annotated[
         str, typer.Option("--speed", metavar="N", help="Reports per second, or max.")
     ] = "max",
@@ -119,9 +130,13 @@ def replay(
     grid = scale_from(scale)
     with waiting(f"reading {file}"):
         dataset = load(file, grid)
-    chosen = mechanism_from(mechanism, epsilon, dataset.scale, share)
+    few = _sample(sample, epsilon)
+    each = epsilon if few is None else str(few.epsilon)
+    chosen = mechanism_from(mechanism, each, dataset.scale, share)
     ended = by_epoch(emission)
     _check(ended, hides_presence(chosen), chosen.id, scope, period, limit)
+    if few is not None and not hides_presence(chosen):
+        raise Refusal(f"--sample goes with a mechanism that hides what was rated, not {chosen.id}")
     allowed(chosen, settings)
     line = publisher_for(settings)
     items = _scope(settings, scope, period, epoch) if hides_presence(chosen) else None
@@ -130,6 +145,7 @@ def replay(
         with waiting(f"making a device for every user of {dataset.name}"):
             population = populate(dataset, kept.key)
         most = population.most if items is None else len(items)
+        most = most if few is None else min(most, few.reports)
         say(f"{dataset.name}: {len(dataset)} ratings on {dataset.scale}")
         say(f"protected  {protected(chosen)}")
         say(f"public     {PUBLIC if items is None else PUBLIC_SCOPE}")
@@ -141,7 +157,7 @@ def replay(
             kept, line, Line(line.topic, chosen, kept.unsafe, table), population, pace, epoch, again
         )
         try:
-            outcome = run.epoch(items) if ended else run.immediate(limit)
+            outcome = run.epoch(items, few) if ended else run.immediate(limit)
         except ValueError as error:
             raise Refusal(str(error)) from None
     typer.echo(json.dumps(outcome.row) if as_json else "\n".join(outcome.told))
@@ -167,6 +183,17 @@ def _check(
         )
     if ended and limit is not None:
         raise Refusal(f"--limit {limit}: an epoch is sent as a whole; leave it out")
+
+
+def _sample(budget: str | None, epsilon: str | None) -> Sample | None:
+    """Return how many items a device reports on where a user's whole budget is given."""
+    from stream_app.privacy.scope import Sample
+
+    if budget is None:
+        return None
+    if epsilon is not None:
+        raise Refusal("--sample finds the epsilon of each report; leave --epsilon out")
+    return Sample.of(exactly("--sample", budget))
 
 
 def _scope(settings: Settings, given: Path | None, period: int, epoch: int) -> NDArray[np.uint64]:

@@ -27,6 +27,7 @@ from producers.population import Population
 from producers.publishing import Courier, Publisher
 from producers.replay import Pace, Progress, replay
 from stream_app.errors import Refusal
+from stream_app.privacy.scope import Sample
 
 
 @dataclass(frozen=True)
@@ -73,7 +74,7 @@ class Run:
             last = _last(_shown(steps, "published", lambda step: (step.rows, step.total)))
         return self._published(last, left, time.monotonic() - began)
 
-    def epoch(self, scope: NDArray[np.uint64] | None) -> Outcome:
+    def epoch(self, scope: NDArray[np.uint64] | None, sample: Sample | None = None) -> Outcome:
         """End the epoch for every device."""
         began = time.monotonic()
         with self._sending() as (courier, left):
@@ -84,6 +85,7 @@ class Run:
                 send=courier.send,
                 epoch=self.today,
                 scope=scope,
+                sample=sample,
                 pace=self.pace,
                 again=self.again,
                 make_room=courier.make_room,
