@@ -8,20 +8,18 @@ same for everybody. It need not be true: every choice has the same epsilon.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 import numpy as np
-from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
+from confluent_kafka import Consumer
 from numpy.typing import NDArray
 
-from stream_app.errors import Refusal
+from producers.compacted import exists, records
 from stream_app.wire import MEAN_CODES_PER_STAR, ItemTablePage, WireError, decode_message
 
 UNKNOWN_MEAN = 3.5
 _LOWEST, _HIGHEST = 1.0, 5.0
-_PATIENCE_SECONDS = 10.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,38 +53,12 @@ class ItemTable:
 
 
 def read(consumer: Consumer, topic: str) -> ItemTable:
-    """Return the table as it stands in the topic now; empty where there is no topic yet.
-
-    The consumer reports ends (`clients.consumer(partition_eof=True)`) and is assigned, never
-    subscribed: it joins no group. Raises `Refusal` where the broker falls silent.
-    """
-    place = TopicPartition(topic, 0)
-    try:
-        low, high = consumer.get_watermark_offsets(place, timeout=_PATIENCE_SECONDS)
-    except KafkaException as error:
-        if error.args[0].code() in (
-            KafkaError.UNKNOWN_TOPIC_OR_PART,
-            KafkaError._UNKNOWN_TOPIC,
-            KafkaError._UNKNOWN_PARTITION,
-        ):
-            return ItemTable()
-        raise Refusal(f"{topic}: cannot be read ({error.args[0].str()})") from None
+    """Return the table as it stands in the topic now (`compacted.records`); empty without one."""
     pages: dict[int, ItemTablePage] = {}
-    consumer.assign([TopicPartition(topic, 0, low)])
-    deadline, here = time.monotonic() + _PATIENCE_SECONDS, low
-    while here < high:
-        message = consumer.poll(0.2)
-        failed = None if message is None else message.error()
-        if message is not None and failed is None:
-            here = (message.offset() or 0) + 1
-            try:
-                page = decode_message(ItemTablePage, message.value())
-            except WireError:
-                continue
-            pages[page.page] = page
-        elif failed is not None and failed.code() == KafkaError._PARTITION_EOF:
-            break
-        elif time.monotonic() > deadline:
-            raise Refusal(f"{topic}: could not be read to its end in {_PATIENCE_SECONDS:g} seconds")
-    consumer.unassign()
+    for message in records(consumer, topic) if exists(consumer, topic) else ():
+        try:
+            page: ItemTablePage = decode_message(ItemTablePage, message.value())
+        except WireError:
+            continue
+        pages[page.page] = page
     return ItemTable.of(pages.values())

@@ -77,11 +77,23 @@ def test_each_held_out_event_is_paired_with_the_next_free_learned_one(
 
 
 def test_scores_are_squared_errors_against_the_tables(rng: np.random.Generator) -> None:
-    t, c, z = rng.uniform(1, 5, 50), rng.integers(0, 2, 50), rng.integers(0, 5, 50)
-    stars, value, square = rng.normal(size=(3, 2, 5))
-    reported, debiased = np.empty((2, 50))
+    starts, sizes = np.array([0, 5, 7]), np.array([5, 2, 6])
+    c = rng.integers(0, 3, 50)
+    z, (t, u) = rng.integers(0, sizes[c]), rng.uniform(1, 5, (2, 50))
+    stars, value, square, weight = rng.normal(size=(4, 13))
+    out = np.full((6, 60), 7.0)
     scoring.score(
-        t, c.astype(np.uint8), z.astype(np.uint8), stars, value, square, reported, debiased
+        t, u, c.astype(np.uint16), z.astype(np.uint8), starts, stars, value, square, weight, out
     )
-    np.testing.assert_allclose(reported, (t - stars[c, z]) ** 2)
-    np.testing.assert_allclose(debiased, square[c, z] - 2 * t * value[c, z] + t * t)
+    row = starts[c] + z
+    for prediction, kinds in (
+        (t, (scoring.REPORTED, scoring.DEBIASED)),
+        (u, (scoring.OTHER_REPORTED, scoring.OTHER_DEBIASED)),
+    ):
+        reported, debiased = (out[kind, :50] for kind in kinds)
+        np.testing.assert_allclose(reported, (prediction - stars[row]) ** 2)
+        f = square[row] - 2 * prediction * value[row] + prediction**2 * weight[row]
+        np.testing.assert_allclose(debiased, f)
+    np.testing.assert_array_equal(out[scoring.VALUE, :50], value[row])
+    np.testing.assert_array_equal(out[scoring.WEIGHT, :50], weight[row])
+    assert (out[:, 50:] == 7).all()
