@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from stream_app.cli import run
-from stream_app.privacy import page, registry
+from stream_app.privacy import page, profiles, registry
 
 ROOT = Path(__file__).parents[1]
 PAGE = (ROOT / "PRIVACY.md").read_text(encoding="utf-8")
@@ -25,9 +25,21 @@ def test_a_table_that_was_edited_is_noticed() -> None:
     assert page.filled(edited) == PAGE
 
 
-@pytest.mark.parametrize("family", registry.FAMILIES)
+def described() -> dict[str, str]:
+    """Return the paragraphs about mechanisms by the families that they begin with."""
+    section = PAGE.split("## What each mechanism protects")[1].split("## What a hundred")[0]
+    paragraphs = [text for text in section.split("\n\n") if text.startswith("**`")]
+    return {family: text for text in paragraphs for family in re.findall(r"`([a-z]+)`", text)}
+
+
+@pytest.mark.parametrize("family", [*registry.FAMILIES, *profiles.FAMILIES])
 def test_every_family_is_described_with_what_an_observer_still_sees(family: str) -> None:
-    assert f"`{family}" in PAGE.split("## What a hundred ratings cost")[0]
+    text = described()[family.removesuffix("paper")]
+    if family == "none":
+        assert "publishes the ratings" in text
+        return
+    assert "*An observer still sees*" in text
+    assert "*Limit:*" in text
 
 
 def test_a_digest_on_the_page_is_that_of_the_certificate() -> None:

@@ -79,7 +79,7 @@ def evaluate(
         str,
         typer.Option(
             help="How a device chooses the groups of a partition: items (by the public item table) "
-            "or leaning (and by the user's own released reports)."
+            "or leaning (and by the user's own released reports; publish and replay use items)."
         ),
     ] = "items",
     scale: ScaleOption = None,

@@ -37,12 +37,12 @@ class Releasing(Protocol):
 class Ticket:
     """One release of `count` reports under the mechanism called `id`; see the module."""
 
-    __slots__ = ("_count", "_entropy", "_id", "_lock", "_process", "unsafe")
+    __slots__ = ("_count", "_entropy", "_lock", "_mechanism", "_process", "unsafe")
 
-    def __init__(self, mint: Mint, id: str, count: int) -> None:
-        if type(mint) is not Mint or id not in mint.admitted:
+    def __init__(self, mint: Mint, mechanism: Releasing, count: int) -> None:
+        if type(mint) is not Mint or mechanism not in mint.admitted:
             raise ValueError("ticket: only a journal's mint makes one, for what it has certified")
-        self._id, self._count = id, count
+        self._mechanism, self._count = mechanism, count
         self._entropy: RandomSource | None = mint.entropy
         self._process = os.getpid()
         self._lock = threading.Lock()
@@ -60,9 +60,9 @@ class Ticket:
             raise ValueError("ticket: it is used up; a second release needs a second debit")
         if os.getpid() != self._process:
             raise ValueError("ticket: it was minted before a fork; mint one in this process")
-        if mechanism.id != self._id or count != self._count:
+        if mechanism != self._mechanism or count != self._count:
             raise ValueError(
-                f"ticket: it is for {self._count} reports of {self._id}, "
+                f"ticket: it is for {self._count} reports of {self._mechanism.id}, "
                 f"not {count} of {mechanism.id}"
             )
         return entropy
@@ -79,26 +79,29 @@ class Ticket:
 
 @dataclass(eq=False)
 class Mint:
-    """What a journal makes tickets with; `admitted` holds what was certified in this process."""
+    """What a journal makes tickets with; `admitted` holds what was certified in this process.
+
+    A mechanism is a frozen value: what is admitted is that value of that class, not its name.
+    """
 
     entropy: RandomSource
-    admitted: dict[str, tuple[Certificate, ...]] = field(default_factory=dict, init=False)
+    admitted: dict[Releasing, tuple[Certificate, ...]] = field(default_factory=dict, init=False)
     _process: int = field(default_factory=os.getpid, init=False, repr=False)
 
     def admit(self, mechanism: Releasing) -> tuple[Certificate, ...]:
         """Certify the very tables that the mechanism samples from; ValueError where that fails."""
-        found = self.admitted.get(mechanism.id)
+        found = self.admitted.get(mechanism)
         if found is None:
-            found = self.admitted[mechanism.id] = mechanism.certify()
+            found = self.admitted[mechanism] = mechanism.certify()
         return found
 
     def ticket(self, mechanism: Releasing, count: int) -> Ticket:
         """Return a ticket for one release of `count` reports; the debit is the journal's affair."""
-        if mechanism.id not in self.admitted:
+        if mechanism not in self.admitted:
             raise ValueError(f"{mechanism.id}: not certified in this process, nothing is released")
         if os.getpid() != self._process:
             raise ValueError("mint: made before a fork; open the journal in this process")
-        return Ticket(self, mechanism.id, count)
+        return Ticket(self, mechanism, count)
 
 
 def admitted(source: RandomSource, mechanism: Releasing, count: int) -> RandomSource:

@@ -20,6 +20,7 @@ from producers.journal import Journal, Limits
 from stream_app.privacy import registry
 from stream_app.privacy.adjacency import Adjacency
 from stream_app.privacy.certificates import Certificate
+from stream_app.privacy.randomized_response import RandomizedResponse
 from stream_app.privacy.randomness import SeededSource, SystemSource
 from stream_app.privacy.ticket import Mint, Ticket, admitted
 
@@ -105,7 +106,7 @@ def test_a_ticket_cannot_be_made_without_a_mint(entropy: Counting) -> None:
     @dataclass
     class Forged:
         entropy: Counting
-        admitted: dict[str, tuple[Certificate, ...]]
+        admitted: dict[Any, tuple[Certificate, ...]]
 
     class Inherited(Mint):
         pass
@@ -113,15 +114,34 @@ def test_a_ticket_cannot_be_made_without_a_mint(entropy: Counting) -> None:
     empty = Mint(entropy)
     heir = Inherited(entropy)
     heir.admit(RR)
-    for mint in (Forged(entropy, {RR.id: ()}), heir, empty, None):
+    for mint in (Forged(entropy, {RR: ()}), heir, empty, None):
         with pytest.raises((ValueError, AttributeError)):
-            Ticket(mint, RR.id, 3)  # type: ignore[arg-type]
+            Ticket(mint, RR, 3)  # type: ignore[arg-type]
     assert entropy.taken == 0
 
 
 def test_a_mechanism_that_was_not_certified_here_gets_no_ticket(mint: Mint) -> None:
     with pytest.raises(ValueError, match="rr:5:1: not certified in this process"):
         mint.ticket(OTHER, 3)
+
+
+@dataclass(frozen=True)
+class Impostor(RandomizedResponse):
+    """A mechanism under the name of a certified one that releases what it is given."""
+
+    def release(self, inputs: Any, source: Any, masks: Any = None) -> Any:
+        admitted(source, self, len(inputs))
+        return inputs.copy()
+
+
+def test_the_name_of_a_certified_mechanism_opens_nothing_for_another(mint: Mint) -> None:
+    mint.admit(RR)
+    impostor = Impostor(5, RR.epsilon)
+    assert impostor.id == RR.id
+    with pytest.raises(ValueError, match="not certified in this process"):
+        mint.ticket(impostor, 3)
+    with pytest.raises(ValueError, match="ticket: it is for 3 reports"):
+        impostor.release(LEVELS, mint.ticket(RR, 3))
 
 
 @dataclass(frozen=True)
