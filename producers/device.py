@@ -35,13 +35,11 @@ Encoder = Callable[[wire.Event], bytes]
 class Line:
     """Where and how a device reports: topic and mechanism, and what its events say besides.
 
-    `test` marks events whose noise can be replayed (`Journal.unsafe`); `table` is what the public
-    knows of the items; `encode` writes an event as bytes.
+    `table` is what the public knows of the items; `encode` writes an event as bytes.
     """
 
     topic: str
     mechanism: Mechanism
-    test: bool = False
     table: ItemTable = field(default_factory=ItemTable)
     encode: Encoder = wire.encode
     name: str = field(init=False)  # the mechanism's id, which is not to be made for every rating
@@ -94,9 +92,9 @@ def made(
     parts: tuple[slice, ...],
 ) -> Request:
     """Return the request for columns that are known to belong together: one row an item."""
-    name, test, encode = line.name, line.test, line.encode
+    name, encode = line.name, line.encode
 
-    def encoded(seq: int, part: slice, released: Any) -> bytes:
+    def encoded(seq: int, part: slice, released: Any, test: bool) -> bytes:
         of = None if masks is None else masks[part]
         return encode(wire.Event(device, seq, name, epoch, keys[part], released[part], test, of))
 
@@ -109,7 +107,6 @@ def made(
         count=len(keys),
         encode=encoded,
         epoch=epoch,
-        paid=len(keys),
         parts=parts,
         masks=masks,
         again=again,

@@ -94,16 +94,15 @@ def request(
     *,
     topic: str,
     epoch: int,
-    test: bool = False,
 ) -> Request:
-    """Return the request to release one profile; `test` marks noise that can be replayed.
+    """Return the request to release one profile.
 
     ValueError for more than `MOST_ITEMS` items or the same item twice, before anything is paid.
     """
     device, name = raw_profile.device, mechanism.id
     check_items(raw_profile.raw_items)
 
-    def encoded(seq: int, part: slice, released: Any) -> bytes:  # noqa: ARG001 (one message)
+    def encoded(seq: int, part: slice, released: Any, test: bool) -> bytes:  # noqa: ARG001 (one message)
         event = wire.ProfileEvent(device, seq, name, epoch, released.tobytes(), test)
         return wire.encode_profile(event)
 
@@ -151,9 +150,7 @@ def publish(
     order = sorted(raw_profiles, key=lambda one: (moment(one.device, epoch), one.device))
     within = [_within(one, scope, most, journal.key) for one in order]
     outside, capped = (sum(column) for column in zip(*(cut for _, cut in within), strict=True))
-    requests = [
-        request(one, mechanism, topic=topic, epoch=epoch, test=journal.unsafe) for one, _ in within
-    ]
+    requests = [request(one, mechanism, topic=topic, epoch=epoch) for one, _ in within]
     return _run(requests, journal, send, make_room, together, outside, capped)
 
 
@@ -182,7 +179,7 @@ def _run(
 
 def _fits(journal: Journal, one: Request) -> bool:
     room = journal.room(one.device, one.mechanism, one.epoch)
-    return room is None or room >= one.paid
+    return room is None or room >= one.count
 
 
 def _within(

@@ -13,11 +13,10 @@ only then gives out the bytes:
             scope="profile", memo=np.array([epoch], np.uint64),   # once an epoch, unless again=True
             mechanism=blip,                              # id, adjacency, epsilon[, delta], certify
             raw_inputs=raw_items,                        # blip.release(raw_items, ticket)
-            count=1, paid=1,                             # reports on the ticket; epsilons debited
+            count=1,                                     # reports: on the ticket and in the debit
             epoch=epoch,                                 # journal.epoch(today)
-            encode=lambda seq, part, released: wire.encode_profile(
-                wire.ProfileEvent(pseudonym, seq, blip.id, epoch, released.tobytes(),
-                                  journal.unsafe)),
+            encode=lambda seq, part, released, test: wire.encode_profile(
+                wire.ProfileEvent(pseudonym, seq, blip.id, epoch, released.tobytes(), test)),
         )
         for message in journal.release(request):         # journal.commit([...]): one sync for all
             send(message)                                # message.topic, .key, .value; then, when

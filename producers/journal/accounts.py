@@ -2,7 +2,7 @@
 
     account    seqs    topic -> the last seq that was used
                memos   scope -> keys that were reported on, sorted, once for each report
-               spends  (epoch, adjacency) -> nano-epsilon, 10^-18 of delta, reports
+               spends  (epoch, adjacency, scope) -> nano-epsilon, 10^-18 of delta, reports
 
 One object per device with plain columns inside: 8 bytes an item, and memos that are equal because
 they came from one public scope are one array.
@@ -17,7 +17,7 @@ from fractions import Fraction
 import numpy as np
 from numpy.typing import NDArray
 
-from producers.journal.budget import ATTO, NANO, Limits
+from producers.journal.budget import ATTO, CLOCK_EPOCHS, NANO, NOTHING, Limits
 from producers.journal.records import (
     Accounts,
     Commit,
@@ -29,6 +29,7 @@ from producers.journal.records import (
     memos_in,
     numbers,
 )
+from stream_app.errors import Refusal
 from stream_app.privacy.accounting import Spend
 from stream_app.privacy.adjacency import Adjacency
 from stream_app.wire import DEVICE_BYTES
@@ -39,7 +40,7 @@ _SMALL = 4096  # keys: a memo below it is copied out of the record that brought 
 
 @dataclass(frozen=True)
 class Spent:
-    """What a device has spent under one adjacency, on so many reports."""
+    """What a device has spent under one adjacency, on so many reports (or profiles)."""
 
     adjacency: str
     nano: int = 0
@@ -52,6 +53,15 @@ class Spent:
         epsilon, delta = Fraction(self.nano, NANO), Fraction(self.atto, ATTO)
         return Spend(epsilon, min(delta, Fraction(1)), Adjacency(self.adjacency))
 
+    def __add__(self, other: Spent) -> Spent:
+        """Return both together; they are of one adjacency."""
+        return Spent(
+            self.adjacency,
+            self.nano + other.nano,
+            self.atto + other.atto,
+            self.reports + other.reports,
+        )
+
 
 class Account:
     """What one device has used up."""
@@ -61,23 +71,24 @@ class Account:
     def __init__(self) -> None:
         self.seqs: dict[str, int] = {}
         self.memos: dict[str, NDArray[np.uint64]] = {}
-        self.spends: dict[tuple[int, str], list[int]] = {}
+        self.spends: dict[tuple[int, str, str], list[int]] = {}
 
-    def nano(self, adjacency: str, after: int) -> int:
-        """Return what was spent under an adjacency in the epochs above `after`."""
-        return sum(
-            spend[0]
-            for (epoch, kind), spend in self.spends.items()
-            if kind == adjacency and epoch > after
-        )
+    def total(self, after: int = -1) -> tuple[int, int]:
+        """Return the nano-epsilon and the 10^-18 of delta that count for a budget: of every kind
+        that claims something, in the epochs above `after`."""
+        nano = atto = 0
+        for (epoch, kind, _), spend in self.spends.items():
+            if epoch > after and kind != NOTHING:
+                nano += spend[0]
+                atto += spend[1]
+        return nano, atto
 
-    def spent(self, after: int = -1) -> dict[str, Spent]:
-        """Return the spends by adjacency in the epochs above `after`; they are never added."""
-        found: dict[str, Spent] = {}
-        for (epoch, kind), (nano, atto, reports) in self.spends.items():
+    def spent(self, after: int = -1) -> dict[tuple[str, str], Spent]:
+        """Return the spends by (scope, adjacency) in the epochs above `after`."""
+        found: dict[tuple[str, str], Spent] = {}
+        for (epoch, kind, scope), spend in self.spends.items():
             if epoch > after:
-                old = found.get(kind, Spent(kind))
-                found[kind] = Spent(kind, old.nano + nano, old.atto + atto, old.reports + reports)
+                found[scope, kind] = found.get((scope, kind), Spent(kind)) + Spent(kind, *spend)
         return found
 
 
@@ -118,10 +129,20 @@ class Book:
         account = self.accounts.get(device)
         return 0 if account is None else account.seqs.get(topic, 0)
 
-    def nano(self, device: bytes, adjacency: str, epoch: int, limits: Limits) -> int:
-        """Return what a device has spent under an adjacency, within the limits' window."""
+    def spent(self, device: bytes, epoch: int, limits: Limits) -> tuple[int, int]:
+        """Return the nano-epsilon and delta of a device that count within the limits' window."""
         account = self.accounts.get(device)
-        return 0 if account is None else account.nano(adjacency, self.after(epoch, limits))
+        return (0, 0) if account is None else account.total(self.after(epoch, limits))
+
+    def check_clock(self, epoch: int, limits: Limits) -> None:
+        """Refuse an epoch so far beyond the largest seen that the clock may be wrong."""
+        if self.epoch and epoch > self.epoch + CLOCK_EPOCHS and not limits.clock_is_right:
+            raise Refusal(
+                f"the clock says day {epoch}, {epoch - self.epoch} days after the last release in "
+                f"this journal ({self.epoch}), at most {CLOCK_EPOCHS} are believed: a clock set "
+                "forward opens budgets for good; set it, or where it is right, give "
+                "--clock-is-right"
+            )
 
     def after(self, epoch: int, limits: Limits) -> int:
         """Return the last epoch that is outside of the window which ends with `epoch`."""
@@ -153,12 +174,13 @@ class Book:
             if account is None:
                 account = self.accounts[device] = Account()
             account.seqs[texts[topic]] = seq + messages - 1
-            spend = account.spends.setdefault((self.epoch, texts[kind]), [0, 0, 0])
+            name = texts[scope]
+            spend = account.spends.setdefault((self.epoch, texts[kind], name), [0, 0, 0])
             spend[0] += nano
             spend[1] += atto
             spend[2] += reports
             self.next += messages
-            new, name = memos[memo], texts[scope]
+            new = memos[memo]
             old = account.memos.get(name)
             if old is None:
                 account.memos[name] = new if shared or len(new) > _SMALL else new.copy()
@@ -186,13 +208,13 @@ class Book:
             for scope, memo in account.memos.items()
         ]
         spends = [
-            (i, texts.place(kind), epoch, *spend)
+            (i, texts.place(kind), texts.place(scope), epoch, *spend)
             for i, account in enumerate(self.accounts.values())
-            for (epoch, kind), spend in account.spends.items()
+            for (epoch, kind, scope), spend in account.spends.items()
         ]
         seqs_of, (last,) = _columns(seqs, "<u8")
         memos_of, (places,) = _columns(kept, "<u4")
-        spends_of, (epochs, nanos, attos, reports) = _columns(spends, "<u4", "<u8", "<u8", "<u8")
+        spends_of, spent = _columns(spends, "u1", "<u4", "<u8", "<u8", "<u8")
         return Accounts(
             self.epoch,
             self.next,
@@ -206,10 +228,7 @@ class Book:
             memos.sizes,
             memos.keys,
             spends_of,
-            epochs,
-            nanos,
-            attos,
-            reports,
+            *spent,
         )
 
     @classmethod
@@ -229,13 +248,14 @@ class Book:
         for i, name, place in _rows(record.memos_of, (record.memos, "<u4")):
             accounts[i].memos[texts[name]] = memos[place]
         columns = (
+            (record.spend_scopes, "u1"),
             (record.spend_epochs, "<u4"),
             (record.spend_nanos, "<u8"),
             (record.spend_attos, "<u8"),
             (record.spend_reports, "<u8"),
         )
-        for i, name, epoch, nano, atto, reports in _rows(record.spends_of, *columns):
-            accounts[i].spends[epoch, texts[name]] = [nano, atto, reports]
+        for i, kind, scope, epoch, *spend in _rows(record.spends_of, *columns):
+            accounts[i].spends[epoch, texts[kind], texts[scope]] = spend
         return book
 
 

@@ -1,11 +1,21 @@
 """What a release costs, and how much a user may spend: integers, rounded against the spender.
 
-    debit = reports * ceil(epsilon * 10^9)         nano-epsilon, for one adjacency
-    limit = floor(budget * 10^9)                   per user and adjacency, for life or for a window
+    debit = ceil(reports * epsilon * 10^9)         nano-epsilon of one release
+    limit = floor(budget * 10^9)                   per user, for life or for a window
+    spent(value) + spent(cell) + debit <= limit    one limit for all that is said of the ratings
 
-Epsilons of different adjacency protect different things and are never added: each has an account of
-its own, and a budget holds for each. A window of W counts what was spent in the W newest epochs; an
-epoch number that is stored is the largest seen so far, so a clock that is set back opens nothing.
+What a report on a cell tells, it tells of the value too (two values are two states of one cell), so
+the epsilons of both count together: one rating, told of by both, is told apart by e^(their sum).
+They are shown apart, because a value's epsilon hides no presence. A profile's debit is a cell's.
+
+A window of W counts what was spent in the W newest epochs; an epoch number that is stored is the
+largest seen so far, so a clock that is set back opens nothing. One that is set forward would open
+the window at once and stamp all that follows with the future: an epoch more than 366 beyond the
+stored one is refused unless somebody says that the clock is right. A clock that is set forward by
+less is believed.
+
+The deltas of a user add up to 1/1000 at most (`LARGEST_DELTA`, within the same window): delta is
+the chance that a release protects nothing at all, and a larger one is none that anybody would take.
 Besides, every item may be reported on `reports` times in a user's life, whatever it costs.
 """
 
@@ -18,6 +28,8 @@ from typing import Protocol
 NANO = 10**9
 ATTO = 10**18
 LARGEST_BUDGET = 10**9
+LARGEST_DELTA = Fraction(1, 1000)  # of one user in sum; above it is only for reproduction
+CLOCK_EPOCHS = 366  # days that a clock may have gone on since the last release
 NOTHING = "nothing"  # the adjacency of what claims no protection
 
 
@@ -48,24 +60,44 @@ class Debit:
 
 
 def debit(mechanism: Costing, reports: int) -> Debit:
-    """Return the cost of `reports` reports; 0 under the adjacency `nothing` without a claim."""
+    """Return the cost of `reports` reports; 0 under the adjacency `nothing` without a claim.
+
+    Rounded up once for the release: a sum of debits is never below the truth, and s reports of
+    E / s in one release cost E where that is a whole number of nano-epsilon.
+    """
     epsilon, delta = mechanism.epsilon, getattr(mechanism, "delta", None)
     if epsilon is None:
         return Debit(NOTHING, 0, 0, reports)
-    nano = reports * _up(epsilon, NANO)
-    return Debit(str(mechanism.adjacency), nano, reports * _up(delta or Fraction(0), ATTO), reports)
+    nano, atto = _up(epsilon, NANO, reports), _up(delta or Fraction(0), ATTO, reports)
+    return Debit(str(mechanism.adjacency), nano, atto, reports)
 
 
-def _up(amount: Fraction, unit: int) -> int:
+def fitting(mechanism: Costing, nano: int | None, atto: int | None) -> int | None:
+    """Return how many reports in one release such amounts hold; None where neither limits them."""
+    if mechanism.epsilon is None:
+        return 0 if nano is not None else None
+    delta = getattr(mechanism, "delta", None) or Fraction(0)
+    pairs = ((nano, NANO, mechanism.epsilon), (atto, ATTO, delta))
+    counts = [
+        max(0, left) * each.denominator // (each.numerator * unit)
+        for left, unit, each in pairs
+        if left is not None and each
+    ]
+    return min(counts, default=None)
+
+
+def _up(amount: Fraction, unit: int, times: int) -> int:
     if not isinstance(amount, Fraction) or amount.numerator < 0:
         raise ValueError(f"epsilon {amount!r}: a debit is an exact number, Fraction(2), from 0 up")
-    return -(-amount.numerator * unit // amount.denominator)
+    return -(-times * amount.numerator * unit // amount.denominator)
 
 
 @dataclass(frozen=True)
 class Limits:
-    """How much each user may spend: `epsilon` (None: no limit) in life or in `window` epochs, and
-    on how many `reports` of one item.
+    """How much each user may spend: `epsilon` (None: no limit) and `delta` (None: no limit) in life
+    or in `window` epochs, and on how many `reports` of one item.
+
+    `clock_is_right`: an epoch far beyond the stored one is no mistake; see the module.
 
     >>> Limits(Fraction(20)).nano
     20000000000
@@ -74,6 +106,8 @@ class Limits:
     epsilon: Fraction | None = None
     window: int | None = None
     reports: int = 1
+    delta: Fraction | None = LARGEST_DELTA
+    clock_is_right: bool = False
 
     def __post_init__(self) -> None:
         if self.epsilon is not None and (
@@ -82,6 +116,12 @@ class Limits:
             raise ValueError(
                 f"budget {_shown(self.epsilon)}: give an exact number above 0 and at most "
                 f"{LARGEST_BUDGET}, as Fraction(20)"
+            )
+        if self.delta is not None and (
+            not isinstance(self.delta, Fraction) or not 0 <= self.delta <= 1
+        ):
+            raise ValueError(
+                f"delta {_shown(self.delta)}: give an exact number from 0 to 1, as Fraction(1, 1000)"
             )
         for name, count in (("window", self.window), ("reports", self.reports)):
             if count is None:
@@ -97,6 +137,15 @@ class Limits:
         if self.epsilon is None:
             return None
         return self.epsilon.numerator * NANO // self.epsilon.denominator
+
+    @property
+    def atto(self) -> int | None:
+        """The largest delta in sum in 10^-18, rounded down; None where there is none."""
+        return None if self.delta is None else self.delta.numerator * ATTO // self.delta.denominator
+
+    def hold(self, cost: Debit) -> bool:
+        """Return whether there is a limit on what this costs."""
+        return self.epsilon is not None or (self.delta is not None and cost.atto > 0)
 
     def __str__(self) -> str:
         span = "in all" if self.window is None else f"in any {self.window} epochs"

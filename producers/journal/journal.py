@@ -25,7 +25,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from producers.journal.accounts import Book, Spent, reported
-from producers.journal.budget import NOTHING, Costing, Limits, debit
+from producers.journal.budget import Costing, Limits, fitting
 from producers.journal.disk import Disk
 from producers.journal.errors import FinishedBefore, OutboxFull
 from producers.journal.frames import HEADER_BYTES, Kind
@@ -47,7 +47,7 @@ class Journal:
     """An open journal; use it as a context manager. One thread of one process owns it.
 
     `limits` hold for every release made through this object; `unsafe` says that its noise comes
-    from a seed, and then what it gives out must be marked as a test.
+    from a seed, and then every event that it gives out is marked as a test.
     """
 
     def __init__(self, log: Log, limits: Limits, source: RandomSource, outbox_bytes: int) -> None:
@@ -106,9 +106,14 @@ class Journal:
         return self._log.key
 
     def epoch(self, now: int) -> int:
-        """Return the epoch to release in: `now`, or the largest seen where the clock went back."""
+        """Return the epoch to release in: `now`, or the largest seen where the clock went back.
+
+        Refused is one more than 366 days beyond the largest seen, unless `Limits.clock_is_right`:
+        a clock set forward would open a window, and all later releases would bear its date.
+        """
         if not 0 <= now < 2**32:
             raise ValueError(f"epoch {now}: must be 0 .. 2^32-1 (days since 1970)")
+        self._book.check_clock(now, self.limits)
         return max(now, self._book.epoch)
 
     def pending(self) -> list[Message]:
@@ -127,19 +132,23 @@ class Journal:
         return reported(self._book.memo(device, scope), keys) < self.limits.reports
 
     def room(self, device: bytes, mechanism: Costing, epoch: int) -> int | None:
-        """Return how many reports the budget still holds; None where nothing limits them."""
-        limit, one = self.limits.nano, debit(mechanism, 1)
-        if limit is None or (one.nano == 0 and one.adjacency != NOTHING):
-            return None
-        if one.adjacency == NOTHING:
-            return 0
-        spent = self._book.nano(device, one.adjacency, epoch, self.limits)
-        return max(0, limit - spent) // one.nano
+        """Return how many reports in one release the budget still holds; None where nothing limits
+        them."""
+        nano, atto = self._book.spent(device, epoch, self.limits)
+        most, loosest = self.limits.nano, self.limits.atto
+        return fitting(
+            mechanism,
+            None if most is None else most - nano,
+            None if loosest is None else loosest - atto,
+        )
 
     def spent(self, device: bytes) -> dict[str, Spent]:
-        """Return what a device has spent in its life, by adjacency."""
+        """Return what a device has spent in its life, by adjacency, on ratings and profiles."""
         account = self._book.accounts.get(device)
-        return {} if account is None else account.spent()
+        found: dict[str, Spent] = {}
+        for (_, kind), spent in ({} if account is None else account.spent()).items():
+            found[kind] = found.get(kind, Spent(kind)) + spent
+        return found
 
     def begin(self, digest: bytes, mechanism: str, total: int, *, again: bool = False) -> Replay:
         """Return where a data set goes on: after its last reserved row, or (again) at row 0.
@@ -184,7 +193,9 @@ class Journal:
         self._check_room(0)
         debits = affordable(self._book, self.limits, requests)
         drawn = self._drawer.drawn(requests)
-        commit, messages = written(self._book, requests, debits, drawn, replay)
+        commit, messages = written(
+            self._book, requests, debits, drawn, replay, test=self.unsafe
+        )
         self._check_room(len(commit.values))
         self._torn = True  # an interrupt between file and memory would leave them apart
         try:

@@ -99,7 +99,8 @@ class Accounts(msgspec.Struct, array_like=True, gc=False):
     memos: bytes  # u32: place among the distinct memos
     memo_sizes: bytes
     memo_keys: bytes
-    spends_of: Row
+    spends_of: Row  # named by the adjacency
+    spend_scopes: bytes  # u8: place in texts
     spend_epochs: bytes  # u32
     spend_nanos: bytes  # u64
     spend_attos: bytes  # u64

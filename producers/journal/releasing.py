@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from producers.journal.accounts import Book, reported
-from producers.journal.budget import NANO, NOTHING, Debit, Limits, debit
+from producers.journal.budget import ATTO, NANO, NOTHING, Debit, Limits, debit
 from producers.journal.errors import BudgetExhausted
 from producers.journal.records import Commit, Memos, Replay, Texts, column
 from producers.journal.request import Drawing, Message, Request
@@ -28,21 +28,22 @@ _KEYS = {"rating": "rating of this item"}  # what a memo's key is, in words
 def affordable(book: Book, limits: Limits, requests: Sequence[Request]) -> list[Debit]:
     """Return what each request costs; refuses the first that memo or budget do not hold."""
     asked: dict[tuple[bytes, str], list[NDArray[np.uint64]]] = {}
-    paid: dict[tuple[bytes, str], int] = {}
+    paid: dict[bytes, tuple[int, int]] = {}
     costs: dict[tuple[int, int], Debit] = {}
     debits = []
     for request in requests:
+        book.check_clock(request.epoch, limits)
         before = asked.setdefault((request.device, request.scope), [])
         if not request.again:
             _check_memo(book, limits, request, before)
         before.append(request.memo)
-        price = id(request.mechanism), request.paid
+        price = id(request.mechanism), request.count
         cost = costs.get(price)
         if cost is None:
-            cost = costs[price] = debit(request.mechanism, request.paid)
-        if limits.nano is not None:
-            kind = request.device, cost.adjacency
-            paid[kind] = _check_budget(book, limits, request, cost, paid.get(kind, 0))
+            cost = costs[price] = debit(request.mechanism, request.count)
+        if limits.hold(cost):
+            before_it = paid.get(request.device, (0, 0))
+            paid[request.device] = _check_budget(book, limits, request, cost, before_it)
         debits.append(cost)
     return debits
 
@@ -64,21 +65,30 @@ def _check_memo(
         )
 
 
-def _check_budget(book: Book, limits: Limits, request: Request, cost: Debit, already: int) -> int:
-    """Return what the device will have paid in this record, under this adjacency."""
+def _check_budget(
+    book: Book, limits: Limits, request: Request, cost: Debit, already: tuple[int, int]
+) -> tuple[int, int]:
+    """Return what the device will have paid in this record, of epsilon and of delta."""
     if cost.adjacency == NOTHING:
         raise BudgetExhausted(
             f"{request.mechanism.id} protects nothing and no budget ({limits}) holds it; "
             "leave out --budget or choose another mechanism"
         )
-    spent = already + book.nano(request.device, cost.adjacency, request.epoch, limits)
-    if limits.nano is not None and spent + cost.nano > limits.nano:
+    nano, atto = book.spent(request.device, request.epoch, limits)
+    nano, atto = nano + already[0], atto + already[1]
+    if limits.nano is not None and nano + cost.nano > limits.nano:
         raise BudgetExhausted(
-            f"the budget is {limits}, this user has spent {spent / NANO:g} of it (adjacency: "
-            f"{cost.adjacency}) and this costs {cost.nano / NANO:g}: nothing was drawn or sent; "
-            "raise --budget, or wait where it is for a window of epochs"
+            f"the budget is {limits}, this user has spent {nano / NANO:g} of it (on values, cells "
+            f"and profiles together) and this costs {cost.nano / NANO:g}: nothing was drawn or "
+            "sent; raise --budget, or wait where it is for a window of epochs"
         )
-    return already + cost.nano
+    if limits.atto is not None and atto + cost.atto > limits.atto:
+        raise BudgetExhausted(
+            f"the deltas of one user add up to {limits.delta} at most, this user's are "
+            f"{atto / ATTO:g} and this costs {cost.atto / ATTO:g}: nothing was drawn or sent; "
+            "choose a smaller --delta"
+        )
+    return already[0] + cost.nano, already[1] + cost.atto
 
 
 class Drawer:
@@ -127,9 +137,12 @@ def written(
     debits: Sequence[Debit],
     drawn: Sequence[Any],
     replay: Replay | None,
+    *,
+    test: bool,
 ) -> tuple[Commit, list[Message]]:
-    """Return the record of these releases and the messages that it makes durable."""
-    messages, firsts = _messages(book, requests, drawn)
+    """Return the record of these releases and the messages that it makes durable; `test` marks
+    them as drawn from noise that can be replayed."""
+    messages, firsts = _messages(book, requests, drawn, test=test)
     texts, memos = Texts(), Memos()
     columns = (
         b"".join([request.device for request in requests]),
@@ -151,7 +164,7 @@ def written(
 
 
 def _messages(
-    book: Book, requests: Sequence[Request], drawn: Sequence[Any]
+    book: Book, requests: Sequence[Request], drawn: Sequence[Any], *, test: bool
 ) -> tuple[list[Message], list[int]]:
     """Return every message, and the first seq of each request."""
     seqs: dict[tuple[bytes, str], int] = {}
@@ -161,7 +174,8 @@ def _messages(
         seq = seqs.get((device, topic)) or book.seq(device, topic) + 1
         firsts.append(seq)
         for part in request.parts:
-            messages.append(Message(number, device, seq, topic, encode(seq, part, released)))
+            value = encode(seq, part, released, test)
+            messages.append(Message(number, device, seq, topic, value))
             number += 1
             seq += 1
         seqs[device, topic] = seq

@@ -40,14 +40,15 @@ class Request:
     memo        (m,) uint64, rising and distinct: what is reported on. In one `scope` each key is
                 reported on `Limits.reports` times, unless `again`; ratings use the item's key in
                 the scope "rating", a profile might use its epoch in the scope "profile"
-    mechanism   draws, once; what it claims is debited `paid` times under its adjacency
+    mechanism   draws, once; what it claims is debited `count` times under its adjacency
     raw_inputs  what `mechanism.release` gets, with `masks` where they are not None
-    count       how many reports the ticket is for, as the mechanism counts them
-    encode      (seq, part, released) -> the record's value, for each of `parts` (slices of what was
-                released, of one message each); the seqs of a (device, topic) rise by one
+    count       how many reports the ticket is for and the debit pays, as the mechanism counts them
+    encode      (seq, part, released, test) -> the record's value, for each of `parts` (slices of
+                what was released, of one message each); the seqs of a (device, topic) rise by one.
+                `test` is the journal's: its noise can be replayed, and the event must say so
     epoch       of the release, from `Journal.epoch`; debits are kept by it
     joined      whether reports of several requests may be drawn in one call: `raw_inputs` and
-                `masks` are columns then, and so is what is released
+                `masks` are columns then, one row a key of the memo, and so is what is released
     """
 
     device: bytes
@@ -56,9 +57,8 @@ class Request:
     mechanism: Drawing
     raw_inputs: Any
     count: int
-    encode: Callable[[int, slice, Any], bytes]
+    encode: Callable[[int, slice, Any, bool], bytes]
     epoch: int
-    paid: int = 1
     scope: str = "rating"
     parts: tuple[slice, ...] = WHOLE
     masks: NDArray[np.uint16] | None = None
@@ -75,10 +75,22 @@ class Request:
             )
         if not 0 <= self.epoch < 2**32:
             raise ValueError(f"epoch {self.epoch}: must be 0 .. 2^32-1 (days since 1970)")
-        if self.count < 1 or self.paid < 1 or not self.parts:
+        if self.count < 1 or not self.parts:
             raise ValueError(
-                f"{self.count} reports, paid {self.paid} times, in {len(self.parts)} messages: "
-                "a release has 1 or more of each"
+                f"{self.count} reports in {len(self.parts)} messages: a release has 1 or more of "
+                "each"
+            )
+        if self.joined:
+            self._check_columns(many)
+
+    def _check_columns(self, many: int) -> None:
+        # Whoever draws more than is paid for overruns the budget; none of these may be forgotten.
+        inputs = len(self.raw_inputs)
+        masks = self.count if self.masks is None else len(self.masks)
+        if not inputs == self.count == many == masks:
+            raise ValueError(
+                f"{inputs} inputs, {self.count} reports, {many} keys in the memo, {masks} masks: "
+                "a joined release has equally many of each"
             )
 
 

@@ -20,12 +20,12 @@ from stream_app.privacy.laplace import Laplace
 from stream_app.privacy.mechanism import Mechanism
 from stream_app.privacy.partition import Partition
 from stream_app.privacy.randomized_response import RandomizedResponse
-from stream_app.privacy.randomness import RandomSource
+from stream_app.privacy.randomness import RandomSource, SystemSource
 from stream_app.privacy.samplers import Words, bit_flip, discrete_laplace
 from stream_app.privacy.scope import Sample
 from stream_app.privacy.tables import Table, compile_table
 from stream_app.privacy.ternary import Ternary
-from stream_app.privacy.ticket import admitted
+from stream_app.privacy.ticket import Mint, admitted
 from tests.privacy.checks import (
     ALPHA,
     check_budget,
@@ -54,7 +54,16 @@ class Mutant:
     def release(
         self, inputs: np.ndarray, source: RandomSource, masks: np.ndarray | None = None
     ) -> np.ndarray:
-        return self.changed(inputs, self.honest.release(inputs, source, masks))
+        return self.changed(inputs, self.honestly(inputs, source, masks))
+
+    def honestly(
+        self, inputs: np.ndarray, source: RandomSource, masks: np.ndarray | None
+    ) -> np.ndarray:
+        """Use its own ticket up, and release through the honest one with a ticket for that."""
+        admitted(source, self, len(inputs))
+        mint = Mint(SystemSource())
+        mint.admit(self.honest)
+        return self.honest.release(inputs, mint.ticket(self.honest, len(inputs)), masks)
 
     def changed(self, inputs: np.ndarray, reports: np.ndarray) -> np.ndarray:
         return reports
@@ -230,7 +239,7 @@ def test_a_mask_that_is_not_applied_is_noticed() -> None:
             self, inputs: np.ndarray, source: RandomSource, masks: np.ndarray | None = None
         ) -> np.ndarray:
             finest = np.full(len(inputs), self.honest.masks[-1], np.uint16)
-            return self.honest.release(inputs, source, finest)
+            return self.honestly(inputs, source, finest)
 
     mutant = Finest(Partition(5, TWO))
     assert noticed(mutant, mask=0b0100)
