@@ -8,12 +8,13 @@ report read as a rating (stars), and two unbiased numbers that its mechanism's c
 
 E[f_t(z) | r] = (r - t)^2, so the debiased error is that of the true ratings, which the server
 never sees. Weight is 1 where presence is public. Where it is protected E[weight] is 1 for a cell
-with a rating and 0, as E[f_t(z)] is, for one without; every cell of the scope is scored, the ones
-that say nothing too, so fakes cancel and the quotient is again the error on true ratings alone. (t
-must not depend on the cell's own report. It does in one small way: a record's priors are computed
-from the whole record, and cells of one record are learned one after the other.) A mean of f_t(z)
-may fall below zero by chance: too few events, and the RMSE is NaN. Where a channel cannot be
-inverted, value and square are NaN and the event counts as reported only; its log-loss,
+with a rating and 0, as E[f_t(z)] is, for one without; every cell of an item that was known before
+is scored, the ones that say nothing too, so fakes cancel and the quotient is again the error on
+true ratings alone. (t must not depend on the cell's own report. It does in one small way: a
+record's priors are computed from the whole record, and cells of one record are learned one after
+the other.) A mean of f_t(z) may fall below zero by chance: too few events, and the RMSE is NaN.
+Where a channel cannot be inverted, value and square are NaN and the event counts as reported only;
+its log-loss,
 
     -ln P(z | t, channel)   nats a report,   beside that of all levels equally likely,
 

@@ -43,6 +43,7 @@ class Gauges:
         self._undecided = not replica.channels.inverted[replica.channels.alphabets > 0].all()
         self._recalls: list[float] = []
         self._kl = nan
+        self._met = 0  # items that were known before the batch that is watched
         self._caught_up_time = time.time()
 
     def watch(self, batch: Batch, outcome: Outcome) -> None:
@@ -69,10 +70,16 @@ class Gauges:
             self._score(outcome)
         if len(outcome.silent.rows):
             self._score_silent(outcome)
+        self._met = len(self._replica.items)
 
     def _score(self, outcome: Outcome) -> None:
         channels, rows = self._replica.channels, outcome.rows
-        self._compare(rows, outcome.lessons.predicted, outcome.channels, outcome.reports)
+        columns = rows, outcome.lessons.predicted, outcome.channels, outcome.reports
+        # A cell that makes its item known was chosen by its own report: fakes would not cancel.
+        chosen = channels.presence[outcome.channels] & (rows >= self._met)
+        if chosen.any():
+            columns = tuple(column[~chosen] for column in columns)
+        self._compare(*columns)
         self.leakage.add(
             outcome.users,
             outcome.items,
@@ -91,7 +98,7 @@ class Gauges:
     def _score_silent(self, outcome: Outcome) -> None:
         """Score the cells that say nothing: without them, fakes would not cancel."""
         silent = outcome.silent
-        known = silent.rows >= 0
+        known = (silent.rows >= 0) & (silent.rows < self._met)
         rows, predicted = silent.rows[known], silent.predicted[known]
         self._compare(rows, predicted, silent.channels[known], silent.reports[known])
 

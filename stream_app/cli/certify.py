@@ -18,6 +18,8 @@ from stream_app.cli.options import JsonOption
 from stream_app.errors import Refusal
 
 if TYPE_CHECKING:
+    from rich.table import Column
+
     from stream_app.privacy.certificates import Certificate
 
 EPSILONS = tuple(Fraction(text) for text in ("1/10", "1/2", "1", "2", "3", "4", "8"))
@@ -131,13 +133,16 @@ def _proofs(name: str, epsilon: str | None, levels: int | None) -> tuple[Certifi
     if whole and (epsilon, levels) != (None, None):
         raise typer.BadParameter(f"{name} says epsilon and levels itself; leave them out")
     family = name.partition(":")[0]
-    if not whole and epsilon is None and family in registry.FAMILIES and family != "none":
+    known = {*registry.FAMILIES, *_profile_families()}
+    if not whole and epsilon is None and family in known and family != "none":
         raise typer.BadParameter(f"what does {name} claim? give --epsilon E")
     try:
-        if not whole:
+        if not whole and family in _profile_families():
+            proofs = import_module(_PROFILES).mechanism(family, epsilon).certify()
+        elif not whole:
             of = _DEFAULT_LEVELS if levels is None else levels
             proofs = registry.mechanism(name, of, epsilon).certify()
-        elif family not in registry.FAMILIES and find_spec(_PROFILES):
+        elif family in _profile_families():
             proofs = import_module(_PROFILES).parse(name).certify()
         else:
             proofs = registry.parse(name).certify()
@@ -148,6 +153,10 @@ def _proofs(name: str, epsilon: str | None, levels: int | None) -> tuple[Certifi
     return proofs
 
 
+def _profile_families() -> tuple[str, ...]:
+    return tuple(import_module(_PROFILES).FAMILIES) if find_spec(_PROFILES) else ()
+
+
 def _show(rows: list[Row]) -> None:
     """Print the pure claims, and apart from them those that have a delta."""
     from rich.console import Console
@@ -156,17 +165,25 @@ def _show(rows: list[Row]) -> None:
     console = Console()
     pure = [row for row in rows if "delta" not in row]
     if pure:
-        table = Table("mechanism", "protects", "worst ratio", "slack", "outputs", "ms")
+        table = Table(_name(), "protects", "worst ratio", "slack", "outputs", "ms")
         for row in pure:
             table.add_row(row["mechanism"], *_told(row), f"{1e3 * row['seconds']:.1f}")
         console.print(table)
     apart = [row for row in rows if "delta" in row]
     if apart:
-        table = Table("mechanism", "protects", "epsilon", "delta", "ms", title="with a delta")
+        head = ("protects", "epsilon", "delta", "proved delta", "ms")
+        table = Table(_name(), *head, title="with a delta")
         for row in apart:
-            claim = (row["adjacency"], row["epsilon"], str(row["delta"]))
+            bound = f"{row['delta_bound']:.2e}"
+            claim = (row["adjacency"], row["epsilon"], str(row["delta"]), bound)
             table.add_row(row["mechanism"], *claim, f"{1e3 * row['seconds']:.1f}")
         console.print(table)
+
+
+def _name() -> Column:
+    from rich.table import Column
+
+    return Column("mechanism", overflow="fold")
 
 
 def _told(row: Row) -> Iterable[str]:

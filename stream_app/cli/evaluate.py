@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 
 _PROFILES = ("blip", "jlt", "jltpaper")
 _CELL_BYTES = 4
+_SCOPE = 300
 _PRESENCE_BYTES = 4 << 20
 
 
@@ -69,12 +70,13 @@ def evaluate(
     ] = 32,
     depth: Annotated[int, typer.Option(help="Rows of the sketch.")] = 4,
     scope: Annotated[
-        int,
+        int | None,
         typer.Option(
             metavar="N",
-            help="Where presence is protected: the N most rated items are the public scope.",
+            help="Where presence is protected: the N most rated items are the public scope. "
+            "\\[default: 300, or all]",
         ),
-    ] = 300,
+    ] = None,
     choice: Annotated[
         str,
         typer.Option(
@@ -135,7 +137,7 @@ class _Options:
     model: str
     factors: int
     depth: int
-    scope: int
+    scope: int | None
     choice: str
     seed: int
 
@@ -182,7 +184,9 @@ def _measured(dataset: Dataset, mechanism: Mechanism, options: _Options) -> Resu
             "ratings; leave --protocol out"
         )
     users, items = keys_of(dataset.users), keys_of(dataset.items)
-    entities = len(np.unique(users)) + (options.scope if hides else len(np.unique(items)))
+    catalogue = len(np.unique(items))
+    scope = min(_SCOPE, catalogue) if options.scope is None else options.scope
+    entities = len(np.unique(users)) + (scope if hides else catalogue)
     channels, values, seed = Channels.of([mechanism]), dataset.scale.values, options.seed
     truth = evaluation.Truth(dataset.ratings, float(values[0]), float(values[-1]))
     source, levels = SeededSource(seed), dataset.levels
@@ -198,10 +202,8 @@ def _measured(dataset: Dataset, mechanism: Mechanism, options: _Options) -> Resu
     if hides:
         presence = Presence(channels, _PRESENCE_BYTES, seed)
         columns = users, items, levels, truth, learner, presence, mechanism, source
-        with _Bar(len(np.unique(users)) * options.scope) as advance:
-            return evaluation.evaluate_scope(
-                *columns, scope=options.scope, seed=seed, progress=advance
-            )
+        with _Bar(len(np.unique(users)) * scope) as advance:
+            return evaluation.evaluate_scope(*columns, scope=scope, seed=seed, progress=advance)
     devices: evaluation.Devices
     if mechanism.masks:
         leaning = options.choice == "leaning"

@@ -49,7 +49,9 @@ def certify(table: Table, mechanism: str, epsilon: Fraction, adjacency: Adjacenc
 def row(proofs: Sequence[Certificate], seconds: float) -> dict[str, object]:
     """Return what a list of proofs says of one mechanism: its worst table, and how long it took."""
     worst = max(proofs, key=lambda proof: proof.worst_ratio)
-    return {
+    delta = getattr(worst, "delta", 0)  # a proof outside of a delta says which (`gaussian_table`)
+    apart = {"delta": float(delta), "delta_bound": float(getattr(worst, "delta_bound", 0))}
+    return (apart if delta else {}) | {
         "mechanism": worst.mechanism,
         "epsilon": str(worst.epsilon),
         "adjacency": str(worst.adjacency),
