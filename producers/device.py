@@ -8,7 +8,7 @@
 Pure functions: levels, items, mechanism, pseudonym and epoch come in, a request for the journal
 goes out; the journal pays, draws and records (`producers.journal`). What is protected is what the
 mechanism's adjacency says. Masks, where the mechanism has them, are chosen from the public item
-table before anything raw is looked at. Noise that can be replayed marks its events as tests.
+table before anything raw is looked at. A journal whose noise can be replayed marks its events.
 """
 
 from __future__ import annotations

@@ -3,7 +3,8 @@
     presence protected   every item of the public scope, once: rated -> its level, else "missing";
                          all cells are sent, whatever was drawn
                          or, for a budget of the whole user, some items of the scope that a key of
-                         the device picks, which has seen no rating (`privacy.scope.Sample`)
+                         the device picks, which has seen no rating (`privacy.scope.Sample`); at
+                         most that many in the device's life, however the scope changes
     value protected      the ratings that are new in this epoch; which and how many is public
 
     cells of a device, shuffled --> ceil(n / 4096) messages of nearly equal size
@@ -45,8 +46,8 @@ _PERSON, _SAMPLE_PERSON = b"murmurec epoch", b"murmurec sample"
 @dataclass(frozen=True)
 class Emitted:
     """How far an epoch's end has come. `ratings` of the data were among the cells, `outside` were
-    not in the scope; `over` devices sent nothing because their budget does not hold it, and `idle`
-    ones because all their cells were drawn before."""
+    not in the scope; `over` devices sent nothing because their budget does not hold it (of a
+    sample: nothing of it), and `idle` ones because all their cells were drawn before."""
 
     devices: int
     total: int
@@ -76,8 +77,10 @@ def emit(
     """End an epoch for a population: every device that has something to send does so once.
 
     `scope`: the public items whose turn it is, rising keys; needed where presence is protected and
-    refused elsewhere. `sample`: each device reports on that many items of the scope only. `pace`
-    spreads the devices over the time that the reports take at its speed.
+    refused elsewhere. `sample`: each device reports on that many items of the scope only, in its
+    life: the journal's limits must be the sample's budget, for life, and where the scope has grown
+    a device sends what its budget still holds, in the order of its key. `pace` spreads the devices
+    over the time that the reports take at its speed.
     """
     check_levels_agree(population.scale, line.mechanism)
     hidden = line.mechanism.adjacency is Adjacency.CELL
@@ -92,6 +95,12 @@ def emit(
         raise ValueError(
             f"mechanism {line.mechanism.id}: a sample of {sample.reports} items of a scope needs "
             f"epsilon {sample.epsilon} for each"
+        )
+    limits = journal.limits
+    if sample is not None and (limits.epsilon != sample.budget or limits.window is not None):
+        raise ValueError(
+            f"sample for a budget of {sample.budget}: the journal's limit is {limits}, but must be "
+            "the same and for life, or another scope is a second sample"
         )
     made = _Epoch(population, line, journal, journal.epoch(epoch), again, sample)
     return _run(made, scope, send, pace or Pace(), make_room, cells)
@@ -138,22 +147,33 @@ class _Epoch:
             found[owner] = rows
         return found
 
-    def request(
-        self, place: int, rows: NDArray[np.int64], scope: NDArray[np.uint64] | None
-    ) -> tuple[Request | None, int]:
-        """Return the request of one device, None where nothing is left to draw; and its ratings."""
-        who, of = self.population.devices[place], self.population
+    def left(
+        self, who: bytes, rows: NDArray[np.int64], scope: NDArray[np.uint64] | None
+    ) -> NDArray[np.uint64]:
+        """Return the items on which a device has not reported yet; a sample's in its own order."""
         if scope is None:
-            keys = np.sort(of.items[rows])
+            keys = np.sort(self.population.items[rows])
         elif self.sample is None:
             keys = scope
         else:
-            keys = np.sort(self.sample.items(scope, _sample_key(self.journal.key, who)))
-        # Not `keys` itself where all are left: a memo that devices share is written once.
+            keys = self.sample.items(scope, _sample_key(self.journal.key, who))
         left = np.ones(len(keys), bool) if self.again else self.journal.unreported(who, keys)
-        keys = keys if left.all() else keys[left]
-        if not len(keys):
-            return None, 0
+        # `keys` itself where all are left: a memo that devices share is written once.
+        return keys if left.all() else keys[left]
+
+    def affordable(self, who: bytes, keys: NDArray[np.uint64]) -> NDArray[np.uint64]:
+        """Return what the budget holds of these, rising: all or nothing, but of a sample the first
+        by the device's key. It depends on what was spent, never on a rating."""
+        room = self.journal.room(who, self.line.mechanism, self.epoch)
+        if self.sample is not None:
+            return np.sort(keys[:room])
+        return keys if room is None or room >= len(keys) else keys[:0]
+
+    def request(
+        self, who: bytes, rows: NDArray[np.int64], keys: NDArray[np.uint64]
+    ) -> tuple[Request, int]:
+        """Return the request of one device for these items, and how many of them it has rated."""
+        of = self.population
         raw_levels = np.full(len(keys), self.line.mechanism.inputs - 1, np.uint8)
         places = np.searchsorted(keys, of.items[rows])
         there = keys[np.minimum(places, len(keys) - 1)] == of.items[rows]
@@ -195,12 +215,14 @@ def _run(
     waiting: list[tuple[float, Request]] = []
     open_cells = 0
     for done, place in enumerate(order, 1):
-        request, rated = made.request(place, rows[place], scope)
-        if request is None:
+        left = made.left(devices[place], rows[place], scope)
+        keys = made.affordable(devices[place], left)
+        if not len(left):
             idle += 1
-        elif not _fits(made.journal, request):
+        elif not len(keys):
             over += 1
         else:
+            request, rated = made.request(devices[place], rows[place], keys)
             waiting.append((when[place], request))
             open_cells += request.count
             ratings += rated
@@ -213,11 +235,6 @@ def _run(
             *(done, len(order), cells, messages, ratings, outside, over, idle),
             ended=done == len(order),
         )
-
-
-def _fits(journal: Journal, request: Request) -> bool:
-    room = journal.room(request.device, request.mechanism, request.epoch)
-    return room is None or room >= request.paid
 
 
 def _send(

@@ -198,8 +198,10 @@ class Baseline:
         mean = total / weights
         varies = self._squares @ (1, -2 * mean, mean**2) / weights
         pseudo = max(float(varies), 1e-9) / self.spread**2
-        counts = np.maximum(self._counts[rows], 0)
-        return np.clip((self._sums[rows] + pseudo * mean) / (counts + pseudo), self.low, self.high)
+        counts = self._counts[rows]
+        # The same as above; a sum of weights may by chance be below 0, and then counts for nothing.
+        means = mean + (self._sums[rows] - mean * counts) / (np.maximum(counts, 0) + pseudo)
+        return np.clip(means, self.low, self.high)
 
     def add(
         self, rows: NDArray[np.int64], stars: ArrayLike, values: ArrayLike, squares: ArrayLike

@@ -74,12 +74,14 @@ class Gauges:
 
     def _score(self, outcome: Outcome) -> None:
         channels, rows = self._replica.channels, outcome.rows
-        columns = rows, outcome.lessons.predicted, outcome.channels, outcome.reports
+        predicted, numbers, reports = outcome.lessons.predicted, outcome.channels, outcome.reports
         # A cell that makes its item known was chosen by its own report: fakes would not cancel.
-        chosen = channels.presence[outcome.channels] & (rows >= self._met)
-        if chosen.any():
-            columns = tuple(column[~chosen] for column in columns)
-        self._compare(*columns)
+        chosen = channels.presence[numbers] & (rows >= self._met) if self._weighed else None
+        if chosen is None or not chosen.any():
+            self._compare(rows, predicted, numbers, reports)
+        else:
+            fair = ~chosen
+            self._compare(rows[fair], predicted[fair], numbers[fair], reports[fair])
         self.leakage.add(
             outcome.users,
             outcome.items,

@@ -192,7 +192,6 @@ class Replica:
         held_out(users, items, self._salt, self._threshold, held)
         if self._protects(batch):
             silent = reports == self.channels.missing[channels]
-            held &= ~silent
         priors = np.broadcast_to(np.float32(1), len(users))
         return Cells(users, items, reports, channels, priors, held, silent)
 
@@ -203,8 +202,7 @@ class Replica:
         the rest."""
         priors = presence.priors(counts, *cells[:4])
         asked = np.where(cells.silent, np.uint16(NO_CHANNEL), cells.channels)
-        learn = ~(cells.held | cells.silent)
-        lessons = self.learner.learn_many(*cells[:3], asked, learn, priors)
+        lessons = self.learner.learn_many(*cells[:3], asked, ~cells.held, priors)
         says = ~cells.silent
         told, quiet = cells._replace(priors=priors).at(says), cells.at(cells.silent)
         public = ~self.channels.presence[told.channels]

@@ -147,6 +147,8 @@ def test_a_report_that_says_nothing_counts_as_debiased_only() -> None:
     drift.add_errors(np.array([1.0, nan]), np.array([6.0, -2.0]), np.array([2.5, -0.5]))
     assert drift.rmse_reported("all") == drift.rmse_reported() == 1
     assert drift.rmse_debiased("all") == drift.rmse_debiased() == pytest.approx(sqrt(4 / 2))
+    drift.add_errors(np.array([9.0]), np.array([nan]), np.array([7.0]))
+    assert drift.rmse_debiased("all") == drift.rmse_debiased() == pytest.approx(sqrt(4 / 2))
     drift.add_errors(np.array([nan]), np.array([-1.0]), np.array([-3.0]))
     assert isnan(drift.rmse_debiased("all"))
 
@@ -262,12 +264,15 @@ def test_the_mean_of_an_item_leaves_its_fakes_out() -> None:
     assert baseline.predict(np.array([0, 1])) == pytest.approx([5.0, 3.0], abs=0.01)
 
 
-def test_more_fakes_than_ratings_leave_an_item_at_the_mean_of_all() -> None:
-    baseline = Baseline()
+def test_an_item_with_more_fakes_than_ratings_stays_near_the_mean_of_all() -> None:
+    """Its sum of weights is below 0: it counts as no rating, and what its reports say a little."""
+    baseline = Baseline(spread=2)
     rows = np.array([0, 1])
-    baseline.learn(rows, np.array([-2.0, 30.0]), np.array([-2.0, 10.0]))
-    assert 1 <= baseline.predict(rows)[0] <= 5
-    assert np.isfinite(baseline.predict(rows)).all()
+    baseline.learn(rows, np.array([-5.0, 30.0]), np.array([-2.0, 10.0]))
+    mean = 25 / 8
+    pseudo = ((-5 + 2 * mean) ** 2 + (30 - 10 * mean) ** 2) / 8 / 4
+    wanted = [mean + (-5 + 2 * mean) / pseudo, (30 + pseudo * mean) / (10 + pseudo)]
+    assert baseline.predict(rows) == pytest.approx(np.clip(wanted, 1, 5))
 
 
 @pytest.mark.parametrize(("low", "high", "spread"), [(5, 1, 1), (1, 5, 0), (1, 5, nan)])

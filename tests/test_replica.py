@@ -229,6 +229,19 @@ def test_a_cell_that_says_something_is_learned_and_counted_but_not_taken_for_see
     assert (open_one.priors == 1).all()
 
 
+def test_a_cell_is_decoded_with_its_own_prior() -> None:
+    """What a fresh learner says of the same cells with the priors that the outcome tells."""
+    replica = Replica(replace(ALL, model="dense", held_out=0.0))
+    outcome = applied(replica, SCOPE)
+    fresh = Replica(replica.design).learner
+    columns = outcome.users, outcome.items, outcome.reports, outcome.channels
+    learn = np.ones(len(outcome.users), np.bool_)
+    assert fresh.learn_many(*columns, learn, outcome.priors).error.tolist() == (
+        outcome.lessons.error.tolist()
+    )
+    assert (outcome.priors < 0.9).all()
+
+
 def test_what_comes_again_is_counted_by_what_it_says() -> None:
     replica = Replica(ALL)
     for _ in range(2):

@@ -91,6 +91,13 @@ class Account:
                 found[scope, kind] = found.get((scope, kind), Spent(kind)) + Spent(kind, *spend)
         return found
 
+    def by_adjacency(self) -> dict[str, Spent]:
+        """Return the spends of a life by adjacency, those of all scopes together."""
+        found: dict[str, Spent] = {}
+        for (_, kind), spent in self.spent().items():
+            found[kind] = found.get(kind, Spent(kind)) + spent
+        return found
+
 
 def reported(memo: NDArray[np.uint64], keys: NDArray[np.uint64]) -> NDArray[np.int64]:
     """Return how often each key stands in a sorted memo."""

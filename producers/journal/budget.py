@@ -121,7 +121,8 @@ class Limits:
             not isinstance(self.delta, Fraction) or not 0 <= self.delta <= 1
         ):
             raise ValueError(
-                f"delta {_shown(self.delta)}: give an exact number from 0 to 1, as Fraction(1, 1000)"
+                f"delta {_shown(self.delta)}: give an exact number from 0 to 1, as "
+                "Fraction(1, 1000)"
             )
         for name, count in (("window", self.window), ("reports", self.reports)):
             if count is None:

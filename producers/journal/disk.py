@@ -21,7 +21,8 @@ class Disk:
     def open(self, path: Path) -> int:
         """Open `path`, or make it empty with mode 0600, and take its lock; BlockingIOError when it
         is taken."""
-        path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        if not path.exists():
+            self._make_folders(path)
         while True:
             handle = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600)
             try:
@@ -35,6 +36,20 @@ class Disk:
                 os.close(handle)
                 raise
             os.close(handle)
+
+    def _make_folders(self, path: Path) -> None:
+        """Make the missing folders above `path`, with names that outlive a power cut."""
+        folders = list(path.parents)
+        missing = [folder for folder in folders if not folder.exists()]
+        for folder in reversed(missing):
+            folder.mkdir(exist_ok=True, mode=0o700)
+        # Also those that are there: a process that was killed may have made them and not synced.
+        for folder in reversed(folders):
+            try:
+                self.sync_folder(folder)
+            except OSError:
+                if folder in missing:
+                    raise  # one that is older may be closed to us, and is durable then
 
     def create(self, path: Path) -> int:
         """Make an empty file with mode 0600 in place of any other at `path`, locked."""

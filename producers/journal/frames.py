@@ -5,10 +5,15 @@
                                      `------- length, crc32 -------'
 
 Whoever writes a frame says in `synced` up to where the file was known to outlive a power cut;
-`whole` says the same of the file when it was made. So the bytes that cannot be read tell what they
-are by themselves: if no later frame and no header vouches for them, they are a write that a crash
-has torn, nothing of it was published, and they are cut; if one does, what was durable has changed,
-and nobody knows what else has: the file is refused with the position.
+`whole` says the same of the file when it was made. That tells bytes that cannot be read apart: if a
+later frame or the header vouches for them, what was durable has changed, and nobody knows what else
+has: the file is refused with the position. If none does, they are taken for a write that a crash
+has torn, and cut.
+
+A record is vouched for by the note of its first delivery report (an `ACKS` frame), or when the file
+is closed, neither of which is synced. So one case remains that cannot be told from a torn end: the
+last record of a file is damaged after it was published, and no later frame is on the disk, because
+the process or the power ended before there was one. Then its debit is lost with it.
 """
 
 from __future__ import annotations

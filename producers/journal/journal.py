@@ -17,6 +17,7 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -145,10 +146,7 @@ class Journal:
     def spent(self, device: bytes) -> dict[str, Spent]:
         """Return what a device has spent in its life, by adjacency, on ratings and profiles."""
         account = self._book.accounts.get(device)
-        found: dict[str, Spent] = {}
-        for (_, kind), spent in ({} if account is None else account.spent()).items():
-            found[kind] = found.get(kind, Spent(kind)) + spent
-        return found
+        return {} if account is None else account.by_adjacency()
 
     def begin(self, digest: bytes, mechanism: str, total: int, *, again: bool = False) -> Replay:
         """Return where a data set goes on: after its last reserved row, or (again) at row 0.
@@ -193,9 +191,7 @@ class Journal:
         self._check_room(0)
         debits = affordable(self._book, self.limits, requests)
         drawn = self._drawer.drawn(requests)
-        commit, messages = written(
-            self._book, requests, debits, drawn, replay, test=self.unsafe
-        )
+        commit, messages = written(self._book, requests, debits, drawn, replay, test=self.unsafe)
         self._check_room(len(commit.values))
         self._torn = True  # an interrupt between file and memory would leave them apart
         try:
@@ -232,8 +228,14 @@ class Journal:
         self._check_owner()
         if self._outbox.drop(number):
             self._acks.append(number)
-            if len(self._acks) >= _ACKS:
-                self._append(durable=False)
+            # Written at once behind a new record: it vouches for that, see `frames`.
+            if self._log.usable and (self._log.unvouched or len(self._acks) >= _ACKS):
+                self._note_or_not()
+
+    def _note_or_not(self) -> None:
+        """Write the acknowledgements that wait; where there is no room for them they wait on."""
+        with suppress(Refusal):
+            self._append(durable=False)
 
     def _append(self, *more: tuple[Kind, bytes], durable: bool) -> None:
         """Write waiting acknowledgements and `more`; after a failure the former wait on."""
@@ -264,7 +266,7 @@ class Journal:
         self._closed = True
         try:
             # Also without acknowledgements: the frame vouches for those before it.
-            if self._log.usable and (self._acks or self._log.grown):
+            if self._log.usable and (self._acks or self._log.unvouched):
                 self._log.append([_noted(self._acks)], durable=False)
         finally:
             self._log.close()

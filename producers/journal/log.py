@@ -54,7 +54,8 @@ class Log:
             self.close()
             raise
         self._synced = self.size
-        self.grown = False
+        # Whether the last frame is a record that nothing behind it vouches for yet.
+        self.unvouched = bool(self.frames) and self.frames[-1].kind is Kind.COMMIT
 
     def _read(self) -> Scan:
         mode = self._disk.mode(self._handle)
@@ -100,7 +101,7 @@ class Log:
                 self._undo()
                 raise
         self.size += len(data)
-        self.grown = True
+        self.unvouched = durable
         if durable:
             self._synced = self.size
 
@@ -118,7 +119,7 @@ class Log:
         with told(self.path):
             self._swap([header(self.key, whole), *framed])
         self.size = self._synced = whole
-        self.grown = False
+        self.unvouched = False
 
     def _swap(self, pieces: list[bytes]) -> None:
         new = self.path.with_name(f"{self.path.name}.new")

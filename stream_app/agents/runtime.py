@@ -164,6 +164,7 @@ class Runtime:
             "lag_records": self.gauges.lag_records,
             "counts": replica.ledger.counts(),
             "rejected": replica.ledger.rejected(),
+            "cells_missing": self.gauges.cells_missing,
             "cuts_ignored": self.cuts_ignored,
             "catalogue_set_aside": self.catalogue.set_aside,
             "devices": replica.marks.devices,

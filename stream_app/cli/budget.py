@@ -20,7 +20,8 @@ from stream_app.cli.protection import (
 from stream_app.errors import Refusal
 
 if TYPE_CHECKING:
-    from producers.journal import Limits, View
+    from producers.journal import Limits, Spent, View
+    from producers.journal.accounts import Account
 
 app = typer.Typer(no_args_is_help=True, help="What the users of a device have spent.")
 
@@ -66,7 +67,7 @@ def show(
 
 
 def _one(view: View, user: str, limits: Limits, after: int) -> dict[str, Any]:
-    """Return what one user has spent by adjacency, exact numbers as text."""
+    """Return what one user has spent, exact numbers as text."""
     from producers.pseudonyms import pseudonym
 
     try:
@@ -74,44 +75,64 @@ def _one(view: View, user: str, limits: Limits, after: int) -> dict[str, Any]:
     except ValueError as error:
         raise Refusal(str(error)) from None
     account = view.book.accounts.get(who)
-    spends = {} if account is None else account.spent(after)
-    rows = [_spend(kind, s.nano, s.atto, s.reports, limits) for kind, s in sorted(spends.items())]
-    return {"user": user, "device": who.hex(), "spent": rows}
+    accounts = [] if account is None else [account]
+    return {"user": user, "device": who.hex(), **_sums(accounts, limits, after)}
 
 
 def _all(view: View, limits: Limits, after: int) -> dict[str, Any]:
-    """Return for each adjacency what the user who has spent most has spent, and how many there are.
+    """Return for each kind what the user with the most has spent, and how many users there are.
 
     The epsilons of different users protect different people and are not added.
     """
-    most: dict[str, Any] = {}
-    for account in view.book.accounts.values():
-        for kind, spent in account.spent(after).items():
-            known = most.setdefault(kind, {"users": 0, "ratings": 0, "most": None})
-            known["users"] += 1
-            known["ratings"] += spent.reports
-            if known["most"] is None or spent.nano > known["most"].nano:
-                known["most"] = spent
-    rows = []
-    for kind, known in sorted(most.items()):
-        spent = known["most"]
-        row = _spend(kind, spent.nano, spent.atto, spent.reports, limits)
-        rows.append({**row, "users": known["users"], "ratings_of_all": known["ratings"]})
-    return {"users": len(view.book.accounts), "spent": rows}
+    accounts = list(view.book.accounts.values())
+    found = _sums(accounts, limits, after)
+    for row in found["spent"]:
+        key = row["scope"], row["adjacency"]
+        theirs = [one.spent()[key].reports for one in accounts if key in one.spent()]
+        row.update(users=len(theirs), reports_of_all=sum(theirs))
+    return {"users": len(accounts), **found}
 
 
-def _spend(adjacency: str, nano: int, atto: int, reports: int, limits: Limits) -> dict[str, Any]:
-    from producers.journal import ATTO, NANO
+def _sums(accounts: list[Account], limits: Limits, after: int) -> dict[str, Any]:
+    """Return the largest spends of these accounts, in life and in the window, and what is left.
 
-    claimed = adjacency != "nothing"
-    left = None if limits.nano is None or not claimed else max(0, limits.nano - nano)
+    `epsilon_in_sum` and `remaining` are of values, cells and profiles together, as the budget is.
+    """
+    from producers.journal import NANO
+
+    most: dict[tuple[str, str], tuple[Spent, Spent | None]] = {}
+    for account in accounts:
+        recent = {} if limits.window is None else account.spent(after)
+        for key, life in account.spent().items():
+            known = most.get(key)
+            # Where nothing is claimed, the number of reports says who has the most.
+            if known is None or (life.nano, life.reports) > (known[0].nano, known[0].reports):
+                most[key] = life, recent.get(key)
+    used = max((account.total(after)[0] for account in accounts), default=0)
+    left = None if limits.nano is None else max(0, limits.nano - used)
     return {
-        "adjacency": adjacency,
-        "epsilon": _exact(nano, NANO) if claimed else None,
-        "delta": _exact(atto, ATTO) if claimed else None,
-        "reports": reports,
+        "spent": [_spend(scope, *spent, limits) for (scope, _), spent in sorted(most.items())],
+        "epsilon_in_sum": _exact(max((one.total()[0] for one in accounts), default=0), NANO),
         "remaining": None if left is None else _exact(left, NANO),
     }
+
+
+def _spend(scope: str, life: Spent, recent: Spent | None, limits: Limits) -> dict[str, Any]:
+    from producers.journal import ATTO, NANO, Spent
+
+    claimed = life.adjacency != "nothing"
+    row = {
+        "scope": scope,
+        "adjacency": life.adjacency,
+        "epsilon": _exact(life.nano, NANO) if claimed else None,
+        "delta": _exact(life.atto, ATTO) if claimed else None,
+        "reports": life.reports,
+    }
+    if limits.window is not None:
+        of = recent or Spent(life.adjacency)
+        row["epsilon_in_window"] = _exact(of.nano, NANO) if claimed else None
+        row["reports_in_window"] = of.reports
+    return row
 
 
 def _exact(amount: int, unit: int) -> str:
@@ -122,11 +143,14 @@ def _exact(amount: int, unit: int) -> str:
 
 
 _MEANING = {
-    "value": "the value of a rating is told apart from another by at most e^epsilon of its report; "
-    "all values of the user together by e^(the sum). That the ratings exist is public",
-    "cell": "whether an item was rated, and how, is told apart by at most e^epsilon of its report; "
-    "the user's whole record by e^(the sum)",
-    "nothing": "these ratings were sent as they are: nothing is protected",
+    ("rating", "value"): "the value of a rating is told apart from another by at most e^epsilon of "
+    "its report; all values of the user together by e^(the sum). That the ratings exist is public",
+    ("rating", "cell"): "whether an item was rated, and how, is told apart by at most e^epsilon of "
+    "its report; the user's whole record by e^(the sum)",
+    ("rating", "nothing"): "these ratings were sent as they are: nothing is protected",
+    ("profile", "cell"): "whether one item is in the profiles is told apart by at most e^(this sum "
+    "of all profiles); the whole set of items by up to e^(number of items x this sum)",
+    ("profile", "nothing"): "these profiles were sent as they are: nothing is protected",
 }
 
 
@@ -136,16 +160,19 @@ def _tell(row: dict[str, Any], limits: Limits) -> None:
     if not row["spent"]:
         typer.echo("nothing was spent")
     for spent in row["spent"]:
-        typer.echo(_line(spent))
-        typer.echo(
-            f"  {_MEANING.get(spent['adjacency'], 'see the mechanism for what it protects')}"
-        )
-        if spent["epsilon"] is not None and float(spent["epsilon"]) > LARGE_PER_USER:
-            typer.echo(f"  warning: above {LARGE_PER_USER} in sum that is weak protection")
+        typer.echo(_line(spent, limits))
+        key = spent["scope"], spent["adjacency"]
+        typer.echo(f"  {_MEANING.get(key, 'see the mechanism for what it protects')}")
+        if spent["delta"] not in (None, "0"):
+            typer.echo("  except for the delta, which grows with the number of items, too")
     if len(row["spent"]) > 1:
         typer.echo(
-            "these protect different things: they have no sum, and the budget holds for each"
+            f"these protect different things, but what is said of one rating adds up: {_sum(row)}"
         )
+    if row["remaining"] is not None:
+        typer.echo(f"remaining {row['remaining']}, for ratings and profiles together")
+    if float(row["epsilon_in_sum"]) > LARGE_PER_USER:
+        typer.echo(f"warning: above {LARGE_PER_USER} in sum that is weak protection")
     if row["pending_events"]:
         typer.echo(
             f"{row['pending_events']} events are paid for and were not acknowledged: "
@@ -153,16 +180,26 @@ def _tell(row: dict[str, Any], limits: Limits) -> None:
         )
 
 
-def _line(spent: dict[str, Any]) -> str:
-    """Return one adjacency's line; of several users, the one who has spent most."""
-    parts = [f"{spent['adjacency']}:"]
+def _sum(row: dict[str, Any]) -> str:
+    of = "" if "user" in row else " by the user with the most"
+    return f"epsilon {row['epsilon_in_sum']}{of}"
+
+
+def _line(spent: dict[str, Any], limits: Limits) -> str:
+    """Return one kind's line, of a whole life; of several users, the one who has spent most."""
+    of = "reports" if spent["scope"] == "rating" else f"{spent['scope']}s"
+    name = "" if spent["scope"] == "rating" else f"{spent['scope']}, "
+    parts = [f"{name}{spent['adjacency']}:"]
     if spent["epsilon"] is not None:
         parts.append(f"epsilon {spent['epsilon']}")
         if spent["delta"] != "0":
             parts.append(f"delta {spent['delta']}")
-    parts.append(f"on {spent['reports']} reports")
-    if spent["remaining"] is not None:
-        parts.append(f"remaining {spent['remaining']}")
+    parts.append(f"on {spent['reports']} {of}")
+    if limits.window is not None:
+        claim = "" if spent["epsilon"] is None else f"epsilon {spent['epsilon_in_window']} on "
+        parts.append(
+            f"(in the last {limits.window} epochs {claim}{spent['reports_in_window']} {of})"
+        )
     if "users" in spent:
         parts.append(f"by the user with the most ({spent['users']} users in all)")
     return " ".join(parts)

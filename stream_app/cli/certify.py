@@ -138,7 +138,7 @@ def _proofs(name: str, epsilon: str | None, levels: int | None) -> tuple[Certifi
         raise typer.BadParameter(f"what does {name} claim? give --epsilon E")
     try:
         if not whole and family in _profile_families():
-            proofs = import_module(_PROFILES).mechanism(family, epsilon).certify()
+            proofs = tuple(import_module(_PROFILES).mechanism(family, epsilon).certify())
         elif not whole:
             of = _DEFAULT_LEVELS if levels is None else levels
             proofs = registry.mechanism(name, of, epsilon).certify()

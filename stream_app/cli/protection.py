@@ -71,7 +71,8 @@ BudgetOption = Annotated[
         "--budget",
         metavar="E",
         envvar="MURMUREC_DEVICE_BUDGET",
-        help="Most epsilon that one user may spend in sum, as 20. \\[default: no limit]",
+        help="Most epsilon that one user may spend in sum, on ratings and profiles, as 20. "
+        "\\[default: no limit]",
     ),
 ]
 WindowOption = Annotated[
@@ -90,6 +91,13 @@ EmissionOption = Annotated[
         metavar="WHEN",
         envvar="MURMUREC_DEVICE_EMISSION",
         help="immediate (a message when somebody rates, which tells so) or epoch (all at its end).",
+    ),
+]
+ClockOption = Annotated[
+    bool,
+    typer.Option(
+        "--clock-is-right",
+        help="Believe a clock that is more than 366 days after the last release.",
     ),
 ]
 AgainOption = Annotated[
@@ -147,14 +155,15 @@ def scale_from(given: tuple[float, float, float] | None) -> Scale | None:
         raise Refusal(str(error)) from None
 
 
-def limits_from(budget: str | None, window: int | None) -> Limits:
+def limits_from(budget: str | None, window: int | None, *, clock_is_right: bool = False) -> Limits:
     """Return what each user may spend."""
     from producers.journal import Limits
 
     if budget is None and window is not None:
         raise Refusal(f"--window {window}: it goes with --budget; give both")
     try:
-        return Limits(None if budget is None else exactly("--budget", budget), window)
+        epsilon = None if budget is None else exactly("--budget", budget)
+        return Limits(epsilon, window, clock_is_right=clock_is_right)
     except ValueError as error:
         raise Refusal(f"--{error}") from None
 

@@ -23,6 +23,7 @@ from stream_app.cli.protection import (
     PUBLIC,
     AgainOption,
     BudgetOption,
+    ClockOption,
     EmissionOption,
     EpsilonOption,
     JournalOption,
@@ -67,6 +68,7 @@ def publish(
     emission: EmissionOption = "immediate",
     journal: JournalOption = None,
     again: AgainOption = False,
+    clock_is_right: ClockOption = False,
     json_encoding: Annotated[
         bool, typer.Option("--json-encoding", help="Send JSON instead of MessagePack.")
     ] = False,
@@ -91,7 +93,7 @@ def publish(
         )
     settings = settings_from(config, bootstrap, prefix, kafka)
     grid = scale_from(scale) or Scale()
-    limits = limits_from(budget, window)
+    limits = limits_from(budget, window, clock_is_right=clock_is_right)
     chosen = mechanism_from(mechanism, epsilon, grid)
     named = _item(item)
     number = _number(sys.stdin.readline() if rating == "-" else rating)

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 
 class Cells(NamedTuple):
-    """Cells in their order, (m,) each; a silent one is never held out."""
+    """Cells in their order, (m,) each."""
 
     users: NDArray[np.uint64]
     items: NDArray[np.uint64]

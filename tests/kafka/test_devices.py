@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 from producers import device
-from producers.journal import Journal, look, read_key
+from producers.journal import Journal, Message, look, read_key
 from producers.pseudonyms import pseudonym
 from stream_app import clients, wire
 from stream_app.cli import run
@@ -196,21 +196,44 @@ def test_a_journal_in_use_is_told_before_anything_is_sent(
 def test_what_an_earlier_process_has_left_is_sent_first_the_same_bytes(
     here: str, kafka: Kafka, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    line = device.Line(here, registry.parse("rr:5:2"))
-    with Journal.open("device.journal") as journal:
-        who = pseudonym(journal.key, "ann")
-        left = [
-            journal.release(
-                device.request(np.array([3], np.uint8), [item], line, device=who, epoch=20_000)
-            )[0]
-            for item in (1, 2)
-        ]
+    left = released_at(here, int(time.time()) // wire.EPOCH_SECONDS, 1, 2)
     assert run(["publish", "--user", "ann", "--item", "3", "--rating", "4"]) == 0
     assert "sending 2 events again" in capsys.readouterr().err
     events = sorted(everything(kafka, here), key=lambda event: event.seq)
     assert [wire.encode(event) for event in events[:2]] == [message.value for message in left]
     assert [event.items.tolist() for event in events] == [[1], [2], [3]]
     assert look("device.journal").pending == 0
+
+
+def released_at(topic: str, epoch: int, *items: int) -> list[Message]:
+    """Release ratings of ann that nobody sends."""
+    line = device.Line(topic, registry.parse("rr:5:2"))
+    with Journal.open("device.journal") as journal:
+        who = pseudonym(journal.key, "ann")
+        level = np.array([3], np.uint8)
+        return [
+            journal.release(device.request(level, [item], line, device=who, epoch=epoch))[0]
+            for item in items
+        ]
+
+
+def test_a_clock_far_beyond_the_last_release_has_to_be_called_right(
+    here: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    released_at(here, int(time.time()) // wire.EPOCH_SECONDS - 400, 1)
+    np.savez("mine.npz", user=["ann", "bob"], item=[4, 5], rating=[3, 4])
+    commands = (
+        ["publish", "--user", "ann", "--item", "3", "--rating", "4"],
+        ["replay", "mine.npz"],
+        ["profiles", "publish", "mine.npz"],
+    )
+    for command in commands:
+        assert run(command) == 1
+        assert "400 days after the last release" in capsys.readouterr().err
+    before = Path("device.journal").read_bytes()
+    for command in commands:
+        Path("device.journal").write_bytes(before)
+        assert run([*command, "--clock-is-right"]) == 0
 
 
 def test_a_replay_that_is_killed_loses_nothing_and_draws_nothing_twice(
@@ -320,6 +343,17 @@ def test_a_sample_spends_what_it_says_on_a_whole_user(
     row = json.loads(told.out)
     assert (row["reports"], row["events_accepted"]) == (12, 3)
     assert "4 x 5/2 = 10 for the user with the most" in told.err
+    # A grown catalogue is no second sample, and --again no second budget.
+    Path("scope.txt").write_text("\n".join(map(str, range(5, 500))))
+    for more in ([], ["--again"]):
+        asked = [*replay, "--scope", "scope.txt", "--sample", "10", "--json", *more]
+        assert run(asked) == 0
+        row = json.loads(capsys.readouterr().out)
+        assert (row["reports"], row["events_accepted"]) == (0, 0)
+    key = read_key("device.journal")
+    for user in (1, 2, 3):
+        spent = look("device.journal").book.accounts[pseudonym(key, user)].by_adjacency()
+        assert spent["cell"].reports == 4
 
 
 def test_a_budget_is_kept_by_every_command_and_shown(
@@ -333,7 +367,9 @@ def test_a_budget_is_kept_by_every_command_and_shown(
     assert run(["publish", *rating, "--budget", "7"]) == 1
     assert "the budget is 7 in all, this user has spent 6 of it" in capsys.readouterr().err
     assert run(["budget", "show", "--user", "1", "--budget", "7"]) == 0
-    assert "epsilon 6 on 3 reports remaining 1" in capsys.readouterr().out
+    shown = capsys.readouterr().out
+    assert "epsilon 6 on 3 reports" in shown
+    assert "remaining 1, for ratings and profiles together" in shown
     assert run(["publish", *rating, "--budget", "8"]) == 0
     assert sum(len(event.items) for event in everything(kafka, here)) == 5
 

@@ -4,8 +4,8 @@ One *life* is a device's process from opening its journal to its end. While it r
 takes (a call to the disk, a message handed over, a delivery report) is a moment to die:
 
     kill     the process dies; what it wrote is still there, and still not durable
-    power    what was not synced is lost, kept, torn in the middle, or zeros; a name that was not
-             synced is the old or the new one
+    power    what was not synced is lost, kept, torn in the middle, or zeros, in every file by
+             itself; a name that was not synced is the old or the new one
     midway   as both, with half of a write done
 
 `explore` runs the life once, collects every world that a crash could leave, and goes on from each
@@ -17,6 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
+from itertools import product
 from pathlib import Path
 
 import numpy as np
@@ -80,9 +81,15 @@ class CrashingDisk(Disk):
     def cut(self) -> Iterator[tuple[Names, Names]]:
         """Yield every disk that a power cut at this moment may leave."""
         for named in (self.durable_names, self.names):
-            for survived in (_lost, _kept, _torn, _zeroed):
+            files = sorted(named.items())
+            left = [
+                dict.fromkeys(survived(file) for survived in (_lost, _kept, _torn, _zeroed))
+                for _, file in files
+            ]
+            for contents in product(*left):
                 names = tuple(
-                    (name, survived(file), survived(file)) for name, file in sorted(named.items())
+                    (name, content, content)
+                    for (name, _), content in zip(files, contents, strict=True)
                 )
                 yield names, names
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 from typing import Any
 
+import msgspec
 import numpy as np
 import pytest
 from hypothesis import given
@@ -32,7 +33,6 @@ def make(levels: list[int], items: Any, **changed: Any) -> Request:
     line = device.Line(
         TOPIC,
         changed.pop("mechanism", OPEN),
-        changed.pop("test", False),
         changed.pop("table", ItemTable()),
     )
     given: dict[str, Any] = {"device": WHO, "epoch": 20_000} | changed
@@ -68,10 +68,39 @@ def test_many_ratings_become_as_few_messages_as_hold_them(journal: Journal) -> N
 def test_only_the_mechanism_decides_what_is_reported(tmp_path: Any) -> None:
     levels = np.arange(5, dtype=np.uint8)
     with Journal.open(tmp_path / "j", source=SeededSource(11), allow_tests=True) as journal:
-        asked = make([0, 1, 2, 3, 4], [5, 6, 7, 8, 9], mechanism=RR, test=journal.unsafe)
+        asked = make([0, 1, 2, 3, 4], [5, 6, 7, 8, 9], mechanism=RR)
         (event,) = released(journal, asked, wire.Intake({"rr:5:2": 5}, accept_tests=True))
     np.testing.assert_array_equal(event.reports, RR.release(levels, SeededSource(11)))
     assert event.test
+
+
+def test_a_seeded_journal_marks_every_event_whoever_asks_for_it(tmp_path: Any) -> None:
+    with Journal.open(tmp_path / "j", source=SeededSource(11), allow_tests=True) as journal:
+        with pytest.raises(wire.WireError) as caught:
+            released(journal, make([0, 1], [5, 6], mechanism=RR))
+        assert caught.value.reason is wire.Reason.TEST_EVENT
+        for message in journal.pending():  # the bytes themselves say it
+            assert msgspec.msgpack.decode(message.value)["test"] is True
+
+
+@pytest.mark.parametrize(
+    ("changed", "said"),
+    [({"count": 2}, "3 inputs, 2 reports, 3 keys in the memo"),
+     ({"count": 1}, "3 inputs, 1 reports"),
+     ({"memo": np.array([1, 2], np.uint64)}, "2 keys in the memo"),
+     ({"raw_inputs": np.zeros(4, np.uint8)}, "4 inputs, 3 reports"),
+     ({"masks": np.ones(2, np.uint16)}, "2 masks")],
+    ids=lambda value: next(iter(value)) if isinstance(value, dict) else None,
+)  # fmt: skip
+def test_a_request_pays_for_all_that_it_draws_or_there_is_none(
+    changed: dict[str, Any], said: str
+) -> None:
+    asked = make([0, 1, 2], [1, 2, 3], mechanism=RR)
+    fields = {name: getattr(asked, name) for name in Request.__slots__}
+    Request(**fields)
+    with pytest.raises(ValueError, match=said):
+        Request(**(fields | changed))
+    assert "paid" not in fields
 
 
 @pytest.mark.parametrize(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from pathlib import Path
@@ -46,12 +46,13 @@ class Observer:
     seen: list[tuple[float, bytes, int]] = field(default_factory=list)
     events: list[wire.Event] = field(default_factory=list)
     journal: Journal | None = None
+    intake: wire.Intake = INTAKE
 
     def send(self, message: Message) -> None:
         self.seen.append((self.now, message.device, len(message.value)))
         where = np.frombuffer(message.key, np.uint8).reshape(1, 32)
         partition = int(wire.partitions_of(where, 4)[0])
-        self.events.append(wire.decode(message.key, message.value, partition, INTAKE))
+        self.events.append(wire.decode(message.key, message.value, partition, self.intake))
         if self.journal is not None:
             self.journal.acknowledge(message.number)
 
@@ -76,7 +77,8 @@ def run(
     **changed: Any,
 ) -> Emitted:  # fmt: skip
     line = Line(TOPIC, mechanism, table=changed.pop("table", ItemTable()))
-    scope = changed.pop("scope", SCOPE if mechanism in (CELL, LOUD) else None)
+    hidden = mechanism in (CELL, LOUD) or "sample" in changed
+    scope = changed.pop("scope", SCOPE if hidden else None)
     given: dict[str, Any] = {"epoch": 20_000, "cells": 300} | changed
     steps = emit(population, line, journal=journal, send=seen.send, scope=scope, **given)
     return list(steps)[-1]
@@ -284,10 +286,16 @@ def test_times_and_sizes_tell_all_where_messages_leave_at_the_moment_of_rating(
 # --- once in life, all or nothing -----------------------------------------------------------------
 
 
+@pytest.fixture
+def limited(tmp_path: Path) -> Iterator[Journal]:
+    with Journal.open(tmp_path / "limited", limits=Limits(Fraction(20))) as journal:
+        yield journal
+
+
 def test_a_sample_is_a_few_items_of_the_scope_that_no_rating_has_chosen(
-    small: Dataset, journal: Journal
+    small: Dataset, limited: Journal, tmp_path: Path
 ) -> None:
-    sample = Sample.of(Fraction(20))
+    journal, sample = limited, Sample.of(Fraction(20))
     mechanism = registry.mechanism("cell", 5, sample.epsilon)
     seen, population = Observer(), populate(small, journal.key)
     end = run(population, journal, seen, mechanism, scope=SCOPE, sample=sample)
@@ -299,14 +307,80 @@ def test_a_sample_is_a_few_items_of_the_scope_that_no_rating_has_chosen(
     assert len({frozenset(items) for items in picked.values()}) > len(picked) // 2
     for device in picked:
         assert journal.spent(device)["cell"].nano == 20 * 10**9
-    # Other ratings of the same people: the very same items are reported on, and none twice in life.
-    other = replace(population, items=population.items[::-1].copy())
-    again = Observer()
-    run(other, journal, again, mechanism, scope=SCOPE, sample=sample, again=True)
-    assert {(device, item) for device, item in again.cells()} == set(seen.cells())
     assert run(population, journal, Observer(), mechanism, scope=SCOPE, sample=sample).idle == 20
     with pytest.raises(ValueError, match="needs epsilon 5/2 for each"):
         run(population, journal, Observer(), CELL, scope=SCOPE, sample=sample)
+
+
+def test_a_sample_picks_the_same_items_whatever_was_rated(
+    small: Dataset, limited: Journal, tmp_path: Path
+) -> None:
+    sample, picked = Sample.of(Fraction(20)), []
+    mechanism = registry.mechanism("cell", 5, sample.epsilon)
+    limited.close()
+    population = populate(small, limited.key)
+    for number, people in enumerate(
+        (population, replace(population, items=population.items[::-1].copy()))
+    ):
+        copy = tmp_path / f"copy {number}"  # the same key
+        copy.touch(0o600)
+        copy.write_bytes(limited.path.read_bytes())
+        with Journal.open(copy, limits=Limits(Fraction(20))) as journal:
+            seen = Observer()
+            run(people, journal, seen, mechanism, scope=SCOPE, sample=sample)
+        picked.append(set(seen.cells()))
+    assert picked[0] == picked[1]
+    assert len(picked[0]) == 8 * 20
+
+
+@pytest.mark.parametrize("whole", [Fraction(20), Fraction(8)], ids=str)  # 8: 3 reports at 8/3
+def test_a_sample_spends_its_budget_once_in_life_however_the_scope_grows(
+    whole: Fraction, small: Dataset, tmp_path: Path
+) -> None:
+    sample = Sample.of(whole)
+    mechanism = registry.mechanism("cell", 5, sample.epsilon)
+    seen, reports = Observer(), []
+    intake = wire.Intake({mechanism.id: 6})
+    for epoch, scope in enumerate((SCOPE[:2], SCOPE[:30], SCOPE, SCOPE[5:], SCOPE[40:]), 20_000):
+        with Journal.open(tmp_path / "j", limits=Limits(whole)) as journal:
+            population = populate(small, journal.key)
+            given = {"scope": scope, "sample": sample, "epoch": epoch, "again": epoch == 20_003}
+            seen.intake = intake
+            end = run(population, journal, seen, mechanism, **given)
+            reports.append(end.cells)
+            assert end.idle + end.over in (0, 20)
+    assert reports[0] == 2 * 20
+    # 8/3 twice is rounded up, so that a third does not fit behind it: less, and never more.
+    assert reports[1:] == [(sample.reports - 2 if whole == 20 else 0) * 20, 0, 0, 0]
+    for device in population.devices:
+        mine = [item for who, item in seen.cells() if who == device]
+        assert len(mine) <= sample.reports
+        assert Fraction(journal.spent(device)["cell"].nano, 10**9) <= whole
+
+
+def test_a_sample_that_is_drawn_at_once_spends_all_of_its_budget(
+    small: Dataset, tmp_path: Path
+) -> None:
+    sample = Sample.of(Fraction(8))
+    mechanism = registry.mechanism("cell", 5, sample.epsilon)
+    with Journal.open(tmp_path / "j", limits=Limits(Fraction(8))) as journal:
+        seen = Observer(intake=wire.Intake({mechanism.id: 6}))
+        end = run(populate(small, journal.key), journal, seen, mechanism, sample=sample)
+        assert (end.cells, end.over) == (3 * 20, 0)
+
+
+@pytest.mark.parametrize(
+    "limits", [Limits(), Limits(Fraction(30)), Limits(Fraction(20), 7)], ids=str
+)
+def test_a_sample_without_its_budget_for_life_is_refused(
+    limits: Limits, small: Dataset, tmp_path: Path
+) -> None:
+    sample = Sample.of(Fraction(20))
+    mechanism = registry.mechanism("cell", 5, sample.epsilon)
+    with Journal.open(tmp_path / "j", limits=limits) as journal:
+        with pytest.raises(ValueError, match="must be the same and for life"):
+            run(populate(small, journal.key), journal, Observer(), mechanism, sample=sample)
+        assert journal.pending() == []
 
 
 def test_a_cell_is_drawn_once_in_life_unless_again(small: Dataset, journal: Journal) -> None:

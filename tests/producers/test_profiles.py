@@ -8,11 +8,19 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from producers.journal import NANO, Journal, Limits, Message
+from producers import device
+from producers.journal import NANO, BudgetExhausted, Journal, Limits, Message, look
 from producers.population import populate
-from producers.profiles import Published, RawProfile, kept_scope, profiles_of, publish
+from producers.profiles import (
+    Published,
+    RawProfile,
+    kept_scope,
+    profiles_of,
+    publish,
+    request,
+)
 from stream_app import wire
-from stream_app.privacy import blip, jlt
+from stream_app.privacy import blip, jlt, registry
 from stream_app.privacy.blip import Blip
 from stream_app.privacy.jlt import Jlt
 from stream_app.privacy.profile_mechanism import MOST_ITEMS, ProfileMechanism
@@ -128,6 +136,42 @@ def test_a_budget_that_does_not_hold_it_keeps_the_profile_back(tmp_path: Path) -
         assert journal.spent(bytes(16))["cell"].nano == 2 * NANO
 
 
+def test_a_profile_counts_as_cells_do_in_the_budget(tmp_path: Path) -> None:
+    who, scope = bytes(16), np.arange(2, dtype=np.uint64)
+    line = device.Line("ratings", registry.parse("cell:5:1/2"))
+    with Journal.open(tmp_path / "j", limits=Limits(Fraction(5, 2))) as journal:
+        request = device.request(np.zeros(2, np.uint8), scope, line, device=who, epoch=20_000)
+        journal.release(request)
+        assert run(devices(3), journal)[1].over == 1
+    with Journal.open(tmp_path / "j", limits=Limits(Fraction(3))) as journal:
+        assert run(devices(3), journal)[1].published == 1
+        assert {kind: (s.nano, s.reports) for kind, s in journal.spent(who).items()} == {
+            "cell": (3 * NANO, 3)
+        }
+        journal.compact()
+    with Journal.open(tmp_path / "j", limits=Limits(Fraction(4))) as journal:
+        assert run(devices(3), journal, epoch=20_001)[1].over == 1
+    spent = look(tmp_path / "j").book.accounts[who].spent()
+    assert {key: one.nano for key, one in spent.items()} == {
+        ("rating", "cell"): NANO, ("profile", "cell"): 2 * NANO,
+    }  # fmt: skip
+
+
+def test_deltas_of_a_user_add_up_to_a_thousandth_at_most(tmp_path: Path) -> None:
+    coarse = Jlt(64, Fraction(1, 2), Fraction(3, 10**4))
+    with Journal.open(tmp_path / "j") as journal:
+        for epoch in range(20_000, 20_003):
+            assert run(devices(3), journal, epoch=epoch, mechanism=coarse)[1].published == 1
+        sent, last = run(devices(3), journal, epoch=20_003, mechanism=coarse)
+        assert (sent, last.over) == ([], 1)
+        with pytest.raises(BudgetExhausted, match=r"add up to 1/1000 at most.*smaller --delta"):
+            journal.release(request(devices(3)[0], coarse, topic=TOPIC, epoch=20_003))
+        assert journal.spent(bytes(16))["cell"].atto == 9 * 10**14
+        assert run(devices(3), journal, epoch=20_003)[1].published == 1  # blip has none
+    with Journal.open(tmp_path / "j", limits=Limits(delta=None)) as journal:
+        assert run(devices(3), journal, epoch=20_004, mechanism=coarse)[1].published == 1
+
+
 def test_what_was_not_acknowledged_is_sent_again_as_the_same_bytes(tmp_path: Path) -> None:
     with Journal.open(tmp_path / "j") as journal:
         sent, _ = run(devices(3, 4), journal)
@@ -144,8 +188,9 @@ def test_many_devices_go_in_several_records(journal: Journal) -> None:
 def test_noise_from_a_seed_marks_its_profiles_as_tests(tmp_path: Path) -> None:
     with Journal.open(tmp_path / "j", source=SeededSource(1), allow_tests=True) as journal:
         (message,), _ = run(devices(3), journal)
-    with pytest.raises(wire.WireError, match="test"):
+    with pytest.raises(wire.WireError, match="test") as caught:
         wire.decode_profile(message.key, message.value, SIZES)
+    assert caught.value.reason is wire.Reason.TEST_EVENT
     assert wire.decode_profile(message.key, message.value, SIZES, accept_tests=True).test
 
 
@@ -173,8 +218,8 @@ def test_a_cap_keeps_to_items_that_the_profile_has_no_say_in(journal: Journal) -
     # Another order is the same choice; another device or key another one.
     again = kept_scope(scope[::-1].copy(), 100, journal.key, b"a" * 16)
     assert sorted(again.tolist()) == sorted(kept.tolist())
-    for key, device in ((journal.key, b"b" * 16), (bytes(32), b"a" * 16)):
-        other = kept_scope(scope, 100, key, device)
+    for key, who in ((journal.key, b"b" * 16), (bytes(32), b"a" * 16)):
+        other = kept_scope(scope, 100, key, who)
         assert 0 < len(np.intersect1d(other, kept)) < 40
     assert kept_scope(scope, 1000, journal.key, b"a" * 16) is scope
     everything = [RawProfile(b"a" * 16, scope)]

@@ -70,9 +70,7 @@ class Topic:
 
 
 def run(data: Dataset, journal: Journal, topic: Topic, **changed: Any) -> Iterator[Progress]:
-    line = Line(
-        TOPIC, changed.pop("mechanism", OPEN), journal.unsafe, changed.pop("table", ItemTable())
-    )
+    line = Line(TOPIC, changed.pop("mechanism", OPEN), changed.pop("table", ItemTable()))
     given: dict[str, Any] = {"epoch": 20_000, "chunk": 64} | changed
     return replay(populate(data, journal.key), line, journal=journal, send=topic.send, **given)
 

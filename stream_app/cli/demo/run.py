@@ -157,7 +157,7 @@ def _rating(stage: Stage, seconds: float, line: Publisher) -> Iterator[Progress]
         courier = Courier(stage.journal, line)
         yield from replay(
             stage.population,
-            Line(stage.topics.ratings, stage.mechanism, stage.journal.unsafe),
+            Line(stage.topics.ratings, stage.mechanism),
             journal=stage.journal,
             send=courier.send,
             epoch=int(time.time()) // EPOCH_SECONDS,

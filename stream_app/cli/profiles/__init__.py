@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -25,6 +26,7 @@ from stream_app.cli.options import (
 from stream_app.cli.protection import (
     LARGE_PER_RATING,
     BudgetOption,
+    ClockOption,
     JournalOption,
     ScaleOption,
     WindowOption,
@@ -35,6 +37,7 @@ from stream_app.cli.protection import (
 from stream_app.errors import Refusal
 
 if TYPE_CHECKING:
+    from producers.journal import Limits
     from producers.publishing import Publisher
     from stream_app.privacy.profile_mechanism import ProfileMechanism
     from stream_app.settings import Settings
@@ -90,10 +93,18 @@ def publish(
             "--scope", metavar="IDS", help="Public items, one per line: no others are in a profile."
         ),
     ] = None,
+    reproduction: Annotated[
+        bool,
+        typer.Option(
+            "--reproduction",
+            help="Publish with a delta above 1/1000, as jltpaper has: for made-up data only.",
+        ),
+    ] = False,
     scale: ScaleOption = None,
     budget: BudgetOption = None,
     window: WindowOption = None,
     journal: JournalOption = None,
+    clock_is_right: ClockOption = False,
     config: ConfigOption = None,
     bootstrap: BootstrapOption = None,
     prefix: PrefixOption = None,
@@ -112,8 +123,9 @@ def publish(
     from stream_app.cli.profiles.run import Run, say
 
     settings = settings_from(config, bootstrap, prefix, kafka)
-    limits = limits_from(budget, window)
     chosen = mechanism_of(mechanism, epsilon, length, hashes, delta)
+    limits = limits_from(budget, window, clock_is_right=clock_is_right)
+    limits = _bounded(limits, chosen, reproduction=reproduction)
     dataset = load(file, scale_from(scale))
     items = None if scope is None else public.from_file(scope)
     line = _publisher(settings)
@@ -131,6 +143,19 @@ def publish(
             f"{line.failed} of {line.sent} profiles were not accepted: {line.first_error}; they "
             "are kept in the journal, and the next publish sends the same bytes"
         )
+
+
+def _bounded(limits: Limits, mechanism: ProfileMechanism, *, reproduction: bool) -> Limits:
+    """Return the limits, without one on delta for a reproduction; refuses a delta above it."""
+    if reproduction:
+        return replace(limits, delta=None)
+    delta = mechanism.delta
+    if delta and limits.delta is not None and delta > limits.delta:
+        raise Refusal(
+            f"{mechanism.id}: its delta {delta} is above {limits.delta}, the chance that a release "
+            "protects nothing: choose jlt with a smaller --delta, or give --reproduction"
+        )
+    return limits
 
 
 def mechanism_of(

@@ -78,7 +78,9 @@ class Run:
         if last.before:
             told.append(f"{last.before} devices have released a profile in this epoch already")
         if last.over:
-            told.append(f"{last.over} devices are over budget ({self.journal.limits} per user)")
+            limits = self.journal.limits
+            delta = "no limit" if limits.delta is None else f"{limits.delta} in all"
+            told.append(f"{last.over} devices are over budget ({limits} per user; delta: {delta})")
         if last.outside:
             told.append(f"{last.outside} items are not in the scope: never in a profile")
         if last.capped:

@@ -29,6 +29,7 @@ from stream_app.cli.protection import (
     PUBLIC_SCOPE,
     AgainOption,
     BudgetOption,
+    ClockOption,
     EmissionOption,
     EpsilonOption,
     JournalOption,
@@ -92,8 +93,8 @@ def replay(
         typer.Option(
             "--sample",
             metavar="E",
-            help="Spend E on a whole user: report on E / 2.5 items that a key of the device picks "
-            "from the scope, at 2.5 or a little more each.",
+            help="Spend E on a whole user, for life: report on E / 2.5 items that a key of the "
+            "device picks from the scope, at 2.5 or a little more each.",
         ),
     ] = None,
     speed: Annotated[
@@ -107,6 +108,7 @@ def replay(
     window: WindowOption = None,
     journal: JournalOption = None,
     again: AgainOption = False,
+    clock_is_right: ClockOption = False,
     config: ConfigOption = None,
     bootstrap: BootstrapOption = None,
     prefix: PrefixOption = None,
@@ -125,12 +127,14 @@ def replay(
     from stream_app.wire import EPOCH_SECONDS
 
     settings = settings_from(config, bootstrap, prefix, kafka)
-    limits, pace = limits_from(budget, window), _pace(speed)
+    few, pace = _sample(sample, epsilon, budget, window, period), _pace(speed)
+    # A sample is the user's budget for life, whatever the scope will be.
+    whole = budget if few is None else str(few.budget)
+    limits = limits_from(whole, window, clock_is_right=clock_is_right)
     epoch = int(time.time()) // EPOCH_SECONDS
     grid = scale_from(scale)
     with waiting(f"reading {file}"):
         dataset = load(file, grid)
-    few = _sample(sample, epsilon)
     each = epsilon if few is None else str(few.epsilon)
     chosen = mechanism_from(mechanism, each, dataset.scale, share)
     ended = by_epoch(emission)
@@ -153,9 +157,7 @@ def replay(
         say(f"in sum     {spent(chosen, most)}")
         for sentence in warnings(chosen, most):
             say(f"warning: {sentence}")
-        run = Run(
-            kept, line, Line(line.topic, chosen, kept.unsafe, table), population, pace, epoch, again
-        )
+        run = Run(kept, line, Line(line.topic, chosen, table), population, pace, epoch, again)
         try:
             outcome = run.epoch(items, few) if ended else run.immediate(limit)
         except ValueError as error:
@@ -185,15 +187,27 @@ def _check(
         raise Refusal(f"--limit {limit}: an epoch is sent as a whole; leave it out")
 
 
-def _sample(budget: str | None, epsilon: str | None) -> Sample | None:
+def _sample(
+    whole: str | None, epsilon: str | None, budget: str | None, window: int | None, period: int
+) -> Sample | None:
     """Return how many items a device reports on where a user's whole budget is given."""
+    from producers.journal import NANO
     from stream_app.privacy.scope import Sample
 
-    if budget is None:
+    if whole is None:
         return None
     if epsilon is not None:
         raise Refusal("--sample finds the epsilon of each report; leave --epsilon out")
-    return Sample.of(exactly("--sample", budget))
+    if budget is not None or window is not None:
+        raise Refusal("--sample is the user's budget, for life; leave --budget and --window out")
+    if period != 1:
+        raise Refusal(
+            f"--period {period}: a sample is drawn once from the whole scope; leave --period out"
+        )
+    found = exactly("--sample", whole)
+    if (found * NANO).denominator != 1:
+        raise Refusal(f"--sample {whole[:40]}: give at most nine digits behind the point, as 2.5")
+    return Sample.of(found)
 
 
 def _scope(settings: Settings, given: Path | None, period: int, epoch: int) -> NDArray[np.uint64]:
