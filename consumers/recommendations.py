@@ -40,7 +40,8 @@ _UNNAMED = re.compile("key:[0-9a-f]{16}")
 
 
 class Best(msgspec.Struct, frozen=True):
-    """The best items for one user, best first, with predicted ratings on the scale 1 .. 5."""
+    """The best items for one user, best first, with predicted ratings on the scale 1 .. 5;
+    `left_out` items of the list were among those that the asker leaves out."""
 
     items: tuple[Item, ...]
     scores: tuple[float, ...]
@@ -48,6 +49,7 @@ class Best(msgspec.Struct, frozen=True):
     as_of: int
     privacy: str
     seconds: float
+    left_out: int = 0
 
 
 class Recommendations:
@@ -161,8 +163,12 @@ def _best(reply: Recommendation, k: int, seconds: float, without: Collection[int
     found = [
         (item, score)
         for item, score in zip(reply.items, reply.scores, strict=True)
-        if item is not None and score is not None and not (without and key_of(item) in without)
-    ][:k]
+        if item is not None and score is not None
+    ]
+    there = len(found)
+    if without:
+        found = [(item, score) for item, score in found if key_of(item) not in without]
+    left_out, found = there - len(found), found[:k]
     return Best(
         tuple(item for item, _ in found),
         tuple(score for _, score in found),
@@ -170,4 +176,5 @@ def _best(reply: Recommendation, k: int, seconds: float, without: Collection[int
         reply.as_of,
         reply.privacy,
         seconds,
+        left_out,
     )

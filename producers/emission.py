@@ -46,8 +46,10 @@ _PERSON, _SAMPLE_PERSON = b"murmurec epoch", b"murmurec sample"
 @dataclass(frozen=True)
 class Emitted:
     """How far an epoch's end has come. `ratings` of the data were among the cells, `outside` were
-    not in the scope; `over` devices sent nothing because their budget does not hold it (of a
-    sample: nothing of it), and `idle` ones because all their cells were drawn before."""
+    not in the scope, `before` were reported on before, `unsampled` are of items that their device
+    has not picked, `held` did not fit the budget; `over` devices sent nothing because their budget
+    does not hold it (of a sample: nothing of it), and `idle` ones because all their cells were
+    drawn before. These five, `repeated` and `unreadable` rows are all rows of the data."""
 
     devices: int
     total: int
@@ -58,6 +60,11 @@ class Emitted:
     over: int
     idle: int
     ended: bool
+    before: int = 0
+    unsampled: int = 0
+    held: int = 0
+    repeated: int = 0
+    unreadable: int = 0
 
 
 def emit(
@@ -161,6 +168,23 @@ class _Epoch:
         # `keys` itself where all are left: a memo that devices share is written once.
         return keys if left.all() else keys[left]
 
+    def stayed(
+        self,
+        who: bytes,
+        rows: NDArray[np.int64],
+        scope: NDArray[np.uint64] | None,
+        left: NDArray[np.uint64],
+    ) -> tuple[int, int, int]:
+        """Return how many ratings in scope were reported on before, how many are of items that the
+        device has not picked, and how many are among `left`."""
+        mine = self.population.items[rows]
+        mine = mine if scope is None else mine[np.isin(mine, scope)]
+        before = 0
+        if not self.again:
+            before = int(np.count_nonzero(~self.journal.unreported(who, mine)))
+        among = int(np.count_nonzero(np.isin(mine, left)))
+        return before, len(mine) - before - among, among
+
     def affordable(self, who: bytes, keys: NDArray[np.uint64]) -> NDArray[np.uint64]:
         """Return what the budget holds of these, rising: all or nothing, but of a sample the first
         by the device's key. It depends on what was spent, never on a rating."""
@@ -210,13 +234,16 @@ def _run(
     reports = sum(map(len, rows)) if scope is None else width * len(devices)
     fresh = made.population.items[made.population.fresh]
     outside = 0 if scope is None else int(np.count_nonzero(~np.isin(fresh, scope)))
-    cells = messages = ratings = over = idle = 0
+    cells = messages = ratings = over = idle = before = unsampled = held = 0
+    repeated = made.population.rows - len(fresh)
     started = pace.clock()
     waiting: list[tuple[float, Request]] = []
     open_cells = 0
     for done, place in enumerate(order, 1):
         left = made.left(devices[place], rows[place], scope)
         keys = made.affordable(devices[place], left)
+        stayed = made.stayed(devices[place], rows[place], scope, left)
+        before, unsampled, held = before + stayed[0], unsampled + stayed[1], held + stayed[2]
         if not len(left):
             idle += 1
         elif not len(keys):
@@ -225,7 +252,7 @@ def _run(
             request, rated = made.request(devices[place], rows[place], keys)
             waiting.append((when[place], request))
             open_cells += request.count
-            ratings += rated
+            ratings, held = ratings + rated, held - rated
         if open_cells < most and done < len(order):
             continue
         cells += open_cells
@@ -234,6 +261,11 @@ def _run(
         yield Emitted(
             *(done, len(order), cells, messages, ratings, outside, over, idle),
             ended=done == len(order),
+            before=before,
+            unsampled=unsampled,
+            held=held,
+            repeated=repeated,
+            unreadable=made.population.unreadable,
         )
 
 

@@ -31,6 +31,8 @@ from stream_app import wire
 
 CHUNK = 16_384
 _SLICES_PER_SECOND = 10  # at a given speed: how often a chunk leaves
+SLOWEST, FASTEST = 0.001, 1e9
+SPEEDS = "reports per second from 0.001 to 1e9, or max"
 
 Send = Callable[[Message], None]
 
@@ -41,7 +43,8 @@ class Progress:
 
     `skipped` rows were recorded by an earlier run; `total` is what this run will deal with; `most`
     is the largest number of ratings that one user has published in this run; of the refused rows
-    `before` were published before this data set was begun and `over` did not fit the budget.
+    `before` were published before, `over` did not fit the budget, `unreadable` ones were off the
+    scale, and `repeated` ones stand a second time in the data set.
     """
 
     rows: int
@@ -54,19 +57,26 @@ class Progress:
     ended: bool
     before: int = 0
     over: int = 0
+    unreadable: int = 0
+
+    @property
+    def repeated(self) -> int:
+        """Rows of a rating that stands in the data set before."""
+        return self.refused - self.before - self.over - self.unreadable
 
 
 @dataclass(frozen=True)
 class Pace:
-    """How fast rows may leave: `speed` per second (None: unbounded), and the clock that tells."""
+    """How fast rows may leave: `speed` per second, 0.001 to 10^9 (None: unbounded), and the clock
+    that tells."""
 
     speed: float | None = None
     clock: Callable[[], float] = time.monotonic
     pause: Callable[[float], object] = time.sleep
 
     def __post_init__(self) -> None:
-        if self.speed is not None and not self.speed > 0:
-            raise ValueError(f"speed {self.speed}: give ratings per second above 0, or max")
+        if self.speed is not None and not SLOWEST <= self.speed <= FASTEST:
+            raise ValueError(f"speed {self.speed}: give {SPEEDS}")
 
     def wait(self, started: float, rows: float) -> None:
         """Pause until `rows` rows are due."""
@@ -91,9 +101,11 @@ def replay(
 ) -> Iterator[Progress]:
     """Publish a population, chunk by chunk; closing the iterator stops after the chunk it is at.
 
-    `limit`: at most so many rows in this run; `again`: start over and publish what the journal says
-    was published already, at the price of a second epsilon; `make_room` waits for the broker where
-    the journal holds too much back, and without it that is an `OutboxFull`.
+    A data set that is finished but for rows over budget is gone through again: what was published
+    is passed over, and what fits now goes. `limit`: at most so many rows in this run; `again`:
+    start over and publish what the journal says was published already, at the price of a second
+    epsilon; `make_room` waits for the broker where the journal holds too much back, and without it
+    that is an `OutboxFull`.
     """
     pace = pace or Pace()
     if limit is not None and limit < 1:
@@ -108,9 +120,9 @@ def replay(
     if pace.speed is not None:
         chunk = max(1, min(chunk, int(pace.speed / _SLICES_PER_SECOND)))
 
-    def release(start: int) -> Chunk:
+    def release(start: int, over: int) -> Chunk:
         asked = _Chunk(population, line, journal, record, journal.epoch(epoch), ratings_per_message)
-        return asked.release(start, min(start + chunk, last), make_room)
+        return asked.release(start, min(start + chunk, last), record.over + over, make_room)
 
     return _run(population, record, range(record.reserved, last, chunk), last, release, send, pace)
 
@@ -120,7 +132,7 @@ def _run(
     record: Replay,
     starts: range,
     last: int,
-    release: Callable[[int], Chunk],
+    release: Callable[[int, int], Chunk],
     send: Send,
     pace: Pace,
 ) -> Iterator[Progress]:
@@ -132,7 +144,7 @@ def _run(
     started = pace.clock()
     for start in starts:
         end = min(start + starts.step, last)
-        done = release(start)
+        done = release(start, over)
         for message in done.messages:
             send(message)
         messages += len(done.messages)
@@ -142,7 +154,7 @@ def _run(
         before, over = before + done.before, over + done.over
         yield Progress(
             *(end - first + extra, published, refused, messages, first, last - first + extra),
-            *(int(spent.max()), end == last, before, over),
+            *(int(spent.max()), end == last, before, over, extra),
         )
         if end < last:
             pace.wait(started, end - first)
@@ -167,14 +179,17 @@ class _Chunk:
     epoch: int
     ratings_per_message: int
 
-    def release(self, start: int, end: int, make_room: Callable[[], None] | None) -> Chunk:
-        """Record rows start .. end-1: everything that may go of them, in one commit."""
+    def release(
+        self, start: int, end: int, over: int, make_room: Callable[[], None] | None
+    ) -> Chunk:
+        """Record rows start .. end-1: everything that may go of them, in one commit; `over` rows
+        before them did not fit the budget."""
         fresh = start + np.flatnonzero(self.population.fresh[start:end])
         fresh = fresh[np.argsort(self.population.users[fresh], kind="stable")]
         rows = self._unreported(fresh)
         fitting = self._affordable(rows)
         requests = self._requests(fitting)
-        progress = _moved(self.record, end)
+        progress = _moved(self.record, end, over + len(rows) - len(fitting))
         messages = recorded(self.journal, requests, progress, make_room)
         return Chunk(messages, fitting, len(fresh) - len(rows), len(rows) - len(fitting))
 
@@ -231,9 +246,9 @@ class _Chunk:
         ]
 
 
-def _moved(record: Replay, reserved: int) -> Replay:
+def _moved(record: Replay, reserved: int, over: int) -> Replay:
     return Replay(
-        record.digest, record.mechanism, reserved, record.total, record.begun, record.again
+        record.digest, record.mechanism, reserved, record.total, record.begun, record.again, over
     )
 
 

@@ -36,7 +36,7 @@ be released. After any of them file, budget and memo are as they were.
 
 from producers.journal.accounts import Spent
 from producers.journal.budget import ATTO, NANO, Debit, Limits, debit
-from producers.journal.errors import BudgetExhausted, FinishedBefore, OutboxFull
+from producers.journal.errors import BudgetExhausted, FinishedBefore, OutboxFull, Unwritable
 from producers.journal.journal import OUTBOX_BYTES, Journal
 from producers.journal.reading import View, look, read_key
 from producers.journal.records import Replay
@@ -56,6 +56,7 @@ __all__ = [
     "Replay",
     "Request",
     "Spent",
+    "Unwritable",
     "View",
     "debit",
     "look",

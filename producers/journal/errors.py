@@ -13,5 +13,9 @@ class FinishedBefore(Refusal):
     """Every row of a data set was published: there may still be something to send of it."""
 
 
+class Unwritable(Refusal):
+    """The operating system took no more: what this release would send was not sent."""
+
+
 class BudgetExhausted(Refusal):
     """The user's budget does not hold this release: nothing was drawn, do not send."""

@@ -102,6 +102,16 @@ class Journal:
         return self._log.path
 
     @property
+    def made(self) -> bool:
+        """Whether opening it made the file: nothing is known of what was published before."""
+        return self._log.made
+
+    @property
+    def cut(self) -> int:
+        """How many bytes of a torn end were cut off when it was opened."""
+        return self._log.cut
+
+    @property
     def key(self) -> bytes:
         """The device key, from which pseudonyms are made."""
         return self._log.key
@@ -149,7 +159,8 @@ class Journal:
         return {} if account is None else account.by_adjacency()
 
     def begin(self, digest: bytes, mechanism: str, total: int, *, again: bool = False) -> Replay:
-        """Return where a data set goes on: after its last reserved row, or (again) at row 0.
+        """Return where a data set goes on: after its last reserved row, or at row 0: `again`, or
+        where it is finished but for rows over budget (the memo passes over the others).
 
         It is durable with the first commit that carries it. A data set that is finished, or was
         begun under another mechanism, is refused unless `again`.
@@ -159,7 +170,7 @@ class Journal:
         if known is None or again:
             begun = 1 if known is None else known.begun + 1
             return Replay(digest, mechanism, 0, total, begun, again)
-        if known.reserved >= total:
+        if known.reserved >= total and not known.over:
             raise FinishedBefore(
                 f"this data set was published already ({total} rows under {known.mechanism}); "
                 "publishing it again draws a second report for every rating and spends its epsilon "
@@ -170,7 +181,14 @@ class Journal:
                 f"this data set was begun under {known.mechanism} ({known.reserved} of {total} "
                 f"rows), not {mechanism}; go on with {known.mechanism}, or start over with --again"
             )
+        if known.reserved >= total:
+            return Replay(digest, mechanism, 0, total, known.begun + 1, False)
         return known
+
+    def held_back(self, digest: bytes) -> int:
+        """Return how many rows of a finished data set the budget did not hold; 0 for any other."""
+        known = self._book.replays.get(digest)
+        return 0 if known is None or known.reserved < known.total else known.over
 
     # --- releasing --------------------------------------------------------------------------------
 

@@ -19,8 +19,10 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from producers.journal.disk import Disk
+from producers.journal.errors import Unwritable
 from producers.journal.frames import (
     HEADER_BYTES,
+    MAGIC,
     DamagedError,
     ForeignError,
     Frame,
@@ -43,6 +45,7 @@ class Log:
         self.path = path
         self._disk = disk
         self._broken = False
+        self.made, self.cut = False, 0
         with told(path):
             self._handle = disk.open(path)
         try:
@@ -61,17 +64,21 @@ class Log:
         mode = self._disk.mode(self._handle)
         if not stat.S_ISREG(mode):
             raise Refusal(f"device journal {self.path}: is not a plain file; {_ANOTHER}")
+        data = self._disk.read(self._handle)
+        if data and not data.startswith(MAGIC):
+            read(data, self.path)  # says what it is: no key of ours is in it
         if mode & 0o077:
             raise Refusal(
                 f"device journal {self.path}: others can open it (mode {mode & 0o777:o}) and it "
                 f"holds the device key; run chmod 600 {self.path}"
             )
-        data = self._disk.read(self._handle)
         if not data:
+            self.made = True
             self._swap([header(os.urandom(KEY_BYTES), HEADER_BYTES)])
             data = self._disk.read(self._handle)
         found = read(data, self.path)
-        if found.end < len(data):
+        self.cut = len(data) - found.end
+        if self.cut:
             self._disk.truncate(self._handle, found.end)
         # What a process left in memory only must be durable before anything of it is sent.
         self._disk.sync(self._handle)
@@ -168,11 +175,11 @@ def read(data: bytes, path: Path) -> Scan:
 
 
 _SENTENCES = {
-    errno.ENOSPC: "the disk is full; nothing was sent; free some space and go on",
-    errno.EDQUOT: "the disk is full; nothing was sent; free some space and go on",
-    errno.EFBIG: "the file may not grow any more; nothing was sent; raise the limit and go on",
+    errno.ENOSPC: "the disk is full; free some space and go on",
+    errno.EDQUOT: "the disk is full; free some space and go on",
+    errno.EFBIG: "the file may not grow any more; raise the limit and go on",
     errno.EROFS: f"is read-only; make it writable or {_ANOTHER}",
-    errno.EIO: "the disk cannot be read or written; nothing was sent; check it and go on",
+    errno.EIO: "the disk cannot be read or written; check it and go on",
     errno.EISDIR: f"is a directory; {_ANOTHER}",
     errno.EWOULDBLOCK: f"another process is using it; wait for it to end or {_ANOTHER}",
 }
@@ -186,4 +193,4 @@ def told(path: Path) -> Iterator[None]:
     except OSError as error:
         sentence = _SENTENCES.get(error.errno or 0)
         sentence = sentence or f"cannot be used ({error.strerror or error}); {_ANOTHER}"
-        raise Refusal(f"device journal {path}: {sentence}") from None
+        raise Unwritable(f"device journal {path}: {sentence}") from None

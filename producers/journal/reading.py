@@ -57,10 +57,15 @@ def look(path: Path | str) -> View:
     path = Path(path).expanduser()
     if not path.exists():
         raise Refusal(f"device journal {path}: there is none; publishing a rating makes it")
+    if not path.is_file() and not path.is_dir():
+        raise Refusal(f"device journal {path}: is not a plain file; give another with --journal")
     with told(path):
         data = path.read_bytes()
     if not data:
-        raise Refusal(f"device journal {path}: is just being made; look again")
+        raise Refusal(
+            f"device journal {path}: is empty and no journal, unless it is just being made; give "
+            "another with --journal"
+        )
     scanned = read(data, path)
     book, outbox = Book(), Outbox()
     for frame in scanned.frames:

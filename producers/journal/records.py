@@ -26,6 +26,7 @@ class Replay(msgspec.Struct, array_like=True, frozen=True):
     """How far a data set has been published: rows 0 .. reserved-1 of `total`, begun so often.
 
     `again`: it was begun in order to publish what was published before, and goes on like that.
+    `over`: so many of these rows stayed because the budget did not hold them; they may go later.
     """
 
     digest: bytes
@@ -34,6 +35,7 @@ class Replay(msgspec.Struct, array_like=True, frozen=True):
     total: int
     begun: int
     again: bool
+    over: int = 0
 
 
 class Commit(msgspec.Struct, array_like=True, gc=False):

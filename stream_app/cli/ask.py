@@ -17,7 +17,7 @@ from stream_app.cli.options import (
     servers_of,
     settings_from,
 )
-from stream_app.cli.protection import JournalOption, journal_path
+from stream_app.cli.protection import JournalOption, journal_path, printable
 from stream_app.errors import Refusal
 
 _MOST = 100  # items in the longest answer
@@ -33,7 +33,8 @@ class Row(TypedDict):
 
 
 class Answer(TypedDict):
-    """What the query view answers; the two ways of asking show the same."""
+    """What the query view answers; the two ways of asking show the same. `left_out`: how many items
+    of the longest list are not shown because they were rated."""
 
     user: str
     items: list[Row]
@@ -41,6 +42,7 @@ class Answer(TypedDict):
     as_of: int
     privacy: str
     seconds: NotRequired[float]
+    left_out: NotRequired[int]
 
 
 def ask(
@@ -98,12 +100,17 @@ def ask(
         typer.echo(json.dumps(answer))
         return
     for rank, row in enumerate(answer["items"], 1):
-        title = row.get("title") or ""
-        typer.echo(f"{rank:4}  {row['score']:.2f}  {row['item']}  {title}".rstrip())
+        named = printable(f"{row['item']}  {row.get('title') or ''}")
+        typer.echo(f"{rank:4}  {row['score']:.2f}  {named}".rstrip())
     if any(str(row["item"]).startswith("key:") for row in answer["items"]):
         typer.echo("items shown by key came as words: murmurec items put WORD names them")
     if not answer["items"]:
-        typer.echo("nothing to recommend yet")
+        left_out = answer.get("left_out", 0)
+        typer.echo(
+            f"all {left_out} items of the answer are among those of --rated: nothing is left"
+            if left_out
+            else "nothing to recommend yet"
+        )
     typer.echo(
         f"method {answer['method']}, as of cut {answer['as_of']}, privacy {answer['privacy']}, "
         f"{answer['seconds'] * 1000:.1f} ms; scores are predicted ratings on 1 .. 5"
@@ -148,7 +155,7 @@ def _over_kafka(
     rows: list[Row] = [
         {"item": i, "score": s} for i, s in zip(best.items, best.scores, strict=True)
     ]
-    return {
+    answer: Answer = {
         "user": pseudonym,
         "items": rows,
         "method": best.method,
@@ -156,6 +163,9 @@ def _over_kafka(
         "privacy": best.privacy,
         "seconds": best.seconds,
     }
+    if rated:
+        answer["left_out"] = best.left_out
+    return answer
 
 
 def _over_http(url: str, pseudonym: str, k: int, timeout: float, rated: frozenset[int]) -> Answer:
@@ -181,5 +191,8 @@ def _over_http(url: str, pseudonym: str, k: int, timeout: float, rated: frozense
             "(murmurec worker --admin-port)?"
         ) from None
     answer["seconds"] = time.monotonic() - started
-    answer["items"] = [row for row in answer["items"] if key_of(row["item"]) not in rated][:k]
+    left = [row for row in answer["items"] if key_of(row["item"]) not in rated]
+    if rated:
+        answer["left_out"] = len(answer["items"]) - len(left)
+    answer["items"] = left[:k]
     return answer

@@ -16,6 +16,7 @@ from stream_app.cli.protection import (
     WindowOption,
     journal_path,
     limits_from,
+    printable,
 )
 from stream_app.errors import Refusal
 
@@ -114,7 +115,16 @@ def _sums(accounts: list[Account], limits: Limits, after: int) -> dict[str, Any]
         "spent": [_spend(scope, *spent, limits) for (scope, _), spent in sorted(most.items())],
         "epsilon_in_sum": _exact(max((one.total()[0] for one in accounts), default=0), NANO),
         "remaining": None if left is None else _exact(left, NANO),
+        "reports_on_one_item": max(map(_on_one, accounts), default=0),
     }
+
+
+def _on_one(account: Account) -> int:
+    """Return the largest number of reports on one rating; a memo has each key once a report."""
+    import numpy as np
+
+    memo = account.memos.get("rating")
+    return 0 if memo is None else int(np.unique(memo, return_counts=True)[1].max())
 
 
 def _spend(scope: str, life: Spent, recent: Spent | None, limits: Limits) -> dict[str, Any]:
@@ -155,7 +165,7 @@ _MEANING = {
 
 
 def _tell(row: dict[str, Any], limits: Limits) -> None:
-    whose = f"user {row['user']}" if "user" in row else f"{row['users']} users"
+    whose = f"user {printable(row['user'])}" if "user" in row else f"{row['users']} users"
     typer.echo(f"{whose}, budget {limits}, as of epoch {row['epoch']}")
     if not row["spent"]:
         typer.echo("nothing was spent")
@@ -165,6 +175,9 @@ def _tell(row: dict[str, Any], limits: Limits) -> None:
         typer.echo(f"  {_MEANING.get(key, 'see the mechanism for what it protects')}")
         if spent["delta"] not in (None, "0"):
             typer.echo("  except for the delta, which grows with the number of items, too")
+    if row["reports_on_one_item"] > 1:
+        k = row["reports_on_one_item"]
+        typer.echo(f"a rating reported on {k} times is told apart by e^({k} x epsilon)")
     if len(row["spent"]) > 1:
         typer.echo(
             f"these protect different things, but what is said of one rating adds up: {_sum(row)}"

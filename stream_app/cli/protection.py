@@ -12,10 +12,11 @@ from stream_app.cli.options import servers_of
 from stream_app.errors import Refusal
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from fractions import Fraction
 
     from producers.item_table import ItemTable
-    from producers.journal import Limits
+    from producers.journal import Journal, Limits
     from producers.publishing import Publisher
     from producers.scale import Scale
     from stream_app.privacy.mechanism import Mechanism
@@ -112,6 +113,11 @@ def mechanism_from(
     """Return the mechanism that was asked for; epsilon 2 where none was given."""
     from stream_app.privacy import registry
 
+    if ":" in family:
+        name, _, cost, kept, *_ = [*printable(family[:60]).split(":"), "", "", ""]
+        more = f" and --epsilon {cost}" if cost and name != "none" else ""
+        more += f" and --share {kept}" if kept else ""
+        raise Refusal(f"--mechanism {printable(family[:60])}: give --mechanism {name}{more}")
     default = None if family == "none" else "2"
     try:
         return registry.mechanism(
@@ -224,45 +230,87 @@ def item_table_for(mechanism: Mechanism, settings: Settings) -> ItemTable:
         reader.close()
 
 
+def printable(text: str) -> str:
+    """Return a text without characters that a terminal obeys."""
+    return "".join(letter if letter.isprintable() else "?" for letter in text)
+
+
+def times(epsilon: Fraction) -> str:
+    """Return e^epsilon as people write numbers."""
+    import math
+
+    factor = math.exp(epsilon)
+    return f"{factor:,.0f}" if 1000 <= factor < 1e12 else f"{factor:.3g}"
+
+
+def opened(journal: Journal) -> Iterator[str]:
+    """Yield what somebody should know who has just opened a journal."""
+    if journal.made:
+        yield (
+            f"journal    {journal.path} is new: new pseudonyms, nothing known of what was "
+            "published before"
+        )
+    if journal.cut:
+        yield f"journal    {journal.path}: a write was torn by a crash, its {journal.cut} bytes cut"
+
+
 def protected(mechanism: Mechanism) -> str:
     """Return in a sentence what this mechanism protects."""
     if mechanism.epsilon is None:
         return f"nothing: the ratings themselves are sent ({mechanism.id})"
-    import math
-
     what, than = "the value of each rating", "one value than under another"
     if hides_presence(mechanism):
         what = "whether each item was rated, and how"
         than = "one rating, or none, than under another"
     return (
         f"{what}: no report is more than e^{mechanism.epsilon} = "
-        f"{math.exp(mechanism.epsilon):.3g} times likelier under {than} "
+        f"{times(mechanism.epsilon)} times likelier under {than} "
         f"({mechanism.id}, adjacency: {mechanism.adjacency})"
     )
 
 
 PUBLIC = "that the ratings exist, their items, the day, and that one pseudonym made them"
-PUBLIC_SCOPE = "the scope of items, and that a pseudonym reports on all of it"
+PUBLIC_SCOPE = (
+    "the scope of items, and that a pseudonym reports on all of it that it has not reported on "
+    "before"
+)
 AT_ONCE = (
     "at once: when messages come and how large they are tells when somebody rates and how much"
 )
 AT_THE_END = "at the epoch's end: when a message comes tells nothing of when anybody rated"
 
 
-def spent(mechanism: Mechanism, most: int) -> str:
-    """Return in a sentence what the user with the most ratings spends in sum."""
-    if mechanism.epsilon is None:
-        return "no epsilon is claimed, so none adds up"
-    total = mechanism.epsilon * most
+def public_sample(reports: int) -> str:
+    """Return in a sentence what is public where a device reports on some items of the scope."""
     return (
-        f"a user's reports add up: {most} x {mechanism.epsilon} = {float(total):g} for the user "
-        "with the most in this run"
+        f"the scope of items, and that a pseudonym reports on {reports} items of it that a key of "
+        "the device picks, but for those that it has reported on before"
     )
 
 
-def warnings(mechanism: Mechanism, most: int) -> list[str]:
-    """Return what a careful person would say before publishing."""
+def spent(mechanism: Mechanism, most: int, before: Fraction | None = None) -> str:
+    """Return in a sentence what the user with the most reports spends at most in sum, and what
+    the user who has spent the most has spent before."""
+    if mechanism.epsilon is None:
+        return "no epsilon is claimed, so none adds up"
+    total = mechanism.epsilon * most
+    earlier = ""
+    if before:
+        earlier = f"; the one who has spent the most has spent {float(before):g} before"
+    return (
+        f"a user's reports add up: {most} x {mechanism.epsilon} = {float(total):g} for the user "
+        f"with the most in this run{earlier}"
+    )
+
+
+def warnings(mechanism: Mechanism, most: int, whole: Fraction | None = None) -> list[str]:
+    """Return what a careful person would say before publishing; `whole`: what one user will have
+    spent at most, with what was spent before."""
+    from fractions import Fraction
+
     said = []
+    if whole is None:
+        whole = (mechanism.epsilon or Fraction(0)) * most
     if mechanism.epsilon is None:
         said.append("nothing is protected: whoever reads the topic reads the ratings")
     elif mechanism.epsilon > LARGE_PER_RATING:
@@ -270,7 +318,7 @@ def warnings(mechanism: Mechanism, most: int) -> list[str]:
             f"epsilon {mechanism.epsilon} is above {LARGE_PER_RATING} per rating: a report nearly "
             "always is the rating"
         )
-    elif mechanism.epsilon * most > LARGE_PER_USER:
+    if whole > LARGE_PER_USER:
         said.append(
             f"above {LARGE_PER_USER} in sum a user's taste as a whole is weakly protected; the "
             "guarantee holds for each single rating"

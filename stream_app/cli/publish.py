@@ -36,6 +36,8 @@ from stream_app.cli.protection import (
     journal_path,
     limits_from,
     mechanism_from,
+    opened,
+    printable,
     protected,
     publisher_for,
     scale_from,
@@ -80,7 +82,7 @@ def publish(
 ) -> None:
     """Publish one rating: murmurec publish --user ann --item 1193 --rating 4"""
     from producers.device import Line
-    from producers.journal import Journal
+    from producers.journal import Journal, Unwritable
     from producers.publishing import Courier
     from producers.rating import check_may_be_sent_at_once, rate
     from producers.scale import Scale
@@ -108,6 +110,8 @@ def publish(
         line = publisher_for(settings)
         table = item_table_for(chosen, settings)
         with Journal.open(journal_path(settings, journal), limits=limits) as kept, line:
+            for sentence in opened(kept):
+                typer.echo(sentence, err=True)
             courier = Courier(kept, line)
             left, _ = courier.resend({line.topic})
             if left:
@@ -123,6 +127,8 @@ def publish(
                 again=again,
             )
             courier.send(message, kept=True)
+    except Unwritable as error:
+        raise Refusal(f"{error}; the rating was not sent") from None
     except ValueError as error:
         raise Refusal(str(error)) from None
     place = courier.places.get(message.number)
@@ -158,7 +164,7 @@ def _result(
         return
     typer.echo(f"accepted   {message.topic}, partition {place.partition}, offset {place.offset}")
     typer.echo(f"protected  {protected(mechanism)}")
-    typer.echo(f"public     {PUBLIC}: device {message.device.hex()}, item {item}")
+    typer.echo(f"public     {PUBLIC}: device {message.device.hex()}, item {printable(str(item))}")
     typer.echo(f"sent       {AT_ONCE}")
     if mechanism.epsilon is not None:
         typer.echo(f"in sum     n ratings of a user spend n x {mechanism.epsilon}")

@@ -32,6 +32,7 @@ import numpy as np
 from numba import njit
 
 LOWEST, HIGHEST = 1.0, 5.0
+START, ALPHABET, LEVELS, EXACT = range(4)  # columns of `facts`, the channels' numbers
 INSIDE_LOW, INSIDE_HIGH = 1.15, 4.85
 _LEAST_VARIANCE = 1e-3
 _STEPS = 3
@@ -56,11 +57,12 @@ def exponential(x):
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def decode(rhat, V, row, likelihood, levels, absent, g):
+def decode(rhat, V, row, likelihood, levels, priors, n):
     """Return (e, rho, P(z)) of the report at `row`, prior centred on prediction rhat, spread V.
 
-    likelihood: (R, >= levels) float64; absent: (R,) float64, P(z | nothing), 0 where presence is
-    public, and then g is not looked at; V >= 0.1.
+    likelihood: (R, 1 + >= levels) float64, first P(z | nothing), 0 where presence is public, and
+    then g = priors[n] is not looked at; V >= 0.1. (The place of g is passed and not its value: the
+    loop would spill what it needs to have at hand.)
     """
     t = min(max(rhat, INSIDE_LOW), INSIDE_HIGH)
     h = (HIGHEST - LOWEST) / (levels - 1)
@@ -92,17 +94,18 @@ def decode(rhat, V, row, likelihood, levels, absent, g):
     prior = s0
     pi = 1.0
     ratio = first
-    s0 = likelihood[row, 0]
+    s0 = likelihood[row, 1]
     s1 = 0.0
     s2 = 0.0
     for v in range(1, levels):
         pi *= ratio
         ratio *= fall
-        post = pi * likelihood[row, v]
+        post = pi * likelihood[row, v + 1]
         s0 += post
         s1 += post * v
         s2 += post * (v * v)
-    none = absent[row]
+    none = likelihood[row, 0]
+    g = np.float64(priors[n]) if none > 0.0 else 1.0
     if not s0 > 0.0:  # a report that no level could have caused teaches nothing
         return 0.0, 0.0, (1.0 - g) * none if none > 0.0 else 0.0
     chance = s0 / prior

@@ -20,7 +20,7 @@ import numpy as np
 from numba import njit
 
 from stream_app.kernels import sketch_blocked, sketch_literal
-from stream_app.kernels.channel import decode
+from stream_app.kernels.channel import ALPHABET, EXACT, LEVELS, START, decode
 from stream_app.kernels.dense_vectors import find_known, row_of
 from stream_app.kernels.lanes import add, load, store
 from stream_app.kernels.lesson import (
@@ -54,11 +54,11 @@ def blocked_loop(D, K):
 
     @njit(cache=True, nogil=True, error_model="numpy")
     def learn_blocked(
-        C, tags, scalars, overall, salts, k, likelihood, absent, starts, alphabets, levels, exact,
+        C, tags, scalars, overall, salts, k, likelihood, facts,
         users, items, reports, channels, learn, priors, predicted, error, refused, chance,
     ):  # fmt: skip
         blocks = np.uint64(C.size // (D * K))
-        known = alphabets.size
+        known = facts.shape[0]
         hus, his = np.empty(AHEAD, np.uint64), np.empty(AHEAD, np.uint64)
         at_u, at_i = np.empty((AHEAD, K), np.int64), np.empty((AHEAD, K), np.int64)
         words_u, words_i = np.empty((AHEAD, K), np.uint64), np.empty((AHEAD, K), np.uint64)
@@ -92,15 +92,15 @@ def blocked_loop(D, K):
             z = reports[n]
             e = 0.0
             rho = 1.0
-            no = c >= known or z >= alphabets[c]
+            no = c >= known or z >= facts[c, ALPHABET]
             if not no:
-                if exact[c]:
-                    e = read_exactly(rhat, z, levels[c])
+                if facts[c, EXACT]:
+                    e = read_exactly(rhat, z, facts[c, LEVELS])
                 else:
                     V = k.prior_variance + k.prior_slope * T
-                    row = starts[c] + z
-                    g = np.float64(priors[n]) if absent[row] > 0.0 else 1.0
-                    e, rho, chance[n] = decode(rhat, V, row, likelihood, levels[c], absent, g)
+                    row = facts[c, START] + z
+                    of = facts[c, LEVELS]
+                    e, rho, chance[n] = decode(rhat, V, row, likelihood, of, priors, n)
                 no = e * e > k.clip
             predicted[n] = within(rhat, 1.0, 5.0)
             error[n] = e
@@ -135,11 +135,11 @@ def literal_loop(D, K):
 
     @njit(cache=True, nogil=True, error_model="numpy")
     def learn_literal(
-        C, tags, scalars, overall, salts, k, likelihood, absent, starts, alphabets, levels, exact,
+        C, tags, scalars, overall, salts, k, likelihood, facts,
         users, items, reports, channels, learn, priors, predicted, error, refused, chance,
     ):  # fmt: skip
         w = np.uint64(C.size // K)
-        known = alphabets.size
+        known = facts.shape[0]
         a, b = np.empty(D, np.float32), np.empty(D, np.float32)
         at_u, at_i = np.empty((K, D), np.int64), np.empty((K, D), np.int64)
         signs_u, signs_i = np.empty((K, D), np.float32), np.empty((K, D), np.float32)
@@ -169,15 +169,15 @@ def literal_loop(D, K):
             z = reports[n]
             e = 0.0
             rho = 1.0
-            no = c >= known or z >= alphabets[c]
+            no = c >= known or z >= facts[c, ALPHABET]
             if not no:
-                if exact[c]:
-                    e = read_exactly(rhat, z, levels[c])
+                if facts[c, EXACT]:
+                    e = read_exactly(rhat, z, facts[c, LEVELS])
                 else:
                     V = k.prior_variance + k.prior_slope * T
-                    row = starts[c] + z
-                    g = np.float64(priors[n]) if absent[row] > 0.0 else 1.0
-                    e, rho, chance[n] = decode(rhat, V, row, likelihood, levels[c], absent, g)
+                    row = facts[c, START] + z
+                    of = facts[c, LEVELS]
+                    e, rho, chance[n] = decode(rhat, V, row, likelihood, of, priors, n)
                 no = e * e > k.clip
             predicted[n] = within(rhat, 1.0, 5.0)
             error[n] = e
@@ -213,10 +213,10 @@ def dense_loop(D):
     @njit(cache=True, nogil=True, error_model="numpy")
     def learn_dense(
         slots_u, keys_u, vectors_u, scalars_u, slots_i, keys_i, vectors_i, scalars_i, counts,
-        overall, salts, scales, k, likelihood, absent, starts, alphabets, levels, exact,
+        overall, salts, scales, k, likelihood, facts,
         users, items, reports, channels, learn, priors, predicted, error, refused, chance,
     ):  # fmt: skip
-        known = alphabets.size
+        known = facts.shape[0]
         us, its = np.empty(AHEAD, np.int64), np.empty(AHEAD, np.int64)
         slot_u = slot_i = np.int64(-1)
         for n in range(users.size):
@@ -254,15 +254,15 @@ def dense_loop(D):
             z = reports[n]
             e = 0.0
             rho = 1.0
-            no = c >= known or z >= alphabets[c]
+            no = c >= known or z >= facts[c, ALPHABET]
             if not no:
-                if exact[c]:
-                    e = read_exactly(rhat, z, levels[c])
+                if facts[c, EXACT]:
+                    e = read_exactly(rhat, z, facts[c, LEVELS])
                 else:
                     V = k.prior_variance + k.prior_slope * T
-                    row = starts[c] + z
-                    g = np.float64(priors[n]) if absent[row] > 0.0 else 1.0
-                    e, rho, chance[n] = decode(rhat, V, row, likelihood, levels[c], absent, g)
+                    row = facts[c, START] + z
+                    of = facts[c, LEVELS]
+                    e, rho, chance[n] = decode(rhat, V, row, likelihood, of, priors, n)
                 no = e * e > k.clip
             predicted[n] = within(rhat, 1.0, 5.0)
             error[n] = e

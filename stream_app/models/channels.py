@@ -39,14 +39,7 @@ MOST = 65_535
 NO_CHANNEL = 65_535  # a number that is never given: an event of it is predicted and nothing more
 _AS_LIKELY = 1e-9
 
-Tables = tuple[
-    NDArray[np.float64],
-    NDArray[np.float64],
-    NDArray[np.int64],
-    NDArray[np.int64],
-    NDArray[np.int64],
-    NDArray[np.bool_],
-]
+Tables = tuple[NDArray[np.float64], NDArray[np.int64]]
 
 
 def stars_of(levels: int) -> NDArray[np.float64]:
@@ -118,10 +111,14 @@ class Channels:
 
     @property
     def tables(self) -> Tables:
-        """What a kernel decodes with: likelihood, absent, starts, alphabets, levels, exact."""
-        return (
-            self.likelihood, self.absent, self.starts, self.alphabets, self.levels, self.exact
-        )  # fmt: skip
+        """What a kernel decodes with: absent beside likelihood (R, 1 + Lmax), and facts (C, 4).
+
+        The facts of a channel are start, alphabet, levels, exact. Few arrays: each one more takes
+        registers from the loop.
+        """
+        facts = np.stack((self.starts, self.alphabets, self.levels, self.exact), axis=1)
+        rows = np.concatenate((self.absent[:, None], self.likelihood), axis=1)
+        return np.ascontiguousarray(rows), np.ascontiguousarray(facts, np.int64)
 
     def numbers(
         self, mechanisms: NDArray[np.integer], masks: NDArray[np.uint16] | int = 0

@@ -78,3 +78,14 @@ def test_a_list_of_what_was_rated_that_cannot_be_read_is_one_sentence(
         assert said in told.err
         assert told.out == ""
     assert View.asked == []
+
+
+def test_an_answer_of_which_all_was_rated_says_so(
+    view: HTTPServer, capsys: pytest.CaptureFixture[str]
+) -> None:
+    Path("rated.txt").write_text("\n".join(["tt01", "tt02", *map(str, range(1, 99))]))
+    asked = [part for part in ask(view, "--rated", "rated.txt") if part != "--json"]
+    assert run(asked) == 0
+    said = capsys.readouterr().out
+    assert "all 100 items of the answer are among those of --rated" in said
+    assert "nothing to recommend yet" not in said

@@ -63,7 +63,7 @@ def test_one_user_sees_what_was_spent_and_what_is_left_while_another_process_wri
     assert row == {
         "user": "ann", "device": pseudonym(journal.key, "ann").hex(), "epoch": row["epoch"],
         "pending_events": 3,
-        "epsilon_in_sum": "6.333333334", "remaining": "13.666666666",
+        "epsilon_in_sum": "6.333333334", "remaining": "13.666666666", "reports_on_one_item": 1,
         "spent": [{"scope": "rating", "adjacency": "value", "epsilon": "6.333333334", "delta": "0",
                    "reports": 4}],
     }  # fmt: skip
@@ -173,6 +173,8 @@ def test_a_stranger_has_spent_nothing(journal: Journal, capsys: pytest.CaptureFi
     ("arguments", "said"),
     [([], "there is none; publishing a rating makes it"),
      (["--journal", "."], "is a directory"),
+     (["--journal", "/dev/null"], "is not a plain file"),
+     (["--journal", "empty"], "is empty and no journal"),
      (["--journal", "text"], "is not a device journal"),
      (["--journal", "sqlite"], "is a device store of an earlier murmurec"),
      (["--budget", "x"], "--budget x"), (["--window", "3"], "it goes with --budget")],
@@ -186,6 +188,7 @@ def test_what_cannot_be_shown_is_one_sentence(
 ) -> None:
     environment(MURMUREC_DATA_DIR="data")
     Path("text").write_text("hello")
+    Path("empty").touch()
     Path("sqlite").write_bytes(b"SQLite format 3\0" + bytes(100))
     assert run(["budget", "show", *arguments]) == 1
     told = capsys.readouterr()
@@ -199,3 +202,16 @@ def test_a_user_that_is_none_is_one_sentence(
 ) -> None:
     assert run(["budget", "show", "--user", ""]) == 1
     assert "an id has 1 to 1024 bytes" in capsys.readouterr().err
+
+
+def test_several_reports_on_one_rating_are_told(
+    journal: Journal, capsys: pytest.CaptureFixture[str]
+) -> None:
+    line, who = device.Line(TOPIC, registry.parse("rr:5:2")), pseudonym(journal.key, "ann")
+    for item in (1, 2, 2, 2):
+        level = np.zeros(1, np.uint8)
+        journal.release(
+            device.request(level, [item], line, device=who, epoch=TODAY, again=item == 2)
+        )
+    assert "a rating reported on 3 times is told apart by e^(3 x epsilon)" in shown(capsys)
+    assert "reported on" not in shown(capsys, "--user", "bob")

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from stream_app.cli import run
+from stream_app.cli.protection import printable
 
 GOOD = [
     "publish",
@@ -138,3 +139,7 @@ def test_a_rating_can_come_from_standard_input_where_no_process_list_shows_it() 
         )
         assert ended.returncode == 1
         assert said in ended.stderr
+
+
+def test_what_is_echoed_does_not_move_the_cursor() -> None:
+    assert printable("tt\x1b[2J\n01 \u00e9") == "tt?[2J?01 \u00e9"

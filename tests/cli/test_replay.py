@@ -2,12 +2,35 @@
 
 from __future__ import annotations
 
+import errno
+import os
 from collections.abc import Callable
+from fractions import Fraction
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pytest
 
+from producers.device import Line
+from producers.journal import Journal, Limits
+from producers.journal.disk import Disk
+from producers.population import Population, populate
+from producers.publishing import Publisher
+from producers.replay import Pace, replay
 from stream_app.cli import run
+from stream_app.cli.protection import opened, protected, spent, warnings
+from stream_app.cli.replay import _of_the_data
+from stream_app.cli.replay.cost import Cost, cost
+from stream_app.cli.replay.run import Run
+from stream_app.errors import Refusal
+from stream_app.privacy import registry
+from stream_app.privacy.scope import Sample
+from tests.producers.conftest import dataset
+
+CELL = ["--mechanism", "cell", "--emission", "epoch"]
+RR = registry.parse("rr:5:2")
+SCOPE = np.arange(50, dtype=np.uint64)
 
 
 @pytest.fixture(autouse=True)
@@ -22,10 +45,20 @@ def file(environment: Callable[..., None]) -> Path:
     [
         (["other.csv"], "there is no such file"),
         (["mine.csv"], "no Kafka is configured"),
-        (["mine.csv", "--speed", "0"], "--speed 0: give reports per second above 0, or max"),
+        (
+            ["mine.csv", "--speed", "0"],
+            "--speed 0: give reports per second from 0.001",
+        ),
         (["mine.csv", "--speed", "fast"], "--speed fast"),
         (["mine.csv", "--speed", "nan"], "--speed nan"),
         (["mine.csv", "--speed", "inf"], "--speed inf"),
+        (["mine.csv", "--speed", "1e-300"], "from 0.001 to 1e9, or max"),
+        (["mine.csv", "--speed", "1e308"], "from 0.001 to 1e9, or max"),
+        (["mine.csv", *CELL, "--period", "0"], "--period 0: give 1 to 2147483648 epochs"),
+        (["mine.csv", "--mechanism", "rr:5:2"], "give --mechanism rr and --epsilon 2"),
+        (["mine.csv", "--mechanism", "cell:5:2:1/4"], "cell and --epsilon 2 and --share 1/4"),
+        (["mine.csv", "--mechanism", "none:5:inf"], "none:5:inf: give --mechanism none\n"),
+        (["mine.csv", *CELL, "--period", "99999999999999999999"], "give 1 to 2147483648 epochs"),
         (["mine.csv", "--scale", "10", "20", "1"], "no rating lies on the scale 10..20"),
         (["mine.csv", "--epsilon", "0"], "epsilon 0"),
         (["mine.csv", "--epsilon", "1"], "rr:5:1 is not allowed (rr:5:2, cell:5:2)"),
@@ -68,3 +101,124 @@ def test_what_cannot_be_replayed_is_one_sentence_and_makes_no_journal(
 def test_a_limit_below_one_is_wrong_usage(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["replay", "mine.csv", "--limit", "0"]) == 2
     capsys.readouterr()
+
+
+# --- what a run can spend at most -----------------------------------------------------------------
+
+
+def ratings(key: bytes, count: int = 30) -> Population:
+    """`count` ratings of one user, and one of another."""
+    return populate(dataset([1] * count + [2], [*range(count), 1], [3.0] * count + [4.0]), key)
+
+
+def priced(journal: Journal, mechanism: str = "rr:5:2", **changed: Any) -> Cost:
+    given: dict[str, Any] = {"scope": None, "sample": None, "again": False, "ended": False}
+    given |= changed
+    of = registry.parse(mechanism)
+    return cost(ratings(journal.key), journal, of, 20_000, **given)
+
+
+def test_what_is_spent_in_sum_knows_the_budget_what_was_spent_before_and_again() -> None:
+    with Journal.open("j", limits=Limits(Fraction(21))) as journal:
+        price = priced(journal)
+        assert (price.most, price.before, price.whole) == (10, 0, 20)
+        assert "10 x 2 = 20 for the user with the most" in spent(RR, price.most, price.before)
+        assert warnings(RR, price.most, price.whole) == []
+        line = Line("ratings", RR)
+        list(replay(ratings(journal.key), line, journal=journal, send=id, epoch=20_000))
+        assert priced(journal) == Cost(0, Fraction(20), Fraction(20), 0, RR.epsilon)
+        assert "has spent 20 before" in spent(RR, 0, Fraction(20))
+    with Journal.open("j") as journal:
+        assert priced(journal).whole == 60
+        assert (price := priced(journal, again=True)).whole == 80
+        assert price.most == 30
+        assert "above 20 in sum" in warnings(RR, 10, price.whole)[0]
+
+
+def test_a_large_epsilon_does_not_hide_that_the_sum_is_large() -> None:
+    said = warnings(registry.parse("rr:5:8"), 10)
+    assert ["above 4 per rating" in said[0], "above 20 in sum" in said[1]] == [True, True]
+    assert "e^8 = 2,981 times" in protected(registry.parse("rr:5:8"))
+
+
+def test_a_budget_that_holds_the_scope_of_no_device_is_refused_with_the_mend() -> None:
+    with Journal.open("j", limits=Limits(Fraction(20))) as journal:
+        price = priced(journal, "cell:5:2", scope=SCOPE, ended=True)
+        with pytest.raises(Refusal, match="give a larger --budget, or --sample 20") as refused:
+            price.check(journal.limits)
+        assert "50 items at 2 each are 100" in str(refused.value)
+        priced(journal, "cell:5:2", scope=SCOPE[:10], ended=True).check(journal.limits)
+        few = priced(journal, "cell:5:5/2", scope=SCOPE, sample=Sample.of(Fraction(20)), ended=True)
+        assert (few.most, few.whole, few.cells) == (8, 20, 0)
+
+
+def test_rows_off_the_scale_and_a_scope_of_other_items_are_warned_about() -> None:
+    data = dataset([1], [1], [3.0])
+    keys = np.array([1], np.uint64)
+    assert list(_of_the_data(data, keys, SCOPE)) == []
+    assert "no item of the scope" in next(_of_the_data(data, keys, SCOPE[10:]))
+    object.__setattr__(data, "refused", 3)
+    assert "3 rows are unreadable or off the scale" in next(_of_the_data(data, keys, None))
+
+
+def test_a_journal_that_is_new_or_was_torn_is_told() -> None:
+    with Journal.open("j") as journal:
+        assert "is new: new pseudonyms, nothing known" in "".join(opened(journal))
+    with Path("j").open("ab") as file:
+        file.write(b"torn")
+    with Journal.open("j") as journal:
+        assert "its 4 bytes cut" in "".join(opened(journal))
+    with Journal.open("j") as journal:
+        assert list(opened(journal)) == []
+
+
+# --- a disk that fills ----------------------------------------------------------------------------
+
+
+class Small(Disk):
+    """A disk that has room for so many writes."""
+
+    room = 3
+
+    def append(self, handle: int, data: bytes) -> None:
+        if not self.room:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        self.room -= 1
+        super().append(handle, data)
+
+
+class Accepting:
+    """A producer whose broker takes everything at once."""
+
+    class Record:
+        def partition(self) -> int:
+            return 0
+
+        def offset(self) -> int:
+            return 0
+
+    def produce(self, topic: str, *, key: bytes, value: bytes, on_delivery: Any) -> None:
+        on_delivery(None, self.Record())
+
+    def poll(self, timeout: float) -> int:
+        return 0
+
+    def flush(self, timeout: float) -> int:
+        return 0
+
+
+def test_a_disk_that_fills_in_the_middle_says_how_much_was_sent_and_the_rest_goes_later() -> None:
+    def made(journal: Journal) -> Run:
+        line = Publisher(Accepting(), "ratings")
+        people = ratings(journal.key, 100)
+        return Run(journal, line, Line("ratings", RR), people, Pace(500), 20_000, again=False)
+
+    with (
+        Journal.open("j", disk=Small()) as journal,
+        pytest.raises(Refusal, match=r"the disk is full.* 1 events were accepted before") as told,
+    ):
+        made(journal).immediate(None)
+    assert "nothing was sent after; the same command goes on" in str(told.value)
+    with Journal.open("j") as journal:
+        rest = made(journal).immediate(None).row
+    assert (rest["skipped"], rest["published"]) == (50, 51)

@@ -84,3 +84,9 @@ def test_an_answer_that_is_none_is_one_sentence() -> None:
     for status in (Status.BUSY, Status.REFUSED):
         with pytest.raises(Refusal):
             _best(answer((), status), 3, 0.1, ())
+
+
+def test_an_answer_counts_what_was_left_out_of_it() -> None:
+    assert _best(answer(NAMES), 2, 0.1, {5, 9}).left_out == 2
+    assert _best(answer(NAMES), 2, 0.1, {key(name) for name in NAMES[:3]}).items[-1] == 9
+    assert _best(answer(NAMES), 2, 0.1, ()).left_out == 0

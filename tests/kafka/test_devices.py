@@ -361,8 +361,12 @@ def test_a_budget_is_kept_by_every_command_and_shown(
 ) -> None:
     np.savez("mine.npz", user=[1] * 5 + [2], item=[*range(5), 1], rating=[3] * 5 + [4])
     assert run(["replay", "mine.npz", "--budget", "7", "--json"]) == 0
-    row = json.loads(capsys.readouterr().out)
+    told = capsys.readouterr()
+    row = json.loads(told.out)
     assert (row["published"], row["refused"], row["over_budget"]) == (4, 2, 2)
+    assert "3 x 2 = 6 for the user with the most" in told.err
+    assert "is new: new pseudonyms" in told.err
+    assert "1..5 by 1, found in the ratings" in told.err
     rating = ["--user", "1", "--item", "77", "--rating", "4"]
     assert run(["publish", *rating, "--budget", "7"]) == 1
     assert "the budget is 7 in all, this user has spent 6 of it" in capsys.readouterr().err
@@ -372,6 +376,16 @@ def test_a_budget_is_kept_by_every_command_and_shown(
     assert "remaining 1, for ratings and profiles together" in shown
     assert run(["publish", *rating, "--budget", "8"]) == 0
     assert sum(len(event.items) for event in everything(kafka, here)) == 5
+    # What the budget held back goes with a larger one, and nothing goes twice.
+    capsys.readouterr()
+    assert run(["replay", "mine.npz", "--budget", "10", "--json"]) == 0
+    told = capsys.readouterr()
+    row = json.loads(told.out)
+    assert (row["published"], row["published_before"], row["over_budget"]) == (1, 4, 1)
+    assert "2 rows were over budget when this data set was published" in told.err
+    assert "has spent 8 before" in told.err
+    cells = [(e.device, int(item)) for e in everything(kafka, here) for item in e.items]
+    assert len(cells) == len(set(cells)) == 6
 
 
 def test_a_partition_is_asked_over_and_its_masks_are_sent(

@@ -522,3 +522,30 @@ def test_a_file_that_is_no_list_of_items_is_one_sentence(
     for other in (tmp_path, tmp_path / "nowhere"):
         with pytest.raises(Refusal, match="cannot be read"):
             from_file(other)
+
+
+def test_every_row_of_the_data_is_counted_once(small: Dataset, tmp_path: Path) -> None:
+    few = Sample.of(Fraction(20))
+    sampled = registry.parse("cell:5:5/2")
+
+    def rows(end: Emitted) -> int:
+        parts = end.ratings, end.outside, end.before, end.unsampled, end.held
+        return sum(parts) + end.repeated + end.unreadable
+
+    data = replace(small, refused=2)
+    with Journal.open(tmp_path / "j", limits=Limits(Fraction(20))) as journal:
+        population = populate(data, journal.key)
+        first = run(population, journal, Observer(), CELL, scope=SCOPE[:5])
+        assert (first.before, first.unsampled, first.held, first.unreadable) == (0, 0, 0, 2)
+        second = run(population, journal, Observer(), CELL, scope=SCOPE[:30])
+        assert (second.before, second.ratings) == (first.ratings, 0)
+        assert second.held > 0
+        assert rows(first) == rows(second) == 502
+        third = run(population, journal, Observer(), RR)
+        assert third.before == first.ratings
+        assert rows(third) == 502
+    with Journal.open(tmp_path / "k", limits=Limits(few.budget)) as journal:
+        population = populate(data, journal.key)
+        of_a_sample = run(population, journal, Observer(), sampled, sample=few)
+        assert of_a_sample.unsampled > 0
+        assert rows(of_a_sample) == 502

@@ -684,7 +684,7 @@ def test_a_full_disk_leaves_the_file_as_it_was_and_the_journal_usable(
     journal, disk = failing
     before = journal.path.read_bytes()
     disk.call, disk.number = "append", 28
-    with pytest.raises(Refusal, match=r"the disk is full; nothing was sent; free some space"):
+    with pytest.raises(Refusal, match=r"the disk is full; free some space"):
         release(journal, ANN, 2)
     assert journal.path.read_bytes() == before
     disk.call = ""
@@ -696,7 +696,7 @@ def test_after_a_sync_that_failed_nothing_is_given_out_any_more(
 ) -> None:
     journal, disk = failing
     disk.call, disk.number = "sync", 5
-    with pytest.raises(Refusal, match="the disk cannot be read or written; nothing was sent"):
+    with pytest.raises(Refusal, match="the disk cannot be read or written; check it"):
         release(journal, ANN, 2)
     disk.call = ""
     with pytest.raises(Refusal, match="an earlier write failed; open it again"):
@@ -780,7 +780,7 @@ with at(path) as journal:
         [sys.executable, "-c", program], capture_output=True, text=True, check=True
     )
     sentence, unchanged, seq = out.stdout.splitlines()
-    assert "the file may not grow any more; nothing was sent" in sentence
+    assert "the file may not grow any more; raise the limit" in sentence
     assert (unchanged, seq) == ("True", "2")
 
 
@@ -800,3 +800,16 @@ def test_an_interrupt_in_the_middle_of_a_commit_ends_the_use_of_the_journal(
     journal.close()
     with at(journal.path) as again:
         assert [message.seq for message in again.pending()] == [1]
+
+
+def test_a_file_that_is_no_journal_is_told_so_before_its_mode_is(path: Path) -> None:
+    path.write_text("hello")
+    path.chmod(0o644)
+    with pytest.raises(Refusal, match="is not a device journal"):
+        at(path)
+    path.unlink()
+    with at(path) as journal:
+        assert journal.made
+    path.chmod(0o644)
+    with pytest.raises(Refusal, match="run chmod 600"):
+        at(path)

@@ -377,7 +377,7 @@ def test_what_cannot_be_done_is_refused_with_the_journal_unchanged(
     assert journal.path.read_bytes() == before
 
 
-@pytest.mark.parametrize("speed", [0.0, -1.0, float("nan")])
+@pytest.mark.parametrize("speed", [0.0, -1.0, float("nan"), 1e-300, 1e308])
 def test_a_speed_that_is_none_is_refused(speed: float) -> None:
     with pytest.raises(ValueError, match="speed"):
         Pace(speed)
@@ -446,3 +446,41 @@ def test_a_bad_id_names_the_data_set_and_not_the_rating(journal: Journal) -> Non
 def test_nothing_raw_is_in_the_repr_of_a_population(small: Dataset, journal: Journal) -> None:
     assert "array" not in repr(populate(small, journal.key))
     assert "array" not in repr(small)
+
+
+def test_what_a_budget_held_back_goes_with_a_larger_one_and_nothing_goes_twice(
+    small: Dataset, tmp_path: Path
+) -> None:
+    path, sizes = tmp_path / "j", Counter(small.users.tolist())
+    seen, topic = 0, Topic()
+    for budget, room in ((20, 10), (20, 10), (40, 20), (200, 100)):
+        with Journal.open(path, limits=Limits(Fraction(budget))) as journal:
+            end = last(run(small, journal, topic, mechanism=RR))
+            fits = sum(min(size, room) for size in sizes.values())
+            assert (end.published, end.before, end.over) == (fits - seen, seen, 500 - fits)
+            assert journal.held_back(populate(small, journal.key).digest) == 500 - fits
+            seen = fits
+    cells = [(device, item) for device, item, _ in topic.cells()]
+    assert len(cells) == len(set(cells)) == 500
+    with (
+        Journal.open(path, limits=Limits(Fraction(200))) as journal,
+        pytest.raises(Refusal, match="published already"),
+    ):
+        run(small, journal, topic, mechanism=RR)
+
+
+def test_an_interrupted_run_remembers_what_was_over_budget(small: Dataset, tmp_path: Path) -> None:
+    with Journal.open(tmp_path / "j", limits=Limits(Fraction(2))) as journal:
+        whole = populate(small, journal.key).digest
+        last(run(small, journal, Topic(), mechanism=RR, limit=300))
+        assert journal.held_back(whole) == 0  # not finished
+        last(run(small, journal, Topic(), mechanism=RR))
+        assert journal.held_back(whole) == 500 - len(set(small.users.tolist()))
+
+
+def test_every_refused_row_has_a_reason(journal: Journal) -> None:
+    data = replace(dataset([1, 1, 1, 2], [5, 5, 6, 5], [1, 2, 3, 4]), refused=3)
+    rate(1, 6, 3, Line(TOPIC, RR), scale=Scale(1, 5, 1), journal=journal, epoch=20_000)
+    end = last(run(data, journal, Topic(), mechanism=RR))
+    assert (end.rows, end.published, end.refused) == (7, 2, 5)
+    assert (end.unreadable, end.repeated, end.before, end.over) == (3, 1, 1, 0)

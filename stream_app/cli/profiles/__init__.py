@@ -6,7 +6,6 @@ run        one run over a population, and what it says of it
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -32,7 +31,9 @@ from stream_app.cli.protection import (
     WindowOption,
     journal_path,
     limits_from,
+    opened,
     scale_from,
+    times,
 )
 from stream_app.errors import Refusal
 
@@ -131,7 +132,7 @@ def publish(
     line = _publisher(settings)
     with Journal.open(journal_path(settings, journal), limits=limits) as kept:
         population = populate(dataset, kept.key)
-        for sentence in sentences(chosen, population.most):
+        for sentence in (*opened(kept), *sentences(chosen, population.most)):
             say(sentence)
         try:
             outcome = Run(kept, line, chosen, items).publish(population)
@@ -202,7 +203,7 @@ def sentences(mechanism: ProfileMechanism, most: int) -> Iterator[str]:
     beyond = f", except with probability {float(mechanism.delta):.0e}" if mechanism.delta else ""
     yield (
         f"protected  whether an item is in a profile: no release is more than e^{epsilon} = "
-        f"{math.exp(epsilon):.3g} times likelier with the item than without it{beyond} "
+        f"{times(epsilon)} times likelier with the item than without it{beyond} "
         f"({mechanism.id}, adjacency: {mechanism.adjacency})"
     )
     yield f"public     {PUBLIC}"

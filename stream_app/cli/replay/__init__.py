@@ -1,6 +1,7 @@
 """`murmurec replay`: a file of ratings as a population of devices, sanitized here and sent.
 
 run         one run over a population, by either way of sending, and what it says of it
+cost        what a run can spend at most, before anything is drawn
 catalogue   the items of the public catalogue, where no file names the scope
 """
 
@@ -45,7 +46,9 @@ from stream_app.cli.protection import (
     journal_path,
     limits_from,
     mechanism_from,
+    opened,
     protected,
+    public_sample,
     publisher_for,
     scale_from,
     spent,
@@ -54,9 +57,12 @@ from stream_app.cli.protection import (
 from stream_app.errors import Refusal
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     import numpy as np
     from numpy.typing import NDArray
 
+    from producers.datasets import Dataset
     from producers.replay import Pace
     from stream_app.privacy.scope import Sample
     from stream_app.settings import Settings
@@ -85,7 +91,7 @@ def replay(
     period: Annotated[
         int,
         typer.Option(
-            "--period", metavar="EPOCHS", min=1, help="An item has its turn every so many epochs."
+            "--period", metavar="EPOCHS", help="An item has its turn every so many epochs."
         ),
     ] = 1,
     sample: Annotated[
@@ -123,6 +129,7 @@ def replay(
     from producers.device import Line
     from producers.journal import Journal
     from producers.population import populate
+    from stream_app.cli.replay.cost import cost
     from stream_app.cli.replay.run import Run, say, waiting
     from stream_app.wire import EPOCH_SECONDS
 
@@ -146,16 +153,27 @@ def replay(
     items = _scope(settings, scope, period, epoch) if hides_presence(chosen) else None
     table = item_table_for(chosen, settings)
     with Journal.open(journal_path(settings, journal), limits=limits) as kept:
+        for sentence in opened(kept):
+            say(sentence)
         with waiting(f"making a device for every user of {dataset.name}"):
             population = populate(dataset, kept.key)
-        most = population.most if items is None else len(items)
-        most = most if few is None else min(most, few.reports)
+            today = kept.epoch(epoch)
+            price = cost(population, kept, chosen, today, items, few, again=again, ended=ended)
+        price.check(kept.limits)
         say(f"{dataset.name}: {len(dataset)} ratings on {dataset.scale}")
+        if grid is None:
+            say(
+                f"scale      {dataset.scale}, found in the ratings: it is public with every "
+                "report; --scale states it"
+            )
         say(f"protected  {protected(chosen)}")
-        say(f"public     {PUBLIC if items is None else PUBLIC_SCOPE}")
+        whole_scope = PUBLIC_SCOPE if few is None else public_sample(few.reports)
+        say(f"public     {PUBLIC if items is None else whole_scope}")
         say(f"sent       {AT_THE_END if ended else AT_ONCE}")
-        say(f"in sum     {spent(chosen, most)}")
-        for sentence in warnings(chosen, most):
+        say(f"in sum     {spent(chosen, price.most, price.before)}")
+        for sentence in warnings(chosen, price.most, price.whole):
+            say(f"warning: {sentence}")
+        for sentence in _of_the_data(dataset, population.items, items):
             say(f"warning: {sentence}")
         run = Run(kept, line, Line(line.topic, chosen, table), population, pace, epoch, again)
         try:
@@ -167,6 +185,24 @@ def replay(
         raise Refusal(
             f"{line.failed} of {line.sent} events were not accepted: {line.first_error}; they are "
             "kept in the journal, and the next publish or replay sends the same bytes"
+        )
+
+
+def _of_the_data(
+    dataset: Dataset, keys: NDArray[np.uint64], scope: NDArray[np.uint64] | None
+) -> Iterator[str]:
+    """Yield what somebody should know of a file of ratings before it is sent."""
+    import numpy as np
+
+    if dataset.refused:
+        yield (
+            f"{dataset.refused} rows are unreadable or off the scale and are not sent; that the "
+            "others are sent tells that they are on it"
+        )
+    if scope is not None and not np.isin(scope, keys).any():
+        yield (
+            "no item of the scope is among the rated: every report is drawn from a missing rating; "
+            "are the ids of --scope the file's?"
         )
 
 
@@ -183,6 +219,8 @@ def _check(
         raise Refusal(
             f"--scope and --period go with a mechanism that hides what was rated, not with {id}"
         )
+    if not 1 <= period <= 2**31:
+        raise Refusal(f"--period {str(period)[:40]}: give 1 to 2147483648 epochs")
     if ended and limit is not None:
         raise Refusal(f"--limit {limit}: an epoch is sent as a whole; leave it out")
 
@@ -223,14 +261,11 @@ def _scope(settings: Settings, given: Path | None, period: int, epoch: int) -> N
 
 
 def _pace(text: str) -> Pace:
-    from producers.replay import Pace
+    from producers.replay import SPEEDS, Pace
 
     if text == "max":
         return Pace()
     try:
-        speed = float(text)
+        return Pace(float(text))
     except ValueError:
-        speed = 0.0
-    if not 0 < speed < float("inf"):
-        raise Refusal(f"--speed {text[:40]}: give reports per second above 0, or max")
-    return Pace(speed)
+        raise Refusal(f"--speed {text[:40]}: give {SPEEDS}") from None

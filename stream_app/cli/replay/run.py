@@ -22,12 +22,14 @@ from rich.progress import Progress as Bar
 
 from producers.device import Line
 from producers.emission import Emitted, emit
-from producers.journal import FinishedBefore, Journal
+from producers.journal import FinishedBefore, Journal, Unwritable
 from producers.population import Population
 from producers.publishing import Courier, Publisher
 from producers.replay import Pace, Progress, replay
 from stream_app.errors import Refusal
 from stream_app.privacy.scope import Sample
+
+_REASONS = ("published_before", "over_budget", "repeated", "unreadable")
 
 
 @dataclass(frozen=True)
@@ -53,6 +55,7 @@ class Run:
     def immediate(self, limit: int | None) -> Outcome:
         """Send every rating in time order, going on where an earlier run was."""
         began = time.monotonic()
+        held_back = 0 if self.again else self.journal.held_back(self.population.digest)
         with self._sending() as (courier, left):
             try:
                 steps = replay(
@@ -71,6 +74,11 @@ class Run:
                     raise
                 # All rows were recorded before: sending what had been left was this run's work.
                 return self._nothing_new(left, began)
+            if held_back:
+                say(
+                    f"{held_back} rows were over budget when this data set was published: it is "
+                    "gone through again, what was published is passed over"
+                )
             last = _last(_shown(steps, "published", lambda step: (step.rows, step.total)))
         return self._published(last, left, time.monotonic() - began)
 
@@ -107,6 +115,11 @@ class Run:
                 yield courier, left
                 with waiting("waiting for the broker"):
                     self.publisher.close()
+        except Unwritable as error:
+            raise Refusal(
+                f"{error}; {self.publisher.accepted} events were accepted before and nothing was "
+                "sent after; the same command goes on from here"
+            ) from None
         except KeyboardInterrupt:
             say("stopped; the same command goes on from here and sends what was not sent")
             raise
@@ -129,7 +142,7 @@ class Run:
     def _nothing_new(self, left: int, began: float) -> Outcome:
         self.publisher.close()
         seconds = time.monotonic() - began
-        row = {"rows": 0, "published": 0, "refused": 0, "published_before": 0, "over_budget": 0}
+        row = dict.fromkeys(("rows", "published", "refused", *_REASONS), 0)
         return Outcome(
             {**row, "skipped": self.population.rows, **self._base(left, seconds)},
             [
@@ -150,16 +163,26 @@ class Run:
             )
         if last.over:
             told.append(
-                f"{last.over} of the refused are over budget ({self.journal.limits} per user)"
+                f"{last.over} of the refused are over budget ({self.journal.limits} per user): a "
+                "larger --budget publishes them"
             )
+        if last.repeated:
+            told.append(f"{last.repeated} of the refused repeat a rating of the data set")
+        if last.unreadable:
+            told.append(f"{last.unreadable} of the refused are unreadable or off the scale")
         told.append(self._events(seconds))
         told.append(f"rows {last.rows} = published {last.published} + refused {last.refused}")
         row = {
             "rows": last.rows,
             "published": last.published,
             "refused": last.refused,
-            "published_before": last.before,
-            "over_budget": last.over,
+            **dict(
+                zip(
+                    _REASONS,
+                    (last.before, last.over, last.repeated, last.unreadable),
+                    strict=True,
+                )
+            ),
             "skipped": last.skipped,
         }
         return Outcome({**row, **self._base(left, seconds)}, told)
@@ -173,6 +196,15 @@ class Run:
             told.append(
                 f"{last.outside} ratings are of items that are not in scope: never reported"
             )
+        for count, why in (
+            (last.before, "were reported on before"),
+            (last.unsampled, "are of items that the key of their device has not picked"),
+            (last.held, "are over budget"),
+            (last.repeated, "repeat a rating of the data set"),
+            (last.unreadable, "are unreadable or off the scale"),
+        ):
+            if count:
+                told.append(f"{count} ratings {why}")
         if last.idle:
             told.append(f"{last.idle} devices had nothing left to report: --again reports anew")
         if last.over:
@@ -183,6 +215,11 @@ class Run:
             "reports": last.cells,
             "ratings": last.ratings,
             "outside_scope": last.outside,
+            "published_before": last.before,
+            "not_sampled": last.unsampled,
+            "ratings_over_budget": last.held,
+            "repeated": last.repeated,
+            "unreadable": last.unreadable,
             "idle": last.idle,
             "over_budget": last.over,
         }

@@ -1,0 +1,91 @@
+"""What one run of `murmurec replay` can spend at most, told before anything is drawn.
+
+    reports of a user  = what is left to report on, as far as the budget holds it
+    whole of a user    = spent before + reports * epsilon
+
+The user with the most reports, the one who has spent the most before and the one who will have
+spent the most may be three people; the epsilons of different people are not added.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from fractions import Fraction
+
+import numpy as np
+from numpy.typing import NDArray
+
+from producers.journal import NANO, Journal, Limits
+from producers.population import Population, runs
+from stream_app.errors import Refusal
+from stream_app.privacy.mechanism import Mechanism
+from stream_app.privacy.scope import Sample
+
+
+@dataclass(frozen=True)
+class Cost:
+    """The largest number of reports of one user in this run, the largest spend before it and after
+    it; `cells` is the size of a scope that no device has the budget for, else 0."""
+
+    most: int
+    before: Fraction
+    whole: Fraction
+    cells: int
+    epsilon: Fraction | None
+
+    def check(self, limits: Limits) -> None:
+        """Refuse a budget under which no device at all can send."""
+        if not self.cells or self.epsilon is None or limits.epsilon is None:
+            return
+        raise Refusal(
+            f"--budget {float(limits.epsilon):g} holds the whole scope of no device: "
+            f"{self.cells} items at {self.epsilon} each are {float(self.cells * self.epsilon):g}; "
+            f"give a larger --budget, or --sample {float(limits.epsilon):g} to report on a few "
+            "items of it"
+        )
+
+
+def cost(
+    population: Population,
+    journal: Journal,
+    mechanism: Mechanism,
+    epoch: int,
+    scope: NDArray[np.uint64] | None,
+    sample: Sample | None,
+    *,
+    again: bool,
+    ended: bool,
+) -> Cost:
+    """Return what a run can spend at most."""
+    all_or_nothing = ended and sample is None
+    most, before, whole, asked = 0, Fraction(0), Fraction(0), 0
+    for who, keys in _cells(population, scope):
+        left = len(keys) if again else int(np.count_nonzero(journal.unreported(who, keys)))
+        if sample is not None:
+            left = min(left, sample.reports)
+        asked = max(asked, left)
+        room = journal.room(who, mechanism, epoch)
+        if room is not None and room < left:
+            left = 0 if all_or_nothing else room
+        nano = sum(s.nano for kind, s in journal.spent(who).items() if kind != "nothing")
+        earlier = Fraction(nano, NANO)
+        most, before = max(most, left), max(before, earlier)
+        whole = max(whole, earlier + left * (mechanism.epsilon or 0))
+    hopeless = scope is not None and all_or_nothing and not most
+    return Cost(most, before, whole, asked if hopeless else 0, mechanism.epsilon)
+
+
+def _cells(
+    population: Population, scope: NDArray[np.uint64] | None
+) -> Iterator[tuple[bytes, NDArray[np.uint64]]]:
+    """Yield every device with the items that it may report on."""
+    if scope is not None:
+        yield from ((who, scope) for who in population.devices)
+        return
+    rows = np.flatnonzero(population.fresh)
+    rows = rows[np.argsort(population.users[rows], kind="stable")]
+    owners, heads = runs(population.users[rows])
+    parts = np.split(population.items[rows], heads[1:])
+    for owner, keys in zip(owners.tolist(), parts, strict=True):
+        yield population.devices[owner], keys
