@@ -28,7 +28,8 @@ Leakage (S004 eq. 4.15): Gaussians fitted to the residuals of learned (tr) and h
 It is a measurement of an average, not a bound: a low value proves nothing about one person's
 rating. With n samples on each side a model that leaks nothing still shows about 2 / n nats.
 
-Nothing here touches the learned state, reads a clock or does I/O.
+Nothing here touches the learned state, reads a clock or does I/O. One file a little past the usual
+length: the four numbers are read beside each other.
 """
 
 from __future__ import annotations

@@ -23,6 +23,7 @@ def design_of(settings: Settings) -> Design:
             sketch_bytes=settings.sketch_bytes,
             scalars_bytes=settings.scalars_bytes,
             seen_bytes=settings.seen_bytes,
+            presence_bytes=settings.presence_bytes,
             clip=settings.clip,
             held_out=settings.held_out,
             seed=settings.hash_seed,

@@ -146,6 +146,10 @@ class Settings(BaseSettings):
     seen_bytes: Bytes = Field(
         ByteSize(16 * _MIB), description="memory of the filter of items already rated"
     )
+    presence_bytes: Bytes = Field(
+        ByteSize(4 * _MIB),
+        description="memory of the rates of users and items where presence is protected",
+    )
     clip: float = Field(
         float("inf"), gt=0, description="largest squared error that is learned (no privacy claim)"
     )

@@ -10,6 +10,8 @@ after any crash each is in the file as a whole or not at all. What is in it and 
 is `pending` and is sent again, the same bytes: the server drops the duplicate by its seq. Nothing
 is ever drawn twice for one debit. Acknowledgements need no sync: where one is lost, the same bytes
 are sent again.
+
+Past the usual length, because whoever audits a device reads the order of its steps in one place.
 """
 
 from __future__ import annotations

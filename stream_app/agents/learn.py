@@ -3,6 +3,10 @@
 It runs on the event loop, so that a query is answered between two pieces and sees a whole state; a
 piece takes a few milliseconds. An error here is a defect or a broken log and ends the process: an
 event that was not applied is never passed over.
+
+Faust empties the queue of a plain channel when a rebalance is over, because it would fetch its own
+messages again. Ours come from a reader that hands each piece over once, so the channel has a queue
+that keeps them.
 """
 
 from __future__ import annotations
@@ -11,14 +15,27 @@ import asyncio
 from typing import Any
 
 import faust
+from faust.channels import Channel
+from mode.utils.queues import ThrowableQueue
 
 from stream_app.agents.ending import ends_the_process
 from stream_app.agents.runtime import Runtime
 
 
+class LogChannel(Channel[Any]):
+    """A channel of which a rebalance takes nothing; putting waits while one is under way."""
+
+    @property
+    def queue(self) -> ThrowableQueue[Any]:
+        """The buffer between reader and agent."""
+        if self._queue is None:
+            self._queue = self.app.FlowControlQueue(maxsize=self.maxsize, clear_on_resume=False)
+        return self._queue
+
+
 def attach(app: faust.App, runtime: Runtime) -> Any:
     """Add the agent and return its channel, on which the reader puts lists of `Decoded`."""
-    channel = app.channel(maxsize=8)
+    channel = LogChannel(app, maxsize=8)
 
     @app.agent(channel, name="learn")
     @ends_the_process(runtime)

@@ -1,4 +1,8 @@
-"""What the publishing commands share: the mechanism's options, and what it protects in words."""
+"""What the publishing commands share: the mechanism's options, and what it protects in words.
+
+One file past the usual length: an option and the sentence that says what it gives away are changed
+together.
+"""
 
 from __future__ import annotations
 
