@@ -21,16 +21,17 @@ from stream_app.privacy.blip import Blip
 from stream_app.privacy.gaussian_table import DeltaCertificate
 from stream_app.privacy.jlt import Jlt, JltPaper
 from stream_app.privacy.profile_mechanism import ProfileMechanism
+from stream_app.privacy.written import Number, exactly, shown
 
 FAMILIES = ("blip", "jlt", "jltpaper")
 DEFAULT_HASHES = 20
 DEVICE_HASHES = 2  # fewer hashes flip fewer bits at the same epsilon; 1 leaves items confused
+_DELTA = "a number, as 0.000001, 1e-6 or 1/1000000"
 DEFAULT_DELTAS = {"jlt": Fraction(1, 10**6), "jltpaper": Fraction(1, 10)}
 _EXACT = "[0-9]{1,13}(?:/[0-9]{1,13})?"
 _BLIP = re.compile(rf"blip:([0-9]{{1,6}}):([0-9]{{1,2}}):({_EXACT}|inf)", re.ASCII)
 _JLT = re.compile(rf"(jlt|jltpaper):([0-9]{{1,6}}):({_EXACT}|inf):({_EXACT})", re.ASCII)
 _NUMBER = re.compile(r"[0-9]{1,13}(?:\.[0-9]{1,13}|/[0-9]{1,13})?|1e-[0-9]{1,2}", re.ASCII)
-Number = Fraction | str
 
 
 @dataclass(frozen=True)
@@ -64,7 +65,7 @@ def parse(id: str) -> ProfileMechanism:
         found = mechanism(family, epsilon, length=int(length), delta=delta)
     else:
         raise ValueError(
-            f"profile mechanism {_shown(id)}: an id is blip:length:hashes:epsilon or "
+            f"profile mechanism {shown(id)}: an id is blip:length:hashes:epsilon or "
             "jlt:length:epsilon:delta, such as blip:5000:20:8 or jlt:1000:2:1/1000000"
         )
     if found.id != id:
@@ -85,18 +86,20 @@ def mechanism(
     Without a length the thesis' own (S004 section 3.5.1): 5000 bits, 1000 projections; without a
     delta 10^-6, or for `jltpaper` the thesis' 1/10.
     """
-    exact = None if epsilon in (None, "inf") else _exact(epsilon, "epsilon", "8, 0.5 or 1/2")
+    noisy = epsilon not in (None, "inf")
+    wanted = "a number, as 8, 0.5 or 1/2"
+    exact = exactly(epsilon, _NUMBER, "epsilon", wanted) if noisy else None
     if family == "blip":
         if delta is not None:
-            raise ValueError(f"delta {_shown(delta)}: blip has none; leave it out")
+            raise ValueError(f"delta {shown(delta)}: blip has none; leave it out")
         return Blip(5000 if length is None else length, hashes, exact)
     if family in ("jlt", "jltpaper"):
         claimed = Fraction(0) if exact is None else DEFAULT_DELTAS[family]
         if delta is not None:
-            claimed = _exact(delta, "delta", "0.000001, 1e-6 or 1/1000000")
+            claimed = exactly(delta, _NUMBER, "delta", _DELTA)
         made = Jlt if family == "jlt" else JltPaper
         return made(1000 if length is None else length, exact, claimed)
-    raise ValueError(f"profile mechanism {_shown(family)}: there are {', '.join(FAMILIES)}")
+    raise ValueError(f"profile mechanism {shown(family)}: there are {', '.join(FAMILIES)}")
 
 
 def certificate_rows(epsilons: Iterable[Number]) -> list[Row]:
@@ -125,21 +128,3 @@ def _row(family: str, epsilon: Number) -> Row:
         proof.digest,
         seconds,
     )
-
-
-def _exact(written: Number | None, name: str, examples: str) -> Fraction:
-    """Return the rational that a person wrote; its range is checked by the mechanism."""
-    if isinstance(written, Fraction):
-        return written
-    text = written.strip() if isinstance(written, str) else ""
-    try:
-        if _NUMBER.fullmatch(text):
-            return Fraction(text)
-    except ZeroDivisionError:
-        pass
-    raise ValueError(f"{name} {_shown(written)}: give a number, as {examples}")
-
-
-def _shown(value: object) -> str:
-    text = repr(value)
-    return text if len(text) <= 40 else f"{text[:37]}..."

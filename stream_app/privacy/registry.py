@@ -26,17 +26,18 @@ from stream_app.privacy.partition import Partition
 from stream_app.privacy.randomized_response import RandomizedResponse
 from stream_app.privacy.tabled import Presence
 from stream_app.privacy.ternary import Ternary
+from stream_app.privacy.written import Number, exactly, shown
 
 _VALUE: dict[str, type[RandomizedResponse] | type[Partition]] = {
     "rr": RandomizedResponse,
     "partition": Partition,
 }
 _PRESENCE: dict[str, type[Presence]] = {"cell": Cell, "ternary": Ternary, "laplace": Laplace}
+_SHARE = "a number above 0 and at most 1, as 0.25 or 1/4"
 FAMILIES = (*_VALUE, *_PRESENCE, "none")
 _EXACT = "[0-9]{1,9}(?:/[0-9]{1,9})?"
 _ID = re.compile(rf"([a-z]{{1,16}}):([0-9]{{1,3}}):({_EXACT}|inf)(?::({_EXACT}))?", re.ASCII)
 _NUMBER = re.compile(r"[0-9]{1,9}(?:\.[0-9]{1,9}|/[0-9]{1,9})?", re.ASCII)
-Number = Fraction | str
 
 
 def parse(id: str) -> Mechanism:
@@ -44,7 +45,7 @@ def parse(id: str) -> Mechanism:
     match = _ID.fullmatch(id) if isinstance(id, str) else None
     if match is None:
         raise ValueError(
-            f"mechanism {_shown(id)}: an id is family:levels:epsilon, "
+            f"mechanism {shown(id)}: an id is family:levels:epsilon, "
             "such as rr:5:2, rr:5:1/2 or none:5:inf"
         )
     family, levels, epsilon, share = match.groups()
@@ -62,41 +63,24 @@ def mechanism(
     `share` is what is published of a mechanism that protects presence; None for all of it.
     """
     if family in _PRESENCE:
-        kept = Fraction(1) if share is None else _exact(share, "share", "at most 1, as 0.25 or 1/4")
+        kept = Fraction(1) if share is None else exactly(share, _NUMBER, "share", _SHARE)
         return _PRESENCE[family](levels, _epsilon(epsilon), kept)
     if share is not None:
         raise ValueError(
-            f"share {_shown(share)}: only {', '.join(_PRESENCE)} can publish a share; leave it out"
+            f"share {shown(share)}: only {', '.join(_PRESENCE)} can publish a share; leave it out"
         )
     if family in _VALUE:
         return _VALUE[family](levels, _epsilon(epsilon))
     if family == "none":
         if epsilon not in (None, "inf"):
             raise ValueError(
-                f"epsilon {_shown(epsilon)}: the family none protects nothing and has no epsilon; "
+                f"epsilon {shown(epsilon)}: the family none protects nothing and has no epsilon; "
                 "leave it out"
             )
         return Identity(levels)
-    raise ValueError(f"mechanism {_shown(family)}: unknown; there are {', '.join(FAMILIES)}")
+    raise ValueError(f"mechanism {shown(family)}: unknown; there are {', '.join(FAMILIES)}")
 
 
 def _epsilon(written: Number | None) -> Fraction:
-    return _exact(written, "epsilon", "at most 64, as 2, 0.5 or 1/2")
-
-
-def _exact(written: Number | None, name: str, limit: str) -> Fraction:
-    """Return the rational that a person wrote; its range is checked by the mechanism."""
-    if isinstance(written, Fraction):
-        return written
-    text = written.strip() if isinstance(written, str) else ""
-    try:
-        if _NUMBER.fullmatch(text):
-            return Fraction(text)
-    except ZeroDivisionError:
-        pass
-    raise ValueError(f"{name} {_shown(written)}: give a number above 0 and {limit}")
-
-
-def _shown(value: object) -> str:
-    text = repr(value)
-    return text if len(text) <= 40 else f"{text[:37]}..."
+    wanted = "a number above 0 and at most 64, as 2, 0.5 or 1/2"
+    return exactly(written, _NUMBER, "epsilon", wanted)

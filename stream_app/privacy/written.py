@@ -1,0 +1,30 @@
+"""Numbers as people write them, and values as a message shows them."""
+
+from __future__ import annotations
+
+import re
+from fractions import Fraction
+
+Number = Fraction | str
+
+
+def exactly(written: Number | None, form: re.Pattern[str], name: str, wanted: str) -> Fraction:
+    """Return the rational that was written in a `form`; its range is the mechanism's affair.
+
+    Raises ValueError, "{name} {value}: give {wanted}", for anything else.
+    """
+    if isinstance(written, Fraction):
+        return written
+    text = written.strip() if isinstance(written, str) else ""
+    try:
+        if form.fullmatch(text):
+            return Fraction(text)
+    except ZeroDivisionError:
+        pass
+    raise ValueError(f"{name} {shown(written)}: give {wanted}")
+
+
+def shown(value: object) -> str:
+    """Return a value for a message, at most 40 characters of it."""
+    text = repr(value)
+    return text if len(text) <= 40 else f"{text[:37]}..."
