@@ -107,7 +107,9 @@ def _proved(family: str, levels: int, epsilon: Fraction) -> list[Row]:
 def _profiles(epsilon: Fraction) -> list[Row]:
     rows = [asdict(row) for row in import_module(_PROFILES).certificate_rows([epsilon])]
     for row in rows:
-        if not row["delta"]:
+        if row["delta"]:
+            row["worst_log_ratio"] = row["slack"] = None  # see `certificates.row`
+        else:
             del row["delta"], row["delta_bound"]
         del row["digest"]
     return rows
@@ -119,10 +121,16 @@ def report(rows: list[Row], *, as_json: bool) -> None:
         typer.echo(json.dumps(rows, indent=1))
     else:
         _show(rows)
-    failed = [row for row in rows if row["slack"] is None or row["slack"] > 0]
+    failed = [row for row in rows if not _holds(row)]
     if failed:
         why = failed[0].get("failed", failed[0]["mechanism"])
         raise Refusal(f"{len(failed)} of {len(rows)} claims are not proved, the first: {why}")
+
+
+def _holds(row: Row) -> bool:
+    if "delta" in row:
+        return bool(row["delta_bound"] <= row["delta"])
+    return row["slack"] is not None and bool(row["slack"] <= 0)
 
 
 def _proofs(name: str, epsilon: str | None, levels: int | None) -> tuple[Certificate, ...]:

@@ -51,12 +51,13 @@ def row(proofs: Sequence[Certificate], seconds: float) -> dict[str, object]:
     worst = max(proofs, key=lambda proof: proof.worst_ratio)
     delta = getattr(worst, "delta", 0)  # a proof outside of a delta says which (`gaussian_table`)
     apart = {"delta": float(delta), "delta_bound": float(getattr(worst, "delta_bound", 0))}
+    # With a delta there is no worst quotient: some outputs, of at most that chance, have any.
     return (apart if delta else {}) | {
         "mechanism": worst.mechanism,
         "epsilon": str(worst.epsilon),
         "adjacency": str(worst.adjacency),
-        "worst_log_ratio": worst.worst_log_ratio,
-        "slack": worst.slack,
+        "worst_log_ratio": None if delta else worst.worst_log_ratio,
+        "slack": None if delta else worst.slack,
         "outputs": max(proof.outputs for proof in proofs),
         "seconds": seconds,
     }

@@ -33,6 +33,10 @@ def test_every_family_is_proved_at_seven_epsilons_on_five_and_ten_levels(everyth
 def test_every_row_is_a_proof_that_spends_nearly_all_of_its_epsilon(everything):
     for row in everything:
         assert set(row) >= KEYS
+        if "delta" in row:  # outside of a delta there is no worst quotient
+            assert row["worst_log_ratio"] is row["slack"] is None
+            assert 0 < row["delta_bound"] <= row["delta"]
+            continue
         assert -1e-10 <= row["slack"] <= 0
         assert row["worst_log_ratio"] == pytest.approx(float(Fraction(row["epsilon"])), abs=1e-10)
         assert row["adjacency"] in ("value", "cell")
@@ -116,3 +120,10 @@ def test_a_proof_that_exceeds_its_claim_is_refused_however_it_came_about():
     row = dict.fromkeys(KEYS, 0.0) | {"mechanism": "rr:5:2", "adjacency": "value", "slack": 1e-12}
     with pytest.raises(Refusal, match="rr:5:2"):
         certify.report([row], as_json=True)
+
+
+def test_a_delta_that_is_not_proved_is_refused():
+    row = dict.fromkeys(KEYS) | {"mechanism": "jlt:9:2:1/10", "adjacency": "cell", "seconds": 0.0}
+    certify.report([row | {"delta": 0.1, "delta_bound": 0.1}], as_json=True)
+    with pytest.raises(Refusal, match="1 of 1 claims are not proved, the first: jlt:9:2:1/10"):
+        certify.report([row | {"delta": 0.1, "delta_bound": 0.11}], as_json=True)
