@@ -21,6 +21,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, field
 from fractions import Fraction
+from functools import lru_cache
 from hashlib import blake2b
 
 import numpy as np
@@ -152,8 +153,13 @@ class NoiseTable:
         return np.asarray(known[at] - 128 * math.log(2))
 
 
+@lru_cache(maxsize=1)
 def _weights(variance: Fraction) -> tuple[list[int], list[int], int]:
-    """Return bounds of exp(-n^2 / 2V) * 2^192 for n = 0, 1 .. B, and the upper one of B + 1."""
+    """Return bounds of exp(-n^2 / 2V) * 2^192 for n = 0, 1 .. B, and the upper one of B + 1.
+
+    They are facts about the variance and not about a table, so a table that was just made is
+    compared with the same ones; the columns are not to be changed.
+    """
     down, up = exponential(-1 / (2 * variance))
     # weight(n + 1) = weight(n) * ratio(n) with ratio(0) = g and ratio(n + 1) = ratio(n) * g^2
     low_ratio, high_ratio = _floor(down), _ceil(up)

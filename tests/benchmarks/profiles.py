@@ -32,6 +32,8 @@ from stream_app.privacy.randomness import SeededSource
 from stream_app.profile_evaluation import evaluate_profiles, profiles_of
 from tests.benchmarks.figure import Figure
 
+_CERTIFIED = ("1/10", "1/2", "1", "2", "3", "4", "8")
+
 ROOT = Path(__file__).resolve().parents[2]
 EPSILONS = (59, 28, 17, 8, 6, 5, 3, 2)
 TRAINED = 600
@@ -106,13 +108,19 @@ def _speeds(data: Data) -> list[Figure]:
         figures.append(Figure(f"profiles: {made.id}, released", rate, "profiles/s", ">= 1000"))
         name = f"profiles: {made.id}, 10 nearest of all 943"
         figures.append(Figure(name, pairs, "s", "<= 5"))
-    rows = [row for _ in range(3) for row in certificate_rows(["1/2", "1", "2", "8", "59"])]
-    slowest = max(
-        min(row.seconds for row in rows if row.mechanism == name)
-        for name in {row.mechanism for row in rows}
-    )
-    figures.append(Figure("profiles: build and certify, slowest", slowest * 1e3, "ms", "<= 50"))
-    return figures
+    return [*figures, *_certificates()]
+
+
+def _certificates() -> list[Figure]:
+    """Return how long building and proving takes, the best of three, for every epsilon."""
+    best: dict[str, float] = {}
+    for _ in range(3):
+        for row in certificate_rows(_CERTIFIED):
+            best[row.mechanism] = min(best.get(row.mechanism, math.inf), row.seconds)
+    return [
+        Figure(f"profiles: build and certify {name}", seconds * 1e3, "ms", "<= 50")
+        for name, seconds in best.items()
+    ]
 
 
 def _seconds(run: object) -> float:
