@@ -178,3 +178,22 @@ def test_released_reports_tell_how_far_a_user_leans() -> None:
     assert found[0] < -0.5
     assert abs(found[1]) < 0.4
     assert found[2] > 0.5
+
+
+@pytest.mark.parametrize(
+    ("epsilon", "least", "most"),
+    [("1/2", 2.0, 4.0), ("1", 1.8, 3.0), ("2", 1.35, 1.65), ("4", 1.04, 1.1)],
+)
+def test_a_chosen_question_explains_more_of_a_rating_than_all_levels_do(
+    epsilon: str, least: float, most: float
+) -> None:
+    """At public means of 2.5 to 4.5; `rr` is the partition into all single levels."""
+    means = np.arange(2.5, 4.6, 0.25)
+    mechanism, finest = Partition(5, Fraction(epsilon)), 0b1111
+    masks = Choice(5, Fraction(epsilon)).masks(means).tolist()
+    ratios = [
+        told(mechanism, mask, t) / told(mechanism, finest, t)
+        for mask, t in zip(masks, means.tolist(), strict=True)
+    ]
+    assert least <= min(ratios)
+    assert max(ratios) <= most
