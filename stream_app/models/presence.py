@@ -11,6 +11,8 @@ The memory is fixed: entities that find no slot share one, and then their rates 
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -72,10 +74,19 @@ class Presence:
 
 
 def information(channels: Channels) -> NDArray[np.float64]:
-    """Return for each channel 1 / Var[weight(z)] at a typical rate; 0 where presence is public."""
+    """Return for each channel 1 / Var[weight(z)] at a typical rate; 0 where presence is public.
+
+    It goes into the state, so it is summed without rounding: a dot product of the library's has
+    other last bits on another processor.
+    """
     found = np.zeros(len(channels))
     for c in np.flatnonzero(channels.presence):
-        rows = slice(channels.starts[c], channels.starts[c] + channels.alphabets[c])
-        chance = TYPICAL * channels.flat[rows] + (1 - TYPICAL) * channels.absent[rows]
-        found[c] = 1 / (chance @ (channels.weight[rows] - TYPICAL) ** 2)
+        start, levels = channels.starts[c], channels.levels[c]
+        spread = []
+        for row in range(start, start + channels.alphabets[c]):
+            rated = math.fsum(channels.likelihood[row, :levels].tolist()) / int(levels)
+            chance = TYPICAL * rated + (1 - TYPICAL) * float(channels.absent[row])
+            off = float(channels.weight[row]) - TYPICAL
+            spread.append(chance * off * off)
+        found[c] = 1 / math.fsum(spread)
     return found
