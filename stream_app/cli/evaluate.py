@@ -186,6 +186,8 @@ def _measured(dataset: Dataset, mechanism: Mechanism, options: _Options) -> Resu
     users, items = keys_of(dataset.users), keys_of(dataset.items)
     catalogue = len(np.unique(items))
     scope = min(_SCOPE, catalogue) if options.scope is None else options.scope
+    if hides and not 1 <= scope <= catalogue:
+        raise Refusal(f"--scope {scope}: the ratings are of {catalogue} items; give 1 to that many")
     entities = len(np.unique(users)) + (scope if hides else catalogue)
     channels, values, seed = Channels.of([mechanism]), dataset.scale.values, options.seed
     truth = evaluation.Truth(dataset.ratings, float(values[0]), float(values[-1]))
@@ -195,7 +197,8 @@ def _measured(dataset: Dataset, mechanism: Mechanism, options: _Options) -> Resu
         channels,
         factors=options.factors,
         depth=options.depth,
-        sketch_bytes=entities * options.factors * _CELL_BYTES,
+        # At least a vector in each row, however few the users and items are.
+        sketch_bytes=max(entities, options.depth) * options.factors * _CELL_BYTES,
         scalars_bytes=max(64, 64 * entities),
         seed=seed,
     )

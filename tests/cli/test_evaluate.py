@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import numpy as np
@@ -146,3 +147,16 @@ def test_what_cannot_be_done_is_refused_in_one_sentence(file, capsys, options, t
     said = capsys.readouterr().err.strip()
     assert told in said
     assert "\n" not in said
+
+
+@pytest.mark.parametrize("scope", ["0", "-3", "99999"])
+def test_a_scope_that_the_ratings_do_not_have_is_refused_by_its_name(file, capsys, scope):
+    assert run(["evaluate", str(file), "--mechanism", "cell", "--scope", scope]) == 1
+    assert re.search(rf"--scope {scope}: the ratings are of \d+ items", capsys.readouterr().err)
+
+
+def test_one_rating_is_too_few_and_not_a_matter_of_the_sketch(tmp_path, capsys):
+    (tmp_path / "one.csv").write_text("user,item,rating\nann,1,4\n")
+    scale = ["--scale", "1", "5", "1"]
+    assert run(["evaluate", str(tmp_path / "one.csv"), *scale]) == 1
+    assert "at least 10 are needed" in capsys.readouterr().err
