@@ -187,7 +187,9 @@ def _measured(dataset: Dataset, mechanism: Mechanism, options: _Options) -> Resu
     catalogue = len(np.unique(items))
     scope = min(_SCOPE, catalogue) if options.scope is None else options.scope
     if hides and not 1 <= scope <= catalogue:
-        raise Refusal(f"--scope {scope}: the ratings are of {catalogue} items; give 1 to that many")
+        raise Refusal(
+            f"--scope {scope}: the ratings are of {catalogue} items; give 1 to {catalogue}"
+        )
     entities = len(np.unique(users)) + (scope if hides else catalogue)
     channels, values, seed = Channels.of([mechanism]), dataset.scale.values, options.seed
     truth = evaluation.Truth(dataset.ratings, float(values[0]), float(values[-1]))
