@@ -66,7 +66,7 @@ def build(
     for mechanism in design.mechanisms:
         metrics.epsilon_claimed(mechanism.id, str(mechanism.adjacency), mechanism.epsilon)
     app = _application(settings, bootstrap, admin_port, data_dir)
-    # Two producers: however many records are set aside, a cut finds room in its own queue.
+    # A producer each: however many records are set aside, a cut finds room in its own queue.
     rejections = Rejections(
         clients.producer(bootstrap, settings.kafka, linger_ms=20), topics.rejected, runtime.fail
     )

@@ -35,7 +35,7 @@ class Releasing(Protocol):
 
 
 class Ticket:
-    """One release of `count` reports under the mechanism called `id`; see the module."""
+    """One release of `count` reports under one mechanism; see the module."""
 
     __slots__ = ("_count", "_entropy", "_lock", "_mechanism", "_process", "unsafe")
 
