@@ -19,6 +19,7 @@ of the levels (`Intake`).
 """
 
 from stream_app.wire.batches import Batch, Run, decode_many
+from stream_app.wire.cut_log import Cut, Entry, Forget, Witness, decode_entry
 from stream_app.wire.decoding import Intake, decode
 from stream_app.wire.events import Event, encode, encode_json
 from stream_app.wire.ids import Item, key, parse_item, partitions_of, user_key
@@ -39,7 +40,6 @@ from stream_app.wire.limits import (
 )
 from stream_app.wire.messages import (
     CatalogueEntry,
-    Cut,
     ItemTablePage,
     Query,
     Recommendation,
@@ -71,7 +71,9 @@ __all__ = [
     "Batch",
     "CatalogueEntry",
     "Cut",
+    "Entry",
     "Event",
+    "Forget",
     "Intake",
     "Item",
     "ItemTablePage",
@@ -85,7 +87,9 @@ __all__ = [
     "Topic",
     "Topics",
     "WireError",
+    "Witness",
     "decode",
+    "decode_entry",
     "decode_many",
     "decode_message",
     "decode_profile",

@@ -1,4 +1,4 @@
-"""Cuts, queries, replies, rejections, catalogue entries: everything but ratings, as JSON."""
+"""Queries, replies, rejections, catalogue entries and the item table, as JSON."""
 
 from __future__ import annotations
 
@@ -8,27 +8,11 @@ from typing import Annotated, Any
 import msgspec
 
 from stream_app.wire.decoding import version_reason
-from stream_app.wire.events import Epoch, IntItem, TextItem
+from stream_app.wire.events import IntItem, TextItem
 from stream_app.wire.limits import LIST_LENGTH, MAX_EVENT_BYTES, MAX_SEQ, PAGE_ITEMS, VERSION
 from stream_app.wire.reasons import Reason, WireError
 
 _json_encoder = msgspec.json.Encoder()
-
-
-class Cut(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """The end of a round: `ends[p]` is the first offset of partition p that is not in it.
-
-    `design` is the fingerprint of what the writer learns with: a worker that learns otherwise reads
-    the same cuts, but its state is another one, and it says so.
-    """
-
-    number: Annotated[int, msgspec.Meta(ge=1, le=MAX_SEQ)]
-    ends: Annotated[
-        tuple[Annotated[int, msgspec.Meta(ge=0, le=MAX_SEQ)], ...], msgspec.Meta(min_length=1)
-    ]
-    epoch: Epoch
-    design: Annotated[str, msgspec.Meta(max_length=32)] = ""
-    v: int = VERSION
 
 
 class Query(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -53,7 +37,8 @@ class Recommendation(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """An answer: always `LIST_LENGTH` entries, best first, null where there are fewer.
 
     `as_of` is the cut the answer contains at least; `method` how the candidates were found;
-    `privacy` the modes of the mechanisms whose reports the answer is made of.
+    `privacy` the modes of the mechanisms whose reports the answer is made of. While a worker is
+    still reading what the log already held, `catching_up` says that newer ratings are missing.
     """
 
     id: str
@@ -63,6 +48,7 @@ class Recommendation(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     method: str
     as_of: int
     privacy: str
+    catching_up: bool = False
     v: int = VERSION
 
 
@@ -110,7 +96,7 @@ _T = Any
 
 
 def encode_message(message: msgspec.Struct) -> bytes:
-    """Return a cut, query, recommendation, rejection or catalogue entry as JSON."""
+    """Return a query, recommendation, rejection, catalogue entry or entry of the cut log as JSON."""
     return _json_encoder.encode(message)
 
 

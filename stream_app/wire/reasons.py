@@ -24,6 +24,7 @@ class Reason(StrEnum):
     TEST_EVENT = "test_event"
     SEQ_JUMP = "seq_jump"
     BAD_MASK = "bad_mask"
+    FORGOTTEN = "forgotten"
 
 
 REASONS: tuple[Reason, ...] = tuple(Reason)

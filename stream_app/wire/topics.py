@@ -56,6 +56,11 @@ class Topics:
         return f"{self.prefix}.cuts.v1"
 
     @property
+    def state(self) -> str:
+        """Checkpoints of the state, written by the owner of the clock only."""
+        return f"{self.prefix}.state.v1"
+
+    @property
     def queries(self) -> str:
         """Questions for recommendations."""
         return f"{self.prefix}.queries.v1"
@@ -80,9 +85,16 @@ class Topics:
         forever = {"cleanup.policy": "delete", "retention.ms": "-1", "retention.bytes": "-1"}
         an_hour = {"cleanup.policy": "delete", "retention.ms": "3600000"}
         newest = {"cleanup.policy": "compact"}
+        # A page is written again and again: old ones go soon, and a start reads little.
+        pages = newest | {
+            "segment.bytes": "67108864",
+            "min.cleanable.dirty.ratio": "0.1",
+            "max.message.bytes": "4194304",
+        }
         return (
             Topic(self.ratings, "pseudonym, 32 hex", "event", partitions, forever),
             Topic(self.cuts, "none", "cut", 1, forever),
+            Topic(self.state, "page, manifest or claim", "checkpoint", 1, pages),
             Topic(self.items, "item id", "catalogue entry", 1, newest),
             Topic(self.item_table, "page number", "item table page", 1, newest),
             Topic(self.profiles, "pseudonym, 32 hex", "profile", 1, newest),

@@ -1,0 +1,206 @@
+"""The records of the state topic: pages, manifests and claims, told apart by the first byte of the
+key.
+
+    page       b"P" array:u16 page:u32 slot:u8 generation:u64     format:u8 number:u64 bytes
+    manifest   b"M" slot:u8 generation:u64                        format:u8 blake2b-128 MessagePack
+    claim      b"C" owner:16 bytes                                format:u8 MessagePack
+
+All numbers are big-endian. A generation is the offset of its claim in the topic, so no two owners
+ever share one and a later claim has a greater one. The topic is compacted: the newest record of
+each key counts, and a record without a value (a tombstone) removes the key.
+
+A page holds `PAGE_BYTES` bytes of one array of the state, the last one of an array fewer. Arrays
+are numbered in the order of their names. A manifest names for every page the slot of its newest
+record, `UNCHANGED` where it is as in a state that has seen nothing.
+"""
+
+from __future__ import annotations
+
+import struct
+from hashlib import blake2b
+from typing import Annotated
+
+import msgspec
+
+from stream_app.wire.reasons import Reason, WireError
+
+CHECKPOINT_FORMAT = 1
+PAGE_BYTES = 64 * 1024
+UNCHANGED = 255
+DIGEST_BYTES = 16
+
+_PAGE_KEY = struct.Struct(">cHIBQ")
+_MANIFEST_KEY = struct.Struct(">cBQ")
+_CLAIM_KEY = struct.Struct(">c16s")
+_PAGE_HEAD = struct.Struct(">BQ")
+
+
+class PageKey(msgspec.Struct, frozen=True, order=True):
+    """Where a page stands: array, number in the array, slot (0 or 1), generation."""
+
+    array: int
+    page: int
+    slot: int
+    generation: int
+
+    def encode(self) -> bytes:
+        """Return the record key."""
+        return _PAGE_KEY.pack(b"P", self.array, self.page, self.slot, self.generation)
+
+
+class ManifestKey(msgspec.Struct, frozen=True, order=True):
+    """A manifest of a generation; two of them take turns."""
+
+    slot: int
+    generation: int
+
+    def encode(self) -> bytes:
+        """Return the record key."""
+        return _MANIFEST_KEY.pack(b"M", self.slot, self.generation)
+
+
+class ClaimKey(msgspec.Struct, frozen=True):
+    """A claim of the right to write; `owner` is drawn for each claim."""
+
+    owner: bytes
+
+    def encode(self) -> bytes:
+        """Return the record key."""
+        return _CLAIM_KEY.pack(b"C", self.owner)
+
+
+class Base(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What a state starts from: with the log after it, this decides every byte.
+
+    `cut` and `ends` are where the log is taken up, `origin` the digest of the snapshot that was
+    there before (empty: nothing), `gap` whether records before were given up, `without` the
+    pseudonyms (hex, sorted) whose records are passed over as if they had never been.
+    """
+
+    cut: int
+    ends: tuple[int, ...]
+    origin: str = ""
+    gap: bool = False
+    without: tuple[str, ...] = ()
+
+    @property
+    def digest(self) -> str:
+        """The fingerprint of this base, 32 hex."""
+        return blake2b(msgspec.msgpack.encode(self), digest_size=DIGEST_BYTES).hexdigest()
+
+
+class ArrayPages(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """One array of the state: what it is, and of each page the slot (uint8) and the digest."""
+
+    name: str
+    dtype: str
+    shape: tuple[int, ...]
+    slots: bytes
+    digests: bytes
+
+
+class SmallArray(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """An array that stands whole in the manifest (the ledger), little-endian."""
+
+    name: str
+    dtype: str
+    shape: tuple[int, ...]
+    data: bytes
+
+
+class Manifest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """One durable checkpoint: the state at `cut`, of which every page is named by its digest.
+
+    `cut_offset` is the offset in the cut log from which to read on; `topic_id` the identity of the
+    rating topic, which a topic of the same name made anew does not have. `model` and `ledger` are
+    the digests that a replica shows at this cut.
+    """
+
+    generation: int
+    number: int
+    design: str
+    topic_id: str
+    cut: int
+    ends: tuple[int, ...]
+    cut_offset: int
+    base: Base
+    model: str
+    ledger: str
+    arrays: tuple[ArrayPages, ...]
+    ledger_arrays: tuple[SmallArray, ...]
+
+
+class Claim(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What is told of an owner, for people: which worker it is."""
+
+    worker: Annotated[str, msgspec.Meta(max_length=200)] = ""
+
+
+StateKey = PageKey | ManifestKey | ClaimKey
+
+_manifest_decoder = msgspec.msgpack.Decoder(Manifest)
+
+
+def decode_state_key(key: bytes | None) -> StateKey:
+    """Return what a record key names; raises `WireError`."""
+    try:
+        match key[:1] if key else b"":
+            case b"P":
+                _, array, page, slot, generation = _PAGE_KEY.unpack(key)  # type: ignore[arg-type]
+                if slot < 2:
+                    return PageKey(array, page, slot, generation)
+            case b"M":
+                _, slot, generation = _MANIFEST_KEY.unpack(key)  # type: ignore[arg-type]
+                if slot < 2:
+                    return ManifestKey(slot, generation)
+            case b"C":
+                return ClaimKey(_CLAIM_KEY.unpack(key)[1])  # type: ignore[arg-type]
+    except struct.error:
+        pass
+    raise WireError(Reason.MALFORMED)
+
+
+def encode_page(number: int, data: bytes | memoryview) -> bytes:
+    """Return a page's value: the checkpoint that it was written for, and its bytes."""
+    return _PAGE_HEAD.pack(CHECKPOINT_FORMAT, number) + bytes(data)
+
+
+def decode_page(value: bytes) -> tuple[int, memoryview]:
+    """Return the checkpoint that a page was written for, and its bytes; raises `WireError`."""
+    if len(value) < _PAGE_HEAD.size or len(value) > _PAGE_HEAD.size + PAGE_BYTES:
+        raise WireError(Reason.MALFORMED)
+    version, number = _PAGE_HEAD.unpack_from(value)
+    if version != CHECKPOINT_FORMAT:
+        raise WireError(Reason.UNKNOWN_VERSION)
+    return number, memoryview(value)[_PAGE_HEAD.size :]
+
+
+def page_digest(data: bytes | memoryview) -> bytes:
+    """Return the blake2b-128 of a page's bytes."""
+    return blake2b(data, digest_size=DIGEST_BYTES).digest()
+
+
+def encode_manifest(manifest: Manifest) -> bytes:
+    """Return a manifest's value, with its own digest in front."""
+    body = msgspec.msgpack.encode(manifest)
+    return bytes([CHECKPOINT_FORMAT]) + page_digest(body) + body
+
+
+def decode_manifest(value: bytes) -> Manifest:
+    """Return the manifest; raises `WireError`: of another format, or damaged."""
+    if len(value) <= 1 + DIGEST_BYTES:
+        raise WireError(Reason.MALFORMED)
+    if value[0] != CHECKPOINT_FORMAT:
+        raise WireError(Reason.UNKNOWN_VERSION)
+    digest, body = value[1 : 1 + DIGEST_BYTES], value[1 + DIGEST_BYTES :]
+    if page_digest(body) != digest:
+        raise WireError(Reason.MALFORMED)
+    try:
+        return _manifest_decoder.decode(body)
+    except msgspec.MsgspecError:
+        raise WireError(Reason.MALFORMED) from None
+
+
+def encode_claim(claim: Claim) -> bytes:
+    """Return a claim's value."""
+    return bytes([CHECKPOINT_FORMAT]) + msgspec.msgpack.encode(claim)
