@@ -125,7 +125,7 @@ OVERVIEW = Board(
             "Prediction error, all events",
             "suffix: stars",
             (Curve(f"murmurec_prediction_rmse{ALL}", "model, {{kind}}"),),
-            "The same over everything since the start of the log.",
+            "The same over everything since this worker took up the log.",
         ),
         Panel(
             QUALITY,
@@ -283,8 +283,55 @@ OVERVIEW = Board(
             STATE,
             "Cut",
             "none",
-            (Curve(f"murmurec_cut_number{ME}", "{{instance}}"),),
+            (
+                Curve(f"murmurec_cut_number{ME}", "{{instance}}"),
+                Curve(f"max(murmurec_checkpoint_cut_number{ME})", "checkpoint"),
+            ),
             "At the same cut all workers hold the same state.",
+            kind="stat",
+        ),
+        Panel(
+            STATE,
+            "Age of the newest checkpoint",
+            "s",
+            (Curve(f"time() - max(murmurec_checkpoint_timestamp_seconds{ME})", "age"),),
+            "What came after it is replayed from the log at a restart. It grows while nothing "
+            "arrives; while something does, it should stay at a second or two.",
+            may_be_empty=True,
+        ),
+        Panel(
+            STATE,
+            "Checkpoints",
+            "s",
+            (
+                Curve(_quantile(0.99, "freeze_duration_seconds"), "stream stands still, p99"),
+                Curve(_quantile(0.5, "checkpoint_duration_seconds"), "until durable, p50"),
+                Curve(_quantile(0.99, "checkpoint_duration_seconds"), "until durable, p99"),
+                Curve(f"max(murmurec_recovery_duration_seconds{ME})", "last recovery"),
+            ),
+            "The stream stands still only while changed pages are copied; hashing and writing go "
+            "on beside it.",
+            may_be_empty=True,
+        ),
+        Panel(
+            STATE,
+            "Checkpoint traffic",
+            "Bps",
+            (
+                Curve(
+                    f"sum(rate(murmurec_checkpoint_bytes_total{ME}[$__rate_interval]))", "written"
+                ),
+            ),
+            "Pages that changed, written to the compacted state topic by the owner of the clock.",
+        ),
+        Panel(
+            STATE,
+            "Replicas that differ",
+            "none",
+            (Curve(f"sum(murmurec_replicas_differ_total{ME})", "cuts"),),
+            "Anything above 0 is an alarm: a replica held another state than the checkpoint at "
+            "the same cut. It kept the evidence and reloaded; murmurec state verify tells who is "
+            "right.",
             kind="stat",
         ),
         Panel(
@@ -303,7 +350,7 @@ OVERVIEW = Board(
                 Curve(f"max(murmurec_devices{ME})", "devices"),
                 Curve(f"max by (method) (murmurec_index_items{ME})", "items indexed, {{method}}"),
             ),
-            "Distinct ones since the start of the log.",
+            "Distinct ones in the state.",
         ),
         Panel(
             STATE,

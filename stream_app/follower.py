@@ -1,10 +1,11 @@
 """Following the log: a consumer that reads the ratings and the cuts and gives them out in canonical
 order.
 
-One consumer is assigned to every rating partition and to the cut log at explicit offsets; it never
-joins a group and never commits, so nothing that happens to a group can make it skip or repeat. A
-partition whose buffer holds more than six rounds is paused until it has drained: with fewer, the
-pauses cost a factor of three (measured).
+One consumer is assigned to every rating partition and to the cut log at explicit offsets, those of
+a checkpoint or the beginning; it never joins a group and never commits, so nothing that happens to
+a group can make it skip or repeat. A log that no longer reaches back to where it is taken up, or
+that has other partitions than it is read with, is refused. A partition whose buffer holds more than
+six rounds is paused until it has drained: with fewer, the pauses cost a factor of three (measured).
 
 The worker's reader thread, the offline digest and the demo's own check use the same follower.
 """
@@ -26,23 +27,42 @@ from confluent_kafka import (
 from stream_app import clients
 from stream_app.catalogue import Catalogue
 from stream_app.errors import Refusal
-from stream_app.log.rounds import Rounds
-from stream_app.wire import Batch, Cut, Intake, Topics, WireError, decode_many, decode_message
+from stream_app.log.rounds import OrderError, Rounds, Start
+from stream_app.wire import (
+    Batch,
+    Cut,
+    Forget,
+    Intake,
+    Topics,
+    WireError,
+    Witness,
+    decode_entry,
+    decode_many,
+)
 
+WAYS_OUT = (
+    "restore the topic, go on without them (murmurec worker --accept-gap, which records it), or "
+    "start a new deployment (--prefix)"
+)
+_RESTORE = "restore the topic or start a new deployment (--prefix)"
 _BATCH = 256
 _ROUNDS_AHEAD = 6
 
 
 @dataclass(frozen=True, eq=False)
 class Decoded:
-    """The next piece of the log: a decoded run, or the cut that ends its round."""
+    """The next piece of the log: a decoded run, the cut that ends its round, a device to forget
+    before the next run, or a witness; `cut_offset` is where the cut log goes on after the entry."""
 
     batch: Batch | None
     cut: Cut | None
+    cut_offset: int = 0
+    forget: Forget | None = None
+    witness: Witness | None = None
 
 
 class Follower:
-    """Reads the log of one deployment from its beginning."""
+    """Reads the log of one deployment after `start`, or from its beginning."""
 
     def __init__(
         self,
@@ -53,10 +73,11 @@ class Follower:
         round_records: int = 2000,
         catalogue: Catalogue | None = None,
         design: str = "",
+        start: Start | None = None,
     ) -> None:
         self.topics = topics
         self.intake = intake
-        self.rounds = Rounds(intake.partitions)
+        self.rounds = Rounds(intake.partitions, start)
         self.cuts_ignored = 0
         self.cuts_at_end = False
         self.design = design
@@ -73,37 +94,64 @@ class Follower:
             auto_offset_reset="error",
             queued_max_messages_kbytes=16384,
         )
-        places = [(topics.ratings, p) for p in range(intake.partitions)] + [(topics.cuts, 0)]
+        # Offsets and never "the beginning": where records are gone, that would pass over them.
+        start = self.rounds.start
+        places = [TopicPartition(topics.ratings, p, end) for p, end in enumerate(start.ends)]
+        places.append(TopicPartition(topics.cuts, 0, start.cut_offset))
         if catalogue is not None:
-            places.append((topics.items, 0))
-        self._consumer.assign([TopicPartition(*place, OFFSET_BEGINNING) for place in places])
+            places.append(TopicPartition(topics.items, 0, OFFSET_BEGINNING))
+        self._consumer.assign(places)
 
     def log_ends(self, seconds: float = 10.0) -> tuple[tuple[int, ...], int]:
-        """Return the end offset of each rating partition and of the cut log, asked of the
-        broker."""
+        """Return the end offset of each rating partition and of the cut log, asked of the broker;
+        refuses a log that does not hold what this follower is to read."""
+        self.check_partitions(seconds)
+        start = self.rounds.start
         ratings = tuple(
-            self._end(TopicPartition(self.topics.ratings, p), seconds)
+            self._end(TopicPartition(self.topics.ratings, p), start.ends[p], seconds)
             for p in range(self.intake.partitions)
         )
-        return ratings, self._end(TopicPartition(self.topics.cuts, 0), seconds)
+        return ratings, self._end(TopicPartition(self.topics.cuts, 0), start.cut_offset, seconds)
 
-    def _end(self, place: TopicPartition, seconds: float) -> int:
+    def _end(self, place: TopicPartition, first: int, seconds: float) -> int:
         low, high = clients.offsets(self._consumer, place, seconds)
-        if low > 0 and place.topic in (self.topics.ratings, self.topics.cuts):
+        where = f"{place.topic} partition {place.partition}"
+        if low > first:
+            mend = WAYS_OUT if place.topic == self.topics.ratings else _RESTORE
             raise Refusal(
-                f"{place.topic} partition {place.partition} begins at offset {low}: records "
-                "before it are gone and the state cannot be rebuilt; restore the topic or start a "
-                "new deployment (--prefix)"
+                f"{where} begins at offset {low}, the state goes on from offset {first}: the "
+                f"records between are gone; {mend}"
+            )
+        if high < first:
+            raise Refusal(
+                f"{where} ends at offset {high}, the state has read it up to offset {first}: "
+                f"records that were learned are gone, or the topic was made anew; {_RESTORE}"
             )
         return high
 
+    def check_partitions(self, seconds: float = 10.0) -> None:
+        """Refuse a rating topic that has got more partitions: they would never be read."""
+        try:
+            there = self._consumer.list_topics(self.topics.ratings, timeout=seconds).topics
+        except KafkaException:
+            return  # whether the broker answers is asked elsewhere
+        found = len(there[self.topics.ratings].partitions)
+        if found > self.intake.partitions:
+            raise Refusal(
+                f"{self.topics.ratings} has {found} partitions, not {self.intake.partitions}: the "
+                "count is fixed for life, since a device's partition depends on it; start a new "
+                "deployment (--prefix)"
+            )
+
     def answers(self, seconds: float = 1.0) -> bool:
-        """Return whether the broker answers a question now."""
+        """Return whether the broker answers a question now; refuses partitions that came later."""
         place = TopicPartition(self.topics.cuts, 0)
         try:
-            return self._consumer.get_watermark_offsets(place, timeout=seconds) is not None
+            heard = self._consumer.get_watermark_offsets(place, timeout=seconds) is not None
         except KafkaException:
             return False
+        self.check_partitions(seconds)
+        return heard
 
     def lag(self) -> int:
         """Return how many rating records the broker is known to hold beyond what was given out."""
@@ -119,7 +167,8 @@ class Follower:
         for message in self._consumer.consume(_BATCH, seconds):
             self._take(message)
         while (step := self.rounds.step()) is not None:
-            yield Decoded(decode_many(step.run, self.intake) if step.run else None, step.cut)
+            batch = decode_many(step.run, self.intake) if step.run else None
+            yield Decoded(batch, step.cut, step.cut_offset, step.forget, step.witness)
         self._pause_and_resume()
 
     def _take(self, message: Message) -> None:
@@ -131,18 +180,34 @@ class Follower:
         elif topic == self.topics.ratings:
             self.rounds.deliver(partition, offset, message.key(), message.value())  # type: ignore[arg-type]
         elif topic == self.topics.cuts:
-            self._cut(message.value())
+            self._entry(message.value(), offset)  # type: ignore[arg-type]
         elif self._catalogue is not None:
             self._catalogue.learn(message.key(), message.value())
 
-    def _cut(self, value: bytes | None) -> None:
+    def _entry(self, value: bytes | None, offset: int) -> None:
         self.cuts_at_end = False
         try:
-            cut = decode_message(Cut, value)
+            entry = decode_entry(value)
         except WireError:
             self.cuts_ignored += 1
             return
-        if not self.rounds.cut(cut):
+        match entry:
+            case Forget():
+                self.rounds.forget(entry, offset)
+            case Witness():
+                self.rounds.witness(entry, offset)
+            case Cut():
+                self._cut(entry, offset)
+
+    def _cut(self, cut: Cut, offset: int) -> None:
+        try:
+            counts = self.rounds.cut(cut, offset)
+        except OrderError as error:
+            raise Refusal(
+                f"{self.topics.cuts}: {error}; it is not the log that this state was made from; "
+                f"{_RESTORE}"
+            ) from None
+        if not counts:
             self.cuts_ignored += 1
         elif self._live and cut.design:
             # Old cuts may be of an earlier design of this deployment; new ones ought not to be.
@@ -151,17 +216,26 @@ class Follower:
     def _failed(self, error: KafkaError, topic: str, partition: int, offset: int) -> None:
         if error.code() == KafkaError._PARTITION_EOF:
             if topic == self.topics.cuts:
-                self.cuts_at_end = self._live = True
+                self._at_end_of_cuts()
             elif topic == self.topics.ratings:
                 self.rounds.reached(partition, offset)
         elif error.code() in (KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE):
             raise Refusal(
                 f"{topic} partition {partition}: records that were not read yet are gone "
-                f"({error.str()}); the state cannot go on; restore the topic or start a new "
-                "deployment (--prefix)"
+                f"({error.str()}); the state cannot go on; "
+                f"{WAYS_OUT if topic == self.topics.ratings else _RESTORE}"
             )
         elif not error.retriable():
             raise Refusal(f"{topic} partition {partition}: {error.str()}")
+
+    def _at_end_of_cuts(self) -> None:
+        if not self.rounds.found_start:
+            raise Refusal(
+                f"{self.topics.cuts} ends with cut {self.rounds.newest_cut[0]}, the state begins "
+                f"after cut {self.rounds.start.cut}: it is not the log that this state was made "
+                f"from; {_RESTORE}"
+            )
+        self.cuts_at_end = self._live = True
 
     def _pause_and_resume(self) -> None:
         for p in range(self.intake.partitions):
@@ -170,6 +244,12 @@ class Follower:
                 place = [TopicPartition(self.topics.ratings, p)]
                 (self._consumer.pause if full else self._consumer.resume)(place)
                 (self._paused.add if full else self._paused.remove)(p)
+
+    def commit(self, ends: tuple[int, ...]) -> None:
+        """Tell the broker up to where the state is durable: a hint for tools that show lag, which
+        nothing here reads."""
+        places = [TopicPartition(self.topics.ratings, p, end) for p, end in enumerate(ends)]
+        self._consumer.commit(offsets=places, asynchronous=True)
 
     def close(self) -> None:
         """Leave the broker."""

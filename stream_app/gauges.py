@@ -30,21 +30,25 @@ class Gauges:
 
     def __init__(self, metrics: Metrics, replica: Replica, recommender: Recommender) -> None:
         self.metrics = metrics
-        self.drift = Drift()
-        self.baseline = Baseline()
-        self.leakage = Leakage()
-        self.log_loss = LogLoss()
+        self._replica = replica
+        self.restart()
         self.cells_missing = 0
         self.lag_records = 0
-        self._replica = replica
         self._recommender = recommender
         self._scratch = np.empty((6, 1024))
         self._weighed = bool(replica.channels.presence.any())
         self._undecided = not replica.channels.inverted[replica.channels.alphabets > 0].all()
         self._recalls: list[float] = []
         self._kl = nan
-        self._met = 0  # items that were known before the batch that is watched
         self._caught_up_time = time.time()
+
+    def restart(self) -> None:
+        """Begin to measure anew: the state of the replica was replaced as a whole."""
+        self.drift = Drift()
+        self.baseline = Baseline()
+        self.leakage = Leakage()
+        self.log_loss = LogLoss()
+        self._met = len(self._replica.items)  # items known before the batch that is watched
 
     def watch(self, batch: Batch, outcome: Outcome) -> None:
         """Count what a batch did, and score its predictions."""

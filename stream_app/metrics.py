@@ -48,6 +48,15 @@ is long because the table, the methods and the help texts of one list belong bes
     ready                             process   1 while answers come from a state that is caught up
     build_info                        process   versions of this build
     model_memory_bytes                process   memory by part of the state
+    freeze_duration_seconds           process   how long the stream stood still for one checkpoint
+    checkpoint_duration_seconds       process   from the copy of the pages to the durable manifest
+    checkpoint_bytes_total            process   bytes written as checkpoints
+    checkpoint_cut_number             process   cut of this worker's newest durable checkpoint
+    checkpoint_timestamp_seconds      process   when it became durable (since 1970)
+    recovery_duration_seconds         process   how long the last recovery took, without the replay
+    replicas_differ_total             process   cuts at which this replica differed: an alarm
+
+`checkpoints` has the methods of the last seven (`checkpoint_metrics.py`).
 """
 
 from __future__ import annotations
@@ -69,6 +78,7 @@ from prometheus_client import (
 )
 
 import stream_app
+from stream_app.checkpoint_metrics import CheckpointMetrics
 from stream_app.wire import REASONS, Reason
 
 CONTENT_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
@@ -102,6 +112,7 @@ class Metrics:
         self._declare_statistics()
         self._declare_queries()
         self._declare_process()
+        self.checkpoints = CheckpointMetrics(self.registry)
 
     def exposition(self) -> bytes:
         """Return every metric in Prometheus' text format, to be served as `CONTENT_TYPE`."""

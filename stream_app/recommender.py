@@ -44,10 +44,16 @@ class Recommender:
     ) -> None:
         self.replica = replica
         self.catalogue = catalogue
+        self._method, self._code_bits = method, code_bits
+        self.restart()
+
+    def restart(self) -> None:
+        """Begin a new index: the state of the replica was replaced as a whole."""
+        replica = self.replica
         self.index = retrieval.build(
-            method, replica.learner.factors, code_bits, replica.design.seed
+            self._method, replica.learner.factors, self._code_bits, replica.design.seed
         )
-        self._stale = np.zeros(0, np.bool_)
+        self._stale = np.ones(len(replica.items), np.bool_)
         self._next = 0
         self._popular: tuple[int, Rows] = (-1, np.empty(0, np.int64))
 

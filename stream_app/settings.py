@@ -123,6 +123,12 @@ class Settings(BaseSettings):
         max_length=256,
         description="mechanism ids that devices may use (allow-list), comma separated",
     )
+    instance: str | None = Field(
+        None,
+        pattern=r"^[A-Za-z0-9._-]{1,100}$",
+        description="name of this worker in its group, kept over restarts (static membership), "
+        "1 to 100 of A-Z a-z 0-9 . _ -; unset: a new member at every start",
+    )
     accept_tests: bool = Field(
         False, description="accept events made with a predictable source of noise (tests only)"
     )
@@ -165,6 +171,17 @@ class Settings(BaseSettings):
     )
     round_records: int = Field(
         2000, ge=1, le=100_000, description="most records of one partition in one round"
+    )
+    checkpoint_seconds: float = Field(
+        1.0, ge=0.1, le=3600, description="time between two checkpoints while something arrives"
+    )
+    checkpoint_bytes: Bytes = Field(
+        ByteSize(64 * _MIB), description="changed state after which a checkpoint comes sooner"
+    )
+    ratings_retention_seconds: float | None = Field(
+        None,
+        ge=60,
+        description="seconds, at least 60, for which Kafka keeps ratings; unset: for ever",
     )
     item_table_seconds: float = Field(
         10.0, ge=0.1, le=3600, description="time between two looks at the public item table"

@@ -12,7 +12,7 @@ from concurrent.futures import Future
 from dataclasses import dataclass, field
 from typing import Any
 
-from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
+from confluent_kafka import Consumer, KafkaError, KafkaException
 from confluent_kafka.admin import (
     AdminClient,
     AlterConfigOpType,
@@ -28,6 +28,9 @@ from stream_app.wire import Topic, Topics
 
 SECONDS = 30.0
 _PAUSE_SECONDS = 0.05
+_APPLY = "run murmurec topics apply, which sets it"
+# librdkafka's largest batch of records, which the broker takes for one message.
+_BATCH_BYTES = 1_000_000
 
 
 @dataclass(frozen=True)
@@ -142,61 +145,74 @@ def delete(admin: AdminClient, names: Sequence[str]) -> None:
         _each(admin.delete_topics(list(names)), KafkaError.UNKNOWN_TOPIC_OR_PART)
 
 
-def check_ratings_topic(
-    admin: AdminClient, consumer: Consumer, topic: str, partitions: int
-) -> None:
-    """Refuse a rating topic from which the state cannot be rebuilt.
+def check_ratings_topic(admin: AdminClient, _: Consumer, topic: str, partitions: int) -> None:
+    """Refuse what `check_ratings` refuses."""
+    check_ratings(admin, topic, partitions)
 
-    That is one that is absent, has another number of partitions, is compacted, loses records by
-    time or size, or has already lost some.
+
+def check_ratings(admin: AdminClient, topic: str, partitions: int) -> None:
+    """Refuse a rating topic that is absent, has another number of partitions, or is compacted.
+
+    It may lose records by time or size: a checkpoint carries the state over, and whoever starts
+    where records are missing is refused then.
     """
-    found = partition_counts(admin, [topic])[topic]
-    if found is None:
-        raise Refusal(f"topic {topic} does not exist: create it with murmurec topics apply")
-    if found != partitions:
-        of_ratings = topic.endswith(".ratings.v1")
-        mend = f"set partitions to {found}" if of_ratings else "delete it and apply the topics"
-        raise Refusal(
-            f"topic {topic} has {found} partitions, not {partitions}: {mend}, "
-            "or start a new deployment (--prefix)"
-        )
+    _check_partitions(admin, topic, partitions, "set partitions to {found}")
+    _check_policy(topic, _configs(admin, [topic])[topic], "delete", "compaction drops ratings")
+
+
+def check_cut_log(admin: AdminClient, topic: str) -> None:
+    """Refuse a cut log that is absent, has several partitions, or loses records."""
+    _check_partitions(admin, topic, 1, "delete it and apply the topics")
     configs = _configs(admin, [topic])[topic]
-    mend = "run murmurec topics apply, which sets it"
-    if configs["cleanup.policy"] != "delete":
-        raise Refusal(
-            f"topic {topic} has cleanup.policy {configs['cleanup.policy']}: compaction drops "
-            f"ratings that the state needs; {mend} to delete"
-        )
+    _check_policy(topic, configs, "delete", "compaction drops cuts")
     for name in ("retention.ms", "retention.bytes"):
         if configs[name] != "-1":
             raise Refusal(
-                f"topic {topic} has {name} {configs[name]}: ratings that the state needs would "
-                f"be deleted; {mend} to -1"
+                f"topic {topic} has {name} {configs[name]}: cuts, without which the log has no "
+                f"order, would be deleted; {_APPLY} to -1"
             )
-    for partition in range(partitions):
-        low, _ = clients.offsets(consumer, TopicPartition(topic, partition))
-        if low > 0:
-            raise Refusal(
-                f"topic {topic} partition {partition} begins at offset {low}: ratings before it "
-                "are gone and the state cannot be rebuilt; restore the topic or start a new "
-                "deployment (--prefix)"
-            )
+
+
+def check_state_topic(admin: AdminClient, topic: str) -> None:
+    """Refuse a topic that cannot hold checkpoints: absent, of several partitions, not compacted, or
+    one that takes no record of the size of a page."""
+    _check_partitions(admin, topic, 1, "delete it and apply the topics")
+    configs = _configs(admin, [topic])[topic]
+    _check_policy(topic, configs, "compact", "old pages would never go, or new ones would")
+    if int(configs["max.message.bytes"]) < _BATCH_BYTES:
+        raise Refusal(
+            f"topic {topic} has max.message.bytes {configs['max.message.bytes']}: pages of "
+            f"checkpoints come in batches of up to {_BATCH_BYTES}; {_APPLY} higher"
+        )
+
+
+def _check_partitions(admin: AdminClient, topic: str, wanted: int, mend: str) -> None:
+    found = partition_counts(admin, [topic])[topic]
+    if found is None:
+        raise Refusal(f"topic {topic} does not exist: create it with murmurec topics apply")
+    if found != wanted:
+        raise Refusal(
+            f"topic {topic} has {found} partitions, not {wanted}: {mend.format(found=found)}, "
+            "or start a new deployment (--prefix)"
+        )
+
+
+def _check_policy(topic: str, configs: Mapping[str, str], wanted: str, why: str) -> None:
+    if configs["cleanup.policy"] != wanted:
+        raise Refusal(
+            f"topic {topic} has cleanup.policy {configs['cleanup.policy']}: {why}; {_APPLY} to "
+            f"{wanted}"
+        )
 
 
 def check_deployment(
     bootstrap: str, extra: Mapping[str, str], topics: Topics, partitions: int
 ) -> None:
-    """Refuse to work on topics that are absent, or from which the state cannot be rebuilt.
-
-    The rating topic and the cut log are the state and must be whole; the others must exist.
-    """
+    """Refuse to work on topics that are absent, or on which the state would be lost."""
     admin = clients.admin(bootstrap, extra)
-    consumer = clients.consumer(bootstrap, extra)
-    try:
-        check_ratings_topic(admin, consumer, topics.ratings, partitions)
-        check_ratings_topic(admin, consumer, topics.cuts, 1)
-    finally:
-        consumer.close()
+    check_ratings(admin, topics.ratings, partitions)
+    check_cut_log(admin, topics.cuts)
+    check_state_topic(admin, topics.state)
     others = [topics.items, topics.queries, topics.recommendations, topics.rejected]
     for name, found in partition_counts(admin, others).items():
         if found is None:

@@ -14,6 +14,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 import stream_app
 from stream_app import metrics as module
+from stream_app.checkpoint_metrics import CheckpointMetrics
 from stream_app.metrics import Metrics
 from stream_app.wire import REASONS, Reason
 
@@ -43,6 +44,7 @@ LABELS = {
 }
 UNITS = ("_total", "_ratio", "_seconds", "_bytes", "_nats", "_info", "_records")
 WITHOUT_UNIT = {
+    "murmurec_checkpoint_cut_number",
     "murmurec_clip_threshold",
     "murmurec_count_min_error_bound",
     "murmurec_cut_number",
@@ -87,6 +89,10 @@ CALLS: dict[str, Callable[[Metrics], None]] = {
     "round_applied": lambda m: m.round_applied(7, 0.02, 1.7e9),
     "lag": lambda m: m.lag(40, 0.3),
     "ready": lambda m: m.ready(True),
+    "checkpoints.frozen": lambda m: m.checkpoints.frozen(0.0015),
+    "checkpoints.durable": lambda m: m.checkpoints.durable(6, 1.7e9, 0.2, 1 << 24),
+    "checkpoints.recovered": lambda m: m.checkpoints.recovered(0.4),
+    "checkpoints.differs": lambda m: m.checkpoints.differs(),
     "build": lambda m: m.build({"commit": "abc"}),
 }
 
@@ -123,7 +129,8 @@ def exposed() -> dict[str, str]:
 
 def test_every_public_method_is_called_by_these_tests() -> None:
     methods = {name for name in vars(Metrics) if not name.startswith("_")} - {"exposition"}
-    assert methods == set(CALLS)
+    of_checkpoints = {f"checkpoints.{n}" for n in vars(CheckpointMetrics) if not n.startswith("_")}
+    assert methods | of_checkpoints == set(CALLS)
 
 
 def test_the_table_in_the_docstring_is_the_registry() -> None:
@@ -246,6 +253,11 @@ def test_gauges_hold_what_they_were_told() -> None:
         0.3,
     )
     assert value(metrics, "ready") == 1
+    assert value(metrics, "checkpoint_cut_number") == 6
+    assert value(metrics, "checkpoint_timestamp_seconds") == 1.7e9
+    assert value(metrics, "checkpoint_bytes_total") == 1 << 24
+    assert value(metrics, "recovery_duration_seconds") == 0.4
+    assert value(metrics, "replicas_differ_total") == 1
 
 
 def test_durations_fall_into_buckets_around_them() -> None:

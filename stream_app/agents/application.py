@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import gc
 import os
+import platform
 import signal
 import ssl
 import threading
@@ -21,10 +22,11 @@ import faust
 import structlog
 from prometheus_client import CollectorRegistry, PlatformCollector, ProcessCollector
 
-from stream_app import clients
+from stream_app import changelog, clients
 from stream_app.agents import item_table, learn, ownership, query, views
+from stream_app.agents.checkpoints import Checkpoints
 from stream_app.agents.ending import ends_the_process
-from stream_app.agents.reader import Reader
+from stream_app.agents.reader import Progress, Reader
 from stream_app.agents.rejections import Rejections
 from stream_app.agents.runtime import Runtime
 from stream_app.catalogue import Catalogue
@@ -33,6 +35,8 @@ from stream_app.errors import Refusal
 from stream_app.follower import Follower
 from stream_app.gauges import Gauges
 from stream_app.log.clock import Clock
+from stream_app.log.recovery import Found
+from stream_app.log.rounds import Start
 from stream_app.metrics import Metrics
 from stream_app.recommender import Recommender
 from stream_app.settings import Settings
@@ -41,6 +45,7 @@ from stream_app.wire import Topics
 log = structlog.get_logger()
 _SESSION_SECONDS = 6.0
 _STOP_SECONDS = 4.5
+_LAST_SECONDS = 2.5
 
 
 def build(
@@ -72,16 +77,43 @@ def build(
     )
     cuts = clients.producer(bootstrap, settings.kafka, linger_ms=0)
     runtime.reject = rejections
-    clock = Clock(design.digest, settings.cut_seconds, settings.round_records)
-    follower = Follower(
-        bootstrap,
-        settings.kafka,
-        topics,
-        design.intake,
-        settings.round_records,
-        catalogue,
+    clock = Clock(
         design.digest,
+        settings.cut_seconds,
+        settings.round_records,
+        checkpoint_seconds=settings.checkpoint_seconds,
     )
+    topic_id = changelog.topic_id(clients.admin(bootstrap, settings.kafka), topics.ratings)
+    # A broker that is away is waited for: only a refusal ends the process.
+    pages = clients.producer(
+        bootstrap, settings.kafka, linger_ms=5, compression_type="lz4", message_timeout_ms=0
+    )
+    runtime.checkpoints = Checkpoints(
+        runtime,
+        pages,
+        rejections,
+        topic_id,
+        lambda: changelog.live_keys(bootstrap, settings.kafka, topics),
+        f"{platform.node()}:{admin_port}",
+    )
+
+    def recover(progress: Progress) -> Found | None:
+        return changelog.read_checkpoint(
+            bootstrap, settings.kafka, topics, design.digest, settings.partitions, progress
+        )
+
+    def follow(start: Start) -> Follower:
+        return Follower(
+            bootstrap,
+            settings.kafka,
+            topics,
+            design.intake,
+            settings.round_records,
+            catalogue,
+            design.digest,
+            start=start,
+        )
+
     channel = learn.attach(app, runtime)
     ownership.attach(app, runtime, clock)
     query.attach(app, runtime)
@@ -90,7 +122,7 @@ def build(
 
     @app.task
     async def read() -> None:
-        await app.add_runtime_dependency(Reader(runtime, follower, clock, cuts, channel))
+        await app.add_runtime_dependency(Reader(runtime, recover, follow, clock, cuts, channel))
 
     @app.timer(1.0)
     @ends_the_process(runtime)
@@ -179,6 +211,10 @@ async def run(settings: Settings, bootstrap: str, admin_port: int) -> None:
     failure = runtime.failure or app.crash_reason
     log.info("worker.stopping", reason=type(failure).__name__ if failure else "asked")
     _watch_the_stop(1 if failure else 0)
+    if runtime.checkpoints is not None:
+        if failure is None:
+            await runtime.checkpoints.finish(_LAST_SECONDS)
+        runtime.checkpoints.close()
     await app.stop()
     if (failure := failure or runtime.failure) is not None:
         raise failure

@@ -19,6 +19,7 @@ from faust.channels import Channel
 from mode.utils.queues import ThrowableQueue
 
 from stream_app.agents.ending import ends_the_process
+from stream_app.agents.restoring import Restored
 from stream_app.agents.runtime import Runtime
 
 
@@ -34,20 +35,30 @@ class LogChannel(Channel[Any]):
 
 
 def attach(app: faust.App, runtime: Runtime) -> Any:
-    """Add the agent and return its channel, on which the reader puts lists of `Decoded`."""
+    """Add the agent and return its channel: the reader puts lists of `Decoded`, or a `Restored`."""
     channel = LogChannel(app, maxsize=8)
 
     @app.agent(channel, name="learn")
     @ends_the_process(runtime)
     async def learn(stream: Any) -> None:
         async for pieces in stream:
+            if isinstance(pieces, Restored):
+                await runtime.restore(pieces)
+                pieces.done.set()
+                continue
             for piece in pieces:
                 if runtime.failure is not None:
                     return  # Faust may start a failed agent again; nothing may be applied then
+                if runtime.reload is not None:
+                    break  # what is on its way continues a state that is to be replaced
                 if piece.batch is not None:
                     runtime.apply(piece.batch)
                 if piece.cut is not None:
-                    runtime.end_round(piece.cut)
+                    runtime.end_round(piece.cut, piece.cut_offset)
+                if piece.forget is not None:
+                    runtime.forget(piece.forget)
+                if piece.witness is not None:
+                    runtime.agreement.theirs(piece.witness)
                 await asyncio.sleep(0)
 
     return channel

@@ -85,6 +85,7 @@ def recommendation(runtime: Runtime, correlation_id: str, answer: Answer) -> Rec
         answer.method,
         answer.as_of,
         runtime.privacy,
+        runtime.catching_up,
     )
 
 
@@ -94,5 +95,12 @@ def refusal(
     """Return a reply without recommendations, of the same length as any other."""
     nothing = (None,) * LIST_LENGTH
     return Recommendation(
-        correlation_id, status, nothing, nothing, "none", runtime.replica.cut, runtime.privacy
+        correlation_id,
+        status,
+        nothing,
+        nothing,
+        "none",
+        runtime.replica.cut,
+        runtime.privacy,
+        runtime.catching_up,
     )

@@ -1,5 +1,8 @@
-"""The reader: a thread with its own consumer that hands the log, in canonical order, to the learn
-agent.
+"""The reader: a thread with its own consumer that hands the state and then the log, in canonical
+order, to the learn agent.
+
+It begins with the newest checkpoint, or with nothing where there is none, and reads the log from
+there. When the state is to be replaced (`Runtime.reload`) it begins again.
 
 A plain Faust agent on the rating topic costs 63 us of the event loop per message and can skip
 records at a failover (both measured); this thread is positioned from the log itself and cannot. It
@@ -15,7 +18,7 @@ from __future__ import annotations
 import asyncio
 import threading
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from itertools import islice
 from typing import Any
 
@@ -23,12 +26,17 @@ import structlog
 from confluent_kafka import KafkaError, Message, Producer
 from mode import Service
 
+from stream_app.agents.restoring import Restored
 from stream_app.agents.runtime import Runtime
 from stream_app.errors import Refusal
 from stream_app.follower import Decoded, Follower
 from stream_app.log.clock import Clock
+from stream_app.log.recovery import Found
+from stream_app.log.rounds import Start
 from stream_app.wire import EPOCH_SECONDS, Cut, encode_message
+from stream_app.wire.checkpoints import Base
 
+Progress = Callable[[int, int], None]
 log = structlog.get_logger()
 _PIECES = 8
 _ASK_SECONDS = 4.0
@@ -38,16 +46,24 @@ class Reader(Service):
     """Runs the thread for as long as the application lives."""
 
     def __init__(
-        self, runtime: Runtime, follower: Follower, clock: Clock, producer: Producer, channel: Any
+        self,
+        runtime: Runtime,
+        recover: Callable[[Progress], Found | None],
+        follow: Callable[[Start], Follower],
+        clock: Clock,
+        producer: Producer,
+        channel: Any,
     ) -> None:
         super().__init__()
         self._runtime = runtime
-        self._follower = follower
+        self._recover = recover
+        self._follow = follow
         self._clock = clock
         self._producer = producer
         self._channel = channel
         self._ended = threading.Event()
         self._asked_time = 0.0
+        self._committed: tuple[int, ...] | None = None
         self._thread = threading.Thread(target=self._run, name="murmurec-reader", daemon=True)
 
     async def on_start(self) -> None:
@@ -61,21 +77,59 @@ class Reader(Service):
 
     def _run(self) -> None:
         try:
-            ends, _ = self._follower.log_ends()
-            self._runtime.start_ends = ends
             while not self._ended.is_set():
-                # While a cut is on its way, come back soon: a batch ends only when it is full or
-                # late.
-                patience = 0.003 if self._clock.waits else 0.02
-                for pieces in _chunks(self._follower.poll(patience)):
-                    self._hand_over(pieces)
-                self._beat()
+                follower = self._begin()
+                try:
+                    self._read(follower)
+                finally:
+                    follower.close()
         except BaseException as reason:  # noqa: BLE001 - whatever ends the thread ends the process
             self._runtime.fail_from_thread(reason)
-        finally:
-            self._follower.close()
 
-    def _hand_over(self, pieces: list[Decoded]) -> None:
+    def _begin(self) -> Follower:
+        """Hand over the state from which the log is followed, and return a follower placed
+        there."""
+        runtime, began = self._runtime, time.monotonic()
+        base = runtime.reload.base if runtime.reload else None
+        if runtime.reload:
+            log.warning("state.reloading", reason=runtime.reload.reason)
+        found = self._recover(self._progress) if base is None else None
+        if found is not None:
+            base = found.manifest.base
+            start = Start(found.manifest.cut, found.manifest.ends, found.manifest.cut_offset)
+            runtime.metrics.checkpoints.recovered(time.monotonic() - began)
+        else:
+            base = base or Base(0, (0,) * runtime.settings.partitions)
+            start = Start(base.cut, base.ends, 0)
+        follower = self._follow(start)
+        try:
+            ends, _ = follower.log_ends()
+            restored = Restored(base, found)
+            self._hand_over(restored)
+            while not (restored.done.wait(0.1) or self._ended.is_set()):
+                pass
+            runtime.start_ends = ends
+        except BaseException:
+            follower.close()
+            raise
+        if self._clock.owned:
+            self._clock.own()  # the cut log is read anew
+        return follower
+
+    def _progress(self, done: int, total: int) -> None:
+        self._runtime.progress = f"reading the checkpoint: {done:,} of {total:,} records"
+        self._runtime.heard_time = time.monotonic()
+
+    def _read(self, follower: Follower) -> None:
+        while not self._ended.is_set() and self._runtime.reload is None:
+            # While a cut is on its way, come back soon: a batch ends only when it is full or
+            # late.
+            patience = 0.003 if self._clock.waits else 0.02
+            for pieces in _chunks(follower.poll(patience)):
+                self._hand_over(pieces)
+            self._beat(follower)
+
+    def _hand_over(self, pieces: list[Decoded] | Restored) -> None:
         """Put the pieces on the channel; waits while the learner is behind."""
         if self._ended.is_set():
             return
@@ -89,44 +143,52 @@ class Reader(Service):
             return
         put.cancel()
 
-    def _beat(self) -> None:
-        rounds = self._follower.rounds
-        if self._follower.cuts_at_end:
+    def _beat(self, follower: Follower) -> None:
+        rounds = follower.rounds
+        if follower.cuts_at_end:
             self._clock.at_end_of_cuts()
+        checkpoints = self._runtime.checkpoints
         cut = self._clock.due(
-            time.monotonic(), rounds.newest_cut, rounds.received, int(time.time()) // EPOCH_SECONDS
+            time.monotonic(),
+            rounds.newest_cut,
+            rounds.received,
+            int(time.time()) // EPOCH_SECONDS,
+            checkpoint_wanted=checkpoints is not None and checkpoints.wanted,
         )
         if cut is not None:
             self._append(cut)
         self._producer.poll(0)
-        self._ask_whether_kafka_is_there()
-        self._compare_designs()
-        self._runtime.cuts_ignored = self._follower.cuts_ignored
-        lag = self._follower.lag()
+        self._ask_whether_kafka_is_there(follower)
+        self._compare_designs(follower)
+        if self._runtime.durable_ends not in (None, self._committed):
+            self._committed = self._runtime.durable_ends
+            follower.commit(self._committed)
+        self._runtime.cuts_ignored = follower.cuts_ignored
+        lag = follower.lag()
         self.loop.call_soon_threadsafe(self._runtime.gauges.lag, lag)
 
-    def _ask_whether_kafka_is_there(self) -> None:
+    def _ask_whether_kafka_is_there(self, follower: Follower) -> None:
         now = time.monotonic()
         if now - self._asked_time > _ASK_SECONDS:
             self._asked_time = now
-            if self._follower.answers():
+            if follower.answers():
                 self._runtime.heard_time = time.monotonic()
 
-    def _compare_designs(self) -> None:
-        other = self._follower.other_design
+    def _compare_designs(self, follower: Follower) -> None:
+        other = follower.other_design
         if other != self._runtime.other_design:
             self._runtime.other_design = other
             if other:
                 log.warning(
                     "design.differs",
                     cuts=other,
-                    ours=self._follower.design,
+                    ours=follower.design,
                     mend="give every worker of a deployment the same settings",
                 )
 
     def _append(self, cut: Cut) -> None:
         self._producer.produce(
-            self._follower.topics.cuts, value=encode_message(cut), on_delivery=self._appended
+            self._runtime.topics.cuts, value=encode_message(cut), on_delivery=self._appended
         )
 
     def _appended(self, error: KafkaError | None, _: Message) -> None:
@@ -135,7 +197,7 @@ class Reader(Service):
             return
         self._runtime.fail_from_thread(
             Refusal(
-                f"{self._follower.topics.cuts}: a cut could not be written ({error.str()}); "
+                f"{self._runtime.topics.cuts}: a cut could not be written ({error.str()}); "
                 "check the topic and the right to write to it"
             )
         )

@@ -7,6 +7,7 @@ write ends the process: a rejection is never dropped.
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
 
 from confluent_kafka import KafkaError, Message, Producer
@@ -24,6 +25,9 @@ class Rejections:
         self._producer = producer
         self._topic = topic
         self._fail = fail
+        self._delivered_count = 0
+        self._counting = threading.Lock()
+        self.told = 0
 
     def __call__(self, rejection: Rejection) -> None:
         """Queue one rejection; waits while the local queue is full."""
@@ -39,7 +43,17 @@ class Rejections:
                 self._producer.poll(0.1)
             else:
                 break
+        self.told += 1
         self._producer.poll(0)
+
+    def wait(self, count: int, ended: threading.Event) -> None:
+        """Return when the first `count` rejections are acknowledged, or `ended` is set.
+
+        They stand on one partition and are acknowledged in order; one that is refused ends the
+        process. May be called from another thread.
+        """
+        while self._delivered_count < count and not ended.is_set():
+            self._producer.poll(0.02)
 
     def serve(self) -> None:
         """Hear what became of earlier ones; call it now and then."""
@@ -53,7 +67,10 @@ class Rejections:
             )
 
     def _delivered(self, error: KafkaError | None, _: Message) -> None:
-        if error is not None:
+        if error is None:
+            with self._counting:  # whoever polls runs this, be it the loop or the checkpoints
+                self._delivered_count += 1
+        else:
             self._fail(
                 Refusal(
                     f"{self._topic}: a rejection could not be written ({error.str()}); "

@@ -3,10 +3,10 @@
     reader thread --Decoded--> learn (event loop: replica, gauges, index) <-- query, views
                  \\--cut--> cut log
 
-The event loop alone touches what is here, but for this: the reader thread sets `start_ends` once,
-`heard_time`, `other_design` and `cuts_ignored` as they come, and fills the catalogue, whose readers
-take one reference; a thread of the pool hashes copies of the state, and another reads the seen
-filter for a gauge.
+The event loop alone touches what is here, but for this: the reader thread sets `start_ends`,
+`progress`, `heard_time`, `other_design` and `cuts_ignored` as they come, reads `reload` and
+`durable_ends`, and fills the catalogue, whose readers take one reference; the checkpoint thread
+reads copies of the state, and one of the pool reads the seen filter for a gauge.
 """
 
 from __future__ import annotations
@@ -15,22 +15,45 @@ import asyncio
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+import msgspec
 import numpy as np
+import structlog
 
+from stream_app.agents import evidence
+from stream_app.agents.agreement import Agreement, Digests
+from stream_app.agents.restoring import Reload, Restored
 from stream_app.catalogue import Catalogue
+from stream_app.errors import Refusal
 from stream_app.gauges import Gauges
 from stream_app.log.ledger import DUPLICATE
 from stream_app.metrics import Metrics
 from stream_app.privacy.adjacency import Adjacency
 from stream_app.recommender import Answer, Recommender
-from stream_app.replica import Outcome, Replica, digest
+from stream_app.replica import Outcome, Replica
 from stream_app.settings import Settings
-from stream_app.wire import LIST_LENGTH, REASONS, Batch, Cut, Reason, Rejection, Topics
+from stream_app.snapshot import load_found
+from stream_app.wire import (
+    LIST_LENGTH,
+    REASONS,
+    Batch,
+    Cut,
+    Forget,
+    Reason,
+    Rejection,
+    Topics,
+    Witness,
+)
+
+if TYPE_CHECKING:
+    from stream_app.agents.checkpoints import Checkpoints
+
+log = structlog.get_logger()
 
 _SAMPLE = 8  # one question in so many is also answered exactly
 _SILENCE_SECONDS = 12.0
+_RELOADS = 3
 
 
 @dataclass(eq=False)
@@ -46,6 +69,11 @@ class Runtime:
     gauges: Gauges
     reject: Callable[[Rejection], None]
     start_ends: tuple[int, ...] | None = None
+    progress: str = "asking the broker where the log ends"
+    reload: Reload | None = None
+    durable_ends: tuple[int, ...] | None = None
+    cut_offset: int = 0
+    mid_round: bool = False
     heard_time: float = field(default_factory=time.monotonic)
     other_design: str = ""
     cuts_ignored: int = 0
@@ -53,12 +81,14 @@ class Runtime:
     failure: BaseException | None = None
     ending: asyncio.Event = field(default_factory=asyncio.Event)
     _loop: asyncio.AbstractEventLoop = field(default_factory=asyncio.get_running_loop)
-    _mid_round: bool = False
     _at_cut: list[asyncio.Future[None]] = field(default_factory=list)
     _round_seconds: float = 0.0
-    _digests: tuple[int, tuple[int, ...], str, str] | None = None
-    _hashing: asyncio.Lock = field(default_factory=asyncio.Lock)
     _answered: int = 0
+    _reloads: int = 0
+
+    def __post_init__(self) -> None:
+        self.agreement = Agreement(self._differs)
+        self.checkpoints: Checkpoints | None = None
 
     @property
     def metrics(self) -> Metrics:
@@ -82,17 +112,20 @@ class Runtime:
     def apply(self, batch: Batch) -> None:
         """Apply one run, watch what it did, and tell of what was set aside."""
         started = time.perf_counter()
-        self._mid_round = True
+        self.mid_round = True
         outcome = self.replica.apply(batch)
         self.gauges.watch(batch, outcome)
         self.recommender.touched(outcome.rows)
         self._tell_rejected(batch, outcome)
         self._round_seconds += time.perf_counter() - started
 
-    def end_round(self, cut: Cut) -> None:
+    def end_round(self, cut: Cut, cut_offset: int) -> None:
         """Close a round; whoever waits for a cut may look now."""
         self.replica.end_round(cut.number, cut.ends)
-        self._mid_round = False
+        self.cut_offset = cut_offset
+        self.mid_round = False
+        if self.checkpoints is not None:
+            self.checkpoints.at_cut(cut, cut_offset)
         self.recommender.refresh()
         self.metrics.round_applied(cut.number, self._round_seconds, time.time())
         self._round_seconds = 0.0
@@ -100,6 +133,64 @@ class Runtime:
             if not waiting.done():
                 waiting.set_result(None)
         self._at_cut.clear()
+
+    def forget(self, entry: Forget) -> None:
+        """Forget a device from here on; with a rebuild, ask for a state in which it never was."""
+        base = self.replica.base
+        if not entry.rebuild:
+            self.replica.forget(bytes.fromhex(entry.device))
+            log.info("device.forgotten", cut=self.replica.cut)
+        elif entry.device not in base.without:
+            without = tuple(sorted({*base.without, entry.device}))
+            self.reload = Reload("a device is forgotten", msgspec.structs.replace(base, without=without))
+
+    async def restore(self, restored: Restored) -> None:
+        """Replace the state, and with it everything that is derived from it."""
+        if self.checkpoints is not None:
+            await self.checkpoints.idle()
+        if restored.found is not None:
+            load_found(self.replica, restored.found)
+            self.cut_offset = restored.found.manifest.cut_offset
+        elif self.replica.cut or self.mid_round or self.replica.base != restored.base:
+            self.replica.restart(restored.base)
+            self.cut_offset = 0
+        self.mid_round = False
+        self.reload = None
+        self.agreement.clear()
+        self.recommender.restart()
+        self.gauges.restart()
+        if self.checkpoints is not None:
+            self.checkpoints.restart()
+        log.info("state.restored", cut=self.replica.cut, checkpoint=restored.found is not None)
+
+    def _differs(self, witness: Witness, ours: Digests) -> None:
+        """Another replica holds something else: raise the alarm, keep the evidence, reload."""
+        self.metrics.checkpoints.differs()
+        log.error(
+            "replica.differs",
+            cut=witness.cut,
+            ours=[ours.model, ours.ledger],
+            theirs=[witness.model, witness.ledger],
+            mend="murmurec state verify tells which of them the log says",
+        )
+        self._reloads += 1
+        if self._reloads > _RELOADS:
+            self.fail(
+                Refusal(
+                    f"the state differs from the checkpoint at cut {witness.cut} again, after "
+                    f"{_RELOADS} reloads: run murmurec state verify, and replace this machine or "
+                    "the checkpoint (murmurec state rebuild)"
+                )
+            )
+            return
+        folder = self.settings.data_dir / "evidence" / self.settings.topic_prefix
+        try:
+            path = evidence.keep(folder, self.replica, witness, ours)
+            log.error("replica.evidence", path=str(path))
+        except OSError as reason:
+            # A full disk must not keep a wrong state alive.
+            log.error("replica.evidence_lost", reason=str(reason))
+        self.reload = Reload("this replica differs from the checkpoint")
 
     def _tell_rejected(self, batch: Batch, outcome: Outcome) -> None:
         for i in np.flatnonzero(outcome.records > DUPLICATE):
@@ -113,12 +204,19 @@ class Runtime:
         """Return why the worker is not ready, empty when it is."""
         if self.kafka_is_silent:
             return "Kafka does not answer"
-        if self.start_ends is None:
-            return "asking the broker where the log ends"
+        if self.start_ends is None or self.reload is not None:
+            return self.progress
         done, wanted = sum(self.replica.ends), sum(self.start_ends)
         if any(a < b for a, b in zip(self.replica.ends, self.start_ends, strict=True)):
             return f"replaying the log: {done:,} of {wanted:,} records applied"
         return ""
+
+    @property
+    def catching_up(self) -> bool:
+        """Whether answers still lack ratings that the log held when this worker started."""
+        return self.start_ends is None or any(
+            here < end for here, end in zip(self.replica.ends, self.start_ends, strict=True)
+        )
 
     @property
     def kafka_is_silent(self) -> bool:
@@ -128,39 +226,34 @@ class Runtime:
     async def at_cut(self, seconds: float = 10.0) -> None:
         """Wait until the state is exactly that of a cut; TimeoutError where a round stays open."""
         async with asyncio.timeout(seconds):
-            while self._mid_round:
+            while self.mid_round:
                 waiting: asyncio.Future[None] = self._loop.create_future()
                 self._at_cut.append(waiting)
                 await waiting
 
-    async def digests(self) -> tuple[int, tuple[int, ...], str, str]:
+    async def digests(self) -> Digests:
         """Return cut, positions, model digest and ledger digest; hashed off the event loop."""
-        async with self._hashing:
-            await self.at_cut()
-            replica = self.replica
-            if self._digests is None or self._digests[0] != replica.cut:
-                cut, ends = replica.cut, replica.ends
-                model = {name: array.copy() for name, array in replica.model_arrays().items()}
-                ledger = replica.ledger_digest()
-                design = replica.design.digest
-                hashed = await self._loop.run_in_executor(None, digest, design, model)
-                self._digests = cut, ends, hashed, ledger
-            return self._digests
+        async with asyncio.timeout(10.0):
+            assert self.checkpoints is not None, "attached before anything can ask"
+            return await self.checkpoints.digests()
 
     async def state(self) -> dict[str, Any]:
         """Return cut, positions, digests (all of one cut), and the counts as they are now."""
-        cut, ends, model_digest, ledger_digest = await self.digests()
+        held = await self.digests()
         replica, reason = self.replica, self.ready_reason()
         return {
-            "cut": cut,
-            "positions": list(ends),
-            "model_digest": model_digest,
-            "ledger_digest": ledger_digest,
+            "cut": held.cut,
+            "positions": list(held.ends),
+            "model_digest": held.model,
+            "ledger_digest": held.ledger,
             "design_digest": replica.design.digest,
+            "base": msgspec.to_builtins(replica.base),
             "other_design": self.other_design or None,
             "ready": not reason,
             "waiting_for": reason or None,
             "clock": self.clock_owned,
+            "checkpoint": self.checkpoints.told() if self.checkpoints else None,
+            "replicas_agreed": self.agreement.agreed,
             "lag_records": self.gauges.lag_records,
             "counts": replica.ledger.counts(),
             "rejected": replica.ledger.rejected(),

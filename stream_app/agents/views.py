@@ -74,5 +74,6 @@ def attach(app: faust.App, runtime: Runtime) -> None:
                 "method": answer.method,
                 "as_of": answer.as_of,
                 "privacy": runtime.privacy,
+                "catching_up": runtime.catching_up,
             }
         )

@@ -6,7 +6,8 @@ write predicted, error and refused (m,), and where a report is decoded its chanc
 probability with which it was foreseen. `priors` is read where the channel protects presence and may
 be empty if none does. Where learn[n] is False or event n is refused, nothing is written to the
 state. An event is refused when its squared error exceeds `clip`, or when its channel or report is
-outside the tables.
+outside the tables. What is written is marked in the `..._pages` of its array (`pages.py`), except
+for new keys of dense rows: the caller sees how many there are.
 
 The three loops repeat the same few lines instead of sharing them: numba counts references to arrays
 that pass through an inlined branch, which costs more than the arithmetic.
@@ -33,6 +34,7 @@ from stream_app.kernels.lesson import (
     within,
 )
 from stream_app.kernels.mixing import mix
+from stream_app.kernels.pages import touch_float, touch_floats, touch_triple
 from stream_app.kernels.scalars import BIAS, BIAS_SHARE, SHARE, fetch_bucket, slot_of, tag_of
 
 AHEAD = 16  # events hashed and prefetched in one pass: few enough for the first cache
@@ -54,7 +56,7 @@ def blocked_loop(D, K):
 
     @njit(cache=True, nogil=True, error_model="numpy")
     def learn_blocked(
-        C, tags, scalars, overall, salts, k, likelihood, facts,
+        C, tags, scalars, overall, C_pages, tags_pages, scalars_pages, salts, k, likelihood, facts,
         users, items, reports, channels, learn, priors, predicted, error, refused, chance,
     ):  # fmt: skip
         blocks = np.uint64(C.size // (D * K))
@@ -113,17 +115,21 @@ def blocked_loop(D, K):
             back = per_S * rho
             step_p = move(p, q, vu * along, vu * back * k.user_shrink)
             step_q = move(q, p, vi * along, vi * back * k.item_shrink)
-            write_blocked(C, at_u, words_u, x, D, K, step_p)
-            write_blocked(C, at_i, words_i, x, D, K, step_q)
+            write_blocked(C, C_pages, at_u, words_u, x, D, K, step_p)
+            write_blocked(C, C_pages, at_i, words_i, x, D, K, step_q)
             step_mean(overall, e, rho, S)
             fresh = tags[si] == 0
             if tags[su] == 0:
                 tags[su] = tag_of(hus[x])
+                touch_float(tags_pages, su)
+            touch_triple(scalars_pages, su)
             step_scalars(scalars, su, e, rho, per_S, qq, k, k.user_bias_variance, k.user_variance)
             if fresh:
                 si = slot_of(tags, his[x])  # again: both may have found the same free slot
                 if tags[si] == 0:
                     tags[si] = tag_of(his[x])
+                    touch_float(tags_pages, si)
+            touch_triple(scalars_pages, si)
             step_scalars(scalars, si, e, rho, per_S, pp, k, k.item_bias_variance, k.item_variance)
 
     return learn_blocked
@@ -135,7 +141,7 @@ def literal_loop(D, K):
 
     @njit(cache=True, nogil=True, error_model="numpy")
     def learn_literal(
-        C, tags, scalars, overall, salts, k, likelihood, facts,
+        C, tags, scalars, overall, C_pages, tags_pages, scalars_pages, salts, k, likelihood, facts,
         users, items, reports, channels, learn, priors, predicted, error, refused, chance,
     ):  # fmt: skip
         w = np.uint64(C.size // K)
@@ -190,17 +196,21 @@ def literal_loop(D, K):
             back = per_S * rho
             store(a, 0, move(p, q, vu * along, vu * back * k.user_shrink))
             store(b, 0, move(q, p, vi * along, vi * back * k.item_shrink))
-            write_literal(C, D, K, at_u, signs_u, a)
-            write_literal(C, D, K, at_i, signs_i, b)
+            write_literal(C, C_pages, D, K, at_u, signs_u, a)
+            write_literal(C, C_pages, D, K, at_i, signs_i, b)
             step_mean(overall, e, rho, S)
             fresh = tags[si] == 0
             if tags[su] == 0:
                 tags[su] = tag_of(hu)
+                touch_float(tags_pages, su)
+            touch_triple(scalars_pages, su)
             step_scalars(scalars, su, e, rho, per_S, qq, k, k.user_bias_variance, k.user_variance)
             if fresh:
                 si = slot_of(tags, hi)  # again: both may have found the same free slot
                 if tags[si] == 0:
                     tags[si] = tag_of(hi)
+                    touch_float(tags_pages, si)
+            touch_triple(scalars_pages, si)
             step_scalars(scalars, si, e, rho, per_S, pp, k, k.item_bias_variance, k.item_variance)
 
     return learn_literal
@@ -213,6 +223,7 @@ def dense_loop(D):
     @njit(cache=True, nogil=True, error_model="numpy")
     def learn_dense(
         slots_u, keys_u, vectors_u, scalars_u, slots_i, keys_i, vectors_i, scalars_i, counts,
+        vectors_u_pages, scalars_u_pages, vectors_i_pages, scalars_i_pages,
         overall, salts, scales, k, likelihood, facts,
         users, items, reports, channels, learn, priors, predicted, error, refused, chance,
     ):  # fmt: skip
@@ -273,6 +284,10 @@ def dense_loop(D):
             per_S = 1.0 / S
             along = per_S * e
             back = per_S * rho
+            touch_floats(vectors_u_pages, u * D, D)
+            touch_floats(vectors_i_pages, i * D, D)
+            touch_triple(scalars_u_pages, u)
+            touch_triple(scalars_i_pages, i)
             store(vectors_u, u * D, add(p, move(p, q, vu * along, vu * back * k.user_shrink)))
             store(vectors_i, i * D, add(q, move(q, p, vi * along, vi * back * k.item_shrink)))
             step_mean(overall, e, rho, S)

@@ -1,12 +1,14 @@
-"""Highest sequence number per device: an open-addressing table with linear probing.
+"""Highest sequence number per device: rows in order of first appearance, found by linear probing.
 
-    slot = hash(device) mod capacity; mark 0 = empty: a device enters with its first applied event
+    slot = hash(device) mod capacity, then on by one; slots[slot] = row or -1
 
     seq <= mark                  DUPLICATE   untouched
     seq - mark > MAX_JUMP        JUMP        untouched (the mark of an unknown device is 0)
     else                         APPLIED     mark = seq, gap = seq - mark - 1 events that never came
 
-keys: (capacity, 2) uint64;  marks: (capacity,) int64;  capacity a power of two.
+A device gets the next row with its first applied event. slots: (capacity,) int64, a power of two of
+at least twice the rows;  devices: (rows, 2) uint64;  marks: (rows,) int64.  What is written is
+marked in the pages of its array (`pages.py`).
 """
 
 from __future__ import annotations
@@ -15,63 +17,77 @@ import numpy as np
 from numba import njit
 
 from stream_app.kernels.mixing import GOLDEN, mix
+from stream_app.kernels.pages import WORDS
 
 APPLIED, DUPLICATE, JUMP, SKIPPED = 0, 1, 2, 3
 MAX_JUMP = 2**20
 
 
 @njit(cache=True, nogil=True, inline="always")
-def _slot(keys, marks, seed, first, second):
-    mask = np.uint64(marks.size - 1)
+def _slot(slots, known, seed, first, second):
+    """Return the slot that holds a device, or the empty one where it belongs."""
+    mask = np.uint64(slots.size - 1)
     slot = mix(mix(first + seed * GOLDEN) + second) & mask
-    while marks[slot] != 0 and (keys[slot, 0] != first or keys[slot, 1] != second):
+    row = slots[slot]
+    while row >= 0 and (known[row, 0] != first or known[row, 1] != second):
         slot = (slot + np.uint64(1)) & mask
+        row = slots[slot]
     return slot
 
 
 @njit(cache=True, nogil=True)
-def advance(keys, marks, seed, room, devices, seqs, accepted, start, outcomes, gaps):
-    """Apply rows from `start` on, in order, until `room` new devices came in.
+def advance(
+    slots, known, marks, known_pages, marks_pages, seed, count,
+    devices, seqs, accepted, start, outcomes, gaps,
+):  # fmt: skip
+    """Apply rows from `start` on, in order, until a new device finds no row left in `known`.
 
-    Returns (next row, new devices); the next row is the one for which the table must grow first.
+    Returns (next row, devices known); the next row is the one for which the tables must grow first.
     """
-    new = 0
     for i in range(start, seqs.size):
         gaps[i] = 0
         if not accepted[i]:
             outcomes[i] = SKIPPED
             continue
-        slot = _slot(keys, marks, seed, devices[i, 0], devices[i, 1])
-        mark = marks[slot]
+        slot = _slot(slots, known, seed, devices[i, 0], devices[i, 1])
+        row = slots[slot]
+        mark = marks[row] if row >= 0 else np.int64(0)
         if seqs[i] <= mark:
             outcomes[i] = DUPLICATE
         elif seqs[i] - mark > MAX_JUMP:
             outcomes[i] = JUMP
         else:
-            if mark == 0:
-                if new == room:
-                    return i, new
-                new += 1
-                keys[slot, 0] = devices[i, 0]
-                keys[slot, 1] = devices[i, 1]
-            marks[slot] = seqs[i]
+            if row < 0:
+                if count == marks.size:
+                    return i, count
+                row = np.int64(count)
+                count += 1
+                slots[slot] = row
+                known[row, 0] = devices[i, 0]
+                known[row, 1] = devices[i, 1]
+                known_pages[(2 * row) >> WORDS] = 1
+            marks[row] = seqs[i]
+            marks_pages[row >> WORDS] = 1
             outcomes[i] = APPLIED
             gaps[i] = seqs[i] - mark - 1
-    return seqs.size, new
+    return seqs.size, count
 
 
 @njit(cache=True, nogil=True)
-def find(keys, marks, seed, devices, found):
-    """Write the mark of each device into `found`, 0 where it is unknown."""
-    for i in range(found.size):
-        found[i] = marks[_slot(keys, marks, seed, devices[i, 0], devices[i, 1])]
+def find(slots, known, seed, devices, rows):
+    """Write the row of each device into `rows`, -1 where it is unknown."""
+    for i in range(rows.size):
+        rows[i] = slots[_slot(slots, known, seed, devices[i, 0], devices[i, 1])]
 
 
 @njit(cache=True, nogil=True)
-def place(keys, marks, seed, devices, values):
-    """Enter devices with their marks into a table that has room for them (growing, loading)."""
-    for i in range(values.size):
-        slot = _slot(keys, marks, seed, devices[i, 0], devices[i, 1])
-        keys[slot, 0] = devices[i, 0]
-        keys[slot, 1] = devices[i, 1]
-        marks[slot] = values[i]
+def place(slots, known, seed, count):
+    """Enter the first `count` devices of `known` into the empty `slots`; return how many are
+    distinct."""
+    distinct = 0
+    for row in range(count):
+        slot = _slot(slots, known, seed, known[row, 0], known[row, 1])
+        if slots[slot] < 0:
+            slots[slot] = row
+            distinct += 1
+    return distinct

@@ -20,6 +20,7 @@ from numba import njit
 
 from stream_app.kernels.lanes import add, flip, load, scale, store
 from stream_app.kernels.mixing import GOLDEN, mix
+from stream_app.kernels.pages import touch_floats
 from stream_app.kernels.prefetch import prefetch
 
 LINE = 16  # floats in a cache line
@@ -67,7 +68,8 @@ def read(C, at, words, n, D, K):
 
 
 @njit(cache=True, nogil=True, inline="always")
-def write(C, at, words, n, D, K, delta):
-    """Add delta to the vector of entity n of those placed."""
+def write(C, pages, at, words, n, D, K, delta):
+    """Add delta to the vector of entity n of those placed; mark the `pages` of C."""
     for j in range(K):
+        touch_floats(pages, at[n, j], D)
         store(C, at[n, j], add(load(C, at[n, j], D), flip(delta, words[n, j])))

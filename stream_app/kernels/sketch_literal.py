@@ -18,6 +18,7 @@ import numpy as np
 from numba import njit
 
 from stream_app.kernels.mixing import GOLDEN, mix
+from stream_app.kernels.pages import touch_float
 
 _LOW31 = np.uint64(0x7FFFFFFF)
 
@@ -54,8 +55,9 @@ def read(C, D, K, at, signs, out):
 
 
 @njit(cache=True, nogil=True, inline="always")
-def write(C, D, K, at, signs, delta):
-    """Add delta (D,) to the vector whose cells are `at`."""
+def write(C, pages, D, K, at, signs, delta):
+    """Add delta (D,) to the vector whose cells are `at`; mark the `pages` of C."""
     for j in range(K):
         for c in range(D):
+            touch_float(pages, at[j, c])
             C[at[j, c]] += signs[j, c] * delta[c]

@@ -4,6 +4,9 @@ Exactly one worker owns the clock; it appends a cut when something has arrived a
 have gone by since the last one or a partition has a full round waiting. A cut moves each partition
 on by at most `round_records`.
 
+About every `checkpoint_seconds` a cut is marked, and at once where the caller wants a checkpoint:
+at a marked cut every replica takes its digest, and the owner writes its state.
+
 Up to `in_flight` cuts may be on their way, each continuing the one before, so that a backlog is not
 slowed to one round a round trip. The clock reads its cuts back; where another clock's cut stands in
 the place of one of its own, or nothing comes back for `patience_seconds`, it forgets what was on
@@ -34,6 +37,7 @@ class Clock:
     round_records: int = 2000
     in_flight: int = 4
     patience_seconds: float = 5.0
+    checkpoint_seconds: float = 1.0
 
     def __post_init__(self) -> None:
         if not self.seconds > 0:
@@ -42,14 +46,21 @@ class Clock:
             raise ValueError(f"round_records {self.round_records}: a round holds at least 1 record")
         if self.in_flight < 1:
             raise ValueError(f"in_flight {self.in_flight}: at least 1 cut must be on its way")
+        if not self.checkpoint_seconds > 0:
+            raise ValueError(
+                f"checkpoint_seconds {self.checkpoint_seconds}: the time between two checkpoints "
+                "must be above 0"
+            )
         self.owned = False
         self._read_to_end = False
         self._on_the_way: deque[Cut] = deque()
         self._last_time = float("-inf")
+        self._marked_time = float("-inf")
 
     def own(self) -> None:
         """Become the owner; no cut is written before the cut log was read to its end."""
         self.owned, self._read_to_end = True, False
+        self._marked_time = float("-inf")
         self._on_the_way.clear()
 
     def disown(self) -> None:
@@ -66,23 +77,36 @@ class Clock:
         return self.owned and bool(self._on_the_way)
 
     def due(
-        self, now: float, newest_cut: Newest, received: Sequence[int], epoch: int
+        self,
+        now: float,
+        newest_cut: Newest,
+        received: Sequence[int],
+        epoch: int,
+        checkpoint_wanted: bool = False,
+        forget_waits: bool = False,
     ) -> Cut | None:
-        """Return the cut to append now, or None; `now` in seconds of any steady clock."""
+        """Return the cut to append now, or None; `now` in seconds of any steady clock.
+
+        While a device waits to be forgotten a cut may move nothing on.
+        """
         if not (self.owned and self._read_to_end):
             return None
         number, ends = self._latest(now, newest_cut)
         if len(self._on_the_way) >= self.in_flight:
             return None
         waiting = [max(0, here - end) for here, end in zip(received, ends, strict=True)]
-        if not any(waiting):
+        # One on its way may be what the device waits for; a second would count for nothing.
+        if not any(waiting) and not (forget_waits and not self._on_the_way):
             return None
         if now - self._last_time < self.seconds and max(waiting) < self.round_records:
             return None
         moved = (e + min(w, self.round_records) for e, w in zip(ends, waiting, strict=True))
-        cut = Cut(number + 1, tuple(moved), epoch, self.design)
+        marked = checkpoint_wanted or now - self._marked_time > self.checkpoint_seconds
+        cut = Cut(number + 1, tuple(moved), epoch, self.design, marked)
         self._on_the_way.append(cut)
         self._last_time = now
+        if marked:
+            self._marked_time = now
         return cut
 
     def _latest(self, now: float, newest_cut: Newest) -> Newest:

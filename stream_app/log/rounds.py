@@ -1,16 +1,17 @@
 """Rounds: from deliveries in any interleaving to the one canonical order.
 
-    cut log        1          2          3            round r: between cut r-1 and cut r
+    cut log        1          2     F    3            round r: between cut r-1 and cut r
     partition 0  ..|..........|....|..............
     partition 1  ....|....|..........|............    canonical order: round by round,
     partition 2  .|.............|......|..........    in a round partition by partition, by offset
 
 A broker delivers the partitions and the cut log in whatever interleaving it likes, may deliver a
 record again after a reconnect, and may hold cuts that a late, frozen or second clock wrote.
-`Rounds` takes all of it and gives back the same sequence of runs: a cut counts only if its number
-is the next one, it names every partition, moves none back and moves at least one on. The idea is
-that of deterministic databases (Calvin, Thomson et al. 2012) and of the offset log of Spark
-Structured Streaming.
+`Rounds` takes all of it and gives back the same sequence of steps: a cut counts by the rules of
+`Chain`. A device that is forgotten (F) is forgotten at the beginning of the round whose cut is the
+next that counts, so that the state at a cut is one and the same for whoever looks when; a witness
+changes nothing and is given out once the round before it is done. The idea is that of deterministic
+databases (Calvin, Thomson et al. 2012) and of the offset log of Spark Structured Streaming.
 
 Offsets may have holes (transaction markers): `reached` tells that everything below a position was
 delivered or does not exist.
@@ -19,23 +20,72 @@ delivered or does not exist.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from stream_app.wire import Cut, Run
+from stream_app.wire import Cut, Entry, Forget, Run, Witness
 
 
 class OrderError(Exception):
-    """The broker broke the order it promises in a partition; the state cannot be trusted to go
-    on."""
+    """The broker broke the order it promises in a partition, or the log is not the one that the
+    state began in; the state cannot be trusted to go on."""
+
+
+@dataclass(frozen=True)
+class Start:
+    """Where the log is taken up: after cut `cut`, whose round ends at `ends`.
+
+    `cut_offset` is the offset in the cut log after that cut's record; 0 where it is not known, then
+    the cut log is read from its beginning and what stands before the cut is passed over.
+    """
+
+    cut: int
+    ends: tuple[int, ...]
+    cut_offset: int = 0
+
+    def __post_init__(self) -> None:
+        if self.cut < 0 or self.cut_offset < 0 or any(end < 0 for end in self.ends):
+            raise ValueError(f"{self}: a cut, its ends and its offset are at least 0")
 
 
 @dataclass(frozen=True, eq=False)
 class Step:
-    """The next piece of the canonical order: a run of records, or the cut that ends their round."""
+    """The next piece of the canonical order: a run of records, the cut that ends their round, a
+    device to forget before the next run, or a witness; `cut_offset` is the offset after the
+    entry."""
 
-    run: Run | None
-    cut: Cut | None
+    run: Run | None = None
+    cut: Cut | None = None
+    cut_offset: int = 0
+    forget: Forget | None = None
+    witness: Witness | None = None
+
+
+class Chain:
+    """Which cuts of the cut log count, told from the cut log alone.
+
+    A cut counts if its number is the next one, it names every partition and moves none back, and
+    it moves at least one on or ends the wait of a device that is to be forgotten.
+    """
+
+    def __init__(self, number: int, ends: tuple[int, ...]) -> None:
+        self.number, self.ends = number, ends
+        self.forget_waits = False
+
+    def take(self, entry: Entry) -> bool:
+        """Take the next entry and return whether it counts."""
+        if isinstance(entry, Forget):
+            self.forget_waits = True
+        if not isinstance(entry, Cut):
+            return True
+        counts = (
+            entry.number == self.number + 1
+            and len(entry.ends) == len(self.ends)
+            and all(new >= old for new, old in zip(entry.ends, self.ends, strict=True))
+            and (entry.ends != self.ends or self.forget_waits)
+        )
+        if counts:
+            self.number, self.ends, self.forget_waits = entry.number, entry.ends, False
+        return counts
 
 
 @dataclass
@@ -67,41 +117,84 @@ class _Buffer:
 
 
 class Rounds:
-    """Collects deliveries and gives out the canonical order; `starts` are the positions at cut
-    `number`."""
+    """Collects deliveries and gives out the canonical order after `start`."""
 
-    def __init__(
-        self, partitions: int, number: int = 0, starts: Sequence[int] | None = None
-    ) -> None:
-        self.number = number
-        self.ends: tuple[int, ...] = tuple(starts) if starts is not None else (0,) * partitions
+    def __init__(self, partitions: int, start: Start | None = None) -> None:
+        nothing = (0,) * partitions
+        self.start = start or Start(0, nothing)
+        if len(self.start.ends) != partitions:
+            raise ValueError(f"{self.start}: the log has {partitions} partitions")
+        self.number = self.start.cut
+        self.ends = self.start.ends
         self.received: list[int] = list(self.ends)
-        self._cut_number = number
-        self._cut_ends = self.ends
-        self._cuts: deque[Cut] = deque()
+        self._chain = Chain(0, nothing)
+        if self.start.cut_offset:
+            self._chain = Chain(self.number, self.ends)
+        self._next_offset = self.start.cut_offset
+        self._entries: deque[tuple[int, Entry]] = deque()
+        self._cuts = 0
         self._buffers = [_Buffer() for _ in range(partitions)]
         self._partition = 0
 
     @property
     def newest_cut(self) -> tuple[int, tuple[int, ...]]:
         """Number and ends of the newest cut that counts, applied or not."""
-        return self._cut_number, self._cut_ends
+        return self._chain.number, self._chain.ends
+
+    @property
+    def found_start(self) -> bool:
+        """Whether the cut log was read up to the cut after which it is taken up."""
+        return self._chain.number >= self.start.cut
+
+    @property
+    def forget_waits(self) -> bool:
+        """Whether a device is to be forgotten and no cut that counts was read since."""
+        return self._chain.forget_waits and self._chain.number >= self.start.cut
 
     def buffered(self, partition: int) -> int:
         """Return how many delivered records of a partition wait for their round."""
         return len(self._buffers[partition])
 
-    def cut(self, cut: Cut) -> bool:
-        """Take one record of the cut log; False where it does not count."""
-        counts = (
-            cut.number == self._cut_number + 1
-            and len(cut.ends) == len(self._cut_ends)
-            and all(new >= old for new, old in zip(cut.ends, self._cut_ends, strict=True))
-            and cut.ends != self._cut_ends
-        )
-        if counts:
-            self._cut_number, self._cut_ends = cut.number, cut.ends
-            self._cuts.append(cut)
+    def forgets_ahead(self, at_cut: int | None = None) -> list[Forget]:
+        """Return what is to be forgotten before the newest cut that was read, or before `at_cut`."""
+        found: list[Forget] = []
+        waiting: list[Forget] = []
+        for _, entry in self._entries:
+            if isinstance(entry, Forget):
+                waiting.append(entry)
+            elif isinstance(entry, Cut) and (at_cut is None or entry.number <= at_cut):
+                found, waiting = found + waiting, []
+        return found
+
+    def cut(self, cut: Cut, offset: int | None = None) -> bool:
+        """Take one cut from the cut log; False where it does not count."""
+        return self._entry(cut, offset)
+
+    def forget(self, forget: Forget, offset: int | None = None) -> bool:
+        """Take the entry of a device that is to be forgotten; False where it came before."""
+        return self._entry(forget, offset)
+
+    def witness(self, witness: Witness, offset: int | None = None) -> bool:
+        """Take the entry of a durable checkpoint; False where it came before."""
+        return self._entry(witness, offset)
+
+    def _entry(self, entry: Entry, offset: int | None) -> bool:
+        """Take an entry; without an offset it is the next one."""
+        place = self._next_offset if offset is None else offset
+        if place < self._next_offset:
+            return False
+        self._next_offset = place + 1
+        before = not self.found_start
+        counts = self._chain.take(entry)
+        if before:
+            if counts and self.found_start and self._chain.ends != self.start.ends:
+                raise OrderError(
+                    f"cut {self.start.cut} of the cut log ends at {self._chain.ends}, not at "
+                    f"{self.start.ends}"
+                )
+        elif counts:
+            self._entries.append((place, entry))
+            self._cuts += isinstance(entry, Cut)
         return counts
 
     def deliver(self, partition: int, offset: int, key: bytes | None, value: bytes | None) -> None:
@@ -120,20 +213,43 @@ class Rounds:
 
     def step(self, limit: int = 1024, size_limit: int = 1 << 17) -> Step | None:
         """Return the next piece of the canonical order, or None until more is delivered."""
-        while self._cuts:
-            cut = self._cuts[0]
-            if self._partition == len(cut.ends):
-                self._cuts.popleft()
+        while self._entries:
+            offset, entry = self._entries[0]
+            if isinstance(entry, Cut):
+                run = self._run(entry, limit, size_limit)
+                if run is not None:
+                    return Step(run)
+                if self._partition < len(entry.ends):
+                    return None
                 self._partition = 0
-                self.number, self.ends = cut.number, cut.ends
-                return Step(None, cut)
+                self._cuts -= 1
+                self.number, self.ends = entry.number, entry.ends
+            elif isinstance(entry, Forget) and not self._cuts:
+                return None
+            self._entries.popleft()
+            return _step_of(entry, offset + 1)
+        return None
+
+    def _run(self, cut: Cut, limit: int, size_limit: int) -> Run | None:
+        """Return the next run of the open round; None at its end, or until more is delivered."""
+        while self._partition < len(cut.ends):
             partition, end = self._partition, cut.ends[self._partition]
             offsets, keys, values = self._buffers[partition].take(end, limit, size_limit)
             if offsets:
                 if offsets[0] < self.ends[partition]:
                     raise OrderError(f"offset {offsets[0]} of partition {partition} came twice")
-                return Step(Run(partition, offsets, keys, values), None)
+                return Run(partition, offsets, keys, values)
             if self.received[partition] < end:
                 return None
             self._partition += 1
         return None
+
+
+def _step_of(entry: Entry, offset: int) -> Step:
+    match entry:
+        case Cut():
+            return Step(cut=entry, cut_offset=offset)
+        case Forget():
+            return Step(forget=entry, cut_offset=offset)
+        case Witness():
+            return Step(witness=entry, cut_offset=offset)

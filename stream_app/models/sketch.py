@@ -20,6 +20,7 @@ from stream_app.models.channels import Channels
 from stream_app.models.columns import keys_of
 from stream_app.models.factorization import Entities, Factorization
 from stream_app.models.learner import Keys, Lessons
+from stream_app.models.pages import bitmap
 from stream_app.models.parameters import Parameters
 from stream_app.models.salts import CELLS, salt
 
@@ -60,6 +61,7 @@ class SketchLearner(Factorization):
         fill(self._cells, salt(seed, CELLS), spread / UNIT)
         self._tags = np.zeros(slots, np.uint32)
         self._scalars = np.tile(np.array([0, 1, 1], np.float32), (slots, 1))
+        self._pages = bitmap(self._cells), bitmap(self._tags), bitmap(self._scalars)
         literal = name == "literal"
         self._learn = (learning.literal_loop if literal else learning.blocked_loop)(factors, depth)
         self._read = (reading.literal_reader if literal else reading.blocked_reader)(factors, depth)
@@ -77,8 +79,8 @@ class SketchLearner(Factorization):
         batch = self._columns(users, items, reports, channels, learn, priors=priors)
         lessons = Lessons.blank(len(users))
         self._learn(
-            self._cells, self._tags, self._scalars, self._overall, self._salts, self._constants,
-            *self._tables,
+            self._cells, self._tags, self._scalars, self._overall, *self._pages,
+            self._salts, self._constants, *self._tables,
             *batch, *lessons,
         )  # fmt: skip
         return lessons

@@ -12,13 +12,17 @@ each key counts, and a record without a value (a tombstone) removes the key.
 A page holds `PAGE_BYTES` bytes of one array of the state, the last one of an array fewer. Arrays
 are numbered in the order of their names. A manifest names for every page the slot of its newest
 record, `UNCHANGED` where it is as in a state that has seen nothing.
+
+The digest in front of a manifest covers its format too, and every later format keeps format and
+digest where they are: so a damaged record is told from one that a newer worker wrote.
 """
 
 from __future__ import annotations
 
 import struct
+from collections.abc import Iterable
 from hashlib import blake2b
-from typing import Annotated
+from typing import Annotated, Protocol
 
 import msgspec
 
@@ -180,21 +184,61 @@ def page_digest(data: bytes | memoryview) -> bytes:
     return blake2b(data, digest_size=DIGEST_BYTES).digest()
 
 
+class Paged(Protocol):
+    """What a root is taken over: an array and the digests of its pages, one after the other."""
+
+    @property
+    def name(self) -> str:
+        """The name of the array."""
+
+    @property
+    def dtype(self) -> str:
+        """Its type as numpy writes it, such as `<f4`."""
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Its shape."""
+
+    @property
+    def digests(self) -> bytes:
+        """`DIGEST_BYTES` bytes a page."""
+
+
+def model_root(design: str, arrays: Iterable[Paged]) -> str:
+    """Return the digest of a model, 32 hex: blake2b-128 of the design's digest and, for each array
+    in the order of names, `name:dtype:shape;` and its page digests."""
+    root = blake2b(design.encode(), digest_size=DIGEST_BYTES)
+    for array in sorted(arrays, key=_name):
+        root.update(f"{array.name}:{array.dtype}:{array.shape};".encode() + array.digests)
+    return root.hexdigest()
+
+
+def ledger_root(design: str, arrays: Iterable[SmallArray]) -> str:
+    """Return the digest of a ledger, 32 hex: as `model_root`, over the bytes of the arrays."""
+    root = blake2b(design.encode(), digest_size=DIGEST_BYTES)
+    for array in sorted(arrays, key=_name):
+        root.update(f"{array.name}:{array.dtype}:{array.shape};".encode() + array.data)
+    return root.hexdigest()
+
+
+def _name(array: Paged | SmallArray) -> str:
+    return array.name
+
+
 def encode_manifest(manifest: Manifest) -> bytes:
     """Return a manifest's value, with its own digest in front."""
     body = msgspec.msgpack.encode(manifest)
-    return bytes([CHECKPOINT_FORMAT]) + page_digest(body) + body
+    version = bytes([CHECKPOINT_FORMAT])
+    return version + page_digest(version + body) + body
 
 
 def decode_manifest(value: bytes) -> Manifest:
-    """Return the manifest; raises `WireError`: of another format, or damaged."""
-    if len(value) <= 1 + DIGEST_BYTES:
+    """Return the manifest; raises `WireError`: damaged, or whole and of another format."""
+    digest, body = value[1 : 1 + DIGEST_BYTES], value[1 + DIGEST_BYTES :]
+    if not body or page_digest(value[:1] + body) != digest:
         raise WireError(Reason.MALFORMED)
     if value[0] != CHECKPOINT_FORMAT:
         raise WireError(Reason.UNKNOWN_VERSION)
-    digest, body = value[1 : 1 + DIGEST_BYTES], value[1 + DIGEST_BYTES :]
-    if page_digest(body) != digest:
-        raise WireError(Reason.MALFORMED)
     try:
         return _manifest_decoder.decode(body)
     except msgspec.MsgspecError:

@@ -80,9 +80,20 @@ class Topics:
         """What attacks and audits found."""
         return f"{self.prefix}.audits.v1"
 
-    def table(self, partitions: int = PARTITIONS) -> tuple[Topic, ...]:
-        """Return every topic with its key, value, partitions and configuration."""
+    def table(
+        self, partitions: int = PARTITIONS, ratings_retention_seconds: float | None = None
+    ) -> tuple[Topic, ...]:
+        """Return every topic with its key, value, partitions and configuration; ratings are kept
+        for ever unless it is said for how long."""
         forever = {"cleanup.policy": "delete", "retention.ms": "-1", "retention.bytes": "-1"}
+        kept = dict(forever)
+        if ratings_retention_seconds is not None:
+            if not ratings_retention_seconds > 0:
+                raise ValueError(
+                    f"ratings_retention_seconds {ratings_retention_seconds}: ratings are kept for "
+                    "more than 0 seconds"
+                )
+            kept["retention.ms"] = str(int(ratings_retention_seconds * 1000))
         an_hour = {"cleanup.policy": "delete", "retention.ms": "3600000"}
         newest = {"cleanup.policy": "compact"}
         # A page is written again and again: old ones go soon, and a start reads little.
@@ -92,8 +103,8 @@ class Topics:
             "max.message.bytes": "4194304",
         }
         return (
-            Topic(self.ratings, "pseudonym, 32 hex", "event", partitions, forever),
-            Topic(self.cuts, "none", "cut", 1, forever),
+            Topic(self.ratings, "pseudonym, 32 hex", "event", partitions, kept),
+            Topic(self.cuts, "none", "cut, forget or witness", 1, forever),
             Topic(self.state, "page, manifest or claim", "checkpoint", 1, pages),
             Topic(self.items, "item id", "catalogue entry", 1, newest),
             Topic(self.item_table, "page number", "item table page", 1, newest),

@@ -14,14 +14,16 @@ ZERO = (0, (0, 0))
 
 
 def owner(**settings: float) -> Clock:
-    clock = Clock(**{"in_flight": 1, **settings})  # type: ignore[arg-type]
+    """Return an owner that may write and marks no cut, unless the settings say when."""
+    unmarked = {"in_flight": 1, "checkpoint_seconds": float("inf")}
+    clock = Clock(**{**unmarked, **settings})  # type: ignore[arg-type]
     clock.own()
     clock.at_end_of_cuts()
     return clock
 
 
 def test_only_an_owner_that_has_read_the_cut_log_writes() -> None:
-    clock = Clock()
+    clock = Clock(checkpoint_seconds=float("inf"))
     assert clock.due(9.0, ZERO, (3, 0), 7) is None
     clock.own()
     assert clock.due(9.0, ZERO, (3, 0), 7) is None
@@ -75,9 +77,54 @@ def test_a_lost_cut_is_written_again_after_patience() -> None:
     assert clock.due(6.1, ZERO, (2, 0), 0) == Cut(1, (2, 0), 0)
 
 
+def test_a_cut_is_marked_when_the_time_for_a_checkpoint_has_come() -> None:
+    clock = owner(seconds=0.2, checkpoint_seconds=1.0)
+    marked = []
+    newest = ZERO
+    for tick in range(12):
+        cut = clock.due(tick * 0.25, newest, (tick + 1, 0), 0)
+        assert cut is not None
+        marked.append(cut.checkpoint)
+        newest = cut.number, cut.ends
+    assert marked == [True, *[False] * 4, True, *[False] * 4, True, False]
+
+
+def test_a_cut_is_marked_at_once_where_a_checkpoint_is_wanted() -> None:
+    clock = owner(seconds=0.2, checkpoint_seconds=1.0)
+    clock.due(1.0, ZERO, (1, 0), 0)
+    cut = clock.due(1.3, (1, (1, 0)), (2, 0), 0, checkpoint_wanted=True)
+    assert cut == Cut(2, (2, 0), 0, checkpoint=True)
+    assert clock.due(2.2, (2, (2, 0)), (3, 0), 0) == Cut(3, (3, 0), 0)
+
+
+def test_the_first_cut_of_a_new_owner_is_marked() -> None:
+    clock = owner(seconds=0.2, checkpoint_seconds=5.0)
+    assert clock.due(1.0, ZERO, (1, 0), 0) == Cut(1, (1, 0), 0, checkpoint=True)
+    clock.disown()
+    clock.own()
+    clock.at_end_of_cuts()
+    assert clock.due(2.0, (1, (1, 0)), (2, 0), 0) == Cut(2, (2, 0), 0, checkpoint=True)
+
+
+def test_a_device_that_waits_to_be_forgotten_gets_a_cut_that_moves_nothing() -> None:
+    clock = owner(seconds=0.2)
+    here = (4, (3, 3))
+    assert clock.due(9.0, here, (3, 3), 0) is None
+    assert clock.due(9.0, here, (3, 3), 0, forget_waits=True) == Cut(5, (3, 3), 0)
+    assert clock.due(9.5, here, (3, 3), 0, forget_waits=True) is None
+    assert clock.due(9.5, (5, (3, 3)), (3, 3), 0) is None
+
+
 @pytest.mark.parametrize(
     "settings",
-    [{"seconds": 0.0}, {"seconds": float("nan")}, {"round_records": 0}, {"in_flight": 0}],
+    [
+        {"seconds": 0.0},
+        {"seconds": float("nan")},
+        {"round_records": 0},
+        {"in_flight": 0},
+        {"checkpoint_seconds": 0.0},
+        {"checkpoint_seconds": float("nan")},
+    ],
 )
 def test_senseless_settings_are_refused(settings: dict[str, float]) -> None:
     with pytest.raises(ValueError, match=r"0|1 record|1 cut"):

@@ -1,4 +1,5 @@
-"""Any interleaving of deliveries gives the same sequence; cuts that do not count change nothing."""
+"""Any interleaving of deliveries gives the same sequence; entries that do not count change nothing;
+and whoever takes the log up after a cut gets the same rest."""
 
 from __future__ import annotations
 
@@ -8,69 +9,89 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from stream_app.log.rounds import Rounds
-from stream_app.wire import Cut
+from stream_app.log.rounds import Chain, OrderError, Rounds, Start
+from stream_app.wire import Cut, Entry, Forget, Witness
 
 PARTITIONS = 3
+ZERO = (0,) * PARTITIONS
+DEVICE = "0" * 32
+
+Logs = tuple[list[list[int]], list[tuple[Entry, bool]]]
 
 
 @st.composite
-def logs(draw: st.DrawFn) -> tuple[list[list[int]], list[Cut]]:
-    """Offsets (with holes) of each partition, and a chain of valid cuts over them."""
+def logs(draw: st.DrawFn) -> Logs:
+    """Offsets (with holes) of each partition; and a cut log over them, of each entry whether it
+    counts. The last cut that counts reaches the end."""
     offsets, ends = [], []
     for _ in range(PARTITIONS):
         size = draw(st.integers(0, 12))
         kept = draw(st.lists(st.booleans(), min_size=size, max_size=size))
         offsets.append([o for o, keep in enumerate(kept) if keep])
         ends.append(size)
-    cuts, here = [], [0] * PARTITIONS
+    noisy = draw(st.booleans())
+    entries: list[tuple[Entry, bool]] = []
+    number, here = 0, [0] * PARTITIONS
     while here != ends:
+        number += 1
+        forgets = draw(st.integers(0, 2))
+        entries += [(Forget(f"{number:031x}{i}"), True) for i in range(forgets)]
         step = [draw(st.integers(0, end - at)) for at, end in zip(here, ends, strict=True)]
-        if not any(step):
+        if not any(step) and not forgets:
             step = [end - at for at, end in zip(here, ends, strict=True)]
         here = [at + s for at, s in zip(here, step, strict=True)]
-        cuts.append(Cut(len(cuts) + 1, tuple(here), 0))
-    return offsets, cuts
+        cut = Cut(number, tuple(here), 0)
+        entries.append((cut, True))
+        if noisy:
+            entries += [(other, False) for other in noise(cut)]
+        entries += [(Witness(number, DEVICE, DEVICE, "", DEVICE), True)] * draw(st.integers(0, 1))
+    return offsets, entries
 
 
-def noise(cuts: list[Cut], i: int) -> Iterator[Cut]:
-    """Records of the cut log that must not count: repeats, a zombie's, another clock's, one that
-    moves back."""
-    yield Cut(max(1, i), tuple(o + 5 for o in cuts[i].ends), 0)
-    yield Cut(i + 9, cuts[i].ends, 0)
-    yield Cut(i + 2, (0,) * PARTITIONS, 0)
-    yield Cut(i + 2, cuts[i].ends[:-1], 0)
-    yield cuts[i]
+def noise(cut: Cut) -> Iterator[Cut]:
+    """Cuts that must not count: a zombie's, another clock's, one that moves back, one that misses a
+    partition, one that moves nothing, a repeat."""
+    yield Cut(cut.number, tuple(o + 5 for o in cut.ends), 0)
+    yield Cut(cut.number + 9, cut.ends, 0)
+    yield Cut(cut.number + 1, (-1,) * PARTITIONS, 0)
+    yield Cut(cut.number + 1, cut.ends[:-1], 0)
+    yield Cut(cut.number + 1, cut.ends, 0)
+    yield cut
 
 
-def run(
-    draw: st.DataObject, offsets: list[list[int]], cuts: list[Cut], noisy: bool
-) -> list[object]:
-    """Deliver the log in a drawn interleaving, in drawn step sizes, and return what came out in
-    what order."""
-    rounds = Rounds(PARTITIONS)
-    pending: list[list[object]] = [[*part] for part in offsets]
-    cut_log: list[Cut] = []
-    for i, cut in enumerate(cuts):
-        cut_log.append(cut)
-        if noisy and i + 1 < len(cuts):
-            cut_log.extend(noise(cuts, i))
+def take(rounds: Rounds, entry: Entry, offset: int) -> bool:
+    """Give an entry of the cut log to the rounds."""
+    match entry:
+        case Cut():
+            return rounds.cut(entry, offset)
+        case Forget():
+            return rounds.forget(entry, offset)
+        case Witness():
+            return rounds.witness(entry, offset)
+
+
+def run(draw: st.DataObject, log: Logs, start: Start | None = None) -> list[object]:
+    """Deliver the log after `start` in a drawn interleaving, in drawn step sizes, some of it twice,
+    and return what came out in what order."""
+    offsets, entries = log
+    rounds = Rounds(PARTITIONS, start)
+    first = rounds.start
+    pending = [[o for o in part if o >= at] for part, at in zip(offsets, first.ends, strict=True)]
+    ends = max((e.ends for e, counts in entries if counts and isinstance(e, Cut)), default=ZERO)
+    cut_log = [*enumerate(entries)][first.cut_offset :]
     out: list[object] = []
-    ends = cuts[-1].ends if cuts else (0,) * PARTITIONS
-    while True:
-        choices = [p for p in range(PARTITIONS) if pending[p]] + ([-1] if cut_log else [])
-        if not choices:
-            break
-        choice = draw.draw(st.sampled_from(choices))
+    while choices := [p for p in range(PARTITIONS) if pending[p]] + ([-1] if cut_log else []):
+        choice, twice = draw.draw(st.sampled_from(choices)), draw.draw(st.booleans())
         if choice == -1:
-            rounds.cut(cut_log.pop(0))
+            place, (entry, counts) = cut_log.pop(0)
+            assert take(rounds, entry, place) == counts or not rounds.found_start
+            if twice:
+                assert not take(rounds, entry, place)
         else:
             offset = pending[choice].pop(0)
             rounds.deliver(choice, offset, b"k", b"v")
-            if noisy:
+            if twice:
                 rounds.deliver(choice, offset, b"k", b"again")
-            if not pending[choice]:
-                rounds.reached(choice, ends[choice])
         for p in range(PARTITIONS):
             if not pending[p]:
                 rounds.reached(p, ends[p])
@@ -80,35 +101,51 @@ def run(
 
 
 def collect(rounds: Rounds, limit: int, out: list[object]) -> None:
+    """Add what comes out in order now: (partition, offset) or (entry, offset after it)."""
     while (step := rounds.step(limit)) is not None:
         if step.run is not None:
             assert 1 <= len(step.run.offsets) <= limit
             assert set(step.run.values) == {b"v"}
             out.extend((step.run.partition, offset) for offset in step.run.offsets)
-        else:
-            assert step.cut is not None
-            out.append(step.cut.number)
+            continue
+        if step.cut is not None:
+            assert (rounds.number, rounds.ends) == (step.cut.number, step.cut.ends)
+        out.append((step.cut or step.forget or step.witness, step.cut_offset))
 
 
-def canonical(offsets: list[list[int]], cuts: list[Cut]) -> list[object]:
-    """The definition: round by round, in a round partition by partition, in a partition by
-    offset."""
-    out: list[object] = []
-    before = (0,) * PARTITIONS
-    for cut in cuts:
-        for p in range(PARTITIONS):
-            out.extend((p, o) for o in offsets[p] if before[p] <= o < cut.ends[p])
-        out.append(cut.number)
-        before = cut.ends
-    return out
+def canonical(log: Logs) -> Iterator[tuple[object, int]]:
+    """The definition: round by round, in a round partition by partition, in a partition by offset,
+    then the cut; every other entry of the cut log between the rounds, where it stands."""
+    before = ZERO
+    for place, (entry, counts) in enumerate(log[1]):
+        if counts and isinstance(entry, Cut):
+            for p, part in enumerate(log[0]):
+                yield from ((p, o) for o in part if before[p] <= o < entry.ends[p])
+            before = entry.ends
+        if counts:
+            yield entry, place + 1
 
 
 @settings(max_examples=300, deadline=None)
+@given(st.data(), logs())
+def test_any_interleaving_gives_the_canonical_order(draw: st.DataObject, log: Logs) -> None:
+    assert run(draw, log) == [*canonical(log)]
+
+
+@settings(max_examples=200, deadline=None)
 @given(st.data(), logs(), st.booleans())
-def test_any_interleaving_gives_the_canonical_order(
-    draw: st.DataObject, log: tuple[list[list[int]], list[Cut]], noisy: bool
+def test_a_log_taken_up_after_a_cut_gives_the_rest(
+    draw: st.DataObject, log: Logs, known: bool
 ) -> None:
-    assert run(draw, *log, noisy) == canonical(*log)
+    order = [*canonical(log)]
+    cuts = [i for i, (entry, _) in enumerate(order) if isinstance(entry, Cut)]
+    if not cuts:
+        return
+    at = draw.draw(st.sampled_from(cuts))
+    cut, cut_offset = order[at]
+    assert isinstance(cut, Cut)
+    start = Start(cut.number, cut.ends, cut_offset if known else 0)
+    assert run(draw, log, start) == order[at + 1 :]
 
 
 @pytest.mark.parametrize(
@@ -137,6 +174,32 @@ def test_of_two_cuts_with_one_number_the_first_counts() -> None:
     assert rounds.newest_cut == (1, (2,))
 
 
+def test_a_cut_that_moves_nothing_counts_where_a_device_waits_to_be_forgotten() -> None:
+    chain = Chain(4, (3,))
+    assert not chain.take(Cut(5, (3,), 0))
+    assert chain.take(Forget(DEVICE))
+    assert chain.take(Cut(5, (3,), 0))
+    assert not chain.take(Cut(6, (3,), 0))
+    assert (chain.number, chain.ends) == (5, (3,))
+
+
+def test_a_device_is_forgotten_when_the_cut_after_it_is_known_and_not_before() -> None:
+    rounds = Rounds(1)
+    rounds.forget(Forget(DEVICE), 0)
+    assert rounds.forget_waits
+    assert rounds.step() is None
+    assert rounds.forgets_ahead() == []
+    rounds.cut(Cut(1, (0,), 0), 1)
+    assert rounds.forgets_ahead() == [Forget(DEVICE)]
+    assert rounds.forgets_ahead(at_cut=0) == []
+    assert not rounds.forget_waits
+    first, second = rounds.step(), rounds.step()
+    assert first is not None
+    assert first.forget == Forget(DEVICE)
+    assert second is not None
+    assert (second.cut, second.cut_offset) == (Cut(1, (0,), 0), 2)
+
+
 def test_a_round_waits_for_its_last_record() -> None:
     rounds = Rounds(1)
     rounds.cut(Cut(1, (2,), 0))
@@ -151,6 +214,25 @@ def test_a_round_waits_for_its_last_record() -> None:
     assert step is not None
     assert step.cut is not None
     assert (rounds.number, rounds.ends) == (1, (2,))
+
+
+def test_a_cut_log_with_another_cut_in_the_place_of_the_start_is_refused() -> None:
+    rounds = Rounds(1, Start(2, (7,)))
+    rounds.cut(Cut(1, (3,), 0))
+    assert not rounds.found_start
+    with pytest.raises(OrderError, match=r"cut 2 of the cut log ends at \(6,\), not at \(7,\)"):
+        rounds.cut(Cut(2, (6,), 0))
+
+
+@pytest.mark.parametrize("start", [(-1, (0,), 0), (0, (-1,), 0), (0, (0,), -1)])
+def test_a_start_below_nothing_is_refused(start: tuple[int, tuple[int, ...], int]) -> None:
+    with pytest.raises(ValueError, match="at least 0"):
+        Start(*start)
+
+
+def test_a_start_of_another_number_of_partitions_is_refused() -> None:
+    with pytest.raises(ValueError, match="the log has 2 partitions"):
+        Rounds(2, Start(1, (3,), 1))
 
 
 def test_the_buffer_forgets_what_was_taken() -> None:

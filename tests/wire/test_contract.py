@@ -304,7 +304,7 @@ def test_an_event_that_could_not_be_decoded_cannot_be_made(changes: dict[str, ob
 def test_every_topic_stands_once_in_the_table_and_carries_a_version() -> None:
     topics = wire.Topics("x")
     names = [topic.name for topic in topics.table(6)]
-    assert len(names) == len(set(names)) == 9
+    assert len(names) == len(set(names)) == 10
     assert all(name.startswith("x.") and name.endswith(".v1") for name in names)
     ratings = topics.table(6)[0]
     assert (ratings.name, ratings.partitions) == (topics.ratings, 6)

@@ -1,0 +1,33 @@
+"""What is kept when two replicas disagree: the whole state as a snapshot file, and what was told.
+
+The state is made of released reports, as everything on the server. The newest three are kept.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict
+from pathlib import Path
+
+import msgspec
+
+from stream_app import snapshot_file
+from stream_app.agents.agreement import Digests
+from stream_app.replica import Replica
+from stream_app.wire import Witness
+
+_KEPT = 3
+
+
+def keep(folder: Path, replica: Replica, witness: Witness, ours: Digests) -> Path:
+    """Write the evidence and return the snapshot's path; the replica must not change meanwhile."""
+    folder.mkdir(parents=True, exist_ok=True)
+    stem = folder / f"cut-{ours.cut:012d}"
+    told = {"ours": asdict(ours), "theirs": msgspec.to_builtins(witness), "held_at": replica.cut}
+    stem.with_suffix(".json").write_text(json.dumps(told, indent=1))
+    path = stem.with_suffix(".npz")
+    snapshot_file.write(path, replica)
+    for old in sorted(folder.glob("cut-*.npz"))[:-_KEPT]:
+        old.unlink()
+        old.with_suffix(".json").unlink(missing_ok=True)
+    return path

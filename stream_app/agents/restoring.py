@@ -1,0 +1,28 @@
+"""What the reader hands to the learn agent when the state is to be replaced: at the start, after a
+disagreement, and when a device is to be forgotten with a rebuild."""
+
+from __future__ import annotations
+
+import threading
+from dataclasses import dataclass, field
+
+from stream_app.log.recovery import Found
+from stream_app.wire.checkpoints import Base
+
+
+@dataclass(frozen=True, eq=False)
+class Restored:
+    """A checkpoint to go on from, or the base from which the log is replayed; the learn agent sets
+    `done` when the state is that."""
+
+    base: Base
+    found: Found | None
+    done: threading.Event = field(default_factory=threading.Event)
+
+
+@dataclass(frozen=True)
+class Reload:
+    """The wish for another state: from the newest checkpoint, or from the log over this base."""
+
+    reason: str
+    base: Base | None = None

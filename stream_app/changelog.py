@@ -1,0 +1,149 @@
+"""Reading the state topic: from what the broker holds to the newest whole checkpoint.
+
+The topic is read from its beginning to the end that it had when the reading began, without a group;
+`log.recovery` decides what of it counts. A compacted topic holds a page some times more often than
+it counts, so a start reads a few times the size of the state.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Mapping
+
+from confluent_kafka import (
+    OFFSET_BEGINNING,
+    Consumer,
+    KafkaError,
+    KafkaException,
+    Message,
+    TopicCollection,
+    TopicPartition,
+)
+from confluent_kafka.admin import AdminClient
+
+from stream_app import clients
+from stream_app.errors import Refusal
+from stream_app.log.recovery import CheckpointRefused, Found, Recovery
+from stream_app.wire import Topics
+
+Progress = Callable[[int, int], None]
+_BATCH = 512
+_STALL_SECONDS = 30.0
+_TOPIC_SECONDS = 30.0
+
+
+def read_checkpoint(
+    bootstrap: str,
+    extra: Mapping[str, str],
+    topics: Topics,
+    design: str,
+    partitions: int,
+    progress: Progress | None = None,
+) -> Found | None:
+    """Return the newest whole checkpoint, None where there is none; `progress` hears (records read,
+    records in the topic).
+
+    Refuses a checkpoint of another design, of another rating topic or of a newer format.
+    """
+    rating_topic = topic_id(clients.admin(bootstrap, extra), topics.ratings)
+    recovery = Recovery(design, rating_topic, partitions)
+    read(bootstrap, extra, topics, recovery.read, progress)
+    try:
+        return recovery.newest()
+    except CheckpointRefused as refused:
+        raise Refusal(f"{topics.state}: {refused}") from None
+
+
+def live_keys(bootstrap: str, extra: Mapping[str, str], topics: Topics) -> list[bytes]:
+    """Return every key of the topic that has a value: what a new owner may have to remove."""
+    live: dict[bytes, None] = {}
+
+    def note(_: int, key: bytes | None, value: bytes | None) -> None:
+        if key is not None and value is None:
+            live.pop(key, None)
+        elif key is not None:
+            live[key] = None
+
+    read(bootstrap, extra, topics, note)
+    return list(live)
+
+
+def topic_id(admin: AdminClient, topic: str) -> str:
+    """Return the identity of a topic; one of the same name that is made anew has another."""
+    future = admin.describe_topics(TopicCollection([topic]))[topic]
+    try:
+        return str(future.result(timeout=_TOPIC_SECONDS).topic_id)
+    except KafkaException as error:
+        reason: KafkaError = error.args[0]
+        if reason.code() == KafkaError.UNKNOWN_TOPIC_OR_PART:
+            raise Refusal(
+                f"topic {topic} does not exist: create it with murmurec topics apply"
+            ) from None
+        raise Refusal(f"topic {topic} cannot be described: {reason.str()}") from None
+
+
+def read(
+    bootstrap: str,
+    extra: Mapping[str, str],
+    topics: Topics,
+    take: Callable[[int, bytes | None, bytes | None], None],
+    progress: Progress | None = None,
+) -> None:
+    """Give every record of the state topic, up to its end now, to `take(offset, key, value)`."""
+    for message in records(bootstrap, extra, topics.state, progress):
+        take(message.offset(), message.key(), message.value())  # type: ignore[arg-type]
+
+
+def records(
+    bootstrap: str,
+    extra: Mapping[str, str],
+    topic: str,
+    progress: Progress | None = None,
+) -> Iterator[Message]:
+    """Yield the records of a topic of one partition, from its beginning to its end now."""
+    consumer = clients.consumer(
+        bootstrap,
+        extra,
+        group=f"{topic}-reading",
+        partition_eof=True,
+        auto_offset_reset="error",
+        # Few round trips: a page has 64 KiB, and the default would fetch 16 of them at a time.
+        fetch_message_max_bytes=16 << 20,
+        receive_message_max_bytes=256 << 20,
+    )
+    try:
+        low, high = _ends(consumer, topic)
+        consumer.assign([TopicPartition(topic, 0, OFFSET_BEGINNING)])
+        here, moved = low, time.monotonic()
+        while here < high:
+            for message in consumer.consume(_BATCH, 0.1):
+                offset, error = message.offset(), message.error()
+                if error is None:
+                    yield message
+                    here = offset + 1  # type: ignore[operator]
+                elif error.code() == KafkaError._PARTITION_EOF:
+                    here = max(here, offset)  # type: ignore[type-var]
+                elif not error.retriable():
+                    raise Refusal(f"topic {topic} cannot be read: {error.str()}")
+                moved = time.monotonic()
+            if progress is not None:
+                progress(here - low, high - low)
+            if time.monotonic() - moved > _STALL_SECONDS:
+                raise Refusal(
+                    f"topic {topic} cannot be read: the broker has sent nothing for "
+                    f"{_STALL_SECONDS:.0f} s; try again"
+                )
+    finally:
+        consumer.close()
+
+
+def _ends(consumer: Consumer, topic: str) -> tuple[int, int]:
+    """Return the first and the last offset; refuses a topic that is absent."""
+    try:
+        # All topics at once: to ask for one by name would create it where auto-creation is on.
+        there = topic in consumer.list_topics(timeout=_TOPIC_SECONDS).topics
+    except KafkaException as error:
+        raise Refusal(f"Kafka did not list its topics: {error.args[0].str()}") from None
+    if not there:
+        raise Refusal(f"topic {topic} does not exist: create it with murmurec topics apply")
+    return clients.offsets(consumer, TopicPartition(topic, 0))
