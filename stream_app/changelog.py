@@ -1,8 +1,8 @@
 """Reading the state topic: from what the broker holds to the newest whole checkpoint.
 
-The topic is read from its beginning to the end that it had when the reading began, without a group;
-`log.recovery` decides what of it counts. A compacted topic holds a page some times more often than
-it counts, so a start reads a few times the size of the state.
+The topic is read from its beginning to the end that it has when the reader gets there, without a
+group; `log.recovery` decides what of it counts. A compacted topic holds a page some times more
+often than it counts, so a start reads a few times the size of the state.
 """
 
 from __future__ import annotations
@@ -24,7 +24,8 @@ from confluent_kafka.admin import AdminClient
 from stream_app import clients
 from stream_app.errors import Refusal
 from stream_app.log.recovery import CheckpointRefused, Found, Recovery
-from stream_app.wire import Topics
+from stream_app.wire import Topics, WireError
+from stream_app.wire.checkpoints import Manifest, decode_manifest
 
 Progress = Callable[[int, int], None]
 _BATCH = 512
@@ -68,6 +69,29 @@ def live_keys(bootstrap: str, extra: Mapping[str, str], topics: Topics) -> list[
     return list(live)
 
 
+def manifests(
+    bootstrap: str,
+    extra: Mapping[str, str],
+    topics: Topics,
+    progress: Progress | None = None,
+) -> list[Manifest]:
+    """Return every manifest that can be read, of whatever design, the oldest first; whether its
+    pages are there is not asked."""
+    found: dict[bytes, Manifest] = {}
+
+    def note(_: int, key: bytes | None, value: bytes | None) -> None:
+        if key is None or key[:1] != b"M":
+            return
+        found.pop(key, None)
+        try:
+            found[key] = decode_manifest(value or b"")
+        except WireError:
+            return
+
+    read(bootstrap, extra, topics, note, progress)
+    return sorted(found.values(), key=lambda each: (each.generation, each.number))
+
+
 def topic_id(admin: AdminClient, topic: str) -> str:
     """Return the identity of a topic; one of the same name that is made anew has another."""
     future = admin.describe_topics(TopicCollection([topic]))[topic]
@@ -89,7 +113,7 @@ def read(
     take: Callable[[int, bytes | None, bytes | None], None],
     progress: Progress | None = None,
 ) -> None:
-    """Give every record of the state topic, up to its end now, to `take(offset, key, value)`."""
+    """Give every record of the state topic, up to its end, to `take(offset, key, value)`."""
     for message in records(bootstrap, extra, topics.state, progress):
         take(message.offset(), message.key(), message.value())  # type: ignore[arg-type]
 
@@ -100,7 +124,8 @@ def records(
     topic: str,
     progress: Progress | None = None,
 ) -> Iterator[Message]:
-    """Yield the records of a topic of one partition, from its beginning to its end now."""
+    """Yield the records of a topic of one partition, from its beginning to the end that it has when
+    the reader gets there: one that was newest at the start may be compacted away meanwhile."""
     consumer = clients.consumer(
         bootstrap,
         extra,
@@ -114,20 +139,20 @@ def records(
     try:
         low, high = _ends(consumer, topic)
         consumer.assign([TopicPartition(topic, 0, OFFSET_BEGINNING)])
-        here, moved = low, time.monotonic()
-        while here < high:
+        here, ended, moved = low, False, time.monotonic()
+        while not ended:
             for message in consumer.consume(_BATCH, 0.1):
-                offset, error = message.offset(), message.error()
+                offset, error = message.offset() or 0, message.error()
                 if error is None:
                     yield message
-                    here = offset + 1  # type: ignore[operator]
+                    here = offset + 1
                 elif error.code() == KafkaError._PARTITION_EOF:
-                    here = max(here, offset)  # type: ignore[type-var]
+                    here, ended = max(here, offset), offset >= high
                 elif not error.retriable():
                     raise Refusal(f"topic {topic} cannot be read: {error.str()}")
                 moved = time.monotonic()
             if progress is not None:
-                progress(here - low, high - low)
+                progress(here - low, max(here, high) - low)
             if time.monotonic() - moved > _STALL_SECONDS:
                 raise Refusal(
                     f"topic {topic} cannot be read: the broker has sent nothing for "

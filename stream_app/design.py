@@ -5,8 +5,10 @@ from __future__ import annotations
 
 from stream_app.errors import Refusal
 from stream_app.privacy import registry
-from stream_app.replica import Design, Replica
+from stream_app.replica import Replica
 from stream_app.settings import Settings
+from stream_app.state_design import Design
+from stream_app.wire.checkpoints import Base
 
 
 def design_of(settings: Settings) -> Design:
@@ -32,9 +34,10 @@ def design_of(settings: Settings) -> Design:
         raise Refusal(str(error)) from None
 
 
-def replica_of(design: Design) -> Replica:
-    """Return a fresh replica; refuses sizes that do not go together."""
+def replica_of(design: Design, base: Base | None = None) -> Replica:
+    """Return a replica that has seen nothing and starts from `base`; refuses sizes that do not go
+    together."""
     try:
-        return Replica(design)
+        return Replica(design, base)
     except ValueError as error:
         raise Refusal(str(error)) from None

@@ -16,11 +16,11 @@ from numpy.typing import NDArray
 
 from stream_app.accuracy import PREDICTORS, Baseline, Drift, Leakage, LogLoss
 from stream_app.kernels import scoring
-from stream_app.log.ledger import APPLIED, DUPLICATE, JUMPED
+from stream_app.log.ledger import APPLIED, DUPLICATE
 from stream_app.metrics import Metrics
 from stream_app.recommender import Recommender
 from stream_app.replica import Outcome, Replica
-from stream_app.wire import REASONS, Batch, Reason
+from stream_app.wire import REASONS
 
 _RECALLS = 200
 
@@ -50,15 +50,14 @@ class Gauges:
         self.log_loss = LogLoss()
         self._met = len(self._replica.items)  # items known before the batch that is watched
 
-    def watch(self, batch: Batch, outcome: Outcome) -> None:
+    def watch(self, outcome: Outcome) -> None:
         """Count what a batch did, and score its predictions."""
         metrics = self.metrics
         of = np.bincount(outcome.records, minlength=4)
         metrics.applied(int(of[APPLIED]))
         metrics.duplicate(int(of[DUPLICATE]))
         metrics.seq_gaps(outcome.gaps)
-        metrics.rejected(Reason.SEQ_JUMP, int(of[JUMPED]))
-        for code, count in enumerate(np.bincount(batch.reasons).tolist()):
+        for code, count in enumerate(np.bincount(outcome.reasons).tolist()):
             if code and count:
                 metrics.rejected(REASONS[code], count)
         held = int(outcome.held.sum())

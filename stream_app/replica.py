@@ -12,6 +12,9 @@ that are set aside change the ledger and nothing else.
 
 A held-out pair is never learned; it is seen and counted all the same.
 
+A device that was forgotten is refused before anything else: its records change the ledger and
+nothing else. `Replica.forget` says what is cleared and what remains.
+
 Where a mechanism protects presence, every cell of a public scope is sent. A report that says
 nothing teaches how often there is a rating at all and touches nothing else. A report that says
 something is learned for what it is worth and counted, but its cell is not taken for seen: many are
@@ -22,83 +25,46 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from hashlib import blake2b
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from stream_app.digests import digest, pages
 from stream_app.kernels.holdout import held_out
 from stream_app.kernels.ledger import enter
 from stream_app.kernels.tally import tally
-from stream_app.log.ledger import APPLIED, Ledger
+from stream_app.log.forgotten import Forgotten, words_of
+from stream_app.log.ledger import APPLIED, DUPLICATE, JUMPED, Ledger
 from stream_app.models.cells import SILENCE, Cells, Silent
 from stream_app.models.channels import NO_CHANNEL, Channels
 from stream_app.models.directory import Directory
 from stream_app.models.frequencies import Frequencies
 from stream_app.models.learner import Learner, Lessons, build
 from stream_app.models.marks import Marks
+from stream_app.models.pages import Bitmap, Part, check
 from stream_app.models.parameters import Parameters
 from stream_app.models.presence import Presence
 from stream_app.models.second_moment import SecondMoment
 from stream_app.models.seen import SeenFilter
-from stream_app.privacy.mechanism import Mechanism
-from stream_app.wire import Batch, Intake
+from stream_app.state_design import Design
+from stream_app.wire import REASON_CODE, Batch, Reason
+from stream_app.wire.checkpoints import Base, ledger_root
 
-# Raised with every change of what the same log leads to, or of how it is laid out.
-STATE_FORMAT = 2
+__all__ = ["Design", "Outcome", "Replica", "digest", "pages"]
 
-
-@dataclass(frozen=True)
-class Design:
-    """What decides the state besides the log; two replicas agree only if they agree on this."""
-
-    mechanisms: tuple[Mechanism, ...]
-    partitions: int = 4
-    accept_tests: bool = False
-    model: str = "sketch"
-    factors: int = 32
-    depth: int = 4
-    sketch_bytes: int = 16 << 20
-    scalars_bytes: int = 8 << 20
-    seen_bytes: int = 16 << 20
-    presence_bytes: int = 4 << 20
-    clip: float = float("inf")
-    held_out: float = 0.05
-    seed: int = 1
-
-    def __post_init__(self) -> None:
-        if not self.mechanisms:
-            raise ValueError("mechanisms: the allow-list is empty; allow at least one, e.g. rr:5:2")
-        if len({m.id for m in self.mechanisms}) != len(self.mechanisms):
-            raise ValueError("mechanisms: the allow-list names a mechanism twice")
-        if not 0 <= self.held_out <= 0.5:
-            raise ValueError(f"held_out {self.held_out}: the held-out share lies in 0 .. 0.5")
-
-    @property
-    def intake(self) -> Intake:
-        """What a record must satisfy to be accepted."""
-        alphabets = {m.id: m.alphabet for m in self.mechanisms}
-        masked = {m.id: m.levels for m in self.mechanisms if m.masks}
-        return Intake(alphabets, self.partitions, self.accept_tests, masked)
-
-    @property
-    def digest(self) -> str:
-        """A fingerprint of the design itself: replicas of different designs are not comparable."""
-        fields = {k: v for k, v in vars(self).items() if k != "mechanisms"}
-        ids = [m.id for m in self.mechanisms]
-        learning = Parameters(clip=self.clip)
-        told = repr((STATE_FORMAT, ids, sorted(fields.items()), learning))
-        return blake2b(told.encode(), digest_size=16).hexdigest()
+_SEQ_JUMP = np.uint8(REASON_CODE[Reason.SEQ_JUMP])
 
 
 @dataclass(frozen=True, eq=False)
 class Outcome:
-    """What one batch did: outcome (n,) per record, gaps in `seq`, ratings that came again; per
-    applied rating (m,) the columns, the prior that there is one, and the lessons; what was silent.
+    """What one batch did: per record (n,) the outcome, and the reason (an index into `REASONS`, 0
+    for none) why it was set aside; gaps in `seq`, ratings that came again; per applied rating (m,)
+    the columns, the prior that there is one, and the lessons; what was silent.
     """
 
     records: NDArray[np.uint8]
+    reasons: NDArray[np.uint8]
     gaps: int
     duplicates: int
     users: NDArray[np.uint64]
@@ -113,10 +79,15 @@ class Outcome:
 
 
 class Replica:
-    """The state; `apply` moves it on by one batch and `end_round` closes a round."""
+    """The state; `apply` moves it on by one batch and `end_round` closes a round.
 
-    def __init__(self, design: Design) -> None:
+    It starts from `base`: where the log is taken up, and whose records are passed over as if they
+    had never been.
+    """
+
+    def __init__(self, design: Design, base: Base | None = None) -> None:
         self.design = design
+        self.base = base or Base(0, (0,) * design.partitions)
         self.channels = Channels.of(design.mechanisms)
         self.learner: Learner = build(
             design.model,
@@ -138,19 +109,22 @@ class Replica:
         self.second_moment = SecondMoment(seed=design.seed)
         self.marks = Marks()
         self.items = Directory()
-        self.ledger = Ledger(design.partitions)
-        self.cut = 0
-        self.ends: tuple[int, ...] = (0,) * design.partitions
+        self.ledger = Ledger(design.partitions, self.base.ends)
+        self.forgotten = Forgotten(self.base, self.ledger)
+        self.cut, self.ends = self.base.cut, self.base.ends
         self._threshold = np.uint64(min(int(design.held_out * 2.0**64), 2**64 - 1))
         self._tally = np.zeros(1024, np.int64)  # scratch, zero between two batches
         self._salt = np.uint64(design.seed + 0x4E1D)
 
     def apply(self, batch: Batch) -> Outcome:
         """Move the state on by a batch of one partition, the next in canonical order."""
-        outcomes, gaps = self.marks.advance(batch.devices, batch.seqs, batch.reasons == 0)
+        reasons = self.forgotten.reasons(batch)
+        outcomes, gaps = self.marks.advance(batch.devices, batch.seqs, reasons == 0)
         cells, applied = self._cells(batch), outcomes == APPLIED
-        spoken = batch.ratings - int(cells.silent.sum())
+        again = 0
         if not applied.all():
+            reasons = np.where(outcomes == JUMPED, _SEQ_JUMP, reasons)
+            again = int((~cells.silent)[np.repeat(outcomes == DUPLICATE, batch.counts)].sum())
             cells = cells.at(np.repeat(applied, batch.counts))
         if self.presence is not None and self._protects(batch):
             told, rows, lessons, silent = self._apply_hidden(
@@ -167,14 +141,11 @@ class Replica:
             "learned": len(rows) - held,
             "held_out": held,
             "clipped": int((lessons.clipped & ~told.held).sum()),
-            "duplicate": spoken - len(rows),
+            "duplicate": again,
         }
-        self.ledger.add(
-            batch.partition, outcomes, batch.reasons, counts, int(gaps.sum()), offset_sum, chain
-        )
-        return Outcome(
-            outcomes, int(gaps.sum()), counts["duplicate"], *told[:6], rows, lessons, silent
-        )
+        skipped = int(gaps.sum())
+        self.ledger.add(batch.partition, outcomes, reasons, counts, skipped, offset_sum, chain)
+        return Outcome(outcomes, reasons, skipped, again, *told[:6], rows, lessons, silent)
 
     def _protects(self, batch: Batch) -> bool:
         """Return whether a mechanism of this batch protects presence."""
@@ -232,28 +203,106 @@ class Replica:
         self.cut, self.ends = number, tuple(ends)
         self.ledger.end_round(self.ends)
 
+    def forget(self, device: bytes) -> bool:
+        """Refuse a device from here on and clear what is its own; return whether it was known.
+
+        Cleared: its vector and scalars in the learner, which then reads it as an unknown user; its
+        sums in the presence rates; its mark. Remaining: its pseudonym, in the ledger, in the marks
+        and (half of it) as the key of a dense row or the tag of a slot; the bits that its pairs set
+        in the seen filter, which tell whoever knows the pseudonym what it has probably rated; its
+        ratings in the counts of items and in the ledger's sums; what items, the overall mean and
+        the presence rates of items learned from it; a slot of scalars or sums that it shares with
+        others; in a sketch, what its cells shared with others had taken on. A device of which no
+        record was applied changes the list of the forgotten alone, and so does one forgotten
+        before.
+        """
+        words = words_of(device)
+        if not self.forgotten.add(words) or not self.marks.forget(words):
+            return False
+        self.learner.forget(words[0])
+        if self.presence is not None:
+            self.presence.forget(words[0])
+        return True
+
     def model_digest(self) -> str:
         """Return the digest of everything that predicts, filters or counts."""
         return digest(self.design.digest, self.model_arrays())
 
+    def parts(self) -> dict[str, Part]:
+        """Return what predicts, filters or counts, by name."""
+        presence: dict[str, Part] = {"presence": self.presence} if self.presence else {}
+        return presence | {
+            "learner": self.learner,
+            "seen": self.seen,
+            "frequencies": self.frequencies,
+            "second_moment": self.second_moment,
+            "marks": self.marks,
+            "items": self.items,
+        }
+
     def model_arrays(self) -> dict[str, NDArray[Any]]:
-        """Return what predicts, filters or counts: the arrays themselves, not copies."""
-        parts: dict[str, Mapping[str, NDArray[Any]]] = {
-            "learner": self.learner.arrays(),
-            "presence": self.presence.arrays() if self.presence else {},
-            "seen": self.seen.arrays(),
-            "frequencies": self.frequencies.arrays(),
-            "second_moment": self.second_moment.arrays(),
-            "marks": self.marks.arrays(),
-            "items": {"keys": self.items.keys},
-        }
-        return {
-            f"{part}.{name}": array for part, held in parts.items() for name, array in held.items()
-        }
+        """Return the arrays of all parts, not copies: C-contiguous, and a function of the log."""
+        parts = self.parts().items()
+        return {f"{name}.{key}": a for name, part in parts for key, a in part.arrays().items()}
+
+    def touched(self) -> dict[str, Bitmap]:
+        """Return for each array one byte a page: set since it was last cleared where the page may
+        have changed."""
+        parts = self.parts().items()
+        return {f"{name}.{key}": a for name, part in parts for key, a in part.touched().items()}
+
+    @property
+    def growing(self) -> frozenset[str]:
+        """The names of the arrays whose first dimension grows."""
+        return frozenset(
+            f"{name}.{key}" for name, part in self.parts().items() for key in part.growing
+        )
+
+    def load(
+        self,
+        model: Mapping[str, NDArray[Any]],
+        ledger: Mapping[str, NDArray[Any]],
+        cut: int,
+        ends: Sequence[int],
+        base: Base,
+    ) -> None:
+        """Replace the whole state, in place: every part remains the object that it was.
+
+        Raises ValueError where names, types or shapes do not fit the design; nothing is replaced
+        then, except where keys stand in an array twice.
+        """
+        check(model, self.model_arrays(), self.growing)
+        fresh = Ledger(self.design.partitions, base.ends)
+        fresh.load(ledger)
+        if fresh.starts.tolist() != list(base.ends) or fresh.ends.tolist() != list(ends):
+            raise ValueError(
+                f"ledger from {fresh.starts.tolist()} to {fresh.ends.tolist()}: the state goes "
+                f"from {list(base.ends)} to {list(ends)}"
+            )
+        for name, part in self.parts().items():
+            held = part.arrays()
+            part.load({key: model[f"{name}.{key}"] for key in held})
+        self.ledger.load(fresh.arrays())
+        self.base, self.cut, self.ends = base, cut, tuple(ends)
+        self.forgotten = Forgotten(base, self.ledger)
+
+    def restart(self, base: Base) -> None:
+        """Start over, in place, from a state that has seen nothing."""
+        fresh = Replica(self.design, base)
+        self.load(fresh.model_arrays(), fresh.ledger.arrays(), base.cut, base.ends, base)
+
+    def adopt(
+        self, model: Mapping[str, NDArray[Any]], ledger: Mapping[str, NDArray[Any]], base: Base
+    ) -> None:
+        """Start from a model of elsewhere: as `load`, but what is counted begins at `base`, and
+        who was forgotten there is forgotten here."""
+        fresh = Ledger(self.design.partitions, base.ends)
+        fresh.forgotten = np.array(ledger["forgotten"], np.uint64).reshape(-1, 2)
+        self.load(model, fresh.arrays(), base.cut, base.ends, base)
 
     def ledger_digest(self) -> str:
         """Return the digest of what happened to each record."""
-        return digest(self.design.digest, self.ledger.arrays())
+        return ledger_root(self.design.digest, self.ledger.small_arrays())
 
     def memory(self) -> dict[str, int]:
         """Return the bytes that each part of the state holds."""
@@ -265,14 +314,3 @@ class Replica:
             "marks": self.marks.memory_bytes,
             "items": self.items.memory_bytes,
         }
-
-
-def digest(design: str, arrays: Mapping[str, NDArray[np.generic]]) -> str:
-    """Return the blake2b-128 of named arrays: names, types, shapes and little-endian bytes."""
-    state = blake2b(design.encode(), digest_size=16)
-    for name in sorted(arrays):
-        array = np.ascontiguousarray(arrays[name])
-        array = array.astype(array.dtype.newbyteorder("<"), copy=False)
-        state.update(f"{name}:{array.dtype.str}:{array.shape};".encode())
-        state.update(array.reshape(-1).view(np.uint8).data)
-    return state.hexdigest()

@@ -35,7 +35,7 @@ def warm_up(design: Design, index: str = "exact", code_bits: int = 256) -> None:
     for partition in range(design.partitions):
         batch = _decoded(events, partition, design)
         outcome = replica.apply(batch)
-        gauges.watch(batch, outcome)
+        gauges.watch(outcome)
         recommender.touched(outcome.rows)
     replica.end_round(1, (1,) * design.partitions)
     replica.ledger_digest()

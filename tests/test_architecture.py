@@ -35,9 +35,19 @@ MAY_IMPORT: dict[str, set[str]] = {
         *("numpy", "stream_app.kernels", "stream_app.privacy", "stream_app.models"),
     },
     "stream_app.log": {"numpy", "stream_app.wire", "stream_app.log"},
+    "stream_app.state_design": {"stream_app.models", "stream_app.privacy", "stream_app.wire"},
+    "stream_app.digests": {"numpy", "stream_app.wire"},
     "stream_app.replica": {
         *("numpy", "stream_app.wire", "stream_app.privacy", "stream_app.kernels"),
-        *("stream_app.models", "stream_app.log"),
+        *("stream_app.models", "stream_app.log", "stream_app.state_design", "stream_app.digests"),
+    },
+    "stream_app.snapshot": {
+        *("numpy", "stream_app.digests", "stream_app.log", "stream_app.models"),
+        *("stream_app.replica", "stream_app.wire"),
+    },
+    "stream_app.snapshot_file": {
+        *("msgspec", "numpy", "stream_app.digests", "stream_app.errors", "stream_app.replica"),
+        *("stream_app.state_design", "stream_app.wire"),
     },
     "stream_app.evaluation": {
         *("numpy", "stream_app.evaluation", "stream_app.models", "stream_app.privacy"),
@@ -57,6 +67,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "stream_app.catalogue": {"numpy", "stream_app.wire"},
     "stream_app.design": {
         *("stream_app.errors", "stream_app.privacy", "stream_app.replica", "stream_app.settings"),
+        *("stream_app.state_design", "stream_app.wire"),
     },
     "stream_app.item_table": {"numpy", "stream_app.models", "stream_app.wire"},
     "stream_app.recommender": {

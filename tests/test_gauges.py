@@ -65,7 +65,7 @@ def watched(name: str, mask: int = 0, seed: int = 3) -> tuple[Gauges, float]:
         truth = cells[users, batch.items.astype(int)]
         says = batch.reports != (mechanism.alphabet - 1 if hides else 255)
         outcome = replica.apply(batch)
-        gauges.watch(batch, outcome)
+        gauges.watch(outcome)
         predicted = np.empty(len(truth))
         predicted[says], predicted[~says] = outcome.lessons.predicted, outcome.silent.predicted
         squares.append((predicted - truth - 1.0)[truth < 5] ** 2)
@@ -113,7 +113,7 @@ def test_cells_that_say_nothing_are_counted_apart_from_ratings() -> None:
     record = publish(SCOPE)
     batch = decode_many(run_of([record], 0, 1, record.partition), replica.design.intake)
     for _ in range(2):  # the second time it is a duplicate, of which nothing counts but its ratings
-        gauges.watch(batch, replica.apply(batch))
+        gauges.watch(replica.apply(batch))
     values = gauges.metrics.registry.get_sample_value
     silent = len(ITEMS) - len(SAYING)
     assert values("murmurec_cells_missing_total") == gauges.cells_missing == silent
@@ -161,6 +161,6 @@ def test_cells_that_make_their_item_known_do_not_pass_for_ratings() -> None:
             record = publish(Event(user.to_bytes(16, "little"), 1, "cell:5:1", 0, items, reports))
             run = run_of([record], 0, 1, record.partition)
             batch = decode_many(run, replica.design.intake)
-            gauges.watch(batch, replica.apply(batch))
+            gauges.watch(replica.apply(batch))
         sums.append(gauges.drift._sums[1, 1])
     assert abs(np.mean(sums)) < 25

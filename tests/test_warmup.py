@@ -53,7 +53,7 @@ def test_nothing_is_compiled_after_the_warm_up(
             stop = min(start + 100, len(part))
             batch = decode_many(run_of(part, start, stop, p), design.intake)
             outcome = replica.apply(batch)
-            gauges.watch(batch, outcome)
+            gauges.watch(outcome)
             recommender.touched(outcome.rows)
     replica.end_round(1, [len(part) for part in log(records)])
     gauges.publish()

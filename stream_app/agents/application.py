@@ -23,9 +23,12 @@ import structlog
 from prometheus_client import CollectorRegistry, PlatformCollector, ProcessCollector
 
 from stream_app import changelog, clients
-from stream_app.agents import item_table, learn, ownership, query, views
+from stream_app.agents import item_table, learn, ownership, query, table, views
+from stream_app.agents.changelog import Changelog, reading
 from stream_app.agents.checkpoints import Checkpoints
 from stream_app.agents.ending import ends_the_process
+from stream_app.agents.membership import Membership, identity, lock
+from stream_app.agents.membership import attach as attach_membership
 from stream_app.agents.reader import Progress, Reader
 from stream_app.agents.rejections import Rejections
 from stream_app.agents.runtime import Runtime
@@ -70,12 +73,15 @@ def build(
     metrics.clip_threshold(settings.clip)
     for mechanism in design.mechanisms:
         metrics.epsilon_claimed(mechanism.id, str(mechanism.adjacency), mechanism.epsilon)
+    membership = Membership(settings.instance, _SESSION_SECONDS, runtime.fail_from_thread)
     app = _application(settings, bootstrap, admin_port, data_dir)
+    attach_membership(app, membership)
     # A producer each: however many records are set aside, a cut finds room in its own queue.
     rejections = Rejections(
-        clients.producer(bootstrap, settings.kafka, linger_ms=20), topics.rejected, runtime.fail
+        clients.producer(bootstrap, settings.kafka, linger_ms=20),
+        topics.rejected,
+        runtime.fail_from_thread,
     )
-    cuts = clients.producer(bootstrap, settings.kafka, linger_ms=0)
     runtime.reject = rejections
     clock = Clock(
         design.digest,
@@ -83,38 +89,8 @@ def build(
         settings.round_records,
         checkpoint_seconds=settings.checkpoint_seconds,
     )
-    topic_id = changelog.topic_id(clients.admin(bootstrap, settings.kafka), topics.ratings)
-    # A broker that is away is waited for: only a refusal ends the process.
-    pages = clients.producer(
-        bootstrap, settings.kafka, linger_ms=5, compression_type="lz4", message_timeout_ms=0
-    )
-    runtime.checkpoints = Checkpoints(
-        runtime,
-        pages,
-        rejections,
-        topic_id,
-        lambda: changelog.live_keys(bootstrap, settings.kafka, topics),
-        f"{platform.node()}:{admin_port}",
-    )
-
-    def recover(progress: Progress) -> Found | None:
-        return changelog.read_checkpoint(
-            bootstrap, settings.kafka, topics, design.digest, settings.partitions, progress
-        )
-
-    def follow(start: Start) -> Follower:
-        return Follower(
-            bootstrap,
-            settings.kafka,
-            topics,
-            design.intake,
-            settings.round_records,
-            catalogue,
-            design.digest,
-            start=start,
-        )
-
-    channel = learn.attach(app, runtime)
+    reader = _reader(app, runtime, bootstrap, clock)
+    runtime.checkpoints = _checkpoints(app, runtime, bootstrap, membership, rejections, reader)
     ownership.attach(app, runtime, clock)
     query.attach(app, runtime)
     views.attach(app, runtime)
@@ -122,7 +98,7 @@ def build(
 
     @app.task
     async def read() -> None:
-        await app.add_runtime_dependency(Reader(runtime, recover, follow, clock, cuts, channel))
+        await app.add_runtime_dependency(reader)
 
     @app.timer(1.0)
     @ends_the_process(runtime)
@@ -143,6 +119,82 @@ def build(
         rejections.close()
 
     return app, runtime
+
+
+def _reader(app: faust.App, runtime: Runtime, bootstrap: str, clock: Clock) -> Reader:
+    """Return the reader of the log, which hands it to the learn agent."""
+    settings, topics, design = runtime.settings, runtime.topics, runtime.replica.design
+
+    def recover(progress: Progress) -> Found | None:
+        return changelog.read_checkpoint(
+            bootstrap, settings.kafka, topics, design.digest, settings.partitions, progress
+        )
+
+    def follow(start: Start) -> Follower:
+        return Follower(
+            bootstrap,
+            settings.kafka,
+            topics,
+            design.intake,
+            settings.round_records,
+            runtime.catalogue,
+            design.digest,
+            start=start,
+        )
+
+    cuts = clients.producer(bootstrap, settings.kafka, linger_ms=0)
+    return Reader(runtime, recover, follow, clock, cuts, learn.attach(app, runtime))
+
+
+def _checkpoints(
+    app: faust.App,
+    runtime: Runtime,
+    bootstrap: str,
+    membership: Membership,
+    rejections: Rejections,
+    reader: Reader,
+) -> Checkpoints:
+    """Return the checkpoints, written by whoever has the state's table."""
+    settings, topics = runtime.settings, runtime.topics
+    topic_id = changelog.topic_id(clients.admin(bootstrap, settings.kafka), topics.ratings)
+    # A broker that is away is waited for: only a refusal ends the process.
+    producer = clients.producer(
+        bootstrap, settings.kafka, linger_ms=5, compression_type="lz4", message_timeout_ms=0
+    )
+
+    def later_claim(generation: int) -> None:
+        log.warning("checkpoint.claimed_by_another", generation=generation)
+        owned.stand_down()
+
+    pages = Changelog(
+        producer,
+        topics.state,
+        runtime.fail_from_thread,
+        later_claim,
+        reading(bootstrap, settings.kafka, topics.state),
+        lambda: membership.held,
+    )
+    checkpoints = Checkpoints(
+        runtime,
+        pages,
+        reader.append,
+        rejections,
+        topic_id,
+        lambda: changelog.live_keys(bootstrap, settings.kafka, topics),
+        f"{platform.node()}:{settings.instance or os.getpid()}",
+    )
+    owned = table.attach(
+        app,
+        runtime.replica.model_arrays,
+        pages,
+        beside=topics.cuts,
+        partitions_now=table.partitions_of(bootstrap, settings.kafka),
+        own=checkpoints.own,
+        disown=checkpoints.disown,
+        fail=runtime.fail_from_thread,
+    )
+    membership.put_out = owned.stand_down
+    return checkpoints
 
 
 def _application(settings: Settings, bootstrap: str, admin_port: int, data_dir: Path) -> faust.App:
@@ -167,6 +219,9 @@ def _application(settings: Settings, bootstrap: str, admin_port: int, data_dir: 
         web_port=admin_port,
         web_tables_enabled=False,
         web_router_enabled=False,
+        table_standby_replicas=0,
+        TableManager=table.Tables,
+        **identity(settings.topic_prefix, settings.instance),
     )
 
 
@@ -204,6 +259,8 @@ async def run(settings: Settings, bootstrap: str, admin_port: int) -> None:
     # Faust wants a folder, in which nothing is kept.
     folder = settings.cache_dir / "worker"
     folder.mkdir(parents=True, exist_ok=True)
+    # Kept open, and so locked, for as long as the process lives.
+    held = settings.instance and lock(settings.data_dir, settings.topic_prefix, settings.instance)
     app, runtime = build(settings, bootstrap, admin_port, folder)
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, runtime.ending.set)
@@ -216,6 +273,8 @@ async def run(settings: Settings, bootstrap: str, admin_port: int) -> None:
             await runtime.checkpoints.finish(_LAST_SECONDS)
         runtime.checkpoints.close()
     await app.stop()
+    if held:
+        held.close()
     if (failure := failure or runtime.failure) is not None:
         raise failure
 

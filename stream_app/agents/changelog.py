@@ -1,4 +1,4 @@
-"""The one way in which a worker writes to the state topic, and how it hears that another writes too.
+"""The one way to write to the state topic, and how a worker hears that another writes there, too.
 
     mine    ... 41 42 43 44 ...          acknowledged offsets without a gap: nobody else writes
     gap     ... 41 42 -- -- 45 ...       43 and 44 are somebody else's: is one of them a claim?
@@ -10,12 +10,14 @@ was not written must not count as written.
 Whoever owns the topic is the only one who appends, so its acknowledged offsets follow one another.
 A gap is another writer: a frozen owner that woke up, or one that the group has put in our place.
 Only a claim decides between them, the later one (`wire.checkpoints`); so what lies in a gap is
-read, in a thread of its own, and a later claim than ours is told. Without gaps nothing is read.
+read, in a thread of its own, and a later claim than ours is told. Without gaps nothing is read. An
+offset that goes back is another topic under the same name.
 """
 
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable, Iterable
 from typing import Any
 
@@ -59,6 +61,8 @@ class Changelog:
         self._between = between
         self._may_write = may_write
         self._claims: set[bytes] = set()
+        self._unheard = 0
+        self._since = 0.0
         self._lock = threading.Lock()
 
     def produce(self, key: bytes, value: bytes | None, on_delivery: Delivered) -> None:
@@ -73,6 +77,8 @@ class Changelog:
             self._claims.add(key)
 
         def delivered(error: KafkaError | None, message: Message) -> None:
+            with self._lock:
+                self._unheard, self._since = self._unheard - 1, time.monotonic()
             if error is None:
                 self._written(key, message.offset() or 0)
             else:
@@ -84,9 +90,7 @@ class Changelog:
                 )
             on_delivery(error, message)
 
-        self._producer.produce(
-            self.topic, key=key, value=value, partition=0, on_delivery=delivered
-        )
+        self._producer.produce(self.topic, key=key, value=value, partition=0, on_delivery=delivered)
 
     def poll(self, seconds: float = 0.0) -> None:
         """Hear what became of records that were sent."""
@@ -110,9 +114,15 @@ class Changelog:
             mine = self.generation
             if key in self._claims:
                 self.generation = offset
-        if mine is not None and first is not None and first < offset:
+        if mine is None or first is None:
+            return
+        if offset < first:
+            self._fail(made_anew(self.topic, offset, first))
+        elif offset > first:
             name = "murmurec-foreign-records"
-            threading.Thread(target=self._look, args=(first, offset), name=name, daemon=True).start()
+            threading.Thread(
+                target=self._look, args=(first, offset), name=name, daemon=True
+            ).start()
 
     def _look(self, first: int, beyond: int) -> None:
         try:
@@ -126,6 +136,14 @@ class Changelog:
         mine = self.generation
         if mine is not None and offset > mine and claims(key) and key not in self._claims:
             self._foreign(offset)
+
+
+def made_anew(topic: str, end: int, known: int) -> Refusal:
+    """Return the sentence for a topic that is shorter than it was."""
+    return Refusal(
+        f"topic {topic} ends at offset {end} but was known up to {known}: it was made anew; start "
+        "the worker again"
+    )
 
 
 def claims(key: bytes | None) -> bool:
@@ -142,7 +160,9 @@ def reading(
     """Return a function that reads offsets and keys of partition 0, `beyond` not included."""
 
     def between(first: int, beyond: int) -> Records:
-        consumer = clients.consumer(bootstrap, extra, group=f"{topic}-gap", partition_eof=True, **more)
+        consumer = clients.consumer(
+            bootstrap, extra, group=f"{topic}-gap", partition_eof=True, **more
+        )
         try:
             consumer.assign([TopicPartition(topic, 0, first)])
             waited = 0.0
@@ -158,7 +178,7 @@ def reading(
                 if at >= beyond:
                     return
                 if error is None:
-                    yield at, message.key()  # type: ignore[misc]
+                    yield at, message.key()
                 if at == beyond - 1:
                     return
             raise Refusal(f"{topic}: offsets {first} to {beyond} were not read in time")

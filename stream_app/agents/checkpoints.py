@@ -24,12 +24,12 @@ from dataclasses import dataclass
 from typing import Any
 
 import structlog
-from confluent_kafka import KafkaError, Message, Producer
+from confluent_kafka import KafkaError, Message
 
 from stream_app.agents.agreement import Digests
+from stream_app.agents.changelog import Changelog
 from stream_app.agents.rejections import Rejections
 from stream_app.agents.runtime import Runtime
-from stream_app.errors import Refusal
 from stream_app.log.checkpoint import Acked, Disown, Durable, Event, Freeze, Own, Send, Writer
 from stream_app.snapshot import Snapshot
 from stream_app.wire import Cut, Witness, encode_message
@@ -55,14 +55,16 @@ class Checkpoints:
     def __init__(
         self,
         runtime: Runtime,
-        producer: Producer,
+        changelog: Changelog,
+        witness: Callable[[bytes], None],
         rejections: Rejections,
         topic_id: str,
         live_keys: Callable[[], list[bytes]],
         worker: str,
     ) -> None:
         self._runtime = runtime
-        self._producer = producer
+        self._changelog = changelog
+        self._witness = witness
         self._rejections = rejections
         self._topic_id = topic_id
         self._live_keys = live_keys
@@ -247,7 +249,7 @@ class Checkpoints:
             if not self._owned:
                 self._writer.step(Disown())
                 break
-            self._producer.poll(_POLL_SECONDS)
+            self._changelog.poll(_POLL_SECONDS)
             while not self._acks.empty():
                 token, offset = self._acks.get()
                 waiting.discard(token)
@@ -256,40 +258,20 @@ class Checkpoints:
 
     def _send(self, send: Send) -> None:
         def told(error: KafkaError | None, message: Message) -> None:
-            if error is None:
-                self._acks.put((send.token, message.offset() or 0))
-            else:
-                self._refused(error)
+            if error is None:  # a refusal ends the process
+                offset = message.offset()
+                self._acks.put((send.token, -1 if offset is None else offset))
 
-        while not self._ended.is_set():
+        while self._owned and not self._ended.is_set():
             try:
-                self._producer.produce(
-                    self._runtime.topics.state, key=send.key, value=send.value, on_delivery=told
-                )
+                self._changelog.produce(send.key, send.value, told)
             except BufferError:
-                self._producer.poll(_POLL_SECONDS)
+                self._changelog.poll(_POLL_SECONDS)
             else:
                 return
 
     def _tell(self, manifest: Manifest) -> None:
         """Let the other replicas compare."""
-        witness = Witness(
-            manifest.cut, manifest.model, manifest.ledger, manifest.design, manifest.base.digest
-        )
-
-        def told(error: KafkaError | None, _: Message) -> None:
-            if error is not None:
-                self._refused(error, self._runtime.topics.cuts)
-
-        self._producer.produce(
-            self._runtime.topics.cuts, value=encode_message(witness), on_delivery=told
-        )
-        self._producer.poll(0)
-
-    def _refused(self, error: KafkaError, topic: str = "") -> None:
-        self._runtime.fail_from_thread(
-            Refusal(
-                f"{topic or self._runtime.topics.state}: a checkpoint could not be written "
-                f"({error.str()}); check the topic and the right to write to it"
-            )
-        )
+        m = manifest
+        told = Witness(m.cut, m.model, m.ledger, m.design, m.base.digest)
+        self._witness(encode_message(told))

@@ -31,26 +31,19 @@ def attach(app: faust.App, runtime: Runtime, clock: Clock) -> None:
         async for _ in stream:
             pass
 
-    def give_up() -> None:
-        clock.disown()
-        if runtime.checkpoints is not None:
-            runtime.checkpoints.disown()
-
     @app.on_partitions_assigned.connect(weak=False)
     async def assigned(_: Any, assigned: Any, **__: Any) -> None:
         owned = any(tp.topic == name for tp in assigned)
         if owned and not clock.owned:
             clock.own()
-            if runtime.checkpoints is not None:
-                runtime.checkpoints.own()
             log.info("clock.owned", topic=name)
         elif not owned and clock.owned:
-            give_up()
+            clock.disown()
             log.info("clock.given_up", topic=name)
         runtime.clock_owned = owned
 
     @app.on_partitions_revoked.connect(weak=False)
     async def revoked(_: Any, revoked: Any, **__: Any) -> None:
         if any(tp.topic == name for tp in revoked):
-            give_up()
+            clock.disown()
             runtime.clock_owned = False

@@ -33,7 +33,7 @@ from stream_app.follower import Decoded, Follower
 from stream_app.log.clock import Clock
 from stream_app.log.recovery import Found
 from stream_app.log.rounds import Start
-from stream_app.wire import EPOCH_SECONDS, Cut, encode_message
+from stream_app.wire import EPOCH_SECONDS, encode_message
 from stream_app.wire.checkpoints import Base
 
 Progress = Callable[[int, int], None]
@@ -156,7 +156,7 @@ class Reader(Service):
             checkpoint_wanted=checkpoints is not None and checkpoints.wanted,
         )
         if cut is not None:
-            self._append(cut)
+            self.append(encode_message(cut))
         self._producer.poll(0)
         self._ask_whether_kafka_is_there(follower)
         self._compare_designs(follower)
@@ -186,10 +186,9 @@ class Reader(Service):
                     mend="give every worker of a deployment the same settings",
                 )
 
-    def _append(self, cut: Cut) -> None:
-        self._producer.produce(
-            self._runtime.topics.cuts, value=encode_message(cut), on_delivery=self._appended
-        )
+    def append(self, entry: bytes) -> None:
+        """Append an entry to the cut log; from any thread."""
+        self._producer.produce(self._runtime.topics.cuts, value=entry, on_delivery=self._appended)
 
     def _appended(self, error: KafkaError | None, _: Message) -> None:
         # A cut that was lost on its way is written again by the clock; a refused one never will be.
@@ -197,7 +196,7 @@ class Reader(Service):
             return
         self._runtime.fail_from_thread(
             Refusal(
-                f"{self._runtime.topics.cuts}: a cut could not be written ({error.str()}); "
+                f"{self._runtime.topics.cuts}: an entry could not be written ({error.str()}); "
                 "check the topic and the right to write to it"
             )
         )

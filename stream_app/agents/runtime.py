@@ -31,6 +31,7 @@ from stream_app.log.ledger import DUPLICATE
 from stream_app.metrics import Metrics
 from stream_app.privacy.adjacency import Adjacency
 from stream_app.recommender import Answer, Recommender
+from stream_app.recompute import without
 from stream_app.replica import Outcome, Replica
 from stream_app.settings import Settings
 from stream_app.snapshot import load_found
@@ -114,7 +115,7 @@ class Runtime:
         started = time.perf_counter()
         self.mid_round = True
         outcome = self.replica.apply(batch)
-        self.gauges.watch(batch, outcome)
+        self.gauges.watch(outcome)
         self.recommender.touched(outcome.rows)
         self._tell_rejected(batch, outcome)
         self._round_seconds += time.perf_counter() - started
@@ -141,8 +142,13 @@ class Runtime:
             self.replica.forget(bytes.fromhex(entry.device))
             log.info("device.forgotten", cut=self.replica.cut)
         elif entry.device not in base.without:
-            without = tuple(sorted({*base.without, entry.device}))
-            self.reload = Reload("a device is forgotten", msgspec.structs.replace(base, without=without))
+            if base.origin:
+                raise Refusal(
+                    f"cut {self.replica.cut}: a device is to be forgotten with a rebuild, but the "
+                    f"state began from the snapshot {base.origin}: start over with murmurec state "
+                    "rebuild --snapshot FILE"
+                )
+            self.reload = Reload("a device is forgotten", without(base, [entry.device]))
 
     async def restore(self, restored: Restored) -> None:
         """Replace the state, and with it everything that is derived from it."""
@@ -152,7 +158,9 @@ class Runtime:
             load_found(self.replica, restored.found)
             self.cut_offset = restored.found.manifest.cut_offset
         elif self.replica.cut or self.mid_round or self.replica.base != restored.base:
-            self.replica.restart(restored.base)
+            fresh = Replica(self.replica.design, restored.base)
+            model, ledger = fresh.model_arrays(), fresh.ledger.arrays()
+            self.replica.load(model, ledger, fresh.cut, fresh.ends, fresh.base)
             self.cut_offset = 0
         self.mid_round = False
         self.reload = None
@@ -194,7 +202,7 @@ class Runtime:
 
     def _tell_rejected(self, batch: Batch, outcome: Outcome) -> None:
         for i in np.flatnonzero(outcome.records > DUPLICATE):
-            reason = REASONS[batch.reasons[i]] if batch.reasons[i] else Reason.SEQ_JUMP
+            reason = REASONS[outcome.reasons[i]]
             offset, size = int(batch.offsets[i]), int(batch.sizes[i])
             self.reject(Rejection(self.topics.ratings, batch.partition, offset, reason, size))
 

@@ -48,6 +48,18 @@ KafkaOption = Annotated[
         help="A librdkafka property; repeatable. Keep secrets in MURMUREC_KAFKA or the file.",
     ),
 ]
+AllowOption = Annotated[
+    list[str] | None, typer.Option(help="The workers' allow-list of mechanisms; repeatable.")
+]
+ModelOption = Annotated[str | None, typer.Option(help="The workers' model.")]
+SnapshotOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--snapshot",
+        metavar="FILE",
+        help="The snapshot from which the state began, where it began from one.",
+    ),
+]
 JsonOption = Annotated[bool, typer.Option("--json", help="Write JSON instead of a table.")]
 
 

@@ -22,7 +22,10 @@ app = typer.Typer(
 
 # Functions are commands; a module that holds an `app` is a group of commands. A part that is not
 # installed (a device has no worker) is simply not there.
-_COMMANDS = ("demo", "publish", "replay", "worker", "ask", "evaluate", "tradeoff", "certify")
+_COMMANDS = (
+    *("demo", "publish", "replay", "worker", "ask", "forget"),
+    *("evaluate", "tradeoff", "certify"),
+)
 _GROUPS = ("budget", "profiles", "items", "state", "broker", "topics", "config")
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -14,6 +15,7 @@ from stream_app.cli.options import (
     servers_of,
     settings_from,
 )
+from stream_app.errors import Refusal
 
 
 def worker(
@@ -41,13 +43,51 @@ def worker(
     group: Annotated[
         str | None, typer.Option(help="Consumer group of the workers. \\[env: MURMUREC_GROUP]")
     ] = None,
+    instance: Annotated[
+        str | None,
+        typer.Option(
+            help="Name that this worker keeps over restarts: back at once. "
+            "\\[env: MURMUREC_INSTANCE]"
+        ),
+    ] = None,
+    snapshot: Annotated[
+        Path | None,
+        typer.Option(
+            "--from-snapshot",
+            metavar="FILE",
+            help="Begin from a state that murmurec state export wrote, at the newest cut.",
+        ),
+    ] = None,
+    rebuild: Annotated[
+        bool, typer.Option("--rebuild", help="Begin from the log, whatever the checkpoints say.")
+    ] = False,
+    accept_gap: Annotated[
+        bool,
+        typer.Option(
+            "--accept-gap",
+            help="Go on where neither checkpoint nor log is whole; the state says so ever after.",
+        ),
+    ] = False,
+    place: Annotated[
+        str,
+        typer.Option(
+            "--from",
+            metavar="PLACE",
+            help="With --accept-gap: earliest, latest, ts=2026-11-01T00:00:00Z or last=1000.",
+        ),
+    ] = "",
 ) -> None:
     """Learn from the stream, answer queries, serve /metrics; ends cleanly on SIGTERM.
 
-    The state is rebuilt from the log at every start; /readyz says how far that is.
+    It begins from the newest checkpoint and replays what came after it; /readyz says how far that
+    is. Without a checkpoint it replays the whole log.
 
     Example: murmurec worker --bootstrap localhost:9092 --allow rr:5:2
     """
+    if sum(map(bool, (snapshot, rebuild, accept_gap))) > 1:
+        raise Refusal("--from-snapshot, --rebuild and --accept-gap are three ways: choose one")
+    if place and not accept_gap:
+        raise Refusal(f"--from {place} gives up what lies before: say so with --accept-gap")
     import asyncio
 
     from stream_app import clients, topics
@@ -65,6 +105,7 @@ def worker(
         index=index,
         admin_port=admin_port,
         group=group,
+        instance=instance,
     )
     servers = servers_of(settings)
     configure(settings.log_level, settings.log_format)
@@ -72,6 +113,17 @@ def worker(
     topics.check_deployment(
         servers, settings.kafka, Topics(settings.topic_prefix), settings.partitions
     )
+    if snapshot or rebuild or accept_gap:
+        from stream_app.cli import beginning
+        from stream_app.cli.state.session import Session
+
+        session = Session.of(settings)
+        if snapshot:
+            beginning.from_snapshot(session, snapshot)
+        elif rebuild:
+            beginning.from_the_log(session)
+        else:
+            beginning.over_a_gap(session, place)
     from stream_app.agents import application
     from stream_app.design import design_of
     from stream_app.warmup import warm_up

@@ -19,11 +19,13 @@ import numpy as np
 from numba import njit
 
 from stream_app.kernels.mixing import GOLDEN, bounded, mix
+from stream_app.kernels.pages import PAGE_BITS
 from stream_app.kernels.prefetch import AHEAD, prefetch
 from stream_app.kernels.words import ones
 
 WORDS = 8
 BLOCK_BYTES = 4 * WORDS
+_PER_PAGE = np.uint64(PAGE_BITS - 5)  # shifts the number of a block to its page
 
 
 @njit(cache=True, nogil=True, inline="always")
@@ -42,8 +44,8 @@ def _ring(blocks, users, items, seed):
 
 
 @njit(cache=True, nogil=True)
-def add(blocks, users, items, seed):
-    """Set the eight bits of each pair in `blocks`."""
+def add(blocks, pages, users, items, seed):
+    """Set the eight bits of each pair in `blocks`; mark the `pages` of the blocks."""
     count = np.uint64(blocks.shape[0])
     hashes = _ring(blocks, users, items, seed)
     for i in range(users.size):
@@ -53,6 +55,7 @@ def add(blocks, users, items, seed):
             hashes[i & (AHEAD - 1)] = later
             prefetch(blocks, np.int64(bounded(later, count)))
         block = bounded(h, count)
+        pages[block >> _PER_PAGE] = 1
         g = mix(h + GOLDEN)
         for j in range(WORDS):
             bit = (g >> np.uint64(5 * j)) & np.uint64(31)

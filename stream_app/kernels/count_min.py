@@ -13,16 +13,19 @@ import numpy as np
 from numba import njit
 
 from stream_app.kernels.mixing import bounded, salted
+from stream_app.kernels.pages import WORDS
 
 
 @njit(cache=True, nogil=True)
-def add(cells, seeds, keys, counts):
-    """Add its count to the cell of every row for each key."""
+def add(cells, pages, seeds, keys, counts):
+    """Add its count to the cell of every row for each key; mark the `pages` of the cells."""
     depth = cells.shape[0]
     width = np.uint64(cells.shape[1])
     for i in range(keys.size):
         for j in range(depth):
-            cells[j, bounded(salted(keys[i], seeds[j]), width)] += counts[i]
+            cell = bounded(salted(keys[i], seeds[j]), width)
+            cells[j, cell] += counts[i]
+            pages[(np.uint64(j) * width + cell) >> np.uint64(WORDS)] = 1
 
 
 @njit(cache=True, nogil=True)

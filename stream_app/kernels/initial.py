@@ -33,11 +33,17 @@ def odd(h):
     return 2.0 * np.float64(np.int64(total)) - 262139.0
 
 
+@njit(cache=True, nogil=True, inline="always")
+def cell(salt, scale, x):
+    """Return the initial value of cell x, of deviation scale * UNIT."""
+    return np.float32(scale * odd(mix(mix(salt) + np.uint64(x) * _GOLDEN)))
+
+
 @njit(cache=True, nogil=True)
 def fill(cells, salt, scale):
-    """Fill the flat `cells` with initial values of deviation scale * UNIT; cell x hashes x."""
+    """Fill the flat `cells` with their initial values."""
     for x in range(cells.size):
-        cells[x] = np.float32(scale * odd(mix(mix(salt) + np.uint64(x) * _GOLDEN)))
+        cells[x] = cell(salt, scale, x)
 
 
 @njit(cache=True, nogil=True, inline="always")

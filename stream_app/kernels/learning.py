@@ -34,7 +34,7 @@ from stream_app.kernels.lesson import (
     within,
 )
 from stream_app.kernels.mixing import mix
-from stream_app.kernels.pages import touch_float, touch_floats, touch_triple
+from stream_app.kernels.pages import FLOATS, touch_float, touch_floats, touch_triple
 from stream_app.kernels.scalars import BIAS, BIAS_SHARE, SHARE, fetch_bucket, slot_of, tag_of
 
 AHEAD = 16  # events hashed and prefetched in one pass: few enough for the first cache
@@ -122,14 +122,14 @@ def blocked_loop(D, K):
             if tags[su] == 0:
                 tags[su] = tag_of(hus[x])
                 touch_float(tags_pages, su)
-            touch_triple(scalars_pages, su)
+            touch_triple(scalars_pages, su, FLOATS)
             step_scalars(scalars, su, e, rho, per_S, qq, k, k.user_bias_variance, k.user_variance)
             if fresh:
                 si = slot_of(tags, his[x])  # again: both may have found the same free slot
                 if tags[si] == 0:
                     tags[si] = tag_of(his[x])
                     touch_float(tags_pages, si)
-            touch_triple(scalars_pages, si)
+            touch_triple(scalars_pages, si, FLOATS)
             step_scalars(scalars, si, e, rho, per_S, pp, k, k.item_bias_variance, k.item_variance)
 
     return learn_blocked
@@ -203,14 +203,14 @@ def literal_loop(D, K):
             if tags[su] == 0:
                 tags[su] = tag_of(hu)
                 touch_float(tags_pages, su)
-            touch_triple(scalars_pages, su)
+            touch_triple(scalars_pages, su, FLOATS)
             step_scalars(scalars, su, e, rho, per_S, qq, k, k.user_bias_variance, k.user_variance)
             if fresh:
                 si = slot_of(tags, hi)  # again: both may have found the same free slot
                 if tags[si] == 0:
                     tags[si] = tag_of(hi)
                     touch_float(tags_pages, si)
-            touch_triple(scalars_pages, si)
+            touch_triple(scalars_pages, si, FLOATS)
             step_scalars(scalars, si, e, rho, per_S, pp, k, k.item_bias_variance, k.item_variance)
 
     return learn_literal
@@ -286,8 +286,8 @@ def dense_loop(D):
             back = per_S * rho
             touch_floats(vectors_u_pages, u * D, D)
             touch_floats(vectors_i_pages, i * D, D)
-            touch_triple(scalars_u_pages, u)
-            touch_triple(scalars_i_pages, i)
+            touch_triple(scalars_u_pages, u, FLOATS)
+            touch_triple(scalars_i_pages, i, FLOATS)
             store(vectors_u, u * D, add(p, move(p, q, vu * along, vu * back * k.user_shrink)))
             store(vectors_i, i * D, add(q, move(q, p, vi * along, vi * back * k.item_shrink)))
             step_mean(overall, e, rho, S)

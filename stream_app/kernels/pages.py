@@ -17,7 +17,6 @@ PAGE_BITS = 16
 PAGE_BYTES = 1 << PAGE_BITS
 FLOATS = np.int64(PAGE_BITS - 2)  # shifts the place of a float32 to its page
 WORDS = np.int64(PAGE_BITS - 3)  # the place of a 64-bit word
-ROWS = 12  # bytes of a row of three float32
 
 
 @njit(cache=True, nogil=True, inline="always")
@@ -36,8 +35,8 @@ def touch_float(pages, at):
 
 
 @njit(cache=True, nogil=True, inline="always")
-def touch_triple(pages, row):
-    """Mark the page or the two of a row of three float32."""
+def touch_triple(pages, row, shift):
+    """Mark the page or the two of a row of three numbers, `FLOATS` or `WORDS`."""
     first = np.int64(row) * 3
-    pages[np.uint64(first >> FLOATS)] = 1
-    pages[np.uint64((first + 2) >> FLOATS)] = 1
+    pages[np.uint64(first >> shift)] = 1
+    pages[np.uint64((first + 2) >> shift)] = 1

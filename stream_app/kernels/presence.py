@@ -13,7 +13,8 @@ A record is counted as a whole before the priors of its cells are computed, and 
 canonical order, so nothing depends on how they were cut into batches.
 
 tags (S,) uint32, sums (S, 3) float64: a slot for each user and item (`scalars.slot_of`) with the
-sums of g y, of g, and (users) of g r_i; overall (2,) float64: g y and g over everything.
+sums of g y, of g, and (users) of g r_i; overall (2,) float64: g y and g over everything. What is
+written is marked in the `..._pages` of its array (`pages.py`).
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from numba import njit
 
 from stream_app.kernels.channel import exponential
 from stream_app.kernels.mixing import mix
+from stream_app.kernels.pages import WORDS, touch_float, touch_triple
 from stream_app.kernels.scalars import slot_of, tag_of
 
 FIRST_RATE, FIRST_INFORMATION = 0.1, 100.0
@@ -40,11 +42,12 @@ def _held(x, low, high):
 
 
 @njit(cache=True, nogil=True, inline="always")
-def _claimed(tags, h):
+def _claimed(tags, tags_pages, h):
     """Return the slot of a hash, taken if it was free."""
     s = slot_of(tags, h)
     if tags[s] == 0:
         tags[s] = tag_of(h)
+        touch_float(tags_pages, s)
     return s
 
 
@@ -66,7 +69,7 @@ def busy(told, information, expected):
 
 @njit(cache=True, nogil=True)
 def count_and_estimate(
-    tags, sums, overall, salts, starts, information, weight,
+    tags, sums, overall, tags_pages, sums_pages, salts, starts, information, weight,
     counts, users, items, reports, channels, priors,
 ):  # fmt: skip
     """Count the cells of each record in `sums`, then write the prior of each cell into `priors`.
@@ -84,10 +87,12 @@ def count_and_estimate(
         if not g > 0.0:
             priors[begin:end] = 1.0
             continue
-        u = _claimed(tags, mix(users[begin] + salts[0]))
+        u = _claimed(tags, tags_pages, mix(users[begin] + salts[0]))
+        touch_triple(sums_pages, u, WORDS)
         for n in range(begin, end):
             y = g * weight[starts[c] + reports[n]]
-            i = _claimed(tags, mix(items[n] + salts[1]))
+            i = _claimed(tags, tags_pages, mix(items[n] + salts[1]))
+            touch_triple(sums_pages, i, WORDS)
             sums[i, TOLD] += y
             sums[i, INFORMATION] += g
             sums[u, TOLD] += y
@@ -98,7 +103,7 @@ def count_and_estimate(
         r = _held(told / (FIRST_INFORMATION + overall[INFORMATION]), LEAST, MOST)
         k = 1.0 / (ITEM_SPREAD * r * ITEM_SPREAD * r)
         for n in range(begin, end):
-            i = _claimed(tags, mix(items[n] + salts[1]))
+            i = _claimed(tags, tags_pages, mix(items[n] + salts[1]))
             rate = (k * r + sums[i, TOLD]) / (k + sums[i, INFORMATION])
             priors[n] = _held(rate, LEAST, MOST)
             sums[u, EXPECTED] += g * np.float64(priors[n])

@@ -3,7 +3,7 @@
     claim -ack-> generation = its offset
     freeze --> pages, at most `most_in_flight_bytes` unacknowledged, each to the slot that the last
                durable manifest of this generation does not use
-           --all acknowledged--> manifest --acknowledged--> durable --> tombstones of what is too old
+           --all acknowledged--> manifest --acknowledged--> durable --> tombstones of what is old
 
 A process that dies at any point leaves the last durable manifest whole: nothing that it names is
 written over before the next one is durable, and compaction keeps the newest record of a key. Nobody
@@ -26,6 +26,7 @@ from enum import Enum, auto
 
 from stream_app.wire.checkpoints import (
     DIGEST_BYTES,
+    PAGE_BYTES,
     UNCHANGED,
     ArrayPages,
     Base,
@@ -43,6 +44,7 @@ from stream_app.wire.checkpoints import (
 from stream_app.wire.reasons import WireError
 
 OWNER_BYTES = 16
+_MOST_BYTES = PAGE_BYTES + 32  # a page's record, key and head included
 
 
 @dataclass(frozen=True)
@@ -269,7 +271,8 @@ class Writer:
 
     @property
     def _has_room(self) -> bool:
-        return self._bytes_in_flight < self._most
+        """Whether one more record stays within the bound; one alone always goes."""
+        return not self._in_flight or self._bytes_in_flight + _MOST_BYTES <= self._most
 
     @property
     def _pages_are_there(self) -> bool:

@@ -156,7 +156,7 @@ class Rounds:
         return len(self._buffers[partition])
 
     def forgets_ahead(self, at_cut: int | None = None) -> list[Forget]:
-        """Return what is to be forgotten before the newest cut that was read, or before `at_cut`."""
+        """Return what was read and is to be forgotten before the newest cut, or before `at_cut`."""
         found: list[Forget] = []
         waiting: list[Forget] = []
         for _, entry in self._entries:

@@ -7,45 +7,74 @@ and take no memory.
 
 from __future__ import annotations
 
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from stream_app.kernels.dense_vectors import read_many
 from stream_app.kernels.directory import rehash
+from stream_app.kernels.forgetting import forget_row
 from stream_app.kernels.initial import UNIT
 from stream_app.kernels.learning import dense_loop
 from stream_app.models.channels import Channels
 from stream_app.models.columns import keys_of
-from stream_app.models.factorization import Entities, Factorization
+from stream_app.models.factorization import USER, Entities, Factorization
 from stream_app.models.learner import Keys, Lessons
+from stream_app.models.pages import Arrays, Bitmap, bitmap, check, grown, shown, touch
 from stream_app.models.parameters import Parameters
 
+_SIDES, _PARTS = ("user", "item"), ("keys", "vectors", "scalars")
 _SLICE = 4096  # events between two looks at the room left: bounds what a batch reserves ahead
 
 
 class _Rows:
     """One side's tables: keys, vectors, scalars, and the map from key to row."""
 
-    def __init__(self, factors: int) -> None:
+    def __init__(self, factors: int, room: int = 1024) -> None:
         self.factors, self.room = factors, 0
         self.keys: NDArray[np.uint64] = np.empty(0, np.uint64)
         self.vectors: NDArray[np.float32] = np.empty(0, np.float32)
         self.scalars: NDArray[np.float32] = np.empty((0, 3), np.float32)
         self.slots: NDArray[np.int64] = np.empty(0, np.int64)
-        self.reserve(1024, 0)
+        self.pages = [bitmap(array) for array in (self.keys, self.vectors, self.scalars)]
+        self.reserve(room, 0)
 
     def reserve(self, room: int, count: int) -> None:
         """Make sure that `room` rows fit; `count` are in use."""
         if room <= self.room:
             return
         self.room = 1 << (room - 1).bit_length()
-        self.keys = _grown(self.keys, self.room)
-        self.vectors = _grown(self.vectors, self.room * self.factors)
-        self.scalars = _grown(self.scalars, self.room)
+        self.keys = _more(self.keys, self.room)
+        self.vectors = _more(self.vectors, self.room * self.factors)
+        self.scalars = _more(self.scalars, self.room)
+        arrays: tuple[NDArray[Any], ...] = self.keys, self.vectors, self.scalars
+        self.pages = [grown(old, array) for old, array in zip(self.pages, arrays, strict=True)]
         self.slots = np.full(2 * self.room, -1, np.int64)
         rehash(self.slots, self.keys, count)
+
+    def used(self, count: int) -> dict[str, NDArray[Any]]:
+        """Return the rows in use."""
+        vectors = self.vectors[: count * self.factors]
+        return {"keys": self.keys[:count], "vectors": vectors, "scalars": self.scalars[:count]}
+
+    def load(self, arrays: Arrays) -> None:
+        """Take over rows, all of which are in use; raises ValueError where they cannot be."""
+        count = len(arrays["keys"])
+        if len(arrays["scalars"]) != count or len(arrays["vectors"]) != count * self.factors:
+            raise ValueError(
+                f"{count} keys, {len(arrays['scalars'])} rows of scalars, {len(arrays['vectors'])} "
+                f"numbers in vectors: use one row and {self.factors} numbers for each key"
+            )
+        if len(np.unique(arrays["keys"])) != count:
+            raise ValueError(f"{count} keys: one of them stands there twice")
+        self.reserve(count + 1, 0)
+        for name, array in self.used(count).items():
+            np.copyto(array, arrays[name])
+        self.slots[:] = -1
+        rehash(self.slots, self.keys, count)
+        for pages in self.pages:
+            pages[:] = 1
 
     @property
     def memory_bytes(self) -> int:
@@ -56,6 +85,7 @@ class DenseLearner(Factorization):
     """Online matrix factorization with one row per entity."""
 
     name = "dense"
+    growing = frozenset(f"{side}_{part}" for side in _SIDES for part in _PARTS)
 
     def __init__(self, channels: Channels, factors: int, parameters: Parameters, seed: int) -> None:
         super().__init__(channels, factors, parameters.mean_variance, seed)
@@ -63,6 +93,7 @@ class DenseLearner(Factorization):
         self._scales = np.array([parameters.user_sd, parameters.item_sd]) / UNIT
         self._sides = (_Rows(factors), _Rows(factors))
         self._counts = np.zeros(2, np.int64)
+        self._overall_pages = bitmap(self._overall)
         self._learn = dense_loop(factors)
 
     def learn_many(
@@ -82,12 +113,16 @@ class DenseLearner(Factorization):
             for side, count in zip(self._sides, self._counts, strict=True):
                 side.reserve(int(count) + _SLICE + 1, int(count))
             u, i = self._sides
+            before = self._counts.tolist()
             self._learn(
                 u.slots, u.keys, u.vectors, u.scalars, i.slots, i.keys, i.vectors, i.scalars,
-                self._counts, self._overall, self._salts, self._scales, self._constants,
-                *self._tables,
+                self._counts, *u.pages[1:], *i.pages[1:],
+                self._overall, self._salts, self._scales, self._constants, *self._tables,
                 *(column[part] for column in (*batch, *lessons)),
             )  # fmt: skip
+            for side, old, new in zip(self._sides, before, self._counts.tolist(), strict=True):
+                touch(side.pages[0], 8 * old, 8 * new)
+        self._overall_pages[0] |= batch[4].any()
         return lessons
 
     def _entities(self, keys: Keys, side: int) -> Entities:
@@ -104,12 +139,35 @@ class DenseLearner(Factorization):
 
     def arrays(self) -> dict[str, NDArray[np.generic]]:
         """Return all that decides future predictions: the rows in use."""
-        found: dict[str, NDArray[np.generic]] = {"overall": self._overall}
-        for name, side, count in zip(("user", "item"), self._sides, self._counts, strict=True):
-            found[f"{name}_keys"] = side.keys[:count]
-            found[f"{name}_vectors"] = side.vectors[: count * self.factors]
-            found[f"{name}_scalars"] = side.scalars[:count]
-        return found
+        sides = zip(_SIDES, self._sides, self._counts.tolist(), strict=True)
+        used = ((side, rows.used(count)) for side, rows, count in sides)
+        named = {f"{side}_{name}": a for side, arrays in used for name, a in arrays.items()}
+        return {"overall": self._overall} | named
+
+    def touched(self) -> dict[str, Bitmap]:
+        """Return the bitmap of each array."""
+        pages = [self._overall_pages, *self._sides[0].pages, *self._sides[1].pages]
+        arrays = zip(self.arrays().items(), pages, strict=True)
+        return {name: shown(page, array) for (name, array), page in arrays}
+
+    def load(self, arrays: Arrays) -> None:
+        """Replace the state by what `arrays()` returned; raises ValueError where it cannot be."""
+        check(arrays, self.arrays(), self.growing)
+        sides = _Rows(self.factors), _Rows(self.factors)
+        for name, rows in zip(_SIDES, sides, strict=True):
+            rows.load({part: arrays[f"{name}_{part}"] for part in _PARTS})
+        self._sides = sides
+        self._counts[:] = [len(arrays[f"{name}_keys"]) for name in _SIDES]
+        self._overall[:] = arrays["overall"]
+        self._overall_pages[:] = 1
+
+    def forget(self, user: np.uint64) -> None:
+        """Put the user's row, if there is one, back to its first values; its key remains."""
+        rows = self._sides[USER]
+        forget_row(
+            rows.slots, rows.keys, rows.vectors, rows.scalars, *rows.pages[1:], user,
+            self._salts[USER], self._scales[USER], self.factors,
+        )  # fmt: skip
 
     @property
     def slots(self) -> dict[str, int]:
@@ -125,7 +183,7 @@ class DenseLearner(Factorization):
 _T = TypeVar("_T", bound=np.generic)
 
 
-def _grown(array: NDArray[_T], rows: int) -> NDArray[_T]:
+def _more(array: NDArray[_T], rows: int) -> NDArray[_T]:
     grown = np.zeros((rows, *array.shape[1:]), array.dtype)
     grown[: len(array)] = array
     return grown

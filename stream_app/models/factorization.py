@@ -20,11 +20,13 @@ from stream_app.models.salts import ITEMS, USERS, salt
 
 MAX_FACTORS = 256
 Entities = tuple[NDArray[np.float32], NDArray[np.float32]]
-_USER, _ITEM = 0, 1
+USER, ITEM = 0, 1  # places in `_salts`
 
 
 class Factorization(ABC):
     """A learner without its tables: an heir keeps vectors and scalars its own way."""
+
+    growing: frozenset[str] = frozenset()
 
     def __init__(self, channels: Channels, factors: int, mean_variance: float, seed: int) -> None:
         if not 1 <= factors <= MAX_FACTORS:
@@ -67,11 +69,11 @@ class Factorization(ABC):
 
     def users(self, keys: Keys) -> Entities:
         """Return the vectors (n, factors) and biases (n,) of users."""
-        return self._entities(keys, _USER)
+        return self._entities(keys, USER)
 
     def items(self, keys: Keys) -> Entities:
         """Return the vectors (n, factors) and biases (n,) of items."""
-        return self._entities(keys, _ITEM)
+        return self._entities(keys, ITEM)
 
     def _columns(self, *given: Any, priors: NDArray[np.floating] | None) -> Columns:
         """Return a batch as the kernels take it; without `priors` every event is a rating."""

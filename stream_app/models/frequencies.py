@@ -15,10 +15,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stream_app.kernels import count_min
+from stream_app.models.pages import Arrays, Bitmap, bitmap, take_over
 
 
 class Frequencies:
     """A count-min sketch of keys, `depth` rows of `width` 64-bit counters."""
+
+    growing: frozenset[str] = frozenset()
 
     def __init__(self, depth: int = 4, width: int = 2**16, seed: int = 1) -> None:
         if not 1 <= depth <= 64:
@@ -29,6 +32,7 @@ class Frequencies:
             raise ValueError(f"seed {seed}: use 0 to 2^57 - 1")
         self._cells = np.zeros((depth, width), np.int64)
         self._total = np.zeros(1, np.int64)
+        self._pages, self._total_pages = bitmap(self._cells), bitmap(self._total)
         self._seed = seed
         # Rows of one sketch, and sketches of neighbouring seeds, never share a hash.
         self._seeds = np.array([seed * 64 + j for j in range(depth)], np.uint64)
@@ -36,8 +40,9 @@ class Frequencies:
     def add_many(self, keys: NDArray[np.uint64], counts: NDArray[np.int64] | None = None) -> None:
         """Count each key once, or as often as `counts` says; the state does not tell them apart."""
         counts = np.ones(len(keys), np.int64) if counts is None else counts
-        count_min.add(self._cells, self._seeds, keys, counts)
+        count_min.add(self._cells, self._pages, self._seeds, keys, counts)
         self._total += counts.sum()
+        self._total_pages[:] = 1
 
     def estimate_many(self, keys: NDArray[np.uint64]) -> NDArray[np.int64]:
         """Return an upper bound of how often each key was counted, close to it by `error_bound`."""
@@ -51,6 +56,7 @@ class Frequencies:
             raise ValueError("count-min sketches merge only with the same depth, width and seed")
         self._cells += other._cells
         self._total += other._total
+        self._pages[:] = self._total_pages[:] = 1
 
     @property
     def total(self) -> int:
@@ -70,6 +76,15 @@ class Frequencies:
     def arrays(self) -> dict[str, NDArray[np.generic]]:
         """Return the state itself, not a copy."""
         return {"cells": self._cells, "total": self._total}
+
+    def touched(self) -> dict[str, Bitmap]:
+        """Return the bitmap of each array."""
+        return {"cells": self._pages, "total": self._total_pages}
+
+    def load(self, arrays: Arrays) -> None:
+        """Replace the state by what `arrays()` returned; raises ValueError where it does not
+        fit."""
+        take_over(arrays, self.arrays(), self.touched())
 
     @property
     def memory_bytes(self) -> int:

@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stream_app.models.channels import Channels
+from stream_app.models.pages import Arrays, Bitmap
 from stream_app.models.parameters import Parameters
 
 Keys = NDArray[np.uint64]
@@ -44,6 +45,7 @@ class Learner(Protocol):
 
     name: str
     factors: int
+    growing: frozenset[str]
 
     def learn_many(
         self,
@@ -86,6 +88,19 @@ class Learner(Protocol):
 
     def arrays(self) -> dict[str, NDArray[np.generic]]:
         """Return all that decides future predictions, equal in every byte for equal histories."""
+
+    def touched(self) -> dict[str, Bitmap]:
+        """Return the bitmap of each array (`pages.py`)."""
+
+    def load(self, arrays: Arrays) -> None:
+        """Replace the state by what `arrays()` returned; raises ValueError where it does not
+        fit."""
+
+    def forget(self, user: np.uint64) -> None:
+        """Clear what is the user's own, so that it reads as an unknown one.
+
+        What items, the mean and the cells of others have learned from the user's ratings remains.
+        """
 
     @property
     def slots(self) -> dict[str, int]:

@@ -117,16 +117,17 @@ class Marks:
             raise ValueError(
                 f"{len(devices)} devices, {len(values)} marks: use one mark for each, from 0"
             )
-        new = Marks(int(self._seed))
-        new._clear(max(_SMALLEST, 1 << (len(values) - 1).bit_length()))
-        new._devices[: len(values)] = devices
-        new._marks[: len(values)] = values
-        if marks.place(new._slots, new._devices, new._seed, len(values)) != len(values):
+        room = max(_SMALLEST, 1 << (len(values) - 1).bit_length())
+        slots = np.full(2 * room, -1, np.int64)
+        known = np.zeros((room, 2), np.uint64)
+        known[: len(values)] = devices
+        if marks.place(slots, known, self._seed, len(values)) != len(values):
             raise ValueError(f"{len(values)} devices: one of them stands there twice")
-        new._count = len(values)
-        for page in new._pages:
-            page[:] = 1
-        self.__dict__.update(vars(new))
+        self._clear(room)
+        self._count, self._slots, self._devices = len(values), slots, known
+        self._marks[: len(values)] = values
+        for pages in self._pages:
+            pages[:] = 1
 
     def _grow(self) -> None:
         old, count = (self._devices, self._marks, self._pages), self._count

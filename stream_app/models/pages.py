@@ -15,7 +15,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from stream_app.kernels.pages import PAGE_BYTES
+from stream_app.kernels.pages import PAGE_BITS, PAGE_BYTES
 
 Arrays = Mapping[str, NDArray[Any]]
 Bitmap = NDArray[np.uint8]
@@ -40,7 +40,7 @@ class Part(Protocol):
 
 def pages_of(size_bytes: int) -> int:
     """Return how many pages so many bytes take."""
-    return -(-size_bytes // PAGE_BYTES)
+    return int(-(-size_bytes >> PAGE_BITS))
 
 
 def bitmap(array: NDArray[Any]) -> Bitmap:

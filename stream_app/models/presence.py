@@ -16,8 +16,10 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
+from stream_app.kernels.forgetting import forget_sums
 from stream_app.kernels.presence import count_and_estimate
 from stream_app.models.channels import Channels
+from stream_app.models.pages import Arrays, Bitmap, bitmap, take_over
 from stream_app.models.salts import ITEMS, USERS, salt
 
 TYPICAL = 0.1  # the rate at which the information of a report is taken
@@ -27,6 +29,8 @@ SLOT_BYTES = 28
 class Presence:
     """Rates of users and items in `size_bytes`; the state is a function of the records in order."""
 
+    growing: frozenset[str] = frozenset()
+
     def __init__(self, channels: Channels, size_bytes: int, seed: int = 1) -> None:
         slots = size_bytes // SLOT_BYTES // 4 * 4
         if not 4 <= slots < 2**32:
@@ -34,6 +38,7 @@ class Presence:
         self._tags = np.zeros(slots, np.uint32)
         self._sums = np.zeros((slots, 3))
         self._overall = np.zeros(2)
+        self._pages = bitmap(self._tags), bitmap(self._sums), bitmap(self._overall)
         self._salts = np.array([salt(seed, USERS), salt(seed, ITEMS)], np.uint64)
         self._starts, self._weight = channels.starts, channels.weight
         self._information = information(channels)
@@ -52,9 +57,10 @@ class Presence:
         """
         priors = np.empty(len(users), np.float32)
         count_and_estimate(
-            self._tags, self._sums, self._overall, self._salts, self._starts,
+            self._tags, self._sums, self._overall, *self._pages[:2], self._salts, self._starts,
             self._information, self._weight, counts, users, items, reports, channels, priors,
         )  # fmt: skip
+        self._pages[2][:] = 1
         return priors
 
     @property
@@ -66,6 +72,23 @@ class Presence:
     def arrays(self) -> dict[str, NDArray[np.generic]]:
         """Return the state itself, not a copy."""
         return {"tags": self._tags, "sums": self._sums, "overall": self._overall}
+
+    def touched(self) -> dict[str, Bitmap]:
+        """Return the bitmap of each array."""
+        return dict(zip(("tags", "sums", "overall"), self._pages, strict=True))
+
+    def load(self, arrays: Arrays) -> None:
+        """Replace the state by what `arrays()` returned; raises ValueError where it does not
+        fit."""
+        take_over(arrays, self.arrays(), self.touched())
+
+    def forget(self, user: np.uint64) -> None:
+        """Clear the sums of a user with a slot of its own.
+
+        What the user's reports told of items and of everybody stays in their sums, and so does a
+        slot that is shared.
+        """
+        forget_sums(self._tags, self._sums, self._pages[1], user, self._salts[0])
 
     @property
     def memory_bytes(self) -> int:

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from stream_app.kernels import second_moment
 from stream_app.kernels.words import PRIME
+from stream_app.models.pages import Arrays, Bitmap, bitmap, take_over
 
 _MASK = 2**64 - 1
 
@@ -34,6 +35,8 @@ def _coefficients(depth: int, seed: int) -> NDArray[np.uint64]:
 class SecondMoment:
     """A fast AMS sketch, `depth` rows of `width` signed cells."""
 
+    growing: frozenset[str] = frozenset()
+
     def __init__(self, depth: int = 5, width: int = 256, seed: int = 1) -> None:
         if not 1 <= depth <= 64:
             raise ValueError(f"depth {depth}: use 1 to 64 rows")
@@ -41,12 +44,19 @@ class SecondMoment:
             raise ValueError(f"width {width}: use 1 to 2^31 cells a row")
         self._cells = np.zeros((depth, width), np.int64)
         self._moments = np.zeros(depth, np.int64)
+        self._pages = bitmap(self._cells), bitmap(self._moments)
         self._coefficients = _coefficients(depth, seed)
 
     def add_many(self, keys: NDArray[np.uint64], counts: NDArray[np.int64] | None = None) -> None:
         """Count each key once, or as often as `counts` says; the state does not tell them apart."""
         counts = np.ones(len(keys), np.int64) if counts is None else counts
         second_moment.add(self._cells, self._moments, self._coefficients, keys, counts)
+        self._touch()
+
+    def _touch(self) -> None:
+        """Mark everything: a few pages, of which each key writes to most."""
+        for pages in self._pages:
+            pages[:] = 1
 
     def estimate(self) -> float:
         """Return the median of the rows' second moments."""
@@ -68,10 +78,20 @@ class SecondMoment:
             raise ValueError("AMS sketches merge only with the same depth, width and seed")
         self._cells += other._cells
         self._moments[:] = (self._cells * self._cells).sum(axis=1)
+        self._touch()
 
     def arrays(self) -> dict[str, NDArray[np.generic]]:
         """Return the state itself, not a copy."""
         return {"cells": self._cells, "moments": self._moments}
+
+    def touched(self) -> dict[str, Bitmap]:
+        """Return the bitmap of each array."""
+        return dict(zip(("cells", "moments"), self._pages, strict=True))
+
+    def load(self, arrays: Arrays) -> None:
+        """Replace the state by what `arrays()` returned; raises ValueError where it does not
+        fit."""
+        take_over(arrays, self.arrays(), self.touched())
 
     @property
     def memory_bytes(self) -> int:

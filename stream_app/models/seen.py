@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stream_app.kernels import bloom
+from stream_app.models.pages import Arrays, Bitmap, bitmap, take_over
 
 
 def expected_false_positive_ratio(pairs: int, size_bytes: int) -> float:
@@ -34,19 +35,22 @@ def expected_false_positive_ratio(pairs: int, size_bytes: int) -> float:
 class SeenFilter:
     """A split-block Bloom filter of (user, item) keys; its size never changes."""
 
+    growing: frozenset[str] = frozenset()
+
     def __init__(self, size_bytes: int, seed: int = 1) -> None:
         if not bloom.BLOCK_BYTES <= size_bytes < 2**32 * bloom.BLOCK_BYTES:
             raise ValueError(f"seen filter of {size_bytes} bytes: use {bloom.BLOCK_BYTES} to 2^37")
         if not 0 <= seed < 2**64:
             raise ValueError(f"seed {seed}: use 0 to 2^64 - 1")
         self._blocks = np.zeros((size_bytes // bloom.BLOCK_BYTES, bloom.WORDS), np.uint32)
+        self._pages = bitmap(self._blocks)
         self._seed = np.uint64(seed)
 
     def add_many(self, users: NDArray[np.uint64], items: NDArray[np.uint64]) -> None:
         """Add the pairs (users[i], items[i])."""
         if len(users) != len(items):
             raise ValueError(f"{len(users)} users and {len(items)} items: a pair has one of each")
-        bloom.add(self._blocks, users, items, self._seed)
+        bloom.add(self._blocks, self._pages, users, items, self._seed)
 
     def test_many(self, users: NDArray[np.uint64], items: NDArray[np.uint64]) -> NDArray[np.bool_]:
         """Return for each pair whether it was, or seems to have been, added."""
@@ -61,6 +65,7 @@ class SeenFilter:
         if self._blocks.shape != other._blocks.shape or self._seed != other._seed:
             raise ValueError("seen filters merge only with the same size and seed")
         self._blocks |= other._blocks
+        self._pages[:] = 1
 
     @property
     def fill_ratio(self) -> float:
@@ -80,6 +85,15 @@ class SeenFilter:
     def arrays(self) -> dict[str, NDArray[np.generic]]:
         """Return the state itself, not a copy."""
         return {"blocks": self._blocks}
+
+    def touched(self) -> dict[str, Bitmap]:
+        """Return the bitmap of each array."""
+        return {"blocks": self._pages}
+
+    def load(self, arrays: Arrays) -> None:
+        """Replace the state by what `arrays()` returned; raises ValueError where it does not
+        fit."""
+        take_over(arrays, self.arrays(), self.touched())
 
     @property
     def memory_bytes(self) -> int:

@@ -13,14 +13,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stream_app.kernels import learning, reading
+from stream_app.kernels.forgetting import forget_scalars, forget_vector
 from stream_app.kernels.initial import UNIT, fill
 from stream_app.kernels.scalars import SLOT_BYTES
 from stream_app.kernels.sketch_blocked import MAX_DEPTH
 from stream_app.models.channels import Channels
 from stream_app.models.columns import keys_of
-from stream_app.models.factorization import Entities, Factorization
+from stream_app.models.factorization import USER, Entities, Factorization
 from stream_app.models.learner import Keys, Lessons
-from stream_app.models.pages import bitmap
+from stream_app.models.pages import Arrays, Bitmap, bitmap, take_over
 from stream_app.models.parameters import Parameters
 from stream_app.models.salts import CELLS, salt
 
@@ -58,11 +59,12 @@ class SketchLearner(Factorization):
         self._constants = parameters.constants
         self._cells = _aligned(depth * self.width)
         spread = parameters.cell_sd * math.sqrt(depth)
-        fill(self._cells, salt(seed, CELLS), spread / UNIT)
+        self._first = salt(seed, CELLS), spread / UNIT
+        fill(self._cells, *self._first)
         self._tags = np.zeros(slots, np.uint32)
         self._scalars = np.tile(np.array([0, 1, 1], np.float32), (slots, 1))
-        self._pages = bitmap(self._cells), bitmap(self._tags), bitmap(self._scalars)
-        literal = name == "literal"
+        self._pages = [bitmap(array) for array in self.arrays().values()]
+        self._literal = literal = name == "literal"
         self._learn = (learning.literal_loop if literal else learning.blocked_loop)(factors, depth)
         self._read = (reading.literal_reader if literal else reading.blocked_reader)(factors, depth)
 
@@ -79,10 +81,11 @@ class SketchLearner(Factorization):
         batch = self._columns(users, items, reports, channels, learn, priors=priors)
         lessons = Lessons.blank(len(users))
         self._learn(
-            self._cells, self._tags, self._scalars, self._overall, *self._pages,
+            self._cells, self._tags, self._scalars, self._overall, *self._pages[:3],
             self._salts, self._constants, *self._tables,
             *batch, *lessons,
         )  # fmt: skip
+        self._pages[3][0] |= batch[4].any()
         return lessons
 
     def _entities(self, keys: Keys, side: int) -> Entities:
@@ -100,6 +103,23 @@ class SketchLearner(Factorization):
             "scalars": self._scalars,
             "overall": self._overall,
         }
+
+    def touched(self) -> dict[str, Bitmap]:
+        """Return the bitmap of each array."""
+        return dict(zip(self.arrays(), self._pages, strict=True))
+
+    def load(self, arrays: Arrays) -> None:
+        """Replace the state by what `arrays()` returned; raises ValueError where it does not
+        fit."""
+        take_over(arrays, self.arrays(), self.touched())
+
+    def forget(self, user: np.uint64) -> None:
+        """Make a user read as an unknown one (`kernels/forgetting.py`); its tag remains, and so do
+        scalars that it shares."""
+        cells, _, scalars, _ = self._pages
+        at, layout = self._salts[USER], (self._literal, self.factors, self.depth)
+        forget_vector(self._cells, cells, user, at, *self._first, *layout)
+        forget_scalars(self._tags, self._scalars, scalars, user, at)
 
     @property
     def slots(self) -> dict[str, int]:

@@ -10,17 +10,11 @@ from typing import Any
 
 import numpy as np
 import pytest
-from prometheus_client import CollectorRegistry
 
 from stream_app.agents.ending import ends_the_process
 from stream_app.agents.runtime import Runtime
-from stream_app.catalogue import Catalogue
-from stream_app.gauges import Gauges
-from stream_app.metrics import Metrics
-from stream_app.recommender import Recommender
-from stream_app.replica import Replica
-from stream_app.settings import Settings
-from stream_app.wire import Cut, Rejection, Topics, decode_many
+from stream_app.wire import Cut, Rejection, decode_many
+from tests.agents.lines import a_runtime
 from tests.streams import Published, events, log, publish, run_of
 from tests.test_replica import SMALL
 
@@ -31,23 +25,26 @@ def with_runtime(body: Callable[[Runtime, Told], Coroutine[Any, Any, None]]) -> 
     """Run a test's body in an event loop, with a runtime whose rejections are collected."""
 
     async def main() -> None:
-        replica, catalogue, told = Replica(SMALL), Catalogue(), Told()
-        recommender = Recommender(replica, catalogue, "exact")
-        gauges = Gauges(Metrics(CollectorRegistry()), replica, recommender)
-        await body(
-            Runtime(Settings(), Topics(), replica, catalogue, recommender, gauges, told.append),
-            told,
-        )
+        told = Told()
+        runtime, line = a_runtime(told.append)
+        try:
+            await body(runtime, told)
+        finally:
+            line.checkpoints.close()
 
     asyncio.run(main())
 
 
-def apply(runtime: Runtime, records: list[Published]) -> tuple[int, ...]:
-    """Apply records and return where each partition ends."""
+def apply(
+    runtime: Runtime, records: list[Published], before: tuple[int, ...] = (0, 0, 0, 0)
+) -> tuple[int, ...]:
+    """Apply records that lie behind offsets `before` and return where each partition ends."""
     parts = log(records)
     for p, part in enumerate(parts):
         if part:
-            runtime.apply(decode_many(run_of(part, 0, len(part), p), SMALL.intake))
+            run = run_of(part, 0, len(part), p)
+            placed = replace(run, offsets=[before[p] + offset for offset in run.offsets])
+            runtime.apply(decode_many(placed, SMALL.intake))
     return tuple(len(part) for part in parts)
 
 
@@ -60,7 +57,7 @@ def test_the_digests_are_those_of_a_cut_and_wait_for_it(rng: np.random.Generator
         for _ in range(5):
             await asyncio.sleep(0)
         assert not waiting.done()
-        runtime.end_round(Cut(1, ends, 0))
+        runtime.end_round(Cut(1, ends, 0), 1)
         state = await waiting
         assert (state["cut"], tuple(state["positions"])) == (1, ends)
         assert state["model_digest"] == runtime.replica.model_digest()
@@ -110,7 +107,7 @@ def test_a_worker_is_ready_when_the_log_as_of_its_start_is_applied(
         assert "0 of 20" in runtime.ready_reason()
         apply(runtime, records)
         assert runtime.ready_reason()
-        runtime.end_round(Cut(1, ends, 0))
+        runtime.end_round(Cut(1, ends, 0), 1)
         assert runtime.ready_reason() == ""
 
     with_runtime(body)

@@ -44,7 +44,7 @@ def test_the_bloom_kernels_do_what_a_set_of_bits_does(pairs, seed, blocks):
     slow = naive.Seen(blocks, seed)
     added, asked = pairs[: len(pairs) // 2], pairs
     columns = [words([p[c] for p in added]) for c in (0, 1)]
-    bloom.add(fast, *columns, np.uint64(seed))
+    bloom.add(fast, np.zeros(1, np.uint8), *columns, np.uint64(seed))
     for user, item in added:
         slow.add(user, item)
     assert fast.tolist() == slow.words()
@@ -78,7 +78,7 @@ def test_the_count_min_kernels_do_what_lists_of_counters_do(keys, depth, width, 
     fast, counts = np.zeros((depth, width), np.int64), np.empty(len(keys), np.int64)
     seeds = words(slow.seeds)
     times = often(keys)
-    count_min.add(fast, seeds, words(keys), times)
+    count_min.add(fast, np.zeros(1, np.uint8), seeds, words(keys), times)
     count_min.estimate(fast, seeds, words(keys), counts)
     for key, n in zip(keys, times, strict=True):
         for _ in range(n):
@@ -115,7 +115,8 @@ SEQ = st.one_of(
 @settings(deadline=None)
 @given(events=st.lists(st.tuples(DEVICE, SEQ, st.booleans()), max_size=60), seed=WORDS)
 def test_the_marks_kernels_do_what_a_dictionary_does(events, seed):
-    keys, values = np.zeros((16, 2), np.uint64), np.zeros(16, np.int64)
+    slots, known = np.full(16, -1, np.int64), np.zeros((10, 2), np.uint64)
+    values, pages = np.zeros(10, np.int64), np.zeros((2, 1), np.uint8)
     devices = words([d for d, _, _ in events]).reshape(-1, 2)
     outcomes, gaps = np.empty(len(events), np.uint8), np.empty(len(events), np.int64)
     seqs = np.array([s for _, s, _ in events], np.int64)
@@ -123,11 +124,24 @@ def test_the_marks_kernels_do_what_a_dictionary_does(events, seed):
     slow = naive.Marks()
     expected = [slow.advance(*event) for event in events]
     # Ten devices in sixteen slots: long probes, but never a full table.
-    row, new = marks.advance(
-        keys, values, np.uint64(seed), 15, devices, seqs, accepted, 0, outcomes, gaps
-    )
-    assert (row, new) == (len(events), len(slow.marks))
+    row, count = marks.advance(
+        slots, known, values, *pages, np.uint64(seed), 0,
+        devices, seqs, accepted, 0, outcomes, gaps,
+    )  # fmt: skip
+    assert (row, count) == (len(events), len(slow.marks))
     assert list(zip(outcomes.tolist(), gaps.tolist(), strict=True)) == expected
-    found = np.empty(len(events), np.int64)
-    marks.find(keys, values, np.uint64(seed), devices, found)
-    assert found.tolist() == [slow.marks.get(d, 0) for d, _, _ in events]
+    assert [tuple(d) for d in known[:count].tolist()] == list(slow.marks)
+    assert values[:count].tolist() == list(slow.marks.values())
+    assert pages.ravel().tolist() == [int(count > 0)] * 2
+    rows = np.empty(len(events), np.int64)
+    marks.find(slots, known, np.uint64(seed), devices, rows)
+    order = {device: row for row, device in enumerate(slow.marks)}
+    assert rows.tolist() == [order.get(d, -1) for d, _, _ in events]
+
+
+@settings(deadline=None)
+@given(devices=st.lists(DEVICE, min_size=1, max_size=10), seed=WORDS)
+def test_placing_devices_counts_the_distinct_ones(devices, seed):
+    slots, known = np.full(32, -1, np.int64), words(devices).reshape(-1, 2)
+    assert marks.place(slots, known, np.uint64(seed), len(devices)) == len(set(devices))
+    assert sorted(slots[slots >= 0].tolist()) == sorted(devices.index(d) for d in set(devices))

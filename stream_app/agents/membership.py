@@ -1,0 +1,224 @@
+"""This worker's place in the group: static membership, who is put out of it, and how that is heard.
+
+    dynamic   a new member at every start; its partitions lie idle until the session of the dead
+              one ends (6 s)
+    static    `instance` names the member and stays: after a crash the same partitions are back
+              as soon as the process is, and no other worker notices
+
+A static worker that is told to stop does not leave the group: a restart within the session (an
+update, a moved container) costs nobody a rebalance. One that is gone for good is replaced by its
+peers when the session ends, as if it had crashed.
+
+Kafka knows one member per instance, the one that joined last. aiokafka does not tell the former
+one what happened: it joins again, and two processes of one name take the place from each other,
+for ever. Here the loser ends with exit code 75 (try again later) and one sentence: the frozen
+process that wakes up after its twin has taken over, and the first of two that run at once. On one
+machine a lock file keeps the second from starting at all.
+
+A dynamic member that is put out joins again and goes on as a replica; but it may no longer own what
+it owned, and a process that was frozen does not know that yet. So there is a **lease**: whoever the
+group has not heard for a session writes no checkpoint. Time counts while the process (or the
+machine) sleeps.
+
+The events are taken from the one `GroupCoordinator` of this application, by wrapping methods of
+that object; no class of the library is changed. A library without these methods is refused.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import sys
+import time
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import IO, Any, NoReturn, cast
+
+import aiokafka
+import faust
+import structlog
+from aiokafka.protocol.group import HeartbeatRequest, JoinGroupRequest, SyncGroupRequest
+from faust.transport.drivers import aiokafka as driver
+from yarl import URL
+
+from stream_app.errors import Refusal
+
+log = structlog.get_logger()
+EXIT_CODE = 75  # sysexits.h: EX_TEMPFAIL
+_FENCED_INSTANCE_ID = 82
+_REBALANCE_IN_PROGRESS = 27
+_HEARD = (HeartbeatRequest, JoinGroupRequest, SyncGroupRequest)
+_HOOKS = ("reset_generation", "_send_req", "_push_error_to_user")
+_READ = ("generation", "_closing", "group_id")
+
+
+def since_boot() -> float:
+    """Return seconds that go on while the process is stopped or the machine sleeps."""
+    return time.clock_gettime(getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC))
+
+
+def end_now(sentence: str) -> NoReturn:
+    """End the process at once, without a last word to the group or a last checkpoint."""
+    sys.stderr.write(f"murmurec: {sentence}\n")
+    sys.stderr.flush()
+    os._exit(EXIT_CODE)
+
+
+class Membership:
+    """What the group knows of this worker; `held` may be asked from any thread.
+
+    `put_out` is called, in the consumer's thread, when a dynamic member is no longer one; `fail`
+    when the group cannot be joined at all; `end` when the instance belongs to another process.
+    """
+
+    def __init__(
+        self,
+        instance: str | None,
+        session_seconds: float,
+        fail: Callable[[BaseException], None],
+        put_out: Callable[[], None] = lambda: None,
+        end: Callable[[str], None] = end_now,
+        now: Callable[[], float] = since_boot,
+    ) -> None:
+        self.instance = instance
+        self.put_out = put_out
+        self._session_seconds = session_seconds
+        self._fail = fail
+        self._end = end
+        self._now = now
+        self._heard_time = -float("inf")
+
+    @property
+    def held(self) -> bool:
+        """Whether the group heard this worker within a session, so that nobody has its place."""
+        return self._now() - self._heard_time < self._session_seconds
+
+    def watch(self, coordinator: Any) -> None:
+        """Hear what this group coordinator hears from now on; raises `Refusal` if it cannot be."""
+        missing = [name for name in (*_HOOKS, *_READ) if not hasattr(coordinator, name)]
+        if missing:
+            raise Refusal(
+                f"aiokafka {aiokafka.__version__} has no {', '.join(missing)}: membership cannot "
+                "be watched; install aiokafka 0.12 to 0.14"
+            )
+        reset, send = coordinator.reset_generation, coordinator._send_req
+        pushed = coordinator._push_error_to_user
+
+        def reset_generation() -> None:
+            was_member = coordinator.generation > 0 and not coordinator._closing.done()
+            if was_member:
+                self._lost(coordinator.group_id)
+            reset()
+
+        async def send_req(request: Any) -> Any:
+            began = self._now()
+            answer = await send(request)
+            if isinstance(request, _HEARD):
+                self._heard(answer.error_code, began, coordinator.group_id)
+            return answer
+
+        def push_error_to_user(error: BaseException) -> Awaitable[Any]:
+            if not coordinator._closing.done():
+                self._fail(Refusal(_cannot_join(coordinator.group_id, error)))
+            waiting: Awaitable[Any] = pushed(error)
+            return waiting
+
+        coordinator.reset_generation = reset_generation
+        coordinator._send_req = send_req
+        coordinator._push_error_to_user = push_error_to_user
+
+    def _heard(self, code: int, began: float, group: str) -> None:
+        if code in (0, _REBALANCE_IN_PROGRESS):
+            self._heard_time = began
+        elif code == _FENCED_INSTANCE_ID:
+            self._lost(group)
+
+    def _lost(self, group: str) -> None:
+        self._heard_time = -float("inf")
+        if self.instance is None:
+            log.warning("membership.lost", group=group, mend="this worker joins again")
+            self.put_out()
+            return
+        log.error("membership.lost", group=group, instance=self.instance)
+        self._end(
+            f"instance {self.instance} of group {group} belongs to another process now, or this "
+            f"one was not heard for {self._session_seconds:g} s: give each worker an instance of "
+            "its own (MURMUREC_INSTANCE), or start this one again"
+        )
+
+
+def _cannot_join(group: str, error: BaseException) -> str:
+    return (
+        f"group {group} cannot be joined ({error}): give the worker the right to read the group "
+        "and its topics, and stop workers of another version first"
+    )
+
+
+# --- the application ------------------------------------------------------------------------------
+
+
+class _Thread(driver.AIOKafkaConsumerThread):
+    async def on_start(self) -> None:
+        await super().on_start()
+        # Before the first subscription, so before the first request to the group.
+        transport = cast(_Transport, self.transport)
+        transport.membership.watch(self._ensure_consumer()._coordinator)
+
+
+class _Consumer(driver.Consumer):
+    def _new_consumer_thread(self) -> _Thread:
+        return _Thread(self, loop=self.loop, beacon=self.beacon)
+
+
+class _Transport(driver.Transport):
+    Consumer = _Consumer
+
+    def __init__(self, url: list[URL], app: faust.App, membership: Membership) -> None:
+        super().__init__(url, app)
+        self.membership = membership
+
+
+def attach(app: faust.App, membership: Membership) -> None:
+    """Let the application's consumer tell `membership`; call it before anything asks for it."""
+    app.transport = _Transport(app.conf.broker_consumer, app, membership)
+
+
+def identity(prefix: str, instance: str | None) -> dict[str, Any]:
+    """Return the settings of `faust.App` that name this worker in the group.
+
+    Faust's assignor knows a worker by its canonical URL and never opens it. A restarted static
+    member is given its former assignment, which must carry the same URL, whatever its port is now.
+    """
+    if instance is None:
+        return {"canonical_url": URL.build(scheme="http", host=f"member-{os.urandom(8).hex()}")}
+    return {
+        "consumer_group_instance_id": instance,
+        "canonical_url": URL.build(scheme="http", host="instance", path=f"/{prefix}/{instance}"),
+    }
+
+
+def lock(data_dir: Path, prefix: str, instance: str) -> IO[str]:
+    """Return a lock that lasts as long as the process keeps it, or refuse: somebody has it."""
+    path = data_dir / "instances" / f"{prefix}.{instance}.lock"
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        file = path.open("a+", encoding="utf-8")
+    except OSError as error:
+        raise Refusal(
+            f"the lock file {path} cannot be opened ({error.strerror}): set data_dir to a folder "
+            "that this worker may write to"
+        ) from None
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        file.seek(0)
+        holder = file.read(32).strip() or "unknown"
+        file.close()
+        raise Refusal(
+            f"instance {instance} of {prefix} runs already on this machine (process {holder}): "
+            "give each worker an instance of its own (MURMUREC_INSTANCE), or stop the other one"
+        ) from None
+    file.truncate(0)
+    file.write(f"{os.getpid()}\n")
+    file.flush()
+    return file

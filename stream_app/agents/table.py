@@ -1,0 +1,345 @@
+"""The state of a replica as a Faust table of one partition, whose changelog is the state topic.
+
+    key     (array, page)     arrays in the order of their names, pages of `PAGE_BYTES`
+    value   the page's bytes now, a read-only view of the replica's own array
+
+What Faust adds is the assignment: the table's partition goes to exactly one worker of the group,
+the same that has the cut log's (both topics have one partition, so Faust assigns them together,
+and keeps them where they are when a worker joins). That worker checkpoints. The state itself comes
+from the log, and after a crash from the newest checkpoint, which the worker's own thread reads in a
+tenth of the time; so a worker that takes over skips what stands in the topic, and Faust's recovery,
+which holds back the queries while it reads, has nothing to do. After a later rebalance Faust reads
+what came since this worker's last acknowledged record: claims of others among it are told.
+
+Nobody writes through the mapping: only the learn agent changes the state, by applying the log.
+There are no standbys: every worker is a replica.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any
+
+import faust
+import numpy as np
+import structlog
+from faust.stores import base as stores
+from faust.tables import TableManager
+from faust.types import TP
+from mode import Service
+from numpy.typing import NDArray
+
+from stream_app import clients, topics
+from stream_app.agents.changelog import Changelog, made_anew
+from stream_app.errors import Refusal
+from stream_app.wire.checkpoints import PAGE_BYTES
+
+log = structlog.get_logger()
+_ASK_SECONDS = 3.0
+_PATIENCE_SECONDS = 5.0
+_POLL_SECONDS = 0.002
+
+Arrays = Callable[[], Mapping[str, NDArray[Any]]]
+Place = tuple[int, int]
+
+
+class Pages(Mapping[Place, memoryview]):
+    """The pages of named arrays, read-only; `arrays` is asked anew each time."""
+
+    def __init__(self, arrays: Arrays) -> None:
+        self._arrays = arrays
+
+    def __getitem__(self, place: Place) -> memoryview:
+        arrays = sorted(self._arrays().items())
+        try:
+            array, page = place
+        except (TypeError, ValueError):
+            raise KeyError(place) from None
+        if not (0 <= array < len(arrays) and 0 <= page < _pages(arrays[array][1])):
+            raise KeyError(place)
+        raw = arrays[array][1].reshape(-1).view(np.uint8)[page * PAGE_BYTES :][:PAGE_BYTES]
+        return raw.data.toreadonly()
+
+    def __iter__(self) -> Iterator[Place]:
+        for number, (_, array) in enumerate(sorted(self._arrays().items())):
+            for page in range(_pages(array)):
+                yield number, page
+
+    def __len__(self) -> int:
+        return sum(_pages(array) for array in self._arrays().values())
+
+
+def _pages(array: NDArray[Any]) -> int:
+    return -(-array.nbytes // PAGE_BYTES)
+
+
+class PageStore(stores.Store[Place, memoryview]):
+    """The store behind the table: the replica's pages, and how far the changelog is known."""
+
+    data: Any
+
+    def __init__(self, *args: Any, pages: Pages, changelog: Changelog, **options: Any) -> None:
+        super().__init__(*args, **options)
+        self.data = pages
+        self._changelog = changelog
+
+    def persisted_offset(self, tp: TP) -> int | None:  # noqa: ARG002
+        """Return the last offset that need not be read."""
+        position = self._changelog.position
+        return position - 1 if position else None
+
+    def set_persisted_offset(self, tp: TP, offset: int) -> None:
+        """Keep nothing: acknowledged records are counted by the changelog."""
+
+    async def need_active_standby_for(self, tp: TP) -> bool:  # noqa: ARG002
+        """Return that no standby is wanted: every worker is a replica."""
+        return False
+
+    def apply_changelog_batch(
+        self,
+        batch: Iterable[Any],
+        to_key: Callable[[Any], Any],  # noqa: ARG002
+        to_value: Callable[[Any], Any],  # noqa: ARG002
+    ) -> None:
+        """Look for claims of others; the state itself is not taken from here."""
+        for event in batch:
+            self._changelog.seen(event.message.offset, event.message.key)
+            self._changelog.read_to(event.message.offset + 1)
+
+    def reset_state(self) -> None:
+        """Do nothing: there are no files."""
+
+    async def backup_partition(self, *_: Any, **__: Any) -> None:
+        """Do nothing: the changelog is the backup."""
+
+    def restore_backup(self, *_: Any, **__: Any) -> None:
+        """Do nothing: the changelog is the backup."""
+
+
+class StateTable(faust.Table[Place, memoryview]):
+    """The table; made by `attach`. `own` and `disown` are told when the right to write comes and
+    goes."""
+
+    def __init__(
+        self,
+        app: faust.App,
+        *,
+        pages: Pages,
+        changelog: Changelog,
+        beside: str,
+        partitions_now: Callable[[str], int | None],
+        own: Callable[[], None],
+        disown: Callable[[], None],
+        fail: Callable[[BaseException], None],
+        **options: Any,
+    ) -> None:
+        super().__init__(app, **options)
+        self.changelog = changelog
+        self.owned = False
+        self._pages = pages
+        self._place = TP(changelog.topic, 0)
+        self._beside = TP(beside, 0)
+        self._partitions_now = partitions_now
+        self._own, self._disown, self._fail = own, disown, fail
+        self._pending = 0
+
+    def _new_store(self) -> Any:
+        return PageStore(
+            "pages://", self.app, self, pages=self._pages, changelog=self.changelog, loop=self.loop
+        )
+
+    async def on_start(self) -> None:
+        """Start the store; the changelog was created beforehand and is not declared."""
+        await self.add_runtime_dependency(self.data)
+
+    # --- reading and writing --------------------------------------------------------------
+
+    def partition_for_key(self, key: Any) -> int:  # noqa: ARG002
+        """Return the table's one partition."""
+        return 0
+
+    def _refuse(self, *_: Any, **__: Any) -> None:
+        raise TypeError("the state cannot be written: only the learn agent changes it, by the log")
+
+    on_key_set = on_key_del = on_clear = clear = raw_update = _refuse
+    __setitem__ = __delitem__ = _refuse
+    update = pop = popitem = setdefault = _refuse  # type: ignore[assignment]
+
+    def send_changelog(  # type: ignore[override]
+        self, partition: int | None, key: bytes, value: bytes | None, *_: Any, **__: Any
+    ) -> asyncio.Future[int]:
+        """Send a record from the event loop; the future is its offset, or fails with `Refusal`.
+
+        Raises BufferError as `Changelog.produce` does, which other threads use.
+        """
+        if partition not in (None, 0):
+            raise ValueError(f"partition {partition}: the state topic has partition 0 alone")
+        loop = asyncio.get_running_loop()
+        sent: asyncio.Future[int] = loop.create_future()
+
+        def answer(error: Any, offset: int) -> None:
+            self._pending -= 1
+            if sent.done():
+                return
+            if error is None:
+                sent.set_result(offset)
+            else:
+                sent.set_exception(Refusal(f"{self.changelog.topic}: {error.str()}"))
+
+        self.changelog.produce(
+            key, value, lambda e, m: _soon(loop, answer, e, m.offset() if e is None else -1)
+        )
+        self._pending += 1
+        if self._pending == 1:
+            self.add_future(self._hear())
+        return sent
+
+    async def _hear(self) -> None:
+        while self._pending:
+            self.changelog.poll()
+            await asyncio.sleep(_POLL_SECONDS)
+
+    # --- the right to write ---------------------------------------------------------------
+
+    async def on_rebalance(
+        self, assigned: set[TP], revoked: set[TP], newly_assigned: set[TP], generation_id: int = 0
+    ) -> None:
+        """Follow the assignment, before Faust's recovery asks how far the changelog is known."""
+        await super().on_rebalance(assigned, revoked, newly_assigned, generation_id)
+        if self._place not in assigned:
+            self.stand_down()
+            if self._beside in assigned:
+                await self._ask()
+        elif not self.owned:
+            known = self.changelog.position or 0
+            end = await self._end()
+            self.changelog.taken_over(end)
+            if end is not None and end < known:
+                self._fail(made_anew(self.changelog.topic, end, known))
+
+    async def _end(self) -> int | None:
+        try:
+            asked = self.app.consumer.highwaters(self._place)
+            end: int | None = (await asyncio.wait_for(asked, _ASK_SECONDS))[self._place]
+            return end
+        except Exception as error:  # noqa: BLE001 - Faust's recovery then reads from the beginning
+            log.warning("table.end_unknown", topic=self.changelog.topic, reason=repr(error))
+            return None
+
+    @Service.task
+    async def _watch(self) -> None:
+        """Ask for the topic when the broker has said nothing of it for long: librdkafka hopes for
+        five minutes that a topic that was deleted comes back."""
+        while not self.should_stop:
+            await self.sleep(1.0)
+            if self.changelog.silent_seconds > _PATIENCE_SECONDS:
+                await self._ask()
+
+    async def _ask(self) -> None:
+        """End the process if the topic is not what it must be; a broker that is away is waited
+        for."""
+        name = self.changelog.topic
+        try:
+            count = await asyncio.to_thread(self._partitions_now, name)
+        except Refusal:
+            return
+        try:
+            check(name, count)
+        except Refusal as refusal:
+            self._fail(refusal)
+
+    async def on_recovery_completed(self, active_tps: set[TP], standby_tps: set[TP]) -> None:
+        """Take the right to write, once everything before is known."""
+        await super().on_recovery_completed(active_tps, standby_tps)
+        if self._place in active_tps and not self.owned:
+            self.owned = True
+            self._own()
+
+    def stand_down(self) -> None:
+        """Give up the right to write, until the next assignment; from any thread."""
+        if self.owned:
+            self.owned = False
+            self._disown()
+
+
+def _soon(loop: asyncio.AbstractEventLoop, answer: Callable[..., None], *what: Any) -> None:
+    loop.call_soon_threadsafe(answer, *what)
+
+
+class Tables(TableManager):
+    """Faust's tables without its fixed second of waiting at the start.
+
+    Faust waits for modules that are still being imported to declare their tables. Here every table
+    is attached before the application starts; the second would be half of a restart.
+    """
+
+    async def on_start(self) -> None:
+        """Register the tables and begin with the recovery."""
+        if not self.should_stop:
+            await self._update_channels()
+            await self.recovery.start()
+
+
+def check(topic: str, partitions: int | None) -> None:
+    """Refuse a state topic that is absent or has another number of partitions than one."""
+    if partitions is None:
+        raise Refusal(f"topic {topic} does not exist: create it with murmurec topics apply")
+    if partitions != 1:
+        raise Refusal(
+            f"topic {topic} has {partitions} partitions, not 1: it holds checkpoints only; delete "
+            "it and create it with murmurec topics apply"
+        )
+
+
+def partitions_of(bootstrap: str, extra: Mapping[str, str]) -> Callable[[str], int | None]:
+    """Return a function that asks the broker for a topic's number of partitions."""
+    return lambda topic: topics.partition_counts(clients.admin(bootstrap, extra), [topic])[topic]
+
+
+def attach(
+    app: faust.App,
+    arrays: Arrays,
+    changelog: Changelog,
+    *,
+    beside: str,
+    partitions_now: Callable[[str], int | None],
+    own: Callable[[], None],
+    disown: Callable[[], None],
+    fail: Callable[[BaseException], None],
+) -> StateTable:
+    """Add the table to an application made with `TableManager=Tables`.
+
+    `beside` is the topic that is assigned together with the changelog, the cut log. `own` is called
+    on the event loop, `disown` from any thread, at most once after each `own`.
+    """
+    if app.conf.table_standby_replicas or not issubclass(app.conf.TableManager, Tables):
+        raise ValueError("the application needs table_standby_replicas=0 and TableManager=Tables")
+    topic = app.topic(
+        changelog.topic,
+        key_type=bytes,
+        value_type=bytes,
+        key_serializer="raw",
+        value_serializer="raw",
+        partitions=1,
+        allow_empty=True,
+        acks=False,
+    )
+    table = StateTable(
+        app,
+        name="state",
+        beacon=app.tables.beacon,
+        changelog_topic=topic,
+        partitions=1,
+        key_type=bytes,
+        value_type=bytes,
+        pages=Pages(arrays),
+        changelog=changelog,
+        beside=beside,
+        partitions_now=partitions_now,
+        own=own,
+        disown=disown,
+        fail=fail,
+    )
+    app.tables.add(table)
+    return table

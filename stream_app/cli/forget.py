@@ -1,0 +1,143 @@
+"""`murmurec forget`: one device is to be forgotten, by everybody who follows the log."""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from stream_app.cli.options import (
+    AllowOption,
+    BootstrapOption,
+    ConfigOption,
+    JsonOption,
+    KafkaOption,
+    ModelOption,
+    PrefixOption,
+    settings_from,
+)
+from stream_app.errors import Refusal
+
+if TYPE_CHECKING:
+    from stream_app.cli.state.session import Session
+    from stream_app.wire.checkpoints import Base
+
+_PLAIN = """\
+From the next cut on every record of this device is refused, and what is its own is cleared:
+its vector, its biases, its presence sums, its sequence number. What remains: what items, and cells
+of the sketch that it shares with others, have learned from it; its bits in the filter of seen
+items; its ratings in the counts; its pseudonym, in the list of the forgotten and in the order of
+devices. To remove its ratings from what was learned: --rebuild."""
+_REBUILD = """\
+Every worker replays the log without this device: the model becomes that of a log in which it
+never was. What remains: its pseudonym, in this entry of the cut log and in what checkpoints say
+they leave out; how many of its records were refused, in the ledger."""
+_RECORDS = """\
+Its (sanitized) records stay in the rating topic until Kafka's retention removes them; whoever may
+read the topic can read them. Snapshots that were exported before still contain it."""
+
+
+def forget(
+    device: Annotated[
+        str, typer.Option(metavar="HEX", help="The device's pseudonym, 32 hex characters.")
+    ],
+    rebuild: Annotated[
+        bool, typer.Option("--rebuild", help="Replay the log as if the device had never been.")
+    ] = False,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+    config: ConfigOption = None,
+    bootstrap: BootstrapOption = None,
+    prefix: PrefixOption = None,
+    kafka: KafkaOption = None,
+    allow: AllowOption = None,
+    model: ModelOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Forget a device: an entry of the cut log that every worker follows, now and at every replay.
+
+    It cannot be taken back. With --rebuild it prints the digest of the log without the device,
+    which every worker's /state shows at the same cut.
+
+    Example: murmurec forget --device c61c15392dcb4c0181d456afb280a046
+    """
+    pseudonym = device.lower()
+    if not re.fullmatch(r"[0-9a-f]{32}", pseudonym):
+        raise Refusal(f"--device {device[:40]}: a pseudonym has 32 hex characters")
+    from stream_app import changelog_writing
+    from stream_app.cli.state.session import Session
+    from stream_app.wire import Forget, encode_message
+
+    settings = settings_from(
+        config, bootstrap, prefix, kafka, mechanisms=tuple(allow or ()) or None, model=model
+    )
+    session = Session.of(settings)
+    base = _rebuildable(session) if rebuild else None
+    _ask(pseudonym, rebuild, yes, as_json)
+    entry = Forget(pseudonym, rebuild)
+    changelog_writing.append(
+        session.servers, settings.kafka, session.names.cuts, encode_message(entry)
+    )
+    _tell(session, base, pseudonym, rebuild, as_json)
+
+
+def _rebuildable(session: Session) -> Base:
+    """Return what the state starts from; refuses where the log does not lead there any more."""
+    from confluent_kafka import TopicPartition
+
+    from stream_app import clients
+    from stream_app.wire.checkpoints import Base
+
+    base = session.told_base() or Base(0, (0,) * session.settings.partitions)
+    if base.origin:
+        raise Refusal(
+            f"--rebuild: the state began from the snapshot {base.origin}, which may hold what this "
+            "device taught, and a snapshot cannot be replayed: forget it without --rebuild"
+        )
+    consumer = clients.consumer(session.servers, session.settings.kafka)
+    try:
+        for partition, end in enumerate(base.ends):
+            place = TopicPartition(session.names.ratings, partition)
+            low, _ = clients.offsets(consumer, place)
+            if low > end:
+                raise Refusal(
+                    f"--rebuild: {place.topic} partition {partition} begins at offset {low} and "
+                    f"the state at offset {end}, so the log cannot be replayed: restore the topic, "
+                    "or forget the device without --rebuild"
+                )
+    finally:
+        consumer.close()
+    return base
+
+
+def _ask(pseudonym: str, rebuild: bool, yes: bool, as_json: bool) -> None:
+    if not as_json:
+        typer.echo(f"{_REBUILD if rebuild else _PLAIN}\n{_RECORDS}")
+    if yes:
+        return
+    if not sys.stdin.isatty():
+        raise Refusal(f"forgetting {pseudonym} cannot be taken back: add --yes if that is wanted")
+    if not typer.confirm(f"Forget {pseudonym}?"):
+        raise typer.Exit(1)
+
+
+def _tell(
+    session: Session, base: Base | None, pseudonym: str, rebuild: bool, as_json: bool
+) -> None:
+    """Print what was done, and the digest of the log without the device."""
+    from stream_app.cli.state.replaying import show, told
+    from stream_app.recompute import without
+
+    found: dict[str, object] = {"device": pseudonym, "rebuild": rebuild}
+    if base is not None:
+        with session.replay("replaying the log without the device") as replay:
+            found |= told(replay.from_base(without(base, [pseudonym])).replica)
+    if as_json:
+        typer.echo(json.dumps(found))
+        return
+    typer.echo("forgotten from the next cut on")
+    if base is not None:
+        show(found, as_json)
+        typer.echo("murmurec state verify --worker URL compares a worker with the log")

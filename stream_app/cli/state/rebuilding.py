@@ -1,0 +1,56 @@
+"""`murmurec state rebuild`: a checkpoint made from the log, whatever the state topic holds."""
+
+from __future__ import annotations
+
+import time
+from concurrent.futures import Future
+from typing import Any
+
+from confluent_kafka import KafkaException
+
+from stream_app import clients
+from stream_app.changelog_writing import write_checkpoint
+from stream_app.cli.state.replaying import show, told
+from stream_app.cli.state.session import Session, bar
+from stream_app.errors import Refusal
+
+_SECONDS = 30.0
+
+
+def rebuild(session: Session, as_json: bool) -> None:
+    """Recompute the state over the base that the topic tells, and write it whole."""
+    refuse_while_workers_run(session)
+    base = session.told_base()
+    began = time.monotonic()
+    with session.replay() as replay:
+        state = replay.from_base(base)
+    replayed = time.monotonic()
+    with bar("writing the checkpoint") as progress:
+        total = sum(array.nbytes for array in state.replica.model_arrays().values())
+        manifest = write_checkpoint(
+            session.servers,
+            session.settings.kafka,
+            session.names,
+            state.replica,
+            state.cut_offset,
+            "murmurec state rebuild",
+            lambda done: progress(done, max(done, total)),
+        )
+    written = time.monotonic()
+    seconds = {"replay_seconds": replayed - began, "write_seconds": written - replayed}
+    show(told(state.replica) | {"generation": manifest.generation} | seconds, as_json)
+
+
+def refuse_while_workers_run(session: Session) -> None:
+    """Refuse while the workers' group has members: one of them writes to the state topic."""
+    admin = clients.admin(session.servers, session.settings.kafka)
+    asked: Future[Any] = admin.describe_consumer_groups([session.group])[session.group]
+    try:
+        members = asked.result(timeout=_SECONDS).members
+    except KafkaException as error:
+        raise Refusal(f"group {session.group} cannot be described: {error.args[0].str()}") from None
+    if members:
+        raise Refusal(
+            f"{len(members)} workers run in group {session.group}: stop them first; if they are "
+            "gone already, the group forgets them after its session timeout"
+        )

@@ -1,0 +1,95 @@
+"""A runtime with checkpoints whose state topic is a list in memory; polling acknowledges."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from prometheus_client import CollectorRegistry
+
+from stream_app.agents.checkpoints import Checkpoints
+from stream_app.agents.runtime import Runtime
+from stream_app.catalogue import Catalogue
+from stream_app.gauges import Gauges
+from stream_app.log.recovery import Found, Recovery
+from stream_app.metrics import Metrics
+from stream_app.recommender import Recommender
+from stream_app.replica import Replica
+from stream_app.settings import Settings
+from stream_app.wire import Rejection, Topics
+from tests.test_replica import SMALL
+
+TOPIC_ID = "t" * 22
+
+
+@dataclass
+class Message:
+    """What a delivery report tells of a record."""
+
+    at: int
+
+    def offset(self) -> int:
+        """Return its place."""
+        return self.at
+
+
+@dataclass
+class Line:
+    """The state topic, the witnesses, and the rejections that were told."""
+
+    records: list[tuple[bytes, bytes | None]] = field(default_factory=list)
+    witnesses: list[bytes] = field(default_factory=list)
+    answers: bool = True
+    told: int = 0
+    told_first: threading.Event = field(default_factory=threading.Event)
+    checkpoints: Checkpoints = field(init=False)
+    _waiting: list[tuple[int, Callable[..., None]]] = field(default_factory=list)
+
+    def produce(
+        self, key: bytes, value: bytes | None, on_delivery: Callable[[Any, Any], None]
+    ) -> None:
+        """Take a record."""
+        self.records.append((key, value))
+        self._waiting.append((len(self.records) - 1, on_delivery))
+
+    def poll(self, seconds: float = 0.0) -> None:
+        """Acknowledge what was taken, if the broker answers."""
+        while self.answers and self._waiting:
+            offset, on_delivery = self._waiting.pop(0)
+            on_delivery(None, Message(offset))
+
+    def wait(self, count: int, ended: threading.Event) -> None:
+        """Wait until the rejections are told."""
+        while count > 0 and not ended.is_set() and not self.told_first.wait(0.01):
+            pass
+
+    def recovered(self) -> Found | None:
+        """Return the newest checkpoint that the topic holds."""
+        recovery = Recovery(SMALL.digest, TOPIC_ID, SMALL.partitions)
+        for offset, (key, value) in enumerate(self.records):
+            recovery.read(offset, key, value)
+        return recovery.newest()
+
+
+def a_runtime(
+    reject: Callable[[Rejection], None] = lambda _: None, settings: Settings | None = None
+) -> tuple[Runtime, Line]:
+    """Return a runtime of a small replica and its line; call it inside a running loop."""
+    replica, catalogue, line = Replica(SMALL), Catalogue(), Line()
+    recommender = Recommender(replica, catalogue, "exact")
+    gauges = Gauges(Metrics(CollectorRegistry()), replica, recommender)
+    runtime = Runtime(
+        settings or Settings(), Topics(), replica, catalogue, recommender, gauges, reject
+    )
+    line.checkpoints = runtime.checkpoints = Checkpoints(
+        runtime,
+        line,  # type: ignore[arg-type]
+        line.witnesses.append,
+        line,  # type: ignore[arg-type]
+        TOPIC_ID,
+        lambda: [key for key, _ in line.records],
+        "test",
+    )
+    return runtime, line

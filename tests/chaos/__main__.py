@@ -1,0 +1,74 @@
+"""Kill workers by the hundred (`make chaos`) and tell what was found.
+
+    python -m tests.chaos [--kills 200] [--workers 1|2] [--seed S]
+
+Exits 1 where a state was wrong or a worker did not come back.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import secrets
+import sys
+import tempfile
+from pathlib import Path
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+from stream_app.broker.resolve import running
+from tests.chaos.driver import Setup, run
+from tests.chaos.figures import Figures
+from tests.conftest import cache_dir
+
+# Of a hundred kills so many in each deployment: without a name in the group a restart waits for the
+# session of the dead one, six seconds.
+_SHARES = (
+    (Setup(1, static=True), 45),
+    (Setup(2, static=True, hurried_compaction=True), 35),
+    (Setup(1, static=False, hurried_compaction=True), 10),
+    (Setup(2, static=False), 10),
+)
+
+
+def main() -> int:
+    """Run every deployment of the plan and print the figures."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--kills", type=int, default=200, help="how many workers are killed")
+    parser.add_argument("--workers", type=int, choices=(1, 2), help="default: both deployments")
+    parser.add_argument("--seed", type=int, help="repeats the plan of an earlier run")
+    arguments = parser.parse_args()
+    seed = secrets.randbits(32) if arguments.seed is None else arguments.seed
+    console = Console(stderr=True)
+    console.print(f"seed {seed}")
+    figures = _kill(arguments.kills, arguments.workers, seed, console)
+    print("\n".join([f"seed {seed}", *figures.lines()]))
+    return 1 if figures.wrong else 0
+
+
+def _kill(kills: int, workers: int | None, seed: int, console: Console) -> Figures:
+    shares = [(s, n) for s, n in _SHARES if workers in (None, s.workers)]
+    total = Figures()
+    columns = TextColumn("{task.description:60}"), BarColumn(), MofNCompleteColumn()
+    folder = Path(tempfile.mkdtemp(prefix="murmurec-chaos-"))
+    configured = os.environ.get("MURMUREC_BOOTSTRAP_SERVERS")
+    with (
+        running(None, cache_dir(), configured=configured) as broker,
+        Progress(*columns, TimeElapsedColumn(), console=console) as bar,
+    ):
+        task = bar.add_task("starting", total=kills)
+        for number, (setup, share) in enumerate(shares):
+            wanted = -(-kills * share // sum(n for _, n in shares))
+            place = folder / str(number)
+            place.mkdir()
+
+            def tell(text: str, dead: int, before: int = total.kills) -> None:
+                bar.update(task, description=text, completed=before + dead)
+
+            total.add(run(setup, seed + number, wanted, broker.bootstrap, place, tell))
+    return total
+
+
+if __name__ == "__main__":
+    sys.exit(main())

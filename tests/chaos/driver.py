@@ -1,0 +1,329 @@
+"""The driver: a deployment under load, its workers killed by a plan, and what is left compared.
+
+    every worker applies --> kill at a point --> who is dead starts at once --> applies again
+                                                                                    |
+                digests of /state == those of the reference at that cut  <----------+
+
+A point of a start (a claim, a recovery, a replay) takes two kills: one to make it start.
+"""
+
+from __future__ import annotations
+
+import json
+import secrets
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from confluent_kafka.admin import AlterConfigOpType, ConfigEntry, ConfigResource, ResourceType
+
+from stream_app import clients
+from stream_app import topics as broker_topics
+from stream_app.design import design_of
+from stream_app.settings import load as settings_of
+from stream_app.wire import Topics
+from tests.chaos.asker import Asker
+from tests.chaos.figures import Figures
+from tests.chaos.load import Load
+from tests.chaos.points import Kill, Point, plan
+from tests.chaos.processes import Life, environment
+from tests.chaos.reference import Reference
+from tests.chaos.watcher import Watcher
+from tests.streams import MECHANISMS
+
+Tell = Callable[[str, int], None]
+
+DESIGN = {
+    "MURMUREC_FACTORS": "8",
+    "MURMUREC_SKETCH_BYTES": "1048576",
+    "MURMUREC_SCALARS_BYTES": "65536",
+    "MURMUREC_SEEN_BYTES": "65536",
+    "MURMUREC_MECHANISMS": ",".join(MECHANISMS),
+}
+SPEED = {
+    "MURMUREC_CUT_SECONDS": "0.05",
+    "MURMUREC_CHECKPOINT_SECONDS": "0.15",
+    "MURMUREC_LOG_FORMAT": "json",
+    # One page a request, so that a kill finds some of them on their way.
+    "MURMUREC_KAFKA": "batch.size=70000",
+}
+_POINT_SECONDS = 20.0
+_AGAIN_SECONDS = 60.0
+_BURST = 6000
+
+
+@dataclass(frozen=True)
+class Setup:
+    """A deployment: how many workers, whether they keep their names, how eager compaction is."""
+
+    workers: int = 1
+    static: bool = True
+    hurried_compaction: bool = False
+
+    def __str__(self) -> str:
+        how = "static" if self.static else "dynamic"
+        return f"{self.workers} {how} worker{'s' * (self.workers > 1)}"
+
+
+def run(
+    setup: Setup, seed: int, kills: int, bootstrap: str, folder: Path, tell: Tell = print
+) -> Figures:
+    """Kill at least so many workers on topics of their own and return what was found; `tell` hears
+    what comes and how many are dead.
+
+    Raises AssertionError or Refusal where a worker does not come back.
+    """
+    began = time.monotonic()
+    with ExitStack() as stack:
+        deployment = Deployment(setup, seed, bootstrap, folder, stack)
+        for number, kill in enumerate(plan(seed, kills, setup.workers)):
+            if deployment.figures.kills >= kills:
+                break
+            tell(f"{setup}: {kill.point} ({kill.victim})", deployment.figures.kills)
+            try:
+                deployment.carry_out(kill)
+            except Exception as error:
+                error.add_note(f"{setup}, seed {seed}, kill {number}: {kill}; logs: {folder}")
+                raise
+        deployment.finish()
+        figures = deployment.figures
+    figures.seconds = time.monotonic() - began
+    return figures
+
+
+class Deployment:
+    """Topics, load, workers, watcher and reference of one run."""
+
+    def __init__(
+        self, setup: Setup, seed: int, bootstrap: str, folder: Path, stack: ExitStack
+    ) -> None:
+        prefix = f"chaos-{secrets.token_hex(6)}"
+        self.setup = setup
+        self.figures = Figures()
+        self._topics = Topics(prefix)
+        self._make_topics(bootstrap, stack)
+        self._where = ["--bootstrap", bootstrap, "--prefix", prefix]
+        self._environment = environment(
+            {**DESIGN, **SPEED, "MURMUREC_DATA_DIR": str(folder / "data")}
+        )
+        flags: dict[str, Any] = {
+            name.removeprefix("MURMUREC_").lower(): text for name, text in DESIGN.items()
+        }
+        design = design_of(settings_of(bootstrap_servers=bootstrap, topic_prefix=prefix, **flags))
+        self._reference = Reference(bootstrap, self._topics, design)
+        stack.callback(self._reference.close)
+        self._watcher = Watcher(bootstrap, self._topics)
+        stack.callback(self._watcher.close)
+        self._load = stack.enter_context(Load(bootstrap, self._topics, seed))
+        self._lives = [self._life(name, folder, stack) for name in "ab"[: setup.workers]]
+        for life in self._lives:
+            life.start()
+            life.running.wait_until_ready()
+        for life in self._lives:
+            life.applies_beyond(0, _AGAIN_SECONDS)
+
+    def _make_topics(self, bootstrap: str, stack: ExitStack) -> None:
+        admin = clients.admin(bootstrap)
+        table = self._topics.table()
+        broker_topics.create(admin, table)
+        stack.callback(broker_topics.delete, admin, [topic.name for topic in table])
+        if self.setup.hurried_compaction:
+            entries = [
+                ConfigEntry(name, value, incremental_operation=AlterConfigOpType.SET)
+                for name, value in (
+                    ("segment.bytes", "4194304"),
+                    ("min.cleanable.dirty.ratio", "0.01"),
+                    ("delete.retention.ms", "100"),
+                )
+            ]
+            resource = ConfigResource(
+                ResourceType.TOPIC, self._topics.state, incremental_configs=entries
+            )
+            for future in admin.incremental_alter_configs([resource]).values():
+                future.result(timeout=30)
+
+    def _life(self, name: str, folder: Path, stack: ExitStack) -> Life:
+        extra = {"MURMUREC_INSTANCE": name} if self.setup.static else {}
+        life = Life(name, self._where, self._environment | extra, folder)
+        stack.callback(life.kill)
+        return life
+
+    # --- killing --------------------------------------------------------------------------
+
+    def carry_out(self, kill: Kill) -> None:
+        """Kill once, or twice where the point is one of a start, and see everybody apply again."""
+        victims = self._victims(kill)
+        if kill.point.is_of_a_start:
+            self._kill(victims, Point.TIME)
+            self._restart_and_kill(victims, kill)
+        elif kill.point.is_of_the_writer:
+            fired = self._watcher.arm(kill.point, kill.amount, self._kill_the_writer)
+            victims = self._after(fired, kill)
+        else:
+            self._at_random(kill)
+            self._kill(victims, kill.point)
+            self.figures.hit[kill.point] += 1
+        self._come_back(victims)
+        self._compare()
+
+    def _victims(self, kill: Kill) -> list[Life]:
+        owner = self._owner()
+        others = [life for life in self._lives if life is not owner]
+        return {"owner": [owner], "other": others or [owner], "all": self._lives}[kill.victim]
+
+    def _owner(self) -> Life:
+        return next(
+            (life for life in self._lives if self._watcher.writer.endswith(f":{life.port}")),
+            self._lives[0],
+        )
+
+    def _kill_the_writer(self) -> None:
+        self._owner().kill()
+
+    def _at_random(self, kill: Kill) -> None:
+        if kill.point is Point.COUNT:
+            wanted = self._load.sent + int(kill.amount * 400)
+            _until(lambda: self._load.sent >= wanted, "the load stands still", 30.0)
+        else:
+            threading.Event().wait(kill.amount)
+
+    def _kill(self, victims: list[Life], point: Point) -> None:
+        for life in victims:
+            life.kill()
+        self._dead(victims, point)
+
+    def _dead(self, victims: list[Life], point: Point) -> None:
+        for life in victims:
+            life.gone()
+            self.figures.kills += 1
+            self.figures.aimed[point] += 1
+        self._killed_time = time.monotonic()
+        self._watcher.settle()
+
+    def _after(self, fired: threading.Event, kill: Kill) -> list[Life]:
+        """Wait for the watcher to kill, and return who is dead."""
+        if not fired.wait(_POINT_SECONDS):
+            self._watcher.disarm()
+            raise AssertionError(f"nobody came to this point within {_POINT_SECONDS:.0f} s: {kill}")
+        dead = [life for life in self._lives if life is self._owner()]
+        self._dead(dead, kill.point)
+        self.figures.died[self._watcher.where] += 1
+        self.figures.hit[kill.point] += self._watcher.where == kill.point
+        return dead
+
+    def _restart_and_kill(self, victims: list[Life], kill: Kill) -> None:
+        if kill.point.is_of_the_writer:
+            fired = self._watcher.arm(kill.point, kill.amount, self._kill_the_writer)
+            for life in victims:
+                life.start()
+            for life in self._after(fired, kill):
+                if life not in victims:  # the other one had taken over
+                    victims.append(life)
+            return
+        if kill.point is Point.REPLAYING:
+            self._load.burst(_BURST)
+        for life in victims:
+            life.start()
+        self.figures.hit[kill.point] += len(victims) * self._wait_in_a_start(victims[0], kill)
+        self._kill(victims, kill.point)
+
+    def _wait_in_a_start(self, life: Life, kill: Kill) -> bool:
+        """Wait for the phase of a start; return whether it was seen before it was over."""
+        if kill.point is Point.STARTING:
+            threading.Event().wait(kill.amount * 1.2)
+            return True
+        said = "reading the checkpoint" if kill.point is Point.READING else "replaying the log"
+        deadline = time.monotonic() + _AGAIN_SECONDS
+        while time.monotonic() < deadline:
+            life.running.check()
+            if said in life.waits_for():
+                return True
+            if life.as_of() >= self._watcher.cut > 0 and not life.waits_for():
+                return False  # it was too fast to be seen
+        raise AssertionError(f"{life.name} never was ready; its log: {life.running.log}")
+
+    # --- coming back ----------------------------------------------------------------------
+
+    def _come_back(self, victims: list[Life]) -> None:
+        cut, killed_time = self._watcher.cut, self._killed_time
+        alive = next((life for life in self._lives if life not in victims), None)
+        with Asker(alive) as asker:
+            for life in victims:
+                if life.running.process.poll() is not None:
+                    life.start()
+            for life in victims:
+                seconds = life.applies_beyond(cut, _AGAIN_SECONDS) - killed_time
+                self._note(f"to applying again, {self.setup}", seconds)
+            for life in self._lives:
+                life.applies_beyond(cut, _AGAIN_SECONDS)
+        self.figures.answers += asker.answers
+        self.figures.unanswered += asker.failures
+        self.figures.longest_answer_seconds = max(
+            self.figures.longest_answer_seconds, asker.longest_seconds
+        )
+
+    def _note(self, name: str, seconds: float) -> None:
+        self.figures.again.setdefault(name, []).append(seconds)
+
+    # --- comparing ------------------------------------------------------------------------
+
+    def _compare(self) -> None:
+        for life in self._lives:
+            state = life.running.state()
+            held = state["model_digest"], state["ledger_digest"]
+            right = self._reference.at(state["cut"])
+            self.figures.compared += 1
+            if held != right:
+                self.figures.wrong.append(f"{life.name} at cut {state['cut']}: {held}, not {right}")
+        for sentence in self._reference.wrong:
+            self.figures.wrong.append(sentence)
+        self._reference.wrong.clear()
+
+    def finish(self) -> None:
+        """Apply everything, compare with the log replayed from its beginning, and stop cleanly."""
+        ends = self._load.pause()
+        states = [life.running.wait_for(ends) for life in self._lives]
+        self._compare()
+        for state in states:
+            counts = {name: state["counts"][name] for name in self._load.expected}
+            if counts != dict(self._load.expected):
+                self.figures.wrong.append(f"counts {counts}, not {dict(self._load.expected)}")
+        digest = json.loads(self._command("state", "digest", "--json"))
+        right = self._reference.at(digest["cut"])
+        if (digest["model_digest"], digest["ledger_digest"]) != right:
+            self.figures.wrong.append(f"state digest says {digest}, not {right}")
+        self._command("state", "verify")
+        for life in self._lives:
+            if (code := life.stop()) != 0:
+                self.figures.wrong.append(f"{life.name} ended with exit code {code} on SIGTERM")
+        self._command("state", "verify")
+        self.figures.witnesses = self._reference.witnesses
+        self.figures.checkpoints = self._watcher.checkpoints
+        self.figures.records = self._load.sent
+
+    def _command(self, *words: str) -> str:
+        done = subprocess.run(
+            [sys.executable, "-m", "stream_app.cli", *words, *self._where],
+            env=self._environment,
+            capture_output=True,
+            text=True,
+            timeout=300,
+            check=False,
+        )
+        if done.returncode != 0:
+            self.figures.wrong.append(f"murmurec {' '.join(words)}: {done.stderr.strip()}")
+        return done.stdout or "{}"
+
+
+def _until(condition: Callable[[], bool], otherwise: str, seconds: float) -> None:
+    deadline = time.monotonic() + seconds
+    while not condition():
+        if time.monotonic() > deadline:
+            raise AssertionError(otherwise)
+        time.sleep(0.005)

@@ -1,0 +1,112 @@
+"""The workers that are killed: each keeps its port, its folder and, if static, its name in the
+group over all its lives."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from stream_app.broker.local import free_ports, leashed
+from stream_app.cli.demo.worker import Worker
+
+NOBODY = "0" * 32
+
+
+def environment(settings: Mapping[str, str]) -> dict[str, str]:
+    """Return the environment of a process: this one's without its settings, and these."""
+    kept = ("MURMUREC_CACHE_DIR",)
+    bare = {n: v for n, v in os.environ.items() if not n.startswith("MURMUREC_") or n in kept}
+    return bare | dict(settings)
+
+
+@dataclass
+class Life:
+    """One worker of a deployment; start it from the thread that outlives it."""
+
+    name: str
+    arguments: list[str]
+    environment: dict[str, str]
+    folder: Path
+    port: int = field(default_factory=lambda: free_ports(1)[0])
+    lives: int = 0
+    worker: Worker | None = None
+
+    def start(self) -> Worker:
+        """Start it, or start it again."""
+        self.lives += 1
+        log = self.folder / f"{self.name}-{self.lives:03d}.log"
+        command = [sys.executable, "-m", "stream_app.cli", "worker", "--admin-port", str(self.port)]
+        with log.open("wb") as output:
+            process = subprocess.Popen(
+                leashed([*command, *self.arguments]),
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+                env=self.environment,
+            )
+        self.worker = Worker(process, f"http://127.0.0.1:{self.port}", log)
+        return self.worker
+
+    @property
+    def running(self) -> Worker:
+        """The process of now."""
+        assert self.worker is not None, "it was not started"
+        return self.worker
+
+    def kill(self) -> None:
+        """End it without a word."""
+        if self.worker is not None:
+            self.worker.process.kill()
+
+    def gone(self) -> None:
+        """Return when the killed process is gone; one that ended by itself is a finding."""
+        code = self.running.process.wait(30)
+        if code != -signal.SIGKILL:
+            self.running.check()
+
+    def stop(self, seconds: float = 8.0) -> int:
+        """End it as an operator would, and return its exit code."""
+        process = self.running.process
+        process.terminate()
+        try:
+            return process.wait(seconds)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+            return -signal.SIGKILL
+
+    def as_of(self, seconds: float = 1.0) -> int:
+        """Return the cut of an answer to a query over HTTP, -1 where nobody answers."""
+        try:
+            page = self.running.get(f"/recommendations/{NOBODY}?k=1", seconds)
+            return int(json.loads(page)["as_of"])
+        except (OSError, ValueError, KeyError):
+            return -1
+
+    def waits_for(self) -> str:
+        """Return what /readyz says that it waits for, empty when it is ready or not there."""
+        try:
+            return json.loads(self.running.get("/readyz", 1.0)).get("waiting_for") or ""
+        except (OSError, ValueError):
+            return ""
+
+    def applies_beyond(self, cut: int, seconds: float) -> float:
+        """Return the time at which an answer first was of a later cut."""
+        deadline = time.monotonic() + seconds
+        while time.monotonic() < deadline:
+            self.running.check()
+            if self.as_of() > cut:
+                return time.monotonic()
+            time.sleep(0.02)
+        raise AssertionError(
+            f"{self.name} did not apply beyond cut {cut} within {seconds:.0f} s: {self.waits_for()}"
+            f"; its log: {self.running.log}"
+        )

@@ -1,0 +1,68 @@
+"""The replica that nobody kills: it follows the same log in this process, and knows its own digests
+at every recent cut."""
+
+from __future__ import annotations
+
+import time
+from collections import OrderedDict
+
+from stream_app.design import replica_of
+from stream_app.follower import Follower
+from stream_app.replica import Design
+from stream_app.wire import Topics, Witness
+
+Digests = tuple[str, str]
+_KEPT = 4000
+_STALL_SECONDS = 60.0
+
+
+class Reference:
+    """Follows the log when it is asked; `wrong` are the witnesses that it contradicts."""
+
+    def __init__(self, bootstrap: str, topics: Topics, design: Design) -> None:
+        self.replica = replica_of(design)
+        self._follower = Follower(bootstrap, {}, topics, design.intake)
+        self._digests: OrderedDict[int, Digests] = OrderedDict()
+        self._digests[0] = self._now()
+        self.witnesses = 0
+        self.wrong: list[str] = []
+
+    def _now(self) -> Digests:
+        return self.replica.model_digest(), self.replica.ledger_digest()
+
+    def at(self, cut: int) -> Digests:
+        """Return the digests of model and ledger at a cut, following the log up to there."""
+        deadline = time.monotonic() + _STALL_SECONDS
+        while cut not in self._digests:
+            if time.monotonic() > deadline or cut < self.replica.cut - _KEPT:
+                raise AssertionError(f"cut {cut}: the reference is at {self.replica.cut}")
+            self.follow(0.05)
+        return self._digests[cut]
+
+    def follow(self, seconds: float = 0.0) -> None:
+        """Apply what the log holds beyond."""
+        for piece in self._follower.poll(seconds):
+            if piece.batch is not None:
+                self.replica.apply(piece.batch)
+            if piece.forget is not None:
+                raise AssertionError("nobody is forgotten here")
+            if piece.cut is not None:
+                self.replica.end_round(piece.cut.number, piece.cut.ends)
+                self._digests[piece.cut.number] = self._now()
+                if len(self._digests) > _KEPT:
+                    self._digests.popitem(last=False)
+            if piece.witness is not None:
+                self._compare(piece.witness)
+
+    def _compare(self, witness: Witness) -> None:
+        self.witnesses += 1
+        ours = self._digests.get(witness.cut)
+        if ours is not None and ours != (witness.model, witness.ledger):
+            self.wrong.append(
+                f"the checkpoint at cut {witness.cut} holds {witness.model} {witness.ledger}, the "
+                f"log says {ours[0]} {ours[1]}"
+            )
+
+    def close(self) -> None:
+        """Leave the broker."""
+        self._follower.close()

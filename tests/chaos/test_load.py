@@ -1,0 +1,38 @@
+"""The load is its own oracle: what it says becomes of a record is what becomes of it."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import numpy as np
+
+from stream_app.privacy import registry
+from stream_app.replica import Design, Replica
+from stream_app.wire import decode_many
+from tests.chaos.load import Population
+from tests.streams import MECHANISMS, log, run_of
+
+
+def test_what_must_become_of_every_record_is_known_when_it_is_made(
+    rng: np.random.Generator,
+) -> None:
+    population, made = Population(rng, devices=40), [[], []]
+    for _ in range(4000):
+        record, becomes = population.next()
+        made[0].append(record)
+        made[1].append(becomes)
+    design = Design(
+        tuple(registry.parse(name) for name in MECHANISMS),
+        factors=4,
+        sketch_bytes=1 << 16,
+        scalars_bytes=1 << 13,
+        seen_bytes=1 << 12,
+    )
+    replica = Replica(design)
+    for partition, part in enumerate(log(made[0])):
+        replica.apply(decode_many(run_of(part, 0, len(part), partition), design.intake))
+    expected = Counter(made[1])
+    counts = replica.ledger.counts()
+    assert {name: counts[name] for name in expected} == expected
+    assert min(expected.values()) > 20
+    assert len(replica.ledger.rejected()) >= 7

@@ -1,0 +1,171 @@
+"""The watcher: reads the state topic and the cut log as a stranger would, and kills at a named
+point within milliseconds of its record.
+
+    claim  page page ... page  manifest  tombstone ...     state topic
+                                         cut witness       cut log
+
+A kill is late by what the broker and this process take, and what is on its way by then still
+arrives. So where a worker died is read afterwards from what it left behind (`where`).
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+from confluent_kafka import Message, TopicPartition
+
+from stream_app import clients
+from stream_app.wire import Cut, Topics, WireError, Witness, decode_entry
+from stream_app.wire.checkpoints import ManifestKey, PageKey, decode_manifest, decode_page
+from stream_app.wire.checkpoints import decode_state_key as named
+from tests.chaos.points import Point
+
+_STALL_SECONDS = 30.0
+
+
+@dataclass
+class _Armed:
+    point: Point
+    amount: float
+    kill: Callable[[], None]
+    fired: threading.Event
+    since: int  # claims before this offset are of no interest
+
+
+class Watcher:
+    """Knows what was written last, by whom, and how far a checkpoint is."""
+
+    def __init__(self, bootstrap: str, topics: Topics) -> None:
+        self._topics = topics
+        self._consumer = clients.consumer(
+            bootstrap, group="chaos-watcher", partition_eof=False, fetch_wait_max_ms=50
+        )
+        self._places = [TopicPartition(topics.state, 0, 0), TopicPartition(topics.cuts, 0, 0)]
+        self._read = {place.topic: 0 for place in self._places}
+        self._consumer.assign(self._places)
+        self._armed: _Armed | None = None
+        self._lock = threading.Lock()
+        self._ended = threading.Event()
+        self._checkpoint = (-1, -1)  # generation, number
+        self._pages = 0
+        self._expected = {True: 1, False: 1}  # pages of a first and of a later checkpoint
+        self._last = Point.STARTING
+        self._manifest_cut = -1
+        self.writer = ""
+        self.cut = 0
+        self.cut_time = 0.0
+        self.checkpoints = 0
+        self._thread = threading.Thread(target=self._run, name="watcher", daemon=True)
+        self._thread.start()
+
+    def arm(self, point: Point, amount: float, kill: Callable[[], None]) -> threading.Event:
+        """Call `kill` once when the next record of this point is seen; the event says so."""
+        fired = threading.Event()
+        with self._lock:
+            self._armed = _Armed(point, amount, kill, fired, self._read[self._topics.state])
+        return fired
+
+    def disarm(self) -> None:
+        """Kill nobody any more."""
+        with self._lock:
+            self._armed = None
+
+    def settle(self) -> None:
+        """Return when everything that the broker holds now was read."""
+        deadline = time.monotonic() + _STALL_SECONDS
+        for place in self._places:
+            end = clients.offsets(self._consumer, place)[1]
+            while self._read[place.topic] < end:
+                if time.monotonic() > deadline:
+                    raise AssertionError(f"{place.topic} was not read up to {end}")
+                self._ended.wait(0.002)
+
+    @property
+    def where(self) -> str:
+        """Where the writer's records end."""
+        if self._last is not Point.PAGE:
+            return str(self._last)
+        first = self._checkpoint[1] == 1
+        if first and self._pages < self._expected[True]:
+            return str(Point.FIRST)
+        if self._pages >= self._expected[first]:
+            return str(Point.LAST)
+        return str(Point.PAGE if self._pages == 1 else Point.MIDDLE)
+
+    def close(self) -> None:
+        """Leave the broker."""
+        self._ended.set()
+        self._thread.join(10)
+        self._consumer.close()
+
+    # --- thread ---------------------------------------------------------------------------
+
+    def _run(self) -> None:
+        while not self._ended.is_set():
+            message = self._consumer.poll(0.05)
+            if message is None or message.error() is not None:
+                continue
+            points = self._points(message)
+            with self._lock:
+                armed = self._armed
+                if armed is not None and armed.point in points:
+                    armed.kill()
+                    armed.fired.set()
+                    self._armed = None
+            self._read[message.topic()] = message.offset() + 1  # type: ignore[operator,index]
+
+    def _points(self, message: Message) -> set[Point]:
+        if message.topic() == self._topics.cuts:
+            return self._entry(message.value())
+        try:
+            key: Any = named(message.key())
+        except WireError:
+            return set()
+        value: Any = message.value()
+        if value is None:
+            self._last = Point.TOMBSTONES
+        elif isinstance(key, PageKey):
+            return self._page(key, decode_page(value)[0])
+        elif isinstance(key, ManifestKey):
+            self._last = Point.MANIFEST
+            self._manifest_cut = decode_manifest(value).cut
+            self._expected[self._checkpoint[1] == 1] = self._pages
+            self.checkpoints += 1
+        else:
+            self.writer = msgspec.msgpack.decode(value[1:])["worker"]
+            self._last = Point.CLAIM
+        return {self._last}
+
+    def _page(self, key: PageKey, number: int) -> set[Point]:
+        if (key.generation, number) != self._checkpoint:
+            self._checkpoint, self._pages = (key.generation, number), 0
+        self._pages += 1
+        self._last = Point.PAGE
+        first, armed = number == 1, self._armed
+        share = armed.amount if armed else 0.5
+        points = {Point.PAGE} if self._pages == 1 else set()
+        if self._pages == max(2, round((0.2 + 0.6 * share) * self._expected[first])):
+            points.add(Point.MIDDLE)
+        if self._pages >= self._expected[first]:
+            points.add(Point.LAST)
+        if first and self._pages >= share * self._expected[first]:
+            points.add(Point.FIRST)
+        return points
+
+    def _entry(self, value: bytes | None) -> set[Point]:
+        try:
+            entry = decode_entry(value)
+        except WireError:
+            return set()
+        if isinstance(entry, Cut) and entry.number > self.cut:
+            self.cut, self.cut_time = entry.number, time.monotonic()
+        if isinstance(entry, Witness) and entry.cut == self._manifest_cut:
+            if self._last is Point.MANIFEST:
+                self._last = Point.WITNESS
+            return {Point.WITNESS}
+        return set()

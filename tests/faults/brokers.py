@@ -1,0 +1,201 @@
+"""Kafka nodes that a test may kill, start again where they were, fill up and guard.
+
+    home/log           what was published; stays over a restart on the same port
+    bootstrap          a listener without passwords: nobody in particular, who may do everything
+    guarded            a listener that asks for a user name and a password; who asks there may do
+                       what `allow` allowed, and nothing else
+
+A small disk is a tmpfs in a mount namespace of a process that the kernel ends with this one: it is
+reached through /proc, and nothing is left mounted, whatever becomes of the test run.
+"""
+
+from __future__ import annotations
+
+import os
+import select
+import subprocess
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from confluent_kafka.admin import (
+    AclBinding,
+    AclOperation,
+    AclPermissionType,
+    ResourcePatternType,
+    ResourceType,
+)
+
+from stream_app import clients
+from stream_app.broker import local
+from stream_app.broker.jars import jars, java
+from tests.conftest import cache_dir
+
+USER = "worker"
+PASSWORD = "as-secret-as-a-test"
+# A node that was killed is taken for dead after this time, and may register again.
+_SESSION = {"broker.session.timeout.ms": "1000", "broker.heartbeat.interval.ms": "200"}
+
+
+class Node:
+    """One Kafka node on ports and in a folder of its own, not running at first."""
+
+    def __init__(self, home: Path, extra: Mapping[str, str] | None = None) -> None:
+        self.home = home
+        self.port, guarded, self._controller = local.free_ports(3)
+        self.bootstrap = f"127.0.0.1:{self.port}"
+        self.guarded = f"127.0.0.1:{guarded}"
+        listeners = (
+            f"PLAINTEXT://{self.bootstrap},SASL_PLAINTEXT://{self.guarded},"
+            f"CONTROLLER://127.0.0.1:{self._controller}"
+        )
+        login = "org.apache.kafka.common.security.plain.PlainLoginModule required"
+        self._extra = {
+            "listeners": listeners,
+            "advertised.listeners": listeners,
+            "controller.quorum.bootstrap.servers": f"127.0.0.1:{self._controller}",
+            "listener.security.protocol.map": "CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT,"
+            "SASL_PLAINTEXT:SASL_PLAINTEXT",
+            "sasl.enabled.mechanisms": "PLAIN",
+            "listener.name.sasl_plaintext.plain.sasl.jaas.config": (
+                f'{login} user_{USER}="{PASSWORD}";'
+            ),
+            "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+            "super.users": "User:ANONYMOUS",
+            **_SESSION,
+            **(extra or {}),
+        }
+        self._process: subprocess.Popen[bytes] | None = None
+
+    @property
+    def running(self) -> bool:
+        """Whether the process of the node lives."""
+        return self._process is not None and self._process.poll() is None
+
+    def start(self) -> None:
+        """Start the node and return when it answers; one that runs already goes on."""
+        if not self.running:
+            self._process, _ = local.launch_ready(
+                java(),
+                jars(cache_dir(), local.to_stderr),
+                self.home,
+                self.port,
+                self._extra,
+                leash=True,
+            )
+
+    def kill(self) -> None:
+        """End the node as a power cut would, but for what the kernel still writes."""
+        if self._process is not None:
+            self._process.kill()
+            self._process.wait(local.STOP_SECONDS)
+
+    def ended(self, seconds: float) -> bool:
+        """Return whether the node ends by itself within so many seconds."""
+        assert self._process is not None
+        with suppress(subprocess.TimeoutExpired):
+            self._process.wait(seconds)
+        return not self.running
+
+    def allow(self, kind: ResourceType, name: str, *operations: str) -> list[AclBinding]:
+        """Let the user do this with what has that name, or with what begins with `name*`."""
+        pattern = (
+            ResourcePatternType.PREFIXED if name.endswith("*") else ResourcePatternType.LITERAL
+        )
+        bindings = [
+            AclBinding(
+                kind,
+                name.removesuffix("*"),
+                pattern,
+                f"User:{USER}",
+                "*",
+                AclOperation[operation],
+                AclPermissionType.ALLOW,
+            )
+            for operation in operations
+        ]
+        admin = clients.admin(self.bootstrap)  # kept: what it was asked ends with it
+        for future in admin.create_acls(bindings).values():
+            future.result(timeout=10)
+        return bindings
+
+
+def password() -> dict[str, str]:
+    """Return the client properties of the user of the guarded listener."""
+    return {
+        "security.protocol": "SASL_PLAINTEXT",
+        "sasl.mechanism": "PLAIN",
+        "sasl.username": USER,
+        "sasl.password": PASSWORD,
+    }
+
+
+@contextmanager
+def node(home: Path, extra: Mapping[str, str] | None = None) -> Iterator[Node]:
+    """Run a node for the length of the block; whoever kills it in between starts it again."""
+    made = Node(home, extra)
+    try:
+        made.start()
+        yield made
+    finally:
+        made.kill()
+
+
+# --- a disk that can be full ----------------------------------------------------------------------
+
+
+class NoMountError(Exception):
+    """This process may not mount a file system."""
+
+
+@contextmanager
+def small_disk(folder: Path, size: str, inodes: int = 0) -> Iterator[Path]:
+    """Give the root of an empty tmpfs of this size; raises NoMountError where that is forbidden."""
+    script = 'mount -t tmpfs -o "$1" tmpfs "$2" && echo mounted && exec cat'
+    options = f"size={size}" + (f",nr_inodes={inodes}" if inodes else "")
+    unshare = ["/usr/bin/env", "unshare", "--mount", "--propagation", "private"]
+    keeper = subprocess.Popen(
+        local.leashed([*unshare, "sh", "-c", script, "sh", options, str(folder)]),
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    )
+    try:
+        assert keeper.stdout is not None
+        assert keeper.stderr is not None
+        readable, _, _ = select.select([keeper.stdout], [], [], 10)
+        if not readable or keeper.stdout.readline() != b"mounted\n":
+            keeper.kill()
+            raise NoMountError(keeper.stderr.read().decode().strip() or "mount gave no answer")
+        yield Path(f"/proc/{keeper.pid}/root{folder}")
+    finally:
+        keeper.kill()
+        keeper.wait()
+        for pipe in (keeper.stdin, keeper.stdout, keeper.stderr):
+            if pipe is not None:
+                pipe.close()
+
+
+def fill(disk: Path, leave: int = 0) -> Path:
+    """Write a file that takes all room of a disk but `leave` bytes; delete it to make room."""
+    ballast = disk / "ballast"
+    free = os.statvfs(disk)
+    with ballast.open("wb") as file:
+        os.posix_fallocate(file.fileno(), 0, max(1, free.f_bavail * free.f_frsize - leave))
+    return ballast
+
+
+# --- waiting --------------------------------------------------------------------------------------
+
+
+def until(true: object, seconds: float, what: str) -> None:
+    """Return when `true()` holds; OSError and ValueError count as not yet."""
+    assert callable(true)
+    deadline = time.monotonic() + seconds
+    while time.monotonic() < deadline:
+        with suppress(OSError, ValueError):
+            if true():
+                return
+        time.sleep(0.05)
+    raise AssertionError(f"{what}: not within {seconds:.0f} s")

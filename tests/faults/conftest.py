@@ -1,0 +1,255 @@
+"""Faults of the broker against real workers: how a fault is watched, and how it is proved that it
+did no harm.
+
+The fixtures start workers and send records as those of `tests.kafka` do; a module that has a broker
+of its own gives it as `kafka`. Checkpoints come five times a second.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, ExitStack, contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from confluent_kafka.admin import (
+    AdminClient,
+    AlterConfigOpType,
+    ConfigEntry,
+    ConfigResource,
+    ResourceType,
+)
+
+from stream_app import changelog, clients
+from stream_app.cli import run
+from stream_app.cli.demo.worker import Worker
+from stream_app.design import design_of, replica_of
+from stream_app.log.rounds import Chain
+from stream_app.replica import Replica
+from stream_app.settings import Settings
+from stream_app.topics import delete
+from stream_app.wire import Cut, Topics, WireError, decode_entry, decode_many
+from tests.conftest import Kafka
+from tests.faults.brokers import NoMountError, small_disk, until
+from tests.kafka.conftest import oracle, send, settings, start
+from tests.streams import Published, log, run_of
+
+__all__ = ["oracle", "send", "settings", "start"]  # fixtures
+
+Oracle = Callable[..., Replica]
+Flow = Callable[[Sequence[Published]], AbstractContextManager[None]]
+Proof = Callable[[dict[str, Any]], None]
+Command = Callable[..., tuple[int, str]]
+END_SECONDS = 30.0
+
+
+@pytest.fixture(autouse=True)
+def often(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let checkpoints come soon."""
+    monkeypatch.setenv("MURMUREC_CHECKPOINT_SECONDS", "0.2")
+
+
+@pytest.fixture
+def names(topics: str) -> Topics:
+    """Give the names of the topics."""
+    return Topics(topics)
+
+
+@pytest.fixture
+def admin(kafka: Kafka) -> AdminClient:
+    """Give an administrator."""
+    return clients.admin(kafka.bootstrap)
+
+
+@pytest.fixture
+def flow(kafka: Kafka, names: Topics) -> Flow:
+    """Give a block during which records are sent, about 200 a second; it ends when the broker has
+    acknowledged all, or when something ends the block."""
+
+    @contextmanager
+    def flowing(records: Sequence[Published]) -> Iterator[None]:
+        producer = clients.producer(kafka.bootstrap, reconnect_backoff_max_ms=500)
+        failed: list[object] = []
+        stopped = threading.Event()
+
+        def delivered(error: object, _: object) -> None:
+            if error is not None:
+                failed.append(error)
+
+        def send() -> None:
+            for record in records:
+                producer.produce(
+                    names.ratings,
+                    key=record.key,
+                    value=record.value,
+                    partition=record.partition,
+                    on_delivery=delivered,
+                )
+                producer.poll(0.005)  # the pace
+                if stopped.is_set():
+                    return
+
+        sending = threading.Thread(target=send)
+        sending.start()
+        try:
+            yield
+        except BaseException:
+            stopped.set()
+            raise
+        finally:
+            sending.join()
+        assert producer.flush(60) == 0
+        assert not failed
+
+    return flowing
+
+
+@pytest.fixture
+def command(settings: Settings, capsys: pytest.CaptureFixture[str]) -> Command:
+    """Give a function that runs a command on the deployment; it returns the exit code and what was
+    said."""
+    where = ["--bootstrap", str(settings.bootstrap_servers), "--prefix", settings.topic_prefix]
+
+    def ran(*arguments: str) -> tuple[int, str]:
+        capsys.readouterr()
+        code = run([*arguments, *where])
+        said = capsys.readouterr()
+        return code, said.out + said.err
+
+    return ran
+
+
+@pytest.fixture
+def proof(oracle: Oracle, command: Command) -> Proof:
+    """Give a function that shows that a worker's state is that of the log, and so is what the
+    topics hold."""
+
+    def proved(state: dict[str, Any]) -> None:
+        assert digests(oracle(state["cut"])) == (state["model_digest"], state["ledger_digest"])
+        code, said = command("state", "verify")
+        assert code == 0, said
+
+    return proved
+
+
+@pytest.fixture
+def replayed(kafka: Kafka, names: Topics, settings: Settings) -> Callable[..., Replica]:
+    """Give a function that applies the records of a test by the cut log: an oracle for a log that
+    no longer holds them."""
+
+    def applied(records: Sequence[Published], at_cut: int) -> Replica:
+        replica, parts = replica_of(design_of(settings)), log(list(records))
+        for cut in cuts(kafka, names):
+            if cut.number > at_cut:
+                break
+            for p, part in enumerate(parts):
+                first, beyond = replica.ends[p], cut.ends[p]
+                if first < beyond:
+                    replica.apply(
+                        decode_many(run_of(part, first, beyond, p), replica.design.intake)
+                    )
+            replica.end_round(cut.number, cut.ends)
+        assert replica.cut == at_cut
+        return replica
+
+    return applied
+
+
+@pytest.fixture
+def disk(tmp_path: Path) -> Iterator[Callable[..., Path]]:
+    """Give a function that makes a small disk; skips where nothing may be mounted."""
+    with ExitStack() as stack:
+
+        def made(size: str, inodes: int = 0) -> Path:
+            folder = tmp_path / f"disk-{len(list(tmp_path.iterdir()))}"
+            folder.mkdir()
+            try:
+                return stack.enter_context(small_disk(folder, size, inodes))
+            except NoMountError as error:
+                pytest.skip(f"a small disk needs the right to mount: {error}")
+
+        yield made
+
+
+# --- what is asked of a worker --------------------------------------------------------------------
+
+
+def digests(replica: Replica) -> tuple[str, str]:
+    """Return the digests of model and ledger."""
+    return replica.model_digest(), replica.ledger_digest()
+
+
+def sentence(worker: Worker, seconds: float = END_SECONDS) -> str:
+    """Return the one sentence with which a worker ends by itself, refused, within so many
+    seconds."""
+    try:
+        code = worker.process.wait(seconds)
+    except subprocess.TimeoutExpired:
+        said = worker.log.read_text()[-2000:]
+        raise AssertionError(f"the worker still runs after {seconds:.0f} s; {said}") from None
+    lines = worker.log.read_text().strip().splitlines()
+    last = lines[-1] if lines else ""
+    assert code == 1, f"exit code {code}: {lines[-3:]}"
+    assert last.startswith("murmurec: "), lines[-3:]
+    assert not any("Traceback" in line for line in lines), "\n".join(lines)
+    return last
+
+
+def durable_cut(worker: Worker) -> int:
+    """Return the cut of the newest checkpoint that this worker has written, -1 where it has
+    none."""
+    checkpoint = worker.state()["checkpoint"] or {}
+    found = checkpoint.get("durable_cut")
+    return -1 if found is None else int(found)
+
+
+def another_checkpoint(worker: Worker, seconds: float = 20.0) -> int:
+    """Return the cut of a checkpoint that becomes durable from now on."""
+    before = durable_cut(worker)
+    until(lambda: durable_cut(worker) > before, seconds, f"a checkpoint after cut {before}")
+    return durable_cut(worker)
+
+
+def stop(worker: Worker) -> None:
+    """End a worker as its operator does; it writes a last checkpoint."""
+    worker.process.terminate()
+    assert worker.process.wait(10) == 0, worker.log.read_text()[-2000:]
+
+
+def cuts(kafka: Kafka, names: Topics) -> list[Cut]:
+    """Return the cuts of the cut log that count."""
+    chain, found = Chain(0, (0,) * 4), []
+    for message in changelog.records(kafka.bootstrap, {}, names.cuts):
+        try:
+            entry = decode_entry(message.value())
+        except WireError:
+            continue
+        if chain.take(entry) and isinstance(entry, Cut):
+            found.append(entry)
+    return found
+
+
+# --- what is done to topics -----------------------------------------------------------------------
+
+
+def remove(admin: AdminClient, topic: str) -> None:
+    """Delete a topic and return when the broker no longer lists it."""
+    delete(admin, [topic])
+    until(lambda: topic not in admin.list_topics(timeout=5).topics, 20, f"{topic} is gone")
+
+
+def configure(admin: AdminClient, topic: str, name: str, value: str) -> None:
+    """Set a configuration of a topic and return when the broker tells it."""
+    entry = ConfigEntry(name, value, incremental_operation=AlterConfigOpType.SET)
+    resource = ConfigResource(ResourceType.TOPIC, topic, incremental_configs=[entry])
+    for future in admin.incremental_alter_configs([resource]).values():
+        future.result(timeout=10)
+
+    def there() -> bool:
+        asked = admin.describe_configs([ConfigResource(ResourceType.TOPIC, topic)])
+        return all(f.result(timeout=10)[name].value == value for f in asked.values())
+
+    until(there, 10, f"{topic}: {name} is {value}")

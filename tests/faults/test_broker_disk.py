@@ -1,0 +1,118 @@
+"""Full disks: the broker's and the worker's own."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tests.conftest import Kafka
+from tests.faults.brokers import Node, fill
+from tests.faults.conftest import Flow, Proof, another_checkpoint, sentence
+from tests.kafka.conftest import Send, Start, ends_of
+from tests.streams import events, publish
+
+pytestmark = pytest.mark.kafka
+
+
+class TestBrokerDisk:
+    """The broker's log is on a disk of 48 MB."""
+
+    @pytest.fixture
+    def place(self, disk: Callable[..., Path]) -> Path:
+        return disk("48m")
+
+    @pytest.fixture
+    def broker(self, place: Path, tmp_path: Path) -> Iterator[Node]:
+        (place / "log").mkdir()
+        home = tmp_path / "broker"
+        home.mkdir()
+        (home / "log").symlink_to(place / "log")
+        made = Node(home)
+        try:
+            made.start()
+            yield made
+        finally:
+            made.kill()
+
+    @pytest.fixture
+    def kafka(self, broker: Node) -> Kafka:
+        return Kafka(broker.bootstrap)
+
+    @pytest.fixture
+    def mended(self, broker: Node, place: Path, topics: str) -> Iterator[None]:
+        """Make room and let the broker live when the topics are deleted."""
+        yield
+        (place / "ballast").unlink(missing_ok=True)
+        broker.start()
+
+    def test_a_broker_whose_disk_is_full_dies_and_with_room_everything_goes_on(
+        self,
+        broker: Node,
+        place: Path,
+        mended: None,
+        start: Start,
+        flow: Flow,
+        proof: Proof,
+        rng: np.random.Generator,
+    ) -> None:
+        records = [publish(event) for event in events(rng, 900)]
+        worker = start()
+        with flow(records[:200]):
+            another_checkpoint(worker)
+        with flow(records[200:]):
+            ballast = fill(place)
+            assert broker.ended(30)
+            worker.check()
+            ballast.unlink()
+            broker.start()
+            another_checkpoint(worker, 40)
+        proof(worker.wait_for(ends_of(records), 30))
+
+
+def test_a_full_data_directory_stops_no_worker(
+    disk: Callable[..., Path],
+    start: Start,
+    send: Send,
+    proof: Proof,
+    rng: np.random.Generator,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Nothing that it needs lies there: the state is in Kafka."""
+    place = disk("1m", inodes=16)
+    records = [publish(event) for event in events(rng, 200)]
+    monkeypatch.setenv("MURMUREC_DATA_DIR", str(place))
+    worker = start()
+    send(records[:100])
+    worker.wait_for(ends_of(records[:100]))
+    fill(place)
+    use_up_inodes(place)
+    send(records[100:150])
+    worker.wait_for(ends_of(records[:150]))
+    worker.process.kill()
+    worker.process.wait()
+    worker = start()
+    send(records[150:])
+    proof(worker.wait_for(ends_of(records)))
+
+
+def test_a_full_cache_directory_is_one_sentence(
+    disk: Callable[..., Path], start: Start, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    place = disk("1m", inodes=16)
+    fill(place)
+    use_up_inodes(place)
+    monkeypatch.setenv("MURMUREC_CACHE_DIR", str(place))
+    assert "make room" in sentence(start(ready=False))
+
+
+def use_up_inodes(place: Path) -> None:
+    """Leave no room for one more name."""
+    for i in range(100):
+        try:
+            (place / f"name-{i}").touch()
+        except OSError:
+            return
+    raise AssertionError(f"{place} still takes new files")

@@ -1,0 +1,139 @@
+"""Records that are set aside while the topic that is told of them is absent, refuses or waits.
+
+A checkpoint may not pass a rejection that was not told: after a restart it is told again.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from confluent_kafka.admin import AdminClient
+
+from stream_app import changelog
+from stream_app.wire import Rejection, Topics, decode_message
+from tests.conftest import Kafka
+from tests.faults.brokers import until
+from tests.faults.conftest import (
+    Command,
+    Flow,
+    Proof,
+    another_checkpoint,
+    configure,
+    durable_cut,
+    remove,
+    sentence,
+    stop,
+)
+from tests.kafka.conftest import Send, Start, ends_of
+from tests.streams import Published, events, publish
+
+pytestmark = pytest.mark.kafka
+
+
+def poison(count: int) -> list[Published]:
+    """Return records that cannot be decoded."""
+    return [Published(i % 4, b"0" * 32, b"poison %d" % i) for i in range(count)]
+
+
+def told(kafka: Kafka, names: Topics) -> set[tuple[int, int]]:
+    """Return partition and offset of every record that the rejected topic names."""
+    found = set()
+    for message in changelog.records(kafka.bootstrap, {}, names.rejected):
+        rejection = decode_message(Rejection, message.value())
+        found.add((rejection.partition, rejection.offset))
+    return found
+
+
+def test_without_the_rejected_topic_a_worker_ends_and_what_was_not_told_is_told_later(
+    start: Start,
+    send: Send,
+    proof: Proof,
+    command: Command,
+    rng: np.random.Generator,
+    admin: AdminClient,
+    kafka: Kafka,
+    names: Topics,
+) -> None:
+    records = [publish(event) for event in events(rng, 300)]
+    first, second = poison(4), poison(8)
+    worker = start()
+    send([*records[:100], *first])
+    worker.wait_for(ends_of([*records[:100], *first]))
+    until(lambda: len(told(kafka, names)) == 4, 10, "the first ones are told")
+    stop(worker)
+    worker = start()
+    remove(admin, names.rejected)
+    send([*records[100:200], *second])
+    assert names.rejected in sentence(worker)
+    refused = sentence(start(ready=False))
+    assert names.rejected in refused
+    assert "murmurec topics apply" in refused
+    assert command("topics", "apply")[0] == 0
+    worker = start()
+    send(records[200:])
+    everything = [*records, *first, *second]
+    state = worker.wait_for(ends_of(everything))
+    assert state["rejected"] == {"malformed": 12}
+    until(lambda: len(told(kafka, names)) >= 8, 10, "the others are told")
+    ends = [*ends_of([*records[:100], *first])]
+    missing = {(p, ends[p] + ends_of(records[100:200])[p] + i) for p in range(4) for i in range(2)}
+    assert told(kafka, names) == missing
+    proof(state)
+
+
+def test_no_checkpoint_passes_a_rejection_that_the_broker_does_not_take(
+    start: Start,
+    send: Send,
+    flow: Flow,
+    proof: Proof,
+    rng: np.random.Generator,
+    admin: AdminClient,
+    kafka: Kafka,
+    names: Topics,
+) -> None:
+    """A topic that wants two replicas on one broker refuses for now, not for good."""
+    records = [publish(event) for event in events(rng, 400)]
+    worker = start()
+    with flow(records[:100]):
+        another_checkpoint(worker)
+    worker.wait_for(ends_of(records[:100]))
+    configure(admin, names.rejected, "min.insync.replicas", "2")
+    send([*poison(4), *records[100:200]])
+    passed = worker.wait_for(ends_of([*records[:200], *poison(4)]))["cut"]
+    with flow(records[200:300]):
+        assert durable_cut(worker) < passed
+    assert durable_cut(worker) < passed
+    assert told(kafka, names) == set()
+    worker.process.kill()
+    worker.process.wait()
+    configure(admin, names.rejected, "min.insync.replicas", "1")
+    worker = start()
+    with flow(records[300:]):
+        until(lambda: durable_cut(worker) >= passed, 20, "the checkpoint passes")
+        assert len(told(kafka, names)) == 4
+    proof(worker.wait_for(ends_of([*records, *poison(4)])))
+
+
+def test_a_rejection_that_is_refused_for_good_ends_the_worker(
+    start: Start,
+    send: Send,
+    proof: Proof,
+    rng: np.random.Generator,
+    admin: AdminClient,
+    kafka: Kafka,
+    names: Topics,
+) -> None:
+    """A topic that takes no record of this size is as good as a full one."""
+    records = [publish(event) for event in events(rng, 200)]
+    worker = start()
+    send(records[:100])
+    worker.wait_for(ends_of(records[:100]))
+    configure(admin, names.rejected, "max.message.bytes", "1")
+    send(poison(4))
+    assert names.rejected in sentence(worker)
+    configure(admin, names.rejected, "max.message.bytes", "1048588")
+    worker = start()
+    send(records[100:])
+    state = worker.wait_for(ends_of([*records, *poison(4)]))
+    until(lambda: len(told(kafka, names)) == 4, 10, "they are told")
+    proof(state)

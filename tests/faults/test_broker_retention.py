@@ -1,0 +1,109 @@
+"""A log that no longer reaches back: a checkpoint carries the state over; without one a worker
+refuses, unless it is told to accept the gap, which is kept for good."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+from confluent_kafka import TopicPartition
+from confluent_kafka.admin import AdminClient
+
+from stream_app.replica import Replica
+from stream_app.topics import create
+from stream_app.wire import Topics
+from tests.faults.conftest import (
+    Command,
+    Flow,
+    another_checkpoint,
+    digests,
+    remove,
+    sentence,
+    stop,
+)
+from tests.kafka.conftest import Send, Start, ends_of
+from tests.streams import events, publish
+
+pytestmark = pytest.mark.kafka
+
+
+def forget_before(admin: AdminClient, topic: str, ends: list[int]) -> None:
+    """Delete what lies before these positions, as retention does."""
+    places = [TopicPartition(topic, p, end) for p, end in enumerate(ends)]
+    for place, future in admin.delete_records(places).items():
+        assert future.result(timeout=10).low_watermark == ends[place.partition]
+
+
+def test_a_checkpoint_carries_the_state_over_ratings_that_are_gone(
+    start: Start,
+    send: Send,
+    flow: Flow,
+    replayed: Callable[..., Replica],
+    command: Command,
+    rng: np.random.Generator,
+    admin: AdminClient,
+    names: Topics,
+) -> None:
+    records = [publish(event) for event in events(rng, 500)]
+    worker = start()
+    with flow(records[:200]):
+        another_checkpoint(worker)
+    state = worker.wait_for(ends_of(records[:200]))
+    stop(worker)
+    forget_before(admin, names.ratings, state["positions"])
+    worker = start()
+    same = worker.state()
+    for name in ("cut", "positions", "model_digest", "ledger_digest", "counts"):
+        assert same[name] == state[name]
+    with flow(records[200:400]):
+        another_checkpoint(worker)
+    worker.process.kill()
+    worker.process.wait()
+    worker = start()
+    send(records[400:])
+    state = worker.wait_for(ends_of(records))
+    assert state["base"]["gap"] is False
+    assert digests(replayed(records, state["cut"])) == (
+        state["model_digest"],
+        state["ledger_digest"],
+    )
+    code, said = command("state", "verify")
+    assert code == 0, said
+
+
+def test_without_checkpoint_and_log_a_worker_refuses_until_the_gap_is_accepted_and_recorded(
+    start: Start,
+    send: Send,
+    flow: Flow,
+    command: Command,
+    rng: np.random.Generator,
+    admin: AdminClient,
+    names: Topics,
+) -> None:
+    records = [publish(event) for event in events(rng, 500)]
+    worker = start()
+    send(records[:200])
+    state = worker.wait_for(ends_of(records[:200]))
+    assert command("state", "verify")[0] == 0
+    stop(worker)
+    forget_before(admin, names.ratings, state["positions"])
+    remove(admin, names.state)
+    create(admin, names.table())
+    assert "--accept-gap" in sentence(start(ready=False))
+    worker = start("--accept-gap")
+    assert worker.state()["base"]["gap"] is True
+    with flow(records[200:400]):
+        another_checkpoint(worker)
+    state = worker.wait_for(ends_of(records[:400]))
+    stop(worker)
+    worker = start()
+    same = worker.state()
+    for name in ("cut", "positions", "model_digest", "ledger_digest", "base"):
+        assert same[name] == state[name]
+    assert same["base"]["gap"] is True
+    send(records[400:])
+    state = worker.wait_for(ends_of(records))
+    assert state["counts"]["applied"] == 300
+    code, said = command("state", "verify")
+    assert code == 0, said

@@ -1,0 +1,177 @@
+"""Topics that are deleted, made anew or altered under a worker, or while none runs.
+
+What a worker may do then is end with one sentence that tells the way out, or go on with a state
+that is that of the log; it may not hang, and it may not go on without what it has to write.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from confluent_kafka.admin import AdminClient, NewPartitions
+
+from stream_app import changelog
+from stream_app.design import design_of
+from stream_app.settings import Settings
+from stream_app.topics import create
+from stream_app.wire import Topics
+from tests.conftest import Kafka
+from tests.faults.brokers import until
+from tests.faults.conftest import (
+    Command,
+    Flow,
+    Oracle,
+    Proof,
+    another_checkpoint,
+    digests,
+    remove,
+    sentence,
+    stop,
+)
+from tests.kafka.conftest import Send, Start, ends_of
+from tests.streams import events, publish
+
+pytestmark = pytest.mark.kafka
+
+
+# --- the state topic ------------------------------------------------------------------------------
+
+
+def test_without_its_state_topic_a_worker_ends_and_after_topics_apply_it_rebuilds(
+    start: Start,
+    send: Send,
+    flow: Flow,
+    proof: Proof,
+    command: Command,
+    rng: np.random.Generator,
+    admin: AdminClient,
+    names: Topics,
+) -> None:
+    records = [publish(event) for event in events(rng, 600)]
+    worker = start()
+    with flow(records[:200]):
+        another_checkpoint(worker)
+    worker.wait_for(ends_of(records[:200]))
+    remove(admin, names.state)
+    with flow(records[200:500]):
+        assert names.state in sentence(worker)
+    refused = sentence(start(ready=False))
+    assert names.state in refused
+    assert "murmurec topics apply" in refused
+    assert command("topics", "apply")[0] == 0
+    rebuilt = start()
+    send(records[500:])
+    state = rebuilt.wait_for(ends_of(records))
+    assert not state["base"]["gap"]
+    proof(state)
+
+
+def test_a_state_topic_that_was_made_anew_under_a_worker_never_holds_half_a_checkpoint(
+    start: Start,
+    flow: Flow,
+    proof: Proof,
+    command: Command,
+    rng: np.random.Generator,
+    admin: AdminClient,
+    kafka: Kafka,
+    names: Topics,
+    settings: Settings,
+) -> None:
+    """A worker that writes changed pages only has to notice that the others are gone: it ends, or
+    writes all of them."""
+    records = [publish(event) for event in events(rng, 1200)]
+    worker = start()
+    with flow(records[:200]):
+        another_checkpoint(worker)
+    before = worker.wait_for(ends_of(records[:200]))["cut"]
+    remove(admin, names.state)
+    create(admin, names.table())
+
+    def whole() -> bool:
+        found = changelog.read_checkpoint(
+            kafka.bootstrap, {}, names, design_of(settings).digest, settings.partitions
+        )
+        return found is not None and found.manifest.cut > before
+
+    with flow(records[200:]):
+        until(
+            lambda: worker.process.poll() is not None or whole(), 30, "it ends or writes all pages"
+        )
+    if worker.process.poll() is not None:
+        assert names.state in sentence(worker)
+        worker = start()
+    proof(worker.wait_for(ends_of(records)))
+
+
+# --- the rating topic -----------------------------------------------------------------------------
+
+
+def test_more_partitions_end_a_worker_and_start_none(
+    start: Start,
+    flow: Flow,
+    command: Command,
+    oracle: Oracle,
+    rng: np.random.Generator,
+    admin: AdminClient,
+    names: Topics,
+) -> None:
+    """A device's partition depends on their count, so the records of the fifth are never read."""
+    records = [publish(event) for event in events(rng, 200)]
+    worker = start()
+    with flow(records):
+        another_checkpoint(worker)
+    state = worker.wait_for(ends_of(records))
+    assert digests(oracle(state["cut"])) == (state["model_digest"], state["ledger_digest"])
+    assert command("state", "verify")[0] == 0
+    for future in admin.create_partitions([NewPartitions(names.ratings, 5)]).values():
+        future.result(timeout=10)
+    for said in (sentence(worker, 15), sentence(start(ready=False))):
+        assert names.ratings in said
+        assert "5 partitions, not 4" in said
+        assert "--prefix" in said
+    code, said = command("state", "verify")
+    assert code == 1
+    assert "5 partitions, not 4" in said
+
+
+def test_a_rating_topic_that_was_made_anew_is_not_taken_for_the_old_one(
+    start: Start,
+    send: Send,
+    command: Command,
+    rng: np.random.Generator,
+    admin: AdminClient,
+    names: Topics,
+) -> None:
+    """Even where it holds enough records to go on at the old positions."""
+    records = [publish(event) for event in events(rng, 400)]
+    worker = start()
+    send(records[:100])
+    worker.wait_for(ends_of(records[:100]))
+    assert command("state", "verify")[0] == 0
+    stop(worker)
+    remove(admin, names.ratings)
+    create(admin, names.table())
+    send(records[100:])
+    refused = sentence(start(ready=False))
+    assert names.ratings in refused or names.state in refused
+    assert "made anew" in refused or "another" in refused
+    assert command("state", "verify")[0] == 1
+
+
+def test_a_rating_topic_that_is_made_anew_under_a_worker_is_not_read_on(
+    start: Start,
+    send: Send,
+    rng: np.random.Generator,
+    admin: AdminClient,
+    names: Topics,
+) -> None:
+    records = [publish(event) for event in events(rng, 600)]
+    worker = start()
+    send(records[:100])
+    state = worker.wait_for(ends_of(records[:100]))
+    remove(admin, names.ratings)
+    create(admin, names.table())
+    send(records[100:])
+    assert names.ratings in sentence(worker)
+    assert "murmurec: " in sentence(start(ready=False))
+    assert state["counts"]["applied"] == 100

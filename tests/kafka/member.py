@@ -1,0 +1,218 @@
+"""A worker without a model, as a process: who owns the cut log and the table, as lines of JSON.
+
+    python -m tests.kafka.member BOOTSTRAP PREFIX DATA_DIR [--instance NAME] [--no-table] [--slow]
+
+Each line has `event`, `time` (seconds since the process began) and what belongs to it. Lines from
+standard input are commands: `claim` and `page N` write to the state topic as the owner would.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import os
+import secrets
+import signal
+import sys
+import threading
+import time
+from pathlib import Path
+from typing import Any
+
+import faust
+import numpy as np
+
+from stream_app import clients
+from stream_app.agents import membership, table
+from stream_app.agents.changelog import Changelog, reading
+from stream_app.broker.local import free_ports
+from stream_app.errors import Refusal
+from stream_app.wire import Topics
+from stream_app.wire.checkpoints import PAGE_BYTES, Claim, ClaimKey, PageKey, encode_claim
+
+SESSION_SECONDS = 6.0
+
+
+def started() -> float:
+    """Return when this process began, in seconds since boot."""
+    ticks = int(Path("/proc/self/stat").read_text().rsplit(") ", 1)[1].split()[19])
+    return ticks / os.sysconf("SC_CLK_TCK")
+
+
+def tell(event: str, **more: Any) -> None:
+    now = time.clock_gettime(time.CLOCK_BOOTTIME)
+    line = json.dumps({"event": event, "time": round(now - started(), 3), "at": now, **more})
+    os.write(1, f"{line}\n".encode())
+
+
+class Member:
+    """One application and what it hears."""
+
+    def __init__(self, options: argparse.Namespace) -> None:
+        self.names = Topics(options.prefix)
+        self.ending = asyncio.Event()
+        self.failure: BaseException | None = None
+        self.loop = asyncio.get_running_loop()
+        self.membership = membership.Membership(
+            options.instance, SESSION_SECONDS, self.fail, put_out=self.put_out
+        )
+        self.app = self.application(options)
+        membership.attach(self.app, self.membership)
+        self.changelog = Changelog(
+            clients.producer(options.bootstrap, linger_ms=0),
+            self.names.state,
+            self.fail,
+            lambda generation: tell("foreign", generation=generation),
+            reading(options.bootstrap, {}, self.names.state),
+            lambda: self.membership.held,
+        )
+        self.table: table.StateTable | None = None
+        if not options.no_table:
+            self.table = table.attach(
+                self.app,
+                lambda: {"a": np.zeros(3 * PAGE_BYTES, np.uint8)},
+                self.changelog,
+                beside=self.names.cuts,
+                partitions_now=table.partitions_of(options.bootstrap, {}),
+                own=lambda: tell("owns"),
+                disown=lambda: tell("disowned"),
+                fail=self.fail,
+            )
+        self.agents()
+
+    def application(self, options: argparse.Namespace) -> faust.App:
+        return faust.App(
+            options.prefix,
+            broker=f"kafka://{options.bootstrap}",
+            store="memory://",
+            datadir=str(options.data_dir),
+            autodiscover=False,
+            topic_disable_leader=True,
+            topic_allow_declare=False,
+            table_standby_replicas=0,
+            stream_wait_empty=False,
+            broker_session_timeout=SESSION_SECONDS,
+            broker_heartbeat_interval=1.5,
+            broker_request_timeout=15.0,
+            broker_commit_interval=1.0,
+            consumer_auto_offset_reset="latest",
+            web_bind="127.0.0.1",
+            web_port=free_ports(1)[0],
+            **membership.identity(options.prefix, options.instance),
+            **({} if options.slow else {"TableManager": table.Tables}),
+        )
+
+    def agents(self) -> None:
+        cuts = self.app.topic(self.names.cuts, value_type=bytes, value_serializer="raw")
+        queries = self.app.topic(self.names.queries, value_type=bytes, value_serializer="raw")
+
+        @self.app.agent(cuts, name="ownership")
+        async def ownership(stream: Any) -> None:
+            async for _ in stream:
+                pass
+
+        @self.app.agent(queries, name="query")
+        async def query(stream: Any) -> None:
+            async for value in stream:
+                tell("query", value=value.decode())
+
+        @self.app.on_partitions_revoked.connect(weak=False)
+        async def revoked(*_: Any, **__: Any) -> None:
+            tell("revoked")
+
+        @self.app.on_partitions_assigned.connect(weak=False)
+        async def assigned(_: Any, assigned: Any, **__: Any) -> None:
+            topics = sorted(
+                f"{tp.topic.removeprefix(self.names.prefix)}/{tp.partition}" for tp in assigned
+            )
+            tell("assigned", topics=topics)
+
+        @self.app.on_rebalance_complete.connect(weak=False)
+        async def complete(*_: Any, **__: Any) -> None:
+            tell("recovered")
+
+    def put_out(self) -> None:
+        tell("put_out")
+        if self.table is not None:
+            self.table.stand_down()
+
+    def fail(self, reason: BaseException) -> None:
+        self.failure = self.failure or reason
+        self.loop.call_soon_threadsafe(self.ending.set)
+
+    def command(self, line: str) -> None:
+        word, *rest = line.split()
+        key = ClaimKey(secrets.token_bytes(16)).encode()
+        value = encode_claim(Claim("test"))
+        count = 1
+        if word == "page":
+            count, value = int(rest[0]), secrets.token_bytes(PAGE_BYTES)
+        for number in range(count):
+            if word == "page":
+                key = PageKey(0, number, 0, self.changelog.generation or 0).encode()
+            while True:
+                try:
+                    self.changelog.produce(
+                        key,
+                        value,
+                        lambda e, m: (
+                            tell("written", offset=m.offset()) if word == "claim" else None
+                        ),
+                    )
+                    break
+                except BufferError as full:
+                    if not self.membership.held:
+                        tell("held_back", reason=str(full))
+                        return
+                    self.changelog.poll(0.01)
+        self.changelog._producer.flush(20)
+        tell("done", command=line.strip(), position=self.changelog.position)
+
+    def listen(self) -> None:
+        try:
+            for line in sys.stdin:
+                self.command(line)
+        except BaseException as reason:  # noqa: BLE001
+            self.fail(reason)
+
+
+async def run(options: argparse.Namespace) -> int:
+    try:
+        if not options.no_table:
+            name = Topics(options.prefix).state
+            table.check(name, table.partitions_of(options.bootstrap, {})(name))
+        held = options.instance and membership.lock(
+            options.data_dir, options.prefix, options.instance
+        )
+        member = Member(options)
+        member.loop.add_signal_handler(signal.SIGTERM, member.ending.set)
+        threading.Thread(target=member.listen, daemon=True).start()
+        tell("begins", lock=bool(held))
+        starting = asyncio.ensure_future(member.app.start())
+        await member.ending.wait()
+        del starting
+        threading.Timer(4.0, lambda: os._exit(1)).start()
+        await member.app.stop()
+        if member.failure is not None:
+            raise member.failure
+    except Refusal as refusal:
+        tell("refused", sentence=str(refusal))
+        return 1
+    tell("ended")
+    return 0
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("bootstrap")
+    parser.add_argument("prefix")
+    parser.add_argument("data_dir", type=Path)
+    parser.add_argument("--instance")
+    parser.add_argument("--no-table", action="store_true")
+    parser.add_argument("--slow", action="store_true", help="Faust's own TableManager")
+    os._exit(asyncio.run(run(parser.parse_args())))
+
+
+if __name__ == "__main__":
+    main()

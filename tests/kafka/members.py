@@ -1,0 +1,85 @@
+"""Workers without a model (`tests.kafka.member`) as processes that tell what they hear."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from stream_app.broker.local import leashed
+
+Event = dict[str, Any]
+
+
+class Running:
+    """A process, and what it has told so far."""
+
+    def __init__(self, process: subprocess.Popen[bytes], errors: Path) -> None:
+        self.process = process
+        self.errors = errors
+        self.told: list[Event] = []
+        self._thread = threading.Thread(target=self._read, daemon=True)
+        self._thread.start()
+
+    def _read(self) -> None:
+        assert self.process.stdout is not None
+        for line in self.process.stdout:
+            self.told.append(json.loads(line))
+
+    def __getitem__(self, event: str) -> list[Event]:
+        return [told for told in list(self.told) if told["event"] == event]
+
+    def wait(self, event: str, count: int = 1, seconds: float = 30.0) -> Event:
+        """Return the `count`-th event of this name."""
+        deadline = time.monotonic() + seconds
+        while time.monotonic() < deadline:
+            if len(found := self[event]) >= count:
+                return found[count - 1]
+            if self.process.poll() is not None and not self._thread.is_alive():
+                break
+            time.sleep(0.01)
+        code = self.process.poll()
+        raise AssertionError(f"no {event} x {count} (exit {code}): {self.told} {self.said()}")
+
+    def command(self, line: str) -> None:
+        """Let it write."""
+        assert self.process.stdin is not None
+        self.process.stdin.write(f"{line}\n".encode())
+        self.process.stdin.flush()
+
+    def exit_code(self, seconds: float = 20.0) -> int:
+        """Return the code with which it ends."""
+        return self.process.wait(seconds)
+
+    def said(self) -> str:
+        """Return what it wrote to standard error."""
+        return self.errors.read_text(errors="replace")
+
+
+@contextmanager
+def running(bootstrap: str, prefix: str, folder: Path, *options: str) -> Iterator[Running]:
+    """Run a member for the length of the block; afterwards it is killed."""
+    folder.mkdir(exist_ok=True)
+    errors = folder / f"errors-{time.monotonic_ns()}"
+    command = [sys.executable, "-m", "tests.kafka.member", bootstrap, prefix, str(folder)]
+    with errors.open("wb") as output:
+        process = subprocess.Popen(
+            leashed([*command, *options]),
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=output,
+        )
+    try:
+        yield Running(process, errors)
+    finally:
+        process.kill()
+        process.wait()
+        for pipe in (process.stdin, process.stdout):
+            if pipe is not None:
+                pipe.close()

@@ -1,0 +1,76 @@
+"""A log without workers: records, cuts and other entries written by hand, so that every cut is
+known."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from stream_app.changelog_writing import append
+from stream_app.design import design_of
+from stream_app.recompute import Replay, Replayed
+from stream_app.settings import Settings
+from stream_app.wire import Cut, Entry, Topics, encode_message
+from stream_app.wire.checkpoints import Base
+from tests.kafka.conftest import Send
+from tests.streams import Published
+
+
+@dataclass
+class Log:
+    """The log of one deployment; `ends` and `number` are those of its newest cut."""
+
+    settings: Settings
+    send: Send
+    ends: tuple[int, ...] = (0, 0, 0, 0)
+    number: int = 0
+    cuts: list[Cut] = field(default_factory=list)
+
+    @property
+    def servers(self) -> str:
+        """Kafka."""
+        assert self.settings.bootstrap_servers is not None
+        return self.settings.bootstrap_servers
+
+    @property
+    def names(self) -> Topics:
+        """The topics."""
+        return Topics(self.settings.topic_prefix)
+
+    def round(self, records: Sequence[Published]) -> Cut:
+        """Publish the records and the cut after them."""
+        self.send(records)
+        counts = [sum(record.partition == p for record in records) for p in range(4)]
+        return self.cut(tuple(end + n for end, n in zip(self.ends, counts, strict=True)))
+
+    def rounds(self, records: Sequence[Published], count: int) -> None:
+        """Publish the records in so many rounds."""
+        size = -(-len(records) // count)
+        for first in range(0, len(records), size):
+            self.round(records[first : first + size])
+
+    def cut(self, ends: tuple[int, ...]) -> Cut:
+        """Append the next cut."""
+        self.number, self.ends = self.number + 1, ends
+        cut = Cut(self.number, ends, 0, design_of(self.settings).digest)
+        self.entry(cut)
+        self.cuts.append(cut)
+        return cut
+
+    def entry(self, entry: Entry) -> int:
+        """Append an entry of the cut log and return its offset."""
+        return append(self.servers, {}, self.names.cuts, encode_message(entry))
+
+    def replayed(self, at_cut: int | None = None, base: Base | None = None) -> Replayed:
+        """Return the state at a cut, from the log."""
+        replay = Replay(self.servers, {}, self.names, design_of(self.settings))
+        return replay.from_base(base, at_cut)
+
+
+def shuffled(seed: int, records: Sequence[Published]) -> list[Published]:
+    """Return the records in another order, those of one partition in theirs."""
+    queues = [[r for r in records if r.partition == p] for p in range(4)]
+    order = [r.partition for r in records]
+    random.Random(seed).shuffle(order)
+    return [queues[p].pop(0) for p in order]

@@ -1,0 +1,255 @@
+"""`murmurec state` on a real broker: what the log leads to, and what is compared with it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from confluent_kafka import TopicPartition
+
+from stream_app import changelog, clients, snapshot_file
+from stream_app.changelog_writing import append, write_checkpoint
+from stream_app.cli import run
+from stream_app.design import design_of
+from stream_app.settings import Settings
+from stream_app.wire import Witness
+from stream_app.wire.checkpoints import Manifest
+from tests.kafka.conftest import Send
+from tests.kafka.state_log import Log
+from tests.streams import events, publish
+
+pytestmark = pytest.mark.kafka
+Answer = tuple[int, Any]
+
+
+@pytest.fixture
+def log(settings: Settings, send: Send, rng: np.random.Generator) -> Log:
+    """Give a log of six rounds."""
+    made = Log(settings, send)
+    made.rounds([publish(event) for event in events(rng, 240)], 6)
+    return made
+
+
+@pytest.fixture
+def murmurec(log: Log, capsys: pytest.CaptureFixture[str]) -> Callable[..., Answer]:
+    """Give a function that runs a sub-command of `state` and returns exit code and JSON, or the
+    sentence."""
+
+    def ran(command: str, *arguments: str) -> Answer:
+        where = ["--bootstrap", log.servers, "--prefix", log.names.prefix, "--json"]
+        code = run(["state", command, *arguments, *where])
+        said = capsys.readouterr()
+        assert "Traceback" not in said.err
+        return code, json.loads(said.out) if said.out else said.err.strip()
+
+    return ran
+
+
+def checkpoint(log: Log, at_cut: int) -> Manifest:
+    """Write the state at a cut as a checkpoint."""
+    state = log.replayed(at_cut)
+    return write_checkpoint(log.servers, {}, log.names, state.replica, state.cut_offset, "test")
+
+
+def test_the_digest_is_that_of_the_log_at_the_cut(
+    log: Log, murmurec: Callable[..., Answer]
+) -> None:
+    code, newest = murmurec("digest")
+    assert code == 0
+    assert (newest["cut"], newest["positions"]) == (6, list(log.ends))
+    assert newest["model_digest"] == log.replayed().replica.model_digest()
+    code, third = murmurec("digest", "--at-cut", "3")
+    assert third["cut"] == 3
+    assert third["model_digest"] == log.replayed(3).replica.model_digest()
+    assert third["model_digest"] != newest["model_digest"]
+    code, sentence = murmurec("digest", "--at-cut", "7")
+    assert code == 1
+    assert "cut 7: the newest cut" in sentence
+
+
+def test_a_checkpoint_that_is_right_verifies_with_its_witnesses(
+    log: Log, murmurec: Callable[..., Answer]
+) -> None:
+    for cut in (2, 4):
+        held = checkpoint(log, cut)
+        log.entry(Witness(held.cut, held.model, held.ledger, held.design, held.base.digest))
+    log.entry(Witness(3, "0" * 32, "0" * 32, held.design, "0" * 32))
+    code, found = murmurec("verify")
+    assert code == 0, found
+    assert found["cut"] == 4
+    assert found["differences"] == []
+    assert found["missing"] == ["1 witnesses are of another design or another base"]
+    assert [what.split(":")[0] for what in found["compared"]] == [
+        "checkpoint at cut 4 with itself",
+        "checkpoint at cut 4 with the log",
+        "2 witnesses of the cut log with the log",
+    ]
+    assert murmurec("verify", "--strict")[0] == 1
+
+
+def test_a_checkpoint_that_differs_from_the_log_is_named_array_by_array(
+    log: Log, murmurec: Callable[..., Answer]
+) -> None:
+    state = log.replayed(4)
+    replica = state.replica
+    name, array = next((n, a) for n, a in replica.model_arrays().items() if "frequencies" in n)
+    array.reshape(-1).view(np.uint8)[0] ^= 1
+    next(iter(replica.touched()[name:name] if False else [None]))
+    replica.ledger.gaps[2] += 1
+    write_checkpoint(log.servers, {}, log.names, replica, state.cut_offset, "test")
+    code, found = murmurec("verify")
+    assert code == 1
+    assert any(f"model {name}: 1 of " in what for what in found["differences"])
+    assert any("ledger gaps: checkpoint" in what for what in found["differences"])
+    assert len(found["differences"]) == 2
+
+
+def test_a_witness_that_differs_from_the_log_is_named(
+    log: Log, murmurec: Callable[..., Answer]
+) -> None:
+    held = checkpoint(log, 4)
+    log.entry(Witness(2, "0" * 32, held.ledger, held.design, held.base.digest))
+    code, found = murmurec("verify")
+    assert code == 1
+    assert len(found["differences"]) == 2
+    assert f"witness of cut 2: model_digest {'0' * 32}, log" in found["differences"][0]
+
+
+def test_without_a_checkpoint_there_is_nothing_to_compare_and_that_is_said(
+    murmurec: Callable[..., Answer],
+) -> None:
+    code, found = murmurec("verify")
+    assert code == 0
+    assert found["compared"] == []
+    assert "holds no checkpoint" in found["missing"][0]
+    assert murmurec("verify", "--strict")[0] == 1
+
+
+def test_a_log_that_no_longer_reaches_back_leaves_the_checkpoint_itself(
+    log: Log, murmurec: Callable[..., Answer]
+) -> None:
+    held = checkpoint(log, 4)
+    remove(log, held.ends)
+    code, found = murmurec("verify")
+    assert code == 0
+    assert "the log no longer reaches back" in found["missing"][0]
+    assert [what.split(":")[0] for what in found["compared"]] == ["checkpoint at cut 4 with itself"]
+    assert murmurec("verify", "--strict")[0] == 1
+    code, sentence = murmurec("digest")
+    assert code == 1
+    assert "--accept-gap" in sentence
+
+
+def remove(log: Log, ends: tuple[int, ...]) -> None:
+    """Let Kafka remove the ratings before these offsets, as retention does."""
+    admin = clients.admin(log.servers)
+    places = [TopicPartition(log.names.ratings, p, end) for p, end in enumerate(ends)]
+    for future in admin.delete_records(places).values():
+        future.result(10)
+
+
+def test_a_checkpoint_of_another_design_is_refused_by_verify_and_mended_by_rebuild(
+    log: Log, murmurec: Callable[..., Answer], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    checkpoint(log, 4)
+    monkeypatch.setenv("MURMUREC_FACTORS", "16")
+    code, sentence = murmurec("verify")
+    assert code == 1
+    assert "design" in sentence
+    code, rebuilt = murmurec("rebuild")
+    assert code == 0
+    assert rebuilt["cut"] == 6
+    code, found = murmurec("verify", "--strict")
+    assert code == 0
+    assert found["model_digest"] == rebuilt["model_digest"]
+
+
+def test_rebuild_refuses_while_a_worker_runs(log: Log, murmurec: Callable[..., Answer]) -> None:
+    group = f"{log.names.prefix}-worker"
+    member = clients.consumer(log.servers, group=group)
+    member.subscribe([log.names.cuts])
+    try:
+        while not member.assignment():
+            member.poll(0.1)
+        code, sentence = murmurec("rebuild")
+    finally:
+        member.close()
+    assert code == 1
+    assert f"1 workers run in group {group}: stop them first" in sentence
+
+
+def test_an_export_holds_the_state_at_the_cut(
+    log: Log, murmurec: Callable[..., Answer], tmp_path: Path
+) -> None:
+    checkpoint(log, 4)
+    code, newest = murmurec("export", str(tmp_path / "newest.npz"))
+    assert code == 0
+    assert (newest["cut"], newest["model_digest"]) == (6, log.replayed().replica.model_digest())
+    code, second = murmurec("export", str(tmp_path / "second.npz"), "--at-cut", "2")
+    held = snapshot_file.read(tmp_path / "second.npz")
+    assert (held.meta.cut, held.meta.model) == (2, log.replayed(2).replica.model_digest())
+    assert second["digest"] == held.digest
+
+
+def test_a_replay_from_another_place_begins_at_the_next_cut(
+    log: Log, murmurec: Callable[..., Answer]
+) -> None:
+    assert murmurec("replay")[1]["model_digest"] == log.replayed().replica.model_digest()
+    code, last = murmurec("replay", "--from", "last=12")
+    assert code == 0
+    assert last["base"]["gap"]
+    wanted = [max(0, end - 12) for end in log.ends]
+    first = next(
+        cut for cut in log.cuts if all(e >= w for e, w in zip(cut.ends, wanted, strict=True))
+    )
+    assert last["base"]["cut"] == first.number
+    counted = sum(log.ends) - sum(first.ends)
+    assert last["counts"]["applied"] + last["counts"]["duplicate"] == counted
+    assert murmurec("replay", "--from", "latest")[1]["base"]["cut"] == 6
+    code, sentence = murmurec("replay", "--from", "yesterday")
+    assert code == 1
+    assert "'yesterday' is no place in the log: write earliest, latest, ts=" in sentence
+
+
+def test_what_the_state_topic_holds_is_shown(log: Log, murmurec: Callable[..., Answer]) -> None:
+    first, second = checkpoint(log, 2), checkpoint(log, 4)
+    producer = clients.producer(log.servers)
+    producer.produce(log.names.state, key=b"stranger", value=b"x")
+    producer.produce(log.names.state, key=b"P" + bytes(15), value=b"")
+    assert producer.flush(10) == 0
+    code, found = murmurec("show")
+    assert code == 0
+    assert [each["generation"] for each in found["generations"]] == sorted(
+        {first.generation, second.generation} | {0}
+    )
+    newest = found["generations"][-1]
+    assert newest["worker"] == "test"
+    assert [(c["number"], c["cut"]) for c in newest["checkpoints"]] == [(1, 4)]
+    assert newest["pages"] > 0
+    assert (found["foreign"], found["damaged"]) == (1, 1)
+
+
+def test_a_checkpoint_that_was_written_is_read_back(log: Log) -> None:
+    assert read_back(log) is None
+    held = checkpoint(log, 4)
+    assert read_back(log) == held
+    append(log.servers, {}, log.names.state, b"no key")
+    assert read_back(log) == held
+
+
+def read_back(log: Log) -> Manifest | None:
+    told: list[tuple[int, int]] = []
+    found = changelog.read_checkpoint(
+        log.servers,
+        {},
+        log.names,
+        design_of(log.settings).digest,
+        log.settings.partitions,
+        lambda done, total: told.append((done, total)),
+    )
+    assert told[-1][0] == told[-1][1]
+    return found.manifest if found else None

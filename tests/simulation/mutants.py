@@ -1,0 +1,139 @@
+"""Ten ways to get the protocol wrong, and three more: each a small change of the real classes.
+
+A mutant that survives means that the simulation does not look where that mistake would be.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import msgspec
+
+from stream_app.log.checkpoint import Durable, Frozen, FrozenArray, Own, Send, Writer
+from stream_app.log.recovery import Recovery
+from stream_app.wire.checkpoints import (
+    UNCHANGED,
+    ClaimKey,
+    Manifest,
+    PageKey,
+    decode_state_key,
+    ledger_root,
+)
+from stream_app.wire.reasons import WireError
+from tests.simulation.process import Variant
+
+Outputs = list[Send | Durable]
+
+
+class _Unfenced(Writer):
+    """Every owner writes the keys of one generation."""
+
+    def _claimed(self, offset: int) -> Outputs:
+        self.generation = 1
+        return []
+
+
+class _OneSlot(Writer):
+    """A page has one place."""
+
+    def _slot(
+        self, number: int, page: int, array: FrozenArray, slots: bytes, digests: bytes
+    ) -> int:
+        before = len(self._pages)
+        slot = super()._slot(number, page, array, slots, digests)
+        if len(self._pages) > before:
+            self._pages[-1] = msgspec.structs.replace(self._pages[-1], slot=0)
+            slot = 0
+        return slot
+
+
+class _Hasty(Writer):
+    """Sends the manifest when the last page is sent, not when the last one is acknowledged."""
+
+    @property
+    def _pages_are_there(self) -> bool:
+        return not self._pages
+
+
+class _Unclaimed(Writer):
+    """Takes the generation after the newest that it has read, and claims nothing."""
+
+    def _own(self, event: Own) -> Outputs:
+        super()._own(event)
+        self._in_flight.clear()
+        self._bytes_in_flight = 0
+        self.generation = 1 + max(map(_generation, [*event.stale, *self._written]), default=0)
+        return []
+
+
+class _Uncounted(Writer):
+    """Leaves the ledger out of the manifest."""
+
+    def _freeze(self, frozen: Frozen) -> Outputs:
+        nothing = ledger_root(frozen.design, ())
+        return super()._freeze(replace(frozen, ledger_arrays=(), ledger=nothing))
+
+
+class _Eager(Writer):
+    """Removes what is old as soon as the generation is claimed, the previous one too."""
+
+    def _claimed(self, offset: int) -> Outputs:
+        super()._claimed(offset)
+        old = (k for k in sorted(self._written.union(self._stale)) if 0 < _generation(k) < offset)
+        self._tombstones.extend(old)
+        return self._go_on()
+
+
+class _Trusting(Recovery):
+    """Looks whether the pages are there, not what they hold."""
+
+    def _is_whole(self, manifest: Manifest, digests: dict[bytes, bytes | None]) -> bool:
+        values = self._generations[manifest.generation]
+        return all(
+            PageKey(number, page, slot, manifest.generation).encode() in values
+            for number, array in enumerate(manifest.arrays)
+            for page, slot in enumerate(array.slots)
+            if slot != UNCHANGED
+        )
+
+
+class _NewestOwner(Recovery):
+    """Takes the newest generation, even where an older one reaches further in the log."""
+
+    def _furthest(
+        self, newest: Manifest, manifests: list[Manifest], digests: dict[bytes, bytes | None]
+    ) -> Manifest:
+        return newest
+
+
+def _generation(key: bytes) -> int:
+    """Return the generation of a record key, 0 for a claim and for a stranger's."""
+    try:
+        name = decode_state_key(key)
+    except WireError:
+        return 0
+    return 0 if isinstance(name, ClaimKey) else name.generation
+
+
+
+
+MUTANTS = (
+    Variant("no fencing, shared slots", writer=_Unfenced),
+    Variant("one slot", writer=_OneSlot),
+    Variant("one slot, no digest", writer=_OneSlot, recovery=_Trusting),
+    Variant("resumes from the committed offsets", committed=True),
+    Variant("the manifest does not wait for the pages", writer=_Hasty),
+    Variant("the manifest does not wait, no digest", writer=_Hasty, recovery=_Trusting),
+    Variant("offsets committed early, and used", committed=True, early=True),
+    Variant("no digest, no fencing", writer=_Unfenced, recovery=_Trusting),
+    Variant("the generation is not claimed", writer=_Unclaimed),
+    Variant("the ledger is not in the manifest", writer=_Uncounted),
+)
+"""The ten that were named beforehand."""
+
+FURTHER_MUTANTS = (
+    Variant("removes what is old before its own is durable", writer=_Eager),
+    Variant("reads to the end that the topic had at first", once=True),
+    Variant("prefers the newest owner to the furthest checkpoint", recovery=_NewestOwner),
+)
+"""Found on the way."""

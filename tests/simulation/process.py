@@ -1,0 +1,91 @@
+"""A worker process: it reads the state topic, follows the log, and perhaps owns the clock. It dies
+with everything but the requests that are on their way, and is born again."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import Enum, auto
+
+from stream_app.log.checkpoint import Send, Writer
+from stream_app.log.recovery import Recovery
+from tests.simulation.broker import FIRST_OFFSET
+from tests.simulation.world import BASE, DESIGN, PARTITIONS, TOPIC_ID, Ends, State, World
+
+
+class Phase(Enum):
+    """What a process is doing."""
+
+    READING = auto()
+    LIVE = auto()
+
+
+class Mail(Enum):
+    """What the coordinator tells a process."""
+
+    OWN = auto()
+    DISOWN = auto()
+
+
+@dataclass(frozen=True)
+class Variant:
+    """The protocol under test: the real one, or a mutant of it.
+
+    `committed` resumes at the offsets that were committed, not at the manifest's; `early` commits
+    them at the freeze, not when the checkpoint is durable; `once` reads the state topic to the end
+    that it had when the reading began.
+    """
+
+    name: str = "the protocol"
+    writer: Callable[[int], Writer] = Writer
+    recovery: Callable[[str, str, int], Recovery] = Recovery
+    committed: bool = False
+    early: bool = False
+    once: bool = False
+
+    def recover(self) -> Recovery:
+        """Return an empty recovery."""
+        return self.recovery(DESIGN, TOPIC_ID, PARTITIONS)
+
+
+class Process:
+    """One worker: where it is in the state topic and in the log, and what it has under way."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    def bear(self, recovery: Recovery, writer: Writer, stop: int) -> None:
+        """Begin anew, with nothing but the disk that there is not; `stop` is the end of the state
+        topic."""
+        self.recovery, self.writer, self.stop = recovery, writer, stop
+        self.phase = Phase.READING
+        self.position = FIRST_OFFSET
+        self.keys: list[bytes] = []
+        self.state: State | None = None
+        self.cut, self.ends = 0, BASE.ends
+        self.paused = self.owns = False
+        self.on_the_way: list[Send] = []
+        self.acks: list[tuple[int, int]] = []
+        self.mail: list[Mail] = []
+
+    @property
+    def is_amid_reading(self) -> bool:
+        """Whether a part of the state topic has been read."""
+        return self.phase is Phase.READING and self.position > FIRST_OFFSET
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether nothing is on its way."""
+        return not self.on_the_way and not self.acks
+
+    def start(self, state: State, cut: int, ends: Ends, keys: list[bytes]) -> None:
+        """Take up a checkpoint, or nothing."""
+        self.state, self.cut, self.ends, self.keys = state, cut, ends, keys
+        self.phase = Phase.LIVE
+
+    def follow(self, world: World) -> None:
+        """Apply the next round."""
+        assert self.state is not None
+        self.cut += 1
+        self.state = world.apply(self.state, self.ends, self.cut)
+        self.ends = world.ends[self.cut]

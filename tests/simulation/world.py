@@ -1,0 +1,164 @@
+"""A small state that is a function of a log: what the simulated workers learn.
+
+    page  <- page * 31 + value + another page        (so no page can be restored alone)
+    cuts  <- moves each of two partitions on by 0 to 3 offsets, some of which hold no record
+
+A state is a tuple, an application of a round is looked up where it was done before. The reference
+is the state that one uninterrupted application of every round leads to.
+"""
+
+from __future__ import annotations
+
+import random
+import struct
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import NamedTuple
+
+from stream_app.log.checkpoint import Frozen, FrozenArray
+from stream_app.log.recovery import Found
+from stream_app.wire.checkpoints import (
+    UNCHANGED,
+    Base,
+    SmallArray,
+    ledger_root,
+    model_root,
+    page_digest,
+)
+
+DESIGN, TOPIC_ID = "d" * 32, "topic"
+PARTITIONS = 2
+BASE = Base(0, (0,) * PARTITIONS)
+_MASK = 2**64 - 1
+_U64 = struct.Struct("<Q")
+
+Ends = tuple[int, ...]
+
+
+class State(NamedTuple):
+    """Pages, and the ledger: (applied, rejected) of each partition, absent, ends, chain."""
+
+    pages: tuple[int, ...]
+    records: tuple[int, ...]
+    absent: tuple[int, ...]
+    ends: Ends
+    chain: int
+
+
+@dataclass(eq=False)
+class World:
+    """One log of `rounds` rounds and everything that can become of it."""
+
+    seed: int
+    rounds: int = 24
+    pages: int = 3
+    most: int = 3
+    _applied: dict[tuple[State, Ends, int], State] = field(default_factory=dict, repr=False)
+    _frozen: dict[tuple[State, int], Frozen] = field(default_factory=dict, repr=False)
+
+    @cached_property
+    def ends(self) -> list[Ends]:
+        """The end offsets at each cut; cut 0 is the beginning."""
+        random_ = random.Random(self.seed)
+        ends = [(0,) * PARTITIONS]
+        for _ in range(self.rounds):
+            moved = [random_.randint(0, self.most) for _ in range(PARTITIONS)]
+            moved[random_.randrange(PARTITIONS)] += not any(moved)
+            ends.append(tuple(e + m for e, m in zip(ends[-1], moved, strict=True)))
+        return ends
+
+    @cached_property
+    def start(self) -> State:
+        """A state that has seen nothing; its pages are not zero."""
+        first = tuple(_mix(self.seed * 64 + page) for page in range(self.pages))
+        zero = (0,) * PARTITIONS
+        return State(first, zero * 2, zero, zero, 0)
+
+    @cached_property
+    def reference(self) -> list[State]:
+        """The state at each cut."""
+        states = [self.start]
+        for number in range(1, self.rounds + 1):
+            states.append(self.apply(states[-1], self.ends[number - 1], number))
+        return states
+
+    def apply(self, state: State, begin: Ends, number: int) -> State:
+        """Return the state after the round that cut `number` ends, read from the offsets `begin`
+        on."""
+        known = self._applied.get((state, begin, number))
+        if known is None:
+            known = self._applied[state, begin, number] = self._apply(state, begin, number)
+        return known
+
+    def _apply(self, state: State, begin: Ends, number: int) -> State:
+        pages, records, chain = list(state.pages), list(state.records), state.chain
+        for partition, (first, end) in enumerate(zip(begin, self.ends[number], strict=True)):
+            for offset in range(first, end):
+                value = _mix((self.seed << 32) + (partition << 24) + offset)
+                if value % 7 == 0:
+                    continue  # an offset without a record
+                outcome = value % 5 == 0
+                records[2 * partition + outcome] += 1
+                chain = _mix(chain + 2 * value + outcome)
+                if not outcome:
+                    here, there = value % self.pages, (value >> 8) % self.pages
+                    pages[here] = (pages[here] * 31 + value + pages[there]) & _MASK
+        ends = self.ends[number]
+        counted = (records[2 * p] + records[2 * p + 1] for p in range(PARTITIONS))
+        absent = tuple(e - c for e, c in zip(ends, counted, strict=True))
+        return State(tuple(pages), tuple(records), absent, ends, chain)
+
+    def freeze(self, state: State, number: int) -> Frozen:
+        """Return the state at cut `number` as the writer takes it."""
+        known = self._frozen.get((state, number))
+        if known is None:
+            known = self._frozen[state, number] = self._freeze(state, number)
+        return known
+
+    def _freeze(self, state: State, number: int) -> Frozen:
+        data = [_U64.pack(page) for page in state.pages]
+        arrays = tuple(
+            FrozenArray(
+                "abcdefgh"[i], "<u8", (1,), page_digest(data[i]), bytes([page != self.start.pages[i]])
+            )
+            for i, page in enumerate(state.pages)
+        )
+        ledger = (
+            _small("absent", "<i8", (PARTITIONS,), state.absent),
+            _small("chain", "<u8", (1,), (state.chain,)),
+            _small("ends", "<i8", (PARTITIONS,), state.ends),
+            _small("records", "<i8", (PARTITIONS, 2), state.records),
+        )
+        return Frozen(
+            DESIGN, TOPIC_ID, number, self.ends[number], 2 * number, BASE,
+            model_root(DESIGN, arrays), ledger_root(DESIGN, ledger), arrays, ledger,
+            lambda array, page: data[array],
+        )  # fmt: skip
+
+    def load(self, found: Found) -> State:
+        """Return the state that a checkpoint holds; one without a ledger has counted nothing."""
+        manifest = found.manifest
+        pages = tuple(
+            self.start.pages[i] if a.slots[0] == UNCHANGED else _U64.unpack(found.page(i, 0))[0]
+            for i, a in enumerate(manifest.arrays)
+        )
+        if not manifest.ledger_arrays:
+            return self.start._replace(pages=pages)
+        absent, chain, ends, records = (
+            struct.unpack(f"<{len(a.data) // 8}{'Q' if a.name == 'chain' else 'q'}", a.data)
+            for a in manifest.ledger_arrays
+        )
+        return State(pages, records, absent, ends, chain[0])
+
+
+def _small(name: str, dtype: str, shape: tuple[int, ...], numbers: tuple[int, ...]) -> SmallArray:
+    code = "q" if dtype == "<i8" else "Q"
+    return SmallArray(name, dtype, shape, struct.pack(f"<{len(numbers)}{code}", *numbers))
+
+
+def _mix(number: int) -> int:
+    """The finalizer of splitmix64."""
+    number = (number + 0x9E3779B97F4A7C15) & _MASK
+    number = ((number ^ (number >> 30)) * 0xBF58476D1CE4E5B9) & _MASK
+    number = ((number ^ (number >> 27)) * 0x94D049BB133111EB) & _MASK
+    return number ^ (number >> 31)
