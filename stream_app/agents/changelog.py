@@ -91,6 +91,16 @@ class Changelog:
             on_delivery(error, message)
 
         self._producer.produce(self.topic, key=key, value=value, partition=0, on_delivery=delivered)
+        with self._lock:
+            if self._unheard == 0:
+                self._since = time.monotonic()
+            self._unheard += 1
+
+    @property
+    def silent_seconds(self) -> float:
+        """For how long nothing was heard of records that were sent; 0 if all are acknowledged."""
+        with self._lock:
+            return time.monotonic() - self._since if self._unheard > 0 else 0.0
 
     def poll(self, seconds: float = 0.0) -> None:
         """Hear what became of records that were sent."""

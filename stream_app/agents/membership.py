@@ -45,6 +45,7 @@ from stream_app.errors import Refusal
 
 log = structlog.get_logger()
 EXIT_CODE = 75  # sysexits.h: EX_TEMPFAIL
+_FETCH_WAIT_MS = 100
 _FENCED_INSTANCE_ID = 82
 _REBALANCE_IN_PROGRESS = 27
 _HEARD = (HeartbeatRequest, JoinGroupRequest, SyncGroupRequest)
@@ -158,6 +159,13 @@ def _cannot_join(group: str, error: BaseException) -> str:
 
 
 class _Thread(driver.AIOKafkaConsumerThread):
+    def _create_worker_consumer(self, transport: Any) -> Any:
+        consumer = super()._create_worker_consumer(transport)
+        # A fetch that waits at the broker holds up all that is asked on its connection: with
+        # Faust's fixed 1.5 s, a worker answers the queries it takes over that much later.
+        consumer._fetch_max_wait_ms = _FETCH_WAIT_MS
+        return consumer
+
     async def on_start(self) -> None:
         await super().on_start()
         # Before the first subscription, so before the first request to the group.

@@ -313,7 +313,7 @@ def attach(
     `beside` is the topic that is assigned together with the changelog, the cut log. `own` is called
     on the event loop, `disown` from any thread, at most once after each `own`.
     """
-    if app.conf.table_standby_replicas or not issubclass(app.conf.TableManager, Tables):
+    if app.conf.table_standby_replicas or not isinstance(app.tables, Tables):
         raise ValueError("the application needs table_standby_replicas=0 and TableManager=Tables")
     topic = app.topic(
         changelog.topic,

@@ -16,11 +16,8 @@ from tests.streams import MECHANISMS, log, run_of
 def test_what_must_become_of_every_record_is_known_when_it_is_made(
     rng: np.random.Generator,
 ) -> None:
-    population, made = Population(rng, devices=40), [[], []]
-    for _ in range(4000):
-        record, becomes = population.next()
-        made[0].append(record)
-        made[1].append(becomes)
+    population = Population(rng, devices=40)
+    made = [population.next() for _ in range(4000)]
     design = Design(
         tuple(registry.parse(name) for name in MECHANISMS),
         factors=4,
@@ -29,9 +26,9 @@ def test_what_must_become_of_every_record_is_known_when_it_is_made(
         seen_bytes=1 << 12,
     )
     replica = Replica(design)
-    for partition, part in enumerate(log(made[0])):
+    for partition, part in enumerate(log([record for record, _ in made])):
         replica.apply(decode_many(run_of(part, 0, len(part), partition), design.intake))
-    expected = Counter(made[1])
+    expected = Counter(becomes for _, becomes in made)
     counts = replica.ledger.counts()
     assert {name: counts[name] for name in expected} == expected
     assert min(expected.values()) > 20

@@ -39,6 +39,10 @@ SKETCHES = {
 }
 
 
+def marks_of(devices, values) -> dict[str, np.ndarray]:
+    return {"devices": np.array(devices, np.uint64), "marks": np.array(values, np.int64)}
+
+
 def state(sketch) -> dict[str, bytes]:
     return {name: array.tobytes() for name, array in sketch.arrays().items()}
 

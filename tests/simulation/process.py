@@ -63,6 +63,8 @@ class Process:
         self.keys: list[bytes] = []
         self.state: State | None = None
         self.cut, self.ends = 0, BASE.ends
+        self.frozen_cut: int | None = None
+        self.durable_cut: int | None = None
         self.paused = self.owns = False
         self.on_the_way: list[Send] = []
         self.acks: list[tuple[int, int]] = []
@@ -77,6 +79,13 @@ class Process:
     def is_settled(self) -> bool:
         """Whether nothing is on its way."""
         return not self.on_the_way and not self.acks
+
+    @property
+    def oldest_cut(self) -> int:
+        """The oldest cut that this process has to do with: where it stands, or, while anything is
+        on its way, what it has written or is writing."""
+        written = self.frozen_cut if self.durable_cut is None else self.durable_cut
+        return self.cut if written is None or self.is_settled else min(self.cut, written)
 
     def start(self, state: State, cut: int, ends: Ends, keys: list[bytes]) -> None:
         """Take up a checkpoint, or nothing."""

@@ -5,8 +5,8 @@
     coordinator       moves the ownership whenever it likes and tells both, each in its own time
     network           delivers requests in any order, those of the dead as well, or loses them
     broker            compacts at any time; now and then a bit flips or a stranger writes
-    retention         removes the log before what a recovery would find, but never what a process
-                      that takes itself for the owner has still to read
+    retention         removes the log before what a recovery would find, later than anything that
+                      an owner, alive or dead, has still under way
 
 At any moment: a fresh recovery, followed by a replay of the log, gives the state and the ledger of
 one uninterrupted run; the checkpoint lies within the log, and the log reaches back to it.
@@ -24,9 +24,9 @@ from tests.simulation.coverage import Coverage
 from tests.simulation.process import Mail, Phase, Process, Variant
 from tests.simulation.world import Ends, State, World
 
-ACTIONS = 50
+ACTIONS = 80
 WORLDS = [World(seed) for seed in range(16)]
-BURST = (4, 28)
+BURST = (1, 8)
 BOUNDS = (1, 66_000, 8 << 20)
 """Bytes in flight: one page at a time, two, all at once."""
 
@@ -55,7 +55,7 @@ class Schedule:
         self.topic = Topic()
         self.published = self.kept_from = 0
         self.committed: tuple[int, Ends] = (0, self.world.ends[0])
-        self.late: list[Send] = []
+        self.late: list[tuple[int, Send]] = []
         self.damaged = False
         self.assigned = 0
         self.claimed = -1
@@ -169,6 +169,7 @@ class Schedule:
             self._say(f"{process.name} freezes at cut {process.cut}")
         if self.variant.early:
             self.committed = process.cut, process.ends
+        process.frozen_cut = process.cut
         frozen = self.world.freeze(process.state, process.cut)
         self._take(process, process.writer.step(Freeze(frozen)))
         return None
@@ -179,6 +180,7 @@ class Schedule:
             if isinstance(output, Send):
                 process.on_the_way.append(output)
                 continue
+            process.durable_cut = output.manifest.cut
             self.seen.durable += 1
             self.seen.zombie_durable += output.manifest.generation < self.claimed
             if not self.variant.early:
@@ -196,9 +198,10 @@ class Schedule:
     def _end(self, process: Process) -> None:
         if self.trace is not None:
             self._say(f"{process.name} dies with {len(process.on_the_way)} requests on the way")
+        cut = process.oldest_cut
         for send in process.on_the_way:
             if self.rnd() < 0.7:
-                self.late.append(send)
+                self.late.append((cut, send))
         self._bear(process)
         if self.processes[self.assigned] is process:
             if self.rnd() < 0.5:
@@ -244,7 +247,7 @@ class Schedule:
             return None
         if self.trace is not None:
             self._say(f"{process.name} owns the clock")
-        process.owns = True
+        process.owns, process.frozen_cut, process.durable_cut = True, None, None
         a, b = self.processes
         self.seen.two_owners += a.owns and b.owns
         keys = process.keys if self.rnd() < 0.3 else self._read_all().keys
@@ -311,7 +314,7 @@ class Schedule:
         """Let a request arrive whose process is dead, or lose it."""
         if not self.late:
             return self._freeze(process)
-        send = self.late.pop(int(self.rnd() * len(self.late)))
+        _, send = self.late.pop(int(self.rnd() * len(self.late)))
         self._append("the late", send)
         self.seen.late_of_the_dead += 1
         return None
@@ -328,10 +331,10 @@ class Schedule:
                 self._say(f"compaction removes {removed} records")
 
     def _trim(self, _: Process) -> None:
-        """Remove the log that a recovery would not read."""
+        """Remove the log that neither a recovery would read nor anybody has under way."""
         _, _, (cut, _) = self._recovered(self._read_all())
-        owners = [p.cut for p in self.processes if p.owns]
-        cut = min([cut, *owners])
+        owners = [p.oldest_cut for p in self.processes if p.owns]
+        cut = min([cut, *owners, *[cut for cut, _ in self.late]])
         if cut > self.kept_from:
             self.kept_from = cut
             self.seen.trimmed += 1

@@ -7,7 +7,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from stream_app.replica import Replica, pages
+from stream_app.digests import pages
+from stream_app.replica import Replica
 from stream_app.wire.checkpoints import (
     DIGEST_BYTES,
     ArrayPages,

@@ -1,0 +1,336 @@
+"""Checkpoints that are not what they should be: damaged, forged, of other settings, or lied about.
+
+The next start goes on from an older one or from the log, with the same digests, or refuses with one
+sentence; and what it passed over is told.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import msgspec
+import numpy as np
+import pytest
+from confluent_kafka import Message
+
+from stream_app import changelog, clients
+from stream_app.cli.demo.worker import Worker
+from stream_app.wire import Cut, Topics, Witness, encode_message
+from stream_app.wire.checkpoints import (
+    UNCHANGED,
+    Base,
+    ManifestKey,
+    PageKey,
+    decode_manifest,
+    encode_manifest,
+    encode_page,
+    page_digest,
+)
+from tests.conftest import Kafka
+from tests.faults.brokers import until
+from tests.faults.conftest import (
+    Command,
+    Oracle,
+    Proof,
+    cuts,
+    digests,
+    sentence,
+    stop,
+)
+from tests.kafka.conftest import Send, Start, ends_of
+from tests.streams import events, publish
+
+pytestmark = pytest.mark.kafka
+Produce = Callable[[str, bytes | None, bytes | None], None]
+WRONG = "0" * 32
+
+
+@pytest.fixture
+def produce(kafka: Kafka) -> Produce:
+    """Give a function that writes one record to partition 0, as whoever may write could."""
+    producer = clients.producer(kafka.bootstrap)
+
+    def produced(topic: str, key: bytes | None, value: bytes | None) -> None:
+        failed: list[object] = []
+        producer.produce(
+            topic, key=key, value=value, partition=0, on_delivery=lambda e, _: failed.append(e)
+        )
+        assert producer.flush(10) == 0
+        assert failed == [None]
+
+    return produced
+
+
+def held(kafka: Kafka, names: Topics) -> dict[bytes, Message]:
+    """Return the newest record of every key of the state topic."""
+    found = {}
+    for message in changelog.records(kafka.bootstrap, {}, names.state):
+        found[bytes(message.key() or b"")] = message
+    return {key: message for key, message in found.items() if message.value() is not None}
+
+
+def newest(kafka: Kafka, names: Topics) -> tuple[bytes, bytes]:
+    """Return key and value of the manifest from which a start would go on."""
+    found = []
+    for key, message in held(kafka, names).items():
+        if key[:1] == b"M":
+            manifest = decode_manifest(message.value())  # type: ignore[arg-type]
+            found.append((manifest.generation, manifest.number, key, message.value()))
+    return max(found)[2:]  # type: ignore[return-value]
+
+
+def flipped(value: bytes, rng: np.random.Generator, after: int = 0) -> bytes:
+    """Return the bytes with one bit flipped, somewhere behind `after`."""
+    changed = bytearray(value)
+    changed[int(rng.integers(after, len(value)))] ^= 1 << int(rng.integers(8))
+    return bytes(changed)
+
+
+@pytest.fixture(params=["a page", "the newest manifest", "every manifest"])
+def damage(
+    request: pytest.FixtureRequest,
+    kafka: Kafka,
+    names: Topics,
+    rng: np.random.Generator,
+    produce: Produce,
+) -> Callable[[], None]:
+    """Give a function that flips a bit in the state topic."""
+
+    def done() -> None:
+        key, value = newest(kafka, names)
+        if request.param == "the newest manifest":
+            produce(names.state, key, flipped(value, rng))
+        elif request.param == "every manifest":
+            for key, message in held(kafka, names).items():
+                if key[:1] == b"M":
+                    produce(names.state, key, flipped(message.value(), rng))  # type: ignore[arg-type]
+        else:
+            key = a_page_of(value, rng)
+            found = held(kafka, names)[key].value()
+            assert found is not None
+            produce(names.state, key, flipped(bytes(found), rng, after=9))
+
+    return done
+
+
+def a_page_of(manifest: bytes, rng: np.random.Generator) -> bytes:
+    """Return the key of a page that the manifest names."""
+    found = decode_manifest(manifest)
+    keys = [
+        PageKey(number, page, slot, found.generation).encode()
+        for number, array in enumerate(found.arrays)
+        for page, slot in enumerate(array.slots)
+        if slot != UNCHANGED
+    ]
+    return keys[int(rng.integers(len(keys)))]
+
+
+def test_one_flipped_bit_is_found_told_and_costs_nothing_but_time(
+    start: Start,
+    send: Send,
+    proof: Proof,
+    command: Command,
+    rng: np.random.Generator,
+    damage: Callable[[], None],
+) -> None:
+    records = [publish(event) for event in events(rng, 400)]
+    first = start()
+    for part in range(3):
+        send(records[part * 100 : part * 100 + 100])
+        first.wait_for(ends_of(records[: part * 100 + 100]))
+        another_checkpoint_or_now(first)
+    stop(first)
+    damage()
+    second = start()
+    send(records[300:])
+    state = second.wait_for(ends_of(records))
+    assert re.search(r"damaged\W+[1-9]", second.log.read_text())
+    proof(state)
+
+
+def another_checkpoint_or_now(worker: Worker) -> None:
+    """Return when a checkpoint of the newest cut or a later one is durable."""
+    cut = worker.state()["cut"]
+    until(
+        lambda: ((worker.state()["checkpoint"] or {}).get("durable_cut") or -1) >= cut - 1,
+        20,
+        f"a checkpoint at cut {cut}",
+    )
+
+
+def test_what_strangers_write_into_the_state_topic_is_ignored_and_counted(
+    start: Start,
+    send: Send,
+    proof: Proof,
+    command: Command,
+    rng: np.random.Generator,
+    kafka: Kafka,
+    names: Topics,
+    produce: Produce,
+) -> None:
+    records = [publish(event) for event in events(rng, 300)]
+    first = start()
+    send(records[:100])
+    first.wait_for(ends_of(records[:100]))
+    another_checkpoint_or_now(first)
+    strange = list(forged(kafka, names, rng))
+    for key, value in strange:
+        produce(names.state, key, value)
+    send(records[100:200])
+    state = first.wait_for(ends_of(records[:200]))
+    assert state["clock"]
+    stop(first)
+    for key, value in strange:
+        produce(names.state, key, value)
+    second = start()
+    assert '"checkpoint": true' in second.log.read_text()
+    send(records[200:])
+    proof(second.wait_for(ends_of(records)))
+    code, said = command("state", "show", "--json")
+    assert code == 0, said
+    shown = json.loads(said[said.index("{") :])
+    assert shown["foreign"] + shown["damaged"] >= 3
+
+
+def forged(
+    kafka: Kafka, names: Topics, rng: np.random.Generator
+) -> Iterator[tuple[bytes | None, bytes | None]]:
+    """Give junk, and a checkpoint that is right in form, of a generation that nobody claimed."""
+    yield b"junk", b"junk"
+    yield None, b"a value without a key"
+    yield rng.bytes(24), rng.bytes(500)
+    yield b"P" + b"\xff" * 15, b"\x01"
+    manifest = decode_manifest(newest(kafka, names)[1])
+    generation = 2**62
+    page = rng.bytes(65536)
+    arrays = list(manifest.arrays)
+    changed = arrays[0].digests
+    assert changed
+    arrays[0] = type(arrays[0])(
+        arrays[0].name,
+        arrays[0].dtype,
+        arrays[0].shape,
+        bytes(len(arrays[0].slots)),
+        page_digest(page) * len(arrays[0].slots),
+    )
+    for number in range(len(arrays[0].slots)):
+        yield PageKey(0, number, 0, generation).encode(), encode_page(9, page)
+    lie = type(manifest)(
+        **{name: getattr(manifest, name) for name in manifest.__struct_fields__}
+        | {"generation": generation, "number": 9, "arrays": tuple(arrays), "cut": manifest.cut + 50}
+    )
+    yield ManifestKey(1, generation).encode(), encode_manifest(lie)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("MURMUREC_HASH_SEED", "2"),
+        ("MURMUREC_SKETCH_BYTES", "131072"),
+        ("MURMUREC_MECHANISMS", "rr:5:2"),
+    ],
+)
+def test_settings_changed_against_a_checkpoint_are_refused_with_the_ways_out(
+    start: Start,
+    send: Send,
+    proof: Proof,
+    rng: np.random.Generator,
+    monkeypatch: pytest.MonkeyPatch,
+    name: str,
+    value: str,
+) -> None:
+    records = [publish(event) for event in events(rng, 200)]
+    first = start()
+    send(records[:100])
+    first.wait_for(ends_of(records[:100]))
+    stop(first)
+    with monkeypatch.context() as changed:
+        changed.setenv(name, value)
+        said = sentence(start(ready=False))
+    assert "design" in said
+    assert "set the settings back" in said
+    assert "--rebuild" in said
+    again = start()
+    send(records[100:])
+    proof(again.wait_for(ends_of(records)))
+
+
+def test_a_rebuild_starts_over_with_other_settings_and_stays_with_them(
+    start: Start,
+    send: Send,
+    rng: np.random.Generator,
+    command: Command,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    records = [publish(event) for event in events(rng, 300)]
+    first = start()
+    send(records[:100])
+    before = first.wait_for(ends_of(records[:100]))
+    stop(first)
+    monkeypatch.setenv("MURMUREC_HASH_SEED", "2")
+    second = start("--rebuild")
+    send(records[100:200])
+    state = second.wait_for(ends_of(records[:200]))
+    assert state["design_digest"] != before["design_digest"]
+    another_checkpoint_or_now(second)
+    stop(second)
+    third = start()
+    assert '"checkpoint": true' in third.log.read_text()
+    send(records[200:])
+    state = third.wait_for(ends_of(records))
+    assert state["counts"]["applied"] == 300
+    code, said = command("state", "digest", "--json")
+    assert code == 0, said
+    told = json.loads(said[said.index("{") :])
+    assert told["model_digest"] == state["model_digest"]
+    assert command("state", "verify")[0] == 0
+
+
+def test_a_replica_that_differs_from_a_witness_raises_the_alarm_and_ends_right(
+    start: Start,
+    send: Send,
+    oracle: Oracle,
+    rng: np.random.Generator,
+    kafka: Kafka,
+    names: Topics,
+    produce: Produce,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A marked cut and right behind it a witness of another state, as if this one were corrupt."""
+    monkeypatch.setenv("MURMUREC_DATA_DIR", str(tmp_path / "data"))
+    records = [publish(event) for event in events(rng, 300)]
+    worker = start()
+    send(records[:100])
+    state = worker.wait_for(ends_of(records[:100]))
+    another_checkpoint_or_now(worker)
+    marked = [record for record in records[100:] if record.partition == 0][:10]
+    lie(kafka, names, produce, worker, len(marked))
+    send(marked)
+    until(lambda: worker.metrics()["replicas_differ_total"] >= 1, 20, "the alarm")
+    rest = [record for record in records[100:] if record not in marked]
+    send(rest)
+    state = worker.wait_for(ends_of(records))
+    assert digests(oracle(state["cut"])) == (state["model_digest"], state["ledger_digest"])
+    kept = list((tmp_path / "data" / "evidence" / names.prefix).glob("cut-*"))
+    assert {path.suffix for path in kept} == {".json", ".npz"}
+    log = worker.log.read_text()
+    assert "replica.differs" in log
+    assert "murmurec state verify" in log
+    stop(worker)
+    again = start()
+    state = again.wait_for(ends_of(records))
+    assert digests(oracle(state["cut"])) == (state["model_digest"], state["ledger_digest"])
+
+
+def lie(kafka: Kafka, names: Topics, produce: Produce, worker: Worker, count: int) -> None:
+    """Append a marked cut over `count` records to come on partition 0, and a witness of it."""
+    last = cuts(kafka, names)[-1]
+    state = worker.state()
+    ends = (last.ends[0] + count, *last.ends[1:])
+    design, base = state["design_digest"], msgspec.convert(state["base"], Base).digest
+    produce(names.cuts, None, encode_message(Cut(last.number + 1, ends, 20_000, design, True)))
+    produce(names.cuts, None, encode_message(Witness(last.number + 1, WRONG, WRONG, design, base)))

@@ -1,0 +1,143 @@
+"""How a worker ends: told to, it writes a last checkpoint; by a defect, it never looks alive."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import threading
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from stream_app import changelog
+from stream_app.wire import Topics
+from stream_app.wire.checkpoints import decode_manifest
+from tests.conftest import Kafka
+from tests.faults.brokers import until
+from tests.faults.conftest import Flow, Proof, cuts
+from tests.kafka.conftest import Send, Start, ends_of
+from tests.streams import events, publish
+
+pytestmark = pytest.mark.kafka
+_SECONDS = 5.0
+
+
+def newest_checkpoint(kafka: Kafka, names: Topics) -> int:
+    """Return the cut of the newest manifest of the state topic."""
+    found = [
+        decode_manifest(message.value())  # type: ignore[arg-type]
+        for message in changelog.records(kafka.bootstrap, {}, names.state)
+        if (message.key() or b"")[:1] == b"M" and message.value()
+    ]
+    return max(manifest.cut for manifest in found)
+
+
+@pytest.mark.parametrize("word", [signal.SIGTERM, signal.SIGINT], ids=lambda s: s.name)
+def test_a_worker_told_to_end_while_nothing_comes_leaves_a_checkpoint_of_the_newest_cut(
+    start: Start,
+    send: Send,
+    proof: Proof,
+    rng: np.random.Generator,
+    kafka: Kafka,
+    names: Topics,
+    monkeypatch: pytest.MonkeyPatch,
+    word: signal.Signals,
+) -> None:
+    monkeypatch.setenv("MURMUREC_CHECKPOINT_SECONDS", "3600")  # only the last one is there
+    records = [publish(event) for event in events(rng, 300)]
+    worker = start()
+    send(records[:100])
+    worker.wait_for(ends_of(records[:100]))
+    send(records[100:200])
+    worker.wait_for(ends_of(records[:200]))
+    began = time.monotonic()
+    worker.process.send_signal(word)
+    assert worker.process.wait(10) == 0
+    assert time.monotonic() - began < _SECONDS
+    assert newest_checkpoint(kafka, names) == cuts(kafka, names)[-1].number
+    again = start()
+    send(records[200:])
+    proof(again.wait_for(ends_of(records)))
+
+
+@pytest.mark.parametrize("twice", [False, True], ids=["once", "twice"])
+def test_a_worker_told_to_end_under_load_leaves_a_checkpoint_of_the_newest_cut(
+    start: Start,
+    flow: Flow,
+    proof: Proof,
+    rng: np.random.Generator,
+    kafka: Kafka,
+    names: Topics,
+    twice: bool,
+) -> None:
+    records = [publish(event) for event in events(rng, 600)]
+    worker = start()
+    with flow(records):
+        until(lambda: worker.state()["cut"] > 5, 20, "some cuts")
+        began = time.monotonic()
+        worker.process.terminate()
+        if twice:
+            threading.Event().wait(0.05)
+            worker.process.terminate()
+        assert worker.process.wait(10) == 0
+        seconds = time.monotonic() - began
+        assert newest_checkpoint(kafka, names) == cuts(kafka, names)[-1].number
+    assert seconds < _SECONDS
+    proof(start().wait_for(ends_of(records), seconds=30))
+
+
+def broken(folder: Path, module: str, owner: str, name: str, calls: int) -> None:
+    """Write a site module under which `owner.name` of a module fails after so many calls."""
+    folder.mkdir()
+    (folder / "sitecustomize.py").write_text(
+        "import sys\n"
+        "if 'worker' in sys.orig_argv:\n"
+        f"    from {module} import {owner} as owner\n"
+        f"    whole, calls = owner.{name}, [0]\n"
+        "    def broken(*arguments, **named):\n"
+        "        calls[0] += 1\n"
+        f"        if calls[0] > {calls}:\n"
+        f"            raise RuntimeError('a defect in {name}')\n"
+        "        return whole(*arguments, **named)\n"
+        f"    owner.{name} = broken\n"
+    )
+
+
+@pytest.mark.parametrize(
+    ("module", "owner", "name", "calls"),
+    [
+        ("stream_app.replica", "Replica", "end_round", 5),
+        ("stream_app.snapshot", "Snapshot", "hash", 3),
+        ("stream_app.snapshot", "Snapshot", "freeze", 3),
+        ("stream_app.log.checkpoint", "Writer", "step", 20),
+        ("stream_app.follower", "Follower", "poll", 50),
+        ("stream_app.gauges", "Gauges", "publish", 3),
+    ],
+)
+def test_a_defect_ends_the_process_non_zero_and_the_state_is_whole(
+    start: Start,
+    flow: Flow,
+    proof: Proof,
+    rng: np.random.Generator,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    module: str,
+    owner: str,
+    name: str,
+    calls: int,
+) -> None:
+    broken(tmp_path / "site", module, owner, name, calls)
+    records = [publish(event) for event in events(rng, 400)]
+    with monkeypatch.context() as defect:
+        defect.setenv("PYTHONPATH", str(tmp_path / "site"))
+        worker = start(ready=False)
+    with flow(records):
+        try:
+            code = worker.process.wait(40)
+        except subprocess.TimeoutExpired:
+            pytest.fail(f"it looks alive: {worker.log.read_text()[-2000:]}")
+    assert code not in (0, 75)
+    assert f"a defect in {name}" in worker.log.read_text()
+    proof(start().wait_for(ends_of(records), seconds=30))

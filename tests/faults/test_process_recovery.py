@@ -1,0 +1,146 @@
+"""What a worker does while it is not yet, or no longer, what the log says: it answers from what is
+there and says so; and it forgets a device while others run."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+
+from stream_app import clients
+from stream_app.cli.demo.worker import Worker
+from stream_app.design import design_of, replica_of
+from stream_app.settings import Settings
+from stream_app.wire import Cut, Topics, decode_many, encode_message
+from tests.conftest import Kafka
+from tests.faults.brokers import until
+from tests.faults.conftest import Command, Oracle, Proof, cuts, digests, stop
+from tests.kafka.conftest import Send, Start, ends_of
+from tests.streams import Published, events, log, publish, run_of
+
+pytestmark = pytest.mark.kafka
+
+
+def test_queries_are_answered_from_the_checkpoint_while_the_log_is_replayed(
+    start: Start,
+    send: Send,
+    proof: Proof,
+    rng: np.random.Generator,
+    kafka: Kafka,
+    names: Topics,
+) -> None:
+    """A cut that names records which are not there yet holds the replay open for as long as
+    wanted."""
+    records = [publish(event) for event in events(rng, 400)]
+    first = start()
+    send(records[:200])
+    first.wait_for(ends_of(records[:200]))
+    stop(first)
+    send(records[200:300])
+    last = cuts(kafka, names)[-1].number
+    producer = clients.producer(kafka.bootstrap)
+    producer.produce(
+        names.cuts, value=encode_message(Cut(last + 1, tuple(ends_of(records)), 20_000))
+    )
+    assert producer.flush(10) == 0
+    second = start(ready=False)
+    until(lambda: "replaying" in page(second, "/readyz").get("waiting_for", ""), 60, "a replay")
+    ready = page(second, "/readyz")
+    assert ready["ready"] is False
+    assert "200 of 300 records" in ready["waiting_for"]
+    device = records[0].key
+    assert device is not None
+    answer = page(second, f"/recommendations/{device.decode()}?k=3")
+    assert answer["catching_up"] is True
+    assert answer["as_of"] == last
+    assert len(answer["items"]) == 3
+    assert second.metrics()["ready"] == 0
+    send(records[300:])
+    second.wait_until_ready()
+    answer = page(second, f"/recommendations/{device.decode()}?k=3")
+    assert answer["catching_up"] is False
+    assert answer["as_of"] > last
+    proof(second.wait_for(ends_of(records)))
+
+
+def page(worker: Worker, path: str) -> dict:  # type: ignore[type-arg]
+    """Return a page as JSON, nothing where nobody answers."""
+    try:
+        found: dict[str, object] = json.loads(worker.get(path, 5))
+    except OSError:
+        return {}
+    return found
+
+
+@pytest.mark.parametrize("rebuild", [False, True], ids=["plain", "rebuild"])
+def test_a_device_is_forgotten_by_two_workers_and_by_every_later_one(
+    start: Start,
+    send: Send,
+    oracle: Oracle,
+    command: Command,
+    rng: np.random.Generator,
+    kafka: Kafka,
+    names: Topics,
+    settings: Settings,
+    rebuild: bool,
+) -> None:
+    made = events(rng, 500, devices=12)
+    records, device = [publish(event) for event in made], made[0].device
+    workers = [start(), start()]
+    send(records[:300])
+    for worker in workers:
+        worker.wait_for(ends_of(records[:300]))
+    code, said = command(
+        "forget", "--device", device.hex(), "--yes", *(["--rebuild"] if rebuild else [])
+    )
+    assert code == 0, said
+    send(records[300:400])
+    ends = ends_of(records[:400])
+    for worker in workers:
+        state = worker.wait_for(ends, seconds=30)
+        until(lambda w=worker: w.state()["ready"], 20, "ready again")
+        state = worker.wait_for(ends)
+        assert digests(oracle(state["cut"])) == (state["model_digest"], state["ledger_digest"])
+        assert state["rejected"].get("forgotten", 0) > 0
+    if rebuild:
+        assert state["model_digest"] == without(
+            device, records, kafka, names, settings, state["cut"]
+        )
+    workers[0].process.kill()
+    workers[0].process.wait()
+    stop(workers[1])
+    again = start()
+    send(records[400:])
+    state = again.wait_for(ends_of(records), seconds=30)
+    assert digests(oracle(state["cut"])) == (state["model_digest"], state["ledger_digest"])
+    if rebuild:
+        assert state["model_digest"] == without(
+            device, records, kafka, names, settings, state["cut"]
+        )
+    code, said = command("state", "verify", "--worker", again.url)
+    assert code == 0, said
+
+
+def without(
+    device: bytes,
+    records: list[Published],
+    kafka: Kafka,
+    names: Topics,
+    settings: Settings,
+    at_cut: int,
+) -> str:
+    """Return the model digest of the same rounds of a log in which the device never was."""
+    replica = replica_of(design_of(settings))
+    before: tuple[int, ...] = (0, 0, 0, 0)
+    name = device.hex().encode()
+    for cut in cuts(kafka, names):
+        for p, part in enumerate(log(records)):
+            kept = [r for r in part[before[p] : cut.ends[p]] if r.key != name]
+            if kept:
+                replica.apply(decode_many(run_of(kept, 0, len(kept), p), replica.design.intake))
+        replica.end_round(cut.number, cut.ends)
+        before = cut.ends
+        if cut.number == at_cut:
+            break
+    return replica.model_digest()

@@ -1,0 +1,190 @@
+"""Members of a group on a real broker: back at once, put out, awake too late, and two of one name.
+
+A session is six seconds, the shortest that a broker allows; most of the time of these tests is
+waiting for one to end.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, suppress
+from pathlib import Path
+
+import pytest
+
+from stream_app import clients
+from stream_app.wire import Topics
+from tests.conftest import Kafka
+from tests.kafka.members import Running, running
+
+pytestmark = pytest.mark.kafka
+Member = Callable[..., Running]
+SESSION_SECONDS = 6.0
+
+
+@pytest.fixture
+def member(kafka: Kafka, topics: str, tmp_path: Path) -> Iterator[Member]:
+    """Give a function that starts a member and returns when it has been assigned something."""
+    with ExitStack() as stack:
+
+        def started(*options: str, ready: bool = True, folder: str = "data") -> Running:
+            block = running(kafka.bootstrap, topics, tmp_path / folder, *options)
+            process = stack.enter_context(block)
+            if ready:
+                process.wait("recovered")
+            return process
+
+        yield started
+
+
+def partitions(process: Running) -> set[str]:
+    return set(process["assigned"][-1]["topics"])
+
+
+def kill(process: Running) -> None:
+    process.process.kill()
+    process.process.wait()
+
+
+def test_a_killed_static_worker_is_back_at_once_and_its_peer_notices_nothing(
+    member: Member,
+) -> None:
+    first, peer = member("--instance", "a"), member("--instance", "b")
+    first.wait("recovered", 2)
+    before, at_peer = partitions(first), partitions(peer)
+    kill(first)
+    again = member("--instance", "a")
+    again.wait("owns")
+    assert partitions(again) == before
+    assert again["owns"][0]["time"] < SESSION_SECONDS - 1
+    assert partitions(peer) == at_peer
+    assert len(peer["revoked"]) == 1
+
+
+def test_a_static_worker_that_is_told_to_stop_keeps_its_place(member: Member) -> None:
+    first, peer = member("--instance", "a"), member("--instance", "b")
+    first.wait("recovered", 2)
+    before = partitions(first)
+    first.process.send_signal(signal.SIGTERM)
+    assert first.exit_code() == 0
+    again = member("--instance", "a")
+    again.wait("owns")
+    assert partitions(again) == before
+    assert len(peer["revoked"]) == 1
+
+
+def test_what_a_static_worker_had_goes_to_its_peer_when_it_does_not_come_back(
+    member: Member,
+) -> None:
+    first, peer = member("--instance", "a"), member("--instance", "b")
+    first.wait("owns")
+    first.wait("recovered", 2)
+    kill(first)
+    peer.wait("owns", seconds=20)
+    assert len(partitions(peer)) == 6
+
+
+def test_a_static_worker_that_wakes_up_after_its_twin_took_over_ends(member: Member) -> None:
+    frozen = member("--instance", "a", folder="here")
+    frozen.wait("owns")
+    frozen.command("claim")
+    frozen.wait("done")
+    with awakened(frozen):
+        twin = member("--instance", "a", folder="elsewhere")
+        twin.wait("owns")
+        time.sleep(
+            SESSION_SECONDS + 1
+        )  # frozen for longer than a session: there is nothing to poll
+    frozen_code = frozen.exit_code(5)
+    assert frozen_code == 75
+    assert "instance a of group" in frozen.said()
+    twin.command("claim")
+    assert twin.wait("written")["offset"] == 1
+    assert twin.process.poll() is None
+
+
+def awakened(process: Running) -> ExitStack:
+    """Freeze a process for the length of the block."""
+    process.process.send_signal(signal.SIGSTOP)
+    stack = ExitStack()
+    stack.callback(process.process.send_signal, signal.SIGCONT)
+    return stack
+
+
+def test_of_two_live_workers_with_one_name_the_first_ends(member: Member) -> None:
+    first = member("--instance", "a", folder="here")
+    first.wait("owns")
+    second = member("--instance", "a", folder="elsewhere")
+    assert first.exit_code(5) == 75
+    assert "MURMUREC_INSTANCE" in first.said()
+    second.wait("owns")
+    with suppress(AssertionError):
+        second.wait("revoked", 2, seconds=3)
+    assert second.process.poll() is None
+    assert len(second["revoked"]) == 1
+
+
+def test_a_second_worker_with_one_name_and_one_data_folder_does_not_start(member: Member) -> None:
+    first = member("--instance", "a")
+    second = member("--instance", "a", ready=False)
+    assert second.exit_code() == 1
+    sentence = second.wait("refused")["sentence"]
+    assert f"process {first.process.pid}" in sentence
+    assert "MURMUREC_INSTANCE" in sentence
+    assert first.process.poll() is None
+
+
+def test_a_dynamic_worker_that_wakes_up_writes_nothing_and_joins_again(
+    member: Member, kafka: Kafka, topics: str
+) -> None:
+    frozen = member()
+    frozen.wait("owns")
+    peer = member()
+    frozen.wait("recovered", 2)
+    frozen.command("claim")
+    frozen.wait("done")
+    with awakened(frozen):
+        peer.wait("owns", seconds=20)
+        peer.command("claim")
+        peer.wait("done")
+        frozen.command("page 1")  # what it finds to do first when it wakes up
+    frozen.wait("put_out")
+    frozen.wait("disowned")
+    frozen.wait("held_back")
+    frozen.wait("recovered", 3)
+    assert not frozen["done"][1:]
+    assert ".cuts.v1/0" not in partitions(frozen)
+    assert ".state.v1/0" not in partitions(frozen)
+    reader = clients.consumer(kafka.bootstrap)
+    end = clients.offsets(reader, place(topics))[1]
+    reader.close()
+    assert end == 2
+
+
+def place(topics: str):  # type: ignore[no-untyped-def]
+    from confluent_kafka import TopicPartition
+
+    return TopicPartition(Topics(topics).state, 0)
+
+
+def test_a_group_of_another_kind_is_one_sentence_and_no_silence(
+    member: Member, kafka: Kafka, topics: str
+) -> None:
+    member("--no-table")  # without a table Faust assigns otherwise: as a worker of another version
+    newer = member(ready=False)
+    assert newer.exit_code() == 1
+    assert "another version" in newer.wait("refused")["sentence"]
+
+
+def test_a_paused_process_within_its_session_stays_a_member(member: Member) -> None:
+    static = member("--instance", "a")
+    static.wait("owns")
+    os.kill(static.process.pid, signal.SIGSTOP)
+    time.sleep(SESSION_SECONDS / 2)
+    os.kill(static.process.pid, signal.SIGCONT)
+    static.command("claim")
+    static.wait("done")
+    assert len(static["revoked"]) == 1
