@@ -135,6 +135,8 @@ def records(
         # Few round trips: a page has 64 KiB, and the default would fetch 16 of them at a time.
         fetch_message_max_bytes=16 << 20,
         receive_message_max_bytes=256 << 20,
+        # The end is told by a fetch that finds nothing; nobody waits for more.
+        fetch_wait_max_ms=20,
     )
     try:
         low, high = _ends(consumer, topic)

@@ -93,6 +93,9 @@ class Follower:
             partition_eof=True,
             auto_offset_reset="error",
             queued_max_messages_kbytes=16384,
+            # The end of the cut log is told by a fetch that finds nothing: the default of 500 ms
+            # would be lost at every start.
+            fetch_wait_max_ms=100,
         )
         # Offsets and never "the beginning": where records are gone, that would pass over them.
         start = self.rounds.start
@@ -100,7 +103,7 @@ class Follower:
         places.append(TopicPartition(topics.cuts, 0, start.cut_offset))
         if catalogue is not None:
             places.append(TopicPartition(topics.items, 0, OFFSET_BEGINNING))
-        self._consumer.assign(places)
+        self._waiting = places
 
     def log_ends(self, seconds: float = 10.0) -> tuple[tuple[int, ...], int]:
         """Return the end offset of each rating partition and of the cut log, asked of the broker;
@@ -164,6 +167,11 @@ class Follower:
 
     def poll(self, seconds: float = 0.02) -> Iterator[Decoded]:
         """Wait up to `seconds` for deliveries and give out all that is in order now."""
+        if self._waiting:
+            # Not before: what is asked of the broker waits behind a fetch that waits for records,
+            # half a second for each partition (measured).
+            self._consumer.assign(self._waiting)
+            self._waiting = []
         for message in self._consumer.consume(_BATCH, seconds):
             self._take(message)
         while (step := self.rounds.step()) is not None:

@@ -30,7 +30,17 @@ from stream_app.agents.agreement import Digests
 from stream_app.agents.changelog import Changelog
 from stream_app.agents.rejections import Rejections
 from stream_app.agents.runtime import Runtime
-from stream_app.log.checkpoint import Acked, Disown, Durable, Event, Freeze, Own, Send, Writer
+from stream_app.log.checkpoint import (
+    OWNER_BYTES,
+    Acked,
+    Disown,
+    Durable,
+    Event,
+    Freeze,
+    Own,
+    Send,
+    Writer,
+)
 from stream_app.snapshot import Snapshot
 from stream_app.wire import Cut, Witness, encode_message
 from stream_app.wire.checkpoints import Manifest
@@ -72,6 +82,7 @@ class Checkpoints:
         self._snapshot = Snapshot(runtime.replica)
         self._writer = Writer()
         self._owned = False
+        self._begun = False  # whether the reader has handed over a state
         self._busy = False
         self._free = asyncio.Event()
         self._free.set()
@@ -89,9 +100,10 @@ class Checkpoints:
     # --- event loop -----------------------------------------------------------------------
 
     def own(self) -> None:
-        """Become the one who writes: claim a generation."""
+        """Become the one who writes: claim a generation, once there is a state to write."""
         self._owned = True
-        self._jobs.put(Own(secrets.token_bytes(16), self._worker, ()))
+        if self._begun:
+            self._jobs.put(Own(secrets.token_bytes(OWNER_BYTES), self._worker))
 
     def disown(self) -> None:
         """Stop writing, between two records."""
@@ -147,6 +159,7 @@ class Checkpoints:
         """Start over with a replica whose state was replaced; the shadow must be free."""
         self._snapshot = Snapshot(self._runtime.replica)
         self._known = None
+        self._begun = True
         if self._owned:
             self.own()
 

@@ -92,4 +92,5 @@ def a_runtime(
         lambda: [key for key, _ in line.records],
         "test",
     )
+    runtime.checkpoints.restart()
     return runtime, line

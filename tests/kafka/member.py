@@ -22,6 +22,7 @@ from typing import Any
 
 import faust
 import numpy as np
+import structlog
 
 from stream_app import clients
 from stream_app.agents import membership, table
@@ -211,6 +212,7 @@ def main() -> None:
     parser.add_argument("--instance")
     parser.add_argument("--no-table", action="store_true")
     parser.add_argument("--slow", action="store_true", help="Faust's own TableManager")
+    structlog.configure(logger_factory=structlog.PrintLoggerFactory(sys.stderr))
     os._exit(asyncio.run(run(parser.parse_args())))
 
 

@@ -14,6 +14,7 @@ from contextlib import ExitStack, suppress
 from pathlib import Path
 
 import pytest
+from confluent_kafka import TopicPartition
 
 from stream_app import clients
 from stream_app.wire import Topics
@@ -159,15 +160,9 @@ def test_a_dynamic_worker_that_wakes_up_writes_nothing_and_joins_again(
     assert ".cuts.v1/0" not in partitions(frozen)
     assert ".state.v1/0" not in partitions(frozen)
     reader = clients.consumer(kafka.bootstrap)
-    end = clients.offsets(reader, place(topics))[1]
+    end = clients.offsets(reader, TopicPartition(Topics(topics).state, 0))[1]
     reader.close()
     assert end == 2
-
-
-def place(topics: str):  # type: ignore[no-untyped-def]
-    from confluent_kafka import TopicPartition
-
-    return TopicPartition(Topics(topics).state, 0)
 
 
 def test_a_group_of_another_kind_is_one_sentence_and_no_silence(
