@@ -47,6 +47,7 @@ WAYS_OUT = (
 _RESTORE = "restore the topic or start a new deployment (--prefix)"
 _BATCH = 256
 _ROUNDS_AHEAD = 6
+_ASKED = 3
 
 
 @dataclass(frozen=True, eq=False)
@@ -83,6 +84,7 @@ class Follower:
         self.design = design
         self.other_design = ""
         self._live = False
+        self._absent = 0
         self._most_buffered = _ROUNDS_AHEAD * round_records
         self._paused: set[int] = set()
         self._catalogue = catalogue
@@ -133,12 +135,16 @@ class Follower:
         return high
 
     def check_partitions(self, seconds: float = 10.0) -> None:
-        """Refuse a rating topic that has got more partitions: they would never be read."""
+        """Refuse a rating topic that has got more partitions, which would never be read, and one
+        that was not there three times in a row: a broker that has just started knows little."""
         try:
             there = self._consumer.list_topics(self.topics.ratings, timeout=seconds).topics
         except KafkaException:
             return  # whether the broker answers is asked elsewhere
         found = len(there[self.topics.ratings].partitions)
+        self._absent = 0 if found else self._absent + 1
+        if self._absent >= _ASKED:
+            raise Refusal(f"topic {self.topics.ratings} is gone: {_RESTORE}")
         if found > self.intake.partitions:
             raise Refusal(
                 f"{self.topics.ratings} has {found} partitions, not {self.intake.partitions}: the "

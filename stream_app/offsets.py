@@ -45,8 +45,10 @@ def parse(text: str) -> Place:
     match name, equals:
         case (("earliest" | "latest"), ""):
             return Place(name)
-        case "last", "=" if value.isascii() and value.isdigit() and 0 < int(value) < 1 << 63:
-            return Place("last", int(value))
+        case "last", "=":
+            number = _number(value)
+            if number is not None and number > 0:
+                return Place("last", number)
         case "ts", "=":
             milliseconds = _milliseconds(value)
             if milliseconds is not None and 0 <= milliseconds < _LATEST_MILLISECONDS:
@@ -54,9 +56,14 @@ def parse(text: str) -> Place:
     raise Refusal(f"{text[:80]!r} is no place in the log: write {FORMS}")
 
 
+def _number(value: str) -> int | None:
+    """Return the number in decimal digits, None for anything else."""
+    return int(value) if value.isascii() and value.isdigit() and len(value) < 19 else None
+
+
 def _milliseconds(value: str) -> int | None:
-    if value.isascii() and value.isdigit():
-        return int(value)
+    if (number := _number(value)) is not None:
+        return number
     try:
         moment = datetime.fromisoformat(value)
     except ValueError:

@@ -87,8 +87,21 @@ MAY_IMPORT: dict[str, set[str]] = {
         *("stream_app.log", "stream_app.wire"),
     },
     "stream_app.recompute": {
-        *("stream_app.design", "stream_app.errors", "stream_app.follower"),
-        *("stream_app.replica", "stream_app.wire"),
+        *("msgspec", "stream_app.errors", "stream_app.follower", "stream_app.log"),
+        *("stream_app.replica", "stream_app.snapshot_file", "stream_app.wire"),
+    },
+    "stream_app.changelog": {
+        *("confluent_kafka", "stream_app.clients", "stream_app.errors", "stream_app.log"),
+        "stream_app.wire",
+    },
+    "stream_app.changelog_writing": {
+        *("confluent_kafka", "stream_app.changelog", "stream_app.clients", "stream_app.errors"),
+        *("stream_app.log", "stream_app.replica", "stream_app.snapshot", "stream_app.wire"),
+    },
+    "stream_app.history": {"stream_app.changelog", "stream_app.log", "stream_app.wire"},
+    "stream_app.offsets": {
+        *("confluent_kafka", "stream_app.changelog_writing", "stream_app.clients"),
+        *("stream_app.errors", "stream_app.history", "stream_app.log", "stream_app.wire"),
     },
     "stream_app.broker": {
         *("confluent_kafka", "testcontainers", "docker", "stream_app.broker"),

@@ -5,11 +5,20 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from confluent_kafka import TopicPartition
 
 from stream_app import clients
 from stream_app.errors import Refusal
-from stream_app.topics import apply, check_ratings_topic, create, delete, partition_counts, plan
+from stream_app.topics import (
+    apply,
+    check_cut_log,
+    check_deployment,
+    check_ratings,
+    check_state_topic,
+    create,
+    delete,
+    partition_counts,
+    plan,
+)
 from stream_app.wire import Topics
 
 pytestmark = pytest.mark.kafka
@@ -17,7 +26,12 @@ pytestmark = pytest.mark.kafka
 
 def ratings(prefix, **config):
     """Return the table's rating topic alone, with some of its configuration replaced."""
-    topic = Topics(prefix).table()[0]
+    return row(Topics(prefix).ratings, Topics(prefix), **config)
+
+
+def row(name, topics, **config):
+    """Return one topic of the table, with some of its configuration replaced."""
+    topic = next(topic for topic in topics.table() if topic.name == name)
     return replace(topic, config={**topic.config, **config})
 
 
@@ -38,13 +52,6 @@ def made(admin, prefix):
 
     yield make
     delete(admin, names)
-
-
-@pytest.fixture
-def consumer(kafka):
-    client = clients.consumer(kafka.bootstrap)
-    yield client
-    client.close()
 
 
 def test_on_an_empty_broker_everything_is_to_be_created_and_planning_creates_nothing(admin, prefix):
@@ -98,49 +105,80 @@ def test_a_change_that_deletes_records_needs_a_word_of_its_own(admin, prefix, ma
     assert plan(admin, [ratings(prefix, **config)])[0].action == "ok"
 
 
-def test_a_whole_rating_topic_is_accepted(admin, consumer, topics):
-    check_ratings_topic(admin, consumer, Topics(topics).ratings, 4)
+def test_topics_as_the_table_has_them_are_accepted(kafka, topics):
+    check_deployment(kafka.bootstrap, {}, Topics(topics), 4)
 
 
-def test_an_absent_rating_topic_is_refused(admin, consumer, prefix):
+@pytest.mark.parametrize("check", [check_cut_log, check_state_topic], ids=["cuts", "state"])
+def test_an_absent_topic_is_refused(admin, prefix, check):
     with pytest.raises(Refusal, match=r"does not exist: create it with murmurec topics apply"):
-        check_ratings_topic(admin, consumer, Topics(prefix).ratings, 4)
+        check(admin, f"{prefix}.absent")
+    with pytest.raises(Refusal, match=r"does not exist: create it with murmurec topics apply"):
+        check_ratings(admin, Topics(prefix).ratings, 4)
 
 
-def test_a_rating_topic_with_another_number_of_partitions_is_refused(admin, consumer, topics):
+def test_a_rating_topic_with_another_number_of_partitions_is_refused(admin, topics):
     with pytest.raises(Refusal, match=r"has 4 partitions, not 8: set partitions to 4"):
-        check_ratings_topic(admin, consumer, Topics(topics).ratings, 8)
+        check_ratings(admin, Topics(topics).ratings, 8)
+
+
+@pytest.mark.parametrize("policy", ["compact", "compact,delete"])
+def test_a_rating_topic_that_is_compacted_is_refused(admin, prefix, made, policy):
+    topic = made(ratings(prefix, **{"cleanup.policy": policy}))
+    with pytest.raises(Refusal, match=r"has cleanup.policy .*murmurec topics apply"):
+        check_ratings(admin, topic.name, 4)
+
+
+def test_a_rating_topic_may_lose_what_a_checkpoint_covers(admin, prefix, made):
+    table = Topics(prefix).table(ratings_retention_seconds=7 * 86400)
+    assert table[0].config["retention.ms"] == "604800000"
+    topic = made(table[0])
+    check_ratings(admin, topic.name, 4)
+    assert plan(admin, table)[0].action == "ok"
+    step = plan(admin, [ratings(prefix)])[0]
+    assert step.difference == "retention.ms is 604800000, not -1"
+    assert not step.deletes
+
+
+def test_a_retention_of_nothing_is_refused(prefix):
+    with pytest.raises(ValueError, match="more than 0 seconds"):
+        Topics(prefix).table(ratings_retention_seconds=0)
 
 
 @pytest.mark.parametrize(
     "config",
     [
         {"cleanup.policy": "compact"},
-        {"cleanup.policy": "compact,delete"},
         {"retention.ms": "604800000"},
         {"retention.bytes": "1000000"},
     ],
     ids=str,
 )
-def test_a_rating_topic_that_loses_records_is_refused(admin, consumer, prefix, made, config):
-    topic = made(ratings(prefix, **config))
-    name = next(iter(config))
-    with pytest.raises(Refusal, match=rf"has {name} .*murmurec topics apply"):
-        check_ratings_topic(admin, consumer, topic.name, 4)
+def test_a_cut_log_that_loses_records_is_refused(admin, prefix, made, config):
+    topic = made(row(Topics(prefix).cuts, Topics(prefix), **config))
+    with pytest.raises(Refusal, match=rf"has {next(iter(config))} .*murmurec topics apply"):
+        check_cut_log(admin, topic.name)
 
 
-def test_a_rating_topic_that_has_lost_its_beginning_is_refused(
-    admin, consumer, kafka, prefix, made
-):
-    topic = made(ratings(prefix))
-    producer = clients.producer(kafka.bootstrap)
-    for _ in range(3):
-        producer.produce(topic.name, b"x", partition=2)
-    assert producer.flush(10) == 0
-    for future in admin.delete_records([TopicPartition(topic.name, 2, 2)]).values():
-        future.result(10)
-    with pytest.raises(Refusal, match=r"partition 2 begins at offset 2"):
-        check_ratings_topic(admin, consumer, topic.name, 4)
+@pytest.mark.parametrize(
+    "config",
+    [
+        {"cleanup.policy": "delete"},
+        {"cleanup.policy": "compact,delete"},
+        {"max.message.bytes": "65536"},
+    ],
+    ids=str,
+)
+def test_a_state_topic_that_cannot_hold_checkpoints_is_refused(admin, prefix, made, config):
+    topic = made(row(Topics(prefix).state, Topics(prefix), **config))
+    with pytest.raises(Refusal, match=rf"has {next(iter(config))} .*murmurec topics apply"):
+        check_state_topic(admin, topic.name)
+
+
+def test_a_state_topic_of_several_partitions_is_refused(admin, prefix, made):
+    topic = made(replace(row(Topics(prefix).state, Topics(prefix)), partitions=2))
+    with pytest.raises(Refusal, match="has 2 partitions, not 1"):
+        check_state_topic(admin, topic.name)
 
 
 def test_a_key_lands_on_the_partition_that_the_contract_names(admin, kafka, topics, rng):

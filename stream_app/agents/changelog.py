@@ -61,6 +61,7 @@ class Changelog:
         self._between = between
         self._may_write = may_write
         self._claims: set[bytes] = set()
+        self._told = -1
         self._unheard = 0
         self._since = 0.0
         self._lock = threading.Lock()
@@ -124,11 +125,9 @@ class Changelog:
             mine = self.generation
             if key in self._claims:
                 self.generation = offset
-        if mine is None or first is None:
-            return
-        if offset < first:
-            self._fail(made_anew(self.topic, offset, first))
-        elif offset > first:
+            elif mine is not None and offset <= mine:
+                self._fail(made_anew(self.topic, offset, mine))
+        if mine is not None and first is not None and first < offset:
             name = "murmurec-foreign-records"
             threading.Thread(
                 target=self._look, args=(first, offset), name=name, daemon=True
@@ -143,8 +142,13 @@ class Changelog:
 
     def seen(self, offset: int, key: bytes | None) -> None:
         """Look at a record that was read: a claim of another that is later than ours is told."""
-        mine = self.generation
-        if mine is not None and offset > mine and claims(key) and key not in self._claims:
+        if not claims(key) or key in self._claims:
+            return
+        with self._lock:
+            later = self.generation is not None and offset > max(self.generation, self._told)
+            if later:
+                self._told = offset
+        if later:
             self._foreign(offset)
 
 

@@ -9,16 +9,18 @@ A static worker that is told to stop does not leave the group: a restart within 
 update, a moved container) costs nobody a rebalance. One that is gone for good is replaced by its
 peers when the session ends, as if it had crashed.
 
-Kafka knows one member per instance, the one that joined last. aiokafka does not tell the former
-one what happened: it joins again, and two processes of one name take the place from each other,
-for ever. Here the loser ends with exit code 75 (try again later) and one sentence: the frozen
-process that wakes up after its twin has taken over, and the first of two that run at once. On one
-machine a lock file keeps the second from starting at all.
+Kafka knows one member per instance, the one that joined last. A heartbeat of the former one is
+answered as if it were unknown; aiokafka then joins again under the name, and two processes take the
+place from each other, for ever. Here a static member that is unknown asks first whether the name is
+still its own: it joins as the member that it was. "Fenced" means that another process has the name:
+this one ends with exit code 75 (try again later) and one sentence, be it frozen and awake again or
+the first of two that run at once. "Unknown" means that it was silent for too long (a broker that
+was away, a frozen process): it joins anew. On one machine a lock file keeps a second process of the
+name from starting at all.
 
-A dynamic member that is put out joins again and goes on as a replica; but it may no longer own what
-it owned, and a process that was frozen does not know that yet. So there is a **lease**: whoever the
-group has not heard for a session writes no checkpoint. Time counts while the process (or the
-machine) sleeps.
+Whoever is put out goes on as a replica; but it may no longer own what it owned, and a process that
+was frozen does not know that yet. So there is a **lease**: whoever the group has not heard for a
+session writes no checkpoint. Time counts while the process (or the machine) sleeps.
 
 The events are taken from the one `GroupCoordinator` of this application, by wrapping methods of
 that object; no class of the library is changed. A library without these methods is refused.
@@ -26,6 +28,7 @@ that object; no class of the library is changed. A library without these methods
 
 from __future__ import annotations
 
+import asyncio
 import fcntl
 import os
 import sys
@@ -38,6 +41,8 @@ import aiokafka
 import faust
 import structlog
 from aiokafka.protocol.group import HeartbeatRequest, JoinGroupRequest, SyncGroupRequest
+from faust.assignor.client_assignment import ClientAssignment
+from faust.assignor.partition_assignor import PartitionAssignor
 from faust.transport.drivers import aiokafka as driver
 from yarl import URL
 
@@ -46,11 +51,13 @@ from stream_app.errors import Refusal
 log = structlog.get_logger()
 EXIT_CODE = 75  # sysexits.h: EX_TEMPFAIL
 _FETCH_WAIT_MS = 100
+_NO_GENERATION = -1
+_UNKNOWN_MEMBER_ID = 25
 _FENCED_INSTANCE_ID = 82
 _REBALANCE_IN_PROGRESS = 27
 _HEARD = (HeartbeatRequest, JoinGroupRequest, SyncGroupRequest)
-_HOOKS = ("reset_generation", "_send_req", "_push_error_to_user")
-_READ = ("generation", "_closing", "group_id")
+_HOOKS = ("reset_generation", "request_rejoin", "_send_req", "_push_error_to_user")
+_READ = ("generation", "group_id", "_assignors", "_closing")
 
 
 def since_boot() -> float:
@@ -68,8 +75,8 @@ def end_now(sentence: str) -> NoReturn:
 class Membership:
     """What the group knows of this worker; `held` may be asked from any thread.
 
-    `put_out` is called, in the consumer's thread, when a dynamic member is no longer one; `fail`
-    when the group cannot be joined at all; `end` when the instance belongs to another process.
+    `put_out` is called, in the consumer's thread, when this worker is no member any more; `fail`
+    when the group cannot be joined at all; `end` when its name belongs to another process.
     """
 
     def __init__(
@@ -88,6 +95,7 @@ class Membership:
         self._end = end
         self._now = now
         self._heard_time = -float("inf")
+        self._name_is_free = False
 
     @property
     def held(self) -> bool:
@@ -103,49 +111,58 @@ class Membership:
                 "be watched; install aiokafka 0.12 to 0.14"
             )
         reset, send = coordinator.reset_generation, coordinator._send_req
-        pushed = coordinator._push_error_to_user
 
         def reset_generation() -> None:
-            was_member = coordinator.generation > 0 and not coordinator._closing.done()
-            if was_member:
-                self._lost(coordinator.group_id)
-            reset()
+            if coordinator.generation > 0 and not coordinator._closing.done():
+                self._put_out(coordinator)
+            if self.instance is None or self._name_is_free or coordinator._closing.done():
+                reset()
+            else:
+                coordinator.generation = _NO_GENERATION
+                coordinator.request_rejoin()
 
         async def send_req(request: Any) -> Any:
             began = self._now()
             answer = await send(request)
             if isinstance(request, _HEARD):
-                self._heard(answer.error_code, began, coordinator.group_id)
+                self._heard(request, answer.error_code, began, coordinator.group_id)
             return answer
 
         def push_error_to_user(error: BaseException) -> Awaitable[Any]:
+            # Faust never asks for the error, so the library would wait for that, without a word.
             if not coordinator._closing.done():
                 self._fail(Refusal(_cannot_join(coordinator.group_id, error)))
-            waiting: Awaitable[Any] = pushed(error)
-            return waiting
+            return asyncio.wait([coordinator._closing])
 
         coordinator.reset_generation = reset_generation
         coordinator._send_req = send_req
         coordinator._push_error_to_user = push_error_to_user
 
-    def _heard(self, code: int, began: float, group: str) -> None:
+    def _heard(self, request: Any, code: int, began: float, group: str) -> None:
+        if isinstance(request, JoinGroupRequest):
+            self._name_is_free = code == _UNKNOWN_MEMBER_ID
         if code in (0, _REBALANCE_IN_PROGRESS):
             self._heard_time = began
         elif code == _FENCED_INSTANCE_ID:
-            self._lost(group)
+            self._heard_time = -float("inf")
+            log.error("membership.taken", group=group, instance=self.instance)
+            self._end(
+                f"instance {self.instance} of group {group} belongs to another process now: give "
+                "each worker an instance of its own (MURMUREC_INSTANCE), or stop the other one"
+            )
 
-    def _lost(self, group: str) -> None:
+    def _put_out(self, coordinator: Any) -> None:
         self._heard_time = -float("inf")
-        if self.instance is None:
-            log.warning("membership.lost", group=group, mend="this worker joins again")
-            self.put_out()
-            return
-        log.error("membership.lost", group=group, instance=self.instance)
-        self._end(
-            f"instance {self.instance} of group {group} belongs to another process now, or this "
-            f"one was not heard for {self._session_seconds:g} s: give each worker an instance of "
-            "its own (MURMUREC_INSTANCE), or start this one again"
-        )
+        log.warning("membership.lost", group=coordinator.group_id, instance=self.instance)
+        _forget_assignment(coordinator)
+        self.put_out()
+
+
+def _forget_assignment(coordinator: Any) -> None:
+    """Let the member join as a new one: Faust would give it back what another has by now."""
+    for assignor in coordinator._assignors:
+        if isinstance(assignor, PartitionAssignor):
+            assignor._assignment = ClientAssignment(actives={}, standbys={})
 
 
 def _cannot_join(group: str, error: BaseException) -> str:

@@ -1,15 +1,13 @@
 """The state of a replica as a Faust table of one partition, whose changelog is the state topic.
 
-    key     (array, page)     arrays in the order of their names, pages of `PAGE_BYTES`
-    value   the page's bytes now, a read-only view of the replica's own array
+What Faust adds to the pages (`page_store`) is the assignment: the table's partition goes to exactly
+one worker of the group, the same that has the cut log's (both topics have one partition, so Faust
+assigns them together, and keeps them where they are when a worker joins). That worker checkpoints.
 
-What Faust adds is the assignment: the table's partition goes to exactly one worker of the group,
-the same that has the cut log's (both topics have one partition, so Faust assigns them together,
-and keeps them where they are when a worker joins). That worker checkpoints. The state itself comes
-from the log, and after a crash from the newest checkpoint, which the worker's own thread reads in a
-tenth of the time; so a worker that takes over skips what stands in the topic, and Faust's recovery,
-which holds back the queries while it reads, has nothing to do. After a later rebalance Faust reads
-what came since this worker's last acknowledged record: claims of others among it are told.
+The state itself comes from the log, and after a crash from the newest checkpoint, which the
+worker's own thread reads. Faust's recovery would read the whole topic while the queries wait; so a
+worker that takes over skips what stands in it, and the recovery has nothing to do. At a later
+rebalance Faust reads what came since the last acknowledged record; claims of others are told.
 
 Nobody writes through the mapping: only the learn agent changes the state, by applying the log.
 There are no standbys: every worker is a replica.
@@ -18,103 +16,26 @@ There are no standbys: every worker is a replica.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable, Iterator, Mapping
+import time
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import faust
-import numpy as np
 import structlog
-from faust.stores import base as stores
 from faust.tables import TableManager
 from faust.types import TP
 from mode import Service
-from numpy.typing import NDArray
 
 from stream_app import clients, topics
 from stream_app.agents.changelog import Changelog, made_anew
+from stream_app.agents.page_store import Arrays, Pages, PageStore, Place
 from stream_app.errors import Refusal
-from stream_app.wire.checkpoints import PAGE_BYTES
 
 log = structlog.get_logger()
 _ASK_SECONDS = 3.0
 _PATIENCE_SECONDS = 5.0
+_AGAIN_SECONDS = 8.0  # more than a session
 _POLL_SECONDS = 0.002
-
-Arrays = Callable[[], Mapping[str, NDArray[Any]]]
-Place = tuple[int, int]
-
-
-class Pages(Mapping[Place, memoryview]):
-    """The pages of named arrays, read-only; `arrays` is asked anew each time."""
-
-    def __init__(self, arrays: Arrays) -> None:
-        self._arrays = arrays
-
-    def __getitem__(self, place: Place) -> memoryview:
-        arrays = sorted(self._arrays().items())
-        try:
-            array, page = place
-        except (TypeError, ValueError):
-            raise KeyError(place) from None
-        if not (0 <= array < len(arrays) and 0 <= page < _pages(arrays[array][1])):
-            raise KeyError(place)
-        raw = arrays[array][1].reshape(-1).view(np.uint8)[page * PAGE_BYTES :][:PAGE_BYTES]
-        return raw.data.toreadonly()
-
-    def __iter__(self) -> Iterator[Place]:
-        for number, (_, array) in enumerate(sorted(self._arrays().items())):
-            for page in range(_pages(array)):
-                yield number, page
-
-    def __len__(self) -> int:
-        return sum(_pages(array) for array in self._arrays().values())
-
-
-def _pages(array: NDArray[Any]) -> int:
-    return -(-array.nbytes // PAGE_BYTES)
-
-
-class PageStore(stores.Store[Place, memoryview]):
-    """The store behind the table: the replica's pages, and how far the changelog is known."""
-
-    data: Any
-
-    def __init__(self, *args: Any, pages: Pages, changelog: Changelog, **options: Any) -> None:
-        super().__init__(*args, **options)
-        self.data = pages
-        self._changelog = changelog
-
-    def persisted_offset(self, tp: TP) -> int | None:  # noqa: ARG002
-        """Return the last offset that need not be read."""
-        position = self._changelog.position
-        return position - 1 if position else None
-
-    def set_persisted_offset(self, tp: TP, offset: int) -> None:
-        """Keep nothing: acknowledged records are counted by the changelog."""
-
-    async def need_active_standby_for(self, tp: TP) -> bool:  # noqa: ARG002
-        """Return that no standby is wanted: every worker is a replica."""
-        return False
-
-    def apply_changelog_batch(
-        self,
-        batch: Iterable[Any],
-        to_key: Callable[[Any], Any],  # noqa: ARG002
-        to_value: Callable[[Any], Any],  # noqa: ARG002
-    ) -> None:
-        """Look for claims of others; the state itself is not taken from here."""
-        for event in batch:
-            self._changelog.seen(event.message.offset, event.message.key)
-            self._changelog.read_to(event.message.offset + 1)
-
-    def reset_state(self) -> None:
-        """Do nothing: there are no files."""
-
-    async def backup_partition(self, *_: Any, **__: Any) -> None:
-        """Do nothing: the changelog is the backup."""
-
-    def restore_backup(self, *_: Any, **__: Any) -> None:
-        """Do nothing: the changelog is the backup."""
 
 
 class StateTable(faust.Table[Place, memoryview]):
@@ -143,6 +64,8 @@ class StateTable(faust.Table[Place, memoryview]):
         self._partitions_now = partitions_now
         self._own, self._disown, self._fail = own, disown, fail
         self._pending = 0
+        self._assigned = False
+        self._stood_down_time = time.monotonic()
 
     def _new_store(self) -> Any:
         return PageStore(
@@ -207,16 +130,17 @@ class StateTable(faust.Table[Place, memoryview]):
     ) -> None:
         """Follow the assignment, before Faust's recovery asks how far the changelog is known."""
         await super().on_rebalance(assigned, revoked, newly_assigned, generation_id)
-        if self._place not in assigned:
+        self._assigned = self._place in assigned
+        if not self._assigned:
             self.stand_down()
             if self._beside in assigned:
                 await self._ask()
-        elif not self.owned:
-            known = self.changelog.position or 0
-            end = await self._end()
+            return
+        known, end = self.changelog.position or 0, await self._end()
+        if end is not None and end < known:
+            self._fail(made_anew(self.changelog.topic, end, known))
+        if not self.owned:
             self.changelog.taken_over(end)
-            if end is not None and end < known:
-                self._fail(made_anew(self.changelog.topic, end, known))
 
     async def _end(self) -> int | None:
         try:
@@ -229,12 +153,16 @@ class StateTable(faust.Table[Place, memoryview]):
 
     @Service.task
     async def _watch(self) -> None:
-        """Ask for the topic when the broker has said nothing of it for long: librdkafka hopes for
-        five minutes that a topic that was deleted comes back."""
+        """Ask for the topic when nothing was heard of it for long: librdkafka hopes for minutes
+        that one that was deleted comes back. And take the right again that was given up for
+        nothing: the other one's claim was its last word."""
         while not self.should_stop:
             await self.sleep(1.0)
             if self.changelog.silent_seconds > _PATIENCE_SECONDS:
                 await self._ask()
+            idle = time.monotonic() - self._stood_down_time
+            if self._assigned and not self.owned and idle > _AGAIN_SECONDS:
+                self._take()
 
     async def _ask(self) -> None:
         """End the process if the topic is not what it must be; a broker that is away is waited
@@ -252,12 +180,24 @@ class StateTable(faust.Table[Place, memoryview]):
     async def on_recovery_completed(self, active_tps: set[TP], standby_tps: set[TP]) -> None:
         """Take the right to write, once everything before is known."""
         await super().on_recovery_completed(active_tps, standby_tps)
-        if self._place in active_tps and not self.owned:
+        if self._place in active_tps:
+            self._take()
+
+    def _take(self) -> None:
+        if not self.owned:
             self.owned = True
-            self._own()
+            try:
+                self._own()
+            except BaseException as reason:  # noqa: BLE001 - Faust would say nothing of it
+                self._fail(reason)
 
     def stand_down(self) -> None:
-        """Give up the right to write, until the next assignment; from any thread."""
+        """Give up the right to write; from any thread.
+
+        It comes back with the next assignment, or after a while if there is none: then whoever
+        claimed it was no member of the group any more.
+        """
+        self._stood_down_time = time.monotonic()
         if self.owned:
             self.owned = False
             self._disown()

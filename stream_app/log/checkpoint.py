@@ -13,8 +13,11 @@ fencing. It needs a broker that keeps what it has acknowledged, and a producer t
 a record again after a later one of the same key (an idempotent one).
 
 Kept are this generation and the newest one before it that has a manifest; tombstones remove older
-ones, once a manifest of this generation is durable. Network, time and threads are the caller's:
-`step` takes what happened and returns what to do.
+ones, once a manifest of this generation is durable. An owner that lags behind a checkpoint in the
+topic first catches up with it: retention may have taken the log between the two, and the further
+one may be among those that go.
+
+Network, time and threads are the caller's: `step` takes what happened and returns what to do.
 """
 
 from __future__ import annotations
@@ -90,12 +93,16 @@ class Frozen:
 
 @dataclass(frozen=True)
 class Own:
-    """The right to write was given; `owner` is drawn anew each time, `stale` are the keys that the
-    topic holds."""
+    """The right to write was given; `owner` is drawn anew each time.
+
+    `stale` are the keys that the topic holds now (`Recovery.keys`), `reach` the greatest cut of a
+    checkpoint there that starts from the same base (`Recovery.reach`).
+    """
 
     owner: bytes
     worker: str
     stale: Sequence[bytes] = ()
+    reach: int = 0
 
     def __post_init__(self) -> None:
         if len(self.owner) != OWNER_BYTES:
@@ -112,7 +119,8 @@ class Acked:
 
 @dataclass(frozen=True)
 class Freeze:
-    """A checkpoint is to be written; allowed when the writer is `ready`."""
+    """A checkpoint is to be written; allowed when the writer is `ready`, without effect at a cut
+    before `Own.reach`."""
 
     frozen: Frozen
 
@@ -164,6 +172,7 @@ class Writer:
         self.generation: int | None = None
         self._claim: tuple[bytes, bytes] | None = None
         self._stale: Sequence[bytes] = ()
+        self._reach = 0
         self._durable: Manifest | None = None
         self._manifest: Manifest | None = None  # being written
         self._frozen: Frozen | None = None
@@ -201,12 +210,14 @@ class Writer:
         self._forget_ownership()
         claim = encode_claim(Claim(event.worker))
         self._claim = ClaimKey(event.owner).encode(), claim
-        self._stale = event.stale
+        self._stale, self._reach = event.stale, event.reach
         return [self._send(_Kind.CLAIM, *self._claim)]
 
     def _freeze(self, frozen: Frozen) -> list[Send | Durable]:
         if self.generation is None or self._manifest is not None:
             raise ValueError(f"checkpoint at cut {frozen.cut}: the writer is not ready; wait")
+        if frozen.cut < self._reach:
+            return []
         arrays = tuple(self._place(number, array) for number, array in enumerate(frozen.arrays))
         self._frozen = frozen
         self._manifest = Manifest(

@@ -28,6 +28,7 @@ from stream_app.wire.checkpoints import (
     CHECKPOINT_FORMAT,
     DIGEST_BYTES,
     UNCHANGED,
+    Base,
     ClaimKey,
     Manifest,
     ManifestKey,
@@ -84,9 +85,16 @@ class Recovery:
 
     @property
     def keys(self) -> list[bytes]:
-        """Every key that the topic holds, for `Own.stale`."""
+        """Every key of ours that the topic holds, for `Own.stale`."""
         held = [key for values in self._generations.values() for key in values]
         return [*held, *self._bare]
+
+    def reach(self, base: Base) -> int:
+        """Return the greatest cut of a checkpoint with this base, 0 without one, for `Own.reach`;
+        whether its pages are whole is not looked at."""
+        manifests = (m for g in self._generations for m in self._manifests(g).manifests)
+        here = self._design, self._topic_id, base
+        return max((m.cut for m in manifests if _line(m) == here), default=0)
 
     def read(self, offset: int, key: bytes | None, value: bytes | None) -> None:
         """Take one record; one that is not ours is counted and ignored."""
@@ -160,7 +168,7 @@ class Recovery:
         self, newest: Manifest, manifests: list[Manifest], digests: dict[bytes, bytes | None]
     ) -> Manifest:
         """Return the whole manifest with the greatest cut among those that start from the same."""
-        further = [m for m in manifests if m.cut > newest.cut and _same_line(m, newest)]
+        further = [m for m in manifests if m.cut > newest.cut and _line(m) == _line(newest)]
         further.sort(key=_cut, reverse=True)
         return next((m for m in further if self._is_whole(m, digests)), newest)
 
@@ -231,9 +239,9 @@ def _pages(manifest: Manifest) -> Iterator[tuple[bytes, bytes]]:
                 yield key, array.digests[at : at + DIGEST_BYTES]
 
 
-def _same_line(one: Manifest, other: Manifest) -> bool:
-    """Return whether two manifests start from the same: then both are states of one log."""
-    return (one.design, one.topic_id, one.base) == (other.design, other.topic_id, other.base)
+def _line(manifest: Manifest) -> tuple[str, str, Base]:
+    """Return what a manifest starts from: those that share it are states of one log."""
+    return manifest.design, manifest.topic_id, manifest.base
 
 
 def _number(manifest: Manifest) -> int:

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import re
 import struct
+from functools import lru_cache
 from math import prod
 
 from stream_app.wire.checkpoints import (
@@ -27,6 +28,7 @@ from stream_app.wire.checkpoints import (
 )
 
 _PLAIN_TYPE = re.compile(r"[<|][biuf][1248]")
+_COUNTED = {"records", "absent", "ends"}
 _SLOTS = bytes((0, 1, UNCHANGED))
 
 
@@ -46,9 +48,14 @@ def consistent(manifest: Manifest) -> bool:
 
 def _bytes_of(dtype: str, shape: tuple[int, ...]) -> int:
     """Return how many bytes an array holds, -1 for one that cannot be."""
-    if not _PLAIN_TYPE.fullmatch(dtype) or min(shape, default=0) < 0:
-        return -1
-    return prod(shape) * int(dtype[2:])
+    item = _item_bytes(dtype)
+    return prod(shape) * item if item and min(shape, default=0) >= 0 else -1
+
+
+@lru_cache(maxsize=64)
+def _item_bytes(dtype: str) -> int:
+    """Return the bytes of one number, 0 for a type that no array of a state has."""
+    return int(dtype[2:]) if _PLAIN_TYPE.fullmatch(dtype) else 0
 
 
 def _counts_pages(array: ArrayPages) -> bool:
@@ -65,19 +72,19 @@ def _counts_pages(array: ArrayPages) -> bool:
 def _covers_the_log(manifest: Manifest) -> bool:
     """Return whether the ledger's counts are those of the log between base and ends."""
     numbers = {array.name: array for array in manifest.ledger_arrays}
-    if not {"records", "absent", "ends"} <= numbers.keys():
+    if _COUNTED - numbers.keys():
         return True
-    records, absent, ends = (_rows(numbers[name]) for name in ("records", "absent", "ends"))
-    if not len(records) == len(absent) == len(ends) == len(manifest.ends):
+    partitions = len(manifest.ends)
+    records, absent, ends = (_numbers(numbers[name]) for name in ("records", "absent", "ends"))
+    if len(ends) != partitions or len(absent) != partitions or len(records) % partitions:
         return False
-    counted = [sum(r) + sum(a) for r, a in zip(records, absent, strict=True)]
-    covered = [e - b for e, b in zip(manifest.ends, manifest.base.ends, strict=True)]
-    return counted == covered and [end for (end,) in ends] == list(manifest.ends)
+    width = len(records) // partitions
+    return list(ends) == list(manifest.ends) and all(
+        sum(records[p * width : (p + 1) * width]) + absent[p] == ends[p] - manifest.base.ends[p]
+        for p in range(partitions)
+    )
 
 
-def _rows(array: SmallArray) -> list[tuple[int, ...]]:
-    """Return an int64 array row by row, an empty list for another type."""
-    if array.dtype != "<i8" or not array.shape or not array.data:
-        return []
-    width = len(array.data) // (8 * array.shape[0])
-    return list(struct.iter_unpack(f"<{width}q", array.data))
+def _numbers(array: SmallArray) -> tuple[int, ...]:
+    """Return the numbers of an int64 array, none for another type."""
+    return struct.unpack(f"<{len(array.data) // 8}q", array.data) if array.dtype == "<i8" else ()

@@ -160,15 +160,14 @@ class Deployment:
         """Kill once, or twice where the point is one of a start, and see everybody apply again."""
         victims = self._victims(kill)
         if kill.point.is_of_a_start:
-            self._kill(victims, Point.TIME)
+            self._kill(victims, Point.TIME, hit=True)
             self._restart_and_kill(victims, kill)
         elif kill.point.is_of_the_writer:
             fired = self._watcher.arm(kill.point, kill.amount, self._kill_the_writer)
             victims = self._after(fired, kill)
         else:
             self._at_random(kill)
-            self._kill(victims, kill.point)
-            self.figures.hit[kill.point] += 1
+            self._kill(victims, kill.point, hit=True)
         self._come_back(victims)
         self._compare()
 
@@ -193,10 +192,11 @@ class Deployment:
         else:
             threading.Event().wait(kill.amount)
 
-    def _kill(self, victims: list[Life], point: Point) -> None:
+    def _kill(self, victims: list[Life], point: Point, hit: bool) -> None:
         for life in victims:
             life.kill()
         self._dead(victims, point)
+        self.figures.hit[point] += len(victims) * hit
 
     def _dead(self, victims: list[Life], point: Point) -> None:
         for life in victims:
@@ -230,8 +230,7 @@ class Deployment:
             self._load.burst(_BURST)
         for life in victims:
             life.start()
-        self.figures.hit[kill.point] += len(victims) * self._wait_in_a_start(victims[0], kill)
-        self._kill(victims, kill.point)
+        self._kill(victims, kill.point, self._wait_in_a_start(victims[0], kill))
 
     def _wait_in_a_start(self, life: Life, kill: Kill) -> bool:
         """Wait for the phase of a start; return whether it was seen before it was over."""

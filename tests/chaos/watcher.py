@@ -45,6 +45,8 @@ class Watcher:
         self._consumer = clients.consumer(
             bootstrap, group="chaos-watcher", partition_eof=False, fetch_wait_max_ms=50
         )
+        # Asked by the driver's thread, while the other one is in `poll`.
+        self._ends = clients.consumer(bootstrap, group="chaos-watcher-ends")
         self._places = [TopicPartition(topics.state, 0, 0), TopicPartition(topics.cuts, 0, 0)]
         self._read = {place.topic: 0 for place in self._places}
         self._consumer.assign(self._places)
@@ -79,7 +81,7 @@ class Watcher:
         """Return when everything that the broker holds now was read."""
         deadline = time.monotonic() + _STALL_SECONDS
         for place in self._places:
-            end = clients.offsets(self._consumer, place)[1]
+            end = clients.offsets(self._ends, place)[1]
             while self._read[place.topic] < end:
                 if time.monotonic() > deadline:
                     raise AssertionError(f"{place.topic} was not read up to {end}")
@@ -102,6 +104,7 @@ class Watcher:
         self._ended.set()
         self._thread.join(10)
         self._consumer.close()
+        self._ends.close()
 
     # --- thread ---------------------------------------------------------------------------
 

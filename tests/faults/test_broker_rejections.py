@@ -10,6 +10,7 @@ import pytest
 from confluent_kafka.admin import AdminClient
 
 from stream_app import changelog
+from stream_app.cli.demo.worker import Worker
 from stream_app.wire import Rejection, Topics, decode_message
 from tests.conftest import Kafka
 from tests.faults.brokers import until
@@ -17,7 +18,6 @@ from tests.faults.conftest import (
     Command,
     Flow,
     Proof,
-    another_checkpoint,
     configure,
     durable_cut,
     remove,
@@ -28,6 +28,11 @@ from tests.kafka.conftest import Send, Start, ends_of
 from tests.streams import Published, events, publish
 
 pytestmark = pytest.mark.kafka
+
+
+def stands(worker: Worker, count: int) -> bool:
+    """Return whether a worker has set so many records aside."""
+    return sum(worker.state()["rejected"].values()) == count
 
 
 def poison(count: int) -> list[Published]:
@@ -47,6 +52,7 @@ def told(kafka: Kafka, names: Topics) -> set[tuple[int, int]]:
 def test_without_the_rejected_topic_a_worker_ends_and_what_was_not_told_is_told_later(
     start: Start,
     send: Send,
+    flow: Flow,
     proof: Proof,
     command: Command,
     rng: np.random.Generator,
@@ -64,13 +70,17 @@ def test_without_the_rejected_topic_a_worker_ends_and_what_was_not_told_is_told_
     worker = start()
     remove(admin, names.rejected)
     send([*records[100:200], *second])
+    until(lambda: stands(worker, 12), 20, "the worker has set them aside")
+    passed = worker.state()["cut"]
+    with flow(records[200:250]):
+        assert durable_cut(worker) < passed
     assert names.rejected in sentence(worker)
     refused = sentence(start(ready=False))
     assert names.rejected in refused
     assert "murmurec topics apply" in refused
     assert command("topics", "apply")[0] == 0
     worker = start()
-    send(records[200:])
+    send(records[250:])
     everything = [*records, *first, *second]
     state = worker.wait_for(ends_of(everything))
     assert state["rejected"] == {"malformed": 12}
@@ -79,39 +89,6 @@ def test_without_the_rejected_topic_a_worker_ends_and_what_was_not_told_is_told_
     missing = {(p, ends[p] + ends_of(records[100:200])[p] + i) for p in range(4) for i in range(2)}
     assert told(kafka, names) == missing
     proof(state)
-
-
-def test_no_checkpoint_passes_a_rejection_that_the_broker_does_not_take(
-    start: Start,
-    send: Send,
-    flow: Flow,
-    proof: Proof,
-    rng: np.random.Generator,
-    admin: AdminClient,
-    kafka: Kafka,
-    names: Topics,
-) -> None:
-    """A topic that wants two replicas on one broker refuses for now, not for good."""
-    records = [publish(event) for event in events(rng, 400)]
-    worker = start()
-    with flow(records[:100]):
-        another_checkpoint(worker)
-    worker.wait_for(ends_of(records[:100]))
-    configure(admin, names.rejected, "min.insync.replicas", "2")
-    send([*poison(4), *records[100:200]])
-    passed = worker.wait_for(ends_of([*records[:200], *poison(4)]))["cut"]
-    with flow(records[200:300]):
-        assert durable_cut(worker) < passed
-    assert durable_cut(worker) < passed
-    assert told(kafka, names) == set()
-    worker.process.kill()
-    worker.process.wait()
-    configure(admin, names.rejected, "min.insync.replicas", "1")
-    worker = start()
-    with flow(records[300:]):
-        until(lambda: durable_cut(worker) >= passed, 20, "the checkpoint passes")
-        assert len(told(kafka, names)) == 4
-    proof(worker.wait_for(ends_of([*records, *poison(4)])))
 
 
 def test_a_rejection_that_is_refused_for_good_ends_the_worker(

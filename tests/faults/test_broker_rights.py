@@ -122,6 +122,7 @@ def test_the_right_to_write_checkpoints_is_taken_away_and_given_back(
 def test_a_worker_that_lacks_a_right_says_which(
     topic: str,
     operation: str,
+    own: Node,
     guarded: Start,
     send: Send,
     proof: Proof,
@@ -133,9 +134,22 @@ def test_a_worker_that_lacks_a_right_says_which(
     records = [*clean, Published(1, b"0" * 32, b"poison")]
     send(records)
     name = f"{topics}.{topic}.v1"
+    own.allow(ResourceType.TOPIC, name, "DESCRIBE")
     taken = refuse(admin, name, operation)
     refused = sentence(guarded(ready=False), 20)
     assert name in refused
     assert f"right to {operation.lower()}" in refused
     give_back(admin, taken)
     proof(guarded().wait_for(ends_of(records)))
+
+
+def test_a_topic_that_a_worker_may_not_see_is_not_called_absent(
+    guarded: Start, admin: AdminClient, topics: str
+) -> None:
+    """Kafka lists no topic to those who have no right to it."""
+    name = f"{topics}.rejected.v1"
+    refuse(admin, name, "WRITE")
+    refused = sentence(guarded(ready=False), 20)
+    assert name in refused
+    assert "right" in refused
+    assert "does not exist" not in refused

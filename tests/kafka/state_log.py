@@ -3,11 +3,10 @@ known."""
 
 from __future__ import annotations
 
-import random
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from stream_app.changelog_writing import append
+from stream_app import clients
 from stream_app.design import design_of
 from stream_app.recompute import Replay, Replayed
 from stream_app.settings import Settings
@@ -26,6 +25,9 @@ class Log:
     ends: tuple[int, ...] = (0, 0, 0, 0)
     number: int = 0
     cuts: list[Cut] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self._producer = clients.producer(self.servers, linger_ms=0)
 
     @property
     def servers(self) -> str:
@@ -58,19 +60,12 @@ class Log:
         self.cuts.append(cut)
         return cut
 
-    def entry(self, entry: Entry) -> int:
-        """Append an entry of the cut log and return its offset."""
-        return append(self.servers, {}, self.names.cuts, encode_message(entry))
+    def entry(self, entry: Entry) -> None:
+        """Append an entry of the cut log."""
+        self._producer.produce(self.names.cuts, encode_message(entry))
+        assert self._producer.flush(30) == 0
 
     def replayed(self, at_cut: int | None = None, base: Base | None = None) -> Replayed:
         """Return the state at a cut, from the log."""
         replay = Replay(self.servers, {}, self.names, design_of(self.settings))
         return replay.from_base(base, at_cut)
-
-
-def shuffled(seed: int, records: Sequence[Published]) -> list[Published]:
-    """Return the records in another order, those of one partition in theirs."""
-    queues = [[r for r in records if r.partition == p] for p in range(4)]
-    order = [r.partition for r in records]
-    random.Random(seed).shuffle(order)
-    return [queues[p].pop(0) for p in order]

@@ -17,8 +17,11 @@ import pytest
 from confluent_kafka import TopicPartition
 
 from stream_app import clients
+from stream_app.broker import local
+from stream_app.broker.local import free_ports
+from stream_app.topics import create
 from stream_app.wire import Topics
-from tests.conftest import Kafka
+from tests.conftest import Kafka, cache_dir
 from tests.kafka.members import Running, running
 
 pytestmark = pytest.mark.kafka
@@ -183,3 +186,43 @@ def test_a_paused_process_within_its_session_stays_a_member(member: Member) -> N
     static.command("claim")
     static.wait("done")
     assert len(static["revoked"]) == 1
+
+
+def test_members_outlast_a_broker_that_is_away_for_two_sessions(tmp_path: Path) -> None:
+    port, home = free_ports(1)[0], tmp_path / "broker"
+    with ExitStack() as stack:
+        with local.run(home, cache_dir(), port) as broker:
+            create(clients.admin(broker.bootstrap), Topics("t").table())
+            static = stack.enter_context(
+                running(broker.bootstrap, "t", tmp_path / "data", "--instance", "a")
+            )
+            static.wait("owns")
+            dynamic = stack.enter_context(running(broker.bootstrap, "t", tmp_path / "data"))
+            dynamic.wait("recovered")
+            os.kill(broker.pid or 0, signal.SIGKILL)
+            time.sleep(2 * SESSION_SECONDS)
+        with local.run(home, cache_dir(), port):
+            deadline = time.monotonic() + 40
+            while not (static["written"] or dynamic["written"]):
+                ended = [process.process.poll() for process in (static, dynamic)]
+                assert ended == [None, None], (static.told, dynamic.told)
+                assert time.monotonic() < deadline, (static.told, dynamic.told)
+                for process in (static, dynamic):
+                    if len(process["owns"]) > len(process["disowned"]):
+                        process.command("claim")
+                time.sleep(1.0)
+
+
+def test_a_static_worker_that_was_frozen_for_long_and_has_no_twin_joins_again(
+    member: Member,
+) -> None:
+    static = member("--instance", "a")
+    static.wait("owns")
+    static.command("claim")
+    static.wait("done")
+    with awakened(static):
+        time.sleep(SESSION_SECONDS + 2)
+    static.wait("owns", 2)
+    static.command("claim")
+    static.wait("done", 2)
+    assert [told["event"] for told in static.told].count("put_out") == 1

@@ -396,6 +396,7 @@ def history(learner: Learner) -> dict[str, str]:
     learner.learn_many(*stream(120, 14))
     u, i, z, c, _, g = stream(5, 15)
     learner.residuals(u, i, z, c, g)
+    learner.forget(u[0])
     return {name: data.hex() for name, data in digest(learner).items()}
 
 

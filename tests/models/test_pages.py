@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from stream_app.kernels.pages import PAGE_BYTES
@@ -73,8 +73,8 @@ def marks():
 
     def feed(seed: int, events: int) -> None:
         random = np.random.default_rng(seed)
-        devices = random.integers(0, 9000, (events, 2)).astype(np.uint64) // np.uint64(90)
-        seqs = random.integers(1, 2**21, events)
+        devices = random.integers(0, 150, (events, 2)).astype(np.uint64)
+        seqs = random.integers(1, 2**20 + 2**17, events)
         made.advance(devices, seqs, random.random(events) < 0.9)
         if events:
             made.forget(devices[0])
@@ -87,7 +87,8 @@ def directory():
 
     def feed(seed: int, events: int) -> None:
         random = np.random.default_rng(seed)
-        made.rows(random.integers(0, 20_000, events).astype(np.uint64), add=bool(seed % 4))
+        for part in np.array_split(random.integers(0, 60_000, events).astype(np.uint64), 3):
+            made.rows(part, add=bool(seed % 4))
 
     return made, feed
 
@@ -123,13 +124,17 @@ def clear(part: Part) -> None:
 
 
 STEPS = st.lists(
-    st.tuples(st.integers(0, 2**16), st.sampled_from([0, 1, 2, 30, 3000])), min_size=1, max_size=5
+    st.tuples(st.integers(0, 2**16), st.sampled_from([0, 1, 2, 30, 9000])), min_size=1, max_size=5
 )
 
 
+GROWING = [(1, 9000), (2, 2), (3, 9000)]  # from one page to several within a step
+
+
 @every_part
-@settings(deadline=None, max_examples=12)
+@settings(deadline=None, max_examples=10)
 @given(steps=STEPS)
+@example(steps=GROWING)
 def test_every_page_that_changes_is_marked(make, steps) -> None:
     """Whatever came before and however tables have grown; and one event marks few pages."""
     part, feed = make()
@@ -256,3 +261,15 @@ def test_a_range_of_bytes_touches_its_pages(first: int, stop: int, wanted: list[
     bits = np.zeros(4, np.uint8)
     touch(bits, first, stop)
     assert np.flatnonzero(bits).tolist() == wanted
+
+
+def test_marks_survive_that_a_table_grows() -> None:
+    """Rows that come after the growth lie in other pages than those that came before."""
+    keys, items = np.arange(30_000, dtype=np.uint64), Directory(room=1)
+    made, _ = learner("dense", 13)
+    for part in (keys[:9000], keys[9000:]):
+        items.rows(part, add=True)
+        zeros = np.zeros(len(part), np.uint8)
+        made.learn_many(part, part, zeros, zeros.astype(np.uint16), np.ones(len(part), np.bool_))
+    for one in (items, made):
+        assert all(bits.all() for bits in one.touched().values())

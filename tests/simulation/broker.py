@@ -24,6 +24,8 @@ class Topic:
     def __init__(self) -> None:
         self.records: list[Record] = []
         self.end = FIRST_OFFSET
+        self.version = 0
+        """Differs whenever what the topic holds has changed."""
         self._newest: dict[bytes, int] = {}
 
     def append(self, key: bytes, value: bytes | None) -> int:
@@ -32,6 +34,7 @@ class Topic:
         self.records.append(Record(offset, key, value))
         self._newest[key] = offset
         self.end = offset + 1
+        self.version += 1
         return offset
 
     def read(self, offset: int, stop: int, limit: int) -> list[Record]:
@@ -51,9 +54,9 @@ class Topic:
         self.records = [
             r
             for r in self.records
-            if r[0] >= horizon
-            or (newest[r[1]] == r[0] and not (r[2] is None and tombstones_too))
+            if r[0] >= horizon or (newest[r[1]] == r[0] and not (r[2] is None and tombstones_too))
         ]
+        self.version += before != len(self.records)
         return before - len(self.records)
 
     def flip(self, random_: random.Random) -> bool:
@@ -65,6 +68,7 @@ class Topic:
         bit = random_.randrange(8 * len(value))
         value[bit // 8] ^= 1 << bit % 8
         self.records[at] = self.records[at]._replace(value=bytes(value))
+        self.version += 1
         return True
 
 

@@ -115,8 +115,6 @@ def _generation(key: bytes) -> int:
     return 0 if isinstance(name, ClaimKey) else name.generation
 
 
-
-
 MUTANTS = (
     Variant("no fencing, shared slots", writer=_Unfenced),
     Variant("one slot", writer=_OneSlot),

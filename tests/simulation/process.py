@@ -66,7 +66,8 @@ class Process:
         self.frozen_cut: int | None = None
         self.durable_cut: int | None = None
         self.paused = self.owns = False
-        self.on_the_way: list[Send] = []
+        self.survey: Recovery | None = None
+        self.on_the_way: list[tuple[int, Send]] = []  # with the oldest cut at that time
         self.acks: list[tuple[int, int]] = []
         self.mail: list[Mail] = []
 
@@ -81,11 +82,26 @@ class Process:
         return not self.on_the_way and not self.acks
 
     @property
-    def oldest_cut(self) -> int:
-        """The oldest cut that this process has to do with: where it stands, or, while anything is
-        on its way, what it has written or is writing."""
+    def written_cut(self) -> int:
+        """The cut of the newest durable checkpoint of this ownership, or of the first that is being
+        written, or where the process stands."""
         written = self.frozen_cut if self.durable_cut is None else self.durable_cut
-        return self.cut if written is None or self.is_settled else min(self.cut, written)
+        return self.cut if written is None else min(self.cut, written)
+
+    @property
+    def oldest_cut(self) -> int:
+        """The oldest cut that this process has to do with."""
+        return self.cut if self.is_settled else self.written_cut
+
+    @property
+    def is_told(self) -> bool:
+        """Whether there is something about the ownership to act upon."""
+        return bool(self.mail) or self.survey is not None
+
+    def own(self, survey: Recovery) -> None:
+        """Take itself for the owner; `survey` is what the state topic holds now."""
+        self.owns, self.survey = True, survey
+        self.frozen_cut = self.durable_cut = None
 
     def start(self, state: State, cut: int, ends: Ends, keys: list[bytes]) -> None:
         """Take up a checkpoint, or nothing."""

@@ -5,8 +5,8 @@
     coordinator       moves the ownership whenever it likes and tells both, each in its own time
     network           delivers requests in any order, those of the dead as well, or loses them
     broker            compacts at any time; now and then a bit flips or a stranger writes
-    retention         removes the log before what a recovery would find, later than anything that
-                      an owner, alive or dead, has still under way
+    retention         removes the log before what a recovery would find, but not what an owner
+                      has still under way (it takes longer than a checkpoint or a pause)
 
 At any moment: a fresh recovery, followed by a replay of the log, gives the state and the ledger of
 one uninterrupted run; the checkpoint lies within the log, and the log reaches back to it.
@@ -22,11 +22,11 @@ from stream_app.log.recovery import CheckpointRefused, Found, Recovery
 from tests.simulation.broker import FIRST_OFFSET, Topic
 from tests.simulation.coverage import Coverage
 from tests.simulation.process import Mail, Phase, Process, Variant
-from tests.simulation.world import Ends, State, World
+from tests.simulation.world import BASE, Ends, State, World
 
-ACTIONS = 80
+ACTIONS = 64
 WORLDS = [World(seed) for seed in range(16)]
-BURST = (1, 8)
+BURST = (1, 6)
 BOUNDS = (1, 66_000, 8 << 20)
 """Bytes in flight: one page at a time, two, all at once."""
 
@@ -56,6 +56,9 @@ class Schedule:
         self.published = self.kept_from = 0
         self.committed: tuple[int, Ends] = (0, self.world.ends[0])
         self.late: list[tuple[int, Send]] = []
+        self.fresh = variant.recover()
+        self.found: Found | None = None
+        self.read_at = -1
         self.damaged = False
         self.assigned = 0
         self.claimed = -1
@@ -71,7 +74,7 @@ class Schedule:
         size = len(table)
         a, b = self.processes
         try:
-            self._begin(a, int(rnd() * 4))
+            self._begin(a, int(rnd() * 3))
             for _ in range(actions):
                 table[int(rnd() * size)](a if rnd() < 0.5 else b)
             self._check(a)
@@ -84,7 +87,9 @@ class Schedule:
 
     def _begin(self, process: Process, checkpoints: int) -> None:
         """Let a process write a few checkpoints in peace, so that there is something to lose."""
-        for _ in range(checkpoints):
+        self._read(process)
+        self._tell(process)
+        while checkpoints and (process.cut < 3 * checkpoints):
             self._pump(process)
 
     def _table(self) -> Sequence[Action]:
@@ -103,7 +108,7 @@ class Schedule:
             (self._tell, 4),
             (self._crash, draw(0, 1, 1, 2, 4)),
             (self._move, draw(0, 1, 2, 4)),
-            (self._tear, draw(0, 0, 1, 2)),
+            (self._tear, draw(0, 0, 1, 1)),
             (self._pause, draw(0, 0, 1, 2)),
             (self._resume, 2),
             (self._deliver_late, 2),
@@ -178,7 +183,7 @@ class Schedule:
         """Do what the writer says: hand records to the client; learn of a durable checkpoint."""
         for output in outputs:
             if isinstance(output, Send):
-                process.on_the_way.append(output)
+                process.on_the_way.append((process.written_cut, output))
                 continue
             process.durable_cut = output.manifest.cut
             self.seen.durable += 1
@@ -198,10 +203,7 @@ class Schedule:
     def _end(self, process: Process) -> None:
         if self.trace is not None:
             self._say(f"{process.name} dies with {len(process.on_the_way)} requests on the way")
-        cut = process.oldest_cut
-        for send in process.on_the_way:
-            if self.rnd() < 0.7:
-                self.late.append((cut, send))
+        self.late += [request for request in process.on_the_way if self.rnd() < 0.7]
         self._bear(process)
         if self.processes[self.assigned] is process:
             if self.rnd() < 0.5:
@@ -209,10 +211,10 @@ class Schedule:
             self.processes[self.assigned].mail.append(Mail.OWN)
 
     def _count_death(self, process: Process) -> None:
-        first = [send.key[:1] for send in process.on_the_way if send.value is not None]
+        first = [s.key[:1] if s.value else b"" for _, s in process.on_the_way]
         self.seen.died_with_pages_on_the_way += b"P" in first
         self.seen.died_with_a_manifest_on_the_way += b"M" in first
-        self.seen.died_before_tombstones += any(s.value is None for s in process.on_the_way)
+        self.seen.died_before_tombstones += b"" in first
 
     def _pause(self, process: Process) -> None:
         process.paused = True
@@ -231,29 +233,36 @@ class Schedule:
         process.mail.append(Mail.OWN)
         other.mail.append(Mail.DISOWN)
 
-    def _tear(self, process: Process) -> None:
-        """Let a process take itself for the owner, without a word to the other."""
-        if Mail.OWN not in process.mail:
+    def _tear(self, _: Process) -> None:
+        """Tell both that they own the clock."""
+        for process in self.processes:
             process.mail.append(Mail.OWN)
-        self._tell(process)
+            self._tell(process)
 
     def _tell(self, process: Process) -> None:
         """Let a process hear what the coordinator has decided."""
-        if process.phase is not Phase.LIVE or process.paused or not process.mail:
+        if process.phase is not Phase.LIVE or process.paused or not process.is_told:
             return self._read(process)
+        if process.survey is not None:
+            return self._claim(process)
         if process.mail.pop(0) is Mail.DISOWN:
+            self._say(f"{process.name} no longer owns the clock")
             process.owns = False
             self._take(process, process.writer.step(Disown()))
             return None
-        if self.trace is not None:
-            self._say(f"{process.name} owns the clock")
-        process.owns, process.frozen_cut, process.durable_cut = True, None, None
+        self._say(f"{process.name} owns the clock")
         a, b = self.processes
         self.seen.two_owners += a.owns and b.owns
-        keys = process.keys if self.rnd() < 0.3 else self._read_all().keys
+        process.own(self._fresh())
+        return self._claim(process) if self.rnd() < 0.5 else None
+
+    def _claim(self, process: Process) -> None:
+        """Claim a generation, some time after the topic was surveyed."""
+        survey, process.survey = process.survey, None
+        assert survey is not None
         owner = self.random.randbytes(16)
-        self._take(process, process.writer.step(Own(owner, process.name, keys)))
-        return None
+        event = Own(owner, process.name, survey.keys, survey.reach(BASE))
+        self._take(process, process.writer.step(event))
 
     # --- network --------------------------------------------------------------------------
 
@@ -262,7 +271,7 @@ class Schedule:
         waiting = process.on_the_way
         if not waiting:
             return self._acknowledge(process)
-        send = waiting.pop(int(self.rnd() * len(waiting)))
+        _, send = waiting.pop(int(self.rnd() * len(waiting)))
         process.acks.append((send.token, self._append(process.name, send)))
         return None
 
@@ -302,7 +311,7 @@ class Schedule:
                 self._take(process, process.writer.step(Acked(token, offset)))
             elif process.on_the_way:
                 self._deliver(process)
-            elif process.mail:
+            elif process.is_told:
                 self._tell(process)
             elif process.writer.ready:
                 self._freeze(process)
@@ -332,9 +341,12 @@ class Schedule:
 
     def _trim(self, _: Process) -> None:
         """Remove the log that neither a recovery would read nor anybody has under way."""
-        _, _, (cut, _) = self._recovered(self._read_all())
-        owners = [p.oldest_cut for p in self.processes if p.owns]
-        cut = min([cut, *owners, *[cut for cut, _ in self.late]])
+        covered = self._recovered(self._fresh())[2][0]
+        a, b = self.processes
+        owners = [p.oldest_cut for p in (a, b) if p.owns]
+        requests = (*a.on_the_way, *b.on_the_way, *self.late)
+        removals = [cut for cut, send in requests if send.value is None]
+        cut = min([covered, *owners, *removals])
         if cut > self.kept_from:
             self.kept_from = cut
             self.seen.trimmed += 1
@@ -360,27 +372,29 @@ class Schedule:
 
     def _check(self, _: Process) -> None:
         """Recover from here, replay, and compare; and compare what lives."""
-        _, state, (cut, ends) = self._recovered(self._read_all())
-        for number in range(cut + 1, self.published + 1):
+        state, (start, ends) = self._recovered(self._fresh())[1:]
+        for number in range(start + 1, self.published + 1):
             state = self.world.apply(state, ends, number)
             ends = self.world.ends[number]
         if state != self.world.reference[self.published]:
-            raise Violation(f"recovery at cut {cut} leads to another state")
+            raise Violation(f"recovery at cut {start} leads to another state")
         for process in self.processes:
             if process.state is not None and process.state != self.world.reference[process.cut]:
                 raise Violation(f"{process.name} holds another state at cut {process.cut}")
 
-    def _read_all(self) -> Recovery:
-        """Return what a process that reads the topic at once holds."""
-        recovery = self.variant.recover()
-        read = recovery.read
-        for offset, key, value in self.topic.read(FIRST_OFFSET, self.topic.end, 10**6):
-            read(offset, key, value)
-        return recovery
+    def _fresh(self) -> Recovery:
+        """Return the recovery of a process that reads the whole topic now."""
+        if self.read_at != self.topic.version:
+            self.fresh, self.read_at = self.variant.recover(), self.topic.version
+            read = self.fresh.read
+            for offset, key, value in self.topic.read(FIRST_OFFSET, self.topic.end, 10**6):
+                read(offset, key, value)
+            self.found = self.fresh.newest()
+        return self.fresh
 
     def _recovered(self, recovery: Recovery) -> tuple[Found | None, State, tuple[int, Ends]]:
         """Return the checkpoint, its state, and where the log is taken up."""
-        found = recovery.newest()
+        found = self.found if recovery is self.fresh else recovery.newest()
         state, cut, ends = self.world.start, 0, self.world.ends[0]
         self.seen.recovered += 1
         self.seen.fell_back += recovery.damaged > 0

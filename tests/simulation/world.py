@@ -117,11 +117,13 @@ class World:
 
     def _freeze(self, state: State, number: int) -> Frozen:
         data = [_U64.pack(page) for page in state.pages]
+        present = [
+            bytes([page != first])
+            for page, first in zip(state.pages, self.start.pages, strict=True)
+        ]
         arrays = tuple(
-            FrozenArray(
-                "abcdefgh"[i], "<u8", (1,), page_digest(data[i]), bytes([page != self.start.pages[i]])
-            )
-            for i, page in enumerate(state.pages)
+            FrozenArray("abcdefgh"[i], "<u8", (1,), page_digest(data[i]), present[i])
+            for i in range(self.pages)
         )
         ledger = (
             _small("absent", "<i8", (PARTITIONS,), state.absent),

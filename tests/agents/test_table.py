@@ -1,0 +1,398 @@
+"""The table of the state without a broker: pages as they are now, nobody writes through it, and a
+record of another is noticed."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import faust
+import numpy as np
+import pytest
+from faust.types import TP
+
+from stream_app.agents import table
+from stream_app.agents.changelog import Changelog
+from stream_app.agents.page_store import Pages
+from stream_app.errors import Refusal
+from stream_app.wire.checkpoints import PAGE_BYTES, ClaimKey, PageKey
+
+CLAIM = ClaimKey(b"o" * 16).encode()
+PAGE = PageKey(0, 0, 0, 7).encode()
+OTHER = ClaimKey(b"x" * 16).encode()
+
+
+class Sent:
+    """What a delivery report shows of a record."""
+
+    def __init__(self, offset: int) -> None:
+        self._offset = offset
+
+    def offset(self) -> int:
+        return self._offset
+
+
+class Refused:
+    """What a delivery report shows of a refusal."""
+
+    def str(self) -> str:
+        return "Broker: Topic authorization failed"
+
+
+class Broker:
+    """A producer whose records are acknowledged when the test says so."""
+
+    def __init__(self) -> None:
+        self.waiting: list[Callable[[Any, Any], None]] = []
+        self.sent: list[tuple[bytes, bytes | None]] = []
+        self.end = 0
+        self.polled: list[Callable[[], None]] = []
+
+    def produce(
+        self, topic: str, key: bytes, value: bytes, partition: int, on_delivery: Any
+    ) -> None:
+        assert (topic, partition) == ("state", 0)
+        self.sent.append((key, value))
+        self.waiting.append(on_delivery)
+
+    def poll(self, seconds: float) -> None:
+        while self.polled:
+            self.polled.pop(0)()
+
+    def acknowledge(self, error: Any = None) -> None:
+        offset, self.end = self.end, self.end + (error is None)
+        self.waiting.pop(0)(error, Sent(offset))
+
+
+class Told:
+    """What a changelog tells."""
+
+    def __init__(self, foreign_records: dict[int, bytes] | None = None) -> None:
+        self.broker = Broker()
+        self.failures: list[BaseException] = []
+        self.foreign: list[int] = []
+        self.looked: list[tuple[int, int]] = []
+        self.done = threading.Event()
+        self.may_write = True
+        self._records = foreign_records or {}
+        self.changelog = Changelog(
+            self.broker,  # type: ignore[arg-type]
+            "state",
+            self.failures.append,
+            self.foreign.append,
+            self._between,
+            lambda: self.may_write,
+        )
+
+    def _between(self, first: int, beyond: int) -> Iterator[tuple[int, bytes | None]]:
+        self.looked.append((first, beyond))
+        yield from ((o, self._records.get(o)) for o in range(first, beyond))
+        self.done.set()
+
+    def write(self, key: bytes, error: Any = None) -> list[tuple[Any, int]]:
+        reports: list[tuple[Any, int]] = []
+        self.changelog.produce(key, b"", lambda e, m: reports.append((e, m.offset())))
+        self.broker.acknowledge(error)
+        return reports
+
+
+# --- the changelog ------------------------------------------------------------------------------
+
+
+def test_acknowledged_records_that_follow_one_another_are_all_ours() -> None:
+    told = Told()
+    told.changelog.taken_over(0)
+    assert told.write(CLAIM) == [(None, 0)]
+    for _ in range(5):
+        told.write(PAGE)
+    assert (told.changelog.position, told.changelog.generation) == (6, 0)
+    assert (told.looked, told.foreign, told.failures) == ([], [], [])
+    assert told.changelog.silent_seconds == 0.0
+
+
+def test_a_later_claim_in_a_gap_is_told_once_and_other_records_are_not() -> None:
+    told = Told({1: b"junk", 2: OTHER, 3: PAGE})
+    told.changelog.taken_over(0)
+    told.write(CLAIM)
+    told.broker.end = 4
+    told.write(PAGE)
+    assert told.done.wait(5)
+    for _ in range(3):
+        told.write(PAGE)
+    told.changelog.seen(2, OTHER)
+    assert (told.looked, told.foreign) == ([(1, 4)], [2])
+
+
+def test_what_others_wrote_before_our_claim_is_not_looked_at() -> None:
+    told = Told({1: OTHER})
+    told.changelog.taken_over(1)
+    told.broker.end = 3
+    told.write(CLAIM)
+    told.write(PAGE)
+    told.changelog.seen(1, OTHER)
+    assert (told.looked, told.foreign) == ([], [])
+
+
+def test_our_own_claim_is_not_anothers() -> None:
+    told = Told()
+    told.changelog.taken_over(0)
+    told.write(CLAIM)
+    again = ClaimKey(b"p" * 16).encode()
+    told.changelog.produce(again, b"", lambda *_: None)
+    told.changelog.seen(1, again)
+    assert told.foreign == []
+
+
+def test_an_offset_before_our_claim_is_another_topic_of_the_same_name() -> None:
+    told = Told()
+    told.changelog.taken_over(9)
+    told.broker.end = 9
+    told.write(CLAIM)
+    told.broker.end = 0
+    told.write(PAGE)
+    assert [type(reason) for reason in told.failures] == [Refusal]
+    assert "made anew" in str(told.failures[0])
+
+
+def test_a_refused_record_ends_the_process_and_is_reported() -> None:
+    told = Told()
+    assert told.write(CLAIM, Refused())[0][0] is not None
+    assert "Topic authorization failed" in str(told.failures[0])
+    assert told.changelog.position is None
+
+
+def test_who_may_not_write_is_held_back_before_anything_is_sent() -> None:
+    told = Told()
+    told.may_write = False
+    with pytest.raises(BufferError, match="may not write"):
+        told.changelog.produce(CLAIM, b"", lambda *_: None)
+    assert told.broker.sent == []
+    told.may_write = True
+    told.changelog.produce(CLAIM, b"", lambda *_: None)
+    assert told.changelog.silent_seconds > 0
+
+
+def test_records_that_cannot_be_looked_at_end_the_process() -> None:
+    told = Told()
+
+    def broken(first: int, beyond: int) -> Iterator[tuple[int, bytes | None]]:
+        told.done.set()
+        raise Refusal("it cannot be read")
+
+    told.changelog._between = broken
+    told.changelog.taken_over(0)
+    told.write(CLAIM)
+    told.broker.end = 4
+    told.write(PAGE)
+    assert told.done.wait(5)
+    for thread in threading.enumerate():
+        if thread.name == "murmurec-foreign-records":
+            thread.join(5)
+    assert str(told.failures[0]) == "it cannot be read"
+
+
+# --- pages --------------------------------------------------------------------------------------
+
+
+def test_the_pages_are_the_arrays_by_name_and_follow_them() -> None:
+    arrays = {"b": np.arange(5, dtype="<u2"), "a": np.zeros((3, PAGE_BYTES // 2), np.uint8)}
+    pages = Pages(lambda: arrays)
+    assert list(pages) == [(0, 0), (0, 1), (1, 0)]
+    assert len(pages) == 3
+    assert [len(pages[place]) for place in pages] == [PAGE_BYTES, PAGE_BYTES // 2, 10]
+    arrays["a"][2, 0] = 7
+    assert pages[0, 1][0] == 7
+    assert bytes(pages[1, 0]) == arrays["b"].tobytes()
+    arrays["b"] = np.arange(3, dtype="<u2")
+    assert len(pages[1, 0]) == 6
+
+
+@pytest.mark.parametrize("place", [(0, 1), (1, 0), (-1, 0), (0, -1), "ab", 3, None])
+def test_a_page_that_is_not_there_is_a_key_error(place: Any) -> None:
+    pages = Pages(lambda: {"a": np.zeros(4, np.uint8)})
+    assert place not in pages
+    assert pages.get(place) is None
+
+
+def test_a_page_cannot_be_written() -> None:
+    pages = Pages(lambda: {"a": np.zeros(4, np.uint8)})
+    with pytest.raises(TypeError):
+        pages[0, 0][0] = 1
+
+
+# --- the table ----------------------------------------------------------------------------------
+
+
+class Table:
+    """A table of an application that is never started."""
+
+    def __init__(self, folder: Path, **settings: Any) -> None:
+        self.told = Told()
+        self.heard: list[str] = []
+        self.partitions: int | None = 1
+        self.end = 5
+        self.arrays = {"a": np.zeros(PAGE_BYTES + 1, np.uint8)}
+        chosen = {"table_standby_replicas": 0, "TableManager": table.Tables, **settings}
+        self.app = faust.App("t", broker="kafka://127.0.0.1:1", datadir=str(folder), **chosen)
+        self.table = table.attach(
+            self.app,
+            lambda: self.arrays,
+            self.told.changelog,
+            beside="cuts",
+            partitions_now=lambda _: self.partitions,
+            own=lambda: self.heard.append("own"),
+            disown=lambda: self.heard.append("disown"),
+            fail=self.told.failures.append,
+        )
+
+    async def assign(self, *names: str) -> None:
+        """Let Faust's consumer tell of an assignment, then end the recovery."""
+        places = {TP(name, 0) for name in names}
+        self.table._end = self._end  # type: ignore[method-assign]
+        await self.table.on_rebalance(places, set(), places)
+        await self.table.on_recovery_completed(places & {TP("state", 0)}, set())
+
+    async def _end(self) -> int:
+        return self.end
+
+
+def with_table(body: Callable[[Table], Any], folder: Path) -> None:
+    async def main() -> None:
+        await body(Table(folder))
+
+    asyncio.run(main())
+
+
+def test_the_table_shows_the_pages_and_refuses_to_be_written(tmp_path: Path) -> None:
+    async def body(made: Table) -> None:
+        shown: Any = made.table
+        assert len(shown) == 2
+        assert list(shown) == [(0, 0), (0, 1)]
+        made.arrays["a"][-1] = 3
+        assert bytes(shown[0, 1]) == b"\3"
+        assert (0, 2) not in shown
+        for write in (
+            lambda: shown.__setitem__((0, 0), b""),
+            lambda: shown.__delitem__((0, 0)),
+            lambda: shown.pop((0, 0)),
+            lambda: shown.update({(0, 0): b""}),
+            lambda: shown.setdefault((0, 9), b""),
+            shown.popitem,
+            shown.clear,
+        ):
+            with pytest.raises(TypeError, match="only the learn agent changes it"):
+                write()
+        assert made.told.broker.sent == []
+
+    with_table(body, tmp_path)
+
+
+def test_the_right_to_write_comes_with_the_partition_and_stays_over_rebalances(
+    tmp_path: Path,
+) -> None:
+    async def body(made: Table) -> None:
+        await made.assign("cuts", "state", "queries")
+        await made.assign("cuts", "state")
+        assert made.heard == ["own"]
+        await made.assign("queries")
+        assert made.heard == ["own", "disown"]
+        await made.assign("queries")
+        await made.assign("cuts", "state")
+        assert made.heard == ["own", "disown", "own"]
+
+    with_table(body, tmp_path)
+
+
+def test_faust_is_told_to_read_only_what_came_after_our_last_record(tmp_path: Path) -> None:
+    async def body(made: Table) -> None:
+        place = TP("state", 0)
+        assert made.table.persisted_offset(place) is None
+        await made.assign("cuts", "state")
+        assert made.table.persisted_offset(place) == 4
+        made.told.broker.end = 5
+        for key in (CLAIM, PAGE, PAGE):
+            made.told.write(key)
+        made.end = 12
+        await made.assign("cuts", "state")
+        assert made.table.persisted_offset(place) == 7
+        made.end = 0
+        await made.assign("cuts", "state")
+        assert "made anew" in str(made.told.failures[0])
+
+    with_table(body, tmp_path)
+
+
+def test_who_stood_down_and_is_still_assigned_takes_the_right_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(table, "_AGAIN_SECONDS", 0.0)
+
+    async def body(made: Table) -> None:
+        async def at_once(_: float) -> None:
+            await asyncio.sleep(0)
+
+        made.table.sleep = at_once  # type: ignore[assignment, method-assign]
+        await made.assign("cuts", "state")
+        made.table.stand_down()
+        made.table.stand_down()
+        assert made.heard == ["own", "disown"]
+        watching = asyncio.ensure_future(made.table._watch(made.table))
+        async with asyncio.timeout(5):
+            while len(made.heard) < 3:
+                await asyncio.sleep(0)
+        watching.cancel()
+        assert made.heard == ["own", "disown", "own"]
+
+    with_table(body, tmp_path)
+
+
+@pytest.mark.parametrize("partitions", [None, 3])
+def test_the_cut_log_without_the_table_is_refused_with_its_reason(
+    tmp_path: Path, partitions: int | None
+) -> None:
+    async def body(made: Table) -> None:
+        made.partitions = partitions
+        await made.assign("cuts")
+        assert "murmurec topics apply" in str(made.told.failures[0])
+        assert made.heard == []
+
+    with_table(body, tmp_path)
+
+
+def test_a_topic_that_is_there_but_not_assigned_yet_is_waited_for(tmp_path: Path) -> None:
+    async def body(made: Table) -> None:
+        await made.assign("cuts")
+        assert made.told.failures == []
+
+    with_table(body, tmp_path)
+
+
+def test_a_record_sent_from_the_loop_is_awaited(tmp_path: Path) -> None:
+    async def body(made: Table) -> None:
+        made.told.broker.polled.append(made.told.broker.acknowledge)
+        async with asyncio.timeout(5):
+            assert await made.table.send_changelog(0, CLAIM, b"") == 0
+            made.told.broker.polled.append(lambda: made.told.broker.acknowledge(Refused()))
+            with pytest.raises(Refusal, match="Topic authorization failed"):
+                await made.table.send_changelog(None, PAGE, b"")
+        assert len(made.told.failures) == 1
+        with pytest.raises(ValueError, match="partition 1"):
+            made.table.send_changelog(1, PAGE, b"")
+
+    with_table(body, tmp_path)
+
+
+@pytest.mark.parametrize(
+    "settings", [{"table_standby_replicas": 1}, {"TableManager": faust.tables.TableManager}]
+)
+def test_an_application_with_standbys_or_fausts_own_manager_is_refused(
+    tmp_path: Path, settings: dict[str, Any]
+) -> None:
+    async def main() -> None:
+        with pytest.raises(ValueError, match="table_standby_replicas=0"):
+            Table(tmp_path, **settings)
+
+    asyncio.run(main())

@@ -1,0 +1,187 @@
+"""Following a log from where a state goes on: what it must still hold, and what is refused."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import closing
+
+import numpy as np
+import pytest
+from confluent_kafka import TopicPartition
+from confluent_kafka.admin import NewPartitions
+
+from stream_app import changelog, clients
+from stream_app.design import design_of
+from stream_app.errors import Refusal
+from stream_app.follower import Follower
+from stream_app.log.rounds import Start
+from stream_app.recompute import Replay, Replayed, begin
+from stream_app.settings import Settings
+from stream_app.wire import Topics, Witness
+from stream_app.wire.checkpoints import Base
+from tests.kafka.conftest import Send
+from tests.kafka.state_log import Log
+from tests.streams import events, publish
+
+pytestmark = pytest.mark.kafka
+
+
+@pytest.fixture
+def log(settings: Settings, send: Send, rng: np.random.Generator) -> Log:
+    """Give a log of four rounds, with a witness in between."""
+    made = Log(settings, send)
+    records = [publish(event) for event in events(rng, 160)]
+    for first in range(0, 160, 40):
+        made.round(records[first : first + 40])
+        made.entry(Witness(made.number, "0" * 32, "0" * 32, "", "0" * 32))
+    return made
+
+
+@pytest.fixture
+def replay(log: Log) -> Replay:
+    """Give a replay of it."""
+    return Replay(log.servers, {}, log.names, design_of(log.settings))
+
+
+def test_a_log_taken_up_after_a_cut_leads_to_the_same_state(log: Log, replay: Replay) -> None:
+    half = replay.from_base(None, 2)
+    assert half.cut_offset == 3
+    start = Start(2, log.cuts[1].ends, half.cut_offset)
+    on = replay.go_on(half, start).replica
+    whole = replay.from_base().replica
+    assert on.cut == whole.cut == 4
+    assert on.model_digest() == whole.model_digest()
+    assert on.ledger_digest() == whole.ledger_digest()
+
+
+def test_what_a_checkpoint_covers_may_be_gone(log: Log, replay: Replay) -> None:
+    half, whole = replay.from_base(None, 2), replay.from_base().replica
+    remove(log, log.cuts[1].ends)
+    start = Start(2, log.cuts[1].ends, half.cut_offset)
+    assert replay.go_on(half, start).replica.model_digest() == whole.model_digest()
+    with pytest.raises(
+        Refusal, match=r"begins at offset \d+, the state goes on from offset 0.*gap"
+    ):
+        replay.from_base()
+
+
+def test_more_than_a_checkpoint_covers_must_not_be_gone(log: Log, replay: Replay) -> None:
+    half = replay.from_base(None, 2)
+    one_more = tuple(end + 1 for end in log.cuts[1].ends)
+    remove(log, one_more)
+    first = log.cuts[1].ends[0]
+    with pytest.raises(Refusal) as refused:
+        replay.go_on(half, Start(2, log.cuts[1].ends, half.cut_offset))
+    assert str(refused.value) == (
+        f"{log.names.ratings} partition 0 begins at offset {first + 1}, the state goes on from "
+        f"offset {first}: the records between are gone; restore the topic, go on without them "
+        "(murmurec worker --accept-gap, which records it), or start a new deployment (--prefix)"
+    )
+
+
+def remove(log: Log, ends: tuple[int, ...]) -> None:
+    """Let Kafka remove the ratings before these offsets, as retention does."""
+    admin = clients.admin(log.servers)
+    places = [TopicPartition(log.names.ratings, p, end) for p, end in enumerate(ends)]
+    for future in admin.delete_records(places).values():
+        future.result(10)
+
+
+@pytest.fixture
+def follower(log: Log) -> Iterator[Follower]:
+    """Give one that reads the log from its beginning."""
+    with closing(Follower(log.servers, {}, log.names, design_of(log.settings).intake)) as reading:
+        yield reading
+
+
+def test_a_log_that_ends_before_the_state_is_refused(log: Log, replay: Replay) -> None:
+    beyond = tuple(end + 5 for end in log.ends)
+    begun = Replayed(begin(replay.design, Base(9, beyond)), 3)
+    with pytest.raises(Refusal, match=r"ends at offset \d+, the state has read it up to offset"):
+        replay.go_on(begun, Start(9, beyond, 3))
+
+
+@pytest.mark.parametrize(
+    ("cut", "moved", "sentence"),
+    [
+        (9, 0, "ends with cut 4, the state begins after cut 9"),
+        (3, -1, "cut 3 of the cut log ends at"),
+    ],
+    ids=["too short", "of other rounds"],
+)
+def test_a_cut_log_that_is_not_that_of_the_state_is_refused(
+    log: Log, replay: Replay, cut: int, moved: int, sentence: str
+) -> None:
+    ends = tuple(end + moved for end in log.cuts[2].ends)
+    with pytest.raises(Refusal, match=sentence):
+        replay.from_base(Base(cut, ends))
+
+
+def test_a_cut_before_the_base_is_refused(log: Log, replay: Replay) -> None:
+    with pytest.raises(Refusal, match=r"cut 1: the state begins at cut 3"):
+        replay.from_base(Base(3, log.cuts[2].ends), 1)
+
+
+def test_partitions_that_came_later_are_refused_while_reading(log: Log, follower: Follower) -> None:
+    follower.log_ends()
+    assert follower.answers()
+    admin = clients.admin(log.servers)
+    for future in admin.create_partitions([NewPartitions(log.names.ratings, 5)]).values():
+        future.result(10)
+    with pytest.raises(Refusal, match=r"has 5 partitions, not 4: the count is fixed for life"):
+        ask_until_told(follower)
+
+
+def ask_until_told(follower: Follower) -> None:
+    """Ask for half a minute at most: what is new spreads a little later."""
+    for _ in range(300):
+        follower.answers(0.1)
+
+
+def test_a_rating_topic_that_is_deleted_while_reading_is_refused(
+    log: Log, follower: Follower
+) -> None:
+    list(follower.poll(0.5))
+    admin = clients.admin(log.servers)
+    for future in admin.delete_topics([log.names.ratings]).values():
+        future.result(10)
+    with pytest.raises(Refusal, match=rf"topic {log.names.ratings} is gone: restore the topic"):
+        ask_until_told(follower)
+
+
+def test_a_commit_is_a_hint_that_tools_can_read(log: Log, follower: Follower) -> None:
+    follower.commit(log.ends)
+    group = f"{log.names.prefix}-follower"
+    tool = clients.consumer(log.servers, group=group)
+    places = [TopicPartition(log.names.ratings, p) for p in range(4)]
+    try:
+        for _ in range(300):
+            told = tuple(place.offset for place in tool.committed(places, 10))
+            if told == log.ends:
+                break
+        assert told == log.ends
+    finally:
+        tool.close()
+
+
+def test_a_topic_made_anew_has_another_identity(log: Log) -> None:
+    admin = clients.admin(log.servers)
+    first = changelog.topic_id(admin, log.names.ratings)
+    assert first == changelog.topic_id(admin, log.names.ratings)
+    assert first != changelog.topic_id(admin, log.names.cuts)
+    with pytest.raises(Refusal, match="does not exist: create it with murmurec topics apply"):
+        changelog.topic_id(admin, f"{log.names.prefix}.absent")
+
+
+def test_a_state_topic_that_is_absent_is_refused(log: Log) -> None:
+    names = Topics(f"{log.names.prefix}-absent")
+    with pytest.raises(Refusal, match="does not exist: create it with murmurec topics apply"):
+        changelog.live_keys(log.servers, {}, names)
+
+
+def test_live_keys_are_those_that_have_a_value(log: Log) -> None:
+    producer = clients.producer(log.servers)
+    for key, value in ((b"a", b"1"), (b"b", b"1"), (b"a", None), (b"c", b"1"), (b"c", b"2")):
+        producer.produce(log.names.state, value, key)
+    assert producer.flush(30) == 0
+    assert sorted(changelog.live_keys(log.servers, {}, log.names)) == [b"b", b"c"]
