@@ -154,6 +154,7 @@ class Reader(Service):
             rounds.received,
             int(time.time()) // EPOCH_SECONDS,
             checkpoint_wanted=checkpoints is not None and checkpoints.wanted,
+            forget_waits=rounds.forget_waits,
         )
         if cut is not None:
             self.append(encode_message(cut))

@@ -114,7 +114,7 @@ def test_a_static_member_whose_name_another_has_ends_with_one_sentence() -> None
         await group.heartbeat(UNKNOWN_MEMBER_ID)
         group.answers.append(FENCED)
         await group.coordinator._send_req(join("m"))
-        put_out, sentence = group.told
+        _, sentence = group.told
         assert "instance a of group g belongs to another process" in sentence
         assert "MURMUREC_INSTANCE" in sentence
 

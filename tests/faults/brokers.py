@@ -15,12 +15,13 @@ import os
 import select
 import subprocess
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from confluent_kafka.admin import (
     AclBinding,
+    AclBindingFilter,
     AclOperation,
     AclPermissionType,
     ResourcePatternType,
@@ -98,27 +99,73 @@ class Node:
             self._process.wait(seconds)
         return not self.running
 
-    def allow(self, kind: ResourceType, name: str, *operations: str) -> list[AclBinding]:
+    def allow(self, kind: ResourceType, name: str, *operations: str) -> None:
         """Let the user do this with what has that name, or with what begins with `name*`."""
         pattern = (
             ResourcePatternType.PREFIXED if name.endswith("*") else ResourcePatternType.LITERAL
         )
-        bindings = [
-            AclBinding(
-                kind,
-                name.removesuffix("*"),
-                pattern,
-                f"User:{USER}",
-                "*",
-                AclOperation[operation],
-                AclPermissionType.ALLOW,
-            )
-            for operation in operations
-        ]
+        self.grant(
+            [
+                AclBinding(
+                    kind,
+                    name.removesuffix("*"),
+                    pattern,
+                    f"User:{USER}",
+                    "*",
+                    AclOperation[operation],
+                    AclPermissionType.ALLOW,
+                )
+                for operation in operations
+            ]
+        )
+
+    def grant(self, bindings: Sequence[AclBinding]) -> None:
+        """Give these rights, and return when the broker goes by them."""
         admin = clients.admin(self.bootstrap)  # kept: what it was asked ends with it
-        for future in admin.create_acls(bindings).values():
+        for future in admin.create_acls(list(bindings)).values():
             future.result(timeout=10)
-        return bindings
+        until(lambda: set(bindings) <= set(self._rights()), 10, "the rights are there")
+
+    def take(self, kind: ResourceType, name: str, operation: str) -> list[AclBinding]:
+        """Take a right away, and return what gives it back when the broker goes by it."""
+        taken = [
+            right
+            for right in self._rights()
+            if (right.restype, right.name, right.operation) == (kind, name, AclOperation[operation])
+        ]
+        assert taken, f"nobody has the right to {operation} {name}"
+        admin = clients.admin(self.bootstrap)
+        filters = [
+            AclBindingFilter(
+                right.restype,
+                right.name,
+                right.resource_pattern_type,
+                right.principal,
+                right.host,
+                right.operation,
+                right.permission_type,
+            )
+            for right in taken
+        ]
+        for future in admin.delete_acls(filters).values():
+            future.result(timeout=10)
+        until(lambda: not set(taken) & set(self._rights()), 10, "the rights are gone")
+        return taken
+
+    def _rights(self) -> list[AclBinding]:
+        """Return every right that the broker goes by."""
+        everything = AclBindingFilter(
+            ResourceType.ANY,
+            None,
+            ResourcePatternType.ANY,
+            None,
+            None,
+            AclOperation.ANY,
+            AclPermissionType.ANY,
+        )
+        admin = clients.admin(self.bootstrap)
+        found: list[AclBinding] = admin.describe_acls(everything).result(timeout=10)
+        return found
 
 
 def password() -> dict[str, str]:
@@ -189,9 +236,8 @@ def fill(disk: Path, leave: int = 0) -> Path:
 # --- waiting --------------------------------------------------------------------------------------
 
 
-def until(true: object, seconds: float, what: str) -> None:
+def until(true: Callable[[], object], seconds: float, what: str) -> None:
     """Return when `true()` holds; OSError and ValueError count as not yet."""
-    assert callable(true)
     deadline = time.monotonic() + seconds
     while time.monotonic() < deadline:
         with suppress(OSError, ValueError):

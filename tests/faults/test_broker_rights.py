@@ -7,21 +7,13 @@ from collections.abc import Iterator
 
 import numpy as np
 import pytest
-from confluent_kafka.admin import (
-    AclBinding,
-    AclBindingFilter,
-    AclOperation,
-    AclPermissionType,
-    AdminClient,
-    ResourcePatternType,
-    ResourceType,
-)
+from confluent_kafka.admin import ResourceType
 
 from tests.conftest import Kafka
 from tests.faults.brokers import Node, node, password
-from tests.faults.conftest import Flow, Proof, another_checkpoint, sentence
-from tests.kafka.conftest import Send, Start, ends_of
-from tests.streams import Published, events, publish
+from tests.faults.conftest import Command, Flow, Proof, another_checkpoint, sentence
+from tests.kafka.conftest import Start, ends_of
+from tests.streams import events, publish
 
 pytestmark = pytest.mark.kafka
 
@@ -36,6 +28,7 @@ RIGHTS = {
     "recommendations": ("WRITE",),
     "rejected": ("WRITE",),
 }
+NEEDED = ("READ", "WRITE")
 
 
 @pytest.fixture(scope="module")
@@ -65,91 +58,60 @@ def guarded(own: Node, topics: str, start: Start, monkeypatch: pytest.MonkeyPatc
     return started  # type: ignore[return-value]
 
 
-def refuse(admin: AdminClient, topic: str, operation: str) -> list[AclBinding]:
-    """Take one right away and return what it takes to give it back."""
-    wanted = AclBindingFilter(
-        ResourceType.TOPIC,
-        topic,
-        ResourcePatternType.LITERAL,
-        None,
-        None,
-        AclOperation[operation],
-        AclPermissionType.ALLOW,
-    )
-    taken: list[AclBinding] = []
-    for future in admin.delete_acls([wanted]).values():
-        taken += future.result(timeout=10)
-    assert taken
-    return taken
-
-
-def give_back(admin: AdminClient, taken: list[AclBinding]) -> None:
-    for future in admin.create_acls(taken).values():
-        future.result(timeout=10)
-
-
-def test_the_right_to_write_checkpoints_is_taken_away_and_given_back(
+def test_rights_to_write_are_taken_away_under_a_worker_and_given_back(
+    own: Node,
     guarded: Start,
     flow: Flow,
     proof: Proof,
     rng: np.random.Generator,
-    admin: AdminClient,
     topics: str,
 ) -> None:
-    """The least rights are enough; without one of them nothing goes on silently."""
-    records = [publish(event) for event in events(rng, 700)]
-    state_topic = f"{topics}.state.v1"
-    worker = guarded()
-    with flow(records[:300]):
-        another_checkpoint(worker)
-    worker.wait_for(ends_of(records[:300]))
-    taken = refuse(admin, state_topic, "WRITE")
-    with flow(records[300:600]):
-        refused = sentence(worker, 15)
-    assert state_topic in refused
-    assert "right to write" in refused
-    give_back(admin, taken)
-    worker = guarded()
-    with flow(records[600:]):
-        another_checkpoint(worker)
-    proof(worker.wait_for(ends_of(records)))
+    """`RIGHTS` are enough; without one of them nothing goes on silently, and nothing is lost."""
+    records = [publish(event) for event in events(rng, 900)]
+    parts = iter((records[:150], records[150:450], records[450:600], records[600:900]))
+    for name in (f"{topics}.state.v1", f"{topics}.cuts.v1"):
+        worker = guarded()
+        with flow(next(parts)):
+            another_checkpoint(worker)
+        taken = own.take(ResourceType.TOPIC, name, "WRITE")
+        with flow(next(parts)):
+            refused = sentence(worker, 15)
+        assert name in refused
+        assert "right to write" in refused
+        own.grant(taken)
+    proof(guarded().wait_for(ends_of(records)))
 
 
 @pytest.mark.parametrize(
     ("topic", "operation"),
-    [("state", "WRITE"), ("state", "READ"), ("cuts", "WRITE"), ("rejected", "WRITE")],
+    [(topic, right) for topic, rights in RIGHTS.items() for right in rights if right in NEEDED],
 )
 def test_a_worker_that_lacks_a_right_says_which(
-    topic: str,
-    operation: str,
-    own: Node,
-    guarded: Start,
-    send: Send,
-    proof: Proof,
-    rng: np.random.Generator,
-    admin: AdminClient,
-    topics: str,
+    topic: str, operation: str, own: Node, guarded: Start, command: Command, topics: str
 ) -> None:
-    clean = [publish(event) for event in events(rng, 50)]
-    records = [*clean, Published(1, b"0" * 32, b"poison")]
-    send(records)
     name = f"{topics}.{topic}.v1"
     own.allow(ResourceType.TOPIC, name, "DESCRIBE")
-    taken = refuse(admin, name, operation)
-    refused = sentence(guarded(ready=False), 20)
+    own.take(ResourceType.TOPIC, name, operation)
+    refused = sentence(guarded(ready=False), 10)
     assert name in refused
     assert f"right to {operation.lower()}" in refused
-    give_back(admin, taken)
-    proof(guarded().wait_for(ends_of(records)))
+    assert command("state", "verify")[0] == 0
 
 
 def test_a_topic_that_a_worker_may_not_see_is_not_called_absent(
-    guarded: Start, admin: AdminClient, topics: str
+    own: Node, guarded: Start, topics: str
 ) -> None:
     """Kafka lists no topic to those who have no right to it."""
     name = f"{topics}.rejected.v1"
-    refuse(admin, name, "WRITE")
-    refused = sentence(guarded(ready=False), 20)
+    own.take(ResourceType.TOPIC, name, "WRITE")
+    refused = sentence(guarded(ready=False), 10)
     assert name in refused
-    assert "right" in refused
+    assert "no right" in refused
     assert "does not exist" not in refused
+
+
+def test_a_group_that_a_worker_may_not_join_is_told(own: Node, guarded: Start, topics: str) -> None:
+    own.take(ResourceType.GROUP, topics, "READ")
+    refused = sentence(guarded(ready=False), 15)
+    assert f"group {topics}" in refused
+    assert "right" in refused

@@ -16,7 +16,7 @@ from stream_app.wire import Topics, WireError
 from stream_app.wire.checkpoints import ManifestKey, decode_manifest, decode_state_key
 from tests.conftest import Kafka
 from tests.faults.brokers import until
-from tests.faults.conftest import Oracle, Proof, another_checkpoint, digests, stop
+from tests.faults.conftest import Flow, Oracle, Proof, digests, durable_cut, stop
 from tests.kafka.conftest import Send, Start, ends_of
 from tests.streams import events, publish
 
@@ -27,6 +27,7 @@ _TAKEN_AWAY = 75
 def test_an_owner_frozen_for_longer_than_its_session_wakes_up_and_harms_no_checkpoint(
     start: Start,
     send: Send,
+    flow: Flow,
     oracle: Oracle,
     proof: Proof,
     rng: np.random.Generator,
@@ -35,14 +36,16 @@ def test_an_owner_frozen_for_longer_than_its_session_wakes_up_and_harms_no_check
 ) -> None:
     records = [publish(event) for event in events(rng, 500)]
     workers = [start(), start()]
-    send(records[:100])
+    with flow(records[:100]):
+        until(lambda: max(map(durable_cut, workers)) > 0, 20, "a checkpoint")
     states = [worker.wait_for(ends_of(records[:100])) for worker in workers]
     owner, other = workers if states[0]["clock"] else workers[::-1]
-    another_checkpoint(owner)
     os.kill(owner.process.pid, signal.SIGSTOP)
     send(records[100:300])
     other.wait_for(ends_of(records[:300]), seconds=30)
-    another_checkpoint_after(other, send, records[300:350])
+    before = other.state()["cut"]
+    with flow(records[300:350]):
+        until(lambda: durable_cut(other) >= before, 20, "a checkpoint of the new owner")
     os.kill(owner.process.pid, signal.SIGCONT)
     send(records[350:450])
     for worker in (owner, other):
@@ -54,17 +57,6 @@ def test_an_owner_frozen_for_longer_than_its_session_wakes_up_and_harms_no_check
     again = start()
     send(records[450:])
     proof(again.wait_for(ends_of(records)))
-
-
-def another_checkpoint_after(worker: Worker, send: Send, records: list) -> None:  # type: ignore[type-arg]
-    """Send these and return when a checkpoint was written after them."""
-    before = worker.state()["cut"]
-    send(records)
-    until(lambda: durable(worker) > before, 20, f"a checkpoint after cut {before}")
-
-
-def durable(worker: Worker) -> int:
-    return (worker.state()["checkpoint"] or {}).get("durable_cut") or -1
 
 
 def generations(kafka: Kafka, names: Topics) -> set[int]:

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import http.server
 import json
-from collections.abc import Callable
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +17,7 @@ from confluent_kafka import TopicPartition
 from stream_app import changelog, clients, snapshot_file
 from stream_app.changelog_writing import write_checkpoint
 from stream_app.cli import run
+from stream_app.cli.state import replaying
 from stream_app.design import design_of
 from stream_app.settings import Settings
 from stream_app.wire import Witness
@@ -126,6 +130,48 @@ def test_without_a_checkpoint_there_is_nothing_to_compare_and_that_is_said(
     assert found["compared"] == []
     assert "holds no checkpoint" in found["missing"][0]
     assert murmurec("verify", "--strict")[0] == 1
+
+
+@contextmanager
+def worker(told: dict[str, Any]) -> Iterator[str]:
+    """Give the address of something that shows this state."""
+
+    class Page(http.server.BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            self.send_response(200 if self.path == "/state" else 404)
+            self.end_headers()
+            self.wfile.write(json.dumps(told).encode())
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Page) as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        try:
+            yield f"http://127.0.0.1:{server.server_port}"
+        finally:
+            server.shutdown()
+            thread.join()
+
+
+@pytest.mark.parametrize("cut", [2, 4, 6])
+def test_a_worker_is_compared_at_its_own_cut(
+    log: Log, murmurec: Callable[..., Answer], cut: int
+) -> None:
+    checkpoint(log, 4)
+    told = replaying.told(log.replayed(cut).replica)
+    with worker(told) as url:
+        code, found = murmurec("verify", "--worker", url)
+    assert code == 0, found
+    assert f"worker {url} at cut {cut} with the log" in found["compared"]
+    with worker(told | {"model_digest": "0" * 32, "base": told["base"] | {"gap": True}}) as url:
+        code, found = murmurec("verify", "--worker", url)
+    assert code == 1
+    assert [what.split(": ")[1].split()[0] for what in found["differences"]] == [
+        "model_digest",
+        "base",
+    ]
 
 
 def test_a_log_that_no_longer_reaches_back_leaves_the_checkpoint_itself(

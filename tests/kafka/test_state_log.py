@@ -138,6 +138,7 @@ def ask_until_told(follower: Follower) -> None:
         follower.answers(0.1)
 
 
+@pytest.mark.slow
 def test_a_rating_topic_that_is_deleted_while_reading_is_refused(
     log: Log, follower: Follower
 ) -> None:

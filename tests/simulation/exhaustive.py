@@ -1,8 +1,8 @@
 """Every interleaving of a small scope: two pages, two cuts, two faults, one compaction.
 
-    two processes    a owns at first; each reads the topic, follows two rounds, freezes at each cut
-    network          any order of requests and acknowledgements; those of the dead at any time, or
-                     never
+    two processes    a owns at first; each reads the topic in two pieces, follows two rounds, freezes
+                     at any cut
+    network          any order of requests; those of the dead at any time, or never
     faults           a crash, or a takeover that the former owner hears of at any time, or never
     compaction       once, at any time, removes all that is superseded, and tombstones
     retention        at any time, removes what a recovery would not read and no owner has under way
@@ -10,6 +10,11 @@
 States that differ only in how they were reached are visited once. In each of them a fresh recovery
 must find a whole checkpoint that holds the reference, within the log and not before what the log
 still holds.
+
+Left out is what makes no difference: of the topic only the newest record of each key is kept, for
+nothing else can be read, but for the keys that a reader has seen before their tombstone came and
+went; offsets count claims only, for only their order matters; and an acknowledgement comes with its
+request, for the requests that it lets go take as long as they like.
 """
 
 from __future__ import annotations
@@ -26,7 +31,9 @@ from tests.simulation.broker import FIRST_OFFSET
 from tests.simulation.process import Variant
 from tests.simulation.world import BASE, World
 
-Topic = tuple[tuple[int, bytes, bytes | None], ...]
+Topic = frozenset[tuple[bytes, bytes]]
+"""The newest record of each key that has a value."""
+
 Request = tuple[int, int, bytes, bytes | None]
 """Oldest cut that it has to do with, token, key, value."""
 
@@ -37,19 +44,20 @@ class Worker:
 
     writer: Writer
     live: bool = False
+    prefix: Topic = frozenset()
+    """What it read before it paused in the topic; after compaction, what of it is a ghost."""
     cut: int = 0
     owns: bool = False
     told: tuple[bool, ...] = ()
     frozen: int = 0
     durable: int = 0
     requests: tuple[Request, ...] = ()
-    acks: tuple[tuple[int, int, bytes], ...] = ()
 
     @property
     def oldest_cut(self) -> int:
         """The oldest cut that this process has to do with."""
-        settled = not self.requests and not self.acks
-        return self.cut if settled else min(self.cut, self.durable or self.frozen or self.cut)
+        written = self.durable or self.frozen or self.cut
+        return min(self.cut, written) if self.requests else self.cut
 
     def key(self) -> tuple[Any, ...]:
         """Return what decides the future of this process, whatever tokens it has given."""
@@ -57,12 +65,11 @@ class Worker:
         names = {token: key for token, (_, key, _) in w._in_flight.items()}
         manifest = w._manifest and (w._manifest.number, w._manifest.cut, w._frozen is None)
         return (
-            self.live, self.cut, self.owns, self.told, self.frozen, self.durable,
+            self.live, self.prefix, self.cut, self.owns, self.told, self.frozen, self.durable,
             tuple(sorted((cut, key, token in names) for cut, token, key, _ in self.requests)),
-            tuple(sorted((key, offset, token in names) for token, offset, key in self.acks)),
             w.generation, w._claim and w._claim[0], w._reach, tuple(w._stale),
             w._durable and (w._durable.number, w._durable.cut), manifest,
-            tuple(w._pages), tuple(w._tombstones), tuple(sorted(names.values())),
+            tuple(w._pages), tuple(w._tombstones), tuple(sorted(w._written)),
         )  # fmt: skip
 
 
@@ -104,14 +111,14 @@ class Search:
     violations: list[str] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        self._found: dict[Topic, tuple[int, list[bytes], int]] = {}
+        self._found: dict[tuple[Topic, Topic], tuple[int, list[bytes], int]] = {}
         self._interned: dict[Any, int] = {}
 
     def run(self) -> None:
         """Search until everything was visited or something was violated."""
         writers = [self.variant.writer(8 << 20) for _ in range(2)]
         workers = (Worker(writers[0], told=(True,)), Worker(writers[1]))
-        first = Node((), FIRST_OFFSET, 0, workers, (), 0, 0, self.faults, self.compactions)
+        first = Node(frozenset(), FIRST_OFFSET, 0, workers, (), 0, 0, self.faults, self.compactions)
         seen, waiting = {self._key(first)}, deque([first])
         while waiting and self.states < self.most_states and not self.violations:
             node = waiting.popleft()
@@ -138,13 +145,13 @@ class Search:
         for index, worker in enumerate(node.workers):
             yield from self._own_steps(node, index, worker)
             for at, request in enumerate(worker.requests):
-                offset, landed = self._land(node, request)
+                landed = _land(node, request)
                 moved = replace(worker, requests=_without(worker.requests, at))
-                yield _with(landed, index, _stepped(moved, Acked(request[1], offset)))
+                yield _with(landed, index, _stepped(moved, Acked(request[1], node.end)))
             if node.faults:
                 yield from self._faults(node, index, worker)
         for at, request in enumerate(node.late):
-            yield replace(self._land(node, request)[1], late=_without(node.late, at))
+            yield replace(_land(node, request), late=_without(node.late, at))
         if node.compactions:
             yield self._compact(node)
         yield from self._trim(node)
@@ -152,8 +159,10 @@ class Search:
     def _own_steps(self, node: Node, index: int, worker: Worker) -> Iterator[Node]:
         """What a process does by itself: start, hear, follow, freeze, take acknowledgements."""
         if not worker.live:
-            cut, _, _ = self._recovered(node)
-            yield _with(node, index, replace(worker, live=True, cut=cut))
+            cut = self._recovered(node, worker.prefix)[0]
+            yield _with(node, index, replace(worker, live=True, prefix=frozenset(), cut=cut))
+            if node.compactions and not worker.prefix:
+                yield _with(node, index, replace(worker, prefix=node.topic))
             return
         if worker.told:
             yield self._hear(node, index, worker)
@@ -166,9 +175,6 @@ class Search:
             frozen = self.world.freeze(self.world.reference[worker.cut], worker.cut)
             moved = replace(worker, frozen=worker.cut)
             yield _with(node, index, _stepped(moved, Freeze(frozen)))
-        for at, (token, offset, _) in enumerate(worker.acks):
-            moved = replace(worker, acks=_without(worker.acks, at))
-            yield _with(node, index, _stepped(moved, Acked(token, offset)))
 
     def _hear(self, node: Node, index: int, worker: Worker) -> Node:
         worker = replace(worker, told=worker.told[1:], owns=worker.told[0], frozen=0, durable=0)
@@ -200,15 +206,14 @@ class Search:
         heir = node.workers[owner]
         return _with(node, owner, replace(heir, told=(*heir.told, True))) if owned else node
 
-    def _land(self, node: Node, request: Request) -> tuple[int, Node]:
-        _, _, key, value = request
-        topic = (*node.topic, (node.end, key, value))
-        return node.end, replace(node, topic=topic, end=node.end + 1)
-
     def _compact(self, node: Node) -> Node:
-        newest = {key: offset for offset, key, _ in node.topic}
-        topic = tuple(r for r in node.topic if newest[r[1]] == r[0] and r[2] is not None)
-        return replace(node, topic=topic, compactions=node.compactions - 1)
+        """Compact: of what a reader has read there remain to it only keys whose tombstone went."""
+        held = {key for key, _ in node.topic}
+        a, b = (
+            replace(w, prefix=frozenset(r for r in w.prefix if r[0] not in held))
+            for w in node.workers
+        )
+        return replace(node, workers=(a, b), compactions=node.compactions - 1)
 
     def _trim(self, node: Node) -> Iterator[Node]:
         cut, _, _ = self._recovered(node)
@@ -226,14 +231,17 @@ class Search:
         if cut < node.kept_from:
             self.violations.append(f"neither checkpoint nor log: cut {cut} is no longer kept")
 
-    def _recovered(self, node: Node) -> tuple[int, list[bytes], int]:
-        """Return the cut of the checkpoint in the topic, its keys, and how far it reaches."""
-        known = self._found.get(node.topic)
+    def _recovered(self, node: Node, prefix: Topic = frozenset()) -> tuple[int, list[bytes], int]:
+        """Return the cut of the checkpoint in the topic, its keys, and how far it reaches, to one
+        who has read `prefix` before."""
+        ghosts = prefix if prefix and not node.compactions else frozenset()
+        read = (ghosts, node.topic)
+        known = self._found.get(read)
         if known is None:
             recovery = self.variant.recover()
-            for offset, key, value in node.topic:
-                recovery.read(offset, key, value)
-            known = self._found[node.topic] = self._read(recovery)
+            for key, value in (*sorted(ghosts), *sorted(node.topic)):
+                recovery.read(node.end, key, value)
+            known = self._found[read] = self._read(recovery)
         return known
 
     def _read(self, recovery: Recovery) -> tuple[int, list[bytes], int]:
@@ -242,6 +250,15 @@ class Search:
         if found is not None and self.world.load(found) != self.world.reference[cut]:
             self.violations.append(f"the checkpoint at cut {cut} holds another state")
         return cut, recovery.keys, recovery.reach(BASE)
+
+
+def _land(node: Node, request: Request) -> Node:
+    """Append a request's record; only a claim moves the offsets on."""
+    _, _, key, value = request
+    topic = frozenset(record for record in node.topic if record[0] != key)
+    if value is not None:
+        topic |= {(key, value)}
+    return replace(node, topic=topic, end=node.end + (key[:1] == b"C"))
 
 
 def _stepped(worker: Worker, event: Event) -> Worker:

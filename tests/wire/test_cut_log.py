@@ -1,0 +1,99 @@
+"""The entries of the cut log: read back as they were written, refused with a reason otherwise."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from stream_app.wire import (
+    Cut,
+    Entry,
+    Forget,
+    Reason,
+    WireError,
+    Witness,
+    decode_entry,
+    encode_message,
+)
+from stream_app.wire.limits import MAX_EVENT_BYTES, MAX_SEQ
+
+DEVICE = "0123456789abcdef" * 2
+ENTRIES: dict[str, Entry] = {
+    "cut": Cut(7, (1, 2, 3), 20_000, "d" * 32),
+    "marked cut": Cut(8, (1, 2, 4), 20_000, "d" * 32, checkpoint=True),
+    "forget": Forget(DEVICE),
+    "forget with a rebuild": Forget(DEVICE, rebuild=True),
+    "witness": Witness(7, "a" * 32, "b" * 32, "d" * 32, "c" * 32),
+}
+
+
+@pytest.mark.parametrize("entry", ENTRIES.values(), ids=ENTRIES)
+def test_an_entry_is_read_as_it_was_written(entry: Entry) -> None:
+    value = encode_message(entry)
+    assert decode_entry(value) == entry
+    assert json.loads(value)["kind"] == type(entry).__name__.lower()
+
+
+def test_an_entry_without_a_kind_is_a_cut() -> None:
+    assert decode_entry(b'{"number":1,"ends":[3],"epoch":0,"v":1}') == Cut(1, (3,), 0)
+
+
+BAD = {
+    "nothing": (b"", Reason.EMPTY),
+    "too long": (b"{" * (MAX_EVENT_BYTES + 1), Reason.TOO_LARGE),
+    "no JSON": (b"\xff\xfe", Reason.MALFORMED),
+    "a list": (b"[]", Reason.MALFORMED),
+    "deep": (b"[" * 50_000, Reason.MALFORMED),
+    "an unknown kind": (b'{"kind":"party","v":1}', Reason.MALFORMED),
+    "a later version": (
+        b'{"kind":"cut","number":1,"ends":[3],"epoch":0,"v":2}',
+        Reason.UNKNOWN_VERSION,
+    ),
+    "a field too many": (
+        b'{"kind":"cut","number":1,"ends":[3],"epoch":0,"why":1,"v":1}',
+        Reason.MALFORMED,
+    ),
+    "number 0": (b'{"kind":"cut","number":0,"ends":[3],"epoch":0,"v":1}', Reason.MALFORMED),
+    "no ends": (b'{"kind":"cut","number":1,"ends":[],"epoch":0,"v":1}', Reason.MALFORMED),
+    "a negative end": (b'{"kind":"cut","number":1,"ends":[-1],"epoch":0,"v":1}', Reason.MALFORMED),
+    "a huge end": (
+        b'{"kind":"cut","number":1,"ends":[%d],"epoch":0,"v":1}' % (MAX_SEQ + 1),
+        Reason.MALFORMED,
+    ),
+    "a device of 31 digits": (
+        b'{"kind":"forget","device":"%s","v":1}' % DEVICE[1:].encode(),
+        Reason.MALFORMED,
+    ),
+    "a device in capitals": (
+        b'{"kind":"forget","device":"%s","v":1}' % DEVICE.upper().encode(),
+        Reason.MALFORMED,
+    ),
+    "a digest that is none": (
+        b'{"kind":"witness","cut":1,"model":"x","ledger":"y","design":"","base":"z","v":1}',
+        Reason.MALFORMED,
+    ),
+}
+
+
+@pytest.mark.parametrize(("value", "reason"), BAD.values(), ids=BAD)
+def test_what_is_no_entry_is_refused_with_its_reason(value: bytes, reason: Reason) -> None:
+    with pytest.raises(WireError) as refused:
+        decode_entry(value)
+    assert refused.value.reason is reason
+
+
+def test_no_value_is_refused() -> None:
+    with pytest.raises(WireError):
+        decode_entry(None)
+
+
+@given(st.binary(max_size=200))
+def test_any_bytes_are_an_entry_or_refused(value: bytes) -> None:
+    try:
+        entry = decode_entry(value)
+    except WireError:
+        return
+    assert decode_entry(encode_message(entry)) == entry
