@@ -41,7 +41,6 @@ from stream_app.wire import (
     Batch,
     Cut,
     Forget,
-    Reason,
     Rejection,
     Topics,
     Witness,

@@ -85,7 +85,7 @@ class StateTable(faust.Table[Place, memoryview]):
     def _refuse(self, *_: Any, **__: Any) -> None:
         raise TypeError("the state cannot be written: only the learn agent changes it, by the log")
 
-    on_key_set = on_key_del = on_clear = clear = raw_update = _refuse
+    on_key_set = on_key_del = on_clear = clear = _refuse
     __setitem__ = __delitem__ = _refuse
     update = pop = popitem = setdefault = _refuse  # type: ignore[assignment]
 

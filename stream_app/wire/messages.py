@@ -96,7 +96,7 @@ _T = Any
 
 
 def encode_message(message: msgspec.Struct) -> bytes:
-    """Return a query, recommendation, rejection, catalogue entry or entry of the cut log as JSON."""
+    """Return a message, or an entry of the cut log, as JSON."""
     return _json_encoder.encode(message)
 
 

@@ -9,10 +9,13 @@ import numpy as np
 import pytest
 from confluent_kafka.admin import ResourceType
 
+from stream_app import rights
+from stream_app.errors import Refusal
+from stream_app.wire import Topics
 from tests.conftest import Kafka
 from tests.faults.brokers import Node, node, password
-from tests.faults.conftest import Command, Flow, Proof, another_checkpoint, sentence
-from tests.kafka.conftest import Start, ends_of
+from tests.faults.conftest import Flow, Proof, another_checkpoint, sentence
+from tests.kafka.conftest import Send, Start, ends_of
 from tests.streams import events, publish
 
 pytestmark = pytest.mark.kafka
@@ -84,30 +87,28 @@ def test_rights_to_write_are_taken_away_under_a_worker_and_given_back(
 
 @pytest.mark.parametrize(
     ("topic", "operation"),
-    [(topic, right) for topic, rights in RIGHTS.items() for right in rights if right in NEEDED],
+    [(topic, right) for topic, given in RIGHTS.items() for right in given if right in NEEDED],
 )
-def test_a_worker_that_lacks_a_right_says_which(
-    topic: str, operation: str, own: Node, guarded: Start, command: Command, topics: str
+def test_each_right_that_a_worker_lacks_is_told_by_its_name(
+    topic: str, operation: str, own: Node, guarded: Start, names: Topics
 ) -> None:
-    name = f"{topics}.{topic}.v1"
+    wanted = rights.of_a_worker(names)
+    rights.check(own.guarded, password(), wanted)
+    name = f"{names.prefix}.{topic}.v1"
     own.allow(ResourceType.TOPIC, name, "DESCRIBE")
     own.take(ResourceType.TOPIC, name, operation)
-    refused = sentence(guarded(ready=False), 10)
-    assert name in refused
-    assert f"right to {operation.lower()}" in refused
-    assert command("state", "verify")[0] == 0
+    sentence = f"topic {name}: this user has no right to {operation.lower()} it"
+    with pytest.raises(Refusal, match=sentence):
+        rights.check(own.guarded, password(), wanted)
 
 
 def test_a_topic_that_a_worker_may_not_see_is_not_called_absent(
-    own: Node, guarded: Start, topics: str
+    own: Node, guarded: Start, names: Topics
 ) -> None:
     """Kafka lists no topic to those who have no right to it."""
-    name = f"{topics}.rejected.v1"
-    own.take(ResourceType.TOPIC, name, "WRITE")
+    own.take(ResourceType.TOPIC, names.rejected, "WRITE")
     refused = sentence(guarded(ready=False), 10)
-    assert name in refused
-    assert "no right" in refused
-    assert "does not exist" not in refused
+    assert f"topic {names.rejected} cannot be seen: this user has no right to it" in refused
 
 
 def test_a_group_that_a_worker_may_not_join_is_told(own: Node, guarded: Start, topics: str) -> None:
@@ -115,3 +116,33 @@ def test_a_group_that_a_worker_may_not_join_is_told(own: Node, guarded: Start, t
     refused = sentence(guarded(ready=False), 15)
     assert f"group {topics}" in refused
     assert "right" in refused
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("topic", "operation"),
+    [("ratings", "READ"), ("cuts", "READ"), ("queries", "READ")],
+)
+def test_rights_to_read_that_are_taken_away_under_a_worker_are_told(
+    topic: str,
+    operation: str,
+    own: Node,
+    guarded: Start,
+    send: Send,
+    proof: Proof,
+    rng: np.random.Generator,
+    topics: str,
+) -> None:
+    records = [publish(event) for event in events(rng, 200)]
+    worker = guarded()
+    send(records[:100])
+    worker.wait_for(ends_of(records[:100]))
+    name = f"{topics}.{topic}.v1"
+    taken = own.take(ResourceType.TOPIC, name, operation)
+    refused = sentence(worker, 15)
+    assert name in refused
+    assert "right to read" in refused
+    own.grant(taken)
+    worker = guarded()
+    send(records[100:])
+    proof(worker.wait_for(ends_of(records)))

@@ -6,12 +6,14 @@ import signal
 import subprocess
 import threading
 import time
+from contextlib import suppress
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from stream_app import changelog
+from stream_app.errors import Refusal
 from stream_app.wire import Topics
 from stream_app.wire.checkpoints import decode_manifest
 from tests.conftest import Kafka
@@ -133,6 +135,8 @@ def test_a_defect_ends_the_process_non_zero_and_the_state_is_whole(
     with monkeypatch.context() as defect:
         defect.setenv("PYTHONPATH", str(tmp_path / "site"))
         worker = start(ready=False)
+    with suppress(Refusal):
+        worker.wait_until_ready()
     with flow(records):
         try:
             code = worker.process.wait(40)

@@ -99,7 +99,7 @@ def test_a_device_is_forgotten_by_two_workers_and_by_every_later_one(
     ends = ends_of(records[:400])
     for worker in workers:
         state = worker.wait_for(ends, seconds=30)
-        until(lambda w=worker: w.state()["ready"], 20, "ready again")
+        worker.wait_until_ready()
         state = worker.wait_for(ends)
         assert digests(oracle(state["cut"])) == (state["model_digest"], state["ledger_digest"])
         assert state["rejected"].get("forgotten", 0) > 0

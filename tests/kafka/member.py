@@ -191,7 +191,10 @@ async def run(options: argparse.Namespace) -> int:
         threading.Thread(target=member.listen, daemon=True).start()
         tell("begins", lock=bool(held))
         starting = asyncio.ensure_future(member.app.start())
-        await member.ending.wait()
+        while not (member.ending.is_set() or member.app.crashed):
+            await asyncio.sleep(0.05)
+        if member.app.crashed and member.failure is None:
+            tell("crashed", reason=repr(member.app.crash_reason))
         del starting
         threading.Timer(4.0, lambda: os._exit(1)).start()
         await member.app.stop()

@@ -104,6 +104,7 @@ class Search:
     variant: Variant = field(default_factory=Variant)
     faults: int = 2
     compactions: int = 1
+    bound: int = 1
     world: World = field(default_factory=lambda: World(7, rounds=2, pages=2, most=1))
     most_states: int = 10**7
     states: int = 0
@@ -116,7 +117,7 @@ class Search:
 
     def run(self) -> None:
         """Search until everything was visited or something was violated."""
-        writers = [self.variant.writer(8 << 20) for _ in range(2)]
+        writers = [self.variant.writer(self.bound) for _ in range(2)]
         workers = (Worker(writers[0], told=(True,)), Worker(writers[1]))
         first = Node(frozenset(), FIRST_OFFSET, 0, workers, (), 0, 0, self.faults, self.compactions)
         seen, waiting = {self._key(first)}, deque([first])
@@ -200,7 +201,7 @@ class Search:
     def _end(self, node: Node, index: int, worker: Worker, owner: int) -> Node:
         """End a process; where it owned the clock, `owner` does now."""
         owned = node.owner == index
-        born = Worker(self.variant.writer(8 << 20))
+        born = Worker(self.variant.writer(self.bound))
         late = (*node.late, *worker.requests)
         node = replace(_with(node, index, born), late=late, owner=owner)
         heir = node.workers[owner]

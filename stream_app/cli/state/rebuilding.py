@@ -6,7 +6,7 @@ import time
 from concurrent.futures import Future
 from typing import Any
 
-from confluent_kafka import KafkaException
+from confluent_kafka import KafkaError, KafkaException
 
 from stream_app import clients
 from stream_app.changelog_writing import write_checkpoint
@@ -15,6 +15,13 @@ from stream_app.cli.state.session import Session, bar
 from stream_app.errors import Refusal
 
 _SECONDS = 30.0
+_PAUSE_SECONDS = 0.1
+# A broker that has just started does not know yet who looks after which group.
+_PASSING = (
+    KafkaError.NOT_COORDINATOR,
+    KafkaError.COORDINATOR_NOT_AVAILABLE,
+    KafkaError.COORDINATOR_LOAD_IN_PROGRESS,
+)
 
 
 def rebuild(session: Session, as_json: bool) -> None:
@@ -43,14 +50,28 @@ def rebuild(session: Session, as_json: bool) -> None:
 
 def refuse_while_workers_run(session: Session) -> None:
     """Refuse while the workers' group has members: one of them writes to the state topic."""
-    admin = clients.admin(session.servers, session.settings.kafka)
-    asked: Future[Any] = admin.describe_consumer_groups([session.group])[session.group]
-    try:
-        members = asked.result(timeout=_SECONDS).members
-    except KafkaException as error:
-        raise Refusal(f"group {session.group} cannot be described: {error.args[0].str()}") from None
+    members = _members(session)
     if members:
         raise Refusal(
-            f"{len(members)} workers run in group {session.group}: stop them first; if they are "
+            f"{members} workers run in group {session.group}: stop them first; if they are "
             "gone already, the group forgets them after its session timeout"
         )
+
+
+def _members(session: Session) -> int:
+    """Return how many members the workers' group has; one that there never was has none."""
+    admin = clients.admin(session.servers, session.settings.kafka)
+    deadline = time.monotonic() + _SECONDS
+    while True:
+        asked: Future[Any] = admin.describe_consumer_groups([session.group])[session.group]
+        try:
+            return len(asked.result(timeout=_SECONDS).members)
+        except KafkaException as error:
+            reason: KafkaError = error.args[0]
+            if reason.code() == KafkaError.GROUP_ID_NOT_FOUND:
+                return 0
+            if reason.code() not in _PASSING or time.monotonic() > deadline:
+                raise Refusal(
+                    f"group {session.group} cannot be described: {reason.name()}"
+                ) from None
+        time.sleep(_PAUSE_SECONDS)

@@ -1,0 +1,215 @@
+"""What a checkpoint costs: the pause of the stream, hashing beside it, recovery, and the ledger.
+
+The state has 64 MB, as a deployment's of tens of millions of ratings: 32 MB of vectors, 8 MB of
+scalars, 16 MB of pairs seen, 4 MB of presence rates, 2 MB of counts, and the marks of devices. It
+is filled with made-up ratings; no file is read and no broker asked.
+
+    pause      Snapshot.freeze after 16 MB of pages were written to: p50 and longest of 100, by the
+               clock on the wall and by the CPU, which no other process lengthens
+    hash       Snapshot.hash of these 16 MB, on one thread, of all 64 MB the first time
+    recovery   from the records of the state topic, in memory, to a replica that goes on
+    ledger     CPU of entering every record into the ledger, against that of applying at full speed,
+               and of hashing 16 MB of pages, one checkpoint a second
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from fractions import Fraction
+
+import numpy as np
+
+from stream_app import replica
+from stream_app.log.checkpoint import Acked, Durable, Freeze, Frozen, Own, Writer
+from stream_app.log.recovery import Found, Recovery
+from stream_app.privacy.cell import Cell
+from stream_app.privacy.identity import Identity
+from stream_app.privacy.randomized_response import RandomizedResponse
+from stream_app.replica import Design, Replica
+from stream_app.snapshot import Snapshot, load_found
+from stream_app.wire import Batch
+from stream_app.wire.checkpoints import PAGE_BYTES
+from tests.benchmarks.figure import Figure
+
+_MB = 1 << 20
+DESIGN = Design(
+    (Identity(5), RandomizedResponse(5, Fraction(2)), Cell(5, Fraction(4))),
+    sketch_bytes=32 * _MB,
+    scalars_bytes=8 * _MB,
+    seen_bytes=16 * _MB,
+    presence_bytes=4 * _MB,
+)
+_RECORDS, _EACH = 512, 200  # of a batch: what a worker takes at once from a packed backlog
+_DEVICES, _ITEMS = 60_000, 20_000
+_FREEZES, _FROZEN_BYTES = 100, 16 * _MB
+
+
+def measure() -> list[Figure]:
+    """Return every figure of checkpoints that needs no broker."""
+    stream = Stream(np.random.default_rng(1))
+    state = Replica(DESIGN)
+    for _ in range(60):
+        state.apply(stream.batch())
+    size = sum(array.nbytes for array in state.model_arrays().values())
+    figures = [Figure("state of the checkpoint figures", size / _MB, "MB")]
+    figures += share(state, stream)
+    snapshot = Snapshot(state)
+    first = seconds(snapshot.hash)
+    figures.append(Figure("hash of the whole state, one thread", first * 1e3, "ms"))
+    figures += pauses(state, snapshot)
+    return [*figures, *recovery(state, snapshot)]
+
+
+class Stream:
+    """Batches of records of 200 clean ratings each, every device counting on."""
+
+    def __init__(self, rng: np.random.Generator) -> None:
+        self._rng = rng
+        self._devices = rng.integers(0, 2**64, (_DEVICES, 2), dtype=np.uint64)
+        self._seqs = np.zeros(_DEVICES, np.int64)
+        self.offset = 0
+
+    def batch(self) -> Batch:
+        """Return the next one."""
+        rng, n, m = self._rng, _RECORDS, _RECORDS * _EACH
+        who = rng.choice(_DEVICES, n, replace=False)
+        self._seqs[who] += 1
+        offsets = np.arange(self.offset, self.offset + n)
+        self.offset += n
+        items = (rng.zipf(1.3, m) % _ITEMS).astype(np.uint64)
+        zeros = np.zeros(n, np.uint8)
+        return Batch(
+            0, offsets, np.full(n, 1000), self._devices[who], self._seqs[who], zeros,
+            np.full(n, _EACH), zeros, items, rng.integers(0, 5, m).astype(np.uint8),
+            np.zeros(m, np.uint16),
+        )  # fmt: skip
+
+
+def pauses(state: Replica, snapshot: Snapshot) -> list[Figure]:
+    """Return what the stream stands still for, and what the thread beside it has to do."""
+    rng, stops, busy, hashes = np.random.default_rng(2), [], [], []
+    names = [n for n, array in state.model_arrays().items() if array.nbytes >= _MB]
+    for _ in range(_FREEZES):
+        _write(state, names, rng)
+        began, cpu = time.perf_counter(), time.thread_time()
+        copied = snapshot.freeze()
+        busy.append(time.thread_time() - cpu)
+        stops.append(time.perf_counter() - began)
+        assert copied == _FROZEN_BYTES
+        hashes.append(seconds(snapshot.hash))
+    figures = [Figure("hash of 16 MB, one thread, best", min(hashes) * 1e3, "ms")]
+    for name, taken in (("wall", sorted(stops)), ("CPU", sorted(busy))):
+        of = f"pause of a checkpoint of 16 MB, {name},"
+        figures.append(Figure(f"{of} p50", taken[_FREEZES // 2] * 1e3, "ms", "<= 2"))
+        figures.append(Figure(f"{of} longest of 100", taken[-1] * 1e3, "ms", "<= 3"))
+    return figures
+
+
+def _write(state: Replica, names: list[str], rng: np.random.Generator) -> None:
+    """Change one byte of 256 whole pages, anywhere in the large arrays, and mark them."""
+    arrays, touched = state.model_arrays(), state.touched()
+    places = [(name, page) for name in names for page in range(arrays[name].nbytes // PAGE_BYTES)]
+    for at in rng.choice(len(places), _FROZEN_BYTES // PAGE_BYTES, replace=False):
+        name, page = places[at]
+        arrays[name].reshape(-1).view(np.uint8)[page * PAGE_BYTES] ^= 1
+        touched[name][page] = 1
+
+
+def recovery(state: Replica, snapshot: Snapshot) -> list[Figure]:
+    """Return the time from the records of a topic to a state that goes on."""
+    snapshot.freeze()
+    snapshot.hash()
+    records = written(snapshot.frozen("topic", 0))
+    other = Replica(DESIGN)
+    found: list[Found] = []
+    reading = seconds(lambda: found.append(_read(records)))
+    loading = seconds(lambda: load_found(other, found[0]))
+    assert other.model_digest() == state.model_digest()
+    return [
+        Figure("recovery of the state, records to pages", reading, "s"),
+        Figure("recovery of the state, pages to replica", loading, "s"),
+        Figure("recovery of the state, in memory", reading + loading, "s", "<= 1.5"),
+    ]
+
+
+def written(frozen: Frozen) -> list[tuple[int, bytes, bytes | None]]:
+    """Return the records of a checkpoint, through the real protocol."""
+    writer, records = Writer(), []
+    outputs = writer.step(Own(bytes(16), "benchmark"))
+    for event in (None, Freeze(frozen)):
+        outputs += writer.step(event) if event else []
+        while outputs:
+            output = outputs.pop(0)
+            if not isinstance(output, Durable):
+                records.append((len(records), output.key, output.value))
+                outputs += writer.step(Acked(output.token, len(records) - 1))
+    return records
+
+
+def _read(records: list[tuple[int, bytes, bytes | None]]) -> Found:
+    topic = Recovery(DESIGN.digest, "topic", DESIGN.partitions)
+    for record in records:
+        topic.read(*record)
+    found = topic.newest()
+    assert found is not None
+    return found
+
+
+def share(state: Replica, stream: Stream) -> list[Figure]:
+    """Return what ledger and digests take of the stream's CPU, one checkpoint a second."""
+    batches, inside, ledger = [stream.batch() for _ in range(40)], _Clock(), state.ledger
+    enter, ledger.add = replica.enter, inside.around(ledger.add)  # type: ignore[method-assign]
+    replica.enter = inside.around(enter)
+    try:
+        began = time.process_time()
+        for batch in batches:
+            state.apply(batch)
+        applied = time.process_time() - began
+    finally:
+        replica.enter = enter
+        del ledger.add
+    state.end_round(1, (stream.offset, 0, 0, 0))
+    rate = len(batches) * _RECORDS * _EACH / applied
+    entering, hashing = 100 * inside.taken / applied, 100 * min(_cpu(state) for _ in range(5))
+    return [
+        Figure("applied per CPU second, clean, 200 ratings a record", rate / 1e6, "M ratings/s"),
+        Figure("ledger, of the CPU of applying", entering, "%"),
+        Figure("digests of 16 MB a second, of one CPU", hashing, "%"),
+        Figure("ledger and digests of 16 MB a second", entering + hashing, "%", "<= 1"),
+    ]
+
+
+class _Clock:
+    """CPU seconds spent inside some functions."""
+
+    def __init__(self) -> None:
+        self.taken = 0.0
+
+    def around(self, function: Callable[..., object]) -> Callable[..., object]:
+        def timed(*arguments: object) -> object:
+            began = time.process_time()
+            try:
+                return function(*arguments)
+            finally:
+                self.taken += time.process_time() - began
+
+        return timed
+
+
+def _cpu(state: Replica) -> float:
+    """Return the CPU seconds of hashing 16 MB of pages."""
+    snapshot = Snapshot(state)
+    snapshot.hash()
+    _write(state, ["learner.cells"], np.random.default_rng(3))
+    snapshot.freeze()
+    began = time.process_time()
+    snapshot.hash()
+    return time.process_time() - began
+
+
+def seconds(work: Callable[[], object]) -> float:
+    """Return how long something takes."""
+    began = time.perf_counter()
+    work()
+    return time.perf_counter() - began
