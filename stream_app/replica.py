@@ -24,13 +24,12 @@ fakes, and the device alone knows what it has rated.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from stream_app.digests import digest, pages
+from stream_app.digests import digest
 from stream_app.kernels.holdout import held_out
 from stream_app.kernels.ledger import enter
 from stream_app.kernels.tally import tally
@@ -42,6 +41,7 @@ from stream_app.models.directory import Directory
 from stream_app.models.frequencies import Frequencies
 from stream_app.models.learner import Learner, Lessons, build
 from stream_app.models.marks import Marks
+from stream_app.models.outcome import Outcome
 from stream_app.models.pages import Bitmap, Part, check
 from stream_app.models.parameters import Parameters
 from stream_app.models.presence import Presence
@@ -51,31 +51,9 @@ from stream_app.state_design import Design
 from stream_app.wire import REASON_CODE, Batch, Reason
 from stream_app.wire.checkpoints import Base, ledger_root
 
-__all__ = ["Design", "Outcome", "Replica", "digest", "pages"]
+__all__ = ["Design", "Outcome", "Replica"]
 
 _SEQ_JUMP = np.uint8(REASON_CODE[Reason.SEQ_JUMP])
-
-
-@dataclass(frozen=True, eq=False)
-class Outcome:
-    """What one batch did: per record (n,) the outcome, and the reason (an index into `REASONS`, 0
-    for none) why it was set aside; gaps in `seq`, ratings that came again; per applied rating (m,)
-    the columns, the prior that there is one, and the lessons; what was silent.
-    """
-
-    records: NDArray[np.uint8]
-    reasons: NDArray[np.uint8]
-    gaps: int
-    duplicates: int
-    users: NDArray[np.uint64]
-    items: NDArray[np.uint64]
-    reports: NDArray[np.uint8]
-    channels: NDArray[np.uint16]
-    priors: NDArray[np.float32]
-    held: NDArray[np.bool_]
-    rows: NDArray[np.int64]
-    lessons: Lessons
-    silent: Silent
 
 
 class Replica:

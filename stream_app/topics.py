@@ -12,7 +12,7 @@ from concurrent.futures import Future
 from dataclasses import dataclass, field
 from typing import Any
 
-from confluent_kafka import Consumer, KafkaError, KafkaException
+from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka.admin import (
     AdminClient,
     AlterConfigOpType,
@@ -145,19 +145,25 @@ def delete(admin: AdminClient, names: Sequence[str]) -> None:
         _each(admin.delete_topics(list(names)), KafkaError.UNKNOWN_TOPIC_OR_PART)
 
 
-def check_ratings_topic(admin: AdminClient, _: Consumer, topic: str, partitions: int) -> None:
-    """Refuse what `check_ratings` refuses."""
-    check_ratings(admin, topic, partitions)
+def check_ratings(
+    admin: AdminClient, topic: str, partitions: int, retention_seconds: float | None = None
+) -> None:
+    """Refuse a rating topic that is absent, has another number of partitions, is compacted, or
+    keeps ratings for a shorter time than was said (None: for ever).
 
-
-def check_ratings(admin: AdminClient, topic: str, partitions: int) -> None:
-    """Refuse a rating topic that is absent, has another number of partitions, or is compacted.
-
-    It may lose records by time or size: a checkpoint carries the state over, and whoever starts
+    What it was said to drop it may drop: a checkpoint carries the state over, and whoever starts
     where records are missing is refused then.
     """
     _check_partitions(admin, topic, partitions, "set partitions to {found}")
-    _check_policy(topic, _configs(admin, [topic])[topic], "delete", "compaction drops ratings")
+    configs = _configs(admin, [topic])[topic]
+    _check_policy(topic, configs, "delete", "compaction drops ratings")
+    wanted = "-1" if retention_seconds is None else str(int(retention_seconds * 1000))
+    for name, want in (("retention.ms", wanted), ("retention.bytes", "-1")):
+        if configs[name] != want and _longer(want, configs[name]):
+            raise Refusal(
+                f"topic {topic} has {name} {configs[name]}: ratings would be deleted sooner than "
+                f"is set; {_APPLY} to {want}, or set ratings_retention_seconds"
+            )
 
 
 def check_cut_log(admin: AdminClient, topic: str) -> None:
@@ -206,11 +212,15 @@ def _check_policy(topic: str, configs: Mapping[str, str], wanted: str, why: str)
 
 
 def check_deployment(
-    bootstrap: str, extra: Mapping[str, str], topics: Topics, partitions: int
+    bootstrap: str,
+    extra: Mapping[str, str],
+    topics: Topics,
+    partitions: int,
+    retention_seconds: float | None = None,
 ) -> None:
     """Refuse to work on topics that are absent, or on which the state would be lost."""
     admin = clients.admin(bootstrap, extra)
-    check_ratings(admin, topics.ratings, partitions)
+    check_ratings(admin, topics.ratings, partitions, retention_seconds)
     check_cut_log(admin, topics.cuts)
     check_state_topic(admin, topics.state)
     others = [topics.items, topics.queries, topics.recommendations, topics.rejected]

@@ -113,6 +113,7 @@ def test_the_digests_of_a_copy_are_those_of_the_replica_at_its_cut(
     snapshot.freeze()
     snapshot.hash()
     assert taken(snapshot) == digests(replica)
+    assert not any(copy.waiting for copy in snapshot._copies), "a page is hashed once"
 
 
 @every_model

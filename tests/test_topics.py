@@ -133,7 +133,10 @@ def test_a_rating_topic_may_lose_what_a_checkpoint_covers(admin, prefix, made):
     table = Topics(prefix).table(ratings_retention_seconds=7 * 86400)
     assert table[0].config["retention.ms"] == "604800000"
     topic = made(table[0])
-    check_ratings(admin, topic.name, 4)
+    check_ratings(admin, topic.name, 4, 7 * 86400)
+    check_ratings(admin, topic.name, 4, 3600)  # more is kept than is needed
+    with pytest.raises(Refusal, match=r"retention.ms 604800000: .* set ratings_retention_seconds"):
+        check_ratings(admin, topic.name, 4)
     assert plan(admin, table)[0].action == "ok"
     step = plan(admin, [ratings(prefix)])[0]
     assert step.difference == "retention.ms is 604800000, not -1"

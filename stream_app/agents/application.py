@@ -32,6 +32,7 @@ from stream_app.agents.membership import attach as attach_membership
 from stream_app.agents.reader import Progress, Reader
 from stream_app.agents.rejections import Rejections
 from stream_app.agents.runtime import Runtime
+from stream_app.agents.table_service import Tables
 from stream_app.catalogue import Catalogue
 from stream_app.design import design_of, replica_of
 from stream_app.errors import Refusal
@@ -220,7 +221,7 @@ def _application(settings: Settings, bootstrap: str, admin_port: int, data_dir: 
         web_tables_enabled=False,
         web_router_enabled=False,
         table_standby_replicas=0,
-        TableManager=table.Tables,
+        TableManager=Tables,
         **identity(settings.topic_prefix, settings.instance),
     )
 

@@ -139,6 +139,7 @@ class Runtime:
         base = self.replica.base
         if not entry.rebuild:
             self.replica.forget(bytes.fromhex(entry.device))
+            self.mid_round = True  # it belongs to the round that begins here
             log.info("device.forgotten", cut=self.replica.cut)
         elif entry.device not in base.without:
             if base.origin:
@@ -194,7 +195,7 @@ class Runtime:
         try:
             path = evidence.keep(folder, self.replica, witness, ours)
             log.error("replica.evidence", path=str(path))
-        except OSError as reason:
+        except (OSError, Refusal) as reason:
             # A full disk must not keep a wrong state alive.
             log.error("replica.evidence_lost", reason=str(reason))
         self.reload = Reload("this replica differs from the checkpoint")

@@ -22,13 +22,13 @@ from typing import Any
 
 import faust
 import structlog
-from faust.tables import TableManager
 from faust.types import TP
 from mode import Service
 
 from stream_app import clients, topics
 from stream_app.agents.changelog import Changelog, made_anew
 from stream_app.agents.page_store import Arrays, Pages, PageStore, Place
+from stream_app.agents.table_service import Tables
 from stream_app.errors import Refusal
 
 log = structlog.get_logger()
@@ -64,7 +64,6 @@ class StateTable(faust.Table[Place, memoryview]):
         self._partitions_now = partitions_now
         self._own, self._disown, self._fail = own, disown, fail
         self._pending = 0
-        self._assigned = False
         self._stood_down_time = time.monotonic()
 
     def _new_store(self) -> Any:
@@ -130,8 +129,7 @@ class StateTable(faust.Table[Place, memoryview]):
     ) -> None:
         """Follow the assignment, before Faust's recovery asks how far the changelog is known."""
         await super().on_rebalance(assigned, revoked, newly_assigned, generation_id)
-        self._assigned = self._place in assigned
-        if not self._assigned:
+        if self._place not in assigned:
             self.stand_down()
             if self._beside in assigned:
                 await self._ask()
@@ -161,7 +159,7 @@ class StateTable(faust.Table[Place, memoryview]):
             if self.changelog.silent_seconds > _PATIENCE_SECONDS:
                 await self._ask()
             idle = time.monotonic() - self._stood_down_time
-            if self._assigned and not self.owned and idle > _AGAIN_SECONDS:
+            if idle > _AGAIN_SECONDS:
                 self._take()
 
     async def _ask(self) -> None:
@@ -184,7 +182,8 @@ class StateTable(faust.Table[Place, memoryview]):
             self._take()
 
     def _take(self) -> None:
-        if not self.owned:
+        # What a rebalance had begun with may be somebody else's by its end.
+        if not self.owned and self._place in self.app.assignor.assigned_actives():
             self.owned = True
             try:
                 self._own()
@@ -205,20 +204,6 @@ class StateTable(faust.Table[Place, memoryview]):
 
 def _soon(loop: asyncio.AbstractEventLoop, answer: Callable[..., None], *what: Any) -> None:
     loop.call_soon_threadsafe(answer, *what)
-
-
-class Tables(TableManager):
-    """Faust's tables without its fixed second of waiting at the start.
-
-    Faust waits for modules that are still being imported to declare their tables. Here every table
-    is attached before the application starts; the second would be half of a restart.
-    """
-
-    async def on_start(self) -> None:
-        """Register the tables and begin with the recovery."""
-        if not self.should_stop:
-            await self._update_channels()
-            await self.recovery.start()
 
 
 def check(topic: str, partitions: int | None) -> None:

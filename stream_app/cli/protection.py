@@ -207,13 +207,12 @@ def publisher_for(settings: Settings) -> Publisher:
     servers = servers_of(settings)
     name = Topics(settings.topic_prefix).ratings
     clients.reach(servers, settings.kafka)
-    reader = clients.consumer(servers, settings.kafka)
-    try:
-        topics.check_ratings_topic(
-            clients.admin(servers, settings.kafka), reader, name, settings.partitions
-        )
-    finally:
-        reader.close()
+    topics.check_ratings(
+        clients.admin(servers, settings.kafka),
+        name,
+        settings.partitions,
+        settings.ratings_retention_seconds,
+    )
     # No record is given up while later ones go: a server takes a device's events in their order.
     line = clients.producer(servers, settings.kafka, linger_ms=20, message_timeout_ms=0)
     return Publisher(line, name)

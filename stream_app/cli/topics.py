@@ -68,7 +68,10 @@ def _planned(settings: Settings) -> tuple[AdminClient, Sequence[Step]]:
     servers = servers_of(settings)
     clients.reach(servers, settings.kafka)
     admin = clients.admin(servers, settings.kafka)
-    return admin, topics.plan(admin, Topics(settings.topic_prefix).table(settings.partitions))
+    table = Topics(settings.topic_prefix).table(
+        settings.partitions, settings.ratings_retention_seconds
+    )
+    return admin, topics.plan(admin, table)
 
 
 def _show(steps: Sequence[Step], as_json: bool) -> None:

@@ -111,7 +111,11 @@ def worker(
     configure(settings.log_level, settings.log_format)
     clients.reach(servers, settings.kafka)
     topics.check_deployment(
-        servers, settings.kafka, Topics(settings.topic_prefix), settings.partitions
+        servers,
+        settings.kafka,
+        Topics(settings.topic_prefix),
+        settings.partitions,
+        settings.ratings_retention_seconds,
     )
     if snapshot or rebuild or accept_gap:
         from stream_app.cli import beginning

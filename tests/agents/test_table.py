@@ -12,11 +12,15 @@ from typing import Any
 import faust
 import numpy as np
 import pytest
+from aiokafka.errors import NodeNotReadyError
+from faust.assignor.client_assignment import ClientAssignment
+from faust.tables.recovery import RebalanceAgain, ServiceStopped
 from faust.types import TP
 
-from stream_app.agents import table
+from stream_app.agents import table, table_service
 from stream_app.agents.changelog import Changelog
 from stream_app.agents.page_store import Pages
+from stream_app.agents.table_service import PatientRecovery
 from stream_app.errors import Refusal
 from stream_app.wire.checkpoints import PAGE_BYTES, ClaimKey, PageKey
 
@@ -251,6 +255,8 @@ class Table:
     async def assign(self, *names: str) -> None:
         """Let Faust's consumer tell of an assignment, then end the recovery."""
         places = {TP(name, 0) for name in names}
+        actives = {name: [0] for name in names}
+        self.app.assignor._assignment = ClientAssignment(actives=actives, standbys={})
         self.table._end = self._end  # type: ignore[method-assign]
         await self.table.on_rebalance(places, set(), places)
         await self.table.on_recovery_completed(places & {TP("state", 0)}, set())
@@ -349,6 +355,17 @@ def test_who_stood_down_and_is_still_assigned_takes_the_right_again(
     with_table(body, tmp_path)
 
 
+def test_what_was_lost_while_a_rebalance_was_under_way_is_not_taken(tmp_path: Path) -> None:
+    async def body(made: Table) -> None:
+        await made.assign("cuts", "state")
+        made.table.stand_down()
+        made.app.assignor._assignment = ClientAssignment(actives={}, standbys={})
+        await made.table.on_recovery_completed({TP("state", 0)}, set())
+        assert made.heard == ["own", "disown"]
+
+    with_table(body, tmp_path)
+
+
 @pytest.mark.parametrize("partitions", [None, 3])
 def test_the_cut_log_without_the_table_is_refused_with_its_reason(
     tmp_path: Path, partitions: int | None
@@ -396,3 +413,61 @@ def test_an_application_with_standbys_or_fausts_own_manager_is_refused(
             Table(tmp_path, **settings)
 
     asyncio.run(main())
+
+
+# --- the service of tables ----------------------------------------------------------------------
+
+
+def recovering(body: Callable[[Any], Any], folder: Path) -> None:
+    async def main() -> None:
+        recovery = Table(folder).app.tables.recovery
+        assert isinstance(recovery, PatientRecovery)
+        await body(recovery)
+
+    asyncio.run(main())
+
+
+def test_a_step_of_a_rebalance_that_takes_too_long_begins_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(table_service, "_PAUSE_SECONDS", 0.0)
+
+    async def body(recovery: Any) -> None:
+        with pytest.raises(RebalanceAgain):
+            await recovery._wait(asyncio.Event(), timeout=0.01)
+        assert recovery.signal_recovery_start.is_set()
+
+    recovering(body, tmp_path)
+
+
+def test_a_step_that_fails_at_the_broker_begins_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(table_service, "_PAUSE_SECONDS", 0.0)
+
+    async def away() -> None:
+        raise NodeNotReadyError("away")
+
+    async def body(recovery: Any) -> None:
+        with pytest.raises(RebalanceAgain):
+            await recovery._wait(away(), timeout=1.0)
+        assert recovery.signal_recovery_start.is_set()
+
+    recovering(body, tmp_path)
+
+
+def test_a_step_ends_when_it_is_done_the_service_stops_or_there_is_a_defect(
+    tmp_path: Path,
+) -> None:
+    async def broken() -> None:
+        raise KeyError("defect")
+
+    async def body(recovery: Any) -> None:
+        await recovery._wait(asyncio.sleep(0), timeout=1.0)
+        with pytest.raises(KeyError):
+            await recovery._wait(broken(), timeout=1.0)
+        recovery._stopped.set()
+        with pytest.raises(ServiceStopped):
+            await recovery._wait(asyncio.Event(), timeout=1.0)
+
+    recovering(body, tmp_path)

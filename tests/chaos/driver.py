@@ -41,14 +41,14 @@ Tell = Callable[[str, int], None]
 
 DESIGN = {
     "MURMUREC_FACTORS": "8",
-    "MURMUREC_SKETCH_BYTES": "1048576",
+    "MURMUREC_SKETCH_BYTES": "262144",
     "MURMUREC_SCALARS_BYTES": "65536",
     "MURMUREC_SEEN_BYTES": "65536",
     "MURMUREC_MECHANISMS": ",".join(MECHANISMS),
 }
 SPEED = {
-    "MURMUREC_CUT_SECONDS": "0.05",
-    "MURMUREC_CHECKPOINT_SECONDS": "0.15",
+    "MURMUREC_CUT_SECONDS": "0.1",
+    "MURMUREC_CHECKPOINT_SECONDS": "0.2",
     "MURMUREC_LOG_FORMAT": "json",
     # One page a request, so that a kill finds some of them on their way.
     "MURMUREC_KAFKA": "batch.size=70000",
@@ -172,6 +172,7 @@ class Deployment:
         self._compare()
 
     def _victims(self, kill: Kill) -> list[Life]:
+        self._watcher.settle()
         owner = self._owner()
         others = [life for life in self._lives if life is not owner]
         return {"owner": [owner], "other": others or [owner], "all": self._lives}[kill.victim]

@@ -97,7 +97,7 @@ def _with(event: Event, **changed: object) -> bytes:
 class Load:
     """Publishes at `rate` records a second from a thread until the block is left."""
 
-    def __init__(self, bootstrap: str, topics: Topics, seed: int, rate: float = 300.0) -> None:
+    def __init__(self, bootstrap: str, topics: Topics, seed: int, rate: float = 200.0) -> None:
         self._producer = clients.producer(bootstrap, linger_ms=2)
         self._topic = topics.ratings
         self._population = Population(np.random.default_rng(seed))

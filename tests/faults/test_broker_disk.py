@@ -10,8 +10,8 @@ import pytest
 
 from tests.conftest import Kafka
 from tests.faults.brokers import Node, fill
-from tests.faults.conftest import Flow, Proof, another_checkpoint, sentence
-from tests.kafka.conftest import Send, Start, ends_of
+from tests.faults.conftest import Flow, Proof, another_checkpoint, sentence, stop
+from tests.kafka.conftest import Start, ends_of
 from tests.streams import events, publish
 
 pytestmark = pytest.mark.kafka
@@ -75,27 +75,22 @@ class TestBrokerDisk:
 def test_a_full_data_directory_stops_no_worker(
     disk: Callable[..., Path],
     start: Start,
-    send: Send,
+    flow: Flow,
     proof: Proof,
     rng: np.random.Generator,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Nothing that it needs lies there: the state is in Kafka."""
     place = disk("1m", inodes=16)
+    fill(place)
+    use_up_inodes(place)
     records = [publish(event) for event in events(rng, 200)]
     monkeypatch.setenv("MURMUREC_DATA_DIR", str(place))
     worker = start()
-    send(records[:100])
-    worker.wait_for(ends_of(records[:100]))
-    fill(place)
-    use_up_inodes(place)
-    send(records[100:150])
-    worker.wait_for(ends_of(records[:150]))
-    worker.process.kill()
-    worker.process.wait()
-    worker = start()
-    send(records[150:])
+    with flow(records):
+        another_checkpoint(worker)
     proof(worker.wait_for(ends_of(records)))
+    stop(worker)
 
 
 def test_a_full_cache_directory_is_one_sentence(

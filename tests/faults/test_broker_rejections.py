@@ -91,6 +91,7 @@ def test_without_the_rejected_topic_a_worker_ends_and_what_was_not_told_is_told_
     proof(state)
 
 
+@pytest.mark.slow
 def test_a_rejection_that_is_refused_for_good_ends_the_worker(
     start: Start,
     send: Send,

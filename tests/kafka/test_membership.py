@@ -188,7 +188,9 @@ def test_a_paused_process_within_its_session_stays_a_member(member: Member) -> N
     assert len(static["revoked"]) == 1
 
 
-def test_members_outlast_a_broker_that_is_away_for_two_sessions(tmp_path: Path) -> None:
+def test_members_outlast_a_broker_that_is_killed_in_a_rebalance_and_away_for_two_sessions(
+    tmp_path: Path,
+) -> None:
     port, home = free_ports(1)[0], tmp_path / "broker"
     with ExitStack() as stack:
         with local.run(home, cache_dir(), port) as broker:
@@ -202,15 +204,23 @@ def test_members_outlast_a_broker_that_is_away_for_two_sessions(tmp_path: Path) 
             os.kill(broker.pid or 0, signal.SIGKILL)
             time.sleep(2 * SESSION_SECONDS)
         with local.run(home, cache_dir(), port):
+            up = time.clock_gettime(time.CLOCK_BOOTTIME)
             deadline = time.monotonic() + 40
-            while not (static["written"] or dynamic["written"]):
+            while not all(settled(process, up) for process in (static, dynamic)):
                 ended = [process.process.poll() for process in (static, dynamic)]
                 assert ended == [None, None], (static.told, dynamic.told)
                 assert time.monotonic() < deadline, (static.told, dynamic.told)
-                for process in (static, dynamic):
-                    if len(process["owns"]) > len(process["disowned"]):
-                        process.command("claim")
-                time.sleep(1.0)
+                time.sleep(0.1)
+            (owner,) = [p for p in (static, dynamic) if ".state.v1/0" in partitions(p)]
+            owner.command("claim")
+            owner.wait("done")
+
+
+def settled(process: Running, since: float) -> bool:
+    """Return whether it is assigned two partitions of queries and has gone on since."""
+    told = [t for t in list(process.told) if t["event"] in ("assigned", "recovered", "revoked")]
+    queries = [name for name in partitions(process) if ".queries" in name]
+    return told[-1]["event"] == "recovered" and told[-1]["at"] > since and len(queries) == 2
 
 
 def test_a_static_worker_that_was_frozen_for_long_and_has_no_twin_joins_again(

@@ -107,7 +107,7 @@ def test_the_first_cut_of_a_new_owner_is_marked() -> None:
 
 
 def test_a_device_that_waits_to_be_forgotten_gets_a_cut_that_moves_nothing() -> None:
-    clock = owner(seconds=0.2)
+    clock = owner(seconds=0.2, in_flight=4)
     here = (4, (3, 3))
     assert clock.due(9.0, here, (3, 3), 0) is None
     assert clock.due(9.0, here, (3, 3), 0, forget_waits=True) == Cut(5, (3, 3), 0)

@@ -1,4 +1,4 @@
-"""What happened to every record adds up, from wherever the log is taken up; it can be taken over."""
+"""What happened to every record adds up from where the log is taken up, and can be taken over."""
 
 from __future__ import annotations
 

@@ -167,15 +167,14 @@ class Search:
             return
         if worker.told:
             yield self._hear(node, index, worker)
-        if worker.cut < self.world.rounds:
-            if worker.cut >= node.kept_from:
-                yield _with(node, index, replace(worker, cut=worker.cut + 1))
-            else:
-                yield self._end(node, index, worker, node.owner)
-        if worker.writer.ready and worker.cut > worker.frozen and worker.cut >= node.kept_from:
-            frozen = self.world.freeze(self.world.reference[worker.cut], worker.cut)
-            moved = replace(worker, frozen=worker.cut)
-            yield _with(node, index, _stepped(moved, Freeze(frozen)))
+        if worker.cut < node.kept_from:
+            yield self._end(node, index, worker, node.owner)
+        elif worker.writer.ready:
+            for cut in range(worker.frozen + 1, self.world.rounds + 1):
+                if cut >= worker.cut:
+                    frozen = self.world.freeze(self.world.reference[cut], cut)
+                    moved = replace(worker, cut=cut, frozen=cut)
+                    yield _with(node, index, _stepped(moved, Freeze(frozen)))
 
     def _hear(self, node: Node, index: int, worker: Worker) -> Node:
         worker = replace(worker, told=worker.told[1:], owns=worker.told[0], frozen=0, durable=0)

@@ -74,7 +74,7 @@ def prepare(
         }
     )
     admin = clients.admin(broker.bootstrap, settings.kafka)
-    table = topics.table(settings.partitions)
+    table = topics.table(settings.partitions, settings.ratings_retention_seconds)
     topic_table.create(admin, table)
     if not own:
         stack.callback(topic_table.delete, admin, [topic.name for topic in table])

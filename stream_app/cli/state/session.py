@@ -44,7 +44,13 @@ class Session:
         origin = snapshot_file.read(snapshot) if snapshot else None
         clients.reach(servers, settings.kafka)
         names = Topics(settings.topic_prefix)
-        topics.check_deployment(servers, settings.kafka, names, settings.partitions)
+        topics.check_deployment(
+            servers,
+            settings.kafka,
+            names,
+            settings.partitions,
+            settings.ratings_retention_seconds,
+        )
         return cls(settings, servers, names, design, origin)
 
     @property
