@@ -44,6 +44,8 @@ def warm_up(design: Design, index: str = "exact", code_bits: int = 256) -> None:
     for device in (events[0].device, bytes(16)):
         recommender.answer(device, 2)
         recommender.recall(device, 2)
+    replica.forget(events[0].device)
+    replica.apply(_decoded(events, 0, design))  # again: duplicates, and a device to be refused
 
 
 def _events(design: Design) -> list[Event]:

@@ -158,9 +158,7 @@ class Runtime:
             load_found(self.replica, restored.found)
             self.cut_offset = restored.found.manifest.cut_offset
         elif self.replica.cut or self.mid_round or self.replica.base != restored.base:
-            fresh = Replica(self.replica.design, restored.base)
-            model, ledger = fresh.model_arrays(), fresh.ledger.arrays()
-            self.replica.load(model, ledger, fresh.cut, fresh.ends, fresh.base)
+            self.replica.restart(restored.base)
             self.cut_offset = 0
         self.mid_round = False
         self.reload = None

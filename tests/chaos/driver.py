@@ -108,6 +108,8 @@ class Deployment:
         self.figures = Figures()
         self._topics = Topics(prefix)
         self._make_topics(bootstrap, stack)
+        self._journal = (folder / "chaos.log").open("w", buffering=1)
+        stack.callback(self._journal.close)
         self._where = ["--bootstrap", bootstrap, "--prefix", prefix]
         self._environment = environment(
             {**DESIGN, **SPEED, "MURMUREC_DATA_DIR": str(folder / "data")}
@@ -158,6 +160,7 @@ class Deployment:
 
     def carry_out(self, kill: Kill) -> None:
         """Kill once, or twice where the point is one of a start, and see everybody apply again."""
+        self._write(str(kill))
         victims = self._victims(kill)
         if kill.point.is_of_a_start:
             self._kill(victims, Point.TIME, hit=True)
@@ -171,6 +174,12 @@ class Deployment:
         self._come_back(victims)
         self._compare()
 
+    def _write(self, what: str) -> None:
+        """Note what is done, for whoever looks into a failed run."""
+        now = time.strftime("%H:%M:%S")
+        writer = self._watcher.writer
+        self._journal.write(f"{now} {what}; cut {self._watcher.cut}, writer {writer}\n")
+
     def _victims(self, kill: Kill) -> list[Life]:
         self._watcher.settle()
         owner = self._owner()
@@ -178,10 +187,10 @@ class Deployment:
         return {"owner": [owner], "other": others or [owner], "all": self._lives}[kill.victim]
 
     def _owner(self) -> Life:
-        return next(
-            (life for life in self._lives if self._watcher.writer.endswith(f":{life.port}")),
-            self._lives[0],
-        )
+        """Return who made the newest claim; a claim names host and port, or host and instance."""
+        name = self._watcher.writer.rpartition(":")[2]
+        (owner,) = (life for life in self._lives if name in (life.name, str(life.port)))
+        return owner
 
     def _kill_the_writer(self) -> None:
         self._owner().kill()
@@ -200,6 +209,7 @@ class Deployment:
         self.figures.hit[point] += len(victims) * hit
 
     def _dead(self, victims: list[Life], point: Point) -> None:
+        self._write(f"{point}: {', '.join(life.name for life in victims)} killed")
         for life in victims:
             life.gone()
             self.figures.kills += 1

@@ -1,7 +1,7 @@
 """How long a killed worker is away: from the start of the new process to its first assignment, and
 to the right to write, with and without the table, static and dynamic.
 
-    python -m tests.kafka.restart_times BOOTSTRAP [--restarts 20]
+    python -m tests.kafka.restart_times BOOTSTRAP [--restarts 20] [--only WORDS]
 
 The process is a worker without a model (`tests.kafka.member`): what is measured is membership.
 """

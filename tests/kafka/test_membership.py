@@ -188,6 +188,7 @@ def test_a_paused_process_within_its_session_stays_a_member(member: Member) -> N
     assert len(static["revoked"]) == 1
 
 
+@pytest.mark.slow
 def test_members_outlast_a_broker_that_is_killed_in_a_rebalance_and_away_for_two_sessions(
     tmp_path: Path,
 ) -> None:

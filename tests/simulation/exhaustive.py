@@ -1,7 +1,6 @@
 """Every interleaving of a small scope: two pages, two cuts, two faults, one compaction.
 
-    two processes    a owns at first; each reads the topic in two pieces, follows two rounds, freezes
-                     at any cut
+    two processes    a owns at first; each reads the topic in two pieces, freezes at any cut
     network          any order of requests; those of the dead at any time, or never
     faults           a crash, or a takeover that the former owner hears of at any time, or never
     compaction       once, at any time, removes all that is superseded, and tombstones
@@ -13,8 +12,9 @@ still holds.
 
 Left out is what makes no difference: of the topic only the newest record of each key is kept, for
 nothing else can be read, but for the keys that a reader has seen before their tombstone came and
-went; offsets count claims only, for only their order matters; and an acknowledgement comes with its
-request, for the requests that it lets go take as long as they like.
+went; claims move the offsets on and nothing else does, for only their order matters; rounds are
+followed where one freezes; and an acknowledgement comes with its request, for the requests that it
+lets go take as long as they like.
 """
 
 from __future__ import annotations
@@ -83,7 +83,6 @@ class Node:
     workers: tuple[Worker, Worker]
     late: tuple[Request, ...]
     owner: int
-    claims: int
     faults: int
     compactions: int
 
@@ -93,7 +92,7 @@ class Node:
         late = tuple(sorted((cut, key) for cut, _, key, _ in self.late))
         return (
             self.topic, self.end, self.kept_from, a.key(), b.key(), late, self.owner, self.faults,
-            self.compactions, self.claims,
+            self.compactions,
         )  # fmt: skip
 
 
@@ -119,7 +118,7 @@ class Search:
         """Search until everything was visited or something was violated."""
         writers = [self.variant.writer(self.bound) for _ in range(2)]
         workers = (Worker(writers[0], told=(True,)), Worker(writers[1]))
-        first = Node(frozenset(), FIRST_OFFSET, 0, workers, (), 0, 0, self.faults, self.compactions)
+        first = Node(frozenset(), FIRST_OFFSET, 0, workers, (), 0, self.faults, self.compactions)
         seen, waiting = {self._key(first)}, deque([first])
         while waiting and self.states < self.most_states and not self.violations:
             node = waiting.popleft()
@@ -181,9 +180,8 @@ class Search:
         if not worker.owns:
             return _with(node, index, _stepped(worker, Disown()))
         _, keys, reach = self._recovered(node)
-        owner = node.claims.to_bytes(16)
-        claimed = _stepped(worker, Own(owner, "", keys, reach))
-        return replace(_with(node, index, claimed), claims=node.claims + 1)
+        owner = bytes([index]) * 16
+        return _with(node, index, _stepped(worker, Own(owner, "", keys, reach)))
 
     def _faults(self, node: Node, index: int, worker: Worker) -> Iterator[Node]:
         fewer = replace(node, faults=node.faults - 1)
@@ -201,7 +199,7 @@ class Search:
         """End a process; where it owned the clock, `owner` does now."""
         owned = node.owner == index
         born = Worker(self.variant.writer(self.bound))
-        late = (*node.late, *worker.requests)
+        late = (*node.late, *(r for r in worker.requests if r[2][:1] != b"C"))
         node = replace(_with(node, index, born), late=late, owner=owner)
         heir = node.workers[owner]
         return _with(node, owner, replace(heir, told=(*heir.told, True))) if owned else node
@@ -255,10 +253,12 @@ class Search:
 def _land(node: Node, request: Request) -> Node:
     """Append a request's record; only a claim moves the offsets on."""
     _, _, key, value = request
+    if key[:1] == b"C":
+        return replace(node, end=node.end + 1)
     topic = frozenset(record for record in node.topic if record[0] != key)
     if value is not None:
         topic |= {(key, value)}
-    return replace(node, topic=topic, end=node.end + (key[:1] == b"C"))
+    return replace(node, topic=topic)
 
 
 def _stepped(worker: Worker, event: Event) -> Worker:
