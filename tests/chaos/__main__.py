@@ -18,7 +18,8 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
 from stream_app.broker.resolve import running
-from tests.chaos.driver import Setup, run
+from tests.chaos.deployment import Setup
+from tests.chaos.driver import run
 from tests.chaos.figures import Figures
 from tests.conftest import cache_dir
 

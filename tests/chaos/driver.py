@@ -10,151 +10,86 @@ A point of a start (a claim, a recovery, a replay) takes two kills: one to make 
 from __future__ import annotations
 
 import json
-import secrets
-import subprocess
-import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import ExitStack
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
-from confluent_kafka.admin import AlterConfigOpType, ConfigEntry, ConfigResource, ResourceType
-
-from stream_app import clients
-from stream_app import topics as broker_topics
-from stream_app.design import design_of
-from stream_app.settings import load as settings_of
-from stream_app.wire import Topics
+from stream_app import changelog
 from tests.chaos.asker import Asker
+from tests.chaos.deployment import Deployment, Setup
 from tests.chaos.figures import Figures
 from tests.chaos.load import Load
 from tests.chaos.points import Kill, Point, plan
-from tests.chaos.processes import Life, environment
+from tests.chaos.processes import Life
 from tests.chaos.reference import Reference
 from tests.chaos.watcher import Watcher
-from tests.streams import MECHANISMS
 
 Tell = Callable[[str, int], None]
 
-DESIGN = {
-    "MURMUREC_FACTORS": "8",
-    "MURMUREC_SKETCH_BYTES": "262144",
-    "MURMUREC_SCALARS_BYTES": "65536",
-    "MURMUREC_SEEN_BYTES": "65536",
-    "MURMUREC_MECHANISMS": ",".join(MECHANISMS),
-}
-SPEED = {
-    "MURMUREC_CUT_SECONDS": "0.1",
-    "MURMUREC_CHECKPOINT_SECONDS": "0.2",
-    "MURMUREC_LOG_FORMAT": "json",
-    # One page a request, so that a kill finds some of them on their way.
-    "MURMUREC_KAFKA": "batch.size=70000",
-}
 _POINT_SECONDS = 20.0
 _AGAIN_SECONDS = 60.0
 _BURST = 6000
 
 
-@dataclass(frozen=True)
-class Setup:
-    """A deployment: how many workers, whether they keep their names, how eager compaction is."""
-
-    workers: int = 1
-    static: bool = True
-    hurried_compaction: bool = False
-
-    def __str__(self) -> str:
-        how = "static" if self.static else "dynamic"
-        return f"{self.workers} {how} worker{'s' * (self.workers > 1)}"
-
-
 def run(
-    setup: Setup, seed: int, kills: int, bootstrap: str, folder: Path, tell: Tell = print
+    setup: Setup,
+    seed: int,
+    kills: int,
+    bootstrap: str,
+    folder: Path,
+    tell: Tell = print,
+    more: Mapping[str, str] | None = None,
 ) -> Figures:
     """Kill at least so many workers on topics of their own and return what was found; `tell` hears
-    what comes and how many are dead.
+    what comes and how many are dead, `more` is set in the environment of the workers.
 
     Raises AssertionError or Refusal where a worker does not come back.
     """
     began = time.monotonic()
     with ExitStack() as stack:
-        deployment = Deployment(setup, seed, bootstrap, folder, stack)
+        deployment = Deployment(setup, bootstrap, folder, stack, more or {})
+        siege = Siege(setup, deployment, seed, folder, stack)
         for number, kill in enumerate(plan(seed, kills, setup.workers)):
-            if deployment.figures.kills >= kills:
+            if siege.figures.kills >= kills:
                 break
-            tell(f"{setup}: {kill.point} ({kill.victim})", deployment.figures.kills)
+            tell(f"{setup}: {kill.point} ({kill.victim})", siege.figures.kills)
             try:
-                deployment.carry_out(kill)
+                siege.carry_out(kill)
             except Exception as error:
                 error.add_note(f"{setup}, seed {seed}, kill {number}: {kill}; logs: {folder}")
                 raise
-        deployment.finish()
-        figures = deployment.figures
+        siege.finish()
+        figures = siege.figures
     figures.seconds = time.monotonic() - began
     return figures
 
 
-class Deployment:
-    """Topics, load, workers, watcher and reference of one run."""
+class Siege:
+    """Load, watcher and reference of one run, and what is done to its workers."""
 
     def __init__(
-        self, setup: Setup, seed: int, bootstrap: str, folder: Path, stack: ExitStack
+        self, setup: Setup, deployment: Deployment, seed: int, folder: Path, stack: ExitStack
     ) -> None:
-        prefix = f"chaos-{secrets.token_hex(6)}"
         self.setup = setup
         self.figures = Figures()
-        self._topics = Topics(prefix)
-        self._make_topics(bootstrap, stack)
+        self._deployment = deployment
+        self._lives = deployment.lives
+        self._killed_time = 0.0
+        bootstrap, topics = deployment.bootstrap, deployment.topics
         self._journal = (folder / "chaos.log").open("w", buffering=1)
         stack.callback(self._journal.close)
-        self._where = ["--bootstrap", bootstrap, "--prefix", prefix]
-        self._environment = environment(
-            {**DESIGN, **SPEED, "MURMUREC_DATA_DIR": str(folder / "data")}
-        )
-        flags: dict[str, Any] = {
-            name.removeprefix("MURMUREC_").lower(): text for name, text in DESIGN.items()
-        }
-        design = design_of(settings_of(bootstrap_servers=bootstrap, topic_prefix=prefix, **flags))
-        self._reference = Reference(bootstrap, self._topics, design)
+        self._reference = Reference(bootstrap, topics, deployment.design)
         stack.callback(self._reference.close)
-        self._watcher = Watcher(bootstrap, self._topics)
+        self._watcher = Watcher(bootstrap, topics)
         stack.callback(self._watcher.close)
-        self._load = stack.enter_context(Load(bootstrap, self._topics, seed))
-        self._lives = [self._life(name, folder, stack) for name in "ab"[: setup.workers]]
+        self._load = stack.enter_context(Load(bootstrap, topics, seed))
         for life in self._lives:
             life.start()
             life.running.wait_until_ready()
         for life in self._lives:
             life.applies_beyond(0, _AGAIN_SECONDS)
-
-    def _make_topics(self, bootstrap: str, stack: ExitStack) -> None:
-        admin = clients.admin(bootstrap)
-        table = self._topics.table()
-        broker_topics.create(admin, table)
-        stack.callback(broker_topics.delete, admin, [topic.name for topic in table])
-        if self.setup.hurried_compaction:
-            entries = [
-                ConfigEntry(name, value, incremental_operation=AlterConfigOpType.SET)
-                for name, value in (
-                    ("segment.bytes", "4194304"),
-                    ("min.cleanable.dirty.ratio", "0.01"),
-                    ("delete.retention.ms", "100"),
-                )
-            ]
-            resource = ConfigResource(
-                ResourceType.TOPIC, self._topics.state, incremental_configs=entries
-            )
-            for future in admin.incremental_alter_configs([resource]).values():
-                future.result(timeout=30)
-
-    def _life(self, name: str, folder: Path, stack: ExitStack) -> Life:
-        extra = {"MURMUREC_INSTANCE": name} if self.setup.static else {}
-        life = Life(name, self._where, self._environment | extra, folder)
-        stack.callback(life.kill)
-        return life
 
     # --- killing --------------------------------------------------------------------------
 
@@ -182,18 +117,23 @@ class Deployment:
 
     def _victims(self, kill: Kill) -> list[Life]:
         self._watcher.settle()
+        _until(lambda: self._owner() is not None, "nobody claims the right to write", 30.0)
         owner = self._owner()
+        assert owner is not None
         others = [life for life in self._lives if life is not owner]
         return {"owner": [owner], "other": others or [owner], "all": self._lives}[kill.victim]
 
-    def _owner(self) -> Life:
-        """Return who made the newest claim; a claim names host and port, or host and instance."""
+    def _owner(self) -> Life | None:
+        """Return who made the newest claim, which names host and instance, or host and process;
+        None where that is nobody of now."""
         name = self._watcher.writer.rpartition(":")[2]
-        (owner,) = (life for life in self._lives if name in (life.name, str(life.port)))
-        return owner
+        mine = (life for life in self._lives if name in (life.name, str(life.pid)))
+        return next(mine, None)
 
-    def _kill_the_writer(self) -> None:
-        self._owner().kill()
+    def _kill_the_writer(self) -> bool:
+        """Kill the owner; false where the claim is of somebody who is dead already."""
+        owner = self._owner()
+        return owner is not None and owner.kill()
 
     def _at_random(self, kill: Kill) -> None:
         if kill.point is Point.COUNT:
@@ -304,11 +244,13 @@ class Deployment:
             counts = {name: state["counts"][name] for name in self._load.expected}
             if counts != dict(self._load.expected):
                 self.figures.wrong.append(f"counts {counts}, not {dict(self._load.expected)}")
+        self._compare_rejections()
         digest = json.loads(self._command("state", "digest", "--json"))
         right = self._reference.at(digest["cut"])
         if (digest["model_digest"], digest["ledger_digest"]) != right:
             self.figures.wrong.append(f"state digest says {digest}, not {right}")
-        self._command("state", "verify")
+        workers = [word for life in self._lives for word in ("--worker", life.running.url)]
+        self._command("state", "verify", *workers)
         for life in self._lives:
             if (code := life.stop()) != 0:
                 self.figures.wrong.append(f"{life.name} ended with exit code {code} on SIGTERM")
@@ -317,18 +259,23 @@ class Deployment:
         self.figures.checkpoints = self._watcher.checkpoints
         self.figures.records = self._load.sent
 
+    def _compare_rejections(self) -> None:
+        """Every record that was set aside was told of, though who told was killed in between."""
+        told = {
+            bytes(message.key() or b"")
+            for message in changelog.records(
+                self._deployment.bootstrap, {}, self._deployment.topics.rejected
+            )
+        }
+        expected = self._load.expected["rejected"]
+        if len(told) != expected:
+            self.figures.wrong.append(f"{len(told)} records told as rejected, not {expected}")
+
     def _command(self, *words: str) -> str:
-        done = subprocess.run(
-            [sys.executable, "-m", "stream_app.cli", *words, *self._where],
-            env=self._environment,
-            capture_output=True,
-            text=True,
-            timeout=300,
-            check=False,
-        )
-        if done.returncode != 0:
-            self.figures.wrong.append(f"murmurec {' '.join(words)}: {done.stderr.strip()}")
-        return done.stdout or "{}"
+        code, said, complaint = self._deployment.command(*words)
+        if code != 0:
+            self.figures.wrong.append(f"murmurec {' '.join(words)}: {complaint or said}")
+        return said or "{}"
 
 
 def _until(condition: Callable[[], bool], otherwise: str, seconds: float) -> None:

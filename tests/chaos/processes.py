@@ -61,10 +61,22 @@ class Life:
         assert self.worker is not None, "it was not started"
         return self.worker
 
-    def kill(self) -> None:
-        """End it without a word."""
-        if self.worker is not None:
-            self.worker.process.kill()
+    @property
+    def pid(self) -> int:
+        """The id of its process, 0 before the first."""
+        return self.worker.process.pid if self.worker is not None else 0
+
+    def kill(self) -> bool:
+        """End it without a word; returns whether it still lived."""
+        if self.worker is None or self.worker.process.poll() is not None:
+            return False
+        self.worker.process.kill()
+        return True
+
+    def end(self) -> None:
+        """End it whatever it does, and wait for it."""
+        if self.kill():
+            self.running.process.wait(30)
 
     def gone(self) -> None:
         """Return when the killed process is gone; one that ended by itself is a finding."""

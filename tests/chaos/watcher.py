@@ -32,9 +32,8 @@ _STALL_SECONDS = 30.0
 class _Armed:
     point: Point
     amount: float
-    kill: Callable[[], None]
+    kill: Callable[[], bool]
     fired: threading.Event
-    since: int  # claims before this offset are of no interest
 
 
 class Watcher:
@@ -65,11 +64,12 @@ class Watcher:
         self._thread = threading.Thread(target=self._run, name="watcher", daemon=True)
         self._thread.start()
 
-    def arm(self, point: Point, amount: float, kill: Callable[[], None]) -> threading.Event:
-        """Call `kill` once when the next record of this point is seen; the event says so."""
+    def arm(self, point: Point, amount: float, kill: Callable[[], bool]) -> threading.Event:
+        """Call `kill` when a record of this point is seen, until it returns true: then the event
+        is set."""
         fired = threading.Event()
         with self._lock:
-            self._armed = _Armed(point, amount, kill, fired, self._read[self._topics.state])
+            self._armed = _Armed(point, amount, kill, fired)
         return fired
 
     def disarm(self) -> None:
@@ -116,8 +116,7 @@ class Watcher:
             points = self._points(message)
             with self._lock:
                 armed = self._armed
-                if armed is not None and armed.point in points:
-                    armed.kill()
+                if armed is not None and armed.point in points and armed.kill():
                     armed.fired.set()
                     self._armed = None
             self._read[message.topic()] = message.offset() + 1  # type: ignore[operator,index]

@@ -7,45 +7,60 @@
     retention        at any time, removes what a recovery would not read and no owner has under way
 
 States that differ only in how they were reached are visited once. In each of them a fresh recovery
-must find a whole checkpoint that holds the reference, within the log and not before what the log
-still holds.
+must find a whole checkpoint that holds the reference, and the log must reach back to it.
 
 Left out is what makes no difference: of the topic only the newest record of each key is kept, for
 nothing else can be read, but for the keys that a reader has seen before their tombstone came and
-went; claims move the offsets on and nothing else does, for only their order matters; rounds are
-followed where one freezes; and an acknowledgement comes with its request, for the requests that it
-lets go take as long as they like.
+went; offsets are those of claims, for only their order matters, and claims are not recorded; rounds
+are followed where one freezes; and an acknowledgement comes with its request, for the requests that
+it lets go take as long as they like.
+
+A node is a tuple of numbers: topics, processes and bundles of late requests are numbered as they
+are met, so that what a process does in one node is known in all others.
 """
 
 from __future__ import annotations
 
 import copy
 from collections import deque
-from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
-from typing import Any
+from collections.abc import Callable, Hashable, Iterator
+from dataclasses import dataclass, field
+from typing import Any, Generic, NamedTuple, TypeVar
 
 from stream_app.log.checkpoint import Acked, Disown, Durable, Event, Freeze, Own, Send, Writer
 from stream_app.log.recovery import Recovery
-from tests.simulation.broker import FIRST_OFFSET
 from tests.simulation.process import Variant
 from tests.simulation.world import BASE, World
 
 Topic = frozenset[tuple[bytes, bytes]]
 """The newest record of each key that has a value."""
 
-Request = tuple[int, int, bytes, bytes | None]
-"""Oldest cut that it has to do with, token, key, value."""
+_EMPTY: Topic = frozenset()
+_NEWER = 10**6  # an offset after every generation
+T = TypeVar("T")
 
 
-@dataclass(frozen=True, eq=False, slots=True)
-class Worker:
-    """A process; `told` is what it has still to hear."""
+class Request(NamedTuple):
+    """A record on its way; `cut` is the oldest that it has to do with."""
+
+    cut: int
+    token: int
+    key: bytes
+    value: bytes | None
+
+    @property
+    def generation(self) -> int:
+        """The generation that it speaks of, 0 for a claim."""
+        return 0 if self.key[:1] == b"C" else int.from_bytes(self.key[-8:])
+
+
+class Worker(NamedTuple):
+    """A process; `told` is what it has still to hear, `prefix` what it read before it paused in the
+    topic (after compaction, what of that is a ghost)."""
 
     writer: Writer
     live: bool = False
-    prefix: Topic = frozenset()
-    """What it read before it paused in the topic; after compaction, what of it is a ghost."""
+    prefix: Topic = _EMPTY
     cut: int = 0
     owns: bool = False
     told: tuple[bool, ...] = ()
@@ -54,51 +69,72 @@ class Worker:
     requests: tuple[Request, ...] = ()
 
     @property
-    def oldest_cut(self) -> int:
-        """The oldest cut that this process has to do with."""
-        written = self.durable or self.frozen or self.cut
-        return min(self.cut, written) if self.requests else self.cut
+    def written_cut(self) -> int:
+        """The cut of what this owner has written or is writing, or where it stands."""
+        return min(self.cut, self.durable or self.frozen or self.cut)
 
-    def key(self) -> tuple[Any, ...]:
+    @property
+    def newest_generation(self) -> int:
+        """The newest generation that it speaks of."""
+        keys = (int.from_bytes(key[-8:]) for key, _ in self.prefix)
+        return max((self.writer.generation or 0, *keys, *(r.generation for r in self.requests)))
+
+    def future(self) -> Hashable:
         """Return what decides the future of this process, whatever tokens it has given."""
         w = self.writer
-        names = {token: key for token, (_, key, _) in w._in_flight.items()}
         manifest = w._manifest and (w._manifest.number, w._manifest.cut, w._frozen is None)
+        requests = sorted((*r[::2], r.value or b"", r.token in w._in_flight) for r in self.requests)
         return (
-            self.live, self.prefix, self.cut, self.owns, self.told, self.frozen, self.durable,
-            tuple(sorted((cut, key, token in names) for cut, token, key, _ in self.requests)),
-            w.generation, w._claim and w._claim[0], w._reach, tuple(w._stale),
+            self[1:8], tuple(requests), w.generation, w._claim is None, w._reach, tuple(w._stale),
             w._durable and (w._durable.number, w._durable.cut), manifest,
             tuple(w._pages), tuple(w._tombstones), tuple(sorted(w._written)),
         )  # fmt: skip
 
+    def step(self, event: Event) -> Worker:
+        """Return this process after its writer took an event."""
+        writer = copy.copy(self.writer)
+        for name, value in vars(writer).items():
+            if isinstance(value, dict | set | deque):
+                setattr(writer, name, value.copy())
+        outputs = writer.step(event)
+        durable = next((o.manifest.cut for o in outputs if isinstance(o, Durable)), self.durable)
+        moved = self._replace(writer=writer, durable=durable)
+        cut = moved.written_cut
+        sent = (Request(cut, o.token, o.key, o.value) for o in outputs if isinstance(o, Send))
+        return moved._replace(requests=(*self.requests, *sent))
 
-@dataclass(frozen=True, eq=False, slots=True)
-class Node:
-    """Everything at one moment."""
 
-    topic: Topic
-    end: int
+class Numbers(Generic[T]):
+    """Numbers things by what they are equal in."""
+
+    def __init__(self, what: Callable[[T], Hashable]) -> None:
+        self._what = what
+        self._numbers: dict[Hashable, int] = {}
+        self.things: list[T] = []
+
+    def of(self, thing: T) -> int:
+        """Return the number of a thing, a new one if it was not met before."""
+        number = self._numbers.setdefault(self._what(thing), len(self.things))
+        if number == len(self.things):
+            self.things.append(thing)
+        return number
+
+
+class Node(NamedTuple):
+    """Everything at one moment, in numbers."""
+
+    topic: int
     kept_from: int
-    workers: tuple[Worker, Worker]
-    late: tuple[Request, ...]
+    workers: tuple[int, int]
+    late: int
     owner: int
     faults: int
     compactions: int
 
-    def key(self) -> tuple[Any, ...]:
-        """Return the same for two nodes with the same future."""
-        a, b = self.workers
-        late = tuple(sorted((cut, key) for cut, _, key, _ in self.late))
-        return (
-            self.topic, self.end, self.kept_from, a.key(), b.key(), late, self.owner, self.faults,
-            self.compactions,
-        )  # fmt: skip
-
 
 @dataclass
 class Search:
-    """Visits every node; `violations` are at most a handful, each with its trail."""
+    """Visits every node, until one violates what must hold."""
 
     variant: Variant = field(default_factory=Variant)
     faults: int = 2
@@ -107,142 +143,180 @@ class Search:
     world: World = field(default_factory=lambda: World(7, rounds=2, pages=2, most=1))
     most_states: int = 10**7
     states: int = 0
-    transitions: int = 0
     violations: list[str] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        self._found: dict[tuple[Topic, Topic], tuple[int, list[bytes], int]] = {}
-        self._interned: dict[Any, int] = {}
+        self._topics: Numbers[Topic] = Numbers(lambda topic: topic)
+        self._workers = Numbers(Worker.future)
+        self._late: Numbers[tuple[Request, ...]] = Numbers(_contents)
+        self._known: dict[tuple[Any, ...], Any] = {}
 
     def run(self) -> None:
         """Search until everything was visited or something was violated."""
-        writers = [self.variant.writer(self.bound) for _ in range(2)]
-        workers = (Worker(writers[0], told=(True,)), Worker(writers[1]))
-        first = Node(frozenset(), FIRST_OFFSET, 0, workers, (), 0, self.faults, self.compactions)
-        seen, waiting = {self._key(first)}, deque([first])
+        a, b = self._born()._replace(told=(True,)), self._born()
+        workers = self._workers.of(a), self._workers.of(b)
+        topic, late = self._topics.of(_EMPTY), self._late.of(())
+        first = Node(topic, 0, workers, late, 0, self.faults, self.compactions)
+        seen, waiting = {first}, deque([first])
         while waiting and self.states < self.most_states and not self.violations:
             node = waiting.popleft()
             self.states += 1
-            self._check(node)
+            cut = self._recovered(node.topic)[0]
+            if cut < node.kept_from:
+                self.violations.append(f"neither checkpoint nor log: cut {cut} is no longer kept")
             for following in self._successors(node):
-                self.transitions += 1
-                key = self._key(following)
-                if key not in seen:
-                    seen.add(key)
+                if following not in seen:
+                    seen.add(following)
                     waiting.append(following)
 
-    def _key(self, node: Node) -> tuple[Any, ...]:
-        """Return the node's key with its parts as numbers: most parts are shared by many."""
-        numbers = self._interned
-        return tuple(
-            part if isinstance(part, int) else numbers.setdefault(part, len(numbers))
-            for part in node.key()
-        )
+    def _born(self) -> Worker:
+        return Worker(self.variant.writer(self.bound))
+
+    def _once(self, key: tuple[Any, ...], make: Callable[[], Any]) -> Any:
+        """Return what `make` gives, asking once for each key."""
+        if key not in self._known:
+            self._known[key] = make()
+        return self._known[key]
 
     # --- what may happen next -------------------------------------------------------------
 
     def _successors(self, node: Node) -> Iterator[Node]:
-        for index, worker in enumerate(node.workers):
-            yield from self._own_steps(node, index, worker)
-            for at, request in enumerate(worker.requests):
-                landed = _land(node, request)
-                moved = replace(worker, requests=_without(worker.requests, at))
-                yield _with(landed, index, _stepped(moved, Acked(request[1], node.end)))
+        for index in (0, 1):
+            yield from self._own_steps(node, index)
+            yield from self._arrivals(node, index)
             if node.faults:
-                yield from self._faults(node, index, worker)
-        for at, request in enumerate(node.late):
-            yield replace(_land(node, request), late=_without(node.late, at))
+                yield from self._faults(node, index)
+        late = self._late.things[node.late]
+        for at, request in enumerate(late):
+            rest = self._late.of(_without(late, at))
+            yield node._replace(topic=self._land(node.topic, request), late=rest)
         if node.compactions:
             yield self._compact(node)
         yield from self._trim(node)
 
-    def _own_steps(self, node: Node, index: int, worker: Worker) -> Iterator[Node]:
-        """What a process does by itself: start, hear, follow, freeze, take acknowledgements."""
+    def _own_steps(self, node: Node, index: int) -> Iterator[Node]:
+        """What a process does by itself: read, start, hear, follow and freeze."""
+        number = node.workers[index]
+        worker = self._workers.things[number]
         if not worker.live:
-            cut = self._recovered(node, worker.prefix)[0]
-            yield _with(node, index, replace(worker, live=True, prefix=frozenset(), cut=cut))
+            cut = self._recovered(node.topic, worker.prefix if not node.compactions else _EMPTY)[0]
+            yield self._with(node, index, worker._replace(live=True, prefix=_EMPTY, cut=cut))
             if node.compactions and not worker.prefix:
-                yield _with(node, index, replace(worker, prefix=node.topic))
+                read = self._topics.things[node.topic]
+                yield self._with(node, index, worker._replace(prefix=read))
             return
         if worker.told:
-            yield self._hear(node, index, worker)
+            yield self._hear(node, index)
         if worker.cut < node.kept_from:
-            yield self._end(node, index, worker, node.owner)
+            yield self._end(node, index, node.owner)
         elif worker.writer.ready:
-            for cut in range(worker.frozen + 1, self.world.rounds + 1):
-                if cut >= worker.cut:
-                    frozen = self.world.freeze(self.world.reference[cut], cut)
-                    moved = replace(worker, cut=cut, frozen=cut)
-                    yield _with(node, index, _stepped(moved, Freeze(frozen)))
+            for cut in range(max(worker.frozen + 1, worker.cut), self.world.rounds + 1):
+                frozen = self.world.freeze(self.world.reference[cut], cut)
+                moved = worker._replace(cut=cut, frozen=cut)
+                key = ("freeze", number, cut)
+                yield self._stepped(node, index, key, moved, Freeze(frozen))
 
-    def _hear(self, node: Node, index: int, worker: Worker) -> Node:
-        worker = replace(worker, told=worker.told[1:], owns=worker.told[0], frozen=0, durable=0)
-        if not worker.owns:
-            return _with(node, index, _stepped(worker, Disown()))
-        _, keys, reach = self._recovered(node)
-        owner = bytes([index]) * 16
-        return _with(node, index, _stepped(worker, Own(owner, "", keys, reach)))
+    def _hear(self, node: Node, index: int) -> Node:
+        number = node.workers[index]
+        worker = self._workers.things[number]
+        moved = worker._replace(told=worker.told[1:], owns=worker.told[0], frozen=0, durable=0)
+        if not moved.owns:
+            return self._stepped(node, index, ("disown", number), moved, Disown())
+        _, keys, reach = self._recovered(node.topic)
+        own = Own(bytes([index]) * 16, "", keys, reach)
+        return self._stepped(node, index, ("own", number, node.topic), moved, own)
 
-    def _faults(self, node: Node, index: int, worker: Worker) -> Iterator[Node]:
-        fewer = replace(node, faults=node.faults - 1)
-        if worker.live:
+    def _arrivals(self, node: Node, index: int) -> Iterator[Node]:
+        """Let any request of a process arrive, and be acknowledged."""
+        number = node.workers[index]
+        worker = self._workers.things[number]
+        for at, request in enumerate(worker.requests):
+            offset = 0 if request.generation else self._next_offset(node)
+            landed = node._replace(topic=self._land(node.topic, request))
+            moved = worker._replace(requests=_without(worker.requests, at))
+            key = ("ack", number, at, offset)
+            yield self._stepped(landed, index, key, moved, Acked(request.token, offset))
+
+    def _faults(self, node: Node, index: int) -> Iterator[Node]:
+        fewer = node._replace(faults=node.faults - 1)
+        if self._workers.things[node.workers[index]].live:
             for owner in (0, 1) if node.owner == index else (node.owner,):
-                yield self._end(fewer, index, worker, owner)
+                yield self._end(fewer, index, owner)
         if node.owner != index:
-            former = node.workers[node.owner]
-            moved = _with(fewer, node.owner, replace(former, told=(*former.told, False)))
-            yield replace(
-                _with(moved, index, replace(worker, told=(*worker.told, True))), owner=index
-            )
+            told = self._tell(self._tell(fewer, node.owner, False), index, True)
+            yield told._replace(owner=index)
 
-    def _end(self, node: Node, index: int, worker: Worker, owner: int) -> Node:
+    def _end(self, node: Node, index: int, owner: int) -> Node:
         """End a process; where it owned the clock, `owner` does now."""
-        owned = node.owner == index
-        born = Worker(self.variant.writer(self.bound))
-        late = (*node.late, *(r for r in worker.requests if r[2][:1] != b"C"))
-        node = replace(_with(node, index, born), late=late, owner=owner)
-        heir = node.workers[owner]
-        return _with(node, owner, replace(heir, told=(*heir.told, True))) if owned else node
+        requests = self._workers.things[node.workers[index]].requests
+        late = *self._late.things[node.late], *(r for r in requests if r.generation)
+        ended = self._with(node, index, self._born())
+        ended = ended._replace(late=self._late.of(late), owner=owner)
+        return self._tell(ended, owner, True) if node.owner == index else ended
 
     def _compact(self, node: Node) -> Node:
         """Compact: of what a reader has read there remain to it only keys whose tombstone went."""
-        held = {key for key, _ in node.topic}
-        a, b = (
-            replace(w, prefix=frozenset(r for r in w.prefix if r[0] not in held))
-            for w in node.workers
-        )
-        return replace(node, workers=(a, b), compactions=node.compactions - 1)
+        held = {key for key, _ in self._topics.things[node.topic]}
+        for index in (0, 1):
+            worker = self._workers.things[node.workers[index]]
+            ghosts = frozenset(record for record in worker.prefix if record[0] not in held)
+            node = self._with(node, index, worker._replace(prefix=ghosts))
+        return node._replace(compactions=node.compactions - 1)
 
     def _trim(self, node: Node) -> Iterator[Node]:
-        cut, _, _ = self._recovered(node)
-        owners = [w.oldest_cut for w in node.workers if w.owns]
-        requests = (*node.workers[0].requests, *node.workers[1].requests, *node.late)
-        removals = [r[0] for r in requests if r[3] is None]
-        cut = min([cut, *owners, *removals])
+        a, b = (self._workers.things[number] for number in node.workers)
+        owners = (w.written_cut if w.requests else w.cut for w in (a, b) if w.owns)
+        requests = (*a.requests, *b.requests, *self._late.things[node.late])
+        removals = (r.cut for r in requests if r.value is None)
+        cut = min((self._recovered(node.topic)[0], *owners, *removals))
         if cut > node.kept_from:
-            yield replace(node, kept_from=cut)
+            yield node._replace(kept_from=cut)
+
+    def _land(self, topic: int, request: Request) -> int:
+        """Return the topic with a request's record appended."""
+        key, value = request.key, request.value
+        return topic if not request.generation else self._once(
+            ("land", topic, key, value),
+            lambda: self._topics.of(_appended(self._topics.things[topic], key, value)),
+        )  # fmt: skip
+
+    def _next_offset(self, node: Node) -> int:
+        """Return an offset greater than every generation that anything still speaks of."""
+        spoken = [int.from_bytes(key[-8:]) for key, _ in self._topics.things[node.topic]]
+        spoken += [request.generation for request in self._late.things[node.late]]
+        spoken += [self._workers.things[number].newest_generation for number in node.workers]
+        return 1 + max(spoken)
+
+    def _tell(self, node: Node, index: int, owns: bool) -> Node:
+        worker = self._workers.things[node.workers[index]]
+        return self._with(node, index, worker._replace(told=(*worker.told, owns)))
+
+    def _stepped(
+        self, node: Node, index: int, key: tuple[Any, ...], worker: Worker, event: Event
+    ) -> Node:
+        number = self._once(key, lambda: self._workers.of(worker.step(event)))
+        a, b = node.workers
+        return node._replace(workers=(a, number) if index else (number, b))
+
+    def _with(self, node: Node, index: int, worker: Worker) -> Node:
+        a, b = node.workers
+        number = self._workers.of(worker)
+        return node._replace(workers=(a, number) if index else (number, b))
 
     # --- what must hold -------------------------------------------------------------------
 
-    def _check(self, node: Node) -> None:
-        cut, _, _ = self._recovered(node)
-        if cut < node.kept_from:
-            self.violations.append(f"neither checkpoint nor log: cut {cut} is no longer kept")
+    def _recovered(self, topic: int, ghosts: Topic = _EMPTY) -> tuple[int, list[bytes], int]:
+        """Return the cut of the checkpoint in a topic, its keys, and how far it reaches, to one who
+        has read `ghosts` before."""
+        found: tuple[int, list[bytes], int] = self._once(
+            ("recover", topic, ghosts), lambda: self._recover(self._topics.things[topic], ghosts)
+        )
+        return found
 
-    def _recovered(self, node: Node, prefix: Topic = frozenset()) -> tuple[int, list[bytes], int]:
-        """Return the cut of the checkpoint in the topic, its keys, and how far it reaches, to one
-        who has read `prefix` before."""
-        ghosts = prefix if prefix and not node.compactions else frozenset()
-        read = (ghosts, node.topic)
-        known = self._found.get(read)
-        if known is None:
-            recovery = self.variant.recover()
-            for key, value in (*sorted(ghosts), *sorted(node.topic)):
-                recovery.read(node.end, key, value)
-            known = self._found[read] = self._read(recovery)
-        return known
-
-    def _read(self, recovery: Recovery) -> tuple[int, list[bytes], int]:
+    def _recover(self, topic: Topic, ghosts: Topic) -> tuple[int, list[bytes], int]:
+        recovery: Recovery = self.variant.recover()
+        for key, value in (*sorted(ghosts), *sorted(topic)):
+            recovery.read(_NEWER, key, value)
         found = recovery.newest()
         cut = 0 if found is None else found.manifest.cut
         if found is not None and self.world.load(found) != self.world.reference[cut]:
@@ -250,41 +324,14 @@ class Search:
         return cut, recovery.keys, recovery.reach(BASE)
 
 
-def _land(node: Node, request: Request) -> Node:
-    """Append a request's record; only a claim moves the offsets on."""
-    _, _, key, value = request
-    if key[:1] == b"C":
-        return replace(node, end=node.end + 1)
-    topic = frozenset(record for record in node.topic if record[0] != key)
-    if value is not None:
-        topic |= {(key, value)}
-    return replace(node, topic=topic)
+def _appended(topic: Topic, key: bytes, value: bytes | None) -> Topic:
+    rest = frozenset(record for record in topic if record[0] != key)
+    return rest if value is None else rest | {(key, value)}
 
 
-def _stepped(worker: Worker, event: Event) -> Worker:
-    """Return the process after its writer took an event."""
-    writer = _copied(worker.writer)
-    outputs = writer.step(event)
-    durable = next((o.manifest.cut for o in outputs if isinstance(o, Durable)), worker.durable)
-    cut = min(worker.cut, durable or worker.frozen or worker.cut)
-    sent = [(cut, o.token, o.key, o.value) for o in outputs if isinstance(o, Send)]
-    requests = (*worker.requests, *sent)
-    return replace(worker, writer=writer, durable=durable, requests=requests)
+def _contents(requests: tuple[Request, ...]) -> Hashable:
+    return tuple(sorted((r.cut, r.key, r.value or b"") for r in requests))
 
 
-def _copied(writer: Writer) -> Writer:
-    """Return a copy that shares only what does not change."""
-    other = copy.copy(writer)
-    for name, value in vars(other).items():
-        if isinstance(value, dict | set | deque):
-            setattr(other, name, value.copy())
-    return other
-
-
-def _with(node: Node, index: int, worker: Worker) -> Node:
-    a, b = node.workers
-    return replace(node, workers=(a, worker) if index else (worker, b))
-
-
-def _without(items: tuple[Any, ...], at: int) -> tuple[Any, ...]:
+def _without(items: tuple[T, ...], at: int) -> tuple[T, ...]:
     return items[:at] + items[at + 1 :]
