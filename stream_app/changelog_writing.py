@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import secrets
 import time
-from collections import deque
 from collections.abc import Callable, Mapping
 
-from confluent_kafka import KafkaError, Message, Producer
+from confluent_kafka import KafkaError, Message
 
 from stream_app import changelog, clients
+from stream_app.checkpoint_line import Delivered, Line
 from stream_app.errors import Refusal
-from stream_app.log.checkpoint import OWNER_BYTES, Acked, Durable, Event, Freeze, Own, Send, Writer
+from stream_app.log.checkpoint import OWNER_BYTES, Freeze, Own
 from stream_app.replica import Replica
 from stream_app.snapshot import Snapshot
 from stream_app.wire import Topics
@@ -41,7 +41,7 @@ def write_checkpoint(
     rating_topic = changelog.topic_id(clients.admin(bootstrap, extra), topics.ratings)
     frozen = snapshot.frozen(rating_topic, cut_offset)
     stale = changelog.live_keys(bootstrap, extra, topics)
-    line = _Line(bootstrap, extra, topics.state, progress)
+    line = _line(bootstrap, extra, topics.state, progress or (lambda _: None))
     line.drive(Own(secrets.token_bytes(OWNER_BYTES), worker, stale))
     manifest = line.drive(Freeze(frozen))
     if manifest is None:
@@ -68,64 +68,31 @@ def append(bootstrap: str, extra: Mapping[str, str], topic: str, value: bytes) -
     return told[0]
 
 
-class _Line:
-    """The protocol's writer and the producer that carries out what it says."""
+def _line(
+    bootstrap: str, extra: Mapping[str, str], topic: str, progress: Callable[[int], None]
+) -> Line:
+    """Return a line that refuses when a record is, or when nothing has come back for long."""
+    producer = clients.producer(bootstrap, extra, linger_ms=5, compression_type="lz4")
+    moved = time.monotonic()
 
-    def __init__(
-        self,
-        bootstrap: str,
-        extra: Mapping[str, str],
-        topic: str,
-        progress: Callable[[int], None] | None,
-    ) -> None:
-        self._producer: Producer = clients.producer(
-            bootstrap, extra, linger_ms=5, compression_type="lz4"
-        )
-        self._topic = topic
-        self._writer = Writer()
-        self._progress = progress
-        self._bytes = 0
-        self._acks: deque[Acked] = deque()
-
-    def drive(self, event: Event) -> Manifest | None:
-        """Carry out what follows from an event, until nothing is on its way."""
-        durable, waiting, moved = None, 0, time.monotonic()
-        outputs = deque(self._writer.step(event))
-        while outputs or waiting:
-            while outputs:
-                output = outputs.popleft()
-                if isinstance(output, Durable):
-                    durable = output.manifest
-                else:
-                    self._send(output)
-                    waiting += 1
-            self._producer.poll(0.05)
-            while self._acks:
-                waiting, moved = waiting - 1, time.monotonic()
-                outputs.extend(self._writer.step(self._acks.popleft()))
-            if time.monotonic() - moved > _SECONDS:
-                raise _late(self._topic)
-        return durable
-
-    def _send(self, send: Send) -> None:
+    def produce(key: bytes, value: bytes | None, on_delivery: Delivered) -> None:
         def delivered(error: KafkaError | None, message: Message) -> None:
+            nonlocal moved
             if error is not None:
-                raise _refusal(self._topic, error)
-            offset = message.offset()
-            self._acks.append(Acked(send.token, -1 if offset is None else offset))
-            self._bytes += len(send.value or b"")
-            if self._progress is not None:
-                self._progress(self._bytes)
+                raise _refusal(topic, error)
+            moved = time.monotonic()
+            on_delivery(error, message)
 
-        while True:
-            try:
-                self._producer.produce(
-                    self._topic, key=send.key, value=send.value, partition=0, on_delivery=delivered
-                )
-            except BufferError:
-                self._producer.poll(0.05)
-            else:
-                return
+        producer.produce(topic, key=key, value=value, partition=0, on_delivery=delivered)
+
+    def may_go_on() -> bool:
+        progress(line.acknowledged_bytes)
+        if time.monotonic() - moved > _SECONDS:
+            raise _late(topic)
+        return True
+
+    line = Line(produce, producer.poll, may_go_on)
+    return line
 
 
 def _refusal(topic: str, error: KafkaError) -> Refusal:

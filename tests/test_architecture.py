@@ -97,8 +97,10 @@ MAY_IMPORT: dict[str, set[str]] = {
         *("confluent_kafka", "stream_app.clients", "stream_app.errors", "stream_app.log"),
         "stream_app.wire",
     },
+    "stream_app.checkpoint_line": {"confluent_kafka", "stream_app.log", "stream_app.wire"},
     "stream_app.changelog_writing": {
         *("confluent_kafka", "stream_app.changelog", "stream_app.clients", "stream_app.errors"),
+        "stream_app.checkpoint_line",
         *("stream_app.log", "stream_app.replica", "stream_app.snapshot", "stream_app.wire"),
     },
     "stream_app.rights": {

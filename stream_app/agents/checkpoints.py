@@ -24,29 +24,18 @@ from dataclasses import dataclass
 from typing import Any
 
 import structlog
-from confluent_kafka import KafkaError, Message
 
 from stream_app.agents.agreement import Digests
 from stream_app.agents.changelog import Changelog
 from stream_app.agents.rejections import Rejections
 from stream_app.agents.runtime import Runtime
-from stream_app.log.checkpoint import (
-    OWNER_BYTES,
-    Acked,
-    Disown,
-    Durable,
-    Event,
-    Freeze,
-    Own,
-    Send,
-    Writer,
-)
+from stream_app.checkpoint_line import Line
+from stream_app.log.checkpoint import OWNER_BYTES, Disown, Freeze, Own
 from stream_app.snapshot import Snapshot
 from stream_app.wire import Cut, Witness, encode_message
 from stream_app.wire.checkpoints import Manifest
 
 log = structlog.get_logger()
-_POLL_SECONDS = 0.01
 
 
 @dataclass(frozen=True)
@@ -73,14 +62,14 @@ class Checkpoints:
         worker: str,
     ) -> None:
         self._runtime = runtime
-        self._changelog = changelog
         self._witness = witness
         self._rejections = rejections
         self._topic_id = topic_id
         self._live_keys = live_keys
         self._worker = worker
         self._snapshot = Snapshot(runtime.replica)
-        self._writer = Writer()
+        self._line = Line(changelog.produce, changelog.poll, self._may_go_on)
+        self._writer = self._line.writer
         self._owned = False
         self._begun = False  # whether the reader has handed over a state
         self._busy = False
@@ -91,7 +80,6 @@ class Checkpoints:
         self._known: Digests | None = None
         self._durable_cut = -1
         self._jobs: queue.SimpleQueue[_Take | Own | None] = queue.SimpleQueue()
-        self._acks: queue.SimpleQueue[tuple[int, int]] = queue.SimpleQueue()
         self._loop = asyncio.get_running_loop()
         self._ended = threading.Event()
         self._thread = threading.Thread(target=self._run, name="murmurec-checkpoint", daemon=True)
@@ -224,7 +212,7 @@ class Checkpoints:
     def _claim(self, job: Own) -> None:
         self._writer.step(Disown())
         if self._owned:
-            self._drive(Own(job.owner, job.worker, self._live_keys()))
+            self._line.drive(Own(job.owner, job.worker, self._live_keys()))
             log.info("checkpoint.claimed", generation=self._writer.generation)
 
     def _take(self, job: _Take) -> None:
@@ -235,53 +223,19 @@ class Checkpoints:
         if job.write and self._owned and self._writer.ready:
             self._rejections.wait(job.rejections, self._ended)
             frozen = snapshot.frozen(self._topic_id, job.cut_offset)
-            manifest, sent = self._drive(Freeze(frozen))
+            before = self._line.acknowledged_bytes
+            manifest = self._line.drive(Freeze(frozen))
+            if not self._owned:
+                self._writer.step(Disown())
             if manifest is not None:
                 self._tell(manifest)
                 seconds = time.monotonic() - job.began
+                sent = self._line.acknowledged_bytes - before
                 self._loop.call_soon_threadsafe(self._durable, manifest, seconds, sent)
         self._loop.call_soon_threadsafe(self._freed)
 
-    def _drive(self, event: Event) -> tuple[Manifest | None, int]:
-        """Let the protocol run until nothing is on its way; return what became durable and the
-        bytes sent."""
-        durable, sent = None, 0
-        waiting: set[int] = set()  # acknowledgements of an ownership that was lost may still come
-        outputs = list(self._writer.step(event))
-        while outputs or waiting:
-            for output in outputs:
-                if isinstance(output, Durable):
-                    durable = output.manifest
-                else:
-                    self._send(output)
-                    sent += len(output.value or b"")
-                    waiting.add(output.token)
-            outputs = []
-            if self._ended.is_set():
-                break
-            if not self._owned:
-                self._writer.step(Disown())
-                break
-            self._changelog.poll(_POLL_SECONDS)
-            while not self._acks.empty():
-                token, offset = self._acks.get()
-                waiting.discard(token)
-                outputs += self._writer.step(Acked(token, offset))
-        return durable, sent
-
-    def _send(self, send: Send) -> None:
-        def told(error: KafkaError | None, message: Message) -> None:
-            if error is None:  # a refusal ends the process
-                offset = message.offset()
-                self._acks.put((send.token, -1 if offset is None else offset))
-
-        while self._owned and not self._ended.is_set():
-            try:
-                self._changelog.produce(send.key, send.value, told)
-            except BufferError:
-                self._changelog.poll(_POLL_SECONDS)
-            else:
-                return
+    def _may_go_on(self) -> bool:
+        return self._owned and not self._ended.is_set()
 
     def _tell(self, manifest: Manifest) -> None:
         """Let the other replicas compare."""

@@ -4,6 +4,7 @@ refuses, unless it is told to accept the gap, which is kept for good."""
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -37,7 +38,6 @@ def forget_before(admin: AdminClient, topic: str, ends: list[int]) -> None:
 
 def test_a_checkpoint_carries_the_state_over_ratings_that_are_gone(
     start: Start,
-    send: Send,
     flow: Flow,
     replayed: Callable[..., Replica],
     command: Command,
@@ -56,12 +56,8 @@ def test_a_checkpoint_carries_the_state_over_ratings_that_are_gone(
     same = worker.state()
     for name in ("cut", "positions", "model_digest", "ledger_digest", "counts"):
         assert same[name] == state[name]
-    with flow(records[200:400]):
+    with flow(records[200:]):
         another_checkpoint(worker)
-    worker.process.kill()
-    worker.process.wait()
-    worker = start()
-    send(records[400:])
     state = worker.wait_for(ends_of(records))
     assert state["base"]["gap"] is False
     assert digests(replayed(records, state["cut"])) == (
@@ -107,3 +103,38 @@ def test_without_checkpoint_and_log_a_worker_refuses_until_the_gap_is_accepted_a
     assert state["counts"]["applied"] == 300
     code, said = command("state", "verify")
     assert code == 0, said
+
+
+@pytest.mark.slow
+def test_a_gap_behind_a_checkpoint_is_accepted_and_the_model_goes_on(
+    start: Start,
+    send: Send,
+    command: Command,
+    rng: np.random.Generator,
+    admin: AdminClient,
+    names: Topics,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Ratings came while no worker ran, and were gone before one did."""
+    monkeypatch.setenv("MURMUREC_DATA_DIR", str(tmp_path / "data"))
+    records = [publish(event) for event in events(rng, 400)]
+    worker = start()
+    send(records[:200])
+    before = worker.wait_for(ends_of(records[:200]))
+    stop(worker)
+    send(records[200:300])
+    forget_before(admin, names.ratings, ends_of(records[:300]))
+    assert "--accept-gap" in sentence(start(ready=False))
+    worker = start("--accept-gap")
+    state = worker.state()
+    assert state["base"]["gap"] is True
+    assert state["positions"] == ends_of(records[:300])
+    assert state["model_digest"] == before["model_digest"]
+    send(records[300:])
+    worker.wait_for(ends_of(records))
+    stop(worker)
+    (snapshot,) = (tmp_path / "data" / "gaps").iterdir()
+    code, said = command("state", "verify", "--strict", "--snapshot", str(snapshot))
+    assert code == 0, said
+    assert "with the log" in said

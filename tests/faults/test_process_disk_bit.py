@@ -8,10 +8,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from confluent_kafka.admin import AdminClient
 
+from stream_app.wire import Topics
 from tests.conftest import Kafka
 from tests.faults.brokers import node, until
-from tests.faults.conftest import Flow, Proof, durable_cut, stop
+from tests.faults.conftest import Command, Flow, Proof, durable_cut, remove, sentence, stop
 from tests.kafka.conftest import Send, Start, ends_of
 from tests.streams import events, publish
 
@@ -33,36 +35,51 @@ def kafka(home: Path) -> Iterator[Kafka]:
         yield Kafka(mine.bootstrap)
 
 
-def flip(home: Path, topic: str, rng: np.random.Generator) -> None:
-    """Flip a bit in the pages of the newest batch that holds some, as a disk does that lies."""
+def flip(home: Path, topic: str, rng: np.random.Generator, whole: bool) -> None:
+    """Flip a bit in the newest batch that holds pages, as a disk does that lies: in their bytes, or
+    where the compressed batch begins, so that the whole of it cannot be read."""
     (segment,) = (home / "log" / f"{topic}-0").glob("*.log")
-    raw, start, places = segment.read_bytes(), 0, []
+    raw, start, batches = segment.read_bytes(), 0, []
     while start < len(raw):
         end = start + 12 + int.from_bytes(raw[start + 8 : start + 12], "big")
         if end - start > _MANY:
-            places.append(int(rng.integers(start + _BATCH_HEAD, end)))
+            batches.append((start + _BATCH_HEAD, end))
         start = end
+    first, end = batches[-1]
+    place = first if whole else int(rng.integers((first + end) // 2, end))
     with segment.open("r+b") as file:
-        file.seek(places[-1])
-        file.write(bytes([raw[places[-1]] ^ 1 << int(rng.integers(8))]))
+        file.seek(place)
+        file.write(bytes([raw[place] ^ 1 << int(rng.integers(8))]))
 
 
+@pytest.mark.parametrize("whole", [False, True], ids=["a page", "a batch"])
 def test_a_bit_that_the_brokers_disk_flips_is_found_and_costs_nothing_but_time(
     start: Start,
     send: Send,
     flow: Flow,
     proof: Proof,
+    command: Command,
     rng: np.random.Generator,
     home: Path,
-    topics: str,
+    names: Topics,
+    admin: AdminClient,
+    whole: bool,
 ) -> None:
+    """Neither Kafka nor its client checks its own checksum here: the digests of the pages do. Only
+    where a batch cannot be read at all the topic has to be made anew."""
     records = [publish(event) for event in events(rng, 400)]
     first = start()
     with flow(records[:300]):
         until(lambda: durable_cut(first) > 0, 20, "a checkpoint")
     first.wait_for(ends_of(records[:300]))
     stop(first)
-    flip(home, f"{topics}.state.v1", rng)
+    flip(home, names.state, rng, whole)
+    if whole:
+        said = sentence(start(ready=False))
+        assert "cannot be read" in said
+        assert "topics apply" in said
+        remove(admin, names.state)
+        assert command("topics", "apply")[0] == 0
     second = start()
     send(records[300:])
     proof(second.wait_for(ends_of(records)))

@@ -167,8 +167,9 @@ def test_a_gap_behind_a_checkpoint_keeps_its_model(
     send(records[100:200])
     ratings = Topics(settings.topic_prefix).ratings
     gone = [TopicPartition(ratings, p, end) for p, end in enumerate(ends_of(records[:200]))]
-    for future in clients.admin(kafka.bootstrap).delete_records(gone).values():
-        future.result(10)
+    admin = clients.admin(kafka.bootstrap)
+    for future in admin.delete_records(gone).values():
+        future.result(30)
     refused = start(ready=False)
     assert refused.process.wait(60) == 1
     assert "--accept-gap" in refused.log.read_text()

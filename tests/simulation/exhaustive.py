@@ -25,6 +25,7 @@ import copy
 from collections import deque
 from collections.abc import Callable, Hashable, Iterator
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, Generic, NamedTuple, TypeVar
 
 from stream_app.log.checkpoint import Acked, Disown, Durable, Event, Freeze, Own, Send, Writer
@@ -90,18 +91,18 @@ class Worker(NamedTuple):
             tuple(w._pages), tuple(w._tombstones), tuple(sorted(w._written)),
         )  # fmt: skip
 
-    def step(self, event: Event) -> Worker:
-        """Return this process after its writer took an event."""
+    def moved(self, event: Event, **changed: Any) -> Worker:
+        """Return this process, changed so, after its writer took an event."""
         writer = copy.copy(self.writer)
         for name, value in vars(writer).items():
             if isinstance(value, dict | set | deque):
                 setattr(writer, name, value.copy())
         outputs = writer.step(event)
         durable = next((o.manifest.cut for o in outputs if isinstance(o, Durable)), self.durable)
-        moved = self._replace(writer=writer, durable=durable)
+        moved = self._replace(**({"durable": durable} | changed), writer=writer)
         cut = moved.written_cut
         sent = (Request(cut, o.token, o.key, o.value) for o in outputs if isinstance(o, Send))
-        return moved._replace(requests=(*self.requests, *sent))
+        return moved._replace(requests=(*moved.requests, *sent))
 
 
 class Numbers(Generic[T]):
@@ -188,8 +189,9 @@ class Search:
                 yield from self._faults(node, index)
         late = self._late.things[node.late]
         for at, request in enumerate(late):
-            rest = self._late.of(_without(late, at))
-            yield node._replace(topic=self._land(node.topic, request), late=rest)
+            rest = self._once(("rest", node.late, at), partial(self._left, late, at))
+            topic = self._land(node.topic, request)
+            yield Node(topic, node.kept_from, node.workers, rest, *node[4:])
         if node.compactions:
             yield self._compact(node)
         yield from self._trim(node)
@@ -200,10 +202,15 @@ class Search:
         worker = self._workers.things[number]
         if not worker.live:
             cut = self._recovered(node.topic, worker.prefix if not node.compactions else _EMPTY)[0]
-            yield self._with(node, index, worker._replace(live=True, prefix=_EMPTY, cut=cut))
+            yield self._step(
+                node, index, ("start", number, cut),
+                lambda: worker._replace(live=True, prefix=_EMPTY, cut=cut),
+            )  # fmt: skip
             if node.compactions and not worker.prefix:
                 read = self._topics.things[node.topic]
-                yield self._with(node, index, worker._replace(prefix=read))
+                yield self._step(
+                    node, index, ("read", number, node.topic), lambda: worker._replace(prefix=read)
+                )
             return
         if worker.told:
             yield self._hear(node, index)
@@ -212,19 +219,19 @@ class Search:
         elif worker.writer.ready:
             for cut in range(max(worker.frozen + 1, worker.cut), self.world.rounds + 1):
                 frozen = self.world.freeze(self.world.reference[cut], cut)
-                moved = worker._replace(cut=cut, frozen=cut)
-                key = ("freeze", number, cut)
-                yield self._stepped(node, index, key, moved, Freeze(frozen))
+                make = partial(worker.moved, Freeze(frozen), cut=cut, frozen=cut)
+                yield self._step(node, index, ("freeze", number, cut), make)
 
     def _hear(self, node: Node, index: int) -> Node:
         number = node.workers[index]
         worker = self._workers.things[number]
-        moved = worker._replace(told=worker.told[1:], owns=worker.told[0], frozen=0, durable=0)
-        if not moved.owns:
-            return self._stepped(node, index, ("disown", number), moved, Disown())
+        heard = worker._replace(told=worker.told[1:], owns=worker.told[0], frozen=0, durable=0)
+        if not heard.owns:
+            make = partial(heard.moved, Disown())
+            return self._step(node, index, ("disown", number), make)
         _, keys, reach = self._recovered(node.topic)
-        own = Own(bytes([index]) * 16, "", keys, reach)
-        return self._stepped(node, index, ("own", number, node.topic), moved, own)
+        make = partial(heard.moved, Own(bytes([index]) * 16, "", keys, reach))
+        return self._step(node, index, ("own", number, node.topic), make)
 
     def _arrivals(self, node: Node, index: int) -> Iterator[Node]:
         """Let any request of a process arrive, and be acknowledged."""
@@ -232,45 +239,56 @@ class Search:
         worker = self._workers.things[number]
         for at, request in enumerate(worker.requests):
             offset = 0 if request.generation else self._next_offset(node)
-            landed = node._replace(topic=self._land(node.topic, request))
-            moved = worker._replace(requests=_without(worker.requests, at))
-            key = ("ack", number, at, offset)
-            yield self._stepped(landed, index, key, moved, Acked(request.token, offset))
+            landed = Node(self._land(node.topic, request), *node[1:])
+            rest = _without(worker.requests, at)
+            make = partial(worker.moved, Acked(request.token, offset), requests=rest)
+            yield self._step(landed, index, ("ack", number, at, offset), make)
 
     def _faults(self, node: Node, index: int) -> Iterator[Node]:
-        fewer = node._replace(faults=node.faults - 1)
+        fewer = Node(*node[:5], node.faults - 1, node.compactions)
         if self._workers.things[node.workers[index]].live:
             for owner in (0, 1) if node.owner == index else (node.owner,):
                 yield self._end(fewer, index, owner)
         if node.owner != index:
             told = self._tell(self._tell(fewer, node.owner, False), index, True)
-            yield told._replace(owner=index)
+            yield Node(*told[:4], index, *told[5:])
 
     def _end(self, node: Node, index: int, owner: int) -> Node:
         """End a process; where it owned the clock, `owner` does now."""
-        requests = self._workers.things[node.workers[index]].requests
-        late = *self._late.things[node.late], *(r for r in requests if r.generation)
-        ended = self._with(node, index, self._born())
-        ended = ended._replace(late=self._late.of(late), owner=owner)
+        number = node.workers[index]
+        requests = [r for r in self._workers.things[number].requests if r.generation]
+        late = self._once(
+            ("late", node.late, number),
+            lambda: self._late.of((*self._late.things[node.late], *requests)),
+        )
+        ended = self._step(node, index, ("born",), self._born)
+        ended = Node(*ended[:3], late, owner, *ended[5:])
         return self._tell(ended, owner, True) if node.owner == index else ended
+
+    def _left(self, late: tuple[Request, ...], at: int) -> int:
+        return self._late.of(_without(late, at))
 
     def _compact(self, node: Node) -> Node:
         """Compact: of what a reader has read there remain to it only keys whose tombstone went."""
         held = {key for key, _ in self._topics.things[node.topic]}
         for index in (0, 1):
             worker = self._workers.things[node.workers[index]]
-            ghosts = frozenset(record for record in worker.prefix if record[0] not in held)
-            node = self._with(node, index, worker._replace(prefix=ghosts))
-        return node._replace(compactions=node.compactions - 1)
+            if worker.prefix:
+                ghosts = frozenset(record for record in worker.prefix if record[0] not in held)
+                node = self._with(node, index, worker._replace(prefix=ghosts))
+        return Node(*node[:6], node.compactions - 1)
 
     def _trim(self, node: Node) -> Iterator[Node]:
+        cut = self._recovered(node.topic)[0]
+        if cut <= node.kept_from:
+            return
         a, b = (self._workers.things[number] for number in node.workers)
         owners = (w.written_cut if w.requests else w.cut for w in (a, b) if w.owns)
         requests = (*a.requests, *b.requests, *self._late.things[node.late])
         removals = (r.cut for r in requests if r.value is None)
-        cut = min((self._recovered(node.topic)[0], *owners, *removals))
+        cut = min((cut, *owners, *removals))
         if cut > node.kept_from:
-            yield node._replace(kept_from=cut)
+            yield Node(node.topic, cut, *node[2:])
 
     def _land(self, topic: int, request: Request) -> int:
         """Return the topic with a request's record appended."""
@@ -288,20 +306,27 @@ class Search:
         return 1 + max(spoken)
 
     def _tell(self, node: Node, index: int, owns: bool) -> Node:
-        worker = self._workers.things[node.workers[index]]
-        return self._with(node, index, worker._replace(told=(*worker.told, owns)))
+        number = node.workers[index]
+        worker = self._workers.things[number]
+        return self._step(
+            node, index, ("told", number, owns),
+            lambda: worker._replace(told=(*worker.told, owns)),
+        )  # fmt: skip
 
-    def _stepped(
-        self, node: Node, index: int, key: tuple[Any, ...], worker: Worker, event: Event
+    def _step(
+        self, node: Node, index: int, key: tuple[Any, ...], make: Callable[[], Worker]
     ) -> Node:
-        number = self._once(key, lambda: self._workers.of(worker.step(event)))
-        a, b = node.workers
-        return node._replace(workers=(a, number) if index else (number, b))
+        """Return the node after a process became what `make` gives, once for each key."""
+        number = self._once(key, lambda: self._workers.of(make()))
+        return self._put(node, index, number)
 
     def _with(self, node: Node, index: int, worker: Worker) -> Node:
+        return self._put(node, index, self._workers.of(worker))
+
+    @staticmethod
+    def _put(node: Node, index: int, number: int) -> Node:
         a, b = node.workers
-        number = self._workers.of(worker)
-        return node._replace(workers=(a, number) if index else (number, b))
+        return Node(*node[:2], (a, number) if index else (number, b), *node[3:])
 
     # --- what must hold -------------------------------------------------------------------
 
