@@ -11,7 +11,7 @@ from queue import SimpleQueue
 
 from confluent_kafka import KafkaError, Message
 
-from stream_app.log.checkpoint import Acked, Durable, Event, Send, Writer
+from stream_app.log.checkpoint import Acked, Disown, Durable, Event, Send, Writer
 from stream_app.wire.checkpoints import Manifest
 
 _POLL_SECONDS = 0.01
@@ -40,8 +40,8 @@ class Line:
         self._acks: SimpleQueue[tuple[Send, int]] = SimpleQueue()
 
     def drive(self, event: Event) -> Manifest | None:
-        """Carry out what follows from an event until nothing is on its way, or it may not go on;
-        return what became durable."""
+        """Carry out what follows from an event until nothing is on its way; return what became
+        durable. Where it may not go on, the writer is disowned."""
         durable: Manifest | None = None
         waiting: set[int] = set()  # acknowledgements of an earlier event may still come
         outputs = self.writer.step(event)
@@ -53,7 +53,8 @@ class Line:
                     waiting.add(output.token)
             outputs = []
             if not self._may_go_on():
-                break
+                self.writer.step(Disown())
+                return None
             self._poll(_POLL_SECONDS)
             while not self._acks.empty():
                 send, offset = self._acks.get()

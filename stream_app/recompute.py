@@ -20,8 +20,8 @@ import msgspec
 from stream_app.errors import Refusal
 from stream_app.follower import Decoded, Follower
 from stream_app.log.rounds import Start
-from stream_app.replica import Design, Replica
-from stream_app.wire import Topics
+from stream_app.replica import Design, Outcome, Replica
+from stream_app.wire import Batch, Topics
 from stream_app.wire.checkpoints import Base
 
 if TYPE_CHECKING:
@@ -61,7 +61,8 @@ class Replayed:
 
 @dataclass(eq=False)
 class Replay:
-    """A way of replaying one deployment; `each_cut` sees the replica at every cut."""
+    """A way of replaying one deployment; `each_cut` sees the replica at every cut, `each_batch`
+    what was applied and what became of it, again where the replay begins again."""
 
     bootstrap: str
     extra: Mapping[str, str]
@@ -70,6 +71,7 @@ class Replay:
     progress: Progress | None = None
     origin: SnapshotFile | None = None
     each_cut: Callable[[Replica], None] = field(default=lambda _: None)
+    each_batch: Callable[[Batch, Outcome], None] = field(default=lambda _batch, _outcome: None)
 
     def from_base(self, base: Base | None = None, at_cut: int | None = None) -> Replayed:
         """Return the state at a cut, computed from what it starts from."""
@@ -103,7 +105,9 @@ class Replay:
                     devices = {forget.device for forget in ahead if forget.rebuild}
                     if devices - set(replica.base.without):
                         return devices
-                take(replica, piece)
+                outcome = take(replica, piece)
+                if piece.batch is not None and outcome is not None:
+                    self.each_batch(piece.batch, outcome)
                 if piece.cut is not None:
                     begun.cut_offset = piece.cut_offset
                     self.each_cut(replica)
@@ -133,21 +137,21 @@ def begin(design: Design, base: Base, origin: SnapshotFile | None = None) -> Rep
             f"the state began from a snapshot, {base.origin}: give its file (--snapshot FILE)"
         )
     origin.adopt(replica, base)
-    # The snapshot may be older than the wish to be forgotten.
+    # The snapshot may be older than the wish to be forgotten. Their records are refused by the base.
     for device in base.without:
-        replica.forget(bytes.fromhex(device))
+        replica.clear(bytes.fromhex(device))
     return replica
 
 
-def take(replica: Replica, piece: Decoded) -> None:
-    """Move a replica on by the next piece of the log."""
-    if piece.batch is not None:
-        replica.apply(piece.batch)
+def take(replica: Replica, piece: Decoded) -> Outcome | None:
+    """Move a replica on by the next piece of the log; return what became of its records."""
+    outcome = None if piece.batch is None else replica.apply(piece.batch)
     if piece.cut is not None:
         replica.end_round(piece.cut.number, piece.cut.ends)
     # One with a rebuild is left out by the base, as if it had never been.
     if piece.forget is not None and not piece.forget.rebuild:
         replica.forget(bytes.fromhex(piece.forget.device))
+    return outcome
 
 
 def without(base: Base, devices: Iterable[str]) -> Base:

@@ -194,8 +194,12 @@ class Replica:
         record was applied changes the list of the forgotten alone, and so does one forgotten
         before.
         """
+        return self.forgotten.add(words_of(device)) and self.clear(device)
+
+    def clear(self, device: bytes) -> bool:
+        """Clear what is a device's own, be it refused or not; return whether it was known."""
         words = words_of(device)
-        if not self.forgotten.add(words) or not self.marks.forget(words):
+        if not self.marks.forget(words):
             return False
         self.learner.forget(words[0])
         if self.presence is not None:

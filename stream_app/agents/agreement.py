@@ -1,8 +1,9 @@
 """Whether this replica holds what the others hold: digests at the same cut, compared.
 
 At a cut that is marked for it every replica takes its digests; the owner of the clock writes its
-own into the cut log once its checkpoint is durable. Both may come first. Digests of another design
-or another base are not comparable and are passed over.
+own into the cut log once its checkpoint is durable, and so does a replica that differs, so that the
+owner hears of it. Either may come first. Digests of another design or another base are not
+comparable; that there is another base is told.
 """
 
 from __future__ import annotations
@@ -17,46 +18,67 @@ _KEPT = 16
 
 @dataclass(frozen=True)
 class Digests:
-    """What a replica holds at a cut: positions, and the digests of model and ledger."""
+    """What a replica holds at a cut: positions, and the digests of model, ledger and base."""
 
     cut: int
     ends: tuple[int, ...]
     model: str
     ledger: str
+    base: str
 
 
 class Agreement:
-    """Compares what was told with what is held; `differs` hears of every cut that disagrees."""
+    """Compares what was told with what is held; `differs` hears of every witness that disagrees.
 
-    def __init__(self, differs: Callable[[Witness, Digests], None]) -> None:
+    `agreed` counts witnesses that agree since the last that did not, `agreed_before` those that
+    agreed before that one; `other_base` is the newest
+    witnessed base that is not ours, empty where there is none.
+    """
+
+    def __init__(self, design: str, differs: Callable[[Witness, Digests], None]) -> None:
+        self._design = design
         self._differs = differs
-        self._ours: dict[int, tuple[Digests, str, str]] = {}
-        self._theirs: dict[int, Witness] = {}
+        self._ours: dict[int, Digests] = {}
+        self._theirs: dict[int, list[Witness]] = {}
         self.agreed = 0
+        self.agreed_before = 0
+        self.other_base = ""
 
-    def ours(self, digests: Digests, design: str, base: str) -> None:
+    def ours(self, digests: Digests) -> None:
         """Learn what this replica holds at a cut."""
-        self._ours[digests.cut] = digests, design, base
-        self._compare(digests.cut)
+        self._ours[digests.cut] = digests
+        for witness in self._theirs.pop(digests.cut, []):
+            self._compare(witness, digests)
+        self._let_go()
 
     def theirs(self, witness: Witness) -> None:
-        """Learn what the owner of the clock held at a cut."""
-        self._theirs[witness.cut] = witness
-        self._compare(witness.cut)
+        """Learn what another replica held at a cut."""
+        if witness.design != self._design:
+            return
+        if (digests := self._ours.get(witness.cut)) is not None:
+            self._compare(witness, digests)
+        else:
+            self._theirs.setdefault(witness.cut, []).append(witness)
+            self._let_go()
 
     def clear(self) -> None:
         """Forget everything: the replica starts anew."""
         self._ours.clear()
         self._theirs.clear()
+        self.other_base = ""
 
-    def _compare(self, cut: int) -> None:
-        if cut in self._ours and cut in self._theirs:
-            (digests, design, base), witness = self._ours.pop(cut), self._theirs.pop(cut)
-            if (witness.design, witness.base) == (design, base):
-                if (witness.model, witness.ledger) == (digests.model, digests.ledger):
-                    self.agreed += 1
-                else:
-                    self._differs(witness, digests)
+    def _compare(self, witness: Witness, digests: Digests) -> None:
+        if witness.base != digests.base:
+            self.other_base = witness.base
+            return
+        self.other_base = ""
+        if (witness.model, witness.ledger) == (digests.model, digests.ledger):
+            self.agreed += 1
+        else:
+            self.agreed, self.agreed_before = 0, self.agreed
+            self._differs(witness, digests)
+
+    def _let_go(self) -> None:
         for held in (self._ours, self._theirs):
             while len(held) > _KEPT:
                 del held[min(held)]

@@ -32,12 +32,14 @@ from stream_app.agents.membership import attach as attach_membership
 from stream_app.agents.reader import Progress, Reader
 from stream_app.agents.rejections import Rejections
 from stream_app.agents.runtime import Runtime
+from stream_app.agents.standing import standing
 from stream_app.agents.table_service import Tables
 from stream_app.catalogue import Catalogue
 from stream_app.design import design_of, replica_of
 from stream_app.errors import Refusal
 from stream_app.follower import Follower
 from stream_app.gauges import Gauges
+from stream_app.history import history
 from stream_app.log.clock import Clock
 from stream_app.log.recovery import Found
 from stream_app.log.rounds import Start
@@ -45,11 +47,13 @@ from stream_app.metrics import Metrics
 from stream_app.recommender import Recommender
 from stream_app.settings import Settings
 from stream_app.wire import Topics
+from stream_app.wire.checkpoints import Base
 
 log = structlog.get_logger()
 _SESSION_SECONDS = 6.0
 _STOP_SECONDS = 4.5
 _LAST_SECONDS = 2.5
+_LARGEST_BYTES = 4 << 20  # a manifest of a large state; the topic takes as much
 
 
 def build(
@@ -79,7 +83,7 @@ def build(
     attach_membership(app, membership)
     # A producer each: however many records are set aside, a cut finds room in its own queue.
     rejections = Rejections(
-        clients.producer(bootstrap, settings.kafka, linger_ms=20),
+        clients.producer(bootstrap, settings.kafka, linger_ms=20, message_timeout_ms=0),
         topics.rejected,
         runtime.fail_from_thread,
     )
@@ -143,8 +147,13 @@ def _reader(app: faust.App, runtime: Runtime, bootstrap: str, clock: Clock) -> R
             start=start,
         )
 
+    def first_base() -> Base:
+        past = history(bootstrap, settings.kafka, topics, settings.partitions)
+        gone = past.forgotten(len(past.cuts), rebuild_only=True)
+        return Base(0, (0,) * settings.partitions, without=gone)
+
     cuts = clients.producer(bootstrap, settings.kafka, linger_ms=0)
-    return Reader(runtime, recover, follow, clock, cuts, learn.attach(app, runtime))
+    return Reader(runtime, recover, first_base, follow, clock, cuts, learn.attach(app, runtime))
 
 
 def _checkpoints(
@@ -160,7 +169,12 @@ def _checkpoints(
     topic_id = changelog.topic_id(clients.admin(bootstrap, settings.kafka), topics.ratings)
     # A broker that is away is waited for: only a refusal ends the process.
     producer = clients.producer(
-        bootstrap, settings.kafka, linger_ms=5, compression_type="lz4", message_timeout_ms=0
+        bootstrap,
+        settings.kafka,
+        linger_ms=5,
+        compression_type="lz4",
+        message_timeout_ms=0,
+        message_max_bytes=_LARGEST_BYTES,
     )
 
     def later_claim(generation: int) -> None:
@@ -175,13 +189,14 @@ def _checkpoints(
         reading(bootstrap, settings.kafka, topics.state),
         lambda: membership.held,
     )
+    runtime.witness = reader.append
     checkpoints = Checkpoints(
         runtime,
         pages,
         reader.append,
         rejections,
         topic_id,
-        lambda: changelog.live_keys(bootstrap, settings.kafka, topics),
+        lambda: standing(bootstrap, settings.kafka, topics),
         f"{platform.node()}:{settings.instance or os.getpid()}",
     )
     owned = table.attach(
@@ -270,8 +285,8 @@ async def run(settings: Settings, bootstrap: str, admin_port: int) -> None:
     log.info("worker.stopping", reason=type(failure).__name__ if failure else "asked")
     _watch_the_stop(1 if failure else 0)
     if runtime.checkpoints is not None:
-        if failure is None:
-            await runtime.checkpoints.finish(_LAST_SECONDS)
+        if failure is None and not await runtime.checkpoints.finish(_LAST_SECONDS):
+            log.warning("checkpoint.last_missing", cut=runtime.replica.cut)
         runtime.checkpoints.close()
     await app.stop()
     if held:

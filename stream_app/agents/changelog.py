@@ -80,8 +80,11 @@ class Changelog:
         def delivered(error: KafkaError | None, message: Message) -> None:
             with self._lock:
                 self._unheard, self._since = self._unheard - 1, time.monotonic()
+            offset = message.offset()
             if error is None:
-                self._written(key, message.offset() or 0)
+                # A retry that the broker has seen before is acknowledged without an offset.
+                if offset is not None and offset >= 0:
+                    self._written(key, offset)
             else:
                 self._fail(
                     Refusal(

@@ -58,7 +58,7 @@ def attach(app: faust.App, runtime: Runtime) -> Any:
                 if piece.forget is not None:
                     runtime.forget(piece.forget)
                 if piece.witness is not None:
-                    runtime.agreement.theirs(piece.witness)
+                    runtime.compare(piece.witness)
                 await asyncio.sleep(0)
 
     return channel

@@ -49,6 +49,7 @@ class Reader(Service):
         self,
         runtime: Runtime,
         recover: Callable[[Progress], Found | None],
+        first_base: Callable[[], Base],
         follow: Callable[[Start], Follower],
         clock: Clock,
         producer: Producer,
@@ -57,6 +58,7 @@ class Reader(Service):
         super().__init__()
         self._runtime = runtime
         self._recover = recover
+        self._first_base = first_base
         self._follow = follow
         self._clock = clock
         self._producer = producer
@@ -90,16 +92,19 @@ class Reader(Service):
         """Hand over the state from which the log is followed, and return a follower placed
         there."""
         runtime, began = self._runtime, time.monotonic()
-        base = runtime.reload.base if runtime.reload else None
-        if runtime.reload:
-            log.warning("state.reloading", reason=runtime.reload.reason)
+        base = None
+        if (wish := runtime.reload) is not None:
+            log.warning("state.reloading", reason=wish.reason)
+            base = wish.base
+            if base is not None and wish.or_checkpoint and not self._reaches_back(base):
+                base = None
         found = self._recover(self._progress) if base is None else None
         if found is not None:
             base = found.manifest.base
             start = Start(found.manifest.cut, found.manifest.ends, found.manifest.cut_offset)
             runtime.metrics.checkpoints.recovered(time.monotonic() - began)
         else:
-            base = base or Base(0, (0,) * runtime.settings.partitions)
+            base = base or self._first_base()
             start = Start(base.cut, base.ends, 0)
         follower = self._follow(start)
         try:
@@ -112,9 +117,18 @@ class Reader(Service):
         except BaseException:
             follower.close()
             raise
-        if self._clock.owned:
-            self._clock.own()  # the cut log is read anew
+        self._clock.begin_again()
         return follower
+
+    def _reaches_back(self, base: Base) -> bool:
+        follower = self._follow(Start(base.cut, base.ends, 0))
+        try:
+            follower.log_ends()
+        except Refusal:
+            return False
+        finally:
+            follower.close()
+        return True
 
     def _progress(self, done: int, total: int) -> None:
         self._runtime.progress = f"reading the checkpoint: {done:,} of {total:,} records"

@@ -8,12 +8,15 @@ write ends the process: a rejection is never dropped.
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable
 
 from confluent_kafka import KafkaError, Message, Producer
 
 from stream_app.errors import Refusal
 from stream_app.wire import Rejection, encode_message
+
+_ROOM_SECONDS = 5.0
 
 
 class Rejections:
@@ -30,7 +33,8 @@ class Rejections:
         self.told = 0
 
     def __call__(self, rejection: Rejection) -> None:
-        """Queue one rejection; waits while the local queue is full."""
+        """Queue one rejection; waits a while for room in the local queue, on the event loop."""
+        deadline = time.monotonic() + _ROOM_SECONDS
         while True:
             try:
                 self._producer.produce(
@@ -40,19 +44,24 @@ class Rejections:
                     on_delivery=self._delivered,
                 )
             except BufferError:
-                self._producer.poll(0.1)
+                if time.monotonic() > deadline:
+                    raise Refusal(
+                        f"{self._topic}: {self.told - self._delivered_count:,} rejections wait to "
+                        f"be written and the broker takes none for {_ROOM_SECONDS:.0f} s"
+                    ) from None
+                self._producer.poll(0.05)
             else:
                 break
         self.told += 1
         self._producer.poll(0)
 
-    def wait(self, count: int, ended: threading.Event) -> None:
-        """Return when the first `count` rejections are acknowledged, or `ended` is set.
+    def wait(self, count: int, may_go_on: Callable[[], bool]) -> None:
+        """Return when the first `count` rejections are acknowledged, or it may not go on.
 
         They stand on one partition and are acknowledged in order; one that is refused ends the
         process. May be called from another thread.
         """
-        while self._delivered_count < count and not ended.is_set():
+        while self._delivered_count < count and may_go_on():
             self._producer.poll(0.02)
 
     def serve(self) -> None:

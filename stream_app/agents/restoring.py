@@ -22,7 +22,9 @@ class Restored:
 
 @dataclass(frozen=True)
 class Reload:
-    """The wish for another state: from the newest checkpoint, or from the log over this base."""
+    """The wish for another state: from the newest checkpoint, or from the log over this base; with
+    `or_checkpoint` from the checkpoint where the log does not reach back."""
 
     reason: str
     base: Base | None = None
+    or_checkpoint: bool = False

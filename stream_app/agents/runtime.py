@@ -44,6 +44,7 @@ from stream_app.wire import (
     Rejection,
     Topics,
     Witness,
+    encode_message,
 )
 
 if TYPE_CHECKING:
@@ -87,7 +88,8 @@ class Runtime:
     _reloads: int = 0
 
     def __post_init__(self) -> None:
-        self.agreement = Agreement(self._differs)
+        self.agreement = Agreement(self.replica.design.digest, self._differs)
+        self.witness: Callable[[bytes], None] = lambda _: None
         self.checkpoints: Checkpoints | None = None
 
     @property
@@ -150,6 +152,11 @@ class Runtime:
                 )
             self.reload = Reload("a device is forgotten", without(base, [entry.device]))
 
+    def compare(self, witness: Witness) -> None:
+        """Compare what another replica held; what this worker wrote itself says nothing."""
+        if self.checkpoints is None or not self.checkpoints.wrote(witness):
+            self.agreement.theirs(witness)
+
     async def restore(self, restored: Restored) -> None:
         """Replace the state, and with it everything that is derived from it."""
         if self.checkpoints is not None:
@@ -162,6 +169,7 @@ class Runtime:
             self.cut_offset = 0
         self.mid_round = False
         self.reload = None
+        self.progress = "asking the broker where the log ends"
         self.agreement.clear()
         self.recommender.restart()
         self.gauges.restart()
@@ -170,7 +178,13 @@ class Runtime:
         log.info("state.restored", cut=self.replica.cut, checkpoint=restored.found is not None)
 
     def _differs(self, witness: Witness, ours: Digests) -> None:
-        """Another replica holds something else: raise the alarm, keep the evidence, reload."""
+        """Another replica held something else: raise the alarm, keep the evidence, start over.
+
+        The log decides, where it reaches back: both replicas replay it, for this one answers with
+        what it holds, and the one that was wrong is right again. Else the checkpoint does.
+        """
+        if self.reload is not None:
+            return
         self.metrics.checkpoints.differs()
         log.error(
             "replica.differs",
@@ -179,24 +193,29 @@ class Runtime:
             theirs=[witness.model, witness.ledger],
             mend="murmurec state verify tells which of them the log says",
         )
+        replica = self.replica
+        answer = Witness(ours.cut, ours.model, ours.ledger, replica.design.digest, ours.base)
+        self.witness(encode_message(answer))
+        self._reloads = 0 if self.agreement.agreed_before else self._reloads
         self._reloads += 1
         if self._reloads > _RELOADS:
             self.fail(
                 Refusal(
-                    f"the state differs from the checkpoint at cut {witness.cut} again, after "
-                    f"{_RELOADS} reloads: run murmurec state verify, and replace this machine or "
-                    "the checkpoint (murmurec state rebuild)"
+                    f"the state differs from another replica's at cut {witness.cut} again, after "
+                    f"{_RELOADS} reloads: run murmurec state verify, and replace the machine that "
+                    "is wrong, or the checkpoint (murmurec state rebuild)"
                 )
             )
             return
         folder = self.settings.data_dir / "evidence" / self.settings.topic_prefix
         try:
-            path = evidence.keep(folder, self.replica, witness, ours)
+            path = evidence.keep(folder, replica, witness, ours, self.mid_round)
             log.error("replica.evidence", path=str(path))
         except (OSError, Refusal) as reason:
             # A full disk must not keep a wrong state alive.
             log.error("replica.evidence_lost", reason=str(reason))
-        self.reload = Reload("this replica differs from the checkpoint")
+        base = None if replica.base.origin else replica.base
+        self.reload = Reload("this replica and another differ", base, or_checkpoint=True)
 
     def _tell_rejected(self, batch: Batch, outcome: Outcome) -> None:
         for i in np.flatnonzero(outcome.records > DUPLICATE):
@@ -210,7 +229,9 @@ class Runtime:
         """Return why the worker is not ready, empty when it is."""
         if self.kafka_is_silent:
             return "Kafka does not answer"
-        if self.start_ends is None or self.reload is not None:
+        if self.reload is not None:
+            return f"starting over: {self.reload.reason}"
+        if self.start_ends is None:
             return self.progress
         done, wanted = sum(self.replica.ends), sum(self.start_ends)
         if any(a < b for a, b in zip(self.replica.ends, self.start_ends, strict=True)):
@@ -220,8 +241,10 @@ class Runtime:
     @property
     def catching_up(self) -> bool:
         """Whether answers still lack ratings that the log held when this worker started."""
-        return self.start_ends is None or any(
-            here < end for here, end in zip(self.replica.ends, self.start_ends, strict=True)
+        return (
+            self.start_ends is None
+            or self.reload is not None
+            or any(here < end for here, end in zip(self.replica.ends, self.start_ends, strict=True))
         )
 
     @property
@@ -255,6 +278,7 @@ class Runtime:
             "design_digest": replica.design.digest,
             "base": msgspec.to_builtins(replica.base),
             "other_design": self.other_design or None,
+            "other_base": self.agreement.other_base or None,
             "ready": not reason,
             "waiting_for": reason or None,
             "clock": self.clock_owned,

@@ -90,7 +90,7 @@ def worker(
         raise Refusal(f"--from {place} gives up what lies before: say so with --accept-gap")
     import asyncio
 
-    from stream_app import clients, topics
+    from stream_app import clients, rights, topics
     from stream_app.broker.local import free_ports
     from stream_app.logs import configure
     from stream_app.wire import Topics
@@ -110,6 +110,7 @@ def worker(
     servers = servers_of(settings)
     configure(settings.log_level, settings.log_format)
     clients.reach(servers, settings.kafka)
+    rights.check(servers, settings.kafka, rights.of_a_worker(Topics(settings.topic_prefix)))
     topics.check_deployment(
         servers,
         settings.kafka,

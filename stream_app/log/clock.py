@@ -63,6 +63,11 @@ class Clock:
         self._marked_time = float("-inf")
         self._on_the_way.clear()
 
+    def begin_again(self) -> None:
+        """Learn that the cut log is read anew, from wherever; who owns the clock stays."""
+        self._read_to_end = False
+        self._on_the_way.clear()
+
     def disown(self) -> None:
         """Stop writing cuts."""
         self.owned = False

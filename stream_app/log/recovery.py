@@ -49,6 +49,10 @@ class CheckpointRefused(Exception):  # noqa: N818 - it is not an error of the pr
     """The newest checkpoint is not one for this worker; the sentence names the ways out."""
 
 
+class CheckpointDamaged(CheckpointRefused):
+    """The newest checkpoint is damaged, and nothing else in the topic stands in for it."""
+
+
 @dataclass(frozen=True, eq=False)
 class Found:
     """A whole checkpoint; `keys` are all that the topic holds, for `Own.stale`."""
@@ -143,7 +147,8 @@ class Recovery:
         """Return the checkpoint to start from, None where there is no whole one.
 
         Raises `CheckpointRefused` where the newest was made with another design, over another
-        rating topic, with other partitions, or by a newer worker.
+        rating topic, with other partitions, or by a newer worker, and `CheckpointDamaged` where a
+        newer one is not whole and started from something else.
         """
         self.damaged = 0
         manifests: list[Manifest] = []
@@ -158,11 +163,31 @@ class Recovery:
             manifests += read.manifests
         digests: dict[bytes, bytes | None] = {}
         newest = next((m for m in manifests if self._is_whole(m, digests)), None)
+        self._refuse_to_fall_back(manifests, newest)
         if newest is None:
             return None
         self._refuse_another(newest)
         best = self._furthest(newest, manifests, digests)
         return Found(best, self.keys, self._generations[best.generation])
+
+    def _refuse_to_fall_back(self, manifests: list[Manifest], newest: Manifest | None) -> None:
+        """Refuse a damaged manifest of a generation newer than the one chosen (None: the log) that
+        does not start from the same.
+
+        A manifest is sent when its pages are acknowledged and outlived by them until a newer one is
+        durable, so without them it is damaged, not unfinished. Who is left out is not compared: the
+        log tells it again.
+        """
+        generation, here = (newest.generation, newest.base) if newest else (-1, None)
+        for manifest in manifests:
+            if manifest.generation <= generation:
+                return
+            if _origin(manifest.base) != _origin(here):
+                raise CheckpointDamaged(
+                    f"the newest checkpoint (generation {manifest.generation}, cut {manifest.cut}) "
+                    "is damaged, and what is older started from something else: recompute it with "
+                    "`murmurec state rebuild`, with --snapshot FILE where it began from a snapshot"
+                )
 
     def _furthest(
         self, newest: Manifest, manifests: list[Manifest], digests: dict[bytes, bytes | None]
@@ -217,15 +242,17 @@ class Recovery:
 
     def _refuse_another(self, manifest: Manifest) -> None:
         """Refuse a checkpoint of another design, rating topic or partition count."""
+        # Over another topic the log cannot be replayed: its cuts name offsets of the old one.
+        anew = "or start a new deployment (--prefix)"
+        restore = f"restore the rating topic that it was made of, {anew}"
         for what, there, here, mend in (
-            ("design", manifest.design, self._design, "set the settings back"),
-            ("partitions", len(manifest.ends), self._partitions, "set the partitions back"),
-            ("topic id", manifest.topic_id, self._topic_id, "connect to the topic it was made of"),
+            ("design", manifest.design, self._design, f"set the settings back, {_WAYS_OUT}"),
+            ("partitions", len(manifest.ends), self._partitions, f"set partitions back, {anew}"),
+            ("topic id", manifest.topic_id, self._topic_id, restore),
         ):
             if there != here:
                 raise CheckpointRefused(
-                    f"{what} {there} of the checkpoint is not {here} of this worker: "
-                    f"{mend}, {_WAYS_OUT}"
+                    f"{what} {there} of the checkpoint is not {here} of this worker: {mend}"
                 )
 
 
@@ -237,6 +264,11 @@ def _pages(manifest: Manifest) -> Iterator[tuple[bytes, bytes]]:
                 at = page * DIGEST_BYTES
                 key = PageKey(number, page, slot, manifest.generation).encode()
                 yield key, array.digests[at : at + DIGEST_BYTES]
+
+
+def _origin(base: Base | None) -> tuple[str, bool, int]:
+    """Return what a state starts from, but for who is left out; None is the log alone."""
+    return (base.origin, base.gap, base.cut) if base else ("", False, 0)
 
 
 def _line(manifest: Manifest) -> tuple[str, str, Base]:

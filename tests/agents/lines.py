@@ -19,6 +19,7 @@ from stream_app.recommender import Recommender
 from stream_app.replica import Replica
 from stream_app.settings import Settings
 from stream_app.wire import Rejection, Topics
+from stream_app.wire.checkpoints import Manifest, decode_manifest
 from tests.test_replica import SMALL
 
 TOPIC_ID = "t" * 22
@@ -60,10 +61,15 @@ class Line:
             offset, on_delivery = self._waiting.pop(0)
             on_delivery(None, Message(offset))
 
-    def wait(self, count: int, ended: threading.Event) -> None:
+    def wait(self, count: int, may_go_on: Callable[[], bool]) -> None:
         """Wait until the rejections are told."""
-        while count > 0 and not ended.is_set() and not self.told_first.wait(0.01):
+        while count > 0 and may_go_on() and not self.told_first.wait(0.01):
             pass
+
+    def standing(self) -> tuple[list[bytes], list[Manifest]]:
+        """Return the keys and the manifests that the topic holds."""
+        live = dict(self.records)
+        return list(live), [decode_manifest(v) for k, v in live.items() if v and k[:1] == b"M"]
 
     def recovered(self) -> Found | None:
         """Return the newest checkpoint that the topic holds."""
@@ -89,8 +95,9 @@ def a_runtime(
         line.witnesses.append,
         line,  # type: ignore[arg-type]
         TOPIC_ID,
-        lambda: [key for key, _ in line.records],
+        line.standing,
         "test",
     )
     runtime.checkpoints.restart()
+    runtime.witness = line.witnesses.append
     return runtime, line

@@ -9,43 +9,62 @@ import pytest
 from stream_app.agents.agreement import Agreement, Digests
 from stream_app.wire import Witness
 
-ENDS = (1, 2, 3, 4)
-OURS = Digests(7, ENDS, "a" * 32, "b" * 32)
-THEIRS = Witness(7, "a" * 32, "b" * 32, "design", "c" * 32)
+BASE = "c" * 32
+OURS = Digests(7, (1, 2, 3, 4), "a" * 32, "b" * 32, BASE)
+THEIRS = Witness(7, "a" * 32, "b" * 32, "design", BASE)
 
 
-def told(ours_first: bool, ours: Digests, theirs: Witness) -> tuple[int, list[int]]:
-    """Return how many cuts agreed and which differed."""
+def told(ours_first: bool, ours: Digests, *theirs: Witness) -> tuple[Agreement, list[int]]:
+    """Return what was compared, and which cuts differed."""
     found: list[int] = []
-    agreement = Agreement(lambda witness, _: found.append(witness.cut))
+    agreement = Agreement("design", lambda witness, _: found.append(witness.cut))
     if ours_first:
-        agreement.ours(ours, "design", "c" * 32)
-    agreement.theirs(theirs)
+        agreement.ours(ours)
+    for witness in theirs:
+        agreement.theirs(witness)
     if not ours_first:
-        agreement.ours(ours, "design", "c" * 32)
-    return agreement.agreed, found
+        agreement.ours(ours)
+    return agreement, found
 
 
 @pytest.mark.parametrize("ours_first", [True, False])
 def test_equal_digests_agree_and_others_are_told(ours_first: bool) -> None:
-    assert told(ours_first, OURS, THEIRS) == (1, [])
-    assert told(ours_first, replace(OURS, model="d" * 32), THEIRS) == (0, [7])
-    assert told(ours_first, replace(OURS, ledger="d" * 32), THEIRS) == (0, [7])
+    agreement, found = told(ours_first, OURS, THEIRS)
+    assert (agreement.agreed, found) == (1, [])
+    for other in (replace(OURS, model="d" * 32), replace(OURS, ledger="d" * 32)):
+        agreement, found = told(ours_first, other, THEIRS)
+        assert (agreement.agreed, found) == (0, [7])
 
 
-def test_another_cut_design_or_base_is_not_comparable() -> None:
+@pytest.mark.parametrize("ours_first", [True, False])
+def test_every_witness_of_a_cut_is_compared(ours_first: bool) -> None:
+    lie = Witness(7, "e" * 32, "b" * 32, "design", BASE)
+    agreement, found = told(ours_first, OURS, THEIRS, lie)
+    assert (agreement.agreed_before, found) == (1, [7])
+
+
+@pytest.mark.parametrize("ours_first", [True, False])
+def test_another_cut_or_design_is_not_comparable(ours_first: bool) -> None:
     other = replace(OURS, model="d" * 32)
-    assert told(True, replace(other, cut=8), THEIRS) == (0, [])
-    for design, base in (("other", "c" * 32), ("design", "e" * 32)):
-        witness = Witness(7, "a" * 32, "b" * 32, design, base)
-        assert told(True, other, witness) == (0, [])
+    assert told(ours_first, replace(other, cut=8), THEIRS)[1] == []
+    witness = Witness(7, "a" * 32, "b" * 32, "other", BASE)
+    assert told(ours_first, other, witness)[1] == []
+
+
+@pytest.mark.parametrize("ours_first", [True, False])
+def test_another_base_is_told_until_ours_is_witnessed(ours_first: bool) -> None:
+    elsewhere = Witness(7, "d" * 32, "b" * 32, "design", "e" * 32)
+    agreement, found = told(ours_first, OURS, elsewhere)
+    assert (agreement.other_base, found) == ("e" * 32, [])
+    agreement, _ = told(ours_first, OURS, elsewhere, THEIRS)
+    assert agreement.other_base == ""
 
 
 def test_what_is_never_answered_does_not_pile_up() -> None:
-    agreement = Agreement(lambda *_: None)
+    agreement = Agreement("design", lambda *_: None)
     for cut in range(100):
-        agreement.ours(replace(OURS, cut=cut), "design", "c" * 32)
-        agreement.theirs(Witness(cut + 1000, "a" * 32, "b" * 32, "design", "c" * 32))
+        agreement.ours(replace(OURS, cut=cut))
+        agreement.theirs(Witness(cut + 1000, "a" * 32, "b" * 32, "design", BASE))
     assert len(agreement._ours) <= 16
     assert len(agreement._theirs) <= 16
     agreement.clear()

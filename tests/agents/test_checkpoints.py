@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from stream_app.agents.restoring import Restored
+from stream_app.agents.restoring import Reload, Restored
 from stream_app.agents.runtime import Runtime
 from stream_app.replica import Replica
 from stream_app.settings import Settings
@@ -141,6 +141,61 @@ def test_nothing_is_frozen_while_the_broker_is_away_and_all_is_written_afterward
     with_line(body)
 
 
+def test_a_new_owner_never_writes_behind_what_stands(rng: np.random.Generator) -> None:
+    """It may still be behind; what it wrote then would hide the better one."""
+
+    async def body(runtime: Runtime, line: Line) -> None:
+        line.checkpoints.own()
+        await until(lambda: line.checkpoints.told()["generation"] is not None)
+        for number in (1, 2, 3):
+            a_round(runtime, rng, number, checkpoint=number == 3)
+        await until(lambda: line.checkpoints.told()["durable_cut"] == 3)
+        behind, other = a_runtime()
+        behind.start_ends = (0, 0, 0, 0)
+        other.records = line.records
+        try:
+            other.checkpoints.own()
+            await until(lambda: other.checkpoints.told()["generation"] is not None)
+            for number in (1, 2):
+                a_round(behind, rng, number, checkpoint=True)
+                await other.checkpoints.idle()
+            found = line.recovered()
+            assert found is not None
+            assert found.manifest.cut == 3
+        finally:
+            other.checkpoints.close()
+
+    with_line(body)
+
+
+def test_a_question_does_not_cost_the_last_checkpoint(rng: np.random.Generator) -> None:
+    async def body(runtime: Runtime, line: Line) -> None:
+        line.checkpoints.own()
+        await until(lambda: line.checkpoints.told()["generation"] is not None)
+        for number in range(1, 20, 2):
+            a_round(runtime, rng, number, checkpoint=True)
+            a_round(runtime, rng, number + 1, checkpoint=False)
+            asked = [asyncio.ensure_future(line.checkpoints.digests()) for _ in range(3)]
+            await asyncio.sleep(0)
+            assert await line.checkpoints.finish(5.0)
+            assert {d.cut for d in await asyncio.gather(*asked)} <= {number, number + 1}
+            assert line.checkpoints.told()["durable_cut"] == number + 1
+
+    with_line(body)
+
+
+def test_a_state_that_is_to_be_replaced_is_not_written(rng: np.random.Generator) -> None:
+    async def body(runtime: Runtime, line: Line) -> None:
+        line.checkpoints.own()
+        await until(lambda: line.checkpoints.told()["generation"] is not None)
+        a_round(runtime, rng, 1, checkpoint=False)
+        runtime.reload = Reload("it differs")
+        assert not await line.checkpoints.finish(5.0)
+        assert kinds(line) == ["ClaimKey"]
+
+    with_line(body)
+
+
 def test_who_no_longer_owns_stops_between_two_records(rng: np.random.Generator) -> None:
     async def body(runtime: Runtime, line: Line) -> None:
         line.checkpoints.own()
@@ -198,7 +253,9 @@ def test_the_last_checkpoint_is_of_the_newest_cut(rng: np.random.Generator) -> N
         found = line.recovered()
         assert found is not None
         assert found.manifest.cut == 2
-        assert not await line.checkpoints.finish(5.0)  # nothing has changed since
+        records = len(line.records)
+        assert await line.checkpoints.finish(5.0)  # nothing has changed since
+        assert len(line.records) == records
 
     with_line(body)
 
@@ -226,6 +283,10 @@ def test_a_replica_that_differs_keeps_the_evidence_and_asks_for_another_state(
             ) == float(time)
             if time <= 3:
                 assert runtime.reload is not None
+                assert runtime.reload.base == runtime.replica.base
+                answer = decode_entry(line.witnesses[-1])
+                assert isinstance(answer, Witness)
+                assert (answer.cut, answer.model) == (cut, told.model)
                 runtime.reload = None
         assert "again" in str(runtime.failure)
         runtime.failure = None

@@ -43,14 +43,17 @@ def main() -> int:
     seed = secrets.randbits(32) if arguments.seed is None else arguments.seed
     console = Console(stderr=True)
     console.print(f"seed {seed}")
-    figures = _kill(arguments.kills, arguments.workers, seed, console)
-    print("\n".join([f"seed {seed}", *figures.lines()]))
+    figures = Figures()
+    try:
+        _kill(arguments.kills, arguments.workers, seed, console, figures)
+    finally:
+        print("\n".join([f"seed {seed}", *figures.lines()]))
     return 1 if figures.wrong else 0
 
 
-def _kill(kills: int, workers: int | None, seed: int, console: Console) -> Figures:
+def _kill(kills: int, workers: int | None, seed: int, console: Console, total: Figures) -> None:
+    """Carry out the plan, deployment by deployment, and add to `total` what each has found."""
     shares = [(s, n) for s, n in _SHARES if workers in (None, s.workers)]
-    total = Figures()
     columns = TextColumn("{task.description:60}"), BarColumn(), MofNCompleteColumn()
     folder = Path(tempfile.mkdtemp(prefix="murmurec-chaos-"))
     configured = os.environ.get("MURMUREC_BOOTSTRAP_SERVERS")
@@ -68,7 +71,6 @@ def _kill(kills: int, workers: int | None, seed: int, console: Console) -> Figur
                 bar.update(task, description=text, completed=before + dead)
 
             total.add(run(setup, seed + number, wanted, broker.bootstrap, place, tell))
-    return total
 
 
 if __name__ == "__main__":

@@ -16,9 +16,9 @@ pytestmark = pytest.mark.kafka
 @pytest.mark.parametrize(
     ("setup", "kills"),
     [
-        (Setup(1), 9),
+        (Setup(1), 10),
         (Setup(2, hurried_compaction=True), 8),
-        (Setup(1, static=False), 3),
+        (Setup(1, static=False), 2),
     ],
     ids=str,
 )

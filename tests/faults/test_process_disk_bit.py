@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from confluent_kafka.admin import AdminClient
 
+from stream_app.errors import Refusal
 from stream_app.wire import Topics
 from tests.conftest import Kafka
 from tests.faults.brokers import node, until
@@ -74,12 +75,16 @@ def test_a_bit_that_the_brokers_disk_flips_is_found_and_costs_nothing_but_time(
     first.wait_for(ends_of(records[:300]))
     stop(first)
     flip(home, names.state, rng, whole)
-    if whole:
-        said = sentence(start(ready=False))
+    second = start(ready=False)
+    try:
+        second.wait_until_ready()
+        assert not whole
+    except Refusal:
+        said = sentence(second)
         assert "cannot be read" in said
         assert "topics apply" in said
         remove(admin, names.state)
         assert command("topics", "apply")[0] == 0
-    second = start()
+        second = start()
     send(records[300:])
     proof(second.wait_for(ends_of(records)))

@@ -64,7 +64,10 @@ def test_a_worker_told_to_end_while_nothing_comes_leaves_a_checkpoint_of_the_new
     proof(again.wait_for(ends_of(records)))
 
 
-@pytest.mark.parametrize("twice", [False, True], ids=["once", "twice"])
+@pytest.mark.parametrize(
+    "twice",
+    [pytest.param(False, id="once", marks=pytest.mark.slow), pytest.param(True, id="twice")],
+)
 def test_a_worker_told_to_end_under_load_leaves_a_checkpoint_of_the_newest_cut(
     start: Start,
     flow: Flow,
@@ -112,9 +115,9 @@ def broken(folder: Path, module: str, owner: str, name: str, calls: int) -> None
     [
         ("stream_app.replica", "Replica", "end_round", 5),
         ("stream_app.snapshot", "Snapshot", "hash", 3),
-        ("stream_app.snapshot", "Snapshot", "freeze", 3),
-        ("stream_app.log.checkpoint", "Writer", "step", 20),
-        ("stream_app.follower", "Follower", "poll", 50),
+        pytest.param("stream_app.snapshot", "Snapshot", "freeze", 3, marks=pytest.mark.slow),
+        pytest.param("stream_app.log.checkpoint", "Writer", "step", 20, marks=pytest.mark.slow),
+        pytest.param("stream_app.follower", "Follower", "poll", 50, marks=pytest.mark.slow),
         ("stream_app.gauges", "Gauges", "publish", 3),
     ],
 )

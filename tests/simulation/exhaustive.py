@@ -141,7 +141,7 @@ class Search:
     faults: int = 2
     compactions: int = 1
     bound: int = 1
-    world: World = field(default_factory=lambda: World(7, rounds=2, pages=2, most=1))
+    world: World = field(default_factory=lambda: World(20, rounds=2, pages=2, most=2))
     most_states: int = 10**7
     states: int = 0
     violations: list[str] = field(default_factory=list)

@@ -1,4 +1,4 @@
-"""Ten ways to get the protocol wrong, and three more: each a small change of the real classes.
+"""Ten ways to get the protocol wrong, and two more: each a small change of the real classes.
 
 A mutant that survives means that the simulation does not look where that mistake would be.
 """
@@ -97,15 +97,6 @@ class _Trusting(Recovery):
         )
 
 
-class _NewestOwner(Recovery):
-    """Takes the newest generation, even where an older one reaches further in the log."""
-
-    def _furthest(
-        self, newest: Manifest, manifests: list[Manifest], digests: dict[bytes, bytes | None]
-    ) -> Manifest:
-        return newest
-
-
 def _generation(key: bytes) -> int:
     """Return the generation of a record key, 0 for a claim and for a stranger's."""
     try:
@@ -132,6 +123,5 @@ MUTANTS = (
 FURTHER_MUTANTS = (
     Variant("removes what is old before its own is durable", writer=_Eager),
     Variant("reads to the end that the topic had at first", once=True),
-    Variant("prefers the newest owner to the furthest checkpoint", recovery=_NewestOwner),
 )
 """Found on the way."""

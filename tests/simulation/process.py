@@ -77,6 +77,11 @@ class Process:
         return self.phase is Phase.READING and self.position > FIRST_OFFSET
 
     @property
+    def is_writing(self) -> bool:
+        """Whether a checkpoint is begun and not durable."""
+        return self.writer.generation is not None and not self.writer.ready
+
+    @property
     def is_settled(self) -> bool:
         """Whether nothing is on its way."""
         return not self.on_the_way and not self.acks

@@ -1,0 +1,94 @@
+"""One bit flipped in the memory of a running replica: the others hold another state, and it finds
+out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import BinaryIO
+
+import numpy as np
+import pytest
+
+from stream_app.replica import Replica
+from stream_app.wire import Topics
+from tests.faults.brokers import until
+from tests.faults.conftest import Flow, Oracle, Proof, digests, durable_cut
+from tests.kafka.conftest import Start, ends_of
+from tests.streams import events, publish
+
+pytestmark = pytest.mark.kafka
+_BYTES = 32
+
+
+def flip(process: int, needles: Sequence[bytes]) -> int:
+    """Flip a bit of the first of these that stands in the memory of a process, wherever it does
+    (the state and its copy); return how many places there are."""
+    with Path(f"/proc/{process}/mem").open("r+b", 0) as memory:
+        regions = list(writable(process, memory))
+        for needle in needles:
+            places = [first + at for first, held in regions for at in found(held, needle)]
+            for place in places:
+                memory.seek(place)
+                memory.write(bytes([needle[0] ^ 16]))
+            if places:
+                return len(places)
+    return 0
+
+
+def writable(process: int, memory: BinaryIO) -> Iterator[tuple[int, bytes]]:
+    """Give start and bytes of the memory that belongs to no file."""
+    for line in Path(f"/proc/{process}/maps").read_text().splitlines():
+        span, rights, _, _, inode, *_ = line.split()
+        first, last = (int(end, 16) for end in span.split("-"))
+        if rights.startswith("rw") and inode == "0":
+            with suppress(OSError, ValueError):  # a region of the kernel's own
+                memory.seek(first)
+                yield first, memory.read(last - first)
+
+
+def found(held: bytes, needle: bytes) -> Iterator[int]:
+    """Give every place of the needle."""
+    at = held.find(needle)
+    while at >= 0:
+        yield at
+        at = held.find(needle, at + 1)
+
+
+def pieces(replica: Replica) -> list[bytes]:
+    """Return pieces of the seen filter that stand nowhere else."""
+    page = replica.model_arrays()["seen.blocks"].tobytes()
+    cut = (page[i : i + _BYTES] for i in range(0, len(page), _BYTES))
+    return [piece for piece in cut if len(set(piece)) > 8]
+
+
+def test_a_replica_with_one_wrong_bit_raises_the_alarm_keeps_the_evidence_and_reloads(
+    start: Start,
+    flow: Flow,
+    oracle: Oracle,
+    proof: Proof,
+    rng: np.random.Generator,
+    names: Topics,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("MURMUREC_DATA_DIR", str(tmp_path / "data"))
+    records = [publish(event) for event in events(rng, 1200, devices=200)]
+    workers = [start(), start()]
+    with flow(records[:400]):
+        until(lambda: max(map(durable_cut, workers)) > 0, 20, "a checkpoint")
+    states = [worker.wait_for(ends_of(records[:400])) for worker in workers]
+    owner, other = workers if states[0]["clock"] else workers[::-1]
+    assert flip(other.process.pid, pieces(oracle())) >= 1
+    with flow(records[400:]):
+        until(lambda: other.metrics()["replicas_differ_total"] >= 1, 20, "the alarm")
+    other.wait_until_ready()
+    for worker in (owner, other):
+        state = worker.wait_for(ends_of(records))
+        assert digests(oracle(state["cut"])) == (state["model_digest"], state["ledger_digest"])
+    assert owner.metrics()["replicas_differ_total"] == 0
+    kept = list((tmp_path / "data" / "evidence" / names.prefix).glob("cut-*"))
+    assert ".npz" in {path.suffix for path in kept}
+    assert "replica.differs" in other.log.read_text()
+    proof(other.state())

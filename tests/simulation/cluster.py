@@ -1,0 +1,231 @@
+"""What the processes, the coordinator and the network do.
+
+Every action takes a process; one that can do nothing does what comes closest, so that a schedule
+wastes little.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from stream_app.log.checkpoint import Acked, Disown, Durable, Freeze, Own, Send
+from tests.simulation.process import Mail, Phase, Process
+from tests.simulation.scene import Scene
+from tests.simulation.world import BASE
+
+BURST = 6
+
+
+class Cluster(Scene):
+    """The actions that happen without anything being at fault, and a death."""
+
+    # --- processes ------------------------------------------------------------------------
+
+    def _read(self, process: Process) -> None:
+        """Read on in the state topic; at its end, start."""
+        if process.phase is not Phase.READING or process.paused:
+            return self._follow(process)
+        stop = process.stop if self.variant.once else self.topic.end
+        limit = 1000 if self.rnd() < 0.6 else 4
+        for offset, key, value in self.topic.read(process.position, stop, limit):
+            process.recovery.read(offset, key, value)
+            process.position = offset + 1
+        if limit == 1000 or process.position >= stop:
+            found, state, (cut, ends) = self._recovered(process.recovery)
+            process.start(state, cut, ends, [] if found is None else found.keys)
+            if self.trace is not None:
+                self._say(f"{process.name} starts at cut {cut}")
+        return None
+
+    def _follow(self, process: Process) -> None:
+        """Apply the next round, which may have to be published first."""
+        if process.phase is not Phase.LIVE or process.paused:
+            return
+        if process.cut < self.kept_from:
+            self.seen.overtaken += 1
+            self._end(process)
+            return
+        if process.cut >= self.published and self.published < self.world.rounds:
+            self.published += 1
+        if process.cut < self.published:
+            process.follow(self.world)
+
+    def _freeze(self, process: Process) -> None:
+        """Begin a checkpoint at the cut where the process stands."""
+        if process.phase is not Phase.LIVE or process.paused:
+            return self._resume(process)
+        if not process.writer.ready:
+            return self._acknowledge(process)
+        if self.rnd() < 0.8:
+            self._follow(process)
+            if process.phase is not Phase.LIVE:
+                return None
+        assert process.state is not None
+        if self.trace is not None:
+            self._say(f"{process.name} freezes at cut {process.cut}")
+        if self.variant.early:
+            self.committed = process.cut, process.ends
+        process.frozen_cut = process.cut
+        frozen = self.world.freeze(process.state, process.cut)
+        self._take(process, process.writer.step(Freeze(frozen)))
+        return None
+
+    def _take(self, process: Process, outputs: Sequence[Send | Durable]) -> None:
+        """Do what the writer says: hand records to the client; learn of a durable checkpoint."""
+        for output in outputs:
+            if isinstance(output, Send):
+                process.on_the_way.append((process.written_cut, output))
+                continue
+            process.durable_cut = output.manifest.cut
+            self.seen.durable += 1
+            self.seen.zombie_durable += output.manifest.generation < self.claimed
+            if not self.variant.early:
+                self.committed = output.manifest.cut, output.manifest.ends
+            if self.trace is not None:
+                name = f"{output.manifest.generation}.{output.manifest.number}"
+                self._say(f"{process.name}: {name} is durable, cut {output.manifest.cut}")
+
+    def _crash(self, process: Process) -> None:
+        """Kill a process; what it has sent may be lost, or arrive at any time later."""
+        if process.phase is Phase.LIVE:
+            self._count_death(process)
+            self._end(process)
+
+    def _end(self, process: Process) -> None:
+        if self.trace is not None:
+            self._say(f"{process.name} dies with {len(process.on_the_way)} requests on the way")
+        self.late += [request for request in process.on_the_way if self.rnd() < 0.7]
+        self._bear(process)
+        if self.processes[self.assigned] is process:
+            if self.rnd() < 0.5:
+                self.assigned = 1 - self.assigned
+            self.processes[self.assigned].mail.append(Mail.OWN)
+
+    def _count_death(self, process: Process) -> None:
+        first = [s.key[:1] if s.value else b"" for _, s in process.on_the_way]
+        self.seen.died_with_pages_on_the_way += b"P" in first
+        self.seen.died_with_a_manifest_on_the_way += b"M" in first
+        self.seen.died_before_tombstones += b"" in first
+
+    def _pause(self, process: Process) -> None:
+        process.paused = True
+
+    def _resume(self, process: Process) -> None:
+        process.paused = False
+
+    # --- coordinator ----------------------------------------------------------------------
+
+    def _move(self, process: Process) -> None:
+        """Give the ownership to a process; the other one hears of it in its own time."""
+        other = self.processes[self.assigned]
+        if process is other:
+            return
+        self.assigned = 1 - self.assigned
+        process.mail.append(Mail.OWN)
+        other.mail.append(Mail.DISOWN)
+
+    def _tear(self, _: Process) -> None:
+        """Tell both that they own the clock."""
+        for process in self.processes:
+            process.mail.append(Mail.OWN)
+            self._tell(process)
+
+    def _tell(self, process: Process) -> None:
+        """Let a process hear what the coordinator has decided."""
+        if process.phase is not Phase.LIVE or process.paused or not process.is_told:
+            return self._read(process)
+        if process.survey is not None:
+            return self._claim(process)
+        if process.mail.pop(0) is Mail.DISOWN:
+            self._say(f"{process.name} no longer owns the clock")
+            process.owns = False
+            self._take(process, process.writer.step(Disown()))
+            return None
+        self._say(f"{process.name} owns the clock")
+        a, b = self.processes
+        self.seen.two_owners += a.owns and b.owns
+        process.own(self._fresh())
+        return self._claim(process) if self.rnd() < 0.5 else None
+
+    def _claim(self, process: Process) -> None:
+        """Claim a generation, some time after the topic was surveyed."""
+        survey, process.survey = process.survey, None
+        assert survey is not None
+        owner = self.random.randbytes(16)
+        event = Own(owner, process.name, survey.keys, survey.reach(BASE))
+        self._take(process, process.writer.step(event))
+
+    # --- network --------------------------------------------------------------------------
+
+    def _deliver(self, process: Process) -> None:
+        """Let a request of a process arrive, be it paused or not."""
+        waiting = process.on_the_way
+        if not waiting:
+            return self._acknowledge(process)
+        _, send = waiting.pop(int(self.rnd() * len(waiting)))
+        process.acks.append((send.token, self._append(process.name, send)))
+        return None
+
+    def _append(self, name: str, send: Send) -> int:
+        key = send.key
+        offset = self.topic.append(key, send.value)
+        if key[:1] == b"C":
+            self.claimed = offset
+        elif send.value is None:
+            self.seen.tombstones += 1
+        elif int.from_bytes(key[-8:]) < self.claimed:
+            self.seen.zombie_wrote += 1
+        a, b = self.processes
+        self.seen.written_while_read += a.is_amid_reading or b.is_amid_reading
+        if self.trace is not None:
+            self._say(f"{offset}: {name} {told(key)}{'' if send.value else ' removed'}")
+        return offset
+
+    def _acknowledge(self, process: Process) -> None:
+        """Let an acknowledgement arrive."""
+        acks = process.acks
+        if not acks or process.paused or process.phase is not Phase.LIVE:
+            if process.on_the_way and not acks:
+                self._deliver(process)
+            return
+        token, offset = acks.pop(int(self.rnd() * len(acks)))
+        self._take(process, process.writer.step(Acked(token, offset)))
+
+    def _pump(self, process: Process) -> None:
+        """Let a process go on alone for a while: hear, freeze, send, be acknowledged."""
+        process.paused = False
+        for _ in range(1 + int(self.rnd() * BURST)):
+            if process.phase is not Phase.LIVE:
+                self._read(process)
+            elif process.acks:
+                token, offset = process.acks.pop(0)
+                self._take(process, process.writer.step(Acked(token, offset)))
+            elif process.on_the_way:
+                self._deliver(process)
+            elif process.is_told:
+                self._tell(process)
+            elif process.writer.ready:
+                self._freeze(process)
+            else:
+                return self._follow(process)
+        return None
+
+    def _deliver_late(self, process: Process) -> None:
+        """Let a request arrive whose process is dead, or lose it."""
+        if not self.late:
+            return self._freeze(process)
+        _, send = self.late.pop(int(self.rnd() * len(self.late)))
+        self._append("the late", send)
+        self.seen.late_of_the_dead += 1
+        return None
+
+
+def told(key: bytes) -> str:
+    """Return a record key for people."""
+    generation = int.from_bytes(key[-8:])
+    match key[:1]:
+        case b"P":
+            return f"page {'abcdefgh'[key[2]]} slot {key[7]} of {generation}"
+        case b"M":
+            return f"manifest {key[1]} of {generation}"
+    return "claim"

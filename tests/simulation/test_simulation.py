@@ -1,0 +1,89 @@
+"""The checkpoint protocol holds under every fault that is simulated, and the simulation bites."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import asdict
+
+import pytest
+
+from tests.simulation.coverage import Coverage
+from tests.simulation.exhaustive import Search
+from tests.simulation.mutants import FURTHER_MUTANTS, MUTANTS
+from tests.simulation.process import Variant
+from tests.simulation.runner import first_kill, run
+from tests.simulation.schedule import Schedule
+
+SCHEDULES = 200_000
+
+FLOORS = {
+    "durable": 600_000,
+    "recovered_nothing": 100_000,
+    "fell_back": 10_000,
+    "took_an_older_generation": 4_000,
+    "died_with_pages_on_the_way": 25_000,
+    "died_with_a_manifest_on_the_way": 7_000,
+    "died_before_tombstones": 1_500,
+    "late_of_the_dead": 20_000,
+    "zombie_wrote": 100_000,
+    "zombie_durable": 20_000,
+    "two_owners": 40_000,
+    "compacted_in_a_checkpoint": 40_000,
+    "compacted_while_read": 8_000,
+    "written_while_read": 40_000,
+    "trimmed": 80_000,
+    "overtaken": 4_000,
+    "tombstones": 1_500,
+    "damaged": 20_000,
+    "lost_to_damage": 1_000,
+    "intruded": 20_000,
+}
+"""How often each thing must be met in that many schedules: about half of what was counted."""
+
+
+def test_no_schedule_of_crashes_ends_with_a_wrong_state() -> None:
+    result = run(SCHEDULES, 0, workers=2)
+    assert result.coverage.schedules == SCHEDULES
+    assert not result.failures, "replay: python -m tests.simulation --schedules 1 --verbose --seed"
+    counted = asdict(result.coverage)
+    assert {name: counted[name] for name, floor in FLOORS.items() if counted[name] < floor} == {}
+
+
+def test_no_interleaving_of_a_small_scope_ends_with_a_wrong_state(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    search = Search()
+    search.run()
+    with capsys.disabled():
+        print(f" {search.states:,} states", end="")
+    assert search.violations == []
+    assert search.states >= 70_000
+
+
+@pytest.mark.parametrize("mutant", [*MUTANTS, *FURTHER_MUTANTS], ids=lambda mutant: mutant.name)
+def test_a_mutant_of_the_protocol_is_killed(
+    mutant: Variant, record_property: Callable[[str, object], None]
+) -> None:
+    killed = first_kill(mutant, seeds=2000)
+    assert killed is not None, f"{mutant.name}: survived 2,000 seeds"
+    record_property("killed by seed", killed[0])
+    print(f"killed by seed {killed[0]}: {killed[1]}")
+
+
+def test_there_are_ten_mutants_that_were_named_beforehand() -> None:
+    assert len(MUTANTS) == len({mutant.name for mutant in MUTANTS}) == 10
+
+
+@pytest.mark.parametrize("mutant", [MUTANTS[1], FURTHER_MUTANTS[0]], ids=lambda mutant: mutant.name)
+def test_the_search_finds_a_mutant_too(mutant: Variant) -> None:
+    search = Search(mutant, most_states=70_000)
+    search.run()
+    assert search.violations
+
+
+def test_a_seed_replays_the_same_schedule() -> None:
+    for seed in range(20):
+        traces: list[list[str]] = [[], []]
+        ended = [Schedule(seed, Variant(), Coverage(), trace).run() for trace in traces]
+        assert traces[0] == traces[1], f"seed {seed}"
+        assert ended[0] == ended[1]
