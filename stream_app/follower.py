@@ -12,7 +12,7 @@ The worker's reader thread, the offline digest and the demo's own check use the 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from confluent_kafka import (
@@ -60,6 +60,32 @@ class Decoded:
     cut_offset: int = 0
     forget: Forget | None = None
     witness: Witness | None = None
+
+
+def gone_before(
+    bootstrap: str, extra: Mapping[str, str], topic: str, ends: Sequence[int]
+) -> str:
+    """Return in words where a topic no longer holds what comes after these offsets (one for each
+    partition), empty where it does."""
+    consumer = clients.consumer(bootstrap, extra)
+    try:
+        for partition, end in enumerate(ends):
+            place = TopicPartition(topic, partition)
+            if gone := _gone(place, clients.offsets(consumer, place)[0], end):
+                return gone
+    finally:
+        consumer.close()
+    return ""
+
+
+def _gone(place: TopicPartition, low: int, first: int) -> str:
+    """Return in words that what comes after an offset is gone, empty where it is there."""
+    if low <= first:
+        return ""
+    return (
+        f"{place.topic} partition {place.partition} begins at offset {low}, the state goes on from "
+        f"offset {first}: the records between are gone"
+    )
 
 
 class Follower:
@@ -120,16 +146,12 @@ class Follower:
 
     def _end(self, place: TopicPartition, first: int, seconds: float) -> int:
         low, high = clients.offsets(self._consumer, place, seconds)
-        where = f"{place.topic} partition {place.partition}"
-        if low > first:
+        if gone := _gone(place, low, first):
             mend = WAYS_OUT if place.topic == self.topics.ratings else _RESTORE
-            raise Refusal(
-                f"{where} begins at offset {low}, the state goes on from offset {first}: the "
-                f"records between are gone; {mend}"
-            )
+            raise Refusal(f"{gone}; {mend}")
         if high < first:
             raise Refusal(
-                f"{where} ends at offset {high}, the state has read it up to offset {first}: "
+                f"{place.topic} partition {place.partition} ends at offset {high}, the state has read it up to offset {first}: "
                 f"records that were learned are gone, or the topic was made anew; {_RESTORE}"
             )
         return high
@@ -227,7 +249,9 @@ class Follower:
             # Old cuts may be of an earlier design of this deployment; new ones ought not to be.
             self.other_design = "" if cut.design == self.design else cut.design
 
-    def _failed(self, error: KafkaError, topic: str, partition: int, offset: int) -> None:
+    def _failed(
+        self, error: KafkaError, topic: str | None, partition: int, offset: int
+    ) -> None:
         if error.code() == KafkaError._PARTITION_EOF:
             if topic == self.topics.cuts:
                 self._at_end_of_cuts()
@@ -240,7 +264,9 @@ class Follower:
                 f"{WAYS_OUT if topic == self.topics.ratings else _RESTORE}"
             )
         elif not error.retriable():
-            raise Refusal(f"{topic} partition {partition}: {error.str()}")
+            # What is wrong with a whole broker comes without a place.
+            where = f"{topic} partition {partition}" if topic else "the broker"
+            raise Refusal(f"{where} cannot be read: {error.str()}")
 
     def _at_end_of_cuts(self) -> None:
         if not self.rounds.found_start:

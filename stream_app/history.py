@@ -10,8 +10,10 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
 from stream_app import changelog
+from stream_app.errors import Refusal
 from stream_app.log.rounds import Chain
 from stream_app.wire import Cut, Entry, Forget, Topics, WireError, Witness, decode_entry
+from stream_app.wire.checkpoints import Base
 
 
 @dataclass(frozen=True)
@@ -86,3 +88,37 @@ def history(
             case Witness():
                 witnesses.append(past.entry)
     return History(tuple(cuts), tuple(forgets), tuple(witnesses))
+
+
+def lost_base(past: History, partitions: int, design: str) -> str | None:
+    """Return the digest of what a lost state had started from, None where the log alone leads to
+    it or nothing is known.
+
+    The newest witness of the design tells. From the log alone a state starts at nothing, without
+    the first few of those who were to be forgotten with a rebuild: each was left out when its
+    entry was reached.
+    """
+    newest = next((w for w in reversed(past.witnesses) if w.design == design), None)
+    if newest is None:
+        return None
+    left_out = list(dict.fromkeys(f.device for _, f in past.forgets if f.rebuild))
+    zero = (0,) * partitions
+    for count in range(len(left_out) + 1):
+        if Base(0, zero, without=tuple(sorted(left_out[:count]))).digest == newest.base:
+            return None
+    return newest.base
+
+
+def check_base(
+    bootstrap: str, extra: Mapping[str, str], topics: Topics, partitions: int, design: str
+) -> None:
+    """Refuse to start from the log alone where a checkpoint was witnessed that did not.
+
+    To be asked where the state topic holds no checkpoint; the cut log is read once.
+    """
+    if lost_base(history(bootstrap, extra, topics, partitions), partitions, design):
+        raise Refusal(
+            f"{topics.state} holds no checkpoint, but {topics.cuts} tells of one that began from a "
+            "snapshot or behind a gap: the log alone leads to another state; begin with murmurec "
+            "worker --from-snapshot FILE, or accept the other state with --accept-gap or --rebuild"
+        )

@@ -422,11 +422,16 @@ def machine_bytes() -> int:
 
 
 def check_memory(settings: Settings, memory: int) -> None:
-    """Refuse sizes that together pass `MEMORY_SHARE` of the machine's memory."""
-    asked = settings.sketch_bytes + settings.scalars_bytes + settings.seen_bytes
-    if asked > MEMORY_SHARE * memory:
+    """Refuse sizes that pass `MEMORY_SHARE` of the machine's memory, together and twice.
+
+    A worker holds every array a second time: as it was at the last checkpoint.
+    """
+    of_state = settings.sketch_bytes, settings.scalars_bytes, settings.seen_bytes
+    asked = sum((*of_state, settings.presence_bytes))
+    if 2 * asked > MEMORY_SHARE * memory:
         raise Refusal(
-            f"sketch_bytes + scalars_bytes + seen_bytes = {ByteSize(asked).human_readable()} is "
-            f"more than {MEMORY_SHARE:.0%} of the {ByteSize(memory).human_readable()} of memory "
-            "here: lower one of them"
+            "sketch_bytes + scalars_bytes + seen_bytes + presence_bytes = "
+            f"{ByteSize(asked).human_readable()}, held twice for checkpoints, is more than "
+            f"{MEMORY_SHARE:.0%} of the {ByteSize(memory).human_readable()} of memory here: lower "
+            "one of them"
         )

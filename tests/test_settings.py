@@ -235,10 +235,11 @@ def test_a_property_that_helps_to_find_a_mistake_is_shown(name):
 
 
 def test_sizes_that_do_not_fit_the_machine_are_refused():
-    settings = Settings(sketch_bytes=60 * MIB, scalars_bytes=10 * MIB, seen_bytes=10 * MIB)
-    check_memory(settings, 100 * MIB)
-    with pytest.raises(Refusal, match=r"= 80\.0MiB is more than 80% of the 99\.9MiB of memory"):
-        check_memory(settings, 100 * MIB - 100 * 1024)
+    sizes = {"scalars_bytes": 10 * MIB, "seen_bytes": 6 * MIB, "presence_bytes": 4 * MIB}
+    settings = Settings(sketch_bytes=60 * MIB, **sizes)
+    check_memory(settings, 200 * MIB)
+    with pytest.raises(Refusal, match=r"= 80\.0MiB, held twice .* 80% of the 199\.9MiB of memory"):
+        check_memory(settings, 200 * MIB - 100 * 1024)
 
 
 def test_the_size_check_is_part_of_loading(environment):

@@ -64,6 +64,8 @@ class Changelog:
         self._told = -1
         self._unheard = 0
         self._since = 0.0
+        self._gap: tuple[int, int] | None = None  # to be read
+        self._looking = False
         self._lock = threading.Lock()
 
     def produce(self, key: bytes, value: bytes | None, on_delivery: Delivered) -> None:
@@ -130,18 +132,30 @@ class Changelog:
                 self.generation = offset
             elif mine is not None and offset <= mine:
                 self._fail(made_anew(self.topic, offset, mine))
-        if mine is not None and first is not None and first < offset:
+            look = mine is not None and first is not None and first < offset
+            if look and first is not None:
+                began = self._gap[0] if self._gap else first
+                self._gap = began, offset
+            start = look and not self._looking
+            self._looking = self._looking or start
+        if start:
             name = "murmurec-foreign-records"
-            threading.Thread(
-                target=self._look, args=(first, offset), name=name, daemon=True
-            ).start()
+            threading.Thread(target=self._look, name=name, daemon=True).start()
 
-    def _look(self, first: int, beyond: int) -> None:
+    def _look(self) -> None:
+        """Read gaps until there is none; one that comes meanwhile is read with what lies before."""
         try:
-            for offset, key in self._between(first, beyond):
-                self.seen(offset, key)
+            while (gap := self._next_gap()) is not None:
+                for offset, key in self._between(*gap):
+                    self.seen(offset, key)
         except BaseException as reason:  # noqa: BLE001 - not to know is not to be allowed to go on
             self._fail(reason)
+
+    def _next_gap(self) -> tuple[int, int] | None:
+        with self._lock:
+            gap, self._gap = self._gap, None
+            self._looking = gap is not None
+            return gap
 
     def seen(self, offset: int, key: bytes | None) -> None:
         """Look at a record that was read: a claim of another that is later than ours is told."""

@@ -16,6 +16,7 @@ There are no standbys: every worker is a replica.
 from __future__ import annotations
 
 import asyncio
+import threading
 import time
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -64,6 +65,7 @@ class StateTable(faust.Table[Place, memoryview]):
         self._partitions_now = partitions_now
         self._own, self._disown, self._fail = own, disown, fail
         self._pending = 0
+        self._giving = threading.Lock()  # own and disown never cross
         self._stood_down_time = time.monotonic()
 
     def _new_store(self) -> Any:
@@ -183,7 +185,11 @@ class StateTable(faust.Table[Place, memoryview]):
 
     def _take(self) -> None:
         # What a rebalance had begun with may be somebody else's by its end.
-        if not self.owned and self._place in self.app.assignor.assigned_actives():
+        if self._place not in self.app.assignor.assigned_actives():
+            return
+        with self._giving:
+            if self.owned:
+                return
             self.owned = True
             try:
                 self._own()
@@ -197,9 +203,10 @@ class StateTable(faust.Table[Place, memoryview]):
         claimed it was no member of the group any more.
         """
         self._stood_down_time = time.monotonic()
-        if self.owned:
-            self.owned = False
-            self._disown()
+        with self._giving:
+            if self.owned:
+                self.owned = False
+                self._disown()
 
 
 def _soon(loop: asyncio.AbstractEventLoop, answer: Callable[..., None], *what: Any) -> None:

@@ -37,7 +37,9 @@ never was. What remains: its pseudonym, in this entry of the cut log and in what
 they leave out; how many of its records were refused, in the ledger."""
 _RECORDS = """\
 Its (sanitized) records stay in the rating topic until Kafka's retention removes them; whoever may
-read the topic can read them. Snapshots that were exported before still contain it."""
+read the topic can read them. Pages that it taught stay in the state topic until their generation is
+older than the last but one, removed by tombstones, and compacted; and in data_dir/gaps,
+data_dir/evidence and every snapshot file that was written before, until you delete them."""
 
 
 def forget(
@@ -85,30 +87,20 @@ def forget(
 
 def _rebuildable(session: Session) -> Base:
     """Return what the state starts from; refuses where the log does not lead there any more."""
-    from confluent_kafka import TopicPartition
+    from stream_app.follower import gone_before
 
-    from stream_app import clients
-    from stream_app.wire.checkpoints import Base
-
-    base = session.told_base() or Base(0, (0,) * session.settings.partitions)
+    base = session.begins_at()
     if base.origin:
         raise Refusal(
             f"--rebuild: the state began from the snapshot {base.origin}, which may hold what this "
             "device taught, and a snapshot cannot be replayed: forget it without --rebuild"
         )
-    consumer = clients.consumer(session.servers, session.settings.kafka)
-    try:
-        for partition, end in enumerate(base.ends):
-            place = TopicPartition(session.names.ratings, partition)
-            low, _ = clients.offsets(consumer, place)
-            if low > end:
-                raise Refusal(
-                    f"--rebuild: {place.topic} partition {partition} begins at offset {low} and "
-                    f"the state at offset {end}, so the log cannot be replayed: restore the topic, "
-                    "or forget the device without --rebuild"
-                )
-    finally:
-        consumer.close()
+    ratings = session.names.ratings
+    if gone := gone_before(session.servers, session.settings.kafka, ratings, base.ends):
+        raise Refusal(
+            f"--rebuild: {gone}, so the log cannot be replayed: restore the topic, or forget the "
+            "device without --rebuild"
+        )
     return base
 
 

@@ -7,6 +7,7 @@ import time
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import typer
 
 from stream_app import offsets, snapshot_file
@@ -22,7 +23,7 @@ from stream_app.wire.checkpoints import Base
 
 def digest(session: Session, at_cut: int | None, as_json: bool) -> None:
     """Print what the log leads to, over the base of the newest checkpoint."""
-    base = session.told_base()
+    base = session.begins_at()
     with session.replay() as replay:
         replica = replay.from_base(base, at_cut).replica
     show(told(replica), as_json)
@@ -48,7 +49,8 @@ def export(session: Session, file: Path, at_cut: int | None, as_json: bool) -> N
     found = session.checkpoint()
     with session.replay() as over:
         if found is None or at_cut is not None:
-            replica = over.from_base(found.manifest.base if found else None, at_cut).replica
+            base = found.manifest.base if found else session.begins_at()
+            replica = over.from_base(base, at_cut).replica
         else:
             manifest = found.manifest
             replica = loaded(session, found)
@@ -75,23 +77,12 @@ def told(replica: Replica) -> dict[str, Any]:
     return {
         "cut": replica.cut,
         "positions": list(replica.ends),
-        "base": told_of(replica.base),
+        "base": msgspec.to_builtins(replica.base),
         "model_digest": replica.model_digest(),
         "ledger_digest": replica.ledger_digest(),
         "design_digest": replica.design.digest,
         "counts": replica.ledger.counts(),
         "rejected": replica.ledger.rejected(),
-    }
-
-
-def told_of(base: Base) -> dict[str, Any]:
-    """Return a base as JSON has it."""
-    return {
-        "cut": base.cut,
-        "ends": list(base.ends),
-        "origin": base.origin,
-        "gap": base.gap,
-        "without": list(base.without),
     }
 
 

@@ -14,6 +14,7 @@ from rich.progress import Progress
 from stream_app import changelog, clients, snapshot_file, topics
 from stream_app.cli.options import servers_of
 from stream_app.design import design_of
+from stream_app.history import check_base
 from stream_app.recompute import Replay
 from stream_app.replica import Design
 from stream_app.settings import Settings
@@ -83,6 +84,18 @@ class Session:
             if manifest.topic_id == rating_topic and len(manifest.ends) == self.settings.partitions
         ]
         return ours[-1] if ours else None
+
+    def begins_at(self) -> Base:
+        """Return what the state starts from: as told, or the log alone where nothing is told;
+        refuses that where the cut log tells of something else."""
+        base = self.told_base()
+        if base is None:
+            partitions = self.settings.partitions
+            check_base(
+                self.servers, self.settings.kafka, self.names, partitions, self.design.digest
+            )
+            base = Base(0, (0,) * partitions)
+        return base
 
     @contextmanager
     def replay(self, what: str = "replaying the log") -> Iterator[Replay]:
