@@ -23,7 +23,7 @@ from confluent_kafka.admin import AdminClient
 
 from stream_app import clients
 from stream_app.errors import Refusal
-from stream_app.log.recovery import CheckpointRefused, Found, Recovery
+from stream_app.log.recovery import CheckpointDamaged, CheckpointRefused, Found, Recovery
 from stream_app.wire import Topics, WireError
 from stream_app.wire.checkpoints import Manifest, decode_manifest
 
@@ -31,6 +31,10 @@ Progress = Callable[[int, int], None]
 _BATCH = 512
 _STALL_SECONDS = 30.0
 _TOPIC_SECONDS = 30.0
+
+
+class DamagedCheckpoint(Refusal):
+    """The newest checkpoint is damaged; who gives it up may go on without it."""
 
 
 def read_checkpoint(
@@ -44,13 +48,16 @@ def read_checkpoint(
     """Return the newest whole checkpoint, None where there is none; `progress` hears (records read,
     records in the topic).
 
-    Refuses a checkpoint of another design, of another rating topic or of a newer format.
+    Refuses a checkpoint of another design, of another rating topic or of a newer format, and
+    (`DamagedCheckpoint`) a damaged one for which none stands in.
     """
     rating_topic = topic_id(clients.admin(bootstrap, extra), topics.ratings)
     recovery = Recovery(design, rating_topic, partitions)
     read(bootstrap, extra, topics, recovery.read, progress)
     try:
         return recovery.newest()
+    except CheckpointDamaged as damaged:
+        raise DamagedCheckpoint(f"{topics.state}: {damaged}") from None
     except CheckpointRefused as refused:
         raise Refusal(f"{topics.state}: {refused}") from None
 
@@ -97,6 +104,11 @@ def topic_id(admin: AdminClient, topic: str) -> str:
     future = admin.describe_topics(TopicCollection([topic]))[topic]
     try:
         return str(future.result(timeout=_TOPIC_SECONDS).topic_id)
+    except TimeoutError:
+        raise Refusal(
+            f"topic {topic} cannot be described: the broker has said nothing for "
+            f"{_TOPIC_SECONDS:.0f} s; try again"
+        ) from None
     except KafkaException as error:
         reason: KafkaError = error.args[0]
         if reason.code() == KafkaError.UNKNOWN_TOPIC_OR_PART:

@@ -1,5 +1,5 @@
-"""Writing to the logs of a deployment from a command: a whole checkpoint, or one entry of the cut
-log; each returns when the broker has it for good.
+"""Writing to the logs of a deployment from a command: a whole checkpoint, one entry of the cut
+log, or rejections; each returns when the broker has it for good.
 
 A worker writes its checkpoints in the background; here nothing else goes on, and no worker may.
 """
@@ -18,7 +18,7 @@ from stream_app.errors import Refusal
 from stream_app.log.checkpoint import OWNER_BYTES, Freeze, Own
 from stream_app.replica import Replica
 from stream_app.snapshot import Snapshot
-from stream_app.wire import Topics
+from stream_app.wire import Rejection, Topics, encode_message
 from stream_app.wire.checkpoints import Manifest
 
 _SECONDS = 60.0
@@ -66,6 +66,46 @@ def append(bootstrap: str, extra: Mapping[str, str], topic: str, value: bytes) -
         if time.monotonic() > deadline:
             raise _late(topic)
     return told[0]
+
+
+class Rejecting:
+    """Writes rejections, one after the other; a second one of a record replaces the first."""
+
+    def __init__(self, bootstrap: str, extra: Mapping[str, str], topic: str) -> None:
+        self._producer = clients.producer(bootstrap, extra)
+        self._topic = topic
+        self._moved = time.monotonic()
+
+    def __call__(self, rejection: Rejection) -> None:
+        """Queue one; waits while the local queue is full, and refuses where one was refused."""
+        value = encode_message(rejection)
+        self._moved = time.monotonic()
+        while True:
+            try:
+                self._producer.produce(
+                    self._topic, key=rejection.key, value=value, on_delivery=self._delivered
+                )
+            except BufferError:
+                self._wait()
+            else:
+                break
+        self._producer.poll(0)
+
+    def flush(self) -> None:
+        """Return when the broker has all of them; refuses where one was refused."""
+        self._moved = time.monotonic()
+        while len(self._producer):
+            self._wait()
+
+    def _wait(self) -> None:
+        self._producer.poll(0.1)
+        if time.monotonic() - self._moved > _SECONDS:
+            raise _late(self._topic)
+
+    def _delivered(self, error: KafkaError | None, _: Message) -> None:
+        if error is not None:
+            raise _refusal(self._topic, error)
+        self._moved = time.monotonic()
 
 
 def _line(

@@ -62,9 +62,7 @@ class Decoded:
     witness: Witness | None = None
 
 
-def gone_before(
-    bootstrap: str, extra: Mapping[str, str], topic: str, ends: Sequence[int]
-) -> str:
+def gone_before(bootstrap: str, extra: Mapping[str, str], topic: str, ends: Sequence[int]) -> str:
     """Return in words where a topic no longer holds what comes after these offsets (one for each
     partition), empty where it does."""
     consumer = clients.consumer(bootstrap, extra)
@@ -151,8 +149,8 @@ class Follower:
             raise Refusal(f"{gone}; {mend}")
         if high < first:
             raise Refusal(
-                f"{place.topic} partition {place.partition} ends at offset {high}, the state has read it up to offset {first}: "
-                f"records that were learned are gone, or the topic was made anew; {_RESTORE}"
+                f"{place.topic} partition {place.partition} ends at offset {high}, the state has "
+                f"read it up to offset {first}: records that were learned are gone, or the topic was made anew; {_RESTORE}"
             )
         return high
 
@@ -249,9 +247,7 @@ class Follower:
             # Old cuts may be of an earlier design of this deployment; new ones ought not to be.
             self.other_design = "" if cut.design == self.design else cut.design
 
-    def _failed(
-        self, error: KafkaError, topic: str | None, partition: int, offset: int
-    ) -> None:
+    def _failed(self, error: KafkaError, topic: str | None, partition: int, offset: int) -> None:
         if error.code() == KafkaError._PARTITION_EOF:
             if topic == self.topics.cuts:
                 self._at_end_of_cuts()

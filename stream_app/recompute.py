@@ -137,7 +137,7 @@ def begin(design: Design, base: Base, origin: SnapshotFile | None = None) -> Rep
             f"the state began from a snapshot, {base.origin}: give its file (--snapshot FILE)"
         )
     origin.adopt(replica, base)
-    # The snapshot may be older than the wish to be forgotten. Their records are refused by the base.
+    # The snapshot may be older than the wish to be forgotten; the base refuses their records.
     for device in base.without:
         replica.clear(bytes.fromhex(device))
     return replica

@@ -60,6 +60,11 @@ def _granted(topic: str, asked: Future[Any]) -> set[AclOperation]:
     """Return what may be done with a topic; nothing where the broker does not tell."""
     try:
         return set(asked.result(timeout=_SECONDS).authorized_operations or ())
+    except TimeoutError:
+        raise Refusal(
+            f"topic {topic} cannot be described: the broker has said nothing for {_SECONDS:.0f} s; "
+            "try again"
+        ) from None
     except KafkaException as error:
         reason: KafkaError = error.args[0]
     if reason.code() == KafkaError.TOPIC_AUTHORIZATION_FAILED:

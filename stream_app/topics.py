@@ -145,6 +145,15 @@ def delete(admin: AdminClient, names: Sequence[str]) -> None:
         _each(admin.delete_topics(list(names)), KafkaError.UNKNOWN_TOPIC_OR_PART)
 
 
+def check_intake(admin: AdminClient, topic: str, partitions: int) -> dict[str, str]:
+    """Refuse a rating topic that is absent, has another number of partitions or is compacted: what
+    whoever publishes must know; return its configuration."""
+    _check_partitions(admin, topic, partitions, "set partitions to {found}")
+    configs = _configs(admin, [topic])[topic]
+    _check_policy(topic, configs, "delete", "compaction drops ratings")
+    return configs
+
+
 def check_ratings(
     admin: AdminClient, topic: str, partitions: int, retention_seconds: float | None = None
 ) -> None:
@@ -154,9 +163,7 @@ def check_ratings(
     What it was said to drop it may drop: a checkpoint carries the state over, and whoever starts
     where records are missing is refused then.
     """
-    _check_partitions(admin, topic, partitions, "set partitions to {found}")
-    configs = _configs(admin, [topic])[topic]
-    _check_policy(topic, configs, "delete", "compaction drops ratings")
+    configs = check_intake(admin, topic, partitions)
     wanted = "-1" if retention_seconds is None else str(int(retention_seconds * 1000))
     for name, want in (("retention.ms", wanted), ("retention.bytes", "-1")):
         if configs[name] != want and _longer(want, configs[name]):
@@ -257,6 +264,10 @@ def _each(futures: Mapping[Any, Future[Any]], *allowed: int) -> None:
 def _result(topic: str, future: Future[Any], *allowed: int) -> Any:
     try:
         return future.result(timeout=SECONDS)
+    except TimeoutError:
+        raise Refusal(
+            f"topic {topic}: Kafka has said nothing for {SECONDS:.0f} s; try again"
+        ) from None
     except KafkaException as error:
         if error.args[0].code() in allowed:
             return None

@@ -197,8 +197,8 @@ def journal_path(settings: Settings, given: Path | None) -> Path:
 def publisher_for(settings: Settings) -> Publisher:
     """Return an open line to the rating topic.
 
-    Refuses a broker that is absent, and a topic that a worker would refuse: an epsilon is not to be
-    spent on a report that is lost.
+    Refuses a broker that is absent, and a topic in which a report would be lost: an epsilon is not
+    to be spent on that. How long the server keeps reports is no device's business.
     """
     from producers.publishing import Publisher
     from stream_app import clients, topics
@@ -207,12 +207,7 @@ def publisher_for(settings: Settings) -> Publisher:
     servers = servers_of(settings)
     name = Topics(settings.topic_prefix).ratings
     clients.reach(servers, settings.kafka)
-    topics.check_ratings(
-        clients.admin(servers, settings.kafka),
-        name,
-        settings.partitions,
-        settings.ratings_retention_seconds,
-    )
+    topics.check_intake(clients.admin(servers, settings.kafka), name, settings.partitions)
     # No record is given up while later ones go: a server takes a device's events in their order.
     line = clients.producer(servers, settings.kafka, linger_ms=20, message_timeout_ms=0)
     return Publisher(line, name)

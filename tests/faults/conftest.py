@@ -205,6 +205,7 @@ def sentence(worker: Worker, seconds: float = END_SECONDS) -> str:
 def durable_cut(worker: Worker) -> int:
     """Return the cut of the newest checkpoint that this worker has written, -1 where it has
     none."""
+    worker.check()
     checkpoint = worker.state()["checkpoint"] or {}
     found = checkpoint.get("durable_cut")
     return -1 if found is None else int(found)

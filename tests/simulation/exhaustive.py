@@ -168,7 +168,10 @@ class Search:
             for following in self._successors(node):
                 if following not in seen:
                     seen.add(following)
-                    waiting.append(following)
+                    settled = self._settled(following)
+                    if settled is following or settled not in seen:
+                        seen.add(settled)
+                        waiting.append(settled)
 
     def _born(self) -> Worker:
         return Worker(self.variant.writer(self.bound))
@@ -194,7 +197,9 @@ class Search:
             yield Node(topic, node.kept_from, node.workers, rest, *node[4:])
         if node.compactions:
             yield self._compact(node)
-        yield from self._trim(node)
+        trimmed = self._trimmed(node)
+        if trimmed != node:
+            yield trimmed
 
     def _own_steps(self, node: Node, index: int) -> Iterator[Node]:
         """What a process does by itself: read, start, hear, follow and freeze."""
@@ -278,17 +283,25 @@ class Search:
                 node = self._with(node, index, worker._replace(prefix=ghosts))
         return Node(*node[:6], node.compactions - 1)
 
-    def _trim(self, node: Node) -> Iterator[Node]:
+    def _trimmed(self, node: Node) -> Node:
+        """Return the node after retention did what it may."""
         cut = self._recovered(node.topic)[0]
         if cut <= node.kept_from:
-            return
+            return node
         a, b = (self._workers.things[number] for number in node.workers)
         owners = (w.written_cut if w.requests else w.cut for w in (a, b) if w.owns)
         requests = (*a.requests, *b.requests, *self._late.things[node.late])
         removals = (r.cut for r in requests if r.value is None)
         cut = min((cut, *owners, *removals))
-        if cut > node.kept_from:
-            yield Node(node.topic, cut, *node[2:])
+        return Node(node.topic, cut, *node[2:]) if cut > node.kept_from else node
+
+    def _settled(self, node: Node) -> Node:
+        """Return the node after retention did what it may, if that overtakes nobody: then it makes
+        no difference to anything but to what must hold, and doing it at once is the harder case."""
+        trimmed = self._trimmed(node)
+        workers = (self._workers.things[number] for number in node.workers)
+        overtakes = any(w.live and w.cut < trimmed.kept_from for w in workers)
+        return node if overtakes else trimmed
 
     def _land(self, topic: int, request: Request) -> int:
         """Return the topic with a request's record appended."""

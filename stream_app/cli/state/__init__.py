@@ -26,6 +26,7 @@ from stream_app.cli.options import (
     settings_from,
     writable,
 )
+from stream_app.errors import Refusal
 
 app = typer.Typer(no_args_is_help=True, help="Recompute, compare, keep and repair the state.")
 
@@ -179,12 +180,25 @@ def rebuild(
         str | None, typer.Option(help="Consumer group of the workers. \\[env: MURMUREC_GROUP]")
     ] = None,
     snapshot: SnapshotOption = None,
+    at_newest_cut: Annotated[
+        bool,
+        typer.Option(
+            "--at-newest-cut",
+            help="With --snapshot: begin from the file at the newest cut, also where the state "
+            "began from it before; ratings before that cut are given up.",
+        ),
+    ] = False,
     as_json: JsonOption = False,
 ) -> None:
     """Recompute the state from the log, whatever the checkpoints say, and write a new checkpoint.
 
     For a state topic that is damaged, or made with other settings. No worker may run meanwhile.
+    Records that are set aside on the way are told again. A state that began from a snapshot is
+    recomputed over it: ratings since then are applied again. To drop these too, and begin once more
+    from the file: --at-newest-cut, which worker --from-snapshot does only the first time.
     """
+    if at_newest_cut and snapshot is None:
+        raise Refusal("--at-newest-cut: it goes with --snapshot FILE; give both")
     from stream_app.cli.state import rebuilding
     from stream_app.cli.state.session import Session
 
@@ -197,7 +211,14 @@ def rebuild(
         model=model,
         group=group,
     )
-    rebuilding.rebuild(Session.of(settings, snapshot), as_json)
+    session = Session.of(settings, snapshot)
+    if session.origin is not None and at_newest_cut:
+        from stream_app.cli import beginning
+
+        generation = beginning.adopt(session, session.origin).generation
+        typer.echo(f'{{"generation": {generation}}}' if as_json else f"generation  {generation}")
+        return
+    rebuilding.rebuild(session, as_json)
 
 
 @app.command()

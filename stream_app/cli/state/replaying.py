@@ -47,9 +47,9 @@ def export(session: Session, file: Path, at_cut: int | None, as_json: bool) -> N
     """Write the state at a cut to a file: recomputed, or the newest checkpoint followed on."""
     began = time.monotonic()
     found = session.checkpoint()
+    base = found.manifest.base if found else session.begins_at()
     with session.replay() as over:
         if found is None or at_cut is not None:
-            base = found.manifest.base if found else session.begins_at()
             replica = over.from_base(base, at_cut).replica
         else:
             manifest = found.manifest

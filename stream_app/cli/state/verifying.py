@@ -11,19 +11,18 @@ compared with itself (every page with its digest, the ledger with the log that i
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
+import msgspec
 import typer
-from confluent_kafka import TopicPartition
 
-from stream_app import clients
 from stream_app.cli.state import comparing
-from stream_app.cli.state.replaying import told_of
 from stream_app.cli.state.session import Session, bar
 from stream_app.cli.state.workers import Told, ask
-from stream_app.history import history
+from stream_app.follower import gone_before
+from stream_app.history import history, lost_base
 from stream_app.log.rounds import Start
 from stream_app.recompute import Replay, Replayed
 from stream_app.replica import Replica
@@ -70,7 +69,7 @@ def verify(session: Session, workers: tuple[str, ...], strict: bool, as_json: bo
 
 
 def _tell(findings: Findings, cut: int, base: Base, model: str, ledger: str) -> None:
-    findings.cut, findings.base = cut, told_of(base)
+    findings.cut, findings.base = cut, msgspec.to_builtins(base)
     findings.model_digest, findings.ledger_digest = model, ledger
 
 
@@ -78,19 +77,7 @@ def _unable(session: Session, base: Base) -> str:
     """Return why nothing can be recomputed, empty where it can."""
     if base.origin and session.origin is None:
         return f"the state began from the snapshot {base.origin}: give it with --snapshot FILE"
-    consumer = clients.consumer(session.servers, session.settings.kafka)
-    try:
-        for partition, end in enumerate(base.ends):
-            place = TopicPartition(session.names.ratings, partition)
-            low, _ = clients.offsets(consumer, place)
-            if low > end:
-                return (
-                    f"{place.topic} partition {partition} begins at offset {low}, the state at "
-                    f"offset {end}: the log no longer reaches back"
-                )
-    finally:
-        consumer.close()
-    return ""
+    return gone_before(session.servers, session.settings.kafka, session.names.ratings, base.ends)
 
 
 def _recompute(
@@ -105,6 +92,11 @@ def _recompute(
         past = history(
             session.servers, session.settings.kafka, session.names, len(base.ends), progress
         )
+    if manifest is None and (lost := lost_base(past, len(base.ends), session.design.digest)):
+        findings.missing.append(
+            f"a checkpoint was witnessed that began from something else than the log (base {lost}):"
+            " it is lost, and what is computed here is not that state"
+        )
     with session.replay() as replay:
         witnesses = _Witnesses(session.design.digest, past.witnesses, findings)
         replay.each_cut = witnesses.compare
@@ -112,6 +104,11 @@ def _recompute(
         if manifest is not None:
             _compare_checkpoint(manifest, state.replica, findings)
         for url, told in sorted(shown.items(), key=lambda item: item[1].cut):
+            if told.cut < base.cut:
+                findings.missing.append(
+                    f"worker {url} is at cut {told.cut}, before the state begins (cut {base.cut})"
+                )
+                continue
             state = _reach(replay, state, base, told.cut)
             _compare_worker(url, told, state.replica, findings)
     replica = state.replica
@@ -120,7 +117,7 @@ def _recompute(
         findings.compared.append(f"{witnesses.compared} witnesses of the cut log with the log")
     if witnesses.others:
         findings.missing.append(
-            f"{len(witnesses.others)} witnesses are of another design or another base"
+            f"{witnesses.others} witnesses are of another design or another base"
         )
 
 
@@ -167,29 +164,38 @@ def _compare_worker(url: str, told: Told, replica: Replica, findings: Findings) 
 
 class _Witnesses:
     """Compares the state at each cut with what was witnessed of it, where both start from the
-    same."""
+    same: each witness once, though the replay may begin again."""
 
-    def __init__(self, design: str, all_of_them: Sequence[Witness], findings: Findings) -> None:
+    def __init__(self, design: str, all_of_them: Iterable[Witness], findings: Findings) -> None:
         self._design, self._findings = design, findings
-        self._at: dict[int, list[Witness]] = {}
-        for witness in all_of_them:
-            self._at.setdefault(witness.cut, []).append(witness)
-        self._seen: set[int] = set()
+        self._at: dict[int, list[tuple[int, Witness]]] = {}
+        for number, witness in enumerate(all_of_them):
+            self._at.setdefault(witness.cut, []).append((number, witness))
+        self._reached: set[int] = set()
+        self._compared: set[int] = set()
         self._copy: tuple[Replica, Snapshot] | None = None
-        self.compared = 0
-        self.others: list[Witness] = []
+
+    @property
+    def compared(self) -> int:
+        """How many were compared."""
+        return len(self._compared)
+
+    @property
+    def others(self) -> int:
+        """How many were reached that no state on the way could be compared with."""
+        return len(self._reached - self._compared)
 
     def compare(self, replica: Replica) -> None:
         """Compare the state at a cut."""
-        here = [] if replica.cut in self._seen else self._at.get(replica.cut, [])
-        ours = [w for w in here if (w.design, w.base) == (self._design, replica.base.digest)]
-        self.others += [w for w in here if w not in ours]
+        here = self._at.get(replica.cut, [])
+        self._reached.update(number for number, _ in here)
+        kind = self._design, replica.base.digest
+        ours = {n: w for n, w in here if n not in self._compared and (w.design, w.base) == kind}
         if not ours:
             return
-        self._seen.add(replica.cut)
+        self._compared |= ours.keys()
         model, ledger = self._digests(replica)
-        for witness in ours:
-            self.compared += 1
+        for witness in ours.values():
             for name, theirs, mine in (
                 ("model_digest", witness.model, model),
                 ("ledger_digest", witness.ledger, ledger),
