@@ -150,7 +150,8 @@ class Follower:
         if high < first:
             raise Refusal(
                 f"{place.topic} partition {place.partition} ends at offset {high}, the state has "
-                f"read it up to offset {first}: records that were learned are gone, or the topic was made anew; {_RESTORE}"
+                f"read it up to offset {first}: records that were learned are gone, or the topic "
+                f"was made anew; {_RESTORE}"
             )
         return high
 

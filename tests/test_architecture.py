@@ -106,7 +106,12 @@ MAY_IMPORT: dict[str, set[str]] = {
     "stream_app.rights": {
         *("confluent_kafka", "stream_app.clients", "stream_app.errors", "stream_app.wire"),
     },
-    "stream_app.history": {"stream_app.changelog", "stream_app.log", "stream_app.wire"},
+    "stream_app.history": {
+        *("stream_app.changelog", "stream_app.errors", "stream_app.log", "stream_app.wire"),
+    },
+    "stream_app.rejected": {
+        *("numpy", "stream_app.log", "stream_app.models", "stream_app.replica", "stream_app.wire"),
+    },
     "stream_app.offsets": {
         *("confluent_kafka", "stream_app.changelog_writing", "stream_app.clients"),
         *("stream_app.errors", "stream_app.history", "stream_app.log", "stream_app.wire"),

@@ -14,6 +14,7 @@ import platform
 import signal
 import ssl
 import threading
+from concurrent.futures import ThreadPoolExecutor
 from math import nan
 from pathlib import Path
 from typing import Any
@@ -46,6 +47,7 @@ from stream_app.log.rounds import Start
 from stream_app.metrics import Metrics
 from stream_app.recommender import Recommender
 from stream_app.settings import Settings
+from stream_app.warmup import warm_up
 from stream_app.wire import Topics
 from stream_app.wire.checkpoints import Base
 
@@ -129,11 +131,16 @@ def build(
 def _reader(app: faust.App, runtime: Runtime, bootstrap: str, clock: Clock) -> Reader:
     """Return the reader of the log, which hands it to the learn agent."""
     settings, topics, design = runtime.settings, runtime.topics, runtime.replica.design
+    pool = ThreadPoolExecutor(1, "murmurec-warm-up")
+    warming = pool.submit(warm_up, design, settings.index, settings.code_bits)
+    pool.shutdown(wait=False)
 
     def recover(progress: Progress) -> Found | None:
-        return changelog.read_checkpoint(
+        found = changelog.read_checkpoint(
             bootstrap, settings.kafka, topics, design.digest, settings.partitions, progress
         )
+        warming.result()  # nothing is applied before the kernels are there
+        return found
 
     def follow(start: Start) -> Follower:
         return Follower(

@@ -18,7 +18,6 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import msgspec
-import numpy as np
 import structlog
 
 from stream_app.agents import evidence
@@ -27,17 +26,16 @@ from stream_app.agents.restoring import Reload, Restored
 from stream_app.catalogue import Catalogue
 from stream_app.errors import Refusal
 from stream_app.gauges import Gauges
-from stream_app.log.ledger import DUPLICATE
 from stream_app.metrics import Metrics
 from stream_app.privacy.adjacency import Adjacency
 from stream_app.recommender import Answer, Recommender
 from stream_app.recompute import without
-from stream_app.replica import Outcome, Replica
+from stream_app.rejected import rejected
+from stream_app.replica import Replica
 from stream_app.settings import Settings
 from stream_app.snapshot import load_found
 from stream_app.wire import (
     LIST_LENGTH,
-    REASONS,
     Batch,
     Cut,
     Forget,
@@ -118,7 +116,8 @@ class Runtime:
         outcome = self.replica.apply(batch)
         self.gauges.watch(outcome)
         self.recommender.touched(outcome.rows)
-        self._tell_rejected(batch, outcome)
+        for rejection in rejected(self.topics.ratings, batch, outcome):
+            self.reject(rejection)
         self._round_seconds += time.perf_counter() - started
 
     def end_round(self, cut: Cut, cut_offset: int) -> None:
@@ -216,12 +215,6 @@ class Runtime:
             log.error("replica.evidence_lost", reason=str(reason))
         base = None if replica.base.origin else replica.base
         self.reload = Reload("this replica and another differ", base, or_checkpoint=True)
-
-    def _tell_rejected(self, batch: Batch, outcome: Outcome) -> None:
-        for i in np.flatnonzero(outcome.records > DUPLICATE):
-            reason = REASONS[outcome.reasons[i]]
-            offset, size = int(batch.offsets[i]), int(batch.sizes[i])
-            self.reject(Rejection(self.topics.ratings, batch.partition, offset, reason, size))
 
     # --- questions about the state --------------------------------------------------------
 

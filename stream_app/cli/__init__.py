@@ -1,6 +1,7 @@
 """The command line of all three parties: `murmurec`, whose sub-commands import what they need.
 
     exit 0 done    1 refused or failed, with one sentence    2 wrong usage    130 interrupted
+    75 a worker whose instance name belongs to another process now: start it again
 
 A sub-command is a plain function in a module of its own, so `murmurec --help` imports neither Kafka
 nor numpy nor numba.

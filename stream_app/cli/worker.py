@@ -89,6 +89,8 @@ def worker(
     if place and not accept_gap:
         raise Refusal(f"--from {place} gives up what lies before: say so with --accept-gap")
     import asyncio
+    import threading
+    from importlib import import_module
 
     from stream_app import clients, rights, topics
     from stream_app.broker.local import free_ports
@@ -109,6 +111,11 @@ def worker(
     )
     servers = servers_of(settings)
     configure(settings.log_level, settings.log_format)
+    # A second of imports, while the broker is asked this and that.
+    importing = threading.Thread(
+        target=import_module, args=("stream_app.agents.application",), daemon=True
+    )
+    importing.start()
     clients.reach(servers, settings.kafka)
     rights.check(servers, settings.kafka, rights.of_a_worker(Topics(settings.topic_prefix)))
     topics.check_deployment(
@@ -129,10 +136,8 @@ def worker(
             beginning.from_the_log(session)
         else:
             beginning.over_a_gap(session, place)
+    importing.join()
     from stream_app.agents import application
-    from stream_app.design import design_of
-    from stream_app.warmup import warm_up
 
-    warm_up(design_of(settings), settings.index, settings.code_bits)
     port = settings.admin_port or free_ports(1)[0]
     asyncio.run(application.run(settings, servers, port))

@@ -21,116 +21,20 @@ are met, so that what a process does in one node is known in all others.
 
 from __future__ import annotations
 
-import copy
 from collections import deque
-from collections.abc import Callable, Hashable, Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, Generic, NamedTuple, TypeVar
+from typing import Any, TypeVar
 
-from stream_app.log.checkpoint import Acked, Disown, Durable, Event, Freeze, Own, Send, Writer
+from stream_app.log.checkpoint import Acked, Disown, Freeze, Own
 from stream_app.log.recovery import Recovery
 from tests.simulation.process import Variant
+from tests.simulation.scope import EMPTY, Node, Numbers, Request, Topic, Worker, contents
 from tests.simulation.world import BASE, World
 
-Topic = frozenset[tuple[bytes, bytes]]
-"""The newest record of each key that has a value."""
-
-_EMPTY: Topic = frozenset()
 _NEWER = 10**6  # an offset after every generation
 T = TypeVar("T")
-
-
-class Request(NamedTuple):
-    """A record on its way; `cut` is the oldest that it has to do with."""
-
-    cut: int
-    token: int
-    key: bytes
-    value: bytes | None
-
-    @property
-    def generation(self) -> int:
-        """The generation that it speaks of, 0 for a claim."""
-        return 0 if self.key[:1] == b"C" else int.from_bytes(self.key[-8:])
-
-
-class Worker(NamedTuple):
-    """A process; `told` is what it has still to hear, `prefix` what it read before it paused in the
-    topic (after compaction, what of that is a ghost)."""
-
-    writer: Writer
-    live: bool = False
-    prefix: Topic = _EMPTY
-    cut: int = 0
-    owns: bool = False
-    told: tuple[bool, ...] = ()
-    frozen: int = 0
-    durable: int = 0
-    requests: tuple[Request, ...] = ()
-
-    @property
-    def written_cut(self) -> int:
-        """The cut of what this owner has written or is writing, or where it stands."""
-        return min(self.cut, self.durable or self.frozen or self.cut)
-
-    @property
-    def newest_generation(self) -> int:
-        """The newest generation that it speaks of."""
-        keys = (int.from_bytes(key[-8:]) for key, _ in self.prefix)
-        return max((self.writer.generation or 0, *keys, *(r.generation for r in self.requests)))
-
-    def future(self) -> Hashable:
-        """Return what decides the future of this process, whatever tokens it has given."""
-        w = self.writer
-        manifest = w._manifest and (w._manifest.number, w._manifest.cut, w._frozen is None)
-        requests = sorted((*r[::2], r.value or b"", r.token in w._in_flight) for r in self.requests)
-        return (
-            self[1:8], tuple(requests), w.generation, w._claim is None, w._reach, tuple(w._stale),
-            w._durable and (w._durable.number, w._durable.cut), manifest,
-            tuple(w._pages), tuple(w._tombstones), tuple(sorted(w._written)),
-        )  # fmt: skip
-
-    def moved(self, event: Event, **changed: Any) -> Worker:
-        """Return this process, changed so, after its writer took an event."""
-        writer = copy.copy(self.writer)
-        for name, value in vars(writer).items():
-            if isinstance(value, dict | set | deque):
-                setattr(writer, name, value.copy())
-        outputs = writer.step(event)
-        durable = next((o.manifest.cut for o in outputs if isinstance(o, Durable)), self.durable)
-        moved = self._replace(**({"durable": durable} | changed), writer=writer)
-        cut = moved.written_cut
-        sent = (Request(cut, o.token, o.key, o.value) for o in outputs if isinstance(o, Send))
-        return moved._replace(requests=(*moved.requests, *sent))
-
-
-class Numbers(Generic[T]):
-    """Numbers things by what they are equal in."""
-
-    def __init__(self, what: Callable[[T], Hashable]) -> None:
-        self._what = what
-        self._numbers: dict[Hashable, int] = {}
-        self.things: list[T] = []
-
-    def of(self, thing: T) -> int:
-        """Return the number of a thing, a new one if it was not met before."""
-        number = self._numbers.setdefault(self._what(thing), len(self.things))
-        if number == len(self.things):
-            self.things.append(thing)
-        return number
-
-
-class Node(NamedTuple):
-    """Everything at one moment, in numbers."""
-
-    topic: int
-    kept_from: int
-    workers: tuple[int, int]
-    late: int
-    owner: int
-    faults: int
-    compactions: int
 
 
 @dataclass
@@ -141,7 +45,7 @@ class Search:
     faults: int = 2
     compactions: int = 1
     bound: int = 1
-    world: World = field(default_factory=lambda: World(20, rounds=2, pages=2, most=2))
+    world: World = field(default_factory=lambda: World(1, rounds=2, pages=2, most=2))
     most_states: int = 10**7
     states: int = 0
     violations: list[str] = field(default_factory=list)
@@ -149,14 +53,14 @@ class Search:
     def __post_init__(self) -> None:
         self._topics: Numbers[Topic] = Numbers(lambda topic: topic)
         self._workers = Numbers(Worker.future)
-        self._late: Numbers[tuple[Request, ...]] = Numbers(_contents)
+        self._late: Numbers[tuple[Request, ...]] = Numbers(contents)
         self._known: dict[tuple[Any, ...], Any] = {}
 
     def run(self) -> None:
         """Search until everything was visited or something was violated."""
         a, b = self._born()._replace(told=(True,)), self._born()
         workers = self._workers.of(a), self._workers.of(b)
-        topic, late = self._topics.of(_EMPTY), self._late.of(())
+        topic, late = self._topics.of(EMPTY), self._late.of(())
         first = Node(topic, 0, workers, late, 0, self.faults, self.compactions)
         seen, waiting = {first}, deque([first])
         while waiting and self.states < self.most_states and not self.violations:
@@ -206,10 +110,10 @@ class Search:
         number = node.workers[index]
         worker = self._workers.things[number]
         if not worker.live:
-            cut = self._recovered(node.topic, worker.prefix if not node.compactions else _EMPTY)[0]
+            cut = self._recovered(node.topic, worker.prefix if not node.compactions else EMPTY)[0]
             yield self._step(
                 node, index, ("start", number, cut),
-                lambda: worker._replace(live=True, prefix=_EMPTY, cut=cut),
+                lambda: worker._replace(live=True, prefix=EMPTY, cut=cut),
             )  # fmt: skip
             if node.compactions and not worker.prefix:
                 read = self._topics.things[node.topic]
@@ -343,7 +247,7 @@ class Search:
 
     # --- what must hold -------------------------------------------------------------------
 
-    def _recovered(self, topic: int, ghosts: Topic = _EMPTY) -> tuple[int, list[bytes], int]:
+    def _recovered(self, topic: int, ghosts: Topic = EMPTY) -> tuple[int, list[bytes], int]:
         """Return the cut of the checkpoint in a topic, its keys, and how far it reaches, to one who
         has read `ghosts` before."""
         found: tuple[int, list[bytes], int] = self._once(
@@ -365,10 +269,6 @@ class Search:
 def _appended(topic: Topic, key: bytes, value: bytes | None) -> Topic:
     rest = frozenset(record for record in topic if record[0] != key)
     return rest if value is None else rest | {(key, value)}
-
-
-def _contents(requests: tuple[Request, ...]) -> Hashable:
-    return tuple(sorted((r.cut, r.key, r.value or b"") for r in requests))
 
 
 def _without(items: tuple[T, ...], at: int) -> tuple[T, ...]:

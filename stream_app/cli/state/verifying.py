@@ -77,7 +77,9 @@ def _unable(session: Session, base: Base) -> str:
     """Return why nothing can be recomputed, empty where it can."""
     if base.origin and session.origin is None:
         return f"the state began from the snapshot {base.origin}: give it with --snapshot FILE"
-    return gone_before(session.servers, session.settings.kafka, session.names.ratings, base.ends)
+    ratings = session.names.ratings
+    gone = gone_before(session.servers, session.settings.kafka, ratings, base.ends)
+    return f"{gone}: the log no longer reaches back" if gone else ""
 
 
 def _recompute(

@@ -1,0 +1,244 @@
+"""What a worker is told to begin from, at every restart: done once, and never on less than there
+is. A log without workers."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import msgspec
+import numpy as np
+import pytest
+from confluent_kafka import TopicPartition
+
+from stream_app import clients, snapshot_file, topics
+from stream_app.changelog_writing import write_checkpoint
+from stream_app.cli import beginning, run
+from stream_app.cli.protection import publisher_for
+from stream_app.cli.state import rebuilding
+from stream_app.cli.state.session import Session
+from stream_app.errors import Refusal
+from stream_app.history import check_base
+from stream_app.recompute import Replay, Replayed
+from stream_app.settings import Settings
+from stream_app.wire import Event, Forget, Rejection, Witness
+from stream_app.wire.checkpoints import Base, Manifest
+from tests.kafka.conftest import Send
+from tests.kafka.state_log import Log
+from tests.streams import Published, events, publish
+
+pytestmark = pytest.mark.kafka
+
+
+@pytest.fixture
+def published(rng: np.random.Generator) -> list[Event]:
+    """Give the events of a few devices."""
+    return events(rng, 120, devices=8)
+
+
+@pytest.fixture
+def log(
+    settings: Settings,
+    send: Send,
+    published: list[Event],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> Log:
+    """Give a log of four rounds."""
+    monkeypatch.setenv("MURMUREC_DATA_DIR", str(tmp_path / "data"))
+    made = Log(settings.model_copy(update={"data_dir": tmp_path / "data"}), send)
+    made.rounds([publish(event) for event in published], 4)
+    return made
+
+
+def held(log: Log) -> Manifest:
+    """Return the newest checkpoint."""
+    found = Session.of(log.settings).checkpoint()
+    assert found is not None
+    return found.manifest
+
+
+def checkpoint(log: Log, at_cut: int) -> Manifest:
+    """Write the state at a cut as a checkpoint."""
+    state = log.replayed(at_cut)
+    return write_checkpoint(log.servers, {}, log.names, state.replica, state.cut_offset, "test")
+
+
+def remove(log: Log, ends: tuple[int, ...]) -> None:
+    """Let Kafka remove the ratings before these offsets, as retention does."""
+    places = [TopicPartition(log.names.ratings, p, end) for p, end in enumerate(ends)]
+    for future in clients.admin(log.servers).delete_records(places).values():
+        future.result(10)
+
+
+def witness(log: Log, of: Manifest) -> None:
+    """Append what a worker says of a durable checkpoint."""
+    log.entry(Witness(of.cut, of.model, of.ledger, of.design, of.base.digest))
+
+
+def state_topic_is_lost(log: Log) -> None:
+    """Make the state topic anew."""
+    admin = clients.admin(log.servers)
+    topics.delete(admin, [log.names.state])
+    topics.create(admin, log.names.table())
+
+
+def test_a_file_is_adopted_once_and_again_when_that_is_said(
+    log: Log, published: list[Event], tmp_path: Path
+) -> None:
+    file = tmp_path / "good.npz"
+    snapshot_file.write(file, log.replayed(2).replica)
+    beginning.from_snapshot(Session.of(log.settings), file)
+    first = held(log)
+    assert (first.cut, first.base.origin) == (4, snapshot_file.read(file).digest)
+    log.round([publish(event) for event in published[:3]])
+    beginning.from_snapshot(Session.of(log.settings), file)  # as a supervisor does
+    assert held(log) == first
+    where = ["--bootstrap", log.servers, "--prefix", log.names.prefix]
+    rebuild = ["state", "rebuild", *where, "--at-newest-cut"]
+    assert run(rebuild) == 1
+    assert run([*rebuild, "--snapshot", str(file), "--json"]) == 0
+    assert held(log).generation > first.generation
+    assert held(log).model == first.model
+
+
+def test_a_gap_that_was_accepted_is_not_widened(log: Log) -> None:
+    beginning.over_a_gap(Session.of(log.settings), "last=12")
+    first = held(log)
+    assert first.base.gap
+    beginning.over_a_gap(Session.of(log.settings), "latest")
+    assert held(log) == first
+
+
+def test_a_device_is_forgotten_also_where_retention_has_passed_before_the_workers_came_to_it(
+    log: Log, published: list[Event]
+) -> None:
+    before, device = checkpoint(log, 3), published[0].device
+    log.entry(Forget(device.hex(), rebuild=True))
+    log.cut(log.ends)
+    remove(log, before.ends)
+    beginning.over_a_gap(Session.of(log.settings), "")
+    after = held(log)
+    assert (after.cut, after.ends, after.base.gap) == (before.cut, before.ends, True)
+    assert after.base.without == (device.hex(),)
+    (file,) = (log.settings.data_dir / "gaps").glob("*.npz")
+    origin = snapshot_file.read(file)
+    wanted = Session.of(log.settings, file)
+    with wanted.replay() as replay:
+        replica = replay.from_base(after.base).replica
+    assert replica.base == after.base, "nobody has to begin again"
+    assert origin.meta.model == before.model != after.model
+    words = np.frombuffer(device, "<u8").reshape(1, 2).astype(np.uint64)
+    assert replica.marks.find(words).tolist() == [0]
+    beginning.over_a_gap(Session.of(log.settings), "")
+    assert held(log) == after
+
+
+def test_a_lost_state_topic_is_not_replaced_by_another_state(
+    log: Log, capsys: pytest.CaptureFixture[str]
+) -> None:
+    beginning.over_a_gap(Session.of(log.settings), "last=12")
+    witness(log, held(log))
+    state_topic_is_lost(log)
+    session = Session.of(log.settings)
+    place = log.servers, {}, log.names, 4, session.design.digest
+    with pytest.raises(Refusal, match=r"--from-snapshot FILE.*--accept-gap or --rebuild"):
+        check_base(*place)
+    where = ["--bootstrap", log.servers, "--prefix", log.names.prefix, "--json"]
+    assert run(["state", "digest", *where]) == 1
+    capsys.readouterr()
+    assert run(["state", "verify", *where]) == 0
+    assert any("it is lost" in what for what in json.loads(capsys.readouterr().out)["missing"])
+    beginning.over_a_gap(session, "")
+    assert held(log).base == Base(0, (0, 0, 0, 0))
+    witness(log, held(log))
+    check_base(*place)
+
+
+def test_a_damaged_checkpoint_is_given_up_where_a_place_is_named(log: Log) -> None:
+    beginning.over_a_gap(Session.of(log.settings), "last=12")
+    adopted = held(log)
+    page = next(
+        key
+        for key in keys_of(log)
+        if key[:1] == b"P" and key[-8:] == adopted.generation.to_bytes(8)
+    )
+    producer = clients.producer(log.servers)
+    producer.produce(log.names.state, key=page, value=b"\1" + bytes(9))
+    assert producer.flush(30) == 0
+    with pytest.raises(Refusal, match="the newest checkpoint .* is damaged"):
+        beginning.over_a_gap(Session.of(log.settings), "")
+    beginning.over_a_gap(Session.of(log.settings), "last=12")
+    assert held(log).generation > adopted.generation
+
+
+def keys_of(log: Log) -> list[bytes]:
+    """Return the keys of the state topic."""
+    from stream_app import changelog
+
+    return [message.key() or b"" for message in changelog.records(log.servers, {}, log.names.state)]
+
+
+def test_a_rebuild_tells_of_every_record_that_was_set_aside(log: Log, send: Send) -> None:
+    poison = Published(2, b"f" * 32, b"poison")
+    log.round([poison])
+    rebuilding.rebuild(Session.of(log.settings), as_json=True)
+    reader = clients.consumer(log.servers, group=f"{log.names.prefix}-test")
+    reader.assign([TopicPartition(log.names.rejected, 0, 0)])
+    try:
+        message = reader.poll(20)
+    finally:
+        reader.close()
+    assert message is not None
+    told = msgspec.json.decode(message.value() or b"", type=Rejection)
+    assert (told.topic, told.partition, told.offset) == (log.names.ratings, 2, log.ends[2] - 1)
+    assert held(log).cut == 5
+
+
+def test_no_checkpoint_passes_over_what_could_not_be_told(
+    log: Log, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log.round([Published(2, b"f" * 32, b"poison")])
+    session = Session.of(log.settings)
+    topics.delete(clients.admin(log.servers), [log.names.rejected])
+    with pytest.raises(Refusal, match="does not exist: create it"):
+        Session.of(log.settings)
+    monkeypatch.setattr("stream_app.changelog_writing._SECONDS", 2.0)
+    with pytest.raises(Refusal, match="could not be written"):
+        rebuilding.rebuild(session, as_json=True)
+    topics.create(clients.admin(log.servers), log.names.table())
+    assert Session.of(log.settings).checkpoint() is None
+
+
+def test_a_worker_that_came_during_the_replay_keeps_its_state(
+    log: Log, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    member = clients.consumer(log.servers, group=Session.of(log.settings).group)
+    replayed = Replay.from_base
+
+    def and_a_worker_comes(self: Replay, base: Base | None = None) -> Replayed:
+        state = replayed(self, base)
+        member.subscribe([log.names.cuts])
+        while not member.assignment():
+            member.poll(0.1)
+        return state
+
+    monkeypatch.setattr(Replay, "from_base", and_a_worker_comes)
+    try:
+        with pytest.raises(Refusal, match="stop them first"):
+            rebuilding.rebuild(Session.of(log.settings), as_json=True)
+    finally:
+        member.close()
+    assert Session.of(log.settings).checkpoint() is None
+
+
+def test_a_device_need_not_know_how_long_the_server_keeps_reports(log: Log) -> None:
+    hour = log.settings.model_copy(update={"ratings_retention_seconds": 3600.0})
+    step = topics.plan(clients.admin(log.servers), log.names.table(3600.0))
+    topics.apply(clients.admin(log.servers), step, delete_records=True)
+    with pytest.raises(Refusal, match="ratings would be deleted sooner"):
+        Session.of(log.settings)
+    assert Session.of(hour)
+    assert publisher_for(log.settings)
+    with pytest.raises(Refusal, match="has 4 partitions, not 8"):
+        publisher_for(log.settings.model_copy(update={"partitions": 8}))

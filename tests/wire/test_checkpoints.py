@@ -1,0 +1,170 @@
+"""The records of the state topic have these bytes, and hostile ones end in a `WireError`."""
+
+from __future__ import annotations
+
+from hashlib import blake2b
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from stream_app.wire.checkpoints import (
+    CHECKPOINT_FORMAT,
+    PAGE_BYTES,
+    ArrayPages,
+    Base,
+    Claim,
+    ClaimKey,
+    Manifest,
+    ManifestKey,
+    PageKey,
+    SmallArray,
+    StateKey,
+    decode_manifest,
+    decode_page,
+    decode_state_key,
+    encode_claim,
+    encode_manifest,
+    encode_page,
+    ledger_root,
+    model_root,
+)
+from stream_app.wire.reasons import Reason, WireError
+
+MANIFEST = Manifest(
+    generation=0x0123,
+    number=2,
+    design="d" * 32,
+    topic_id="topic",
+    cut=5,
+    ends=(3, 4),
+    cut_offset=10,
+    base=Base(0, (0, 0), without=("ab" * 16,)),
+    model="0" * 32,
+    ledger="1" * 32,
+    arrays=(ArrayPages("learner.counts", "<f4", (2, 2), bytes([1]), bytes(range(16))),),
+    ledger_arrays=(SmallArray("ends", "<i8", (2,), bytes(16)),),
+)
+
+GOLDEN_KEYS: tuple[tuple[StateKey, str], ...] = (
+    (PageKey(array=1, page=2, slot=1, generation=0x0123), "50000100000002010000000000000123"),
+    (ManifestKey(slot=0, generation=0x0123), "4d000000000000000123"),
+    (ClaimKey(bytes(range(16))), "43000102030405060708090a0b0c0d0e0f"),
+)
+
+GOLDEN_MANIFEST = (
+    "0133c5eef5ae51008ea927cb2c1e07991d8caa67656e65726174696f6ecd0123a66e756d62657202a66465736967"
+    "6ed9206464646464646464646464646464646464646464646464646464646464646464a8746f7069635f6964a574"
+    "6f706963a363757405a4656e6473920304aa6375745f6f66667365740aa46261736585a363757400a4656e647392"
+    "0000a66f726967696ea0a3676170c2a7776974686f757491d9206162616261626162616261626162616261626162"
+    "616261626162616261626162a56d6f64656cd9203030303030303030303030303030303030303030303030303030"
+    "303030303030a66c6564676572d92031313131313131313131313131313131313131313131313131313131313131"
+    "31a66172726179739185a46e616d65ae6c6561726e65722e636f756e7473a56474797065a33c6634a57368617065"
+    "920202a5736c6f7473c40101a764696765737473c410000102030405060708090a0b0c0d0e0fad6c65646765725f"
+    "6172726179739184a46e616d65a4656e6473a56474797065a33c6938a573686170659102a464617461c410000000"
+    "00000000000000000000000000"
+)
+
+
+@pytest.mark.parametrize(("key", "golden"), GOLDEN_KEYS, ids=lambda each: type(each).__name__)
+def test_a_key_has_these_bytes(key: StateKey, golden: str) -> None:
+    assert key.encode().hex() == golden
+    assert decode_state_key(bytes.fromhex(golden)) == key
+
+
+def test_a_page_has_these_bytes() -> None:
+    assert encode_page(2, b"\x00\x01\xff").hex() == "0100000000000000020001ff"
+    assert decode_page(bytes.fromhex("0100000000000000020001ff")) == (2, b"\x00\x01\xff")
+
+
+def test_a_manifest_has_these_bytes() -> None:
+    assert encode_manifest(MANIFEST).hex() == GOLDEN_MANIFEST
+    assert decode_manifest(bytes.fromhex(GOLDEN_MANIFEST)) == MANIFEST
+
+
+def test_a_claim_has_these_bytes() -> None:
+    assert encode_claim(Claim("worker-1")).hex() == "0181a6776f726b6572a8776f726b65722d31"
+
+
+def test_a_base_has_this_digest() -> None:
+    assert MANIFEST.base.digest == "d32cd795bc70ea83b0891667277bd15f"
+
+
+def test_the_roots_are_what_they_are_said_to_be() -> None:
+    text = b"d" * 32 + b"learner.counts:<f4:(2, 2);" + bytes(range(16))
+    assert model_root("d" * 32, MANIFEST.arrays) == blake2b(text, digest_size=16).hexdigest()
+    text = b"d" * 32 + b"ends:<i8:(2,);" + bytes(16)
+    assert (
+        ledger_root("d" * 32, MANIFEST.ledger_arrays) == blake2b(text, digest_size=16).hexdigest()
+    )
+
+
+def test_a_root_does_not_depend_on_the_order_of_the_arrays() -> None:
+    other = SmallArray("absent", "<i8", (2,), bytes(range(16)))
+    arrays = (*MANIFEST.ledger_arrays, other)
+    assert ledger_root("d", arrays) == ledger_root("d", arrays[::-1])
+    assert ledger_root("d", arrays) != ledger_root("d", MANIFEST.ledger_arrays)
+
+
+@pytest.mark.parametrize("bit", range(8 * len(GOLDEN_MANIFEST) // 2))
+def test_no_bit_of_a_manifest_may_flip(bit: int) -> None:
+    value = bytearray.fromhex(GOLDEN_MANIFEST)
+    value[bit // 8] ^= 1 << bit % 8
+    with pytest.raises(WireError) as raised:
+        decode_manifest(bytes(value))
+    assert raised.value.reason is Reason.MALFORMED
+
+
+def test_a_manifest_cut_short_anywhere_is_malformed() -> None:
+    value = bytes.fromhex(GOLDEN_MANIFEST)
+    for length in range(len(value)):
+        with pytest.raises(WireError):
+            decode_manifest(value[:length])
+
+
+def test_a_newer_manifest_is_told_from_a_damaged_one() -> None:
+    with pytest.raises(WireError) as raised:
+        decode_manifest(newer(b"something else"))
+    assert raised.value.reason is Reason.UNKNOWN_VERSION
+
+
+def newer(body: bytes) -> bytes:
+    version = bytes([CHECKPOINT_FORMAT + 1])
+    return version + blake2b(version + body, digest_size=16).digest() + body
+
+
+HOSTILE_KEYS = (
+    None, b"", b"P", b"X" + bytes(15), b"M\2" + bytes(8), b"P" + bytes(6) + b"\2" + bytes(8),
+    PageKey(0, 0, 0, 0).encode() + b"\0", ManifestKey(0, 0).encode()[:-1], b"C" + bytes(15),
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("key", HOSTILE_KEYS, ids=repr)
+def test_a_key_that_is_not_ours_is_refused(key: bytes | None) -> None:
+    with pytest.raises(WireError):
+        decode_state_key(key)
+
+
+@pytest.mark.parametrize(
+    ("value", "reason"),
+    [
+        (b"", Reason.MALFORMED),
+        (b"\1" + bytes(7), Reason.MALFORMED),
+        (b"\1" + bytes(8) + bytes(PAGE_BYTES + 1), Reason.MALFORMED),
+        (b"\2" + bytes(9), Reason.UNKNOWN_VERSION),
+    ],
+    ids=["empty", "short", "long", "newer"],
+)
+def test_a_page_that_is_not_ours_is_refused(value: bytes, reason: Reason) -> None:
+    with pytest.raises(WireError) as raised:
+        decode_page(value)
+    assert raised.value.reason is reason
+
+
+@given(st.binary(max_size=64), st.binary(max_size=64))
+def test_random_bytes_raise_nothing_else(key: bytes, value: bytes) -> None:
+    for decode, what in ((decode_state_key, key), (decode_page, value), (decode_manifest, value)):
+        try:
+            decode(what)
+        except WireError:
+            continue
