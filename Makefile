@@ -15,7 +15,7 @@ BIN := $(VENV)/bin
 # Inside the environment, so that it goes when the environment goes.
 READY := $(VENV)/.ready
 
-.PHONY: help demo test check bench chaos lock clean
+.PHONY: help demo test check bench simulate chaos lock clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "make %-6s  %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
@@ -32,6 +32,9 @@ check: $(READY) ## Run the linter and the type checker
 
 bench: $(READY) ## Run the benchmarks
 	@$(BIN)/python -m tests.benchmarks $(ARGS)
+
+simulate: $(READY) ## Run 3,000,000 crash schedules of the checkpoint protocol
+	@$(BIN)/python -m tests.simulation $(ARGS)
 
 chaos: $(READY) ## Kill real workers 200 times and compare what is left (half an hour)
 	@$(BIN)/python -m tests.chaos $(ARGS)

@@ -167,7 +167,8 @@ class Recovery:
         if newest is None:
             return None
         self._refuse_another(newest)
-        best = self._furthest(newest, manifests, digests)
+        older = manifests[manifests.index(newest) + 1 :]  # what is newer is not whole
+        best = self._furthest(newest, older, digests)
         return Found(best, self.keys, self._generations[best.generation])
 
     def _refuse_to_fall_back(self, manifests: list[Manifest], newest: Manifest | None) -> None:
@@ -190,10 +191,10 @@ class Recovery:
                 )
 
     def _furthest(
-        self, newest: Manifest, manifests: list[Manifest], digests: dict[bytes, bytes | None]
+        self, newest: Manifest, older: list[Manifest], digests: dict[bytes, bytes | None]
     ) -> Manifest:
         """Return the whole manifest with the greatest cut among those that start from the same."""
-        further = [m for m in manifests if m.cut > newest.cut and _line(m) == _line(newest)]
+        further = [m for m in older if m.cut > newest.cut and _line(m) == _line(newest)]
         further.sort(key=_cut, reverse=True)
         return next((m for m in further if self._is_whole(m, digests)), newest)
 

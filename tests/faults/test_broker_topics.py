@@ -127,5 +127,5 @@ def test_a_rating_topic_that_is_made_anew_is_not_taken_for_the_old_one(
     refused = sentence(start(ready=False))
     assert names.state in refused
     assert "topic id" in refused
-    assert "--rebuild" in refused
+    assert "--prefix" in refused
     assert command("state", "verify")[0] == 1

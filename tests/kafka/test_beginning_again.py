@@ -19,9 +19,10 @@ from stream_app.cli.state import rebuilding
 from stream_app.cli.state.session import Session
 from stream_app.errors import Refusal
 from stream_app.history import check_base
+from stream_app.offsets import resolve_base
 from stream_app.recompute import Replay, Replayed
 from stream_app.settings import Settings
-from stream_app.wire import Event, Forget, Rejection, Witness
+from stream_app.wire import Event, Forget, Rejection, Topics, Witness
 from stream_app.wire.checkpoints import Base, Manifest
 from tests.kafka.conftest import Send
 from tests.kafka.state_log import Log
@@ -66,8 +67,10 @@ def checkpoint(log: Log, at_cut: int) -> Manifest:
 
 def remove(log: Log, ends: tuple[int, ...]) -> None:
     """Let Kafka remove the ratings before these offsets, as retention does."""
-    places = [TopicPartition(log.names.ratings, p, end) for p, end in enumerate(ends)]
-    for future in clients.admin(log.servers).delete_records(places).values():
+    ratings = log.names.ratings
+    places = [TopicPartition(ratings, p, end) for p, end in enumerate(ends) if end]
+    admin = clients.admin(log.servers)
+    for future in admin.delete_records(places).values():
         future.result(10)
 
 
@@ -141,6 +144,7 @@ def test_a_lost_state_topic_is_not_replaced_by_another_state(
     witness(log, held(log))
     state_topic_is_lost(log)
     session = Session.of(log.settings)
+    place: tuple[str, dict[str, str], Topics, int, str]
     place = log.servers, {}, log.names, 4, session.design.digest
     with pytest.raises(Refusal, match=r"--from-snapshot FILE.*--accept-gap or --rebuild"):
         check_base(*place)
@@ -155,8 +159,14 @@ def test_a_lost_state_topic_is_not_replaced_by_another_state(
     check_base(*place)
 
 
-def test_a_damaged_checkpoint_is_given_up_where_a_place_is_named(log: Log) -> None:
-    beginning.over_a_gap(Session.of(log.settings), "last=12")
+def test_a_damaged_checkpoint_is_given_up_where_a_place_is_named(
+    log: Log, published: list[Event]
+) -> None:
+    base, _ = resolve_base(log.servers, {}, log.names, 4, "last=12")
+    log.round([publish(event) for event in published])
+    state = log.replayed(base=base)
+    assert state.replica.base.gap
+    write_checkpoint(log.servers, {}, log.names, state.replica, state.cut_offset, "test")
     adopted = held(log)
     page = next(
         key
@@ -166,7 +176,7 @@ def test_a_damaged_checkpoint_is_given_up_where_a_place_is_named(log: Log) -> No
     producer = clients.producer(log.servers)
     producer.produce(log.names.state, key=page, value=b"\1" + bytes(9))
     assert producer.flush(30) == 0
-    with pytest.raises(Refusal, match="the newest checkpoint .* is damaged"):
+    with pytest.raises(Refusal, match=r"the newest checkpoint .* is damaged"):
         beginning.over_a_gap(Session.of(log.settings), "")
     beginning.over_a_gap(Session.of(log.settings), "last=12")
     assert held(log).generation > adopted.generation
@@ -234,7 +244,7 @@ def test_a_worker_that_came_during_the_replay_keeps_its_state(
 
 def test_a_device_need_not_know_how_long_the_server_keeps_reports(log: Log) -> None:
     hour = log.settings.model_copy(update={"ratings_retention_seconds": 3600.0})
-    step = topics.plan(clients.admin(log.servers), log.names.table(3600.0))
+    step = topics.plan(clients.admin(log.servers), log.names.table(4, 3600.0))
     topics.apply(clients.admin(log.servers), step, delete_records=True)
     with pytest.raises(Refusal, match="ratings would be deleted sooner"):
         Session.of(log.settings)

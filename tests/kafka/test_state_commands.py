@@ -19,8 +19,10 @@ from stream_app.changelog_writing import write_checkpoint
 from stream_app.cli import run
 from stream_app.cli.state import replaying
 from stream_app.design import design_of
+from stream_app.offsets import resolve_base
+from stream_app.recompute import begin
 from stream_app.settings import Settings
-from stream_app.wire import Witness
+from stream_app.wire import Forget, Witness
 from stream_app.wire.checkpoints import Manifest
 from tests.kafka.conftest import Send
 from tests.kafka.state_log import Log
@@ -172,6 +174,41 @@ def test_a_worker_is_compared_at_its_own_cut(
         "model_digest",
         "base",
     ]
+
+
+def test_a_worker_before_the_base_is_told_and_nothing_else_is_kept_from_being_compared(
+    log: Log, murmurec: Callable[..., Answer]
+) -> None:
+    base, start = resolve_base(log.servers, {}, log.names, 4, "last=12")
+    replica = begin(design_of(log.settings), base)
+    write_checkpoint(log.servers, {}, log.names, replica, start.cut_offset, "test")
+    told = replaying.told(log.replayed(1).replica)
+    right = replaying.told(log.replayed(base=base).replica)
+    with worker(told) as early, worker(right) as good:
+        code, found = murmurec("verify", "--worker", early, "--worker", good)
+    assert code == 0, found
+    assert found["missing"] == [
+        f"worker {early} is at cut 1, before the state begins (cut {base.cut})"
+    ]
+    assert f"worker {good} at cut 6 with the log" in found["compared"]
+
+
+def test_a_replay_that_begins_again_counts_every_witness_once(
+    log: Log, murmurec: Callable[..., Answer]
+) -> None:
+    with_it = checkpoint(log, 4)
+    log.entry(Witness(4, with_it.model, with_it.ledger, with_it.design, with_it.base.digest))
+    log.entry(Witness(3, "0" * 32, "0" * 32, with_it.design, "0" * 32))
+    log.entry(Forget("0" * 32, rebuild=True))
+    log.cut(log.ends)
+    after = log.replayed().replica
+    digests = after.model_digest(), after.ledger_digest()
+    log.entry(Witness(7, *digests, with_it.design, after.base.digest))
+    with worker(replaying.told(after)) as url:
+        code, found = murmurec("verify", "--worker", url)
+    assert code == 0, found
+    assert "2 witnesses of the cut log with the log" in found["compared"]
+    assert found["missing"] == ["1 witnesses are of another design or another base"]
 
 
 def test_a_log_that_no_longer_reaches_back_leaves_the_checkpoint_itself(

@@ -106,13 +106,13 @@ def test_a_root_does_not_depend_on_the_order_of_the_arrays() -> None:
     assert ledger_root("d", arrays) != ledger_root("d", MANIFEST.ledger_arrays)
 
 
-@pytest.mark.parametrize("bit", range(8 * len(GOLDEN_MANIFEST) // 2))
-def test_no_bit_of_a_manifest_may_flip(bit: int) -> None:
-    value = bytearray.fromhex(GOLDEN_MANIFEST)
-    value[bit // 8] ^= 1 << bit % 8
-    with pytest.raises(WireError) as raised:
-        decode_manifest(bytes(value))
-    assert raised.value.reason is Reason.MALFORMED
+def test_no_bit_of_a_manifest_may_flip() -> None:
+    for bit in range(8 * len(GOLDEN_MANIFEST) // 2):
+        value = bytearray.fromhex(GOLDEN_MANIFEST)
+        value[bit // 8] ^= 1 << bit % 8
+        with pytest.raises(WireError) as raised:
+            decode_manifest(bytes(value))
+        assert raised.value.reason is Reason.MALFORMED, f"bit {bit}"
 
 
 def test_a_manifest_cut_short_anywhere_is_malformed() -> None:
