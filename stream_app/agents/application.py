@@ -97,7 +97,8 @@ def build(
         checkpoint_seconds=settings.checkpoint_seconds,
     )
     reader = _reader(app, runtime, bootstrap, clock)
-    runtime.checkpoints = _checkpoints(app, runtime, bootstrap, membership, rejections, reader)
+    checkpoints = _checkpoints(app, runtime, bootstrap, membership, rejections, reader)
+    runtime.checkpoints = checkpoints
     ownership.attach(app, runtime, clock)
     query.attach(app, runtime)
     views.attach(app, runtime)
@@ -111,6 +112,7 @@ def build(
     @ends_the_process(runtime)
     async def publish_gauges() -> None:
         gauges.publish()
+        checkpoints.at_rest()
         rejections.serve()
         metrics.ready(not runtime.ready_reason())
         if runtime.kafka_is_silent:
@@ -296,6 +298,10 @@ async def run(settings: Settings, bootstrap: str, admin_port: int) -> None:
             log.warning("checkpoint.last_missing", cut=runtime.replica.cut)
         runtime.checkpoints.close()
     await app.stop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        # The loop takes its handlers with it: a second word would end the process as a crash does.
+        loop.remove_signal_handler(number)
+        signal.signal(number, signal.SIG_IGN)
     if held:
         held.close()
     if (failure := failure or runtime.failure) is not None:

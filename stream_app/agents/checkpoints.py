@@ -22,6 +22,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -39,6 +40,7 @@ from stream_app.wire import Cut, Witness, encode_message
 from stream_app.wire.checkpoints import Base, Manifest
 
 log = structlog.get_logger()
+_REST_SECONDS = 1.0
 _Written = tuple[Manifest, float, int]  # what is durable, after how many seconds, bytes sent
 
 
@@ -202,6 +204,7 @@ class Checkpoints:
         runtime = self._runtime
         try:
             async with asyncio.timeout(seconds):
+                await self._last_cut()
                 while runtime.mid_round or self._under_way is not None:
                     await runtime.at_cut()
                     await self.idle()
@@ -212,6 +215,31 @@ class Checkpoints:
                 return await asyncio.shield(self._freeze(True, runtime.cut_offset))
         except TimeoutError:
             return False
+
+    async def _last_cut(self) -> None:
+        """Let the clock rest, and wait until what it has cut is applied; not for long."""
+        runtime = self._runtime
+        if not runtime.clock_owned or runtime.catching_up:
+            return
+        runtime.stopping = True
+        with suppress(TimeoutError):
+            async with asyncio.timeout(_REST_SECONDS):
+                while runtime.last_cut is None or runtime.replica.cut < runtime.last_cut:
+                    await asyncio.sleep(0.005)
+
+    def at_rest(self) -> None:
+        """Checkpoint what no marked cut has, where nothing more comes: one that came too early, or
+        while another was written."""
+        runtime = self._runtime
+        seconds = time.monotonic() - self._frozen_time
+        if (
+            seconds >= 2 * runtime.settings.checkpoint_seconds
+            and self._right
+            and self._writer.ready
+            and not (self._under_way or runtime.mid_round or runtime.reload)
+            and runtime.replica.cut not in (0, self._durable_cut)
+        ):
+            self._freeze(True, runtime.cut_offset)
 
     def close(self) -> None:
         """End the thread; what is under way is left, as a crash would leave it."""

@@ -170,6 +170,10 @@ class Reader(Service):
             checkpoint_wanted=checkpoints is not None and checkpoints.wanted,
             forget_waits=rounds.forget_waits,
         )
+        if self._runtime.stopping:
+            self._clock.rest()
+            if not self._clock.waits:
+                self._runtime.last_cut = rounds.newest_cut[0]
         if cut is not None:
             self.append(encode_message(cut))
         self._producer.poll(0)

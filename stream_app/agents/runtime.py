@@ -4,9 +4,10 @@
                  \\--cut--> cut log
 
 The event loop alone touches what is here, but for this: the reader thread sets `start_ends`,
-`progress`, `heard_time`, `other_design` and `cuts_ignored` as they come, reads `reload` and
-`durable_ends`, and fills the catalogue, whose readers take one reference; the checkpoint thread
-reads copies of the state, and one of the pool reads the seen filter for a gauge.
+`progress`, `heard_time`, `last_cut`, `other_design` and `cuts_ignored` as they come, reads
+`reload`, `stopping`, `durable_ends` and how much has changed, and fills the catalogue, whose
+readers take one reference; the checkpoint thread reads copies of the state and `reload`; one of the
+pool reads the seen filter for a gauge.
 """
 
 from __future__ import annotations
@@ -73,6 +74,8 @@ class Runtime:
     durable_ends: tuple[int, ...] | None = None
     cut_offset: int = 0
     mid_round: bool = False
+    stopping: bool = False  # the clock rests, and the last cut is told
+    last_cut: int | None = None
     heard_time: float = field(default_factory=time.monotonic)
     other_design: str = ""
     cuts_ignored: int = 0

@@ -52,6 +52,7 @@ class Clock:
                 "must be above 0"
             )
         self.owned = False
+        self._resting = False
         self._read_to_end = False
         self._on_the_way: deque[Cut] = deque()
         self._last_time = float("-inf")
@@ -71,6 +72,10 @@ class Clock:
     def disown(self) -> None:
         """Stop writing cuts."""
         self.owned = False
+
+    def rest(self) -> None:
+        """Write no more cuts; those on their way are still waited for (`waits`)."""
+        self._resting = True
 
     def at_end_of_cuts(self) -> None:
         """Learn that everything in the cut log so far has been read."""
@@ -97,7 +102,7 @@ class Clock:
         if not (self.owned and self._read_to_end):
             return None
         number, ends = self._latest(now, newest_cut)
-        if len(self._on_the_way) >= self.in_flight:
+        if self._resting or len(self._on_the_way) >= self.in_flight:
             return None
         waiting = [max(0, here - end) for here, end in zip(received, ends, strict=True)]
         # One on its way may be what the device waits for; a second would count for nothing.
