@@ -28,6 +28,7 @@ from stream_app.wire import Topics, WireError
 from stream_app.wire.checkpoints import Manifest, decode_manifest
 
 Progress = Callable[[int, int], None]
+_DAMAGED = (KafkaError._BAD_COMPRESSION, KafkaError._BAD_MSG)
 _BATCH = 512
 _STALL_SECONDS = 30.0
 _TOPIC_SECONDS = 30.0
@@ -44,9 +45,10 @@ def read_checkpoint(
     design: str,
     partitions: int,
     progress: Progress | None = None,
+    tell: Callable[[Recovery], None] | None = None,
 ) -> Found | None:
     """Return the newest whole checkpoint, None where there is none; `progress` hears (records read,
-    records in the topic).
+    records in the topic), `tell` what was passed over.
 
     Refuses a checkpoint of another design, of another rating topic or of a newer format, and
     (`DamagedCheckpoint`) a damaged one for which none stands in.
@@ -60,6 +62,9 @@ def read_checkpoint(
         raise DamagedCheckpoint(f"{topics.state}: {damaged}") from None
     except CheckpointRefused as refused:
         raise Refusal(f"{topics.state}: {refused}") from None
+    finally:
+        if tell is not None:
+            tell(recovery)
 
 
 def live_keys(bootstrap: str, extra: Mapping[str, str], topics: Topics) -> list[bytes]:
@@ -162,6 +167,12 @@ def records(
                     here = offset + 1
                 elif error.code() == KafkaError._PARTITION_EOF:
                     here, ended = max(here, offset), offset >= high
+                elif error.code() in _DAMAGED:
+                    raise Refusal(
+                        f"topic {topic} cannot be read at offset {offset}: the broker's disk has "
+                        f"damaged it ({error.str()}); if it holds checkpoints, delete it and run "
+                        "murmurec topics apply: the state is made again from the log"
+                    )
                 elif not error.retriable():
                     raise Refusal(f"topic {topic} cannot be read: {error.str()}")
                 moved = time.monotonic()

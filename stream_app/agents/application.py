@@ -42,7 +42,7 @@ from stream_app.follower import Follower
 from stream_app.gauges import Gauges
 from stream_app.history import history
 from stream_app.log.clock import Clock
-from stream_app.log.recovery import Found
+from stream_app.log.recovery import Found, Recovery
 from stream_app.log.rounds import Start
 from stream_app.metrics import Metrics
 from stream_app.recommender import Recommender
@@ -137,9 +137,18 @@ def _reader(app: faust.App, runtime: Runtime, bootstrap: str, clock: Clock) -> R
     warming = pool.submit(warm_up, design, settings.index, settings.code_bits)
     pool.shutdown(wait=False)
 
+    def tell(read: Recovery) -> None:
+        (log.warning if read.damaged or read.foreign else log.info)(
+            "checkpoint.read",
+            topic=topics.state,
+            records=read.records,
+            damaged=read.damaged,
+            foreign=read.foreign,
+        )
+
     def recover(progress: Progress) -> Found | None:
         found = changelog.read_checkpoint(
-            bootstrap, settings.kafka, topics, design.digest, settings.partitions, progress
+            bootstrap, settings.kafka, topics, design.digest, settings.partitions, progress, tell
         )
         warming.result()  # nothing is applied before the kernels are there
         return found
