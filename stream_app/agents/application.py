@@ -40,7 +40,7 @@ from stream_app.design import design_of, replica_of
 from stream_app.errors import Refusal
 from stream_app.follower import Follower
 from stream_app.gauges import Gauges
-from stream_app.history import history
+from stream_app.history import check_base, history
 from stream_app.log.clock import Clock
 from stream_app.log.recovery import Found, Recovery
 from stream_app.log.rounds import Start
@@ -166,6 +166,7 @@ def _reader(app: faust.App, runtime: Runtime, bootstrap: str, clock: Clock) -> R
         )
 
     def first_base() -> Base:
+        check_base(bootstrap, settings.kafka, topics, settings.partitions, design.digest)
         past = history(bootstrap, settings.kafka, topics, settings.partitions)
         gone = past.forgotten(len(past.cuts), rebuild_only=True)
         return Base(0, (0,) * settings.partitions, without=gone)
