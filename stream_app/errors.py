@@ -6,6 +6,7 @@
     │                code 1, without a traceback
     │   └── BudgetExhausted, OutboxFull, FinishedBefore   (producers.journal) do not send; wait for
     │                the broker; everything was done by an earlier run
+    │   └── DamagedCheckpoint   (changelog) one who gives it up may go on without it
     ├── WireError    (stream_app.wire) a record that is not an event: set it aside with its
     │                reason and go on
     └── ValueError   a constructor's argument is out of range; the message carries the value

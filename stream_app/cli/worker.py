@@ -55,7 +55,8 @@ def worker(
         typer.Option(
             "--from-snapshot",
             metavar="FILE",
-            help="Begin from a state that murmurec state export wrote, at the newest cut.",
+            help="Begin from a state that murmurec state export wrote, at the newest cut; once: a "
+            "file that was adopted before goes on. Again: state rebuild --at-newest-cut.",
         ),
     ] = None,
     rebuild: Annotated[
@@ -73,7 +74,8 @@ def worker(
         typer.Option(
             "--from",
             metavar="PLACE",
-            help="With --accept-gap: earliest, latest, ts=2026-11-01T00:00:00Z or last=1000.",
+            help="With --accept-gap: earliest, latest, ts=2026-11-01T00:00:00Z or last=1000; a "
+            "state that began behind a gap goes on.",
         ),
     ] = "",
 ) -> None:
