@@ -1,6 +1,6 @@
 """The digest of a model: of its arrays' names, types and shapes, and of their bytes page by page.
 
-    digest = root(design; name:dtype:shape; blake2b(page 0) blake2b(page 1) ...)
+    digest = root(design; name:dtype:shape; digest(page 0) digest(page 1) ...)
 
 so that whoever knows which pages have changed brings it up to date from these alone.
 """

@@ -4,8 +4,8 @@
     ├── Refusal      a user's mistake or an unusable environment: one sentence with the value,
     │                the limit and the mend; the command line prints it and ends with exit
     │                code 1, without a traceback
-    │   └── BudgetExhausted, OutboxFull, FinishedBefore   (producers.journal) do not send; wait for
-    │                the broker; everything was done by an earlier run
+    │   ├── BudgetExhausted, OutboxFull, FinishedBefore   (producers.journal) do not send; wait for
+    │   │            the broker; everything was done by an earlier run
     │   └── DamagedCheckpoint   (changelog) one who gives it up may go on without it
     ├── WireError    (stream_app.wire) a record that is not an event: set it aside with its
     │                reason and go on

@@ -21,7 +21,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterable
-from hashlib import blake2b
+from hashlib import blake2b, sha256
 from typing import Annotated, Protocol
 
 import msgspec
@@ -180,7 +180,15 @@ def decode_page(value: bytes) -> tuple[int, memoryview]:
 
 
 def page_digest(data: bytes | memoryview) -> bytes:
-    """Return the blake2b-128 of a page's bytes."""
+    """Return the first 16 bytes of the SHA-256 of a page's bytes.
+
+    Every page that changes is hashed, a thousand a second and more: with the processor's own
+    instructions this takes half the time of blake2b (measured).
+    """
+    return sha256(data).digest()[:DIGEST_BYTES]
+
+
+def _own_digest(data: bytes) -> bytes:
     return blake2b(data, digest_size=DIGEST_BYTES).digest()
 
 
@@ -229,13 +237,13 @@ def encode_manifest(manifest: Manifest) -> bytes:
     """Return a manifest's value, with its own digest in front."""
     body = msgspec.msgpack.encode(manifest)
     version = bytes([CHECKPOINT_FORMAT])
-    return version + page_digest(version + body) + body
+    return version + _own_digest(version + body) + body
 
 
 def decode_manifest(value: bytes) -> Manifest:
     """Return the manifest; raises `WireError`: damaged, or whole and of another format."""
     digest, body = value[1 : 1 + DIGEST_BYTES], value[1 + DIGEST_BYTES :]
-    if not body or page_digest(value[:1] + body) != digest:
+    if not body or _own_digest(value[:1] + body) != digest:
         raise WireError(Reason.MALFORMED)
     if value[0] != CHECKPOINT_FORMAT:
         raise WireError(Reason.UNKNOWN_VERSION)

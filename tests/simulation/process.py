@@ -60,7 +60,6 @@ class Process:
         self.recovery, self.writer, self.stop = recovery, writer, stop
         self.phase = Phase.READING
         self.position = FIRST_OFFSET
-        self.keys: list[bytes] = []
         self.state: State | None = None
         self.cut, self.ends = 0, BASE.ends
         self.frozen_cut: int | None = None
@@ -108,9 +107,9 @@ class Process:
         self.owns, self.survey = True, survey
         self.frozen_cut = self.durable_cut = None
 
-    def start(self, state: State, cut: int, ends: Ends, keys: list[bytes]) -> None:
+    def start(self, state: State, cut: int, ends: Ends) -> None:
         """Take up a checkpoint, or nothing."""
-        self.state, self.cut, self.ends, self.keys = state, cut, ends, keys
+        self.state, self.cut, self.ends = state, cut, ends
         self.phase = Phase.LIVE
 
     def follow(self, world: World) -> None:

@@ -70,7 +70,7 @@ class Scene:
 
     def _check(self, _: Process) -> None:
         """Recover from here, replay, and compare; and compare what lives."""
-        state, (start, ends) = self._recovered(self._fresh())[1:]
+        state, (start, ends) = self._recovered(self._fresh())
         for number in range(start + 1, self.published + 1):
             state = self.world.apply(state, ends, number)
             ends = self.world.ends[number]
@@ -90,8 +90,8 @@ class Scene:
             self.found = self.fresh.newest()
         return self.fresh
 
-    def _recovered(self, recovery: Recovery) -> tuple[Found | None, State, tuple[int, Ends]]:
-        """Return the checkpoint, its state, and where the log is taken up."""
+    def _recovered(self, recovery: Recovery) -> tuple[State, tuple[int, Ends]]:
+        """Return the state that a recovery gives, and where the log is taken up."""
         found = self.found if recovery is self.fresh else recovery.newest()
         state, cut, ends = self.world.start, 0, self.world.ends[0]
         self.seen.recovered += 1
@@ -111,4 +111,4 @@ class Scene:
                 raise Violation(f"neither checkpoint nor log: cut {cut} is no longer kept")
             self.seen.lost_to_damage += 1
             raise Lost
-        return found, state, (cut, ends)
+        return state, (cut, ends)

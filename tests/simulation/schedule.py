@@ -21,7 +21,7 @@ from tests.simulation.cluster import Cluster
 from tests.simulation.process import Process
 from tests.simulation.scene import Lost, Violation
 
-ACTIONS = 64
+ACTIONS = 56
 
 Action = Callable[[Process], None]
 
@@ -37,7 +37,7 @@ class Schedule(Cluster):
         size = len(table)
         a, b = self.processes
         try:
-            self._begin(a, int(rnd() * 3))
+            self._begin(int(rnd() * 4))
             for _ in range(actions):
                 table[int(rnd() * size)](a if rnd() < 0.5 else b)
             self._check(a)
@@ -48,12 +48,15 @@ class Schedule(Cluster):
             return str(found)
         return None
 
-    def _begin(self, process: Process, checkpoints: int) -> None:
-        """Let a process write a few checkpoints in peace, so that there is something to lose."""
-        self._read(process)
-        self._tell(process)
-        while checkpoints and (process.cut < 3 * checkpoints):
-            self._pump(process)
+    def _begin(self, generations: int) -> None:
+        """Let a few owners write a checkpoint each in peace, so that there is something to lose."""
+        for turn in range(generations):
+            owner, other = self.processes[turn % 2], self.processes[1 - turn % 2]
+            for _ in range(20):
+                self._pump(owner)
+                if owner.durable_cut is not None and self.rnd() < 0.5:
+                    break
+            self._move(other)
 
     def _table(self) -> Sequence[Action]:
         """Draw what this schedule is made of: every action as often as its weight says."""
@@ -65,12 +68,12 @@ class Schedule(Cluster):
             (self._read, 4),
             (self._deliver, draw(4, 8, 12)),
             (self._acknowledge, draw(4, 8, 12)),
-            (self._pump, draw(1, 3, 6)),
+            (self._pump, draw(2, 4, 8)),
             (self._follow, 4),
             (self._freeze, 6),
-            (self._tell, 4),
+            (self._tell, 8),
             (self._crash, draw(0, 1, 1, 2, 4)),
-            (self._move, draw(0, 1, 2, 4)),
+            (self._move, draw(0, 2, 4, 6)),
             (self._tear, draw(0, 0, 1, 1)),
             (self._pause, draw(0, 0, 1, 2)),
             (self._resume, 2),
@@ -96,7 +99,7 @@ class Schedule(Cluster):
 
     def _trim(self, _: Process) -> None:
         """Remove the log that neither a recovery would read nor anybody has under way."""
-        covered = self._recovered(self._fresh())[2][0]
+        _state, (covered, _ends) = self._recovered(self._fresh())
         a, b = self.processes
         owners = [p.oldest_cut for p in (a, b) if p.owns]
         requests = (*a.on_the_way, *b.on_the_way, *self.late)
