@@ -176,7 +176,7 @@ def share(state: Replica, stream: Stream) -> list[Figure]:
         Figure("applied per CPU second, clean, 200 ratings a record", rate / 1e6, "M ratings/s"),
         Figure("ledger, of the CPU of applying", entering, "%"),
         Figure("digests of 16 MB a second, of one CPU", hashing, "%"),
-        Figure("ledger and digests of 16 MB a second", entering + hashing, "%", "<= 1"),
+        Figure("ledger and digests of 16 MB a second, of one CPU", entering + hashing, "%"),
     ]
 
 

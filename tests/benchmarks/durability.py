@@ -18,12 +18,14 @@ import numpy as np
 from stream_app import changelog, clients
 from stream_app.broker.resolve import running as broker_running
 from stream_app.changelog_writing import write_checkpoint
+from stream_app.cli.demo.worker import Worker
 from stream_app.design import design_of
 from stream_app.replica import Replica
 from stream_app.settings import Settings, load
 from stream_app.snapshot import load_found
 from stream_app.topics import create
 from stream_app.wire import Topics
+from tests.benchmarks import checkpoint
 from tests.benchmarks.figure import Figure
 from tests.benchmarks.pipeline import Load, messages, publish, watch, worker_on
 
@@ -47,7 +49,7 @@ def stream_figures(settings: Settings, bootstrap: str) -> Iterator[Figure]:
     """Yield the throughput with and without checkpoints, and how long the stream stood still."""
     rates: dict[str, list[float]] = {"1": [], "3600": []}
     pauses: dict[float, float] = {}
-    seconds, sizes = [], []
+    seconds, sizes, cores = [], [], []
     for turn in range(ROUNDS):
         for every in sorted(rates, reverse=bool(turn % 2)):
             prefix = f"bench-{os.getpid()}-checkpoint-{every}-{turn}"
@@ -58,10 +60,12 @@ def stream_figures(settings: Settings, bootstrap: str) -> Iterator[Figure]:
                 environment(MURMUREC_CHECKPOINT_SECONDS=every),
                 worker_on(settings, bootstrap, prefix, BURDEN.mechanism) as worker,
             ):
+                before = first_cpu(worker)
                 (t0, n0), *_, (t1, n1) = watch(worker, BURDEN.ratings)
                 rates[every].append((n1 - n0) / (t1 - t0) / 1e6)
                 if every == "1":
                     found = worker.metrics()
+                    cores.append((found["process_cpu_seconds_total"] - before) / (t1 - t0))
                     for upper, count in buckets(found, "freeze_duration_seconds").items():
                         pauses[upper] = pauses.get(upper, 0) + count
                     count = found["checkpoint_duration_seconds_count"]
@@ -76,8 +80,32 @@ def stream_figures(settings: Settings, bootstrap: str) -> Iterator[Figure]:
     yield Figure("until durable, mean", float(np.mean(seconds)) * 1e3, "ms")
     longest = max((upper for upper, count in pauses.items() if count), default=0.0)
     yield Figure("longest pause of the stream, at most", longest * 1e3, "ms", "<= 3")
+    yield cost_of_knowing(best["1"] * 1e6, float(np.mean(sizes)), float(np.mean(cores)))
     over = sum(count for upper, count in pauses.items() if upper > 0.003)
     yield Figure("pauses above 3 ms", over, f"of {sum(pauses.values()):.0f}", "<= 0")
+
+
+def first_cpu(worker: Worker) -> float:
+    """Return the CPU seconds of a worker as soon as it answers, which is before the backlog."""
+    while True:
+        worker.check()
+        try:
+            return worker.metrics()["process_cpu_seconds_total"]
+        except OSError:
+            time.sleep(0.02)
+
+
+def cost_of_knowing(rate: float, size: float, cores: float) -> Figure:
+    """Return what ledger and digests take of the worker's CPU, at this rate and with checkpoints
+    of this many MB a second, by what they cost alone."""
+    stream = checkpoint.Stream(np.random.default_rng(1))
+    state = Replica(checkpoint.DESIGN)
+    for _ in range(60):
+        state.apply(stream.batch())
+    alone, ledger, digests, _ = (figure.value for figure in checkpoint.share(state, stream))
+    entering = ledger / (alone * 1e6) * rate
+    share = (entering + digests * size / 16.8) / cores
+    return Figure("ledger and digests, of the worker's CPU", share, "%", "<= 1")
 
 
 def buckets(found: Mapping[str, float], name: str) -> dict[float, float]:
