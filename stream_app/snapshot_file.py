@@ -123,8 +123,12 @@ def write(path: Path, replica: Replica, about: Mapping[str, str] | None = None) 
     """Write the state of a replica, which stands at a cut and is at rest; return what it is told
     as.
 
-    The file appears whole or not at all; raises `Refusal` where it cannot be written.
+    The file appears whole or not at all, for its owner alone to read; raises `Refusal` where it
+    cannot be written or something stands there that is no file.
     """
+    if path.exists() and not path.is_file():
+        # A rename would put a file in the place of a device or a pipe.
+        raise Refusal(f"{path}: is no regular file; choose another place")
     design, model = replica.design, replica.model_arrays()
     meta = Meta(
         _KIND, FORMAT, __version__, design.digest, design.told,
@@ -134,7 +138,7 @@ def write(path: Path, replica: Replica, about: Mapping[str, str] | None = None) 
     meta = msgspec.structs.replace(meta, digest=meta.fingerprint, about=dict(about or {}))
     part = path.with_name(f".{path.name}.{secrets.token_hex(4)}.part")
     try:
-        with part.open("xb") as file:
+        with os.fdopen(os.open(part, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600), "wb") as file:
             _write(file, meta, model, replica.ledger.arrays())
             file.flush()
             os.fsync(file.fileno())

@@ -296,3 +296,17 @@ def test_a_second_snapshot_replaces_the_first(tmp_path: Path) -> None:
     snapshot_file.write(tmp_path / "a", replica)
     assert snapshot_file.read(tmp_path / "a").meta.cut == 6
     assert [p.name for p in tmp_path.iterdir()] == ["a"]
+
+
+def test_what_is_no_file_is_not_replaced_by_one(tmp_path: Path) -> None:
+    pipe = tmp_path / "pipe.npz"
+    os.mkfifo(pipe)
+    with pytest.raises(Refusal, match="no regular file"):
+        snapshot_file.write(pipe, Replica(TINY))
+    assert pipe.is_fifo()
+    assert list(tmp_path.iterdir()) == [pipe]
+
+
+def test_a_snapshot_is_for_its_owner_alone(tmp_path: Path) -> None:
+    snapshot_file.write(tmp_path / "a.npz", Replica(TINY))
+    assert (tmp_path / "a.npz").stat().st_mode & 0o777 == 0o600

@@ -66,6 +66,12 @@ def adopt(session: Session, origin: SnapshotFile) -> Manifest:
         number, ends = cut.number, cut.ends
     else:
         number, ends, cut_offset = 0, (0,) * session.settings.partitions, 0
+    taught = set(past.forgotten(number + 1, rebuild_only=True)) - set(origin.meta.base.without)
+    if taught:
+        raise Refusal(
+            f"{origin.path}: it holds what {len(taught)} devices taught that were forgotten with a "
+            "rebuild since: take a snapshot from after that, or export one again from the log"
+        )
     base = Base(number, ends, origin=origin.digest, without=past.forgotten(number + 1))
     manifest = _write(session, begin(session.design, base, origin), cut_offset)
     log.info("state.adopted", snapshot=str(origin.path), cut=number, digest=origin.digest)
@@ -77,9 +83,11 @@ def over_a_gap(session: Session, place: str) -> None:
     named also where it could, but for a state that has begun behind a gap before.
 
     A checkpoint that is there is not thrown away: its model goes on behind the gap, and a file of
-    it is kept, without which nobody can recompute the state. With a place that was named it goes,
-    and a damaged one with it.
+    it is kept, without which nobody can recompute the state. With a place other than `earliest` its
+    model goes, though not the file, and a damaged one goes altogether.
     """
+    offsets.parse(place or "earliest")
+    place = "" if place.strip() == "earliest" else place
     found, past = _found(session, place), history(*_place(session), session.settings.partitions)
     if _whole(session, found, past) and (not place or (found and found.manifest.base.gap)):
         log.info("state.whole", cut=found.manifest.cut if found else 0, gap="nothing is given up")
@@ -89,16 +97,18 @@ def over_a_gap(session: Session, place: str) -> None:
     # A device forgotten with a rebuild later on could not be left out any more: it is at once.
     past = history(*_place(session), session.settings.partitions)
     base = without(base, past.forgotten(len(past.cuts) + 1, rebuild_only=True))
-    origin = None
-    if found is not None and not place:
-        origin = _kept(session, found)
+    origin = kept = _kept(session, found) if found is not None else None
+    if place:
+        origin = None
+    if origin is not None:
         base = msgspec.structs.replace(base, origin=origin.digest)
     _write(session, begin(session.design, base, origin), start.cut_offset)
     log.warning(
         "state.gap_accepted",
         cut=base.cut,
         positions=list(base.ends),
-        snapshot=str(origin.path) if origin else None,
+        model="goes on" if origin else "begins anew",
+        snapshot=str(kept.path) if kept else None,
     )
 
 

@@ -9,8 +9,9 @@ A process that dies at any point leaves the last durable manifest whole: nothing
 written over before the next one is durable, and compaction keeps the newest record of a key. Nobody
 else writes the keys of a generation, for no two claims have the same offset: what a frozen or
 dethroned owner still sends lands among its own keys. So the writer needs neither transactions nor
-fencing. It needs a broker that keeps what it has acknowledged, and a producer that does not deliver
-a record again after a later one of the same key (an idempotent one).
+fencing. It needs a broker that keeps what it has acknowledged, a producer that does not deliver a
+record again after a later one of the same key (an idempotent one), and a log that is kept longer
+than an owner may be away with a checkpoint or its tombstones under way.
 
 Kept are this generation and the newest one before it that has a manifest; tombstones remove older
 ones, once a manifest of this generation is durable. An owner that lags behind a checkpoint in the

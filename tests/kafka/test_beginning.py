@@ -172,8 +172,10 @@ def test_a_gap_behind_a_checkpoint_keeps_its_model(
         future.result(30)
     refused = start(ready=False)
     assert refused.process.wait(60) == 1
-    assert "--accept-gap" in refused.log.read_text()
-    worker = start("--accept-gap")
+    said = refused.log.read_text()
+    assert "--accept-gap" in said
+    assert any(f"goes on from offset {end}:" in said for end in before["positions"])
+    worker = start("--accept-gap", "--from", "earliest")
     begun = worker.state()
     assert begun["base"]["gap"]
     assert begun["model_digest"] == before["model_digest"]
@@ -183,6 +185,30 @@ def test_a_gap_behind_a_checkpoint_keeps_its_model(
     stopped(worker)
     file = next((tmp_path / "data" / "gaps").glob("*.npz"))
     assert state("verify", "--snapshot", str(file), "--strict")
+
+
+def test_a_snapshot_does_not_bring_back_who_was_forgotten(
+    start: Start,
+    send: Send,
+    state: Ask,
+    rng: np.random.Generator,
+    settings: Settings,
+    tmp_path: Path,
+) -> None:
+    made = events(rng, 100)
+    records = [publish(event) for event in made]
+    worker = start()
+    send(records)
+    worker.wait_for(ends_of(records))
+    file = str(tmp_path / "model.npz")
+    state("export", file)
+    where = ["--bootstrap", str(settings.bootstrap_servers), "--prefix", settings.topic_prefix]
+    device = made[0].device.hex()
+    assert run(["forget", "--device", device, "--rebuild", "--yes", *where]) == 0
+    stopped(worker)
+    refused = start("--from-snapshot", file, ready=False)
+    assert refused.process.wait(60) == 1
+    assert "forgotten with a rebuild" in refused.log.read_text()
 
 
 def test_two_ways_at_once_and_a_place_without_a_gap_are_refused(

@@ -60,7 +60,7 @@ class Cluster(Scene):
             return self._resume(process)
         if not process.writer.ready:
             return self._acknowledge(process)
-        if self.rnd() < 0.8:
+        if self.rnd() < 0.6:
             self._follow(process)
             if process.phase is not Phase.LIVE:
                 return None

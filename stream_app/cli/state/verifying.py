@@ -231,4 +231,9 @@ def _print(findings: Findings, as_json: bool) -> None:
     ):
         for row in rows:
             typer.echo(f"{what}: {row}")
-    typer.echo("differs from the log" if findings.differences else "nothing differs")
+    if findings.differences:
+        typer.echo("differs from the log")
+    elif any("with the log" in row for row in findings.compared):
+        typer.echo("nothing differs")
+    else:
+        typer.echo("nothing differs in what was compared; THE LOG WAS NOT COMPARED")
