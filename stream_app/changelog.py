@@ -32,6 +32,8 @@ _DAMAGED = (KafkaError._BAD_COMPRESSION, KafkaError._BAD_MSG)
 _BATCH = 512
 _STALL_SECONDS = 30.0
 _TOPIC_SECONDS = 30.0
+_ASK_SECONDS = 1.0
+_ASKED = 3
 
 
 class DamagedCheckpoint(Refusal):
@@ -120,7 +122,46 @@ def topic_id(admin: AdminClient, topic: str) -> str:
             raise Refusal(
                 f"topic {topic} does not exist: create it with murmurec topics apply"
             ) from None
+        if reason.code() == KafkaError.TOPIC_AUTHORIZATION_FAILED:
+            raise Refusal(
+                f"topic {topic} cannot be seen by this user: give it the right to read or write it"
+            ) from None
         raise Refusal(f"topic {topic} cannot be described: {reason.str()}") from None
+
+
+class SameTopic:
+    """A topic that must stay the one it is now: offsets of one that is made anew under its name
+    mean other records, and a consumer does not notice if there are enough of them."""
+
+    def __init__(self, admin: AdminClient, topic: str) -> None:
+        self.topic_id = topic_id(admin, topic)
+        self._admin, self._topic = admin, topic
+        self._absent = 0
+
+    def check(self) -> None:
+        """Refuse if it is another one, or gone three times in a row: a broker that has just started
+        knows little. One that does not answer says nothing."""
+        asked = self._admin.describe_topics(
+            TopicCollection([self._topic]), request_timeout=_ASK_SECONDS
+        )[self._topic]
+        try:
+            found = str(asked.result(timeout=2 * _ASK_SECONDS).topic_id)
+        except KafkaException as error:
+            if error.args[0].code() != KafkaError.UNKNOWN_TOPIC_OR_PART:
+                return
+            self._absent += 1
+            if self._absent < _ASKED:
+                return
+            found = "none"
+        except TimeoutError:
+            return
+        else:
+            self._absent = 0
+        if found != self.topic_id:
+            raise Refusal(
+                f"topic {self._topic} was deleted or made anew under this worker (topic id "
+                f"{found}, not {self.topic_id}): restore it or start a new deployment (--prefix)"
+            )
 
 
 def read(
@@ -174,7 +215,10 @@ def records(
                         "murmurec topics apply: the state is made again from the log"
                     )
                 elif not error.retriable():
-                    raise Refusal(f"topic {topic} cannot be read: {error.str()}")
+                    raise Refusal(
+                        f"topic {topic} cannot be read ({error.str()}); check the topic and the "
+                        "right to read it"
+                    )
                 moved = time.monotonic()
             if progress is not None:
                 progress(here - low, max(here, high) - low)

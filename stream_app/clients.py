@@ -160,6 +160,21 @@ def _unusable(said: str) -> str:
     return f"the Kafka client cannot be made: {plain.strip()}"
 
 
+def send(producer: Producer, topic: str, **record: Any) -> None:
+    """Queue one record, with the keywords of `produce`; raises BufferError while the queue is full.
+
+    librdkafka refuses at once what it has learned to be refused: a topic that is gone, or one that
+    this user may not write to.
+    """
+    try:
+        producer.produce(topic, **record)
+    except KafkaException as error:
+        raise Refusal(
+            f"{topic}: a record was refused ({error.args[0].str()}); check that the topic is there "
+            "and the right to write to it"
+        ) from None
+
+
 def offsets(
     consumer: Consumer, place: TopicPartition, seconds: float = 30.0
 ) -> tuple[int, int]:

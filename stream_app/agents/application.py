@@ -13,6 +13,7 @@ import os
 import platform
 import signal
 import ssl
+import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from math import nan
@@ -21,6 +22,8 @@ from typing import Any
 
 import faust
 import structlog
+from aiokafka.errors import TopicAuthorizationFailedError
+from confluent_kafka import Producer
 from prometheus_client import CollectorRegistry, PlatformCollector, ProcessCollector
 
 from stream_app import changelog, clients
@@ -85,7 +88,7 @@ def build(
     attach_membership(app, membership)
     # A producer each: however many records are set aside, a cut finds room in its own queue.
     rejections = Rejections(
-        clients.producer(bootstrap, settings.kafka, linger_ms=20, message_timeout_ms=0),
+        _patient(bootstrap, settings, linger_ms=20),
         topics.rejected,
         runtime.fail_from_thread,
     )
@@ -102,7 +105,7 @@ def build(
     ownership.attach(app, runtime, clock)
     query.attach(app, runtime)
     views.attach(app, runtime)
-    item_table.attach(app, runtime, clients.producer(bootstrap, settings.kafka, linger_ms=20))
+    item_table.attach(app, runtime, _patient(bootstrap, settings, linger_ms=20))
 
     @app.task
     async def read() -> None:
@@ -128,6 +131,18 @@ def build(
         rejections.close()
 
     return app, runtime
+
+
+def _patient(bootstrap: str, settings: Settings, **more: Any) -> Producer:
+    """Return a producer that waits for a broker that is away as long as it takes, but for a topic
+    that is gone only five seconds, not half a minute: then a refusal ends the process."""
+    return clients.producer(
+        bootstrap,
+        settings.kafka,
+        message_timeout_ms=0,
+        topic_metadata_propagation_max_ms=5000,
+        **more,
+    )
 
 
 def _reader(app: faust.App, runtime: Runtime, bootstrap: str, clock: Clock) -> Reader:
@@ -172,7 +187,9 @@ def _reader(app: faust.App, runtime: Runtime, bootstrap: str, clock: Clock) -> R
         return Base(0, (0,) * settings.partitions, without=gone)
 
     cuts = clients.producer(bootstrap, settings.kafka, linger_ms=0)
-    return Reader(runtime, recover, first_base, follow, clock, cuts, learn.attach(app, runtime))
+    same = changelog.SameTopic(clients.admin(bootstrap, settings.kafka), topics.ratings)
+    channel = learn.attach(app, runtime)
+    return Reader(runtime, recover, first_base, follow, clock, cuts, channel, same.check)
 
 
 def _checkpoints(
@@ -186,13 +203,11 @@ def _checkpoints(
     """Return the checkpoints, written by whoever has the state's table."""
     settings, topics = runtime.settings, runtime.topics
     topic_id = changelog.topic_id(clients.admin(bootstrap, settings.kafka), topics.ratings)
-    # A broker that is away is waited for: only a refusal ends the process.
-    producer = clients.producer(
+    producer = _patient(
         bootstrap,
-        settings.kafka,
+        settings,
         linger_ms=5,
         compression_type="lz4",
-        message_timeout_ms=0,
         message_max_bytes=_LARGEST_BYTES,
     )
 
@@ -300,9 +315,11 @@ async def run(settings: Settings, bootstrap: str, admin_port: int) -> None:
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, runtime.ending.set)
     await _until_ended(app, runtime, f"{settings.admin_host}:{admin_port}")
-    failure = runtime.failure or app.crash_reason
+    failure = _told(runtime.failure or app.crash_reason)
     log.info("worker.stopping", reason=type(failure).__name__ if failure else "asked")
-    _watch_the_stop(1 if failure else 0)
+    # Faust's consumer thread may outlive the loop that it reports to, and would tell it on stderr.
+    threading.excepthook = _note_the_end_of_a_thread
+    _watch_the_stop(failure)
     if runtime.checkpoints is not None:
         if failure is None and not await runtime.checkpoints.finish(_LAST_SECONDS):
             log.warning("checkpoint.last_missing", cut=runtime.replica.cut)
@@ -316,6 +333,20 @@ async def run(settings: Settings, bootstrap: str, admin_port: int) -> None:
         held.close()
     if (failure := failure or runtime.failure) is not None:
         raise failure
+
+
+def _note_the_end_of_a_thread(ended: threading.ExceptHookArgs) -> None:
+    log.warning("thread.ended", reason=repr(ended.exc_value))
+
+
+def _told(failure: BaseException | None) -> BaseException | None:
+    """Return what ended the worker, as a sentence where it is a right that was taken away."""
+    if isinstance(failure, TopicAuthorizationFailedError):
+        return Refusal(
+            f"the worker may not go on with what it reads ({failure}); check the topic and the "
+            "right to read it"
+        )
+    return failure
 
 
 async def _until_ended(app: faust.App, runtime: Runtime, address: str) -> None:
@@ -346,7 +377,7 @@ async def _crash_of(app: faust.App) -> None:
         await asyncio.sleep(0.2)
 
 
-def _watch_the_stop(code: int) -> None:
+def _watch_the_stop(failure: BaseException | None) -> None:
     """End the process after `_STOP_SECONDS` whatever still waits: without its broker Faust would
     wait long.
 
@@ -355,7 +386,10 @@ def _watch_the_stop(code: int) -> None:
 
     def give_up() -> None:
         log.warning("worker.stop_timed_out", seconds=_STOP_SECONDS)
-        os._exit(code)
+        if failure is not None:
+            sys.stderr.write(f"murmurec: {failure}\n")
+            sys.stderr.flush()
+        os._exit(1 if failure else 0)
 
     timer = threading.Timer(_STOP_SECONDS, give_up)
     timer.daemon = True

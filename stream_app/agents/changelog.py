@@ -96,7 +96,9 @@ class Changelog:
                 )
             on_delivery(error, message)
 
-        self._producer.produce(self.topic, key=key, value=value, partition=0, on_delivery=delivered)
+        clients.send(
+            self._producer, self.topic, key=key, value=value, partition=0, on_delivery=delivered
+        )
         with self._lock:
             if self._unheard == 0:
                 self._since = time.monotonic()

@@ -9,6 +9,7 @@ from __future__ import annotations
 import faust
 from confluent_kafka import KafkaError, Message, Producer
 
+from stream_app import clients
 from stream_app.agents.ending import ends_the_process
 from stream_app.agents.runtime import Runtime
 from stream_app.errors import Refusal
@@ -41,7 +42,8 @@ def attach(app: faust.App, runtime: Runtime, producer: Producer) -> None:
         replica = runtime.replica
         if owned and len(replica.items) and not runtime.ready_reason():
             for page in pages.due(replica.items.keys, replica.learner, replica.cut, _PAGES):
-                producer.produce(
+                clients.send(
+                    producer,
                     runtime.topics.item_table,
                     key=str(page.page).encode(),
                     value=encode_message(page),

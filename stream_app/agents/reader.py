@@ -26,6 +26,7 @@ import structlog
 from confluent_kafka import KafkaError, Message, Producer
 from mode import Service
 
+from stream_app import clients
 from stream_app.agents.restoring import Restored
 from stream_app.agents.runtime import Runtime
 from stream_app.errors import Refusal
@@ -54,6 +55,7 @@ class Reader(Service):
         clock: Clock,
         producer: Producer,
         channel: Any,
+        still_the_log: Callable[[], None] = lambda: None,
     ) -> None:
         super().__init__()
         self._runtime = runtime
@@ -63,6 +65,7 @@ class Reader(Service):
         self._clock = clock
         self._producer = producer
         self._channel = channel
+        self._still_the_log = still_the_log
         self._ended = threading.Event()
         self._asked_time = 0.0
         self._committed: tuple[int, ...] | None = None
@@ -191,6 +194,7 @@ class Reader(Service):
         if now - self._asked_time > _ASK_SECONDS:
             self._asked_time = now
             if follower.answers():
+                self._still_the_log()
                 self._runtime.heard_time = time.monotonic()
 
     def _compare_designs(self, follower: Follower) -> None:
@@ -207,7 +211,8 @@ class Reader(Service):
 
     def append(self, entry: bytes) -> None:
         """Append an entry to the cut log; from any thread."""
-        self._producer.produce(self._runtime.topics.cuts, value=entry, on_delivery=self._appended)
+        cuts = self._runtime.topics.cuts
+        clients.send(self._producer, cuts, value=entry, on_delivery=self._appended)
 
     def _appended(self, error: KafkaError | None, _: Message) -> None:
         # A cut that was lost on its way is written again by the clock; a refused one never will be.

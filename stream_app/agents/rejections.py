@@ -13,6 +13,7 @@ from collections.abc import Callable
 
 from confluent_kafka import KafkaError, Message, Producer
 
+from stream_app import clients
 from stream_app.errors import Refusal
 from stream_app.wire import Rejection, encode_message
 
@@ -37,7 +38,8 @@ class Rejections:
         deadline = time.monotonic() + _ROOM_SECONDS
         while True:
             try:
-                self._producer.produce(
+                clients.send(
+                    self._producer,
                     self._topic,
                     key=rejection.key,
                     value=encode_message(rejection),

@@ -22,14 +22,15 @@ from tests.streams import events, log, publish
 from tests.test_replica import SMALL
 
 Body = Callable[[Runtime, Line], Coroutine[Any, Any, None]]
-SECONDS = 10.0
+SECONDS = 60.0
 
 
 def with_line(body: Body, settings: Settings | None = None) -> None:
     """Run a test's body with a runtime that has caught up, and its line."""
 
     async def main() -> None:
-        runtime, line = a_runtime(settings=settings)
+        # Checkpoints at marked cuts only, however slow the machine is.
+        runtime, line = a_runtime(settings=settings or Settings(checkpoint_seconds=3600))
         runtime.start_ends = (0, 0, 0, 0)
         try:
             await asyncio.wait_for(body(runtime, line), SECONDS)
@@ -293,7 +294,7 @@ def test_a_replica_that_differs_keeps_the_evidence_and_asks_for_another_state(
         kept = sorted((tmp_path / "evidence" / "murmurec").glob("*"))
         assert len(kept) == 6
 
-    with_line(body, Settings(data_dir=tmp_path))
+    with_line(body, Settings(data_dir=tmp_path, checkpoint_seconds=3600))
 
 
 @pytest.mark.parametrize("rebuild", [False, True])

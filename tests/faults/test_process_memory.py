@@ -96,4 +96,5 @@ def test_a_replica_with_one_wrong_bit_raises_the_alarm_keeps_the_evidence_and_re
     kept = list((tmp_path / "data" / "evidence" / names.prefix).glob("*.npz"))
     assert kept
     assert "replica.differs" in wrong.log.read_text()
+    until(lambda: max(map(durable_cut, workers)) >= state["cut"], 20, "a right checkpoint")
     nothing_but_witnesses_differs(command, wrong)
