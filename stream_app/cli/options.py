@@ -105,8 +105,6 @@ def writable(path: Path) -> Path:
     try:
         if path.is_dir():
             raise Refusal(f"{path}: is a directory; give the name of a file in it")
-        if path.exists() and not path.is_file():
-            raise Refusal(f"{path}: is no regular file; give another name")
         if not path.parent.is_dir():
             raise Refusal(f"{path}: there is no directory {path.parent}; make it or choose another")
         if not os.access(path if path.exists() else path.parent, os.W_OK):

@@ -165,7 +165,7 @@ def export(
     settings = settings_from(
         config, bootstrap, prefix, kafka, mechanisms=tuple(allow or ()) or None, model=model
     )
-    if file.is_file():
+    if file.exists() and not file.is_dir():
         raise Refusal(f"{file}: is there already; remove it or give another name")
     replaying.export(Session.of(settings, snapshot), writable(file), at_cut, as_json)
 
