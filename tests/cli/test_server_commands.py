@@ -207,6 +207,8 @@ def test_a_worker_refuses_topics_that_lose_records(
     try:
         where = ["--bootstrap", kafka.bootstrap, "--prefix", prefix]
         assert sentence in refused(["worker", *where], capsys)
+        if sentence.startswith("retention"):
+            return  # how long ratings are kept is the server's to know, not a device's
         rating = ["--user", "ann", "--item", "1", "--rating", "4", "--journal", str(tmp_path / "s")]
         assert sentence in refused(["publish", *rating, *where], capsys)
         assert not (tmp_path / "s").exists()

@@ -153,8 +153,7 @@ class Cluster(Scene):
 
     def _claim(self, process: Process) -> None:
         """Claim a generation, some time after the topic was surveyed."""
-        survey, process.survey = process.survey, None
-        assert survey is not None
+        survey = process.claim()
         owner = self.random.randbytes(16)
         event = Own(owner, process.name, survey.keys, survey.reach(BASE))
         self._take(process, process.writer.step(event))

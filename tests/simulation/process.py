@@ -103,9 +103,18 @@ class Process:
         return bool(self.mail) or self.survey is not None
 
     def own(self, survey: Recovery) -> None:
-        """Take itself for the owner; `survey` is what the state topic holds now."""
+        """Take itself for the owner; `survey` is what the state topic holds now.
+
+        A checkpoint of an earlier ownership goes on until the new one is claimed.
+        """
         self.owns, self.survey = True, survey
+
+    def claim(self) -> Recovery:
+        """Turn to the new ownership, and return what was surveyed for it."""
+        survey, self.survey = self.survey, None
+        assert survey is not None
         self.frozen_cut = self.durable_cut = None
+        return survey
 
     def start(self, state: State, cut: int, ends: Ends) -> None:
         """Take up a checkpoint, or nothing."""
