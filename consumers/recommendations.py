@@ -21,8 +21,8 @@ from typing import Self
 import msgspec
 from confluent_kafka import KafkaError, KafkaException, Message, TopicPartition
 
-from stream_app import clients
 from stream_app.errors import Refusal
+from stream_app.kafka import clients
 from stream_app.wire import (
     LIST_LENGTH,
     Item,

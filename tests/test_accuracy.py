@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from stream_app.accuracy import (
+from stream_app.monitoring.accuracy import (
     FEWEST_SAMPLES,
     Baseline,
     Drift,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from stream_app.catalogue import Catalogue
+from stream_app.serving.catalogue import Catalogue
 from stream_app.wire import CatalogueEntry, encode_message, key
 
 

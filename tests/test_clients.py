@@ -12,9 +12,9 @@ from contextlib import contextmanager
 
 import pytest
 
-from stream_app import clients
 from stream_app.broker import local
 from stream_app.errors import Refusal
+from stream_app.kafka import clients
 from tests.conftest import cache_dir
 
 NOWHERE = "127.0.0.1:1"
@@ -197,8 +197,7 @@ def guarded(tmp_path_factory):
         ),
         "sasl.enabled.mechanisms": "PLAIN",
         "listener.name.sasl_plaintext.plain.sasl.jaas.config": (
-            "org.apache.kafka.common.security.plain.PlainLoginModule required "
-            'user_ann="right";'
+            'org.apache.kafka.common.security.plain.PlainLoginModule required user_ann="right";'
         ),
     }
     with local.run(tmp_path_factory.mktemp("guarded"), cache_dir(), port, extra):

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from producers.world import generate
+from producers.datasets.synthetic import generate
 from stream_app.evaluation import (
     PROTOCOLS,
     Asking,
@@ -23,15 +23,18 @@ from stream_app.evaluation import (
     running_item_means,
     split,
 )
-from stream_app.models.channels import Channels
-from stream_app.models.learner import Learner, build
-from stream_app.models.presence import Presence
+from stream_app.models.factorization.channels import Channels
+from stream_app.models.factorization.learner import (
+    Learner,
+    build,
+)
+from stream_app.models.factorization.presence_rates import Presence
 from stream_app.privacy import registry
-from stream_app.privacy.identity import Identity
 from stream_app.privacy.mechanism import Mechanism
-from stream_app.privacy.partition import Partition
-from stream_app.privacy.randomized_response import RandomizedResponse
 from stream_app.privacy.randomness import SeededSource
+from stream_app.privacy.ratings.identity import Identity
+from stream_app.privacy.ratings.partition_response import Partition
+from stream_app.privacy.ratings.randomized_response import RandomizedResponse
 
 WORLD = generate(3, users=800, items=300, ratings=60_000, factors=3)
 CLEAN, FOUR, TWO, GROUPS = (

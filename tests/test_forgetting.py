@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 
 from stream_app.log.ledger import APPLIED, SET_ASIDE
-from stream_app.models.learner import MODELS
-from stream_app.replica import Replica
+from stream_app.models.factorization.learner import MODELS
+from stream_app.state.replica import Replica
 from stream_app.wire import REASON_CODE, Event, Reason, decode_many
-from stream_app.wire.checkpoints import Base
+from stream_app.wire.state_records import Base
 from tests.streams import EVERY_FAMILY, Published, events, log, publish, run_of
 from tests.test_replica import ALL, SMALL, applied, played
 

@@ -10,14 +10,14 @@ import numpy as np
 import pytest
 from prometheus_client import CollectorRegistry
 
-from producers.world import generate
-from stream_app.catalogue import Catalogue
-from stream_app.gauges import Gauges
-from stream_app.metrics import Metrics
+from producers.datasets.synthetic import generate
+from stream_app.monitoring.gauges import Gauges
+from stream_app.monitoring.metrics import Metrics
 from stream_app.privacy import registry
 from stream_app.privacy.randomness import SeededSource
-from stream_app.recommender import Recommender
-from stream_app.replica import Replica
+from stream_app.serving.catalogue import Catalogue
+from stream_app.serving.recommender import Recommender
+from stream_app.state.replica import Replica
 from stream_app.wire import Event, decode_many
 from tests.streams import log, publish, run_of
 from tests.test_replica import ITEMS, SAYING, SCOPE, SMALL

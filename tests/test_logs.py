@@ -6,7 +6,7 @@ import logging
 
 import pytest
 
-from stream_app.logs import Seldom
+from stream_app.monitoring.log_setup import Seldom
 
 
 def record(message: str, created: float) -> logging.LogRecord:
@@ -36,5 +36,5 @@ def test_what_the_worker_itself_says_is_always_told() -> None:
     seldom = Seldom(10.0)
     for created in (0.0, 0.1, 0.2):
         own = record("clock.owned", created)
-        own.name = "stream_app.agents.ownership"
+        own.name = "stream_app.agents.clock_owner"
         assert seldom.filter(own)

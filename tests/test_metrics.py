@@ -13,9 +13,9 @@ from prometheus_client import CollectorRegistry
 from prometheus_client.parser import text_string_to_metric_families
 
 import stream_app
-from stream_app import metrics as module
-from stream_app.checkpoint_metrics import CheckpointMetrics
-from stream_app.metrics import Metrics
+from stream_app.monitoring import metrics as module
+from stream_app.monitoring.checkpoint_metrics import CheckpointMetrics
+from stream_app.monitoring.metrics import Metrics
 from stream_app.wire import REASONS, Reason
 
 SOURCES = {

@@ -8,14 +8,16 @@ from pathlib import Path
 import pytest
 
 from stream_app.cli import run
-from stream_app.privacy import page, profiles, registry
+from stream_app.evaluation import privacy_page as page
+from stream_app.privacy import registry
+from stream_app.privacy.profiles import registry as profiles
 
 ROOT = Path(__file__).parents[1]
 PAGE = (ROOT / "PRIVACY.md").read_text(encoding="utf-8")
 
 
 def test_the_tables_are_those_of_the_code() -> None:
-    assert page.filled(PAGE) == PAGE, "run: python -m stream_app.privacy.page PRIVACY.md"
+    assert page.filled(PAGE) == PAGE, "run: python -m stream_app.evaluation.privacy_page PRIVACY.md"
     assert set(re.findall(r"<!-- table: ([a-z]+) -->", PAGE)) == set(page.TABLES)
 
 

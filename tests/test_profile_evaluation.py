@@ -7,9 +7,12 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from stream_app.privacy.blip import Blip
-from stream_app.privacy.jlt import Jlt
-from stream_app.profile_evaluation import evaluate_profiles, profiles_of
+from stream_app.evaluation.profiles import (
+    evaluate_profiles,
+    profiles_of,
+)
+from stream_app.privacy.profiles.blip import Blip
+from stream_app.privacy.profiles.jlt import Jlt
 
 
 @pytest.fixture(scope="module")

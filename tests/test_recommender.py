@@ -8,9 +8,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from stream_app.catalogue import Catalogue
-from stream_app.recommender import Recommender
-from stream_app.replica import Replica
+from stream_app.serving.catalogue import Catalogue
+from stream_app.serving.recommender import Recommender
+from stream_app.state.replica import Replica
 from stream_app.wire import CatalogueEntry, Event, decode_many, encode_message
 from tests.streams import publish, run_of
 from tests.test_replica import SMALL

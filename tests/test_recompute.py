@@ -11,16 +11,33 @@ import pytest
 from confluent_kafka import KafkaError
 from confluent_kafka.admin import AdminClient
 
-from stream_app import changelog, clients, rights, snapshot_file, topics
+from stream_app.checkpoints import (
+    reader as changelog,
+)
+from stream_app.checkpoints import (
+    snapshot_file,
+)
 from stream_app.errors import Refusal
-from stream_app.follower import Follower
-from stream_app.history import History, lost_base
+from stream_app.kafka import (
+    acls as rights,
+)
+from stream_app.kafka import (
+    clients,
+)
+from stream_app.kafka import (
+    topic_admin as topics,
+)
 from stream_app.log.ledger import SET_ASIDE
-from stream_app.recompute import begin
-from stream_app.rejected import rejected
-from stream_app.replica import Replica
+from stream_app.replay.cut_history import (
+    History,
+    lost_base,
+)
+from stream_app.replay.follower import Follower
+from stream_app.replay.recompute import begin
+from stream_app.state.rejections import rejected
+from stream_app.state.replica import Replica
 from stream_app.wire import Forget, Reason, Topics, Witness, decode_many
-from stream_app.wire.checkpoints import Base
+from stream_app.wire.state_records import Base
 from tests.streams import EVERY_FAMILY, events, publish, run_of
 from tests.test_replica import ALL, SMALL, played
 

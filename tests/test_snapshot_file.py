@@ -14,10 +14,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from stream_app import snapshot_file
+from stream_app.checkpoints import snapshot_file
 from stream_app.errors import Refusal
-from stream_app.replica import Design, Replica
-from stream_app.wire.checkpoints import Base
+from stream_app.state.replica import (
+    Design,
+    Replica,
+)
+from stream_app.wire.state_records import Base
 from tests.test_replica import ALL
 from tests.test_snapshot import digests, every_model, play, records_of
 

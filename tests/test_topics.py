@@ -6,9 +6,9 @@ from dataclasses import replace
 
 import pytest
 
-from stream_app import clients
 from stream_app.errors import Refusal
-from stream_app.topics import (
+from stream_app.kafka import clients
+from stream_app.kafka.topic_admin import (
     apply,
     check_cut_log,
     check_deployment,

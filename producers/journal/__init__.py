@@ -34,12 +34,16 @@ be released. After any of them file, budget and memo are as they were.
     budget      nano-epsilon and limits                    reading     looking while another writes
 """
 
-from producers.journal.accounts import Spent
+from producers.journal.account_book import Spent
 from producers.journal.budget import ATTO, NANO, Debit, Limits, debit
 from producers.journal.errors import BudgetExhausted, FinishedBefore, OutboxFull, Unwritable
 from producers.journal.journal import OUTBOX_BYTES, Journal
-from producers.journal.reading import View, look, read_key
 from producers.journal.records import Replay
+from producers.journal.replay import (
+    View,
+    look,
+    read_key,
+)
 from producers.journal.request import Message, Request
 
 __all__ = [

@@ -1,6 +1,7 @@
 """What a journal is asked to release, and what it gives out: bytes that are safe to send.
 
-Generic over what is released: ratings are one kind of request (`producers.device`), a profile is
+Generic over what is released: ratings are one kind of request (`producers.device.requests`), a
+profile is
 another. The journal knows neither items nor wire formats; it knows a debit, a memo of what was
 reported on, a mechanism that draws from a ticket, and a function that turns what was drawn into
 bytes.

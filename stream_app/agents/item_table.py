@@ -9,11 +9,11 @@ from __future__ import annotations
 import faust
 from confluent_kafka import KafkaError, Message, Producer
 
-from stream_app import clients
-from stream_app.agents.ending import ends_the_process
+from stream_app.agents.crash_guard import ends_the_process
 from stream_app.agents.runtime import Runtime
 from stream_app.errors import Refusal
-from stream_app.item_table import Pages
+from stream_app.kafka import clients
+from stream_app.serving.item_table import Pages
 from stream_app.wire import encode_message
 
 _PAGES = 16  # looked at in one turn: 65,536 items, a few ms

@@ -18,8 +18,8 @@ import faust
 from faust.channels import Channel
 from mode.utils.queues import ThrowableQueue
 
-from stream_app.agents.ending import ends_the_process
-from stream_app.agents.restoring import Restored
+from stream_app.agents.checkpointing.restore import Restored
+from stream_app.agents.crash_guard import ends_the_process
 from stream_app.agents.runtime import Runtime
 
 

@@ -14,9 +14,9 @@ from typing import Any
 
 import faust
 
-from stream_app.agents.ending import ends_the_process
+from stream_app.agents.crash_guard import ends_the_process
 from stream_app.agents.runtime import Runtime
-from stream_app.recommender import Answer
+from stream_app.serving.recommender import Answer
 from stream_app.wire import (
     LIST_LENGTH,
     Query,

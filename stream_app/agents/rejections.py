@@ -13,8 +13,8 @@ from collections.abc import Callable
 
 from confluent_kafka import KafkaError, Message, Producer
 
-from stream_app import clients
 from stream_app.errors import Refusal
+from stream_app.kafka import clients
 from stream_app.wire import Rejection, encode_message
 
 _ROOM_SECONDS = 5.0

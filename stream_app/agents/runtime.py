@@ -21,20 +21,29 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 import structlog
 
-from stream_app.agents import evidence
-from stream_app.agents.agreement import Agreement, Digests
-from stream_app.agents.restoring import Reload, Restored
-from stream_app.catalogue import Catalogue
+from stream_app.agents.checkpointing import divergence_evidence as evidence
+from stream_app.agents.checkpointing.digest_comparison import (
+    Agreement,
+    Digests,
+)
+from stream_app.agents.checkpointing.restore import (
+    Reload,
+    Restored,
+)
+from stream_app.checkpoints.shadow_copy import load_found
 from stream_app.errors import Refusal
-from stream_app.gauges import Gauges
-from stream_app.metrics import Metrics
+from stream_app.monitoring.gauges import Gauges
+from stream_app.monitoring.metrics import Metrics
 from stream_app.privacy.adjacency import Adjacency
-from stream_app.recommender import Answer, Recommender
-from stream_app.recompute import without
-from stream_app.rejected import rejected
-from stream_app.replica import Replica
+from stream_app.replay.recompute import without
+from stream_app.serving.catalogue import Catalogue
+from stream_app.serving.recommender import (
+    Answer,
+    Recommender,
+)
 from stream_app.settings import Settings
-from stream_app.snapshot import load_found
+from stream_app.state.rejections import rejected
+from stream_app.state.replica import Replica
 from stream_app.wire import (
     LIST_LENGTH,
     Batch,
@@ -47,7 +56,7 @@ from stream_app.wire import (
 )
 
 if TYPE_CHECKING:
-    from stream_app.agents.checkpoints import Checkpoints
+    from stream_app.agents.checkpointing.service import Checkpoints
 
 log = structlog.get_logger()
 

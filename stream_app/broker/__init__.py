@@ -1,10 +1,10 @@
 """A real Apache Kafka for the demo, the tests and a laptop: found, local or in a container.
 
-    resolve    which of the three it is, in that order, or one sentence that names all three
-    jars       Kafka's jars, fetched once by Maven, and the Java that runs them
-    local      one KRaft node from jars that Maven fetches once into the user's cache
-    detached   the same node in the background, for `murmurec broker`
-    container  the same node where a container engine answers
+resolve    which of the three it is, in that order, or one sentence that names all three
+jars       Kafka's jars, fetched once by Maven, and the Java that runs them
+local      one KRaft node from jars that Maven fetches once into the user's cache
+detached   the same node in the background, for `murmurec broker`
+container  the same node where a container engine answers
 """
 
 from __future__ import annotations

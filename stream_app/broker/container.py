@@ -13,11 +13,11 @@ from contextlib import contextmanager
 
 from confluent_kafka import KafkaException
 
-from stream_app import clients
 from stream_app.broker import KAFKA_VERSION, Broker
 from stream_app.broker.jars import Tell
 from stream_app.broker.local import cluster_id, free_ports, to_stderr
 from stream_app.errors import Refusal
+from stream_app.kafka import clients
 
 IMAGE = f"apache/kafka:{KAFKA_VERSION}"
 READY_SECONDS = 120.0

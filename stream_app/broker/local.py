@@ -26,10 +26,10 @@ from pathlib import Path
 from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient
 
-from stream_app import clients
 from stream_app.broker import Broker
 from stream_app.broker.jars import Tell, jars, java
 from stream_app.errors import Refusal
+from stream_app.kafka import clients
 
 READY_SECONDS = 60.0
 STOP_SECONDS = 10.0

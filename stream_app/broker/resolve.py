@@ -11,11 +11,11 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Literal
 
-from stream_app import clients
 from stream_app.broker import Broker, container, local
 from stream_app.broker.jars import Tell
 from stream_app.broker.local import to_stderr
 from stream_app.errors import Refusal
+from stream_app.kafka import clients
 
 Prefer = Literal["auto", "local", "container"]
 

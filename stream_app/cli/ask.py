@@ -121,7 +121,7 @@ def _rated(file: Path | None) -> frozenset[int]:
     """Return the keys of the items that are to be left out."""
     if file is None:
         return frozenset()
-    from producers.scope import from_file
+    from producers.device.scope import from_file
 
     return frozenset(from_file(file).tolist())
 
@@ -146,7 +146,7 @@ def _over_kafka(
     settings: Any, pseudonym: str, k: int, timeout: float, rated: frozenset[int]
 ) -> Answer:
     from consumers.recommendations import Recommendations
-    from stream_app import clients
+    from stream_app.kafka import clients
 
     servers = servers_of(settings)
     clients.reach(servers, settings.kafka)

@@ -22,7 +22,7 @@ from stream_app.errors import Refusal
 
 if TYPE_CHECKING:
     from producers.journal import Limits, Spent, View
-    from producers.journal.accounts import Account
+    from producers.journal.account_book import Account
 
 app = typer.Typer(no_args_is_help=True, help="What the users of a device have spent.")
 

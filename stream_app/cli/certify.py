@@ -20,12 +20,12 @@ from stream_app.errors import Refusal
 if TYPE_CHECKING:
     from rich.table import Column
 
-    from stream_app.privacy.certificates import Certificate
+    from stream_app.privacy.exact.certificates import Certificate
 
 EPSILONS = tuple(Fraction(text) for text in ("1/10", "1/2", "1", "2", "3", "4", "8"))
 LEVELS = (5, 10)
 _DEFAULT_LEVELS = 5
-_PROFILES = "stream_app.privacy.profiles"
+_PROFILES = "stream_app.privacy.profiles.registry"
 Row = dict[str, Any]
 
 
@@ -59,7 +59,7 @@ def certify(
     elif mechanism is None:
         raise typer.BadParameter("give --mechanism FAMILY --epsilon E, or --all")
     else:
-        from stream_app.privacy import certificates
+        from stream_app.privacy.exact import certificates
 
         started = time.perf_counter()
         proofs = _proofs(mechanism, epsilon, levels)
@@ -97,7 +97,8 @@ def attempt(name: str, epsilon: Fraction, prove: Callable[[], list[Row]]) -> lis
 
 
 def _proved(family: str, levels: int, epsilon: Fraction) -> list[Row]:
-    from stream_app.privacy import certificates, registry
+    from stream_app.privacy import registry
+    from stream_app.privacy.exact import certificates
 
     started = time.perf_counter()
     proofs = registry.mechanism(family, levels, epsilon).certify()

@@ -26,11 +26,11 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from producers.datasets import Dataset
+    from producers.datasets.load import Dataset
     from producers.scale import Scale
     from stream_app.evaluation import Result
+    from stream_app.evaluation.profiles import ProfileResult
     from stream_app.privacy.mechanism import Mechanism
-    from stream_app.profile_evaluation import ProfileResult
 
 _PROFILES = ("blip", "jlt", "jltpaper")
 _CELL_BYTES = 4
@@ -92,7 +92,7 @@ def evaluate(
     The noise comes from a seed so that a figure can be repeated; nothing is published. A sketch
     gets as many cells as a dense table of these users and items would have (gamma = 1).
     """
-    from producers.datasets import load
+    from producers.datasets.load import load
 
     chosen = _Options(protocol, model, factors, depth, scope, choice, seed)
     if json_file:
@@ -172,9 +172,9 @@ def _measured(dataset: Dataset, mechanism: Mechanism, options: _Options) -> Resu
     import numpy as np
 
     from stream_app import evaluation
-    from stream_app.models.channels import Channels
-    from stream_app.models.learner import build
-    from stream_app.models.presence import Presence
+    from stream_app.models.factorization.channels import Channels
+    from stream_app.models.factorization.learner import build
+    from stream_app.models.factorization.presence_rates import Presence
     from stream_app.privacy.randomness import SeededSource
 
     hides = mechanism.inputs > mechanism.levels

@@ -22,8 +22,8 @@ from stream_app.cli.options import (
 from stream_app.errors import Refusal
 
 if TYPE_CHECKING:
-    from stream_app.cli.state.session import Session
-    from stream_app.wire.checkpoints import Base
+    from stream_app.operations.session import Session
+    from stream_app.wire.state_records import Base
 
 _PLAIN = """\
 From the next cut on every record of this device is refused, and what is its own is cleared:
@@ -68,8 +68,8 @@ def forget(
     pseudonym = device.lower()
     if not re.fullmatch(r"[0-9a-f]{32}", pseudonym):
         raise Refusal(f"--device {device[:40]}: a pseudonym has 32 hex characters")
-    from stream_app import changelog_writing
-    from stream_app.cli.state.session import Session
+    from stream_app.checkpoints import offline_writer as changelog_writing
+    from stream_app.operations.session import Session
     from stream_app.wire import Forget, encode_message
 
     settings = settings_from(
@@ -87,7 +87,7 @@ def forget(
 
 def _rebuildable(session: Session) -> Base:
     """Return what the state starts from; refuses where the log does not lead there any more."""
-    from stream_app.follower import gone_before
+    from stream_app.replay.follower import gone_before
 
     base = session.begins_at()
     if base.origin:
@@ -119,8 +119,11 @@ def _tell(
     session: Session, base: Base | None, pseudonym: str, rebuild: bool, as_json: bool
 ) -> None:
     """Print what was done, and the digest of the log without the device."""
-    from stream_app.cli.state.replaying import show, told
-    from stream_app.recompute import without
+    from stream_app.operations.replay import (
+        show,
+        told,
+    )
+    from stream_app.replay.recompute import without
 
     found: dict[str, object] = {"device": pseudonym, "rebuild": rebuild}
     if base is not None:

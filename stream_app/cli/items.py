@@ -37,8 +37,8 @@ def publish(
     kafka: KafkaOption = None,
 ) -> None:
     """Publish the names and titles of a file's items; withdrawn ones come back."""
-    from producers.datasets import load
-    from producers.titles import entries
+    from producers.catalogue import entries
+    from producers.datasets.load import load
 
     settings = settings_from(config, bootstrap, prefix, kafka)
     data = load(file)
@@ -95,10 +95,10 @@ def _entry(item: str, title: str, categories: tuple[str, ...], withdrawn: bool) 
 
 
 def _send(settings: Settings, made: Iterable[CatalogueEntry]) -> int:
+    from producers.catalogue import publish as send
     from producers.publishing import Publisher
-    from producers.titles import publish as send
-    from stream_app import clients
     from stream_app.errors import Refusal
+    from stream_app.kafka import clients
     from stream_app.wire import Topics
 
     servers, topic = servers_of(settings), Topics(settings.topic_prefix).items

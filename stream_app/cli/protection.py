@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from fractions import Fraction
 
-    from producers.item_table import ItemTable
+    from producers.device.item_table import ItemTable
     from producers.journal import Journal, Limits
     from producers.publishing import Publisher
     from producers.scale import Scale
@@ -201,7 +201,12 @@ def publisher_for(settings: Settings) -> Publisher:
     to be spent on that. How long the server keeps reports is no device's business.
     """
     from producers.publishing import Publisher
-    from stream_app import clients, topics
+    from stream_app.kafka import (
+        clients,
+    )
+    from stream_app.kafka import (
+        topic_admin as topics,
+    )
     from stream_app.wire import Topics
 
     servers = servers_of(settings)
@@ -215,8 +220,8 @@ def publisher_for(settings: Settings) -> Publisher:
 
 def item_table_for(mechanism: Mechanism, settings: Settings) -> ItemTable:
     """Return the public item table where the mechanism asks over groups that it decides."""
-    from producers import item_table
-    from stream_app import clients
+    from producers.device import item_table
+    from stream_app.kafka import clients
     from stream_app.wire import Topics
 
     if not mechanism.masks:

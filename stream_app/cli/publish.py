@@ -46,7 +46,7 @@ from stream_app.cli.protection import (
 from stream_app.errors import Refusal
 
 if TYPE_CHECKING:
-    from producers.device import Encoder
+    from producers.device.requests import Encoder
     from producers.journal import Message
     from producers.publishing import Place
     from stream_app.privacy.mechanism import Mechanism
@@ -81,10 +81,13 @@ def publish(
     as_json: JsonOption = False,
 ) -> None:
     """Publish one rating: murmurec publish --user ann --item 1193 --rating 4"""
-    from producers.device import Line
+    from producers.device.rating import (
+        check_may_be_sent_at_once,
+        rate,
+    )
+    from producers.device.requests import Line
     from producers.journal import Journal, Unwritable
     from producers.publishing import Courier
-    from producers.rating import check_may_be_sent_at_once, rate
     from producers.scale import Scale
     from stream_app import wire
 

@@ -21,8 +21,8 @@ from stream_app.cli.options import (
 if TYPE_CHECKING:
     from confluent_kafka.admin import AdminClient
 
+    from stream_app.kafka.topic_admin import Step
     from stream_app.settings import Settings
-    from stream_app.topics import Step
 
 app = typer.Typer(no_args_is_help=True, help="Plan and create the topics.")
 
@@ -54,7 +54,7 @@ def apply(
     as_json: JsonOption = False,
 ) -> None:
     """Create what is missing and mend what differs; a wrong partition count is refused."""
-    from stream_app import topics
+    from stream_app.kafka import topic_admin as topics
 
     admin, steps = _planned(settings_from(config, bootstrap, prefix, kafka))
     topics.apply(admin, steps, delete_records)
@@ -62,7 +62,12 @@ def apply(
 
 
 def _planned(settings: Settings) -> tuple[AdminClient, Sequence[Step]]:
-    from stream_app import clients, topics
+    from stream_app.kafka import (
+        clients,
+    )
+    from stream_app.kafka import (
+        topic_admin as topics,
+    )
     from stream_app.wire import Topics
 
     servers = servers_of(settings)

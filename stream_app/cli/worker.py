@@ -94,9 +94,17 @@ def worker(
     import threading
     from importlib import import_module
 
-    from stream_app import clients, rights, topics
     from stream_app.broker.local import free_ports
-    from stream_app.logs import configure
+    from stream_app.kafka import (
+        acls as rights,
+    )
+    from stream_app.kafka import (
+        clients,
+    )
+    from stream_app.kafka import (
+        topic_admin as topics,
+    )
+    from stream_app.monitoring.log_setup import configure
     from stream_app.wire import Topics
 
     settings = settings_from(
@@ -128,8 +136,8 @@ def worker(
         settings.ratings_retention_seconds,
     )
     if snapshot or rebuild or accept_gap:
-        from stream_app.cli import beginning
-        from stream_app.cli.state.session import Session
+        from stream_app.operations import adopt as beginning
+        from stream_app.operations.session import Session
 
         session = Session.of(settings)
         if snapshot:

@@ -6,7 +6,8 @@
               an item that is not in it yet; with `leaning` also by what the user's own released
               reports tell of the user
 
-The choice of a question has no argument for the rating itself (`stream_app.privacy.choice`).
+The choice of a question has no argument for the rating itself
+(`stream_app.privacy.ratings.partition_choice`).
 """
 
 from __future__ import annotations
@@ -17,11 +18,15 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from stream_app.models.channels import Channels
-from stream_app.models.learner import Learner
-from stream_app.privacy.choice import LEANINGS, Choice, leanings
+from stream_app.models.factorization.channels import Channels
+from stream_app.models.factorization.learner import Learner
 from stream_app.privacy.mechanism import Mechanism
 from stream_app.privacy.randomness import RandomSource
+from stream_app.privacy.ratings.partition_choice import (
+    LEANINGS,
+    Choice,
+    leanings,
+)
 
 TABLE_RATINGS = 100_000
 UNKNOWN_MEAN = 3.5

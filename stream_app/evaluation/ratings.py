@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from stream_app.evaluation.baselines import item_means, running_item_means
 from stream_app.evaluation.devices import Devices
 from stream_app.evaluation.results import Result, Truth, rms, split
-from stream_app.models.learner import Learner
+from stream_app.models.factorization.learner import Learner
 
 Protocol = Literal["prequential", "one-pass"]
 PROTOCOLS: tuple[Protocol, ...] = ("prequential", "one-pass")

@@ -18,8 +18,8 @@ from numpy.typing import NDArray
 
 from stream_app.evaluation.baselines import item_means
 from stream_app.evaluation.results import Result, Truth, rms, split
-from stream_app.models.learner import Learner
-from stream_app.models.presence import Presence
+from stream_app.models.factorization.learner import Learner
+from stream_app.models.factorization.presence_rates import Presence
 from stream_app.privacy.mechanism import Mechanism
 from stream_app.privacy.randomness import RandomSource
 

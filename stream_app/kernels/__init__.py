@@ -23,8 +23,8 @@ _HERE = Path(__file__).parent
 def _cache() -> Path:
     """Return where the compiled code of these sources is kept: beside them, or in the home."""
     state = blake2b(digest_size=8)
-    for source in sorted(_HERE.glob("*.py")):
-        state.update(source.name.encode() + b"\0" + source.read_bytes())
+    for source in sorted(_HERE.rglob("*.py")):
+        state.update(source.relative_to(_HERE).as_posix().encode() + b"\0" + source.read_bytes())
     beside = _HERE / "__pycache__"
     writable = os.access(beside if beside.exists() else _HERE, os.W_OK)
     home = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")

@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stream_app.wire import REASONS
-from stream_app.wire.checkpoints import SmallArray
+from stream_app.wire.state_records import SmallArray
 
 APPLIED, DUPLICATE, JUMPED, SET_ASIDE = 0, 1, 2, 3
 """Outcome of a record: applied; seen before; `seq` out of reach; set aside while decoding."""

@@ -23,7 +23,7 @@ from fractions import Fraction
 from typing import Literal
 
 from stream_app.privacy.adjacency import Adjacency
-from stream_app.privacy.tables import exp_bounds
+from stream_app.privacy.exact.integer_tables import exp_bounds
 
 Neighbours = Literal["replace", "empty"]
 

@@ -32,9 +32,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stream_app.privacy.adjacency import Adjacency
-from stream_app.privacy.certificates import Certificate
+from stream_app.privacy.exact.certificates import Certificate
+from stream_app.privacy.exact.integer_tables import Table
 from stream_app.privacy.randomness import RandomSource
-from stream_app.privacy.tables import Table
 
 
 class Mechanism(Protocol):

@@ -18,15 +18,19 @@ from __future__ import annotations
 import re
 from fractions import Fraction
 
-from stream_app.privacy.cell import Cell
-from stream_app.privacy.identity import Identity
-from stream_app.privacy.laplace import Laplace
+from stream_app.privacy.exact.table_mechanism import Presence
 from stream_app.privacy.mechanism import Mechanism
-from stream_app.privacy.partition import Partition
-from stream_app.privacy.randomized_response import RandomizedResponse
-from stream_app.privacy.tabled import Presence
-from stream_app.privacy.ternary import Ternary
-from stream_app.privacy.written import Number, exactly, shown
+from stream_app.privacy.parsing import (
+    Number,
+    exactly,
+    shown,
+)
+from stream_app.privacy.ratings.identity import Identity
+from stream_app.privacy.ratings.modified_laplace import Laplace
+from stream_app.privacy.ratings.partition_response import Partition
+from stream_app.privacy.ratings.randomized_response import RandomizedResponse
+from stream_app.privacy.ratings.randomized_response_missing import Cell
+from stream_app.privacy.ratings.ternary import Ternary
 
 _VALUE: dict[str, type[RandomizedResponse] | type[Partition]] = {
     "rr": RandomizedResponse,

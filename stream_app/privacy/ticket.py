@@ -19,7 +19,7 @@ import threading
 from dataclasses import dataclass, field
 from typing import NoReturn, Protocol
 
-from stream_app.privacy.certificates import Certificate
+from stream_app.privacy.exact.certificates import Certificate
 from stream_app.privacy.randomness import RandomSource
 
 

@@ -6,7 +6,10 @@ from dataclasses import replace
 
 import pytest
 
-from stream_app.agents.agreement import Agreement, Digests
+from stream_app.agents.checkpointing.digest_comparison import (
+    Agreement,
+    Digests,
+)
 from stream_app.wire import Witness
 
 BASE = "c" * 32

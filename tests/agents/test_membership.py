@@ -24,8 +24,12 @@ from aiokafka.protocol.group import JoinGroupRequest
 from faust.assignor.client_assignment import ClientAssignment
 from faust.types import TP
 
-from stream_app.agents import membership
-from stream_app.agents.membership import Membership, identity, lock
+from stream_app.agents.faust_ext import group_membership as membership
+from stream_app.agents.faust_ext.group_membership import (
+    Membership,
+    identity,
+    lock,
+)
 from stream_app.errors import Refusal
 
 UNKNOWN_MEMBER_ID, ILLEGAL_GENERATION, FENCED, REBALANCING = 25, 22, 82, 27
@@ -262,7 +266,8 @@ def test_a_second_lock_on_the_same_name_is_refused_and_another_name_is_not(tmp_p
 
 def test_a_lock_ends_with_its_process(tmp_path: Path) -> None:
     code = (
-        "import sys; from pathlib import Path; from stream_app.agents.membership import lock;"
+        "import sys; from pathlib import Path;"
+        "from stream_app.agents.faust_ext.group_membership import lock;"
         "held = lock(Path(sys.argv[1]), 'p', 'a'); print('locked', flush=True); sys.stdin.read()"
     )
     with subprocess.Popen(
@@ -286,7 +291,7 @@ def test_a_data_folder_that_cannot_be_written_is_refused(tmp_path: Path) -> None
 
 
 def test_the_loser_ends_with_its_exit_code_and_its_sentence() -> None:
-    code = "from stream_app.agents.membership import end_now; end_now('taken')"
+    code = "from stream_app.agents.faust_ext.group_membership import end_now; end_now('taken')"
     done = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, timeout=30, check=False
     )

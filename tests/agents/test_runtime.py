@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from stream_app.agents.ending import ends_the_process
+from stream_app.agents.crash_guard import ends_the_process
 from stream_app.agents.runtime import Runtime
 from stream_app.wire import Cut, Rejection, decode_many
 from tests.agents.lines import a_runtime

@@ -9,12 +9,15 @@ from pathlib import Path
 
 import numpy as np
 
-from producers import device
-from producers.emission import emit
+from producers.datasets.synthetic import generate
+from producers.device import requests as device
+from producers.fleet.epoch_emission import emit
+from producers.fleet.population import (
+    Population,
+    populate,
+)
+from producers.fleet.replay import replay
 from producers.journal import Journal
-from producers.population import Population, populate
-from producers.replay import replay
-from producers.world import generate
 from stream_app.privacy import registry
 from stream_app.privacy.randomness import SystemSource
 from stream_app.privacy.ticket import Mint

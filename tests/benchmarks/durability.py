@@ -15,15 +15,16 @@ from contextlib import contextmanager
 
 import numpy as np
 
-from stream_app import changelog, clients
 from stream_app.broker.resolve import running as broker_running
-from stream_app.changelog_writing import write_checkpoint
+from stream_app.checkpoints import reader as changelog
+from stream_app.checkpoints.offline_writer import write_checkpoint
+from stream_app.checkpoints.shadow_copy import load_found
 from stream_app.cli.demo.worker import Worker
-from stream_app.design import design_of
-from stream_app.replica import Replica
+from stream_app.deployment import design_of
+from stream_app.kafka import clients
+from stream_app.kafka.topic_admin import create
 from stream_app.settings import Settings, load
-from stream_app.snapshot import load_found
-from stream_app.topics import create
+from stream_app.state.replica import Replica
 from stream_app.wire import Topics
 from tests.benchmarks import checkpoint
 from tests.benchmarks.figure import Figure

@@ -11,11 +11,11 @@ from fractions import Fraction
 
 import numpy as np
 
-from stream_app.models.channels import Channels
-from stream_app.models.learner import build
-from stream_app.models.parameters import Parameters
-from stream_app.privacy.identity import Identity
-from stream_app.privacy.randomized_response import RandomizedResponse
+from stream_app.models.factorization.channels import Channels
+from stream_app.models.factorization.hyperparameters import Parameters
+from stream_app.models.factorization.learner import build
+from stream_app.privacy.ratings.identity import Identity
+from stream_app.privacy.ratings.randomized_response import RandomizedResponse
 from tests.benchmarks.figure import Figure
 from tests.movielens import SCALARS_BYTES, SKETCH_BYTES, Ratings, load, skipped
 from tests.naive import learning as naive

@@ -24,15 +24,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from consumers.recommendations import Recommendations
-from stream_app import clients, wire
+from stream_app import wire
+from stream_app.agents.warmup import warm_up
 from stream_app.broker.local import free_ports
 from stream_app.broker.resolve import running as broker_running
 from stream_app.cli.demo.worker import Worker, running
-from stream_app.design import design_of
-from stream_app.recompute import recompute
+from stream_app.deployment import design_of
+from stream_app.kafka import clients
+from stream_app.kafka.topic_admin import create
+from stream_app.replay.recompute import recompute
 from stream_app.settings import Settings, load
-from stream_app.topics import create
-from stream_app.warmup import warm_up
 from stream_app.wire import Event, Topics, decode_many
 from tests.benchmarks.figure import Figure
 

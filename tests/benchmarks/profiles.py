@@ -22,14 +22,20 @@ from pathlib import Path
 
 import numpy as np
 
-from stream_app.models.neighbours import Neighbours
-from stream_app.privacy.blip import Blip
-from stream_app.privacy.codebook import positions
-from stream_app.privacy.jlt import Jlt
-from stream_app.privacy.profile_mechanism import ProfileMechanism
-from stream_app.privacy.profiles import certificate_rows, mechanism
+from stream_app.evaluation.profiles import (
+    evaluate_profiles,
+    profiles_of,
+)
+from stream_app.models.neighborhood.profile_neighbours import Neighbours
+from stream_app.privacy.profiles.blip import Blip
+from stream_app.privacy.profiles.codebook import positions
+from stream_app.privacy.profiles.jlt import Jlt
+from stream_app.privacy.profiles.mechanism import ProfileMechanism
+from stream_app.privacy.profiles.registry import (
+    certificate_rows,
+    mechanism,
+)
 from stream_app.privacy.randomness import SeededSource
-from stream_app.profile_evaluation import evaluate_profiles, profiles_of
 from tests.benchmarks.figure import Figure
 
 _CERTIFIED = ("1/10", "1/2", "1", "2", "3", "4", "8")
@@ -87,7 +93,7 @@ def _point(data: Data, made: ProfileMechanism) -> list[Figure]:
 
 
 def _recommended(users: np.ndarray, items: np.ndarray, id: str) -> list[Figure]:
-    from stream_app.privacy.profiles import parse
+    from stream_app.privacy.profiles.registry import parse
 
     found = evaluate_profiles(users, items, parse(id))
     return [

@@ -9,8 +9,8 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-from stream_app.models.codes import Encoder
 from stream_app.models.retrieval import ExactIndex, Index, QoLSHIndex, recall
+from stream_app.models.retrieval.qolsh_codes import Encoder
 from tests.benchmarks.figure import Figure
 from tests.benchmarks.statistics import best_seconds
 from tests.movielens import load, skipped

@@ -7,10 +7,10 @@ from collections.abc import Callable
 
 import numpy as np
 
-from stream_app.models.frequencies import Frequencies
-from stream_app.models.marks import Marks
-from stream_app.models.second_moment import SecondMoment
-from stream_app.models.seen import SeenFilter
+from stream_app.models.sketches.ams import SecondMoment
+from stream_app.models.sketches.bloom import SeenFilter
+from stream_app.models.sketches.count_min import Frequencies
+from stream_app.state.high_water_marks import Marks
 from tests.benchmarks.figure import Figure
 from tests.naive import statistics as naive
 

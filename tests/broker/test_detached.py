@@ -9,11 +9,11 @@ import select
 import pytest
 from confluent_kafka import TopicPartition
 
-from stream_app import clients
 from stream_app.broker.detached import log_file, start_detached, started_at, status, stop
 from stream_app.broker.local import free_ports
 from stream_app.errors import Refusal
-from stream_app.topics import create
+from stream_app.kafka import clients
+from stream_app.kafka.topic_admin import create
 from stream_app.wire import Topics
 from tests.conftest import cache_dir
 

@@ -12,9 +12,9 @@ import sys
 
 import pytest
 
-from stream_app import clients
 from stream_app.broker import local
 from stream_app.errors import Refusal
+from stream_app.kafka import clients
 from tests.conftest import cache_dir
 
 

@@ -13,11 +13,11 @@ from typing import Any
 
 from confluent_kafka.admin import AlterConfigOpType, ConfigEntry, ConfigResource, ResourceType
 
-from stream_app import clients
-from stream_app import topics as broker_topics
-from stream_app.design import design_of
-from stream_app.replica import Design
+from stream_app.deployment import design_of
+from stream_app.kafka import clients
+from stream_app.kafka import topic_admin as broker_topics
 from stream_app.settings import load as settings_of
+from stream_app.state.replica import Design
 from stream_app.wire import Topics
 from tests.chaos.processes import Life, environment
 from tests.streams import MECHANISMS

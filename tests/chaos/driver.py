@@ -16,7 +16,7 @@ from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from pathlib import Path
 
-from stream_app import changelog
+from stream_app.checkpoints import reader as changelog
 from tests.chaos.asker import Asker
 from tests.chaos.deployment import Deployment, Setup
 from tests.chaos.figures import Figures

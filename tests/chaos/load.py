@@ -15,7 +15,8 @@ from typing import Self
 import msgspec
 import numpy as np
 
-from stream_app import clients, wire
+from stream_app import wire
+from stream_app.kafka import clients
 from stream_app.wire import Event, Topics
 from tests.streams import MECHANISMS, Published, partition_of, publish
 

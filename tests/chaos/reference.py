@@ -6,9 +6,9 @@ from __future__ import annotations
 import time
 from collections import OrderedDict
 
-from stream_app.design import replica_of
-from stream_app.follower import Follower
-from stream_app.replica import Design
+from stream_app.deployment import replica_of
+from stream_app.replay.follower import Follower
+from stream_app.state.replica import Design
 from stream_app.wire import Topics, Witness
 
 Digests = tuple[str, str]

@@ -42,7 +42,7 @@ def test_a_worker_that_recovers_one_wrong_bit_is_found(
     (tmp_path / "sitecustomize.py").write_text(
         "import sys\n"
         "if 'worker' in sys.orig_argv:\n"
-        "    from stream_app.replica import Replica\n"
+        "    from stream_app.state.replica import Replica\n"
         "    load = Replica.load\n"
         "    def wrong(self, *arguments, **named):\n"
         "        load(self, *arguments, **named)\n"

@@ -19,10 +19,15 @@ from typing import Any
 import msgspec
 from confluent_kafka import Message, TopicPartition
 
-from stream_app import clients
+from stream_app.kafka import clients
 from stream_app.wire import Cut, Topics, WireError, Witness, decode_entry
-from stream_app.wire.checkpoints import ManifestKey, PageKey, decode_manifest, decode_page
-from stream_app.wire.checkpoints import decode_state_key as named
+from stream_app.wire.state_records import (
+    ManifestKey,
+    PageKey,
+    decode_manifest,
+    decode_page,
+)
+from stream_app.wire.state_records import decode_state_key as named
 from tests.chaos.points import Point
 
 _STALL_SECONDS = 30.0

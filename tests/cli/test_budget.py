@@ -11,15 +11,16 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from producers import device, profiles
+from producers.device import requests as device
+from producers.fleet import profile_release as profiles
+from producers.fleet.profile_release import RawProfile
 from producers.journal import Journal
-from producers.profiles import RawProfile
 from producers.pseudonyms import pseudonym
 from stream_app.cli import run
 from stream_app.privacy import registry
-from stream_app.privacy.blip import Blip
-from stream_app.privacy.jlt import Jlt
-from stream_app.privacy.profile_mechanism import ProfileMechanism
+from stream_app.privacy.profiles.blip import Blip
+from stream_app.privacy.profiles.jlt import Jlt
+from stream_app.privacy.profiles.mechanism import ProfileMechanism
 
 TOPIC = "murmurec.ratings.v1"
 TODAY = int(time.time()) // 86_400

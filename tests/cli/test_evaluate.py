@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from producers.world import generate
+from producers.datasets.synthetic import generate
 from stream_app.cli import run
 
 

@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from producers.datasets import load
+from producers.datasets.load import load
 from stream_app.cli import run
 from stream_app.cli.profiles import mechanism_of, sentences
 from stream_app.cli.profiles.evaluation import measured, show
 from stream_app.errors import Refusal
-from stream_app.privacy import profiles
+from stream_app.privacy.profiles import registry as profiles
 
 
 @pytest.fixture(autouse=True)

@@ -11,9 +11,10 @@ import pytest
 
 from producers.journal import NANO, look
 from producers.pseudonyms import pseudonym
-from stream_app import clients, wire
+from stream_app import wire
 from stream_app.cli import run
-from stream_app.privacy import profiles
+from stream_app.kafka import clients
+from stream_app.privacy.profiles import registry as profiles
 from tests.conftest import Kafka
 
 pytestmark = pytest.mark.kafka

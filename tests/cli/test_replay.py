@@ -12,12 +12,18 @@ from typing import Any
 import numpy as np
 import pytest
 
-from producers.device import Line
+from producers.device.requests import Line
+from producers.fleet.population import (
+    Population,
+    populate,
+)
+from producers.fleet.replay import (
+    Pace,
+    replay,
+)
 from producers.journal import Journal, Limits
 from producers.journal.disk import Disk
-from producers.population import Population, populate
 from producers.publishing import Publisher
-from producers.replay import Pace, replay
 from stream_app.cli import run
 from stream_app.cli.protection import opened, protected, spent, warnings
 from stream_app.cli.replay import _of_the_data
@@ -25,7 +31,7 @@ from stream_app.cli.replay.cost import Cost, cost
 from stream_app.cli.replay.run import Run
 from stream_app.errors import Refusal
 from stream_app.privacy import registry
-from stream_app.privacy.scope import Sample
+from stream_app.privacy.ratings.item_sampling import Sample
 from tests.producers.conftest import dataset
 
 CELL = ["--mechanism", "cell", "--emission", "epoch"]

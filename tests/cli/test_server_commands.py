@@ -14,9 +14,12 @@ from pathlib import Path
 
 import pytest
 
-from stream_app import clients
 from stream_app.cli import run
-from stream_app.topics import create, delete
+from stream_app.kafka import clients
+from stream_app.kafka.topic_admin import (
+    create,
+    delete,
+)
 from stream_app.wire import Topics
 from tests.conftest import Kafka
 

@@ -6,9 +6,9 @@ import json
 
 import pytest
 
-from stream_app import clients
 from stream_app.cli import run
-from stream_app.topics import delete
+from stream_app.kafka import clients
+from stream_app.kafka.topic_admin import delete
 from stream_app.wire import Topics
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from producers.world import generate
+from producers.datasets.synthetic import generate
 from stream_app.cli import run
 
 FEW = ["--epsilons", "1,8", "--factors", "4", "--scope", "20"]

@@ -10,7 +10,7 @@ from prometheus_client import CollectorRegistry
 
 from deploy import boards
 from deploy.boards import BOARDS, OVERVIEW, QUALITY, Board, Panel
-from stream_app.metrics import Metrics
+from stream_app.monitoring.metrics import Metrics
 
 EVERY_PANEL = [(board, panel) for board in BOARDS for panel in board.panels]
 NAMES = [panel.title for _, panel in EVERY_PANEL]

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 import yaml
 
-import producers.datasets
+import producers.datasets.load
 import producers.scale
 import stream_app
 from stream_app.settings import Settings
@@ -132,7 +132,7 @@ def test_the_made_up_population_is_a_file_that_replay_reads(tmp_path: Path) -> N
     assert f"murmurec replay {there} --speed" in script
     program = made[1].replace(there, str(data))
     subprocess.run([sys.executable, "-c", program], cwd=ROOT, timeout=60, check=True)
-    dataset = producers.datasets.load(data)
+    dataset = producers.datasets.load.load(data)
     assert len(dataset) > 100_000
     assert dataset.refused == 0
     assert str(dataset.scale) == str(producers.scale.Scale(1, 5, 1))

@@ -28,9 +28,9 @@ from confluent_kafka.admin import (
     ResourceType,
 )
 
-from stream_app import clients
 from stream_app.broker import local
 from stream_app.broker.jars import jars, java
+from stream_app.kafka import clients
 from tests.conftest import cache_dir
 
 USER = "worker"

@@ -23,14 +23,18 @@ from confluent_kafka.admin import (
     ResourceType,
 )
 
-from stream_app import changelog, clients
+from stream_app.checkpoints import reader as changelog
 from stream_app.cli import run
 from stream_app.cli.demo.worker import Worker
-from stream_app.design import design_of, replica_of
-from stream_app.log.rounds import Chain
-from stream_app.replica import Replica
+from stream_app.deployment import (
+    design_of,
+    replica_of,
+)
+from stream_app.kafka import clients
+from stream_app.kafka.topic_admin import delete
+from stream_app.log.canonical_order import Chain
 from stream_app.settings import Settings
-from stream_app.topics import delete
+from stream_app.state.replica import Replica
 from stream_app.wire import Cut, Topics, WireError, decode_entry, decode_many
 from tests.conftest import Kafka
 from tests.faults.brokers import NoMountError, small_disk, until

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from confluent_kafka.admin import AdminClient
 
-from stream_app import changelog
+from stream_app.checkpoints import reader as changelog
 from stream_app.cli.demo.worker import Worker
 from stream_app.wire import Rejection, Topics, decode_message
 from tests.conftest import Kafka

@@ -11,8 +11,8 @@ import pytest
 from confluent_kafka import TopicPartition
 from confluent_kafka.admin import AdminClient
 
-from stream_app.replica import Replica
-from stream_app.topics import create
+from stream_app.kafka.topic_admin import create
+from stream_app.state.replica import Replica
 from stream_app.wire import Topics
 from tests.faults.conftest import (
     Command,

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 from confluent_kafka.admin import ResourceType
 
-from stream_app import rights
 from stream_app.errors import Refusal
+from stream_app.kafka import acls as rights
 from stream_app.wire import Topics
 from tests.conftest import Kafka
 from tests.faults.brokers import Node, node, password

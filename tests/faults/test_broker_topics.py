@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from confluent_kafka.admin import AdminClient, NewPartitions
 
-from stream_app.topics import create
+from stream_app.kafka.topic_admin import create
 from stream_app.wire import Topics
 from tests.faults.conftest import (
     Command,

@@ -16,10 +16,11 @@ import numpy as np
 import pytest
 from confluent_kafka import Message
 
-from stream_app import changelog, clients
+from stream_app.checkpoints import reader as changelog
 from stream_app.cli.demo.worker import Worker
+from stream_app.kafka import clients
 from stream_app.wire import Cut, Topics, Witness, encode_message
-from stream_app.wire.checkpoints import (
+from stream_app.wire.state_records import (
     UNCHANGED,
     Base,
     ManifestKey,

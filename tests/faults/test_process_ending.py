@@ -12,10 +12,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from stream_app import changelog
+from stream_app.checkpoints import reader as changelog
 from stream_app.errors import Refusal
 from stream_app.wire import Topics
-from stream_app.wire.checkpoints import decode_manifest
+from stream_app.wire.state_records import decode_manifest
 from tests.conftest import Kafka
 from tests.faults.brokers import until
 from tests.faults.conftest import Flow, Proof, cuts
@@ -113,12 +113,16 @@ def broken(folder: Path, module: str, owner: str, name: str, calls: int) -> None
 @pytest.mark.parametrize(
     ("module", "owner", "name", "calls"),
     [
-        ("stream_app.replica", "Replica", "end_round", 5),
-        ("stream_app.snapshot", "Snapshot", "hash", 3),
-        pytest.param("stream_app.snapshot", "Snapshot", "freeze", 3, marks=pytest.mark.slow),
-        pytest.param("stream_app.log.checkpoint", "Writer", "step", 20, marks=pytest.mark.slow),
-        pytest.param("stream_app.follower", "Follower", "poll", 50, marks=pytest.mark.slow),
-        ("stream_app.gauges", "Gauges", "publish", 3),
+        ("stream_app.state.replica", "Replica", "end_round", 5),
+        ("stream_app.checkpoints.shadow_copy", "Snapshot", "hash", 3),
+        pytest.param(
+            "stream_app.checkpoints.shadow_copy", "Snapshot", "freeze", 3, marks=pytest.mark.slow
+        ),
+        pytest.param(
+            "stream_app.checkpoints.protocol.writer", "Writer", "step", 20, marks=pytest.mark.slow
+        ),
+        pytest.param("stream_app.replay.follower", "Follower", "poll", 50, marks=pytest.mark.slow),
+        ("stream_app.monitoring.gauges", "Gauges", "publish", 3),
     ],
 )
 def test_a_defect_ends_the_process_non_zero_and_the_state_is_whole(

@@ -10,10 +10,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from stream_app import changelog
+from stream_app.checkpoints import reader as changelog
 from stream_app.cli.demo.worker import Worker
 from stream_app.wire import Topics, WireError
-from stream_app.wire.checkpoints import ManifestKey, decode_manifest, decode_state_key
+from stream_app.wire.state_records import (
+    ManifestKey,
+    decode_manifest,
+    decode_state_key,
+)
 from tests.conftest import Kafka
 from tests.faults.brokers import until
 from tests.faults.conftest import Flow, Oracle, Proof, digests, durable_cut, stop

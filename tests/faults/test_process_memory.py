@@ -11,7 +11,7 @@ from typing import BinaryIO
 import numpy as np
 import pytest
 
-from stream_app.replica import Replica
+from stream_app.state.replica import Replica
 from stream_app.wire import Topics
 from tests.faults.brokers import until
 from tests.faults.conftest import Command, Flow, Oracle, digests, durable_cut

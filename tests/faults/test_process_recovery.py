@@ -8,9 +8,12 @@ import json
 import numpy as np
 import pytest
 
-from stream_app import clients
 from stream_app.cli.demo.worker import Worker
-from stream_app.design import design_of, replica_of
+from stream_app.deployment import (
+    design_of,
+    replica_of,
+)
+from stream_app.kafka import clients
 from stream_app.settings import Settings
 from stream_app.wire import Cut, Topics, decode_many, encode_message
 from tests.conftest import Kafka

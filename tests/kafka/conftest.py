@@ -8,13 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from stream_app import clients
 from stream_app.broker.local import free_ports
 from stream_app.cli.demo.worker import Worker, running
-from stream_app.design import design_of
-from stream_app.recompute import recompute
-from stream_app.replica import Replica
+from stream_app.deployment import design_of
+from stream_app.kafka import clients
+from stream_app.replay.recompute import recompute
 from stream_app.settings import Settings, load
+from stream_app.state.replica import Replica
 from stream_app.wire import Topics
 from tests.conftest import Kafka
 from tests.streams import MECHANISMS, Published

@@ -6,12 +6,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from stream_app import clients
-from stream_app.design import design_of
-from stream_app.recompute import Replay, Replayed
+from stream_app.deployment import design_of
+from stream_app.kafka import clients
+from stream_app.replay.recompute import (
+    Replay,
+    Replayed,
+)
 from stream_app.settings import Settings
 from stream_app.wire import Cut, Entry, Topics, encode_message
-from stream_app.wire.checkpoints import Base
+from stream_app.wire.state_records import Base
 from tests.kafka.conftest import Send
 from tests.streams import Published
 

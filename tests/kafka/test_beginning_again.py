@@ -11,19 +11,32 @@ import numpy as np
 import pytest
 from confluent_kafka import TopicPartition
 
-from stream_app import clients, snapshot_file, topics
-from stream_app.changelog_writing import write_checkpoint
-from stream_app.cli import beginning, run
+from stream_app.checkpoints import snapshot_file
+from stream_app.checkpoints.offline_writer import write_checkpoint
+from stream_app.cli import run
 from stream_app.cli.protection import publisher_for
-from stream_app.cli.state import rebuilding
-from stream_app.cli.state.session import Session
 from stream_app.errors import Refusal
-from stream_app.history import check_base
-from stream_app.offsets import resolve_base
-from stream_app.recompute import Replay, Replayed
+from stream_app.kafka import (
+    clients,
+)
+from stream_app.kafka import (
+    topic_admin as topics,
+)
+from stream_app.operations import adopt as beginning
+from stream_app.operations import rebuild as rebuilding
+from stream_app.operations.session import Session
+from stream_app.replay.cut_history import check_base
+from stream_app.replay.positions import resolve_base
+from stream_app.replay.recompute import (
+    Replay,
+    Replayed,
+)
 from stream_app.settings import Settings
 from stream_app.wire import Event, Forget, Rejection, Topics, Witness
-from stream_app.wire.checkpoints import Base, Manifest
+from stream_app.wire.state_records import (
+    Base,
+    Manifest,
+)
 from tests.kafka.conftest import Send
 from tests.kafka.state_log import Log
 from tests.streams import Published, events, publish
@@ -184,7 +197,7 @@ def test_a_damaged_checkpoint_is_given_up_where_a_place_is_named(
 
 def keys_of(log: Log) -> list[bytes]:
     """Return the keys of the state topic."""
-    from stream_app import changelog
+    from stream_app.checkpoints import reader as changelog
 
     return [message.key() or b"" for message in changelog.records(log.servers, {}, log.names.state)]
 

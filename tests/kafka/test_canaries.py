@@ -18,8 +18,9 @@ from pathlib import Path
 import pytest
 from confluent_kafka import TopicPartition
 
-from stream_app import clients, wire
+from stream_app import wire
 from stream_app.cli import run
+from stream_app.kafka import clients
 from tests.conftest import Kafka
 from tests.kafka.conftest import Send, Start
 from tests.streams import Published, partition_of

@@ -13,12 +13,13 @@ import msgspec
 import numpy as np
 import pytest
 
-from producers import device
+from producers.device import requests as device
 from producers.journal import Journal, Message, look, read_key
 from producers.pseudonyms import pseudonym
-from stream_app import clients, wire
+from stream_app import wire
 from stream_app.cli import run
 from stream_app.errors import Refusal
+from stream_app.kafka import clients
 from stream_app.privacy import registry
 from tests.conftest import Kafka
 

@@ -12,14 +12,17 @@ import numpy as np
 import pytest
 from confluent_kafka import TopicPartition
 
-from stream_app import clients
-from stream_app.changelog_writing import write_checkpoint
+from stream_app.checkpoints.offline_writer import write_checkpoint
 from stream_app.cli import run
-from stream_app.history import history
+from stream_app.kafka import clients
+from stream_app.kafka.topic_admin import (
+    create,
+    delete,
+)
+from stream_app.replay.cut_history import history
 from stream_app.settings import Settings
-from stream_app.topics import create, delete
 from stream_app.wire import Event, Forget, Topics
-from stream_app.wire.checkpoints import Base
+from stream_app.wire.state_records import Base
 from tests.kafka.conftest import Send
 from tests.kafka.state_log import Log
 from tests.streams import Published, events, publish

@@ -8,8 +8,12 @@ import time
 import numpy as np
 import pytest
 
-from producers.item_table import UNKNOWN_MEAN, ItemTable, read
-from stream_app import clients
+from producers.device.item_table import (
+    UNKNOWN_MEAN,
+    ItemTable,
+    read,
+)
+from stream_app.kafka import clients
 from stream_app.wire import Event, Topics
 from tests.conftest import Kafka
 from tests.kafka.conftest import Send, Start, ends_of

@@ -16,10 +16,10 @@ from pathlib import Path
 import pytest
 from confluent_kafka import TopicPartition
 
-from stream_app import clients
 from stream_app.broker import local
 from stream_app.broker.local import free_ports
-from stream_app.topics import create
+from stream_app.kafka import clients
+from stream_app.kafka.topic_admin import create
 from stream_app.wire import Topics
 from tests.conftest import Kafka, cache_dir
 from tests.kafka.members import Running, running

@@ -13,8 +13,8 @@ import numpy as np
 import pytest
 
 from consumers.recommendations import Recommendations
-from stream_app import clients
 from stream_app.errors import Refusal
+from stream_app.kafka import clients
 from stream_app.wire import LIST_LENGTH, Query, Topics, encode_message
 from tests.conftest import Kafka
 from tests.kafka.conftest import Send, Start, ends_of

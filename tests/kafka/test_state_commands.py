@@ -14,16 +14,22 @@ import numpy as np
 import pytest
 from confluent_kafka import TopicPartition
 
-from stream_app import changelog, clients, snapshot_file
-from stream_app.changelog_writing import write_checkpoint
+from stream_app.checkpoints import (
+    reader as changelog,
+)
+from stream_app.checkpoints import (
+    snapshot_file,
+)
+from stream_app.checkpoints.offline_writer import write_checkpoint
 from stream_app.cli import run
-from stream_app.cli.state import replaying
-from stream_app.design import design_of
-from stream_app.offsets import resolve_base
-from stream_app.recompute import begin
+from stream_app.deployment import design_of
+from stream_app.kafka import clients
+from stream_app.operations import replay as replaying
+from stream_app.replay.positions import resolve_base
+from stream_app.replay.recompute import begin
 from stream_app.settings import Settings
 from stream_app.wire import Forget, Witness
-from stream_app.wire.checkpoints import Manifest
+from stream_app.wire.state_records import Manifest
 from tests.kafka.conftest import Send
 from tests.kafka.state_log import Log
 from tests.streams import events, publish

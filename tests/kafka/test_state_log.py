@@ -10,15 +10,20 @@ import pytest
 from confluent_kafka import TopicPartition
 from confluent_kafka.admin import NewPartitions
 
-from stream_app import changelog, clients
-from stream_app.design import design_of
+from stream_app.checkpoints import reader as changelog
+from stream_app.deployment import design_of
 from stream_app.errors import Refusal
-from stream_app.follower import Follower
-from stream_app.log.rounds import Start
-from stream_app.recompute import Replay, Replayed, begin
+from stream_app.kafka import clients
+from stream_app.log.canonical_order import Start
+from stream_app.replay.follower import Follower
+from stream_app.replay.recompute import (
+    Replay,
+    Replayed,
+    begin,
+)
 from stream_app.settings import Settings
 from stream_app.wire import Topics, Witness
-from stream_app.wire.checkpoints import Base
+from stream_app.wire.state_records import Base
 from tests.kafka.conftest import Send
 from tests.kafka.state_log import Log
 from tests.streams import events, publish

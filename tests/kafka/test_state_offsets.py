@@ -10,15 +10,24 @@ from confluent_kafka import TIMESTAMP_CREATE_TIME, TopicPartition
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stream_app import clients
-from stream_app.design import design_of
+from stream_app.deployment import design_of
 from stream_app.errors import Refusal
-from stream_app.log.rounds import Start
-from stream_app.offsets import Place, parse, resolve, resolve_base
-from stream_app.recompute import Replay, Replayed, begin
+from stream_app.kafka import clients
+from stream_app.log.canonical_order import Start
+from stream_app.replay.positions import (
+    Place,
+    parse,
+    resolve,
+    resolve_base,
+)
+from stream_app.replay.recompute import (
+    Replay,
+    Replayed,
+    begin,
+)
 from stream_app.settings import Settings
 from stream_app.wire import Forget
-from stream_app.wire.checkpoints import Base
+from stream_app.wire.state_records import Base
 from tests.kafka.conftest import Send
 from tests.kafka.state_log import Log
 from tests.streams import events, publish

@@ -15,12 +15,15 @@ import numpy as np
 import pytest
 from confluent_kafka import TopicPartition
 
-from stream_app import clients
 from stream_app.cli import run
 from stream_app.cli.demo.worker import Worker
-from stream_app.design import design_of, replica_of
-from stream_app.replica import Replica
+from stream_app.deployment import (
+    design_of,
+    replica_of,
+)
+from stream_app.kafka import clients
 from stream_app.settings import Settings
+from stream_app.state.replica import Replica
 from stream_app.wire import (
     Cut,
     Rejection,

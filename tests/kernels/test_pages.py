@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stream_app.kernels.pages import (
+from stream_app.kernels.machine.dirty_pages import (
     FLOATS,
     PAGE_BYTES,
     WORDS,
@@ -15,7 +15,7 @@ from stream_app.kernels.pages import (
     touch_floats,
     touch_triple,
 )
-from stream_app.wire import checkpoints
+from stream_app.wire import state_records as checkpoints
 
 _PAGES = 6
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from stream_app.models.learner import build
-from stream_app.models.parameters import Parameters
-from stream_app.models.sketch import SketchLearner
+from stream_app.models.factorization.count_sketch import SketchLearner
+from stream_app.models.factorization.hyperparameters import Parameters
+from stream_app.models.factorization.learner import build
 from tests.models.learners import CHANNELS, CLEAN, batch_of
 from tests.naive import learning as naive
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from stream_app.log.checkpoint import (
+from stream_app.checkpoints.protocol.writer import (
     Acked,
     Disown,
     Durable,
@@ -14,7 +14,7 @@ from stream_app.log.checkpoint import (
     Send,
     Writer,
 )
-from stream_app.wire.checkpoints import (
+from stream_app.wire.state_records import (
     PAGE_BYTES,
     UNCHANGED,
     Base,

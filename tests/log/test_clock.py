@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from stream_app.log.clock import Clock
-from stream_app.log.rounds import Rounds
+from stream_app.log.canonical_order import Rounds
+from stream_app.log.cut_clock import Clock
 from stream_app.wire import Cut
 
 ZERO = (0, (0, 0))

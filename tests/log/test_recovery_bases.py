@@ -8,9 +8,21 @@ from dataclasses import dataclass, field
 import msgspec
 import pytest
 
-from stream_app.log.checkpoint import Acked, Durable, Freeze, Frozen, FrozenArray, Own, Writer
-from stream_app.log.recovery import CheckpointDamaged, CheckpointRefused, Recovery
-from stream_app.wire.checkpoints import (
+from stream_app.checkpoints.protocol.recovery import (
+    CheckpointDamaged,
+    CheckpointRefused,
+    Recovery,
+)
+from stream_app.checkpoints.protocol.writer import (
+    Acked,
+    Durable,
+    Freeze,
+    Frozen,
+    FrozenArray,
+    Own,
+    Writer,
+)
+from stream_app.wire.state_records import (
     Base,
     Manifest,
     ManifestKey,

@@ -7,14 +7,18 @@ from fractions import Fraction
 import numpy as np
 from hypothesis import strategies as st
 
-from stream_app.models.channels import Channels
-from stream_app.models.learner import MODELS, Learner, build
-from stream_app.models.parameters import Parameters
-from stream_app.privacy.cell import Cell
-from stream_app.privacy.identity import Identity
-from stream_app.privacy.partition import Partition
-from stream_app.privacy.randomized_response import RandomizedResponse
-from stream_app.privacy.ternary import Ternary
+from stream_app.models.factorization.channels import Channels
+from stream_app.models.factorization.hyperparameters import Parameters
+from stream_app.models.factorization.learner import (
+    MODELS,
+    Learner,
+    build,
+)
+from stream_app.privacy.ratings.identity import Identity
+from stream_app.privacy.ratings.partition_response import Partition
+from stream_app.privacy.ratings.randomized_response import RandomizedResponse
+from stream_app.privacy.ratings.randomized_response_missing import Cell
+from stream_app.privacy.ratings.ternary import Ternary
 
 CLEAN, NOISY, FINE, COIN, HIDDEN, BIT = range(6)
 MECHANISMS = (

@@ -7,13 +7,18 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from stream_app.models.channels import MOST, NO_CHANNEL, Channels, stars_of
+from stream_app.models.factorization.channels import (
+    MOST,
+    NO_CHANNEL,
+    Channels,
+    stars_of,
+)
 from stream_app.privacy import registry
-from stream_app.privacy.cell import Cell
-from stream_app.privacy.identity import Identity
 from stream_app.privacy.mechanism import Mechanism
-from stream_app.privacy.partition import Partition
-from stream_app.privacy.randomized_response import RandomizedResponse
+from stream_app.privacy.ratings.identity import Identity
+from stream_app.privacy.ratings.partition_response import Partition
+from stream_app.privacy.ratings.randomized_response import RandomizedResponse
+from stream_app.privacy.ratings.randomized_response_missing import Cell
 from tests.privacy.mechanisms import EVERY_MECHANISM, name
 
 

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from stream_app.models.directory import Directory
+from stream_app.state.item_directory import Directory
 
 KEYS = st.one_of(st.integers(0, 5), st.integers(2**64 - 5, 2**64 - 1), st.integers(0, 2**64 - 1))
 

@@ -12,9 +12,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from stream_app.models.channels import Channels
-from stream_app.models.learner import Learner, build
-from stream_app.models.parameters import Parameters
+from stream_app.models.factorization.channels import Channels
+from stream_app.models.factorization.hyperparameters import Parameters
+from stream_app.models.factorization.learner import (
+    Learner,
+    build,
+)
 from tests.models.learners import (
     CHANNELS,
     CLEAN,

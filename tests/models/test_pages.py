@@ -7,15 +7,19 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from stream_app.kernels.pages import PAGE_BYTES
-from stream_app.models.directory import Directory
-from stream_app.models.frequencies import Frequencies
-from stream_app.models.learner import build
-from stream_app.models.marks import Marks
-from stream_app.models.pages import Part, check, touch
-from stream_app.models.presence import Presence
-from stream_app.models.second_moment import SecondMoment
-from stream_app.models.seen import SeenFilter
+from stream_app.kernels.machine.dirty_pages import PAGE_BYTES
+from stream_app.models.factorization.learner import build
+from stream_app.models.factorization.presence_rates import Presence
+from stream_app.models.paged_arrays import (
+    Part,
+    check,
+    touch,
+)
+from stream_app.models.sketches.ams import SecondMoment
+from stream_app.models.sketches.bloom import SeenFilter
+from stream_app.models.sketches.count_min import Frequencies
+from stream_app.state.high_water_marks import Marks
+from stream_app.state.item_directory import Directory
 from tests.models.learners import CHANNELS, EVERY_MODEL, stream
 
 # A vector of 13 floats lies across the border of two pages, one of 32 does not.

@@ -13,14 +13,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from stream_app.kernels.presence import busy
-from stream_app.models.channels import Channels
-from stream_app.models.presence import Presence, information
-from stream_app.privacy.cell import Cell
-from stream_app.privacy.laplace import Laplace
-from stream_app.privacy.randomized_response import RandomizedResponse
+from stream_app.kernels.factorization.presence_rates import busy
+from stream_app.models.factorization.channels import Channels
+from stream_app.models.factorization.presence_rates import (
+    Presence,
+    information,
+)
 from stream_app.privacy.randomness import SeededSource
-from stream_app.privacy.ternary import Ternary
+from stream_app.privacy.ratings.modified_laplace import Laplace
+from stream_app.privacy.ratings.randomized_response import RandomizedResponse
+from stream_app.privacy.ratings.randomized_response_missing import Cell
+from stream_app.privacy.ratings.ternary import Ternary
 from tests.naive import presence as naive
 
 OPEN, WEAK, STRONG, THIN, FINE = range(5)

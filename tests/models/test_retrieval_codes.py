@@ -7,7 +7,10 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from stream_app.models.codes import Encoder, draw_frame
+from stream_app.models.retrieval.qolsh_codes import (
+    Encoder,
+    draw_frame,
+)
 
 COUNT = 100_000
 

@@ -9,12 +9,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from producers.world import generate
-from stream_app.kernels import scan
-from stream_app.models.channels import Channels
-from stream_app.models.learner import build as learner_of
+from producers.datasets.synthetic import generate
+from stream_app.kernels.retrieval import exact_scan as scan
+from stream_app.models.factorization.channels import Channels
+from stream_app.models.factorization.learner import build as learner_of
 from stream_app.models.retrieval import AutoIndex, ExactIndex, QoLSHIndex, build, recall
-from stream_app.privacy.identity import Identity
+from stream_app.privacy.ratings.identity import Identity
 from tests.naive import retrieval as naive
 
 FACTORS = 6

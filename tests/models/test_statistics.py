@@ -8,11 +8,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numba import njit
 
-from stream_app.kernels.second_moment import polynomial
-from stream_app.models.frequencies import Frequencies
-from stream_app.models.marks import Marks
-from stream_app.models.second_moment import SecondMoment
-from stream_app.models.seen import SeenFilter, expected_false_positive_ratio
+from stream_app.kernels.sketches.ams import polynomial
+from stream_app.models.sketches.ams import SecondMoment
+from stream_app.models.sketches.bloom import (
+    SeenFilter,
+    expected_false_positive_ratio,
+)
+from stream_app.models.sketches.count_min import Frequencies
+from stream_app.state.high_water_marks import Marks
 from tests.naive import statistics as naive
 
 SEEDS = st.integers(0, 2**32 - 1)

@@ -6,12 +6,12 @@ from __future__ import annotations
 
 from fractions import Fraction
 
-from stream_app.privacy.cell import Cell
-from stream_app.privacy.identity import Identity
-from stream_app.privacy.laplace import Laplace
-from stream_app.privacy.partition import Partition
-from stream_app.privacy.randomized_response import RandomizedResponse
-from stream_app.privacy.ternary import Ternary
+from stream_app.privacy.ratings.identity import Identity
+from stream_app.privacy.ratings.modified_laplace import Laplace
+from stream_app.privacy.ratings.partition_response import Partition
+from stream_app.privacy.ratings.randomized_response import RandomizedResponse
+from stream_app.privacy.ratings.randomized_response_missing import Cell
+from stream_app.privacy.ratings.ternary import Ternary
 
 EPSILONS = tuple(Fraction(text) for text in ("1/10", "1/2", "1", "2", "3", "4", "8"))
 LEVELS = (2, 5, 10)

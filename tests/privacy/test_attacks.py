@@ -18,14 +18,14 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from stream_app.privacy.cell import Cell
-from stream_app.privacy.laplace import Laplace
 from stream_app.privacy.mechanism import Mechanism
-from stream_app.privacy.randomized_response import RandomizedResponse
 from stream_app.privacy.randomness import SeededSource, SystemSource
-from stream_app.privacy.samplers import Words
-from stream_app.privacy.ternary import Ternary
+from stream_app.privacy.ratings.modified_laplace import Laplace
+from stream_app.privacy.ratings.randomized_response import RandomizedResponse
+from stream_app.privacy.ratings.randomized_response_missing import Cell
+from stream_app.privacy.ratings.ternary import Ternary
 from stream_app.privacy.ticket import Mint
+from tests.naive.exact_samplers import Words
 from tests.privacy.checks import released
 
 RATINGS = (-1.0, -0.5, 0.0, 0.5, 1.0)  # five stars as S001 Def. 2 has them
@@ -184,7 +184,7 @@ FORKED = """
 import os, sys
 import numpy as np
 from fractions import Fraction
-from stream_app.privacy.cell import Cell
+from stream_app.privacy.ratings.randomized_response_missing import Cell
 from stream_app.privacy.randomness import SystemSource
 from stream_app.privacy.ticket import Mint
 

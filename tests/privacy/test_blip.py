@@ -11,10 +11,15 @@ import numpy as np
 import pytest
 
 from stream_app.privacy.adjacency import Adjacency
-from stream_app.privacy.blip import Blip
-from stream_app.privacy.profile_mechanism import MOST_ITEMS
+from stream_app.privacy.exact.integer_tables import (
+    TOTAL,
+    compile_table,
+    compiled_ratio,
+    exp_bounds,
+)
+from stream_app.privacy.profiles.blip import Blip
+from stream_app.privacy.profiles.mechanism import MOST_ITEMS
 from stream_app.privacy.randomness import SeededSource, SystemSource
-from stream_app.privacy.tables import TOTAL, compile_table, compiled_ratio, exp_bounds
 from stream_app.privacy.ticket import Mint
 
 THESIS = {59: 0.0497, 28: 0.1978, 17: 0.2994, 8: 0.4013, 6: 0.4256, 5: 0.4378, 3: 0.4626, 2: 0.4750}

@@ -5,7 +5,14 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from stream_app.privacy.codebook import BLIP_SALT, JLT_SALT, addresses, positions, signs, words
+from stream_app.privacy.profiles.codebook import (
+    BLIP_SALT,
+    JLT_SALT,
+    addresses,
+    positions,
+    signs,
+    words,
+)
 
 M64 = 2**64 - 1
 PINNED_ADDRESSES = [3238, 2997, 1220, 4998, 1630, 953, 4906, 1809]

@@ -8,7 +8,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from stream_app.privacy.blip import Blip
+from stream_app.privacy.profiles.blip import Blip
 from stream_app.privacy.randomness import SystemSource
 from stream_app.privacy.ticket import Mint
 

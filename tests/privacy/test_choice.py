@@ -11,7 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stream_app.privacy.choice import (
+from stream_app.privacy.randomness import SeededSource
+from stream_app.privacy.ratings.partition_choice import (
     LEANINGS,
     VARIANCE,
     Choice,
@@ -20,8 +21,7 @@ from stream_app.privacy.choice import (
     priors,
     stars_of,
 )
-from stream_app.privacy.partition import Partition
-from stream_app.privacy.randomness import SeededSource
+from stream_app.privacy.ratings.partition_response import Partition
 
 EPSILONS = [Fraction(text) for text in ("1/2", "1", "2", "4", "6")]
 

@@ -12,8 +12,8 @@ from fractions import Fraction
 import pytest
 
 from stream_app.privacy.mechanism import Mechanism
-from stream_app.privacy.partition import Partition
-from stream_app.privacy.randomized_response import RandomizedResponse
+from stream_app.privacy.ratings.partition_response import Partition
+from stream_app.privacy.ratings.randomized_response import RandomizedResponse
 from tests.privacy.checks import ALPHA, departs, dependent, draws_needed, repeats
 from tests.privacy.mechanisms import EPSILONS, PRESENCE, QUARTER, name
 

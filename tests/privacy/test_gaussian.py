@@ -8,8 +8,8 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from stream_app.privacy import gaussian
-from stream_app.privacy.gaussian import (
+from stream_app.privacy.exact import gaussian_calibration as gaussian
+from stream_app.privacy.exact.gaussian_calibration import (
     analytic_delta,
     analytic_variance,
     density,

@@ -7,7 +7,7 @@ import math
 import numpy as np
 import pytest
 
-from stream_app.privacy.information import (
+from stream_app.privacy.profiles.information import (
     LN2,
     blip_joint,
     blip_single,

@@ -14,18 +14,25 @@ import pytest
 
 from stream_app.privacy.accounting import Spend
 from stream_app.privacy.adjacency import Adjacency
-from stream_app.privacy.cell import Cell
-from stream_app.privacy.certificates import Certificate
-from stream_app.privacy.laplace import Laplace
+from stream_app.privacy.exact.certificates import Certificate
+from stream_app.privacy.exact.integer_tables import (
+    Table,
+    compile_table,
+)
 from stream_app.privacy.mechanism import Mechanism
-from stream_app.privacy.partition import Partition
-from stream_app.privacy.randomized_response import RandomizedResponse
 from stream_app.privacy.randomness import RandomSource, SystemSource
-from stream_app.privacy.samplers import Words, bit_flip, discrete_laplace
-from stream_app.privacy.scope import Sample
-from stream_app.privacy.tables import Table, compile_table
-from stream_app.privacy.ternary import Ternary
+from stream_app.privacy.ratings.item_sampling import Sample
+from stream_app.privacy.ratings.modified_laplace import Laplace
+from stream_app.privacy.ratings.partition_response import Partition
+from stream_app.privacy.ratings.randomized_response import RandomizedResponse
+from stream_app.privacy.ratings.randomized_response_missing import Cell
+from stream_app.privacy.ratings.ternary import Ternary
 from stream_app.privacy.ticket import Mint, admitted
+from tests.naive.exact_samplers import (
+    Words,
+    bit_flip,
+    discrete_laplace,
+)
 from tests.privacy.checks import (
     ALPHA,
     check_budget,

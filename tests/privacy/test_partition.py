@@ -7,9 +7,9 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from stream_app.privacy.partition import Partition
-from stream_app.privacy.randomized_response import RandomizedResponse
 from stream_app.privacy.randomness import SeededSource, SystemSource
+from stream_app.privacy.ratings.partition_response import Partition
+from stream_app.privacy.ratings.randomized_response import RandomizedResponse
 from stream_app.privacy.ticket import Mint
 from tests.privacy.mechanisms import EPSILONS, EVERY_PARTITION, name
 

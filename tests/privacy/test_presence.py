@@ -11,11 +11,11 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from stream_app.privacy.cell import Cell
-from stream_app.privacy.laplace import Laplace
-from stream_app.privacy.tabled import Presence
-from stream_app.privacy.tables import TOTAL
-from stream_app.privacy.ternary import Ternary
+from stream_app.privacy.exact.integer_tables import TOTAL
+from stream_app.privacy.exact.table_mechanism import Presence
+from stream_app.privacy.ratings.modified_laplace import Laplace
+from stream_app.privacy.ratings.randomized_response_missing import Cell
+from stream_app.privacy.ratings.ternary import Ternary
 from tests.privacy.mechanisms import EPSILONS, EVERY_PRESENCE, LEVELS, PRESENCE, QUARTER, name
 
 every_epsilon = pytest.mark.parametrize("epsilon", EPSILONS, ids=str)

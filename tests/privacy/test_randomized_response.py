@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from stream_app.privacy.adjacency import Adjacency
-from stream_app.privacy.randomized_response import RandomizedResponse
-from stream_app.privacy.tables import exp_bounds
+from stream_app.privacy.exact.integer_tables import exp_bounds
+from stream_app.privacy.ratings.randomized_response import RandomizedResponse
 from tests.privacy.mechanisms import EPSILONS, EVERY_RANDOMIZED_RESPONSE, LEVELS, name
 
 every = pytest.mark.parametrize("mechanism", EVERY_RANDOMIZED_RESPONSE, ids=name)

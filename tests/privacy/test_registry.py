@@ -9,12 +9,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from stream_app.privacy import registry
-from stream_app.privacy.cell import Cell
-from stream_app.privacy.identity import Identity
-from stream_app.privacy.laplace import Laplace
-from stream_app.privacy.partition import Partition
-from stream_app.privacy.randomized_response import RandomizedResponse
-from stream_app.privacy.ternary import Ternary
+from stream_app.privacy.ratings.identity import Identity
+from stream_app.privacy.ratings.modified_laplace import Laplace
+from stream_app.privacy.ratings.partition_response import Partition
+from stream_app.privacy.ratings.randomized_response import RandomizedResponse
+from stream_app.privacy.ratings.randomized_response_missing import Cell
+from stream_app.privacy.ratings.ternary import Ternary
 
 IDS = r"\A(rr|none|partition|cell|ternary|laplace):[0-9]{1,3}:[0-9/.]{1,4}(:[0-9/.]{1,4})?\Z"
 

@@ -18,11 +18,11 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from stream_app.privacy.cell import Cell
-from stream_app.privacy.laplace import Laplace
-from stream_app.privacy.randomized_response import RandomizedResponse
 from stream_app.privacy.randomness import SeededSource, SystemSource
-from stream_app.privacy.samplers import (
+from stream_app.privacy.ratings.modified_laplace import Laplace
+from stream_app.privacy.ratings.randomized_response import RandomizedResponse
+from stream_app.privacy.ratings.randomized_response_missing import Cell
+from tests.naive.exact_samplers import (
     Words,
     bern_exp,
     bit_flip,

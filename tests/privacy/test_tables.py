@@ -11,9 +11,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from stream_app.privacy.adjacency import Adjacency
-from stream_app.privacy.certificates import certify
+from stream_app.privacy.exact.certificates import certify
+from stream_app.privacy.exact.integer_tables import (
+    TOTAL,
+    Table,
+    compile_table,
+    exp_bounds,
+)
 from stream_app.privacy.randomness import SeededSource
-from stream_app.privacy.tables import TOTAL, Table, compile_table, exp_bounds
 from tests.naive.tables import sample
 
 weights = st.lists(st.integers(1, 2**70), min_size=2, max_size=12)

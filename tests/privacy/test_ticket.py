@@ -15,13 +15,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from producers import device
+from producers.device import requests as device
 from producers.journal import Journal, Limits
 from stream_app.privacy import registry
 from stream_app.privacy.adjacency import Adjacency
-from stream_app.privacy.certificates import Certificate
-from stream_app.privacy.randomized_response import RandomizedResponse
+from stream_app.privacy.exact.certificates import Certificate
 from stream_app.privacy.randomness import SeededSource, SystemSource
+from stream_app.privacy.ratings.randomized_response import RandomizedResponse
 from stream_app.privacy.ticket import Mint, Ticket, admitted
 
 RR, OTHER = registry.parse("rr:5:2"), registry.parse("rr:5:1")

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from producers.datasets import Dataset
+from producers.datasets.load import Dataset
 from producers.journal import Journal
 from producers.scale import Scale
 

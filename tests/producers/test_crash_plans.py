@@ -15,12 +15,15 @@ import numpy as np
 import pytest
 
 from producers.journal import BudgetExhausted, Journal, Limits, Message, Request
-from producers.journal.accounts import Book
+from producers.journal.account_book import Book
 from producers.journal.frames import Kind, scan
 from producers.journal.outbox import Outbox
-from producers.journal.reading import taken
 from producers.journal.records import encode
-from producers.journal.releasing import affordable, written
+from producers.journal.release import (
+    affordable,
+    written,
+)
+from producers.journal.replay import taken
 from stream_app.privacy.adjacency import Adjacency
 from stream_app.privacy.ticket import admitted
 from tests.producers.crashes import CrashingDisk, Found, Life, ViolationError, explore

@@ -10,8 +10,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from producers import formats
-from producers.datasets import Dataset, find_scale, load
+from producers.datasets import formats
+from producers.datasets.load import (
+    Dataset,
+    find_scale,
+    load,
+)
 from producers.scale import Scale
 from stream_app.errors import Refusal
 

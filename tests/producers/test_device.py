@@ -11,14 +11,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from producers import device
-from producers.item_table import UNKNOWN_MEAN, ItemTable
+from producers.device import requests as device
+from producers.device.item_table import (
+    UNKNOWN_MEAN,
+    ItemTable,
+)
 from producers.journal import Journal, Request
 from producers.scale import Scale
 from stream_app import wire
 from stream_app.privacy import registry
-from stream_app.privacy.choice import Choice
 from stream_app.privacy.randomness import SeededSource
+from stream_app.privacy.ratings.partition_choice import Choice
 from tests.producers.conftest import TOPIC
 
 WHO = bytes(16)

@@ -13,19 +13,33 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from producers.datasets import Dataset
-from producers.device import Line
-from producers.emission import Emitted, emit, moment, near_equal
-from producers.item_table import ItemTable
+from producers.datasets.load import Dataset
+from producers.device.item_table import ItemTable
+from producers.device.requests import Line
+from producers.device.scope import (
+    from_file,
+    turn,
+)
+from producers.fleet.epoch_emission import (
+    Emitted,
+    emit,
+    moment,
+    near_equal,
+)
+from producers.fleet.population import (
+    Population,
+    populate,
+)
+from producers.fleet.replay import (
+    Pace,
+    replay,
+)
 from producers.journal import Journal, Limits, Message, look
-from producers.population import Population, populate
-from producers.replay import Pace, replay
-from producers.scope import from_file, turn
 from stream_app import wire
 from stream_app.errors import Refusal
 from stream_app.privacy import registry
 from stream_app.privacy.mechanism import Mechanism
-from stream_app.privacy.scope import Sample
+from stream_app.privacy.ratings.item_sampling import Sample
 from tests.producers.conftest import TOPIC, dataset
 
 CELL, LOUD = registry.parse("cell:5:2"), registry.parse("cell:5:60")  # 60: hardly any noise

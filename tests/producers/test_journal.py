@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from producers import device
+from producers.device import requests as device
 from producers.journal import (
     BudgetExhausted,
     FinishedBefore,

@@ -8,10 +8,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from producers import device
-from producers.journal import NANO, BudgetExhausted, Journal, Limits, Message, look
-from producers.population import populate
-from producers.profiles import (
+from producers.device import requests as device
+from producers.fleet.population import populate
+from producers.fleet.profile_release import (
     Published,
     RawProfile,
     kept_scope,
@@ -19,11 +18,19 @@ from producers.profiles import (
     publish,
     request,
 )
+from producers.journal import NANO, BudgetExhausted, Journal, Limits, Message, look
 from stream_app import wire
-from stream_app.privacy import blip, jlt, registry
-from stream_app.privacy.blip import Blip
-from stream_app.privacy.jlt import Jlt
-from stream_app.privacy.profile_mechanism import MOST_ITEMS, ProfileMechanism
+from stream_app.privacy import registry
+from stream_app.privacy.profiles import (
+    blip,
+    jlt,
+)
+from stream_app.privacy.profiles.blip import Blip
+from stream_app.privacy.profiles.jlt import Jlt
+from stream_app.privacy.profiles.mechanism import (
+    MOST_ITEMS,
+    ProfileMechanism,
+)
 from stream_app.privacy.randomness import SeededSource
 from tests.producers.conftest import dataset
 

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 from confluent_kafka import KafkaError, KafkaException
 
-from producers import device
+from producers.device import requests as device
 from producers.journal import Journal, Message
 from producers.publishing import Courier, Place, Publisher
 from stream_app.errors import Refusal

@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from producers.device import Line
+from producers.device.rating import rate
+from producers.device.requests import Line
 from producers.journal import BudgetExhausted, Journal, Limits, Message
 from producers.pseudonyms import pseudonym
-from producers.rating import rate
 from producers.scale import Scale
 from stream_app import wire
 from stream_app.errors import Refusal

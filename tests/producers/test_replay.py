@@ -14,20 +14,24 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from producers.datasets import Dataset
-from producers.device import Line
-from producers.item_table import ItemTable
+from producers.datasets.load import Dataset
+from producers.device.item_table import ItemTable
+from producers.device.rating import rate
+from producers.device.requests import Line
+from producers.fleet.population import populate
+from producers.fleet.replay import (
+    Pace,
+    Progress,
+    replay,
+)
 from producers.journal import Journal, Limits, Message, OutboxFull, look
-from producers.population import populate
 from producers.pseudonyms import pseudonym
-from producers.rating import rate
-from producers.replay import Pace, Progress, replay
 from producers.scale import Scale
 from stream_app import wire
 from stream_app.errors import Refusal
 from stream_app.privacy import registry
-from stream_app.privacy.choice import Choice
 from stream_app.privacy.randomness import SeededSource, SystemSource
+from stream_app.privacy.ratings.partition_choice import Choice
 from tests.producers.conftest import TOPIC, dataset
 
 OPEN, RR = registry.parse("none:5:inf"), registry.parse("rr:5:2")

@@ -7,8 +7,12 @@ import math
 import numpy as np
 import pytest
 
+from producers.datasets.synthetic import (
+    World,
+    generate,
+    probabilities,
+)
 from producers.scale import Scale
-from producers.world import World, generate, probabilities
 
 
 @pytest.fixture(scope="module")

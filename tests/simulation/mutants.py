@@ -9,9 +9,17 @@ from dataclasses import replace
 
 import msgspec
 
-from stream_app.log.checkpoint import Durable, Frozen, FrozenArray, Own, Send, Writer
-from stream_app.log.recovery import Recovery
-from stream_app.wire.checkpoints import (
+from stream_app.checkpoints.protocol.recovery import Recovery
+from stream_app.checkpoints.protocol.writer import (
+    Durable,
+    Frozen,
+    FrozenArray,
+    Own,
+    Send,
+    Writer,
+)
+from stream_app.wire.reasons import WireError
+from stream_app.wire.state_records import (
     UNCHANGED,
     ClaimKey,
     Manifest,
@@ -19,7 +27,6 @@ from stream_app.wire.checkpoints import (
     decode_state_key,
     ledger_root,
 )
-from stream_app.wire.reasons import WireError
 from tests.simulation.process import Variant
 
 Outputs = list[Send | Durable]

@@ -6,7 +6,8 @@ from __future__ import annotations
 import struct
 from collections.abc import Mapping
 
-from stream_app.log.checkpoint import (
+from stream_app.checkpoints.protocol.recovery import Recovery
+from stream_app.checkpoints.protocol.writer import (
     Acked,
     Durable,
     Event,
@@ -16,8 +17,7 @@ from stream_app.log.checkpoint import (
     Own,
     Writer,
 )
-from stream_app.log.recovery import Recovery
-from stream_app.wire.checkpoints import (
+from stream_app.wire.state_records import (
     PAGE_BYTES,
     Base,
     Manifest,

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from stream_app.log.recovery import CheckpointRefused
+from stream_app.checkpoints.protocol.recovery import CheckpointRefused
 from tests.simulation.cluster import Cluster
 from tests.simulation.process import Process
 from tests.simulation.scene import Lost, Violation

@@ -15,9 +15,12 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import NamedTuple
 
-from stream_app.log.checkpoint import Frozen, FrozenArray
-from stream_app.log.recovery import Found
-from stream_app.wire.checkpoints import (
+from stream_app.checkpoints.protocol.recovery import Found
+from stream_app.checkpoints.protocol.writer import (
+    Frozen,
+    FrozenArray,
+)
+from stream_app.wire.state_records import (
     UNCHANGED,
     Base,
     SmallArray,

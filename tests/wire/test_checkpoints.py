@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stream_app.wire.checkpoints import (
+from stream_app.wire.reasons import Reason, WireError
+from stream_app.wire.state_records import (
     CHECKPOINT_FORMAT,
     PAGE_BYTES,
     ArrayPages,
@@ -29,7 +30,6 @@ from stream_app.wire.checkpoints import (
     ledger_root,
     model_root,
 )
-from stream_app.wire.reasons import Reason, WireError
 
 MANIFEST = Manifest(
     generation=0x0123,

@@ -15,11 +15,19 @@ from typing import Any
 from confluent_kafka import TopicPartition
 from rich.console import Console
 
-from producers import datasets, world
-from producers.device import Line
+from producers.datasets import (
+    load as datasets,
+)
+from producers.datasets import (
+    synthetic as world,
+)
+from producers.device.requests import Line
+from producers.fleet.replay import (
+    Pace,
+    Progress,
+    replay,
+)
 from producers.publishing import Courier, Publisher
-from producers.replay import Pace, Progress, replay
-from stream_app import clients
 from stream_app.cli.demo import report, view
 from stream_app.cli.demo.asker import Asker
 from stream_app.cli.demo.report import Figures
@@ -27,9 +35,10 @@ from stream_app.cli.demo.shadow import Shadow, Truth
 from stream_app.cli.demo.stage import Stage, prepare
 from stream_app.cli.demo.tastes import tastes_of
 from stream_app.cli.protection import hides_presence, mechanism_from, scale_from
-from stream_app.design import design_of
+from stream_app.deployment import design_of
 from stream_app.errors import Refusal
-from stream_app.recompute import recompute
+from stream_app.kafka import clients
+from stream_app.replay.recompute import recompute
 from stream_app.settings import Settings
 from stream_app.wire import EPOCH_SECONDS
 

@@ -18,12 +18,15 @@ from math import nan, sqrt
 import numpy as np
 from numpy.typing import NDArray
 
-from producers.population import Population
-from stream_app.accuracy import Baseline
-from stream_app.design import replica_of
+from producers.fleet.population import Population
+from stream_app.deployment import replica_of
 from stream_app.errors import Refusal
-from stream_app.follower import Follower
-from stream_app.replica import Design, Outcome
+from stream_app.monitoring.accuracy import Baseline
+from stream_app.replay.follower import Follower
+from stream_app.state.replica import (
+    Design,
+    Outcome,
+)
 from stream_app.wire import Topics
 
 _GOLDEN = np.uint64(0x9E3779B97F4A7C15)

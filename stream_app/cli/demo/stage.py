@@ -10,20 +10,24 @@ from pathlib import Path
 
 from rich.console import Console
 
-from producers import datasets, titles
+from producers import catalogue as titles
+from producers.datasets import load as datasets
+from producers.fleet.population import (
+    Population,
+    populate,
+)
 from producers.journal import Journal
-from producers.population import Population, populate
 from producers.publishing import Publisher
-from stream_app import clients
-from stream_app import topics as topic_table
+from stream_app.agents.warmup import warm_up
 from stream_app.broker.local import free_ports
 from stream_app.broker.resolve import running as broker_running
 from stream_app.cli.demo.worker import Worker
 from stream_app.cli.demo.worker import running as worker_running
-from stream_app.design import design_of
+from stream_app.deployment import design_of
+from stream_app.kafka import clients
+from stream_app.kafka import topic_admin as topic_table
 from stream_app.privacy.mechanism import Mechanism
 from stream_app.settings import Settings
-from stream_app.warmup import warm_up
 from stream_app.wire import Topics
 
 

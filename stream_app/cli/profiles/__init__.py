@@ -40,7 +40,7 @@ from stream_app.errors import Refusal
 if TYPE_CHECKING:
     from producers.journal import Limits
     from producers.publishing import Publisher
-    from stream_app.privacy.profile_mechanism import ProfileMechanism
+    from stream_app.privacy.profiles.mechanism import ProfileMechanism
     from stream_app.settings import Settings
 
 app = typer.Typer(no_args_is_help=True, help="Publish noised profiles: sets of items, not ratings.")
@@ -117,10 +117,10 @@ def publish(
     A profile holds every item that the user has rated, whatever the rating. Once an epoch (a day);
     the next one is drawn anew and paid again.
     """
-    from producers import scope as public
-    from producers.datasets import load
+    from producers.datasets.load import load
+    from producers.device import scope as public
+    from producers.fleet.population import populate
     from producers.journal import Journal
-    from producers.population import populate
     from stream_app.cli.profiles.run import Run, say
 
     settings = settings_from(config, bootstrap, prefix, kafka)
@@ -167,7 +167,7 @@ def mechanism_of(
     delta: str | None,
 ) -> ProfileMechanism:
     """Return the mechanism of a family and options, or of a whole id; refuses what is none."""
-    from stream_app.privacy import profiles
+    from stream_app.privacy.profiles import registry as profiles
 
     options = {"--epsilon": epsilon, "--length": length, "--hashes": hashes, "--delta": delta}
     given = [option for option, value in options.items() if value is not None]
@@ -191,8 +191,8 @@ def mechanism_of(
 
 def sentences(mechanism: ProfileMechanism, most: int) -> Iterator[str]:
     """Yield what is protected, what is public, what it costs, and what a careful person adds."""
-    from stream_app.privacy.blip import Blip
-    from stream_app.privacy.jlt import JltPaper
+    from stream_app.privacy.profiles.blip import Blip
+    from stream_app.privacy.profiles.jlt import JltPaper
 
     epsilon = mechanism.epsilon
     if epsilon is None:
@@ -235,7 +235,12 @@ def sentences(mechanism: ProfileMechanism, most: int) -> Iterator[str]:
 def _publisher(settings: Settings) -> Publisher:
     """Return an open line to the topic of profiles; refuses one that is not there."""
     from producers.publishing import Publisher
-    from stream_app import clients, topics
+    from stream_app.kafka import (
+        clients,
+    )
+    from stream_app.kafka import (
+        topic_admin as topics,
+    )
     from stream_app.wire import Topics
 
     servers, name = servers_of(settings), Topics(settings.topic_prefix).profiles

@@ -7,11 +7,14 @@ from rich.console import Console
 from rich.progress import Progress
 from rich.table import Table
 
-from producers import device
-from producers.datasets import Dataset
+from producers.datasets.load import Dataset
+from producers.device import requests as device
 from stream_app.errors import Refusal
-from stream_app.privacy.profile_mechanism import ProfileMechanism
-from stream_app.profile_evaluation import ProfileResult, evaluate_profiles
+from stream_app.evaluation.profiles import (
+    ProfileResult,
+    evaluate_profiles,
+)
+from stream_app.privacy.profiles.mechanism import ProfileMechanism
 from stream_app.wire import parse_item
 
 PARTS = 4

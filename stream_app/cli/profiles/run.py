@@ -13,12 +13,16 @@ from numpy.typing import NDArray
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 
+from producers.fleet.population import Population
+from producers.fleet.profile_release import (
+    Published,
+    profiles_of,
+    publish,
+)
 from producers.journal import Journal
-from producers.population import Population
-from producers.profiles import Published, profiles_of, publish
 from producers.publishing import Courier, Publisher
 from stream_app.errors import Refusal
-from stream_app.privacy.profile_mechanism import ProfileMechanism
+from stream_app.privacy.profiles.mechanism import ProfileMechanism
 from stream_app.wire import EPOCH_SECONDS
 
 

@@ -62,9 +62,9 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from producers.datasets import Dataset
-    from producers.replay import Pace
-    from stream_app.privacy.scope import Sample
+    from producers.datasets.load import Dataset
+    from producers.fleet.replay import Pace
+    from stream_app.privacy.ratings.item_sampling import Sample
     from stream_app.settings import Settings
 
 
@@ -125,10 +125,10 @@ def replay(
 
     An interrupted replay goes on where it was; a finished one is not published twice.
     """
-    from producers.datasets import load
-    from producers.device import Line
+    from producers.datasets.load import load
+    from producers.device.requests import Line
+    from producers.fleet.population import populate
     from producers.journal import Journal
-    from producers.population import populate
     from stream_app.cli.replay.cost import cost
     from stream_app.cli.replay.run import Run, say, waiting
     from stream_app.wire import EPOCH_SECONDS
@@ -230,7 +230,7 @@ def _sample(
 ) -> Sample | None:
     """Return how many items a device reports on where a user's whole budget is given."""
     from producers.journal import NANO
-    from stream_app.privacy.scope import Sample
+    from stream_app.privacy.ratings.item_sampling import Sample
 
     if whole is None:
         return None
@@ -250,7 +250,7 @@ def _sample(
 
 def _scope(settings: Settings, given: Path | None, period: int, epoch: int) -> NDArray[np.uint64]:
     """Return the public items whose turn it is today."""
-    from producers import scope
+    from producers.device import scope
     from stream_app.cli.replay.catalogue import catalogue
 
     if given is not None:
@@ -261,7 +261,10 @@ def _scope(settings: Settings, given: Path | None, period: int, epoch: int) -> N
 
 
 def _pace(text: str) -> Pace:
-    from producers.replay import SPEEDS, Pace
+    from producers.fleet.replay import (
+        SPEEDS,
+        Pace,
+    )
 
     if text == "max":
         return Pace()

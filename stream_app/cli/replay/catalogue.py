@@ -7,10 +7,10 @@ from collections.abc import Mapping
 import numpy as np
 from numpy.typing import NDArray
 
-from producers.compacted import records
-from stream_app import clients
-from stream_app.catalogue import Catalogue
 from stream_app.errors import Refusal
+from stream_app.kafka import clients
+from stream_app.kafka.compacted import records
+from stream_app.serving.catalogue import Catalogue
 from stream_app.wire import Topics
 
 

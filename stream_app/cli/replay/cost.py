@@ -16,11 +16,14 @@ from fractions import Fraction
 import numpy as np
 from numpy.typing import NDArray
 
+from producers.fleet.population import (
+    Population,
+    runs,
+)
 from producers.journal import NANO, Journal, Limits
-from producers.population import Population, runs
 from stream_app.errors import Refusal
 from stream_app.privacy.mechanism import Mechanism
-from stream_app.privacy.scope import Sample
+from stream_app.privacy.ratings.item_sampling import Sample
 
 
 @dataclass(frozen=True)

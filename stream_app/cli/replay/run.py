@@ -20,14 +20,21 @@ from rich.progress import (
 )
 from rich.progress import Progress as Bar
 
-from producers.device import Line
-from producers.emission import Emitted, emit
+from producers.device.requests import Line
+from producers.fleet.epoch_emission import (
+    Emitted,
+    emit,
+)
+from producers.fleet.population import Population
+from producers.fleet.replay import (
+    Pace,
+    Progress,
+    replay,
+)
 from producers.journal import FinishedBefore, Journal, Unwritable
-from producers.population import Population
 from producers.publishing import Courier, Publisher
-from producers.replay import Pace, Progress, replay
 from stream_app.errors import Refusal
-from stream_app.privacy.scope import Sample
+from stream_app.privacy.ratings.item_sampling import Sample
 
 _REASONS = ("published_before", "over_budget", "repeated", "unreadable")
 

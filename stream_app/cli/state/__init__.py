@@ -57,8 +57,8 @@ def digest(
 
     Of the newest checkpoint only the base is taken: what the state of this deployment starts from.
     """
-    from stream_app.cli.state import replaying
-    from stream_app.cli.state.session import Session
+    from stream_app.operations import replay as replaying
+    from stream_app.operations.session import Session
 
     settings = settings_from(
         config, bootstrap, prefix, kafka, mechanisms=tuple(allow or ()) or None, model=model
@@ -91,8 +91,8 @@ def replay(
 
     Nothing is written. A worker begins there with worker --accept-gap --from PLACE.
     """
-    from stream_app.cli.state import replaying
-    from stream_app.cli.state.session import Session
+    from stream_app.operations import replay as replaying
+    from stream_app.operations.session import Session
 
     settings = settings_from(
         config, bootstrap, prefix, kafka, mechanisms=tuple(allow or ()) or None, model=model
@@ -128,8 +128,8 @@ def verify(
     Where the log no longer reaches back, the checkpoint is compared with itself only, and that is
     said.
     """
-    from stream_app.cli.state import verifying
-    from stream_app.cli.state.session import Session
+    from stream_app.operations import verify as verifying
+    from stream_app.operations.session import Session
 
     settings = settings_from(
         config, bootstrap, prefix, kafka, mechanisms=tuple(allow or ()) or None, model=model
@@ -159,8 +159,8 @@ def export(
 ) -> None:
     """Write the state as a file of plain arrays, from which a worker begins with worker
     --from-snapshot."""
-    from stream_app.cli.state import replaying
-    from stream_app.cli.state.session import Session
+    from stream_app.operations import replay as replaying
+    from stream_app.operations.session import Session
 
     settings = settings_from(
         config, bootstrap, prefix, kafka, mechanisms=tuple(allow or ()) or None, model=model
@@ -201,8 +201,8 @@ def rebuild(
     """
     if at_newest_cut and snapshot is None:
         raise Refusal("--at-newest-cut: it goes with --snapshot FILE; give both")
-    from stream_app.cli.state import rebuilding
-    from stream_app.cli.state.session import Session
+    from stream_app.operations import rebuild as rebuilding
+    from stream_app.operations.session import Session
 
     settings = settings_from(
         config,
@@ -215,7 +215,7 @@ def rebuild(
     )
     session = Session.of(settings, snapshot)
     if session.origin is not None and at_newest_cut:
-        from stream_app.cli import beginning
+        from stream_app.operations import adopt as beginning
 
         generation = beginning.adopt(session, session.origin).generation
         typer.echo(f'{{"generation": {generation}}}' if as_json else f"generation  {generation}")
@@ -232,7 +232,7 @@ def show(
     as_json: JsonOption = False,
 ) -> None:
     """Show what the state topic holds: generations, their checkpoints, pages and bytes."""
-    from stream_app.cli.state import inventory
-    from stream_app.cli.state.session import Session
+    from stream_app.operations import inventory
+    from stream_app.operations.session import Session
 
     inventory.show(Session.of(settings_from(config, bootstrap, prefix, kafka)), as_json)

@@ -15,7 +15,7 @@ from stream_app.cli.protection import ScaleOption, scale_from
 from stream_app.errors import Refusal
 
 if TYPE_CHECKING:
-    from producers.datasets import Dataset
+    from producers.datasets.load import Dataset
     from stream_app.cli.tradeoff.measure import Options
 
 
@@ -52,7 +52,7 @@ def tradeoff(
     """
     if find_spec("matplotlib") is None:
         raise Refusal("tradeoff draws with matplotlib, which is not here: install murmurec[plot]")
-    from producers.datasets import load
+    from producers.datasets.load import load
     from stream_app.cli.tradeoff.figure import draw
 
     picture, numbers = (
@@ -74,7 +74,7 @@ def tradeoff(
 
 def _options(epsilons: str, model: str, factors: int, scope: int, seed: int) -> Options:
     from stream_app.cli.tradeoff.measure import Options
-    from stream_app.models.learner import MODELS
+    from stream_app.models.factorization.learner import MODELS
     from stream_app.privacy import registry
 
     texts = [text.strip() for text in epsilons.split(",") if text.strip()]

@@ -1,0 +1,139 @@
+"""A generated world: made-up people whose taste is known, so that the best possible error is too.
+
+    s_ui = mean + b_u + b_i + p_u . q_i                planted score; p, q of `factors` components
+    P(r <= k | s) = 1 / (1 + exp(-(k + 1/2 - s) / t))  k = 1 .. 4: logistic noise, rounded into 1..5
+
+so every cell has an exact distribution over 1..5. No predictor has a smaller expected squared error
+than the conditional mean m(s) = sum_k k P(k | s), and its error is the conditional variance:
+
+    best_rmse = sqrt( mean over rows of sum_k (k - m)^2 P(k | s) )
+
+Who rates what depends on popularity (Zipf) and a little on the score, never on the noise. Users
+arrive over the whole time and rate in sessions. The titles are invented. Every number follows from
+the seed; this is a simulation and stands for no real person.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from itertools import product
+
+import numpy as np
+from numpy.typing import NDArray
+
+from producers.datasets.load import Dataset
+from producers.scale import Scale
+
+_START = 1_735_689_600  # 2025-01-01: when the generated time begins
+_DAY = 86_400
+_WIDTH = 0.45  # t: width of the logistic noise, in stars
+_FIRST = """
+    Amber Brass Cedar Distant Early Fallow Gilded Hollow Idle Jade Kindled Lunar Mellow
+    Northern Opal Paper Quiet Russet Silver Tidal Umber Velvet Winter Yellow Zephyr
+""".split()  # noqa: SIM905 (readable)
+_SECOND = """
+    Anchor Bridge Canyon Dance Ember Ferry Garden Harbour Island Journey Kite Lantern Meadow
+    Nocturne Orchard Parade Quarry River Station Tower Underpass Valley Waltz Year Zodiac
+""".split()  # noqa: SIM905 (readable)
+_THIRD = ("", "Return", "Story", "Hour")
+
+
+@dataclass(frozen=True, eq=False)
+class World:
+    """A generated data set in time order, the best rating prediction of each row, and its error."""
+
+    dataset: Dataset
+    expected: NDArray[np.float64] = field(repr=False)  # (n,) conditional mean of each row's rating
+    best_rmse: float
+
+
+def generate(
+    seed: int = 1,
+    *,
+    users: int = 3000,
+    items: int = 2000,
+    ratings: int = 300_000,
+    factors: int = 6,
+    days: int = 60,
+) -> World:
+    """Return the world of a seed with about `ratings` ratings; users and items count from 1."""
+    if min(users, items, factors, days) < 1 or items > len(_FIRST) * len(_SECOND) * len(_THIRD):
+        raise ValueError(
+            f"world of {users} users and {items} items: 1 or more, and 2500 titles at most"
+        )
+    if not users <= ratings <= users * items // 2:
+        raise ValueError(f"{ratings} ratings: between one per user and half of all cells")
+    random = np.random.Generator(np.random.PCG64(seed))
+    scores = _scores(random, users, items, factors)
+    user, item, when = _occasions(random, scores, ratings, days)
+    planted = scores[user, item]
+    odds = probabilities(planted)
+    stars = np.arange(1.0, 6.0)
+    expected = odds @ stars
+    best_rmse = float(np.sqrt((odds @ stars**2 - expected**2).mean()))
+    drawn = (random.random(len(user))[:, None] > np.cumsum(odds, axis=1)[:, :4]).sum(axis=1)
+    dataset = Dataset(
+        user + 1,
+        item + 1,
+        drawn + 1.0,
+        drawn.astype(np.uint8),
+        when,
+        dict(enumerate(_titles(random, items), start=1)),
+        Scale(1, 5, 1),
+        f"generated world {seed}",
+    )
+    return World(dataset, expected, best_rmse)
+
+
+def probabilities(scores: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return P(rating = 1..5 | score), shape (n, 5)."""
+    below = 1.0 / (1.0 + np.exp(-(np.arange(1.5, 5.0) - scores[:, None]) / _WIDTH))
+    edges = np.hstack([np.zeros((len(scores), 1)), below, np.ones((len(scores), 1))])
+    return np.diff(edges, axis=1)
+
+
+def _scores(
+    random: np.random.Generator, users: int, items: int, factors: int
+) -> NDArray[np.float64]:
+    taste = random.standard_normal((users, factors)) @ random.standard_normal((factors, items))
+    bias_u = random.normal(0.0, 0.35, users)
+    bias_i = random.normal(0.0, 0.45, items)
+    scores = 3.5 + bias_u[:, None] + bias_i + 0.6 * taste / np.sqrt(factors)
+    return np.asarray(scores, np.float64)
+
+
+def _occasions(
+    random: np.random.Generator, scores: NDArray[np.float64], ratings: int, days: int
+) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
+    """Return (user, item, time) of every rating, in time order; no cell occurs twice."""
+    users, items = scores.shape
+    shares = np.asarray(random.lognormal(0.0, 0.9, users))
+    factor = ratings / shares.sum()
+    for _ in range(20):  # nobody rates more than half of the items, so the others rate more
+        counts = np.clip(np.rint(shares * factor), 1, max(1, items // 2)).astype(np.int64)
+        factor *= ratings / counts.sum()
+    appeal = -0.8 * np.log1p(random.permutation(items))
+    chosen, times = [], []
+    for one, count in enumerate(counts.tolist()):
+        # The largest of weight + Gumbel noise are a draw without repetition (Vieira 2014).
+        luck = appeal + 0.3 * scores[one] + random.gumbel(size=items)
+        chosen.append(random.permutation(np.argpartition(-luck, count - 1)[:count]))
+        times.append(_sessions(random, count, days))
+    user = np.repeat(np.arange(users, dtype=np.int64), counts)
+    item, when = np.concatenate(chosen), np.concatenate(times)
+    order = np.argsort(when, kind="stable")
+    return user[order], item[order], when[order] + _START
+
+
+def _sessions(random: np.random.Generator, count: int, days: int) -> NDArray[np.int64]:
+    """Return rising times of one user: sessions of about twenty ratings, half a minute apart."""
+    sessions = -(-count // 20)
+    joined = random.uniform(0.0, 0.8)
+    begins = np.sort(random.uniform(joined, 1.0, sessions)) * days * _DAY
+    steps = np.cumsum(random.exponential(30.0, count))
+    return np.sort(begins[np.arange(count) // 20] + steps).astype(np.int64)
+
+
+def _titles(random: np.random.Generator, count: int) -> list[str]:
+    words = [" ".join(filter(None, three)) for three in product(_FIRST, _SECOND, _THIRD)]
+    return [words[place] for place in random.permutation(len(words))[:count]]

@@ -1,0 +1,67 @@
+"""The public item table as a device reads it: the mean rating of every item, and of none known.
+
+    mean = 1 + code / 50      on the internal scale 1 .. 5; an item that is not in it: 3.5
+
+A device may choose by it how it reports (over which groups of levels), because it is public and the
+same for everybody. It need not be true: every choice has the same epsilon.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+import numpy as np
+from confluent_kafka import Consumer
+from numpy.typing import NDArray
+
+from stream_app.kafka.compacted import (
+    exists,
+    records,
+)
+from stream_app.wire import MEAN_CODES_PER_STAR, ItemTablePage, WireError, decode_message
+
+UNKNOWN_MEAN = 3.5
+_LOWEST, _HIGHEST = 1.0, 5.0
+
+
+@dataclass(frozen=True, eq=False)
+class ItemTable:
+    """Item keys in order, (n,) uint64, and their mean ratings beside them, (n,) float64."""
+
+    items: NDArray[np.uint64] = field(default_factory=lambda: np.empty(0, np.uint64))
+    known_means: NDArray[np.float64] = field(default_factory=lambda: np.empty(0))
+
+    @classmethod
+    def of(cls, pages: Iterable[ItemTablePage]) -> ItemTable:
+        """Return the table of these pages; a page that is not in order is passed over."""
+        items, codes = [np.empty(0, np.uint64)], [np.empty(0, np.uint8)]
+        for page in pages:
+            if len(page.items) == 8 * len(page.means):
+                items.append(np.frombuffer(page.items, "<u8").astype(np.uint64))
+                codes.append(np.frombuffer(page.means, np.uint8))
+        keys, first = np.unique(np.concatenate(items), return_index=True)
+        means = _LOWEST + np.concatenate(codes)[first] / MEAN_CODES_PER_STAR
+        return cls(keys, np.minimum(means, _HIGHEST))
+
+    def __len__(self) -> int:
+        return len(self.items)
+
+    def means(self, items: NDArray[np.uint64]) -> NDArray[np.float64]:
+        """Return the public mean of each item (n,), `UNKNOWN_MEAN` where there is none."""
+        if not len(self.items):
+            return np.full(len(items), UNKNOWN_MEAN)
+        places = np.minimum(np.searchsorted(self.items, items), len(self.items) - 1)
+        return np.where(self.items[places] == items, self.known_means[places], UNKNOWN_MEAN)
+
+
+def read(consumer: Consumer, topic: str) -> ItemTable:
+    """Return the table as it stands in the topic now (`compacted.records`); empty without one."""
+    pages: dict[int, ItemTablePage] = {}
+    for message in records(consumer, topic) if exists(consumer, topic) else ():
+        try:
+            page: ItemTablePage = decode_message(ItemTablePage, message.value())
+        except WireError:
+            continue
+        pages[page.page] = page
+    return ItemTable.of(pages.values())

@@ -1,0 +1,66 @@
+"""One rating of one user, from the number that a person gives to the bytes that leave.
+
+Everything that can be wrong with it is found before a random word is drawn: a refused rating costs
+no epsilon, no seq and leaves the journal as it was, to the byte.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from producers.device import requests as device
+from producers.journal import Journal, Message
+from producers.pseudonyms import pseudonym
+from producers.scale import Scale
+from stream_app import wire
+from stream_app.privacy.adjacency import Adjacency
+from stream_app.privacy.mechanism import Mechanism
+
+
+def rate(
+    user: int | str,
+    item: wire.Item,
+    raw_rating: object,
+    line: device.Line,
+    *,
+    scale: Scale,
+    journal: Journal,
+    epoch: int,
+    again: bool = False,
+) -> Message:
+    """Return the message of one rating: durable, paid for, to be sent until the broker has it.
+
+    Raises ValueError for bad input, `BudgetExhausted` where the budget does not hold it, and
+    `Refusal` for a rating that was published before, unless `again`; the journal is as it was.
+    """
+    check_levels_agree(scale, line.mechanism)
+    check_may_be_sent_at_once(line.mechanism)
+    raw_level = scale.level(raw_rating)
+    request = device.request(
+        np.array([raw_level], np.uint8),
+        np.array([wire.key(item)], np.uint64),
+        line,
+        device=pseudonym(journal.key, user),
+        epoch=journal.epoch(epoch),
+        again=again,
+    )
+    (message,) = journal.release(request)
+    return message
+
+
+def check_levels_agree(scale: Scale, mechanism: Mechanism) -> None:
+    """Raise ValueError where a mechanism has another number of levels than the scale."""
+    if scale.levels != mechanism.levels:
+        raise ValueError(
+            f"mechanism {mechanism.id}: has {mechanism.levels} levels, but the scale {scale} has "
+            f"{scale.levels}; use {mechanism.family}:{scale.levels}:..."
+        )
+
+
+def check_may_be_sent_at_once(mechanism: Mechanism) -> None:
+    """Raise ValueError for a mechanism that hides which items were rated: a message tells it."""
+    if mechanism.adjacency is Adjacency.CELL:
+        raise ValueError(
+            f"mechanism {mechanism.id}: hides whether a rating exists, and a message at the moment "
+            "of rating tells it; send whole epochs: murmurec replay --emission epoch"
+        )

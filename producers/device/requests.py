@@ -1,0 +1,146 @@
+"""The device: the last place where a raw rating exists.
+
+    raw rating --scale--> raw level --+
+                                      +--> Request --> journal --> report --> wire.Event --> bytes
+    public item table --> masks ------+       |
+         left of this line nothing leaves; right of it only what the mechanism released
+
+Pure functions: levels, items, mechanism, pseudonym and epoch come in, a request for the journal
+goes out; the journal pays, draws and records (`producers.journal`). What is protected is what the
+mechanism's adjacency says. Masks, where the mechanism has them, are chosen from the public item
+table before anything raw is looked at. A journal whose noise can be replayed marks its events.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from fractions import Fraction
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from producers.device.item_table import ItemTable
+from producers.journal import Request
+from stream_app import wire
+from stream_app.privacy.mechanism import Mechanism
+from stream_app.privacy.ratings.partition_choice import Choice
+
+Encoder = Callable[[wire.Event], bytes]
+
+
+@dataclass(frozen=True, eq=False)
+class Line:
+    """Where and how a device reports: topic and mechanism, and what its events say besides.
+
+    `table` is what the public knows of the items; `encode` writes an event as bytes.
+    """
+
+    topic: str
+    mechanism: Mechanism
+    table: ItemTable = field(default_factory=ItemTable)
+    encode: Encoder = wire.encode
+    name: str = field(init=False)  # the mechanism's id, which is not to be made for every rating
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "name", self.mechanism.id)
+
+
+def request(
+    raw_levels: NDArray[np.uint8],
+    items: Sequence[wire.Item] | NDArray[np.uint64],
+    line: Line,
+    *,
+    device: bytes,
+    epoch: int,
+    again: bool = False,
+    ratings_per_message: int = wire.MAX_RATINGS,
+) -> Request:
+    """Return the request to release these ratings of one device; ValueError for what is none.
+
+    Refused: no ratings, unequal lengths, an item that is no item, the same item twice (two reports
+    about one rating say more about it than one epsilon allows).
+    """
+    keys = item_keys(items)
+    if len(keys) != len(raw_levels) or not len(keys):
+        raise ValueError(
+            f"{len(keys)} items and {len(raw_levels)} ratings: "
+            "an event has equally many of both, 1 or more"
+        )
+    memo = keys if len(keys) == 1 else np.sort(keys)
+    if len(keys) > 1 and (memo[1:] == memo[:-1]).any():
+        raise ValueError("items: the same item twice in one event; report each rating once")
+    masks = masks_of(line.mechanism, keys, line.table)
+    return made(
+        raw_levels, keys, masks, memo, line, device=device, epoch=epoch, again=again,
+        parts=pieces(len(keys), ratings_per_message),
+    )  # fmt: skip
+
+
+def made(
+    raw_inputs: NDArray[np.uint8],
+    keys: NDArray[np.uint64],
+    masks: NDArray[np.uint16] | None,
+    memo: NDArray[np.uint64],
+    line: Line,
+    *,
+    device: bytes,
+    epoch: int,
+    again: bool,
+    parts: tuple[slice, ...],
+) -> Request:
+    """Return the request for columns that are known to belong together: one row an item."""
+    name, encode = line.name, line.encode
+
+    def encoded(seq: int, part: slice, released: Any, test: bool) -> bytes:
+        of = None if masks is None else masks[part]
+        return encode(wire.Event(device, seq, name, epoch, keys[part], released[part], test, of))
+
+    return Request(
+        device=device,
+        topic=line.topic,
+        memo=memo,
+        mechanism=line.mechanism,
+        raw_inputs=raw_inputs,
+        count=len(keys),
+        encode=encoded,
+        epoch=epoch,
+        parts=parts,
+        masks=masks,
+        again=again,
+        joined=True,
+    )
+
+
+def masks_of(
+    mechanism: Mechanism, keys: NDArray[np.uint64], table: ItemTable
+) -> NDArray[np.uint16] | None:
+    """Return the public mask of each item (n,); None where the mechanism has none.
+
+    It has no argument for a rating: what it returns says nothing that is not public.
+    """
+    if not mechanism.masks or mechanism.epsilon is None:
+        return None
+    return _choice(mechanism.levels, mechanism.epsilon).masks(table.means(keys))
+
+
+@lru_cache(maxsize=8)
+def _choice(levels: int, epsilon: Fraction) -> Choice:
+    return Choice(levels, epsilon)
+
+
+@lru_cache(maxsize=1024)
+def pieces(count: int, most: int) -> tuple[slice, ...]:
+    """Return the parts of `count` rows, `most` in each but the last."""
+    if not 1 <= most <= wire.MAX_RATINGS:
+        raise ValueError(f"{most} ratings per message: 1 to {wire.MAX_RATINGS}")
+    return tuple(slice(at, min(at + most, count)) for at in range(0, count, most))
+
+
+def item_keys(items: Sequence[wire.Item] | NDArray[np.uint64]) -> NDArray[np.uint64]:
+    """Return the 64-bit key of each item; an array of uint64 holds keys already."""
+    if isinstance(items, np.ndarray) and items.dtype == np.uint64:
+        return items
+    return np.fromiter((wire.key(item) for item in items), np.uint64, len(items))

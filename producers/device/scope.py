@@ -1,0 +1,54 @@
+"""The public scope: on which items every device reports, whatever it has rated.
+
+    FILE       one item id per line, as `publish --item` takes it
+    turn(e) = { items whose slot under a public keyed hash is e mod period }
+
+The scope must not come from the ratings that it is to hide: a list of what somebody has rated tells
+just that.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stream_app import wire
+from stream_app.errors import Refusal
+from stream_app.privacy.ratings.item_sampling import Scope
+
+_LONGEST = 100_000_000  # bytes of a file of ids
+
+
+def from_file(path: Path) -> NDArray[np.uint64]:
+    """Return the keys of the items in a file, rising and distinct; refuses a line that is none."""
+    path = path.expanduser()
+    try:
+        if path.stat().st_size > _LONGEST:
+            raise Refusal(f"{path}: is longer than {_LONGEST} bytes; is it a list of item ids?")
+        lines = path.read_text(encoding="utf-8-sig").splitlines()
+    except OSError as error:
+        raise Refusal(f"{path}: cannot be read ({error.strerror})") from None
+    except UnicodeDecodeError:
+        raise Refusal(f"{path}: is not text in UTF-8; write one item id per line") from None
+    keys = []
+    for row, line in enumerate(lines, 1):
+        if not line.strip():
+            continue
+        try:
+            keys.append(wire.key(wire.parse_item(line.strip())))
+        except ValueError as error:
+            raise Refusal(f"{path}: line {row}: {error}") from None
+    if not keys:
+        raise Refusal(f"{path}: holds no item; write one item id per line")
+    return np.unique(np.array(keys, np.uint64))
+
+
+def turn(
+    scope: NDArray[np.uint64], epoch: int, period: int = 1, key: int = 0
+) -> NDArray[np.uint64]:
+    """Return the items whose turn it is in an epoch: each comes up once in `period` epochs."""
+    if period == 1:
+        return scope
+    return Scope(key, period, first=epoch - epoch % period).items(scope, epoch)

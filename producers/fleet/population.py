@@ -1,0 +1,82 @@
+"""A data set as people with devices: who rated what, in time order, under their pseudonyms."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from hashlib import blake2b
+
+import numpy as np
+from numpy.typing import NDArray
+
+from producers.datasets.load import Dataset
+from producers.device import requests as device
+from producers.pseudonyms import pseudonyms
+from producers.scale import Scale
+from stream_app import wire
+from stream_app.errors import Refusal
+
+
+@dataclass(frozen=True, eq=False, repr=False)  # raw columns have no place in a log
+class Population:
+    """A data set ready to be published: (n,) columns in time order; `users` indexes `devices`."""
+
+    users: NDArray[np.int64]
+    items: NDArray[np.uint64]
+    raw_levels: NDArray[np.uint8]
+    fresh: NDArray[np.bool_]  # the first rating of its (user, item)
+    devices: tuple[bytes, ...]
+    digest: bytes
+    scale: Scale
+    unreadable: int  # rows that the loader refused
+
+    @property
+    def rows(self) -> int:
+        """Number of rows that were read."""
+        return len(self.users)
+
+    @property
+    def most(self) -> int:
+        """The largest number of ratings that one user will have published."""
+        return int(np.bincount(self.users[self.fresh]).max())
+
+
+def populate(dataset: Dataset, key: bytes) -> Population:
+    """Give every user of a data set a device under the device key, and find repeated ratings."""
+    ordered = dataset.in_time_order()
+    names, users = np.unique(ordered.users, return_inverse=True)
+    item_names, places = np.unique(ordered.items, return_inverse=True)
+    try:
+        # "1193" among texts is the item 1193, as it is in a column of numbers and when it is typed.
+        item_keys = device.item_keys([_item(name) for name in item_names.tolist()])
+        devices = tuple(pseudonyms(key, names.tolist()))
+    except ValueError as error:
+        raise Refusal(f"{dataset.name}: {error}") from None
+    keys, same = np.unique(item_keys, return_inverse=True)
+    cells = users.astype(np.int64) * len(keys) + same[places]
+    fresh = np.zeros(len(cells), bool)
+    fresh[np.unique(cells, return_index=True)[1]] = True
+    digest = blake2b(digest_size=16)
+    for column in (ordered.users, ordered.items):
+        digest.update("\n".join(map(str, column.tolist())).encode("utf-8", "surrogatepass"))
+        digest.update(b"\0")
+    digest.update(np.ascontiguousarray(ordered.ratings, "<f8").tobytes())
+    return Population(
+        users.astype(np.int64),
+        item_keys[places],
+        ordered.levels,
+        fresh,
+        devices,
+        digest.digest(),
+        dataset.scale,
+        dataset.refused,
+    )
+
+
+def _item(name: int | str) -> wire.Item:
+    return wire.parse_item(name) if isinstance(name, str) else name
+
+
+def runs(users: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Return the users of a column in which each one's rows lie together, and where they begin."""
+    heads = np.flatnonzero(np.diff(users, prepend=-1))
+    return users[heads], heads

@@ -1,0 +1,200 @@
+"""Profiles: once an epoch a device releases the set of items it has used, noised as a whole.
+
+    raw items --> in the public scope? --> Request (scope "profile", memo: the epoch) --> journal
+                                                  one debit of epsilon (cell), one draw, one record
+                                              --> wire.ProfileEvent, fixed size --> profiles topic
+
+Whoever takes part releases, with an empty profile too, in an order that follows from the pseudonym
+and the epoch alone: that a message comes, its size and its place say nothing about the items. Every
+release is drawn anew and paid; there is no update with the noise of an earlier one, which would
+show in the clear what has changed. A second one in an epoch is refused.
+
+A profile has at most `most` items. Where the public scope has more, a device keeps to `most` items
+of the scope that a key of its own picks, whatever it has used: adding an item then changes one item
+of what is released or none. (To drop items only from a profile that is too large would let one item
+push another out, and cost twice epsilon.)
+"""
+
+from __future__ import annotations
+
+import hmac
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from producers.fleet.epoch_emission import moment
+from producers.fleet.population import Population
+from producers.fleet.replay import recorded
+from producers.journal import Journal, Message, Request
+from stream_app import wire
+from stream_app.privacy.profiles.codebook import words
+from stream_app.privacy.profiles.mechanism import (
+    MOST_ITEMS,
+    ProfileMechanism,
+    check_items,
+)
+
+SCOPE = "profile"
+TOGETHER = 256  # profiles that are drawn and recorded in one durable record
+
+Send = Callable[[Message], None]
+
+
+@dataclass(frozen=True)
+class Published:
+    """How far a run has come. Of `total` devices `done` are dealt with: `published`, `before` have
+    released a profile in this epoch already, `over` have too little budget. `outside` items were
+    not in the scope, `capped` ones were but not among those that their device keeps to."""
+
+    done: int
+    total: int
+    published: int
+    before: int
+    over: int
+    outside: int
+    capped: int
+
+    @property
+    def ended(self) -> bool:
+        """Whether every device was dealt with."""
+        return self.done == self.total
+
+
+@dataclass(frozen=True, eq=False, repr=False)  # a raw profile has no place in a log
+class RawProfile:
+    """What one device has used: its pseudonym and distinct item keys (c,)."""
+
+    device: bytes
+    raw_items: NDArray[np.uint64]
+
+
+def profiles_of(population: Population) -> list[RawProfile]:
+    """Return the profile of each device: every item it has rated, whatever the rating."""
+    fresh = np.flatnonzero(population.fresh)
+    order = fresh[np.argsort(population.users[fresh], kind="stable")]
+    starts = np.searchsorted(population.users[order], np.arange(1, len(population.devices)))
+    columns = np.split(population.items[order], starts)
+    pairs = zip(population.devices, columns, strict=True)
+    return [RawProfile(device, raw_items) for device, raw_items in pairs]
+
+
+def kept_scope(
+    scope: NDArray[np.uint64], most: int, key: bytes, device: bytes
+) -> NDArray[np.uint64]:
+    """Return the items of a public scope (n,) that a device keeps to: all, or `most` by its key."""
+    if len(scope) <= most:
+        return scope
+    drawn = hmac.digest(key, b"profile scope\0" + device, "sha256")[:8]
+    order = words(scope, 1, int.from_bytes(drawn, "little"))[:, 0]
+    return scope[np.lexsort((scope, order))[:most]]
+
+
+def request(
+    raw_profile: RawProfile,
+    mechanism: ProfileMechanism,
+    *,
+    topic: str,
+    epoch: int,
+) -> Request:
+    """Return the request to release one profile.
+
+    ValueError for more than `MOST_ITEMS` items or the same item twice, before anything is paid.
+    """
+    device, name = raw_profile.device, mechanism.id
+    check_items(raw_profile.raw_items)
+
+    def encoded(seq: int, part: slice, released: Any, test: bool) -> bytes:  # noqa: ARG001 (one message)
+        event = wire.ProfileEvent(device, seq, name, epoch, released.tobytes(), test)
+        return wire.encode_profile(event)
+
+    return Request(
+        device=device,
+        topic=topic,
+        scope=SCOPE,
+        memo=np.array([epoch], np.uint64),
+        mechanism=mechanism,
+        raw_inputs=raw_profile.raw_items,
+        count=1,
+        encode=encoded,
+        epoch=epoch,
+    )
+
+
+def publish(
+    raw_profiles: list[RawProfile],
+    mechanism: ProfileMechanism,
+    *,
+    journal: Journal,
+    send: Send,
+    topic: str,
+    epoch: int,
+    scope: NDArray[np.uint64] | None = None,
+    most: int = MOST_ITEMS,
+    make_room: Callable[[], None] | None = None,
+    together: int = TOGETHER,
+) -> Iterator[Published]:
+    """Release the profile of every device once in this epoch; closing the iterator stops after
+    the record it is at.
+
+    `scope`: the public items that a profile may hold, rising keys; None for all there are, and then
+    a profile of more than `most` items is refused before anything is drawn. `make_room` waits for
+    the broker where the journal holds back too much.
+    """
+    if not 1 <= most <= MOST_ITEMS:
+        raise ValueError(f"at most {most} items in a profile: 1 to {MOST_ITEMS}")
+    if scope is None and any(len(one.raw_items) > most for one in raw_profiles):
+        raise ValueError(
+            f"a profile has more than {most} items: give the public scope, of which each device "
+            f"keeps to {most} items"
+        )
+    epoch = journal.epoch(epoch)
+    order = sorted(raw_profiles, key=lambda one: (moment(one.device, epoch), one.device))
+    within = [_within(one, scope, most, journal.key) for one in order]
+    outside, capped = (sum(column) for column in zip(*(cut for _, cut in within), strict=True))
+    requests = [request(one, mechanism, topic=topic, epoch=epoch) for one, _ in within]
+    return _run(requests, journal, send, make_room, together, outside, capped)
+
+
+def _run(
+    requests: list[Request],
+    journal: Journal,
+    send: Send,
+    make_room: Callable[[], None] | None,
+    together: int,
+    outside: int,
+    capped: int,
+) -> Iterator[Published]:
+    published = before = over = 0
+    for start in range(0, len(requests), together):
+        part = requests[start : start + together]
+        new = [one for one in part if journal.unreported(one.device, one.memo, SCOPE).all()]
+        paid = [one for one in new if _fits(journal, one)]
+        before, over = before + len(part) - len(new), over + len(new) - len(paid)
+        if paid:
+            for message in recorded(journal, paid, None, make_room):
+                send(message)
+        published += len(paid)
+        done = start + len(part)
+        yield Published(done, len(requests), published, before, over, outside, capped)
+
+
+def _fits(journal: Journal, one: Request) -> bool:
+    room = journal.room(one.device, one.mechanism, one.epoch)
+    return room is None or room >= one.count
+
+
+def _within(
+    raw_profile: RawProfile, scope: NDArray[np.uint64] | None, most: int, key: bytes
+) -> tuple[RawProfile, tuple[int, int]]:
+    """Return a profile within what its device keeps to, and how many items were cut, by reason."""
+    if scope is None:
+        return raw_profile, (0, 0)
+    raw_items = raw_profile.raw_items
+    public = np.isin(raw_items, scope)
+    kept = np.isin(raw_items, kept_scope(scope, most, key, raw_profile.device))
+    outside = len(raw_items) - int(public.sum())
+    cut = outside, len(raw_items) - outside - int(kept.sum())
+    return RawProfile(raw_profile.device, raw_items[kept]), cut

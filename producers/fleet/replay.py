@@ -1,0 +1,274 @@
+"""A data set as a population of devices: every rating, in time order, leaves its user's device.
+
+    rows in time order -> chunk -> memo and budget of each user: which rows may go
+                                -> one record: debits, all reports of the chunk (one draw), the
+                                   bytes of one event per user, and how far the data set has come
+                                -> send
+
+The same path as live ratings, only faster. A row is refused, and counted, when the same user's
+rating of the same item stands before it in the data set or was published before from anywhere (a
+second report would spend a second epsilon), when the user's budget does not hold it, or when its
+rating is off the scale; always `published + refused = rows`. What is recorded is sent, if not by
+this run then by the next (`Journal.pending`), so an interrupted replay loses nothing and no rating
+is ever drawn twice. Nothing here reads a clock or talks to Kafka by itself: `send`, `make_room`,
+`clock` and `pause` are arguments.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from producers.device import requests as device
+from producers.device.rating import (
+    check_levels_agree,
+    check_may_be_sent_at_once,
+)
+from producers.fleet.population import (
+    Population,
+    runs,
+)
+from producers.journal import Journal, Message, OutboxFull, Replay, Request
+from stream_app import wire
+
+CHUNK = 16_384
+_SLICES_PER_SECOND = 10  # at a given speed: how often a chunk leaves
+SLOWEST, FASTEST = 0.001, 1e9
+SPEEDS = "reports per second from 0.001 to 1e9, or max"
+
+Send = Callable[[Message], None]
+
+
+@dataclass(frozen=True)
+class Progress:
+    """How far a run has come; `rows` counts the data set's rows dealt with in this run.
+
+    `skipped` rows were recorded by an earlier run; `total` is what this run will deal with; `most`
+    is the largest number of ratings that one user has published in this run; of the refused rows
+    `before` were published before, `over` did not fit the budget, `unreadable` ones were off the
+    scale, and `repeated` ones stand a second time in the data set.
+    """
+
+    rows: int
+    published: int
+    refused: int
+    messages: int
+    skipped: int
+    total: int
+    most: int
+    ended: bool
+    before: int = 0
+    over: int = 0
+    unreadable: int = 0
+
+    @property
+    def repeated(self) -> int:
+        """Rows of a rating that stands in the data set before."""
+        return self.refused - self.before - self.over - self.unreadable
+
+
+@dataclass(frozen=True)
+class Pace:
+    """How fast rows may leave: `speed` per second, 0.001 to 10^9 (None: unbounded), and the clock
+    that tells."""
+
+    speed: float | None = None
+    clock: Callable[[], float] = time.monotonic
+    pause: Callable[[float], object] = time.sleep
+
+    def __post_init__(self) -> None:
+        if self.speed is not None and not SLOWEST <= self.speed <= FASTEST:
+            raise ValueError(f"speed {self.speed}: give {SPEEDS}")
+
+    def wait(self, started: float, rows: float) -> None:
+        """Pause until `rows` rows are due."""
+        ahead = started + rows / self.speed - self.clock() if self.speed else 0.0
+        if ahead > 0:
+            self.pause(ahead)
+
+
+def replay(
+    population: Population,
+    line: device.Line,
+    *,
+    journal: Journal,
+    send: Send,
+    epoch: int,
+    pace: Pace | None = None,
+    limit: int | None = None,
+    again: bool = False,
+    ratings_per_message: int = wire.MAX_RATINGS,
+    chunk: int = CHUNK,
+    make_room: Callable[[], None] | None = None,
+) -> Iterator[Progress]:
+    """Publish a population, chunk by chunk; closing the iterator stops after the chunk it is at.
+
+    A data set that is finished but for rows over budget is gone through again: what was published
+    is passed over, and what fits now goes. `limit`: at most so many rows in this run; `again`:
+    start over and publish what the journal says was published already, at the price of a second
+    epsilon; `make_room` waits for the broker where the journal holds too much back, and without it
+    that is an `OutboxFull`.
+    """
+    pace = pace or Pace()
+    if limit is not None and limit < 1:
+        raise ValueError(f"limit {limit}: publish at least 1 row")
+    device.pieces(1, ratings_per_message)
+    if chunk < 1:
+        raise ValueError(f"chunk of {chunk} rows: at least 1")
+    check_levels_agree(population.scale, line.mechanism)
+    check_may_be_sent_at_once(line.mechanism)
+    record = journal.begin(population.digest, line.mechanism.id, population.rows, again=again)
+    last = population.rows if limit is None else min(population.rows, record.reserved + limit)
+    if pace.speed is not None:
+        chunk = max(1, min(chunk, int(pace.speed / _SLICES_PER_SECOND)))
+
+    def release(start: int, over: int) -> Chunk:
+        asked = _Chunk(population, line, journal, record, journal.epoch(epoch), ratings_per_message)
+        return asked.release(start, min(start + chunk, last), record.over + over, make_room)
+
+    return _run(population, record, range(record.reserved, last, chunk), last, release, send, pace)
+
+
+def _run(
+    population: Population,
+    record: Replay,
+    starts: range,
+    last: int,
+    release: Callable[[int, int], Chunk],
+    send: Send,
+    pace: Pace,
+) -> Iterator[Progress]:
+    first = record.reserved
+    # Unreadable rows have no place in the order; the run that begins the data set counts them.
+    published, refused, messages = 0, 0 if first else population.unreadable, 0
+    extra, before, over = refused, 0, 0
+    spent = np.zeros(len(population.devices), np.int64)
+    started = pace.clock()
+    for start in starts:
+        end = min(start + starts.step, last)
+        done = release(start, over)
+        for message in done.messages:
+            send(message)
+        messages += len(done.messages)
+        published += len(done.rows)
+        spent += np.bincount(population.users[done.rows], minlength=len(spent))
+        refused += end - start - len(done.rows)
+        before, over = before + done.before, over + done.over
+        yield Progress(
+            *(end - first + extra, published, refused, messages, first, last - first + extra),
+            *(int(spent.max()), end == last, before, over, extra),
+        )
+        if end < last:
+            pace.wait(started, end - first)
+
+
+@dataclass(frozen=True)
+class Chunk:
+    """What became of some rows: their messages, which rows those hold, and why others stayed."""
+
+    messages: list[Message]
+    rows: NDArray[np.int64]
+    before: int
+    over: int
+
+
+@dataclass(frozen=True)
+class _Chunk:
+    population: Population
+    line: device.Line
+    journal: Journal
+    record: Replay
+    epoch: int
+    ratings_per_message: int
+
+    def release(
+        self, start: int, end: int, over: int, make_room: Callable[[], None] | None
+    ) -> Chunk:
+        """Record rows start .. end-1: everything that may go of them, in one commit; `over` rows
+        before them did not fit the budget."""
+        fresh = start + np.flatnonzero(self.population.fresh[start:end])
+        fresh = fresh[np.argsort(self.population.users[fresh], kind="stable")]
+        rows = self._unreported(fresh)
+        fitting = self._affordable(rows)
+        requests = self._requests(fitting)
+        progress = _moved(self.record, end, over + len(rows) - len(fitting))
+        messages = recorded(self.journal, requests, progress, make_room)
+        return Chunk(messages, fitting, len(fresh) - len(rows), len(rows) - len(fitting))
+
+    def _unreported(self, rows: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Return the rows that were not published before; all, where they are published again."""
+        if self.record.again or not len(rows):
+            return rows
+        owners, heads = runs(self.population.users[rows])
+        devices = self.population.devices
+        new = [
+            self.journal.unreported(devices[owner], items)
+            for owner, items in zip(
+                owners.tolist(), np.split(self.population.items[rows], heads[1:]), strict=True
+            )
+        ]
+        return rows[np.concatenate(new)]
+
+    def _affordable(self, rows: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Return the first rows of each user that the budget holds."""
+        if self.journal.limits.nano is None or not len(rows):
+            return rows
+        owners, heads = runs(self.population.users[rows])
+        sizes = np.diff(heads, append=len(rows)).tolist()
+        kept = np.zeros(len(rows), bool)
+        for owner, head, size in zip(owners.tolist(), heads.tolist(), sizes, strict=True):
+            room = self.journal.room(
+                self.population.devices[owner], self.line.mechanism, self.epoch
+            )
+            kept[head : head + (size if room is None else min(room, size))] = True
+        return rows[kept]
+
+    def _requests(self, rows: NDArray[np.int64]) -> list[Request]:
+        """Return one request per user, whose rows keep their order."""
+        if not len(rows):
+            return []
+        keys = self.population.items[rows]
+        masks = device.masks_of(self.line.mechanism, keys, self.line.table)
+        owners, heads = runs(self.population.users[rows])
+        raw_levels, most = self.population.raw_levels[rows], self.ratings_per_message
+        ends = [*heads[1:].tolist(), len(rows)]
+        return [
+            device.made(
+                raw_levels[head:end],
+                keys[head:end],
+                None if masks is None else masks[head:end],
+                np.sort(keys[head:end]),
+                self.line,
+                device=self.population.devices[owner],
+                epoch=self.epoch,
+                again=self.record.again,
+                parts=device.pieces(end - head, most),
+            )
+            for owner, head, end in zip(owners.tolist(), heads.tolist(), ends, strict=True)
+        ]
+
+
+def _moved(record: Replay, reserved: int, over: int) -> Replay:
+    return Replay(
+        record.digest, record.mechanism, reserved, record.total, record.begun, record.again, over
+    )
+
+
+def recorded(
+    journal: Journal,
+    requests: list[Request],
+    progress: Replay | None,
+    make_room: Callable[[], None] | None,
+) -> list[Message]:
+    """Commit requests; where too much waits for the broker, make room and try again."""
+    while True:
+        try:
+            return journal.commit(requests, progress)
+        except OutboxFull:
+            if make_room is None or not journal.waiting_bytes:
+                raise
+            make_room()

@@ -1,0 +1,81 @@
+"""Reading what frames say: into an open journal, or just to look while another process writes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import msgspec
+
+from producers.journal.account_book import Book
+from producers.journal.append_log import (
+    read,
+    told,
+)
+from producers.journal.frames import Frame, Kind
+from producers.journal.outbox import Outbox, messages_of
+from producers.journal.records import (
+    decode_accounts,
+    decode_acks,
+    decode_commit,
+    decode_pending,
+    numbers,
+)
+from stream_app.errors import Refusal
+
+
+def taken(frame: Frame, book: Book, outbox: Outbox, path: Path) -> Book:
+    """Return the book after a frame, and put its messages into the outbox."""
+    try:
+        if frame.kind is Kind.ACCOUNTS:
+            return Book.of(decode_accounts(frame.body))
+        if frame.kind is Kind.ACKS:
+            for number in numbers(decode_acks(frame.body).numbers, "<u8"):
+                outbox.drop(number)
+            return book
+        if frame.kind is Kind.PENDING:
+            outbox.put(messages_of(decode_pending(frame.body)))
+            return book
+        commit = decode_commit(frame.body)
+    except msgspec.MsgspecError:
+        raise Refusal(
+            f"device journal {path}: holds a record of a later murmurec; use that one"
+        ) from None
+    book.apply(commit)
+    outbox.put(messages_of(commit))
+    return book
+
+
+@dataclass(frozen=True)
+class View:
+    """A journal as it is on the disk now: the device key, what was spent, what waits."""
+
+    key: bytes = field(repr=False)
+    book: Book = field(repr=False)
+    pending: int
+
+
+def look(path: Path | str) -> View:
+    """Return what a journal holds, also while another process writes it; nothing is changed."""
+    path = Path(path).expanduser()
+    if not path.exists():
+        raise Refusal(f"device journal {path}: there is none; publishing a rating makes it")
+    if not path.is_file() and not path.is_dir():
+        raise Refusal(f"device journal {path}: is not a plain file; give another with --journal")
+    with told(path):
+        data = path.read_bytes()
+    if not data:
+        raise Refusal(
+            f"device journal {path}: is empty and no journal, unless it is just being made; give "
+            "another with --journal"
+        )
+    scanned = read(data, path)
+    book, outbox = Book(), Outbox()
+    for frame in scanned.frames:
+        book = taken(frame, book, outbox, path)
+    return View(scanned.key, book, len(outbox))
+
+
+def read_key(path: Path | str) -> bytes:
+    """Return the device key of a journal, also while another process writes it."""
+    return look(path).key

@@ -1,0 +1,43 @@
+"""What is kept when two replicas disagree: the whole state as a snapshot file, and what was told.
+
+The state is made of released reports, as everything on the server. The newest three are kept.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from dataclasses import asdict
+from pathlib import Path
+
+import msgspec
+
+from stream_app.agents.checkpointing.digest_comparison import Digests
+from stream_app.checkpoints import snapshot_file
+from stream_app.state.replica import Replica
+from stream_app.wire import Witness
+
+_KEPT = 3
+
+
+def keep(folder: Path, replica: Replica, witness: Witness, ours: Digests, mid_round: bool) -> Path:
+    """Write the evidence and return the snapshot's path; the replica must not change meanwhile.
+
+    The name has time and process: several workers may share the folder, and a cut may come again.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    stem = folder / f"{time.time_ns()}-{os.getpid()}-cut-{ours.cut}"
+    told = {
+        "ours": asdict(ours),
+        "theirs": msgspec.to_builtins(witness),
+        "held_at": replica.cut,
+        "in_the_middle_of_a_round": mid_round,
+    }
+    stem.with_suffix(".json").write_text(json.dumps(told, indent=1))
+    path = stem.with_suffix(".npz")
+    snapshot_file.write(path, replica, {"evidence": json.dumps(told)})
+    for old in sorted(folder.glob("*.npz"))[:-_KEPT]:
+        old.unlink()
+        old.with_suffix(".json").unlink(missing_ok=True)
+    return path

@@ -1,0 +1,30 @@
+"""What the reader hands to the learn agent when the state is to be replaced: at the start, after a
+disagreement, and when a device is to be forgotten with a rebuild."""
+
+from __future__ import annotations
+
+import threading
+from dataclasses import dataclass, field
+
+from stream_app.checkpoints.protocol.recovery import Found
+from stream_app.wire.state_records import Base
+
+
+@dataclass(frozen=True, eq=False)
+class Restored:
+    """A checkpoint to go on from, or the base from which the log is replayed; the learn agent sets
+    `done` when the state is that."""
+
+    base: Base
+    found: Found | None
+    done: threading.Event = field(default_factory=threading.Event)
+
+
+@dataclass(frozen=True)
+class Reload:
+    """The wish for another state: from the newest checkpoint, or from the log over this base; with
+    `or_checkpoint` from the checkpoint where the log does not reach back."""
+
+    reason: str
+    base: Base | None = None
+    or_checkpoint: bool = False

@@ -1,0 +1,338 @@
+"""Checkpoints of one worker: taken on the event loop at a cut, hashed and written by a thread.
+
+    event loop   at a cut: freeze (copy the changed pages, about 1 ms for 16 MB)
+    thread       hash the pages; owner of the clock: rejections told? pages -> manifest -> witness
+
+The owner of the clock checkpoints at the cuts that are marked for it, and at any cut while it
+catches up or when none has come for a while. Every other replica takes its digests at marked cuts
+once it has caught up, so that all can be compared. What is asked about the state (/state) is
+answered from the same copies.
+
+There is one shadow of the state: while the thread works on it, nothing is frozen. A refused write
+ends the process; a broker that is away is waited for.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import queue
+import secrets
+import threading
+import time
+from collections import deque
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any
+
+import structlog
+
+from stream_app.agents.checkpointing.digest_comparison import Digests
+from stream_app.agents.checkpointing.fenced_producer import Changelog
+from stream_app.agents.rejections import Rejections
+from stream_app.agents.runtime import Runtime
+from stream_app.checkpoints.driver import Line
+from stream_app.checkpoints.protocol.writer import (
+    OWNER_BYTES,
+    Disown,
+    Freeze,
+    Own,
+)
+from stream_app.checkpoints.shadow_copy import Snapshot
+from stream_app.errors import Refusal
+from stream_app.wire import Cut, Witness, encode_message
+from stream_app.wire.state_records import (
+    Base,
+    Manifest,
+)
+
+log = structlog.get_logger()
+_REST_SECONDS = 1.0
+_Written = tuple[Manifest, float, int]  # what is durable, after how many seconds, bytes sent
+
+
+@dataclass(eq=False)
+class _Take:
+    """Hash what was frozen; write it if `right` is the right to write that is held (0: only hash).
+
+    The first `rejections` must have been told before. `done` becomes whether it is durable.
+    """
+
+    right: int
+    cut_offset: int
+    rejections: int
+    began: float
+    done: asyncio.Future[bool]
+
+
+@dataclass(frozen=True)
+class _Claim:
+    """Claim a generation under a right to write, for a state over `base`."""
+
+    right: int
+    base: Base
+
+
+class Checkpoints:
+    """The checkpoints of the replica of one runtime; make it inside the running loop.
+
+    `standing` reads the state topic: its keys and manifests. `witness` appends to the cut log.
+    """
+
+    def __init__(
+        self,
+        runtime: Runtime,
+        changelog: Changelog,
+        witness: Callable[[bytes], None],
+        rejections: Rejections,
+        topic_id: str,
+        standing: Callable[[], tuple[list[bytes], list[Manifest]]],
+        worker: str,
+    ) -> None:
+        self._runtime = runtime
+        self._witness = witness
+        self._rejections = rejections
+        self._topic_id = topic_id
+        self._standing = standing
+        self._worker = worker
+        self._snapshot = Snapshot(runtime.replica)
+        self._line = Line(changelog.produce, changelog.poll, self._may_go_on)
+        self._writer = self._line.writer
+        self._rights = itertools.count(1)
+        self._right = 0  # 0: none; another number for each time that it was given
+        self._working_right = 0  # the one under which the thread works
+        self._begun = False  # whether the reader has handed over a state
+        self._under_way: _Take | None = None
+        self._frozen_time = time.monotonic()
+        self._asked: list[asyncio.Future[Digests]] = []
+        self._known: Digests | None = None
+        self._durable_cut: int | None = None
+        self._told: deque[Witness] = deque(maxlen=16)
+        self._jobs: queue.SimpleQueue[_Take | _Claim | None] = queue.SimpleQueue()
+        self._loop = asyncio.get_running_loop()
+        self._ended = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="murmurec-checkpoint", daemon=True)
+        self._thread.start()
+
+    # --- the right to write ---------------------------------------------------------------
+
+    def own(self) -> None:
+        """Become the one who writes: claim a generation, once there is a state to write."""
+        self._right = next(self._rights)
+        if self._begun:
+            self._jobs.put(_Claim(self._right, self._runtime.replica.base))
+
+    def disown(self) -> None:
+        """Stop writing, between two records; from any thread."""
+        self._right = 0
+
+    # --- event loop -----------------------------------------------------------------------
+
+    @property
+    def wanted(self) -> bool:
+        """Whether so much has changed that a checkpoint ought to come before its time."""
+        return bool(
+            self._right
+            and self._under_way is None
+            and self._snapshot.dirty_bytes >= self._runtime.settings.checkpoint_bytes
+        )
+
+    def at_cut(self, cut: Cut, cut_offset: int) -> None:
+        """Freeze the state, which is that of a cut, if anybody wants to have it."""
+        if self._under_way is not None:
+            return
+        seconds = time.monotonic() - self._frozen_time
+        late = seconds >= 2 * self._runtime.settings.checkpoint_seconds
+        marked = cut.checkpoint and not self._runtime.ready_reason()
+        write = bool(self._right) and (marked or late) and self._writer.ready
+        if write or marked or self._asked:
+            self._freeze(write, cut_offset)
+
+    def _freeze(self, write: bool, cut_offset: int) -> asyncio.Future[bool]:
+        began = time.perf_counter()
+        self._snapshot.freeze()
+        self._runtime.metrics.checkpoints.frozen(time.perf_counter() - began)
+        self._frozen_time = time.monotonic()
+        right, told = self._right if write else 0, self._rejections.told
+        done: asyncio.Future[bool] = self._loop.create_future()
+        self._under_way = _Take(right, cut_offset, told, self._frozen_time, done)
+        self._jobs.put(self._under_way)
+        return done
+
+    async def digests(self) -> Digests:
+        """Return the digests of the newest cut, or of the next one if a round is under way."""
+        runtime = self._runtime
+        if (
+            self._known is not None
+            and not runtime.mid_round
+            and self._known.cut == runtime.replica.cut
+        ):
+            return self._known
+        asked: asyncio.Future[Digests] = self._loop.create_future()
+        self._asked.append(asked)
+        self._serve()
+        return await asked
+
+    def _serve(self) -> None:
+        """Freeze for whoever asks, unless a round or other work is under way: then later."""
+        if self._asked and self._under_way is None and not self._runtime.mid_round:
+            self._freeze(False, self._runtime.cut_offset)
+
+    async def idle(self) -> None:
+        """Return when the thread no longer works on the shadow."""
+        while self._under_way is not None:
+            await asyncio.shield(self._under_way.done)
+
+    def restart(self) -> None:
+        """Start over with a replica whose state was replaced; the shadow must be free."""
+        self._snapshot = Snapshot(self._runtime.replica)
+        self._known = self._durable_cut = None
+        self._begun = True
+        if self._right:
+            self.own()
+
+    def wrote(self, witness: Witness) -> bool:
+        """Return whether a witness is one of this worker."""
+        return witness in self._told
+
+    def told(self) -> dict[str, Any]:
+        """Return what /state shows of the checkpoints of this worker."""
+        return {
+            "owned": bool(self._right),
+            "generation": self._writer.generation,
+            "durable_cut": self._durable_cut,
+        }
+
+    async def finish(self, seconds: float) -> bool:
+        """Write a last checkpoint if this worker writes them and anything has changed; return
+        whether the newest cut is durable, as far as this worker has to see to it."""
+        if not self._right:
+            return True
+        runtime = self._runtime
+        try:
+            async with asyncio.timeout(seconds):
+                await self._last_cut()
+                while runtime.mid_round or self._under_way is not None:
+                    await runtime.at_cut()
+                    await self.idle()
+                if runtime.replica.cut == self._durable_cut:
+                    return True
+                if runtime.reload is not None:
+                    return False  # what is held is to be replaced
+                return await asyncio.shield(self._freeze(True, runtime.cut_offset))
+        except TimeoutError:
+            return False
+
+    async def _last_cut(self) -> None:
+        """Let the clock rest, and wait until what it has cut is applied; not for long."""
+        runtime = self._runtime
+        if not runtime.clock_owned or runtime.catching_up:
+            return
+        runtime.stopping = True
+        with suppress(TimeoutError):
+            async with asyncio.timeout(_REST_SECONDS):
+                while runtime.last_cut is None or runtime.replica.cut < runtime.last_cut:
+                    await asyncio.sleep(0.005)
+
+    def at_rest(self) -> None:
+        """Checkpoint what no marked cut has, where nothing more comes: one that came too early, or
+        while another was written."""
+        runtime = self._runtime
+        seconds = time.monotonic() - self._frozen_time
+        if (
+            seconds >= 2 * runtime.settings.checkpoint_seconds
+            and self._right
+            and self._writer.ready
+            and not (self._under_way or runtime.mid_round or runtime.reload)
+            and runtime.replica.cut not in (0, self._durable_cut)
+        ):
+            self._freeze(True, runtime.cut_offset)
+
+    def close(self) -> None:
+        """End the thread; what is under way is left, as a crash would leave it."""
+        self._ended.set()
+        self._jobs.put(None)
+        self._thread.join(1.0)
+
+    def _digested(self, digests: Digests) -> None:
+        self._known = digests
+        self._runtime.agreement.ours(digests)
+        for asked in self._asked:
+            if not asked.done():
+                asked.set_result(digests)
+        self._asked.clear()
+
+    def _freed(self, take: _Take, written: _Written | None) -> None:
+        self._under_way = None
+        if written is not None:
+            manifest, seconds, sent = written
+            self._durable_cut = manifest.cut
+            self._runtime.durable_ends = manifest.ends
+            self._runtime.metrics.checkpoints.durable(manifest.cut, time.time(), seconds, sent)
+        take.done.set_result(written is not None)
+        self._serve()
+
+    # --- thread ---------------------------------------------------------------------------
+
+    def _run(self) -> None:
+        try:
+            while (job := self._jobs.get()) is not None:
+                if isinstance(job, _Claim):
+                    self._claim(job)
+                else:
+                    written = self._take(job)
+                    self._loop.call_soon_threadsafe(self._freed, job, written)
+        except BaseException as reason:  # noqa: BLE001 - whatever ends the thread ends the process
+            self._runtime.fail_from_thread(reason)
+
+    def _may_go_on(self) -> bool:
+        return self._right == self._working_right and not self._ended.is_set()
+
+    def _claim(self, job: _Claim) -> None:
+        """Claim a generation that does not stand behind what is there already."""
+        self._writer.step(Disown())
+        self._working_right = job.right
+        if not self._may_go_on() or (there := self._what_stands()) is None:
+            return
+        keys, manifests = there
+        here = self._runtime.replica.design.digest, self._topic_id, job.base
+        reach = max((m.cut for m in manifests if (m.design, m.topic_id, m.base) == here), default=0)
+        self._line.drive(Own(secrets.token_bytes(OWNER_BYTES), self._worker, keys, reach))
+        log.info("checkpoint.claimed", generation=self._writer.generation, reach=reach)
+
+    def _what_stands(self) -> tuple[list[bytes], list[Manifest]] | None:
+        """Read the state topic; a broker that is away is waited for."""
+        while self._may_go_on():
+            try:
+                return self._standing()
+            except Refusal:
+                if not self._runtime.kafka_is_silent:
+                    raise
+        return None
+
+    def _take(self, job: _Take) -> _Written | None:
+        snapshot = self._snapshot
+        snapshot.hash()
+        base = snapshot.base.digest
+        digests = Digests(snapshot.cut, snapshot.ends, snapshot.model, snapshot.ledger, base)
+        self._loop.call_soon_threadsafe(self._digested, digests)
+        self._working_right = job.right
+        if not (job.right and self._may_go_on() and self._writer.ready):
+            return None
+        self._rejections.wait(job.rejections, self._may_go_on)
+        if self._runtime.reload is not None:
+            return None  # it is known to differ
+        before = self._line.acknowledged_bytes
+        manifest = self._line.drive(Freeze(snapshot.frozen(self._topic_id, job.cut_offset)))
+        if manifest is None:
+            return None
+        self._tell(manifest)
+        return manifest, time.monotonic() - job.began, self._line.acknowledged_bytes - before
+
+    def _tell(self, manifest: Manifest) -> None:
+        """Let the other replicas compare."""
+        m = manifest
+        told = Witness(m.cut, m.model, m.ledger, m.design, m.base.digest)
+        self._told.append(told)
+        self._witness(encode_message(told))

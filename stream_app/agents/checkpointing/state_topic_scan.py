@@ -1,0 +1,39 @@
+"""What stands in the state topic when a worker gets the right to write to it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from stream_app.checkpoints import reader as changelog
+from stream_app.wire import Topics, WireError
+from stream_app.wire.state_records import (
+    Manifest,
+    decode_manifest,
+)
+
+
+def standing(
+    bootstrap: str, extra: Mapping[str, str], topics: Topics
+) -> tuple[list[bytes], list[Manifest]]:
+    """Return every key that has a value, and every manifest that can be read.
+
+    The pages' bytes are let go at once: only what they are called is of interest.
+    """
+    live: dict[bytes, Manifest | None] = {}
+
+    def note(_: int, key: bytes | None, value: bytes | None) -> None:
+        if key is None:
+            return
+        live.pop(key, None)
+        if value is not None:
+            live[key] = _manifest(value) if key[:1] == b"M" else None
+
+    changelog.read(bootstrap, extra, topics, note)
+    return list(live), [manifest for manifest in live.values() if manifest is not None]
+
+
+def _manifest(value: bytes) -> Manifest | None:
+    try:
+        return decode_manifest(value)
+    except WireError:
+        return None

@@ -1,0 +1,49 @@
+"""Who owns the clock: the worker to which Faust assigns the one partition of the cut log.
+
+An agent on a topic of one partition gives that partition to exactly one worker of the group; when
+that worker dies, another has it after the session timeout. The agent's messages are of no interest
+(the reader thread reads the cut log itself); the assignment is all that is wanted. A frozen former
+owner that still writes does no harm: see `log/clock.py`.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import faust
+import structlog
+
+from stream_app.agents.crash_guard import ends_the_process
+from stream_app.agents.runtime import Runtime
+from stream_app.log.cut_clock import Clock
+
+log = structlog.get_logger()
+
+
+def attach(app: faust.App, runtime: Runtime, clock: Clock) -> None:
+    """Follow the assignment of the cut log's partition."""
+    name = runtime.topics.cuts
+    topic = app.topic(name, value_type=bytes, value_serializer="raw")
+
+    @app.agent(topic, name="ownership")
+    @ends_the_process(runtime)
+    async def ownership(stream: Any) -> None:
+        async for _ in stream:
+            pass
+
+    @app.on_partitions_assigned.connect(weak=False)
+    async def assigned(_: Any, assigned: Any, **__: Any) -> None:
+        owned = any(tp.topic == name for tp in assigned)
+        if owned and not clock.owned:
+            clock.own()
+            log.info("clock.owned", topic=name)
+        elif not owned and clock.owned:
+            clock.disown()
+            log.info("clock.given_up", topic=name)
+        runtime.clock_owned = owned
+
+    @app.on_partitions_revoked.connect(weak=False)
+    async def revoked(_: Any, revoked: Any, **__: Any) -> None:
+        if any(tp.topic == name for tp in revoked):
+            clock.disown()
+            runtime.clock_owned = False

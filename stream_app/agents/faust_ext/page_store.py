@@ -1,0 +1,95 @@
+"""The pages of a replica's arrays as the store of a Faust table.
+
+    key     (array, page)     arrays in the order of their names, pages of `PAGE_BYTES`
+    value   the page's bytes now, a read-only view of the replica's own array
+
+Nothing is copied and nothing is kept: the state is the replica's, and comes from the log.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any
+
+import numpy as np
+from faust.stores import base as stores
+from faust.types import TP
+from numpy.typing import NDArray
+
+from stream_app.agents.checkpointing.fenced_producer import Changelog
+from stream_app.wire.state_records import PAGE_BYTES
+
+Arrays = Callable[[], Mapping[str, NDArray[Any]]]
+Place = tuple[int, int]
+
+
+class Pages(Mapping[Place, memoryview]):
+    """The pages of named arrays, read-only; `arrays` is asked anew each time."""
+
+    def __init__(self, arrays: Arrays) -> None:
+        self._arrays = arrays
+
+    def __getitem__(self, place: Place) -> memoryview:
+        arrays = sorted(self._arrays().items())
+        try:
+            array, page = place
+        except (TypeError, ValueError):
+            raise KeyError(place) from None
+        if array not in range(len(arrays)) or page not in range(_pages(arrays[array][1])):
+            raise KeyError(place)
+        raw = arrays[array][1].reshape(-1).view(np.uint8)[page * PAGE_BYTES :][:PAGE_BYTES]
+        return raw.data.toreadonly()
+
+    def __iter__(self) -> Iterator[Place]:
+        for number, (_, array) in enumerate(sorted(self._arrays().items())):
+            for page in range(_pages(array)):
+                yield number, page
+
+    def __len__(self) -> int:
+        return sum(_pages(array) for array in self._arrays().values())
+
+
+def _pages(array: NDArray[Any]) -> int:
+    return -(-array.nbytes // PAGE_BYTES)
+
+
+class PageStore(stores.Store[Place, memoryview]):
+    """The store behind the table: the replica's pages, and how far the changelog is known."""
+
+    data: Any
+
+    def __init__(self, *args: Any, pages: Pages, changelog: Changelog, **options: Any) -> None:
+        super().__init__(*args, **options)
+        self.data = pages
+        self._changelog = changelog
+
+    def persisted_offset(self, tp: TP) -> int | None:  # noqa: ARG002
+        """Return the last offset that need not be read."""
+        position = self._changelog.position
+        return position - 1 if position else None
+
+    def set_persisted_offset(self, tp: TP, offset: int) -> None:
+        """Keep nothing: acknowledged records are counted by the changelog."""
+
+    async def need_active_standby_for(self, tp: TP) -> bool:  # noqa: ARG002
+        """Return that no standby is wanted: every worker is a replica."""
+        return False
+
+    def apply_changelog_batch(
+        self,
+        batch: Iterable[Any],
+        to_key: Callable[[Any], Any],  # noqa: ARG002
+        to_value: Callable[[Any], Any],  # noqa: ARG002
+    ) -> None:
+        """Look for claims of others; the state itself is not taken from here."""
+        for event in batch:
+            self._changelog.seen(event.message.offset, event.message.key)
+
+    def reset_state(self) -> None:
+        """Do nothing: there are no files."""
+
+    async def backup_partition(self, *_: Any, **__: Any) -> None:
+        """Do nothing: the changelog is the backup."""
+
+    def restore_backup(self, *_: Any, **__: Any) -> None:
+        """Do nothing: the changelog is the backup."""

@@ -1,0 +1,290 @@
+"""The state of a replica as a Faust table of one partition, whose changelog is the state topic.
+
+What Faust adds to the pages (`page_store`) is the assignment: the table's partition goes to exactly
+one worker of the group, the same that has the cut log's (both topics have one partition, so Faust
+assigns them together, and keeps them where they are when a worker joins). That worker checkpoints.
+
+The state itself comes from the log, and after a crash from the newest checkpoint, which the
+worker's own thread reads. Faust's recovery would read the whole topic while the queries wait; so a
+worker that takes over skips what stands in it, and the recovery has nothing to do. At a later
+rebalance Faust reads what came since the last acknowledged record; claims of others are told.
+
+Nobody writes through the mapping: only the learn agent changes the state, by applying the log.
+There are no standbys: every worker is a replica.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import time
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import faust
+import structlog
+from faust.types import TP
+from mode import Service
+
+from stream_app.agents.checkpointing.fenced_producer import (
+    Changelog,
+    made_anew,
+)
+from stream_app.agents.faust_ext.page_store import (
+    Arrays,
+    Pages,
+    PageStore,
+    Place,
+)
+from stream_app.agents.faust_ext.table_manager import Tables
+from stream_app.errors import Refusal
+from stream_app.kafka import (
+    clients,
+)
+from stream_app.kafka import (
+    topic_admin as topics,
+)
+
+log = structlog.get_logger()
+_ASK_SECONDS = 3.0
+_PATIENCE_SECONDS = 5.0
+_AGAIN_SECONDS = 8.0  # more than a session
+_POLL_SECONDS = 0.002
+
+
+class StateTable(faust.Table[Place, memoryview]):
+    """The table; made by `attach`. `own` and `disown` are told when the right to write comes and
+    goes."""
+
+    def __init__(
+        self,
+        app: faust.App,
+        *,
+        pages: Pages,
+        changelog: Changelog,
+        beside: str,
+        partitions_now: Callable[[str], int | None],
+        own: Callable[[], None],
+        disown: Callable[[], None],
+        fail: Callable[[BaseException], None],
+        **options: Any,
+    ) -> None:
+        super().__init__(app, **options)
+        self.changelog = changelog
+        self.owned = False
+        self._pages = pages
+        self._place = TP(changelog.topic, 0)
+        self._beside = TP(beside, 0)
+        self._partitions_now = partitions_now
+        self._own, self._disown, self._fail = own, disown, fail
+        self._pending = 0
+        self._giving = threading.Lock()  # own and disown never cross
+        self._stood_down_time = time.monotonic()
+
+    def _new_store(self) -> Any:
+        return PageStore(
+            "pages://", self.app, self, pages=self._pages, changelog=self.changelog, loop=self.loop
+        )
+
+    async def on_start(self) -> None:
+        """Start the store; the changelog was created beforehand and is not declared."""
+        await self.add_runtime_dependency(self.data)
+
+    # --- reading and writing --------------------------------------------------------------
+
+    def partition_for_key(self, key: Any) -> int:  # noqa: ARG002
+        """Return the table's one partition."""
+        return 0
+
+    def _refuse(self, *_: Any, **__: Any) -> None:
+        raise TypeError("the state cannot be written: only the learn agent changes it, by the log")
+
+    on_key_set = on_key_del = on_clear = clear = _refuse
+    __setitem__ = __delitem__ = _refuse
+    update = pop = popitem = setdefault = _refuse  # type: ignore[assignment]
+
+    def send_changelog(  # type: ignore[override]
+        self, partition: int | None, key: bytes, value: bytes | None, *_: Any, **__: Any
+    ) -> asyncio.Future[int]:
+        """Send a record from the event loop; the future is its offset, or fails with `Refusal`.
+
+        Raises BufferError as `Changelog.produce` does, which other threads use.
+        """
+        if partition not in (None, 0):
+            raise ValueError(f"partition {partition}: the state topic has partition 0 alone")
+        loop = asyncio.get_running_loop()
+        sent: asyncio.Future[int] = loop.create_future()
+
+        def answer(error: Any, offset: int) -> None:
+            self._pending -= 1
+            if sent.done():
+                return
+            if error is None:
+                sent.set_result(offset)
+            else:
+                sent.set_exception(Refusal(f"{self.changelog.topic}: {error.str()}"))
+
+        self.changelog.produce(
+            key, value, lambda e, m: _soon(loop, answer, e, m.offset() if e is None else -1)
+        )
+        self._pending += 1
+        if self._pending == 1:
+            self.add_future(self._hear())
+        return sent
+
+    async def _hear(self) -> None:
+        while self._pending:
+            self.changelog.poll()
+            await asyncio.sleep(_POLL_SECONDS)
+
+    # --- the right to write ---------------------------------------------------------------
+
+    async def on_rebalance(
+        self, assigned: set[TP], revoked: set[TP], newly_assigned: set[TP], generation_id: int = 0
+    ) -> None:
+        """Follow the assignment, before Faust's recovery asks how far the changelog is known."""
+        await super().on_rebalance(assigned, revoked, newly_assigned, generation_id)
+        if self._place not in assigned:
+            self.stand_down()
+            if self._beside in assigned:
+                await self._ask()
+            return
+        known, end = self.changelog.position or 0, await self._end()
+        if end is not None and end < known:
+            self._fail(made_anew(self.changelog.topic, end, known))
+        if not self.owned:
+            self.changelog.taken_over(end)
+
+    async def _end(self) -> int | None:
+        try:
+            asked = self.app.consumer.highwaters(self._place)
+            end: int | None = (await asyncio.wait_for(asked, _ASK_SECONDS))[self._place]
+            return end
+        except Exception as error:  # noqa: BLE001 - Faust's recovery then reads from the beginning
+            log.warning("table.end_unknown", topic=self.changelog.topic, reason=repr(error))
+            return None
+
+    @Service.task
+    async def _watch(self) -> None:
+        """Ask for the topic when nothing was heard of it for long: librdkafka hopes for minutes
+        that one that was deleted comes back. And take the right again that was given up for
+        nothing: the other one's claim was its last word."""
+        while not self.should_stop:
+            await self.sleep(1.0)
+            if self.changelog.silent_seconds > _PATIENCE_SECONDS:
+                await self._ask()
+            idle = time.monotonic() - self._stood_down_time
+            if idle > _AGAIN_SECONDS:
+                self._take()
+
+    async def _ask(self) -> None:
+        """End the process if the topic is not what it must be; a broker that is away is waited
+        for."""
+        name = self.changelog.topic
+        try:
+            count = await asyncio.to_thread(self._partitions_now, name)
+        except Refusal:
+            return
+        try:
+            check(name, count)
+        except Refusal as refusal:
+            self._fail(refusal)
+
+    async def on_recovery_completed(self, active_tps: set[TP], standby_tps: set[TP]) -> None:
+        """Take the right to write, once everything before is known."""
+        await super().on_recovery_completed(active_tps, standby_tps)
+        if self._place in active_tps:
+            self._take()
+
+    def _take(self) -> None:
+        # What a rebalance had begun with may be somebody else's by its end.
+        if self._place not in self.app.assignor.assigned_actives():
+            return
+        with self._giving:
+            if self.owned:
+                return
+            self.owned = True
+            try:
+                self._own()
+            except BaseException as reason:  # noqa: BLE001 - Faust would say nothing of it
+                self._fail(reason)
+
+    def stand_down(self) -> None:
+        """Give up the right to write; from any thread.
+
+        It comes back with the next assignment, or after a while if there is none: then whoever
+        claimed it was no member of the group any more.
+        """
+        self._stood_down_time = time.monotonic()
+        with self._giving:
+            if self.owned:
+                self.owned = False
+                self._disown()
+
+
+def _soon(loop: asyncio.AbstractEventLoop, answer: Callable[..., None], *what: Any) -> None:
+    loop.call_soon_threadsafe(answer, *what)
+
+
+def check(topic: str, partitions: int | None) -> None:
+    """Refuse a state topic that is absent or has another number of partitions than one."""
+    if partitions is None:
+        raise Refusal(f"topic {topic} does not exist: create it with murmurec topics apply")
+    if partitions != 1:
+        raise Refusal(
+            f"topic {topic} has {partitions} partitions, not 1: it holds checkpoints only; delete "
+            "it and create it with murmurec topics apply"
+        )
+
+
+def partitions_of(bootstrap: str, extra: Mapping[str, str]) -> Callable[[str], int | None]:
+    """Return a function that asks the broker for a topic's number of partitions."""
+    return lambda topic: topics.partition_counts(clients.admin(bootstrap, extra), [topic])[topic]
+
+
+def attach(
+    app: faust.App,
+    arrays: Arrays,
+    changelog: Changelog,
+    *,
+    beside: str,
+    partitions_now: Callable[[str], int | None],
+    own: Callable[[], None],
+    disown: Callable[[], None],
+    fail: Callable[[BaseException], None],
+) -> StateTable:
+    """Add the table to an application made with `TableManager=Tables`.
+
+    `beside` is the topic that is assigned together with the changelog, the cut log. `own` is called
+    on the event loop, `disown` from any thread, at most once after each `own`.
+    """
+    if app.conf.table_standby_replicas or not isinstance(app.tables, Tables):
+        raise ValueError("the application needs table_standby_replicas=0 and TableManager=Tables")
+    topic = app.topic(
+        changelog.topic,
+        key_type=bytes,
+        value_type=bytes,
+        key_serializer="raw",
+        value_serializer="raw",
+        partitions=1,
+        allow_empty=True,
+        acks=False,
+    )
+    table = StateTable(
+        app,
+        name="state",
+        beacon=app.tables.beacon,
+        changelog_topic=topic,
+        partitions=1,
+        key_type=bytes,
+        value_type=bytes,
+        pages=Pages(arrays),
+        changelog=changelog,
+        beside=beside,
+        partitions_now=partitions_now,
+        own=own,
+        disown=disown,
+        fail=fail,
+    )
+    app.tables.add(table)
+    return table

@@ -1,0 +1,79 @@
+"""What a worker shows over HTTP, on one port, on loopback unless told otherwise.
+
+/livez  /readyz                 is it running; is it caught up, and if not what it waits for
+/metrics                        Prometheus
+/state                          cut, positions and digests, all of one cut; the counts as of now
+/recommendations/{user}?k=10    the query view; user is the pseudonym, 32 hex characters
+"""
+
+from __future__ import annotations
+
+import re
+import time
+from typing import Any
+
+import faust
+
+from stream_app.agents.runtime import Runtime
+from stream_app.monitoring.metrics import CONTENT_TYPE
+from stream_app.wire import LIST_LENGTH
+
+_USER = re.compile(r"[0-9a-f]{32}")
+
+
+def attach(app: faust.App, runtime: Runtime) -> None:
+    """Add the pages."""
+
+    @app.page("/livez")
+    async def livez(web: Any, _: Any) -> Any:
+        return web.json({"alive": runtime.failure is None})
+
+    @app.page("/readyz")
+    async def readyz(web: Any, _: Any) -> Any:
+        reason = runtime.ready_reason()
+        return web.json(
+            {"ready": not reason, "waiting_for": reason or None}, status=503 if reason else 200
+        )
+
+    @app.page("/metrics")
+    async def metrics(web: Any, _: Any) -> Any:
+        return web.bytes(runtime.metrics.exposition(), headers={"Content-Type": CONTENT_TYPE})
+
+    @app.page("/state")
+    async def state(web: Any, _: Any) -> Any:
+        try:
+            return web.json(await runtime.state())
+        except TimeoutError:
+            sentence = "a round has stayed open: records that its cut names are missing"
+            return web.json({"error": sentence}, status=503)
+
+    @app.page("/recommendations/{user}")
+    async def recommendations(web: Any, request: Any, user: str) -> Any:
+        arrived = time.perf_counter()
+        k = request.query.get("k", "10")
+        if not _USER.fullmatch(user):
+            runtime.metrics.query_refused()
+            return web.json({"error": "user: a pseudonym has 32 hex characters"}, status=400)
+        if not re.fullmatch(r"[0-9]{1,3}", k) or not 1 <= int(k) <= LIST_LENGTH:
+            runtime.metrics.query_refused()
+            return web.json({"error": f"k: ask for 1 to {LIST_LENGTH} items"}, status=400)
+        answer = runtime.answer(bytes.fromhex(user), "http", arrived)
+        catalogue = runtime.catalogue
+        shown = [
+            {
+                "item": catalogue.name(int(item)),
+                "title": catalogue.title(int(item)),
+                "score": round(float(score), 4),
+            }
+            for item, score in zip(answer.items[: int(k)], answer.scores[: int(k)], strict=True)
+        ]
+        return web.json(
+            {
+                "user": user,
+                "items": shown,
+                "method": answer.method,
+                "as_of": answer.as_of,
+                "privacy": runtime.privacy,
+                "catching_up": runtime.catching_up,
+            }
+        )

@@ -1,0 +1,236 @@
+"""The reader: a thread with its own consumer that hands the state and then the log, in canonical
+order, to the learn agent.
+
+It begins with the newest checkpoint, or with nothing where there is none, and reads the log from
+there. When the state is to be replaced (`Runtime.reload`) it begins again.
+
+A plain Faust agent on the rating topic costs 63 us of the event loop per message and can skip
+records at a failover (both measured); this thread is positioned from the log itself and cannot. It
+hands over small lists of pieces on a bounded channel, so a slow learner slows the reader and
+nothing piles up in memory.
+
+The thread also beats the clock: when this worker owns the cut log, it appends the cuts that `Clock`
+finds due.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator
+from itertools import islice
+from typing import Any
+
+import structlog
+from confluent_kafka import KafkaError, Message, Producer
+from mode import Service
+
+from stream_app.agents.checkpointing.restore import Restored
+from stream_app.agents.runtime import Runtime
+from stream_app.checkpoints.protocol.recovery import Found
+from stream_app.errors import Refusal
+from stream_app.kafka import clients
+from stream_app.log.canonical_order import Start
+from stream_app.log.cut_clock import Clock
+from stream_app.replay.follower import (
+    Decoded,
+    Follower,
+)
+from stream_app.wire import EPOCH_SECONDS, encode_message
+from stream_app.wire.state_records import Base
+
+Progress = Callable[[int, int], None]
+log = structlog.get_logger()
+_PIECES = 8
+_ASK_SECONDS = 4.0
+
+
+class Reader(Service):
+    """Runs the thread for as long as the application lives."""
+
+    def __init__(
+        self,
+        runtime: Runtime,
+        recover: Callable[[Progress], Found | None],
+        first_base: Callable[[], Base],
+        follow: Callable[[Start], Follower],
+        clock: Clock,
+        producer: Producer,
+        channel: Any,
+        still_the_log: Callable[[], None] = lambda: None,
+    ) -> None:
+        super().__init__()
+        self._runtime = runtime
+        self._recover = recover
+        self._first_base = first_base
+        self._follow = follow
+        self._clock = clock
+        self._producer = producer
+        self._channel = channel
+        self._still_the_log = still_the_log
+        self._ended = threading.Event()
+        self._asked_time = 0.0
+        self._committed: tuple[int, ...] | None = None
+        self._thread = threading.Thread(target=self._run, name="murmurec-reader", daemon=True)
+
+    async def on_start(self) -> None:
+        """Start the thread."""
+        self._thread.start()
+
+    async def on_stop(self) -> None:
+        """End the thread and wait for it without blocking the loop it may be waiting for."""
+        self._ended.set()
+        await asyncio.get_running_loop().run_in_executor(None, self._thread.join, 3.0)
+
+    def _run(self) -> None:
+        try:
+            while not self._ended.is_set():
+                follower = self._begin()
+                try:
+                    self._read(follower)
+                finally:
+                    follower.close()
+        except BaseException as reason:  # noqa: BLE001 - whatever ends the thread ends the process
+            self._runtime.fail_from_thread(reason)
+
+    def _begin(self) -> Follower:
+        """Hand over the state from which the log is followed, and return a follower placed
+        there."""
+        runtime, began = self._runtime, time.monotonic()
+        base = None
+        if (wish := runtime.reload) is not None:
+            log.warning("state.reloading", reason=wish.reason)
+            base = wish.base
+            if base is not None and wish.or_checkpoint and not self._reaches_back(base):
+                base = None
+        found = self._recover(self._progress) if base is None else None
+        if found is not None:
+            base = found.manifest.base
+            start = Start(found.manifest.cut, found.manifest.ends, found.manifest.cut_offset)
+            runtime.metrics.checkpoints.recovered(time.monotonic() - began)
+        else:
+            base = base or self._first_base()
+            start = Start(base.cut, base.ends, 0)
+        follower = self._follow(start)
+        try:
+            ends, _ = follower.log_ends()
+            restored = Restored(base, found)
+            self._hand_over(restored)
+            while not (restored.done.wait(0.1) or self._ended.is_set()):
+                pass
+            runtime.start_ends = ends
+        except BaseException:
+            follower.close()
+            raise
+        self._clock.begin_again()
+        return follower
+
+    def _reaches_back(self, base: Base) -> bool:
+        follower = self._follow(Start(base.cut, base.ends, 0))
+        try:
+            follower.log_ends()
+        except Refusal:
+            return False
+        finally:
+            follower.close()
+        return True
+
+    def _progress(self, done: int, total: int) -> None:
+        self._runtime.progress = f"reading the checkpoint: {done:,} of {total:,} records"
+        self._runtime.heard_time = time.monotonic()
+
+    def _read(self, follower: Follower) -> None:
+        while not self._ended.is_set() and self._runtime.reload is None:
+            # While a cut is on its way, come back soon: a batch ends only when it is full or
+            # late.
+            patience = 0.003 if self._clock.waits else 0.02
+            for pieces in _chunks(follower.poll(patience)):
+                self._hand_over(pieces)
+            self._beat(follower)
+
+    def _hand_over(self, pieces: list[Decoded] | Restored) -> None:
+        """Put the pieces on the channel; waits while the learner is behind."""
+        if self._ended.is_set():
+            return
+        put = asyncio.run_coroutine_threadsafe(self._channel.put(pieces), self.loop)
+        while not self._ended.is_set():
+            try:
+                put.result(timeout=0.2)
+            except TimeoutError:
+                continue
+            self._runtime.heard_time = time.monotonic()
+            return
+        put.cancel()
+
+    def _beat(self, follower: Follower) -> None:
+        rounds = follower.rounds
+        if follower.cuts_at_end:
+            self._clock.at_end_of_cuts()
+        checkpoints = self._runtime.checkpoints
+        cut = self._clock.due(
+            time.monotonic(),
+            rounds.newest_cut,
+            rounds.received,
+            int(time.time()) // EPOCH_SECONDS,
+            checkpoint_wanted=checkpoints is not None and checkpoints.wanted,
+            forget_waits=rounds.forget_waits,
+        )
+        if self._runtime.stopping:
+            self._clock.rest()
+            if not self._clock.waits:
+                self._runtime.last_cut = rounds.newest_cut[0]
+        if cut is not None:
+            self.append(encode_message(cut))
+        self._producer.poll(0)
+        self._ask_whether_kafka_is_there(follower)
+        self._compare_designs(follower)
+        if self._runtime.durable_ends not in (None, self._committed):
+            self._committed = self._runtime.durable_ends
+            follower.commit(self._committed)
+        self._runtime.cuts_ignored = follower.cuts_ignored
+        lag = follower.lag()
+        self.loop.call_soon_threadsafe(self._runtime.gauges.lag, lag)
+
+    def _ask_whether_kafka_is_there(self, follower: Follower) -> None:
+        now = time.monotonic()
+        if now - self._asked_time > _ASK_SECONDS:
+            self._asked_time = now
+            if follower.answers():
+                self._still_the_log()
+                self._runtime.heard_time = time.monotonic()
+
+    def _compare_designs(self, follower: Follower) -> None:
+        other = follower.other_design
+        if other != self._runtime.other_design:
+            self._runtime.other_design = other
+            if other:
+                log.warning(
+                    "design.differs",
+                    cuts=other,
+                    ours=follower.design,
+                    mend="give every worker of a deployment the same settings",
+                )
+
+    def append(self, entry: bytes) -> None:
+        """Append an entry to the cut log; from any thread."""
+        cuts = self._runtime.topics.cuts
+        clients.send(self._producer, cuts, value=entry, on_delivery=self._appended)
+
+    def _appended(self, error: KafkaError | None, _: Message) -> None:
+        # A cut that was lost on its way is written again by the clock; a refused one never will be.
+        if error is None or error.retriable() or error.code() == KafkaError._MSG_TIMED_OUT:
+            return
+        self._runtime.fail_from_thread(
+            Refusal(
+                f"{self._runtime.topics.cuts}: an entry could not be written ({error.str()}); "
+                "check the topic and the right to write to it"
+            )
+        )
+
+
+def _chunks(pieces: Iterable[Decoded]) -> Iterator[list[Decoded]]:
+    """Cut a stream of pieces into short lists: one crossing of threads for several pieces."""
+    stream = iter(pieces)
+    while chunk := list(islice(stream, _PIECES)):
+        yield chunk

@@ -1,0 +1,114 @@
+"""What a writer of checkpoints is told, and what it answers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass, field
+
+from stream_app.wire.state_records import (
+    DIGEST_BYTES,
+    Base,
+    Manifest,
+    SmallArray,
+)
+
+OWNER_BYTES = 16
+
+
+@dataclass(frozen=True)
+class FrozenArray:
+    """An array at a cut: of each page the digest, and in `present` (uint8) whether it differs from
+    a state that has seen nothing."""
+
+    name: str
+    dtype: str
+    shape: tuple[int, ...]
+    digests: bytes
+    present: bytes
+
+    def __post_init__(self) -> None:
+        if len(self.digests) != DIGEST_BYTES * len(self.present):
+            raise ValueError(
+                f"{self.name}: {len(self.digests)} bytes of digests for {len(self.present)} pages; "
+                f"give {DIGEST_BYTES} bytes a page"
+            )
+
+
+@dataclass(frozen=True)
+class Frozen:
+    """The state at a cut; `page(array, page)` gives a page's bytes until the checkpoint is durable.
+
+    `arrays` stand in the order of their names. The writer finds what to write by the digests;
+    `changed` tells the same of the pages since the last one, for figures.
+    """
+
+    design: str
+    topic_id: str
+    cut: int
+    ends: tuple[int, ...]
+    cut_offset: int
+    base: Base
+    model: str
+    ledger: str
+    arrays: tuple[FrozenArray, ...]
+    ledger_arrays: tuple[SmallArray, ...]
+    page: Callable[[int, int], bytes | memoryview]
+    changed: Collection[tuple[int, int]] = field(default=(), repr=False)
+
+
+@dataclass(frozen=True)
+class Own:
+    """The right to write was given; `owner` is drawn anew each time.
+
+    `stale` are the keys that the topic holds now (`Recovery.keys`), `reach` the greatest cut of a
+    checkpoint there that starts from the same base (`Recovery.reach`).
+    """
+
+    owner: bytes
+    worker: str
+    stale: Sequence[bytes] = ()
+    reach: int = 0
+
+    def __post_init__(self) -> None:
+        if len(self.owner) != OWNER_BYTES:
+            raise ValueError(f"owner of {len(self.owner)} bytes: draw {OWNER_BYTES} random bytes")
+
+
+@dataclass(frozen=True)
+class Acked:
+    """The broker has a record; `offset` is its place, negative where the client cannot tell."""
+
+    token: int
+    offset: int
+
+
+@dataclass(frozen=True)
+class Freeze:
+    """A checkpoint is to be written; allowed when the writer is `ready`, without effect at a cut
+    before `Own.reach`."""
+
+    frozen: Frozen
+
+
+@dataclass(frozen=True)
+class Disown:
+    """The right to write is gone."""
+
+
+Event = Own | Acked | Freeze | Disown
+
+
+@dataclass(frozen=True)
+class Send:
+    """A record to send, acknowledged by all; a value of None is a tombstone."""
+
+    token: int
+    key: bytes
+    value: bytes | None
+
+
+@dataclass(frozen=True)
+class Durable:
+    """A checkpoint that a recovery finds from now on."""
+
+    manifest: Manifest

@@ -1,0 +1,288 @@
+"""Writing checkpoints: which records go out, in which order, and when one may be relied on.
+
+    claim -ack-> generation = its offset
+    freeze --> pages, at most `most_in_flight_bytes` unacknowledged, each to the slot that the last
+               durable manifest of this generation does not use
+           --all acknowledged--> manifest --acknowledged--> durable --> tombstones of what is old
+
+A process that dies at any point leaves the last durable manifest whole: nothing that it names is
+written over before the next one is durable, and compaction keeps the newest record of a key. Nobody
+else writes the keys of a generation, for no two claims have the same offset: what a frozen or
+dethroned owner still sends lands among its own keys. So the writer needs neither transactions nor
+fencing. It needs a broker that keeps what it has acknowledged, a producer that does not deliver a
+record again after a later one of the same key (an idempotent one), and a log that is kept longer
+than an owner may be away with a checkpoint or its tombstones under way.
+
+Kept are this generation and the newest one before it that has a manifest; tombstones remove older
+ones, once a manifest of this generation is durable. An owner that lags behind a checkpoint in the
+topic first catches up with it: retention may have taken the log between the two, and the further
+one may be among those that go.
+
+Network, time and threads are the caller's: `step` takes what happened and returns what to do.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Sequence
+from enum import Enum, auto
+
+from stream_app.checkpoints.protocol.events import (
+    OWNER_BYTES,
+    Acked,
+    Disown,
+    Durable,
+    Event,
+    Freeze,
+    Frozen,
+    FrozenArray,
+    Own,
+    Send,
+)
+from stream_app.wire.reasons import WireError
+from stream_app.wire.state_records import (
+    DIGEST_BYTES,
+    PAGE_BYTES,
+    UNCHANGED,
+    ArrayPages,
+    Claim,
+    ClaimKey,
+    Manifest,
+    ManifestKey,
+    PageKey,
+    decode_state_key,
+    encode_claim,
+    encode_manifest,
+    encode_page,
+)
+
+__all__ = [
+    "OWNER_BYTES",
+    "Acked",
+    "Disown",
+    "Durable",
+    "Event",
+    "Freeze",
+    "Frozen",
+    "FrozenArray",
+    "Own",
+    "Send",
+    "Writer",
+]
+
+_MOST_BYTES = PAGE_BYTES + 32  # a page's record, key and head included
+
+
+class _Kind(Enum):
+    CLAIM = auto()
+    PAGE = auto()
+    MANIFEST = auto()
+    TOMBSTONE = auto()
+
+
+class Writer:
+    """One worker's writer; tokens are unique over its life, so a late acknowledgement of an earlier
+    ownership is told from one of this."""
+
+    def __init__(self, most_in_flight_bytes: int = 8 << 20) -> None:
+        if most_in_flight_bytes < 1:
+            raise ValueError(f"most_in_flight_bytes {most_in_flight_bytes}: at least 1 byte")
+        self._most = most_in_flight_bytes
+        self._token = 0
+        self._written: set[bytes] = set()  # by this writer, under any ownership
+        self._forget_ownership()
+
+    def _forget_ownership(self) -> None:
+        self.generation: int | None = None
+        self._claim: tuple[bytes, bytes] | None = None
+        self._stale: Sequence[bytes] = ()
+        self._reach = 0
+        self._durable: Manifest | None = None
+        self._manifest: Manifest | None = None  # being written
+        self._frozen: Frozen | None = None
+        self._pages: deque[PageKey] = deque()
+        self._tombstones: deque[bytes] = deque()
+        self._in_flight: dict[int, tuple[_Kind, bytes, int]] = {}
+        self._bytes_in_flight = 0
+        self._pages_in_flight = 0
+
+    @property
+    def ready(self) -> bool:
+        """Whether a `Freeze` is accepted now."""
+        return self.generation is not None and self._manifest is None
+
+    @property
+    def full(self) -> bool:
+        """Whether the next checkpoint is the first of its generation and writes every page."""
+        return self._durable is None
+
+    def step(self, event: Event) -> list[Send | Durable]:
+        """Take what happened and return what to do, in this order; a `Freeze` that comes when the
+        writer is not ready raises `ValueError`."""
+        match event:
+            case Acked():
+                return self._acked(event)
+            case Freeze():
+                return self._freeze(event.frozen)
+            case Own():
+                return self._own(event)
+            case Disown():
+                self._forget_ownership()
+                return []
+
+    def _own(self, event: Own) -> list[Send | Durable]:
+        self._forget_ownership()
+        claim = encode_claim(Claim(event.worker))
+        self._claim = ClaimKey(event.owner).encode(), claim
+        self._stale, self._reach = event.stale, event.reach
+        return [self._send(_Kind.CLAIM, *self._claim)]
+
+    def _freeze(self, frozen: Frozen) -> list[Send | Durable]:
+        if self.generation is None or self._manifest is not None:
+            raise ValueError(f"checkpoint at cut {frozen.cut}: the writer is not ready; wait")
+        if frozen.cut < self._reach:
+            return []
+        arrays = tuple(self._place(number, array) for number, array in enumerate(frozen.arrays))
+        self._frozen = frozen
+        self._manifest = Manifest(
+            self.generation,
+            self._durable.number + 1 if self._durable else 1,
+            frozen.design,
+            frozen.topic_id,
+            frozen.cut,
+            frozen.ends,
+            frozen.cut_offset,
+            frozen.base,
+            frozen.model,
+            frozen.ledger,
+            arrays,
+            frozen.ledger_arrays,
+        )
+        return self._go_on()
+
+    def _place(self, number: int, array: FrozenArray) -> ArrayPages:
+        """Choose a slot for every page, and queue those that the topic does not hold yet."""
+        slots, digests = self._last(number)
+        if digests != array.digests:
+            slots = bytes(
+                self._slot(number, page, array, slots, digests)
+                for page in range(len(array.present))
+            )
+        return ArrayPages(array.name, array.dtype, array.shape, slots, array.digests)
+
+    def _last(self, number: int) -> tuple[bytes, bytes]:
+        """Return slots and digests of an array as of the last durable manifest."""
+        if self._durable is None or number >= len(self._durable.arrays):
+            return b"", b""
+        array = self._durable.arrays[number]
+        return array.slots, array.digests
+
+    def _slot(
+        self, number: int, page: int, array: FrozenArray, slots: bytes, digests: bytes
+    ) -> int:
+        last = slots[page] if page < len(slots) else UNCHANGED
+        here = slice(page * DIGEST_BYTES, (page + 1) * DIGEST_BYTES)
+        if page < len(slots) and digests[here] == array.digests[here]:
+            return last
+        if not array.present[page]:
+            return UNCHANGED
+        assert self.generation is not None
+        slot = 1 if last == 0 else 0
+        self._pages.append(PageKey(number, page, slot, self.generation))
+        return slot
+
+    def _go_on(self) -> list[Send | Durable]:
+        """Send what may be sent now: pages, the manifest once all of them are there, tombstones."""
+        out: list[Send | Durable] = []
+        while self._pages and self._has_room:
+            out.append(self._send_page(self._pages.popleft()))
+        if self._manifest is not None and self._frozen is not None and self._pages_are_there:
+            self._frozen = None
+            key = ManifestKey(self._manifest.number % 2, self._manifest.generation).encode()
+            out.append(self._send(_Kind.MANIFEST, key, encode_manifest(self._manifest)))
+        while self._tombstones and not self._pages and self._has_room:
+            out.append(self._send(_Kind.TOMBSTONE, self._tombstones.popleft(), None))
+        return out
+
+    @property
+    def _has_room(self) -> bool:
+        """Whether one more record stays within the bound; one alone always goes."""
+        return not self._in_flight or self._bytes_in_flight + _MOST_BYTES <= self._most
+
+    @property
+    def _pages_are_there(self) -> bool:
+        return not self._pages and not self._pages_in_flight
+
+    def _send_page(self, key: PageKey) -> Send:
+        assert self._frozen is not None
+        assert self._manifest is not None
+        data = self._frozen.page(key.array, key.page)
+        self._pages_in_flight += 1
+        return self._send(_Kind.PAGE, key.encode(), encode_page(self._manifest.number, data))
+
+    def _send(self, kind: _Kind, key: bytes, value: bytes | None) -> Send:
+        token, size = self._token, len(key) + len(value or b"")
+        self._token += 1
+        self._in_flight[token] = kind, key, size
+        self._bytes_in_flight += size
+        if kind is not _Kind.TOMBSTONE:
+            self._written.add(key)
+        return Send(token, key, value)
+
+    def _acked(self, event: Acked) -> list[Send | Durable]:
+        if event.token >= self._token:
+            raise ValueError(f"token {event.token}: nothing was sent under it")
+        if event.token not in self._in_flight:
+            return []  # of an earlier ownership
+        kind, key, size = self._in_flight.pop(event.token)
+        self._bytes_in_flight -= size
+        match kind:
+            case _Kind.CLAIM:
+                return self._claimed(event.offset)
+            case _Kind.PAGE:
+                self._pages_in_flight -= 1
+            case _Kind.MANIFEST:
+                return self._now_durable()
+            case _Kind.TOMBSTONE:
+                self._written.discard(key)
+        return self._go_on()
+
+    def _claimed(self, offset: int) -> list[Send | Durable]:
+        """Take the claim's offset for the generation; where the client cannot tell it, claim again.
+
+        A retry that the broker has seen before is acknowledged without an offset.
+        """
+        if offset < 0:
+            assert self._claim is not None
+            return [self._send(_Kind.CLAIM, *self._claim)]
+        self.generation = offset
+        return []
+
+    def _now_durable(self) -> list[Send | Durable]:
+        assert self._manifest is not None
+        first, self._durable, self._manifest = self._durable is None, self._manifest, None
+        if first:
+            self._tombstones.extend(self._outdated(self._durable.generation))
+            self._stale = ()
+        return [Durable(self._durable), *self._go_on()]
+
+    def _outdated(self, generation: int) -> list[bytes]:
+        """Return the known keys older than the newest generation with a manifest before this one,
+        and every other claim."""
+        known = [(key, _decoded(key)) for key in sorted(self._written.union(self._stale))]
+        manifests = (n.generation for _, n in known if isinstance(n, ManifestKey))
+        previous = max((g for g in manifests if g < generation), default=-1)
+        assert self._claim is not None
+        return [
+            key
+            for key, name in known
+            if (isinstance(name, ClaimKey) and key != self._claim[0])
+            or (isinstance(name, PageKey | ManifestKey) and name.generation < previous)
+        ]
+
+
+def _decoded(key: bytes) -> PageKey | ManifestKey | ClaimKey | None:
+    try:
+        return decode_state_key(key)
+    except WireError:
+        return None  # a stranger's record is left alone

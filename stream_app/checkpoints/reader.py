@@ -1,0 +1,251 @@
+"""Reading the state topic: from what the broker holds to the newest whole checkpoint.
+
+The topic is read from its beginning to the end that it has when the reader gets there, without a
+group; `log.recovery` decides what of it counts. A compacted topic holds a page some times more
+often than it counts, so a start reads a few times the size of the state.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Mapping
+
+from confluent_kafka import (
+    OFFSET_BEGINNING,
+    Consumer,
+    KafkaError,
+    KafkaException,
+    Message,
+    TopicCollection,
+    TopicPartition,
+)
+from confluent_kafka.admin import AdminClient
+
+from stream_app.checkpoints.protocol.recovery import (
+    CheckpointDamaged,
+    CheckpointRefused,
+    Found,
+    Recovery,
+)
+from stream_app.errors import Refusal
+from stream_app.kafka import clients
+from stream_app.wire import Topics, WireError
+from stream_app.wire.state_records import (
+    Manifest,
+    decode_manifest,
+)
+
+Progress = Callable[[int, int], None]
+_DAMAGED = (KafkaError._BAD_COMPRESSION, KafkaError._BAD_MSG)
+_BATCH = 512
+_STALL_SECONDS = 30.0
+_TOPIC_SECONDS = 30.0
+_ASK_SECONDS = 1.0
+_ASKED = 3
+
+
+class DamagedCheckpoint(Refusal):
+    """The newest checkpoint is damaged; who gives it up may go on without it."""
+
+
+def read_checkpoint(
+    bootstrap: str,
+    extra: Mapping[str, str],
+    topics: Topics,
+    design: str,
+    partitions: int,
+    progress: Progress | None = None,
+    tell: Callable[[Recovery], None] | None = None,
+) -> Found | None:
+    """Return the newest whole checkpoint, None where there is none; `progress` hears (records read,
+    records in the topic), `tell` what was passed over.
+
+    Refuses a checkpoint of another design, of another rating topic or of a newer format, and
+    (`DamagedCheckpoint`) a damaged one for which none stands in.
+    """
+    rating_topic = topic_id(clients.admin(bootstrap, extra), topics.ratings)
+    recovery = Recovery(design, rating_topic, partitions)
+    read(bootstrap, extra, topics, recovery.read, progress)
+    try:
+        return recovery.newest()
+    except CheckpointDamaged as damaged:
+        raise DamagedCheckpoint(f"{topics.state}: {damaged}") from None
+    except CheckpointRefused as refused:
+        raise Refusal(f"{topics.state}: {refused}") from None
+    finally:
+        if tell is not None:
+            tell(recovery)
+
+
+def live_keys(bootstrap: str, extra: Mapping[str, str], topics: Topics) -> list[bytes]:
+    """Return every key of the topic that has a value: what a new owner may have to remove."""
+    live: dict[bytes, None] = {}
+
+    def note(_: int, key: bytes | None, value: bytes | None) -> None:
+        if key is not None and value is None:
+            live.pop(key, None)
+        elif key is not None:
+            live[key] = None
+
+    read(bootstrap, extra, topics, note)
+    return list(live)
+
+
+def manifests(
+    bootstrap: str,
+    extra: Mapping[str, str],
+    topics: Topics,
+    progress: Progress | None = None,
+) -> list[Manifest]:
+    """Return every manifest that can be read, of whatever design, the oldest first; whether its
+    pages are there is not asked."""
+    found: dict[bytes, Manifest] = {}
+
+    def note(_: int, key: bytes | None, value: bytes | None) -> None:
+        if key is None or key[:1] != b"M":
+            return
+        found.pop(key, None)
+        try:
+            found[key] = decode_manifest(value or b"")
+        except WireError:
+            return
+
+    read(bootstrap, extra, topics, note, progress)
+    return sorted(found.values(), key=lambda each: (each.generation, each.number))
+
+
+def topic_id(admin: AdminClient, topic: str) -> str:
+    """Return the identity of a topic; one of the same name that is made anew has another."""
+    future = admin.describe_topics(TopicCollection([topic]))[topic]
+    try:
+        return str(future.result(timeout=_TOPIC_SECONDS).topic_id)
+    except TimeoutError:
+        raise Refusal(
+            f"topic {topic} cannot be described: the broker has said nothing for "
+            f"{_TOPIC_SECONDS:.0f} s; try again"
+        ) from None
+    except KafkaException as error:
+        reason: KafkaError = error.args[0]
+        if reason.code() == KafkaError.UNKNOWN_TOPIC_OR_PART:
+            raise Refusal(
+                f"topic {topic} does not exist: create it with murmurec topics apply"
+            ) from None
+        if reason.code() == KafkaError.TOPIC_AUTHORIZATION_FAILED:
+            raise Refusal(
+                f"topic {topic} cannot be seen by this user: give it the right to read or write it"
+            ) from None
+        raise Refusal(f"topic {topic} cannot be described: {reason.str()}") from None
+
+
+class SameTopic:
+    """A topic that must stay the one it is now: offsets of one that is made anew under its name
+    mean other records, and a consumer does not notice if there are enough of them."""
+
+    def __init__(self, admin: AdminClient, topic: str) -> None:
+        self.topic_id = topic_id(admin, topic)
+        self._admin, self._topic = admin, topic
+        self._absent = 0
+
+    def check(self) -> None:
+        """Refuse if it is another one, or gone three times in a row: a broker that has just started
+        knows little. One that does not answer says nothing."""
+        asked = self._admin.describe_topics(
+            TopicCollection([self._topic]), request_timeout=_ASK_SECONDS
+        )[self._topic]
+        try:
+            found = str(asked.result(timeout=2 * _ASK_SECONDS).topic_id)
+        except KafkaException as error:
+            if error.args[0].code() != KafkaError.UNKNOWN_TOPIC_OR_PART:
+                return
+            self._absent += 1
+            if self._absent < _ASKED:
+                return
+            found = "none"
+        except TimeoutError:
+            return
+        else:
+            self._absent = 0
+        if found != self.topic_id:
+            raise Refusal(
+                f"topic {self._topic} was deleted or made anew under this worker (topic id "
+                f"{found}, not {self.topic_id}): restore it or start a new deployment (--prefix)"
+            )
+
+
+def read(
+    bootstrap: str,
+    extra: Mapping[str, str],
+    topics: Topics,
+    take: Callable[[int, bytes | None, bytes | None], None],
+    progress: Progress | None = None,
+) -> None:
+    """Give every record of the state topic, up to its end, to `take(offset, key, value)`."""
+    for message in records(bootstrap, extra, topics.state, progress):
+        take(message.offset(), message.key(), message.value())  # type: ignore[arg-type]
+
+
+def records(
+    bootstrap: str,
+    extra: Mapping[str, str],
+    topic: str,
+    progress: Progress | None = None,
+) -> Iterator[Message]:
+    """Yield the records of a topic of one partition, from its beginning to the end that it has when
+    the reader gets there: one that was newest at the start may be compacted away meanwhile."""
+    consumer = clients.consumer(
+        bootstrap,
+        extra,
+        group=f"{topic}-reading",
+        partition_eof=True,
+        auto_offset_reset="error",
+        # Few round trips: a page has 64 KiB, and the default would fetch 16 of them at a time.
+        fetch_message_max_bytes=16 << 20,
+        receive_message_max_bytes=256 << 20,
+        # The end is told by a fetch that finds nothing; nobody waits for more.
+        fetch_wait_max_ms=20,
+    )
+    try:
+        low, high = _ends(consumer, topic)
+        consumer.assign([TopicPartition(topic, 0, OFFSET_BEGINNING)])
+        here, ended, moved = low, False, time.monotonic()
+        while not ended:
+            for message in consumer.consume(_BATCH, 0.1):
+                offset, error = message.offset() or 0, message.error()
+                if error is None:
+                    yield message
+                    here = offset + 1
+                elif error.code() == KafkaError._PARTITION_EOF:
+                    here, ended = max(here, offset), offset >= high
+                elif error.code() in _DAMAGED:
+                    raise Refusal(
+                        f"topic {topic} cannot be read at offset {offset}: the broker's disk has "
+                        f"damaged it ({error.str()}); if it holds checkpoints, delete it and run "
+                        "murmurec topics apply: the state is made again from the log"
+                    )
+                elif not error.retriable():
+                    raise Refusal(
+                        f"topic {topic} cannot be read ({error.str()}); check the topic and the "
+                        "right to read it"
+                    )
+                moved = time.monotonic()
+            if progress is not None:
+                progress(here - low, max(here, high) - low)
+            if time.monotonic() - moved > _STALL_SECONDS:
+                raise Refusal(
+                    f"topic {topic} cannot be read: the broker has sent nothing for "
+                    f"{_STALL_SECONDS:.0f} s; try again"
+                )
+    finally:
+        consumer.close()
+
+
+def _ends(consumer: Consumer, topic: str) -> tuple[int, int]:
+    """Return the first and the last offset; refuses a topic that is absent."""
+    try:
+        # All topics at once: to ask for one by name would create it where auto-creation is on.
+        there = topic in consumer.list_topics(timeout=_TOPIC_SECONDS).topics
+    except KafkaException as error:
+        raise Refusal(f"Kafka did not list its topics: {error.args[0].str()}") from None
+    if not there:
+        raise Refusal(f"topic {topic} does not exist: create it with murmurec topics apply")
+    return clients.offsets(consumer, TopicPartition(topic, 0))

@@ -1,0 +1,235 @@
+"""A copy of the state as of a cut, kept up to date page by page, and its digests.
+
+    replica --freeze: touched pages, at a cut--> the copy --hash: the same pages--> root
+                                                     \\--frozen--> a checkpoint is written
+
+`freeze` runs on the thread that applies and copies only what was written since the last time;
+`hash` may run on any other thread, while the replica goes on. Between two checkpoints that are
+written any number of others may be taken: `changed` adds up. A `Frozen` shows its own pages for as
+long as anybody holds it: meanwhile a page that changes is copied beside the old one, not over it.
+"""
+
+from __future__ import annotations
+
+import threading
+import weakref
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stream_app.checkpoints.protocol.recovery import Found
+from stream_app.checkpoints.protocol.writer import (
+    Frozen,
+    FrozenArray,
+)
+from stream_app.models.paged_arrays import pages_of
+from stream_app.state.digests import pages
+from stream_app.state.replica import Replica
+from stream_app.wire.state_records import (
+    DIGEST_BYTES,
+    PAGE_BYTES,
+    UNCHANGED,
+    SmallArray,
+    ledger_root,
+    model_root,
+    page_digest,
+)
+
+_SPARE = 64  # pages at hand for arrays that grow: 4 MiB, made outside of the pause
+Page = NDArray[np.uint8]
+
+
+class _Copy:
+    """The copy of one array: its pages, and of each the digest and what has become of it."""
+
+    def __init__(self, name: str, array: NDArray[Any], blank: NDArray[Any]) -> None:
+        self.name, self.dtype = name, array.dtype.str
+        self.shape: tuple[int, ...] = array.shape
+        self.bytes = array.nbytes
+        self.pages: list[Page] = list(np.zeros((pages_of(array.nbytes), PAGE_BYTES), np.uint8))
+        for mine, theirs in zip(self.pages, pages(array), strict=True):
+            mine[: len(theirs)] = theirs
+        self.digests = [b""] * len(self.pages)
+        self.present = differs(array, blank)
+        self.changed = set(self.present)
+        self.waiting = set(range(len(self.pages)))  # for their digests
+        self.shown: set[int] = set()  # by a `Frozen`
+
+    def data(self, page: int) -> Page:
+        """Return the bytes of a page; the last one may hold fewer."""
+        return self.pages[page][: self.bytes - page * PAGE_BYTES]
+
+    def told(self) -> FrozenArray:
+        """Return what a checkpoint says of this array."""
+        present = bytes(page in self.present for page in range(len(self.pages)))
+        return FrozenArray(self.name, self.dtype, self.shape, b"".join(self.digests), present)
+
+    def cut_to(self, array: NDArray[Any]) -> None:
+        """Follow the length of an array."""
+        self.shape, self.bytes = array.shape, array.nbytes
+        if (size := pages_of(self.bytes)) < len(self.pages):
+            del self.pages[size:], self.digests[size:]
+            for held in (self.present, self.changed, self.waiting, self.shown):
+                held.intersection_update(range(size))
+
+
+class Snapshot:
+    """The copy of one replica's state; `cut`, `ends` and `base` are those of the last `freeze`,
+    `model` and `ledger` the digests of the last `hash`."""
+
+    def __init__(self, replica: Replica) -> None:
+        self._replica = replica
+        self._busy = threading.Lock()
+        self._spare: list[Page] = []
+        self._frozen: list[weakref.ref[Frozen]] = []
+        self.cut, self.ends, self.base = replica.cut, replica.ends, replica.base
+        self.model = self.ledger = ""
+        self._arrays: tuple[FrozenArray, ...] | None = None
+        arrays, blank = replica.model_arrays(), Replica(replica.design).model_arrays()
+        self._copies = [_Copy(name, arrays[name], blank[name]) for name in sorted(arrays)]
+        self._ledger = replica.ledger.small_arrays()
+        for touched in replica.touched().values():
+            touched[:] = 0
+        self._refill()
+
+    @property
+    def dirty_bytes(self) -> int:
+        """How many bytes `freeze` would copy now, to a page."""
+        return PAGE_BYTES * sum(int(np.count_nonzero(t)) for t in self._replica.touched().values())
+
+    def freeze(self) -> int:
+        """Copy what was written since the last time, and return how many bytes that were.
+
+        To be called at a cut, on the thread that applies; raises RuntimeError while `hash` runs.
+        """
+        with self._alone("freeze"):
+            replica, copied = self._replica, 0
+            arrays, touched = replica.model_arrays(), replica.touched()
+            self._frozen = [held for held in self._frozen if held() is not None]
+            for copy in self._copies:
+                copied += self._update(copy, arrays[copy.name], touched[copy.name])
+            self._ledger = replica.ledger.small_arrays()
+            self.cut, self.ends, self.base = replica.cut, replica.ends, replica.base
+            self._arrays = None
+        return copied
+
+    def _update(self, copy: _Copy, array: NDArray[Any], touched: NDArray[np.uint8]) -> int:
+        """Copy the touched pages of one array and clear their marks; return their bytes."""
+        copy.cut_to(array)
+        numbers = np.flatnonzero(touched).tolist()
+        flat, copied = array.reshape(-1).view(np.uint8), 0
+        for page in numbers:
+            source = flat[page * PAGE_BYTES : (page + 1) * PAGE_BYTES]
+            if page >= len(copy.pages):
+                copy.pages.append(self._page())
+                copy.digests.append(b"")
+            elif self._frozen and page in copy.shown:
+                copy.pages[page] = self._page()
+                copy.shown.discard(page)
+            copy.pages[page][: len(source)] = source
+            copied += len(source)
+        for kind in (copy.present, copy.changed, copy.waiting):
+            kind.update(numbers)
+        touched[:] = 0
+        return copied
+
+    def _page(self) -> Page:
+        return self._spare.pop() if self._spare else np.empty(PAGE_BYTES, np.uint8)
+
+    def _refill(self) -> None:
+        """Have pages at hand whose memory is really there."""
+        if missing := _SPARE - len(self._spare):
+            self._spare += list(np.ones((missing, PAGE_BYTES), np.uint8))
+
+    def hash(self) -> None:
+        """Bring the digests up to date with the last `freeze`; to be called from one thread at a
+        time."""
+        with self._alone("hash"):
+            for copy in self._copies:
+                for page in copy.waiting:
+                    copy.digests[page] = page_digest(copy.data(page).data)
+                copy.waiting.clear()
+            design = self._replica.design.digest
+            self._arrays = tuple(copy.told() for copy in self._copies)
+            self.model = model_root(design, self._arrays)
+            self.ledger = ledger_root(design, self._ledger)
+            self._refill()
+
+    def frozen(self, topic_id: str, cut_offset: int) -> Frozen:
+        """Return the state as of the last `freeze`, to be written; `changed` are the pages since
+        the last call. Raises RuntimeError where it was not hashed."""
+        with self._alone("frozen"):
+            if self._arrays is None:
+                raise RuntimeError(f"cut {self.cut} was not hashed: call hash() before frozen()")
+            copies = [(list(copy.pages), copy.bytes) for copy in self._copies]
+
+            def page(array: int, number: int) -> memoryview:
+                held, size = copies[array]
+                return held[number][: size - number * PAGE_BYTES].data
+
+            changed = frozenset(
+                (n, at) for n, copy in enumerate(self._copies) for at in copy.changed
+            )
+            frozen = Frozen(
+                self._replica.design.digest, topic_id, self.cut, self.ends, cut_offset, self.base,
+                self.model, self.ledger, self._arrays, self._ledger, page, changed,
+            )  # fmt: skip
+            for copy in self._copies:
+                copy.changed.clear()
+                copy.shown = set(range(len(copy.pages)))
+            self._frozen.append(weakref.ref(frozen))
+            return frozen
+
+    @contextmanager
+    def _alone(self, what: str) -> Iterator[None]:
+        if not self._busy.acquire(blocking=False):
+            raise RuntimeError(f"{what} while another thread works on the copy: wait for it")
+        try:
+            yield
+        finally:
+            self._busy.release()
+
+
+def differs(array: NDArray[Any], blank: NDArray[Any]) -> set[int]:
+    """Return the pages that are not as in a state that has seen nothing."""
+    theirs = pages(blank)
+    return {
+        number
+        for number, page in enumerate(pages(array))
+        if number >= len(theirs) or not np.array_equal(page, theirs[number])
+    }
+
+
+def load_found(replica: Replica, found: Found) -> None:
+    """Replace a replica's state by a checkpoint, in place.
+
+    Raises ValueError where it does not fit the design, or where what a state that has seen nothing
+    holds in unchanged pages is not what the checkpoint was made with.
+    """
+    manifest, model = found.manifest, {}
+    blank = Replica(replica.design).model_arrays()
+    for number, told in enumerate(manifest.arrays):
+        array: NDArray[Any] = np.zeros(told.shape, told.dtype)
+        own = blank.get(told.name, array)
+        if own.shape == told.shape and own.dtype == array.dtype:
+            array = own
+        for page, data in enumerate(pages(array)):
+            if told.slots[page] != UNCHANGED:
+                data[:] = found.page(number, page)
+            elif (
+                page_digest(data.data)
+                != told.digests[page * DIGEST_BYTES : (page + 1) * DIGEST_BYTES]
+            ):
+                raise ValueError(f"{told.name}, page {page}: it is not as in the checkpoint")
+        model[told.name] = array
+    replica.load(
+        model, ledger_of(manifest.ledger_arrays), manifest.cut, manifest.ends, manifest.base
+    )
+
+
+def ledger_of(arrays: tuple[SmallArray, ...]) -> dict[str, NDArray[Any]]:
+    """Return the arrays of a ledger by name."""
+    return {a.name: np.frombuffer(a.data, a.dtype).reshape(a.shape) for a in arrays}

@@ -1,0 +1,43 @@
+"""From settings to a replica: the one place where the two are matched, and mistakes become
+sentences."""
+
+from __future__ import annotations
+
+from stream_app.errors import Refusal
+from stream_app.privacy import registry
+from stream_app.settings import Settings
+from stream_app.state.replica import Replica
+from stream_app.state.spec import Design
+from stream_app.wire.state_records import Base
+
+
+def design_of(settings: Settings) -> Design:
+    """Return what decides the state besides the log; refuses an allow-list that names no
+    mechanism."""
+    try:
+        return Design(
+            mechanisms=tuple(registry.parse(name) for name in settings.mechanisms),
+            partitions=settings.partitions,
+            accept_tests=settings.accept_tests,
+            model=settings.model,
+            factors=settings.factors,
+            depth=settings.depth,
+            sketch_bytes=settings.sketch_bytes,
+            scalars_bytes=settings.scalars_bytes,
+            seen_bytes=settings.seen_bytes,
+            presence_bytes=settings.presence_bytes,
+            clip=settings.clip,
+            held_out=settings.held_out,
+            seed=settings.hash_seed,
+        )
+    except ValueError as error:
+        raise Refusal(str(error)) from None
+
+
+def replica_of(design: Design, base: Base | None = None) -> Replica:
+    """Return a replica that has seen nothing and starts from `base`; refuses sizes that do not go
+    together."""
+    try:
+        return Replica(design, base)
+    except ValueError as error:
+        raise Refusal(str(error)) from None

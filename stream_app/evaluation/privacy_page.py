@@ -1,0 +1,175 @@
+"""The tables of PRIVACY.md, computed from the channels that are sampled from.
+
+    python -m stream_app.evaluation.privacy_page PRIVACY.md      writes them into the page
+
+A table stands between `<!-- table: NAME -->` and `<!-- end -->`.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Callable, Sequence
+from fractions import Fraction
+from pathlib import Path
+
+from stream_app.privacy import registry
+from stream_app.privacy.adjacency import Adjacency
+from stream_app.privacy.exact.discrete_gaussian import DeltaCertificate
+from stream_app.privacy.exact.gaussian_calibration import (
+    analytic_variance,
+    lemma_variance,
+)
+from stream_app.privacy.mechanism import Mechanism
+from stream_app.privacy.profiles import registry as profiles
+
+_LEVELS = 5
+_EPSILON = Fraction(2)
+_RATINGS = 100
+_SCOPE = 300
+_PROTECTED = {
+    "rr": "the value of a rating",
+    "partition": "the value of a rating; the groups are public",
+    "cell": "whether there is a rating, and its value",
+    "ternary": "whether there is a rating, and its value",
+    "laplace": "whether there is a rating, and its value",
+    "none": "nothing",
+}
+_PROFILES = ("blip:5000:2:2", "jlt:1000:2:1/1000000", "jltpaper:1000:2:1/10")
+_HIDING = ("cell", "ternary", "laplace")
+_CATALOGUES = (1682, 3706, 100_000)  # ML-100K, ML-1M, a shop
+
+
+def mechanisms() -> str:
+    """Return one row for each family at epsilon 2: adjacency, outputs, worst ratio, digest."""
+    rows = []
+    for family, protected in _PROTECTED.items():
+        mechanism = registry.mechanism(family, _LEVELS, None if family == "none" else _EPSILON)
+        proofs = mechanism.certify()
+        if not proofs:
+            rows.append((f"`{mechanism.id}`", str(mechanism.adjacency), protected, "-", "-", "-"))
+            continue
+        worst = max(proofs, key=lambda proof: proof.worst_ratio)
+        rows.append(
+            (
+                f"`{mechanism.id}`",
+                str(mechanism.adjacency),
+                protected,
+                str(mechanism.alphabet),
+                f"e^{worst.worst_log_ratio:.12f}",
+                " ".join(f"`{proof.digest}`" for proof in proofs),
+            )
+        )
+    for id in _PROFILES:
+        profile = profiles.parse(id)
+        (proof,) = profile.certify()
+        bounded = isinstance(proof, DeltaCertificate)
+        worst_ratio = (
+            f"e^2 but for {float(proof.delta_bound):.2g}"
+            if isinstance(proof, DeltaCertificate)
+            else f"e^{proof.worst_log_ratio:.12f}"
+        )
+        rows.append(
+            (
+                f"`{id}`",
+                str(profile.adjacency),
+                "whether an item is in a profile",
+                "integers" if bounded else "bits",
+                worst_ratio,
+                f"`{proof.digest}`",
+            )
+        )
+    head = ("mechanism", "adjacency", "protected", "reports", "worst ratio", "certificate digest")
+    return _table(head, rows)
+
+
+def hundred() -> str:
+    """Return what a user with 100 ratings spends in sum under each adjacency."""
+    rows = []
+    for text in ("1/2", "1", "2", "4"):
+        epsilon = Fraction(text)
+        cells = min(_SCOPE, 2 * _RATINGS)
+        rows.append(
+            (
+                text,
+                f"{_RATINGS} x {text} = {_number(_RATINGS * epsilon)}",
+                f"{cells} x {text} = {_number(cells * epsilon)}",
+                f"{int(20 / epsilon)}",
+            )
+        )
+    head = (
+        "epsilon per report",
+        "`value`: 100 ratings of one user",
+        f"`cell`: any other {_RATINGS} ratings instead, scope of {_SCOPE}",
+        "reports within a user-level 20",
+    )
+    return _table(head, rows)
+
+
+def fakes() -> str:
+    """Return the probability that a cell without a rating is published, and fakes per user."""
+    rows = []
+    for epsilon in (1, 2, 4, 8):
+        found = [registry.mechanism(f, _LEVELS, Fraction(epsilon)) for f in _HIDING]
+        shares = [fake_share(mechanism) for mechanism in found]
+        row = [str(epsilon), *(f"{share:.4f}" for share in shares)]
+        row += [" / ".join(f"{items * share:,.0f}" for share in shares) for items in _CATALOGUES]
+        rows.append(tuple(row))
+    head = (
+        "epsilon per cell",
+        *(f"`{family}`" for family in _HIDING),
+        *(f"fakes per user, {items:,} items" for items in _CATALOGUES),
+    )
+    return _table(head, rows)
+
+
+def sigma() -> str:
+    """Return the noise of a projected profile at sensitivity 1 and delta 1e-6."""
+    delta = Fraction(1, 1_000_000)
+    rows = []
+    for text in ("1/10", "1/2", "1", "2", "3", "6"):
+        paper, ours = (
+            float(variance(Fraction(text), delta)) ** 0.5
+            for variance in (lemma_variance, analytic_variance)
+        )
+        rows.append((text, f"{paper:.2f}", f"{ours:.2f}", f"{paper / ours:.1f}"))
+    return _table(("epsilon", "sigma of Lemma 2", "sigma of `jlt`", "times less noise"), rows)
+
+
+def fake_share(mechanism: Mechanism) -> float:
+    """Return P(published | no rating), from the table; 0 where presence is public."""
+    if mechanism.adjacency is not Adjacency.CELL:
+        return 0.0
+    return float(1 - mechanism.likelihood()[mechanism.alphabet - 1, mechanism.levels])
+
+
+TABLES: dict[str, Callable[[], str]] = {
+    "mechanisms": mechanisms,
+    "hundred": hundred,
+    "fakes": fakes,
+    "sigma": sigma,
+}
+
+
+def filled(page: str) -> str:
+    """Return the page with every table computed anew; KeyError for one that is unknown."""
+    return re.sub(
+        r"(<!-- table: ([a-z]+) -->\n).*?(<!-- end -->)",
+        lambda found: f"{found[1]}\n{TABLES[found[2]]()}\n{found[3]}",
+        page,
+        flags=re.S,
+    )
+
+
+def _number(value: Fraction) -> str:
+    return f"{float(value):g}"
+
+
+def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    lines = [head, ["---"] * len(head), *rows]
+    return "".join(f"| {' | '.join(cells)} |\n" for cells in lines)
+
+
+if __name__ == "__main__":
+    place = Path(sys.argv[1])
+    place.write_text(filled(place.read_text(encoding="utf-8")), encoding="utf-8")

@@ -1,0 +1,50 @@
+"""Latent vectors with a row of their own: the baseline whose memory grows with the entities seen.
+
+    keys (R,) uint64, vectors flat (R d) float32, scalars (R, 3) float32, slots: the map key -> row
+
+Rows are handed out in the order of first learning. An unknown entity is prepared in the first free
+row, which the caller guarantees to exist: its initial values are written there and read like any
+other, but the row counts as its own only once it learns.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+
+from stream_app.kernels.factorization.initialization import component
+from stream_app.kernels.machine.hashing import mix
+from stream_app.kernels.stream.hash_index import slot_of
+
+
+@njit(cache=True, nogil=True)
+def row_of(slots, keys, count, key, salt, scale, D, vectors, scalars):
+    """Return (row, slot) of `key`; an unknown one is prepared in row `count`, which stays free."""
+    s = slot_of(slots, keys, key)
+    row = slots[s]
+    if row < 0:
+        row = count
+        h = mix(key + salt)
+        for c in range(D):
+            vectors[row * D + c] = component(h, c, scale)
+        scalars[row, 0] = np.float32(0.0)
+        scalars[row, 1] = np.float32(1.0)
+        scalars[row, 2] = np.float32(1.0)
+    return row, np.int64(s)
+
+
+@njit(cache=True, nogil=True)
+def find_known(slots, keys, wanted, first, many, rows):
+    """Write the rows of wanted[first : first + many] into `rows`, -1 for an unknown one."""
+    for n in range(many):
+        rows[n] = slots[slot_of(slots, keys, wanted[first + n])]
+
+
+@njit(cache=True, nogil=True)
+def read_many(slots, keys, count, wanted, salt, scale, D, vectors, scalars, out, biases):
+    """Write the vectors and biases of the wanted keys into out (n, D) and biases (n,)."""
+    for n in range(wanted.size):
+        row, _ = row_of(slots, keys, count, wanted[n], salt, scale, D, vectors, scalars)
+        for c in range(D):
+            out[n, c] = vectors[row * D + c]
+        biases[n] = scalars[row, 0]

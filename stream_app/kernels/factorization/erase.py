@@ -1,0 +1,116 @@
+"""Giving back what shared memory still holds of one user, as far as it can be told apart.
+
+    p_0[l]   read (4.1) from the cells as they were before the first rating, which are hashes
+    p[l]     read from the cells as they are
+    C[j, h_j(u, l)] += s_j(u, l) (p_0[l] - p[l])        so that the user reads as an unknown one
+
+The difference is what the user's own ratings and its collisions have added up to, so for whoever
+shares a cell, less noise is left than there was or about as much. Components that share a cell
+disturb each other; a few sweeps over them one after the other (Gauss, Seidel) settle that.
+
+A row of scalars or sums is put back only where its tag is the user's: a slot that is shared is not
+the user's own.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+
+from stream_app.kernels.factorization.bias_table import (
+    BIAS,
+    BIAS_SHARE,
+    SHARE,
+    slot_of,
+    tag_of,
+)
+from stream_app.kernels.factorization.count_sketch_blocked import place as place_blocked
+from stream_app.kernels.factorization.count_sketch_literal import place as place_literal
+from stream_app.kernels.factorization.initialization import (
+    cell,
+    component,
+)
+from stream_app.kernels.machine.dirty_pages import (
+    FLOATS,
+    WORDS,
+    touch_float,
+    touch_floats,
+    touch_triple,
+)
+from stream_app.kernels.machine.hashing import mix
+from stream_app.kernels.stream.hash_index import slot_of as place_of
+
+_SWEEPS = 4
+
+
+@njit(cache=True, nogil=True)
+def places_blocked(C, entity, at, signs):
+    """Write the cell and the sign of each (row, component) of the blocked layout: (K, D) each."""
+    K, D = at.shape
+    entities, words = np.empty(1, np.uint64), np.empty((1, K), np.uint64)
+    begin = np.empty((1, K), np.int64)
+    entities[0] = entity
+    place_blocked(C, entities, 1, D, K, np.uint64(C.size // (D * K)), begin, words)
+    for j in range(K):
+        for c in range(D):
+            bit = (words[0, j] >> np.uint64(c % 64)) & np.uint64(1)
+            at[j, c] = begin[0, j] + c
+            signs[j, c] = np.float32(1 - 2 * np.int64(bit))
+
+
+@njit(cache=True, nogil=True)
+def forget_vector(C, pages, key, salt, first_salt, first_scale, literal, D, K):
+    """Make the vector of a user read as it did before the first rating; mark the `pages` of C."""
+    at, signs = np.empty((K, D), np.int64), np.empty((K, D), np.float32)
+    h = mix(key + salt)
+    if literal:
+        place_literal(h, D, K, np.uint64(C.size // K), at, signs)
+    else:
+        places_blocked(C, h, at, signs)
+    for _ in range(_SWEEPS):
+        for c in range(D):
+            off = 0.0
+            for j in range(K):
+                first = cell(first_salt, first_scale, at[j, c])
+                off += np.float64(signs[j, c]) * (np.float64(first) - np.float64(C[at[j, c]]))
+            for j in range(K):
+                C[at[j, c]] += signs[j, c] * np.float32(off / K)
+                touch_float(pages, at[j, c])
+
+
+@njit(cache=True, nogil=True)
+def forget_scalars(tags, scalars, pages, key, salt):
+    """Put the scalars of a user with a slot of its own back to their first values."""
+    h = mix(key + salt)
+    s = slot_of(tags, h)
+    if tags[s] == tag_of(h):
+        scalars[s, BIAS] = np.float32(0.0)
+        scalars[s, BIAS_SHARE] = np.float32(1.0)
+        scalars[s, SHARE] = np.float32(1.0)
+        touch_triple(pages, s, FLOATS)
+
+
+@njit(cache=True, nogil=True)
+def forget_sums(tags, sums, pages, key, salt):
+    """Clear the presence sums of a user with a slot of its own."""
+    h = mix(key + salt)
+    s = slot_of(tags, h)
+    if tags[s] == tag_of(h):
+        sums[s, :] = 0.0
+        touch_triple(pages, s, WORDS)
+
+
+@njit(cache=True, nogil=True)
+def forget_row(slots, keys, vectors, scalars, vectors_pages, scalars_pages, key, salt, scale, D):
+    """Put the row of a user, where there is one, back to its first values; the key remains."""
+    row = slots[place_of(slots, keys, key)]
+    if row < 0:
+        return
+    h = mix(key + salt)
+    for c in range(D):
+        vectors[row * D + c] = component(h, c, scale)
+    touch_floats(vectors_pages, row * D, D)
+    scalars[row, BIAS] = np.float32(0.0)
+    scalars[row, BIAS_SHARE] = np.float32(1.0)
+    scalars[row, SHARE] = np.float32(1.0)
+    touch_triple(scalars_pages, row, FLOATS)

@@ -1,0 +1,57 @@
+"""Vectors and biases of many entities out of a sketch, for an index and for answers."""
+
+from __future__ import annotations
+
+from functools import cache
+
+import numpy as np
+from numba import njit
+
+from stream_app.kernels.factorization.bias_table import (
+    BIAS,
+    slot_of,
+)
+from stream_app.kernels.factorization.training_loops import (
+    place_blocked,
+    place_literal,
+    read_blocked,
+    read_literal,
+)
+from stream_app.kernels.machine.hashing import mix
+from stream_app.kernels.machine.simd import store
+
+
+@cache
+def blocked_reader(D, K):
+    """Return the function that writes vectors into out (n, D) and biases into biases (n,)."""
+
+    @njit(cache=True, nogil=True)
+    def read_many(C, tags, scalars, salt, keys, out, biases):
+        blocks = np.uint64(C.size // (D * K))
+        entity = np.empty(1, np.uint64)
+        at, words = np.empty((1, K), np.int64), np.empty((1, K), np.uint64)
+        flat = out.reshape(-1)
+        for n in range(keys.size):
+            entity[0] = mix(keys[n] + salt)
+            place_blocked(C, entity, 1, D, K, blocks, at, words)
+            store(flat, n * D, read_blocked(C, at, words, 0, D, K))
+            biases[n] = scalars[slot_of(tags, entity[0]), BIAS]
+
+    return read_many
+
+
+@cache
+def literal_reader(D, K):
+    """Return the same for the literal layout."""
+
+    @njit(cache=True, nogil=True)
+    def read_many(C, tags, scalars, salt, keys, out, biases):
+        w = np.uint64(C.size // K)
+        at, signs = np.empty((K, D), np.int64), np.empty((K, D), np.float32)
+        for n in range(keys.size):
+            h = mix(keys[n] + salt)
+            place_literal(h, D, K, w, at, signs)
+            read_literal(C, D, K, at, signs, out[n])
+            biases[n] = scalars[slot_of(tags, h), BIAS]
+
+    return read_many

@@ -1,0 +1,92 @@
+"""One lesson of the online learner: predict, decode, and a Kalman step with one variance an entity.
+
+    rhat = mu + b_u + b_i + p.q                          the prediction, clipped to 1 .. 5 when told
+    T    = vbu + vbi + vu |q|^2 + vi |p|^2 + kappa d vu vi        its variance
+    S    = noise + T,   V = V0 + cT T                    of a rating, and of the prior over levels
+    e, rho = what the report says (`channel.py`)         a clean report: e = r - t, rho = 1
+    mu  += k e,  vmu -= k vmu rho,                       k = vmu / (S + vmu)
+    b   += (vb / S)(e - lamb rho b),                     vb -= vb^2 rho / S
+    p   += (vu / S)(e q - lam rho p),                    vu -= kappa vu^2 |q|^2 rho / S
+    q   += (vi / S)(e p - lam rho q), p before the step, vi -= kappa vi^2 |p|^2 rho / S
+
+The report's noise enters through e and rho alone: a report that says little moves little and
+narrows little. For rho = 1 it is the clean learner. rho may be negative: a surprise makes the
+model less sure; variances never pass their first value. An event with e^2 > clip is refused:
+nothing changes.
+
+Functions here work on numbers and short vectors; the event loops of the layouts call them.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+
+from stream_app.kernels.factorization.bias_table import (
+    BIAS,
+    BIAS_SHARE,
+    SHARE,
+)
+from stream_app.kernels.factorization.channel_posterior import (
+    HIGHEST,
+    INSIDE_HIGH,
+    INSIDE_LOW,
+    LOWEST,
+)
+from stream_app.kernels.machine.simd import (
+    add,
+    multiply,
+    scale,
+    total,
+)
+
+MEAN, MEAN_VARIANCE = 0, 1  # places in the array `overall`
+BIAS_LIMIT = 8.0  # two widths of the scale: no honest bias comes near
+LEAST_SHARE = 1e-6
+
+
+@njit(cache=True, nogil=True, inline="always")
+def dot(p, q):
+    """Return p.q of two vectors in lanes as float64."""
+    return np.float64(total(multiply(p, q)))
+
+
+@njit(cache=True, nogil=True, inline="always")
+def move(p, q, along, back):
+    """Return along * q - back * p, the step of vector p."""
+    return add(scale(q, np.float32(along)), scale(p, np.float32(-back)))
+
+
+@njit(cache=True, nogil=True, inline="always")
+def read_exactly(rhat, z, levels):
+    """Return the error of prediction rhat where report z is the level itself."""
+    x = LOWEST + z * ((HIGHEST - LOWEST) / (levels - 1))
+    return x - min(max(rhat, INSIDE_LOW), INSIDE_HIGH)
+
+
+@njit(cache=True, nogil=True, inline="always")
+def within(x, low, high):
+    """Return x held within low .. high."""
+    return min(max(x, low), high)
+
+
+@njit(cache=True, nogil=True, inline="always")
+def step_scalars(scalars, s, e, rho, per_S, other, k, bias_variance, variance):
+    """Move the scalars of slot s in place; other: squared norm of the vector across."""
+    b = np.float64(scalars[s, BIAS])
+    gain = np.float64(scalars[s, BIAS_SHARE]) * bias_variance * per_S
+    b += gain * (e - k.bias_shrink * rho * b)
+    narrow = k.coupling * np.float64(scalars[s, SHARE]) * variance * other * per_S
+    scalars[s, BIAS] = np.float32(within(b, -BIAS_LIMIT, BIAS_LIMIT))
+    share = np.float64(scalars[s, BIAS_SHARE]) * (1.0 - gain * rho)
+    scalars[s, BIAS_SHARE] = np.float32(within(share, LEAST_SHARE, 1.0))
+    share = np.float64(scalars[s, SHARE]) * (1.0 - narrow * rho)
+    scalars[s, SHARE] = np.float32(within(share, LEAST_SHARE, 1.0))
+
+
+@njit(cache=True, nogil=True, inline="always")
+def step_mean(overall, e, rho, S):
+    """Move the overall mean in place."""
+    gain = overall[MEAN_VARIANCE] / (S + overall[MEAN_VARIANCE])
+    overall[MEAN] = within(overall[MEAN] + gain * e, LOWEST, HIGHEST)
+    overall[MEAN_VARIANCE] = max(overall[MEAN_VARIANCE] * (1.0 - gain * rho), 0.0)

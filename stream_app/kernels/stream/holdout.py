@@ -1,0 +1,22 @@
+"""Which (user, item) pairs are held out: a keyed share, the same on every replica.
+
+    held(u, i)  <=>  salted(mix(u) + i, salt) < share * 2^64
+
+A pair that comes again is held out again.
+"""
+
+from __future__ import annotations
+
+from numba import njit
+
+from stream_app.kernels.machine.hashing import (
+    mix,
+    salted,
+)
+
+
+@njit(cache=True, nogil=True)
+def held_out(users, items, salt, threshold, out):
+    """Set out[i] where the pair (users[i], items[i]) is never to be learned."""
+    for i in range(users.shape[0]):
+        out[i] = salted(mix(users[i]) + items[i], salt) < threshold

@@ -1,0 +1,204 @@
+"""The learner with a row for every entity: accurate, with memory that grows.
+
+Tables double when full. Rows are handed out in the order of first learning, so `arrays` shows only
+rows in use and is equal for equal histories. Unknown entities read as their hashed initial vector
+and take no memory.
+"""
+
+from __future__ import annotations
+
+from typing import Any, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stream_app.kernels.factorization.dense_rows import read_many
+from stream_app.kernels.factorization.erase import forget_row
+from stream_app.kernels.factorization.initialization import UNIT
+from stream_app.kernels.factorization.training_loops import dense_loop
+from stream_app.kernels.stream.hash_index import rehash
+from stream_app.models.factorization.base import (
+    USER,
+    Entities,
+    Factorization,
+)
+from stream_app.models.factorization.batch_columns import keys_of
+from stream_app.models.factorization.channels import Channels
+from stream_app.models.factorization.hyperparameters import Parameters
+from stream_app.models.factorization.learner import (
+    Keys,
+    Lessons,
+)
+from stream_app.models.paged_arrays import (
+    Arrays,
+    Bitmap,
+    bitmap,
+    check,
+    grown,
+    shown,
+    touch,
+)
+
+_SIDES, _PARTS = ("user", "item"), ("keys", "vectors", "scalars")
+_SLICE = 4096  # events between two looks at the room left: bounds what a batch reserves ahead
+
+
+class _Rows:
+    """One side's tables: keys, vectors, scalars, and the map from key to row."""
+
+    def __init__(self, factors: int, room: int = 1024) -> None:
+        self.factors, self.room = factors, 0
+        self.keys: NDArray[np.uint64] = np.empty(0, np.uint64)
+        self.vectors: NDArray[np.float32] = np.empty(0, np.float32)
+        self.scalars: NDArray[np.float32] = np.empty((0, 3), np.float32)
+        self.slots: NDArray[np.int64] = np.empty(0, np.int64)
+        self.pages = [bitmap(array) for array in (self.keys, self.vectors, self.scalars)]
+        self.reserve(room, 0)
+
+    def reserve(self, room: int, count: int) -> None:
+        """Make sure that `room` rows fit; `count` are in use."""
+        if room <= self.room:
+            return
+        self.room = 1 << (room - 1).bit_length()
+        self.keys = _more(self.keys, self.room)
+        self.vectors = _more(self.vectors, self.room * self.factors)
+        self.scalars = _more(self.scalars, self.room)
+        arrays: tuple[NDArray[Any], ...] = self.keys, self.vectors, self.scalars
+        self.pages = [grown(old, array) for old, array in zip(self.pages, arrays, strict=True)]
+        self.slots = np.full(2 * self.room, -1, np.int64)
+        rehash(self.slots, self.keys, count)
+
+    def used(self, count: int) -> dict[str, NDArray[Any]]:
+        """Return the rows in use."""
+        vectors = self.vectors[: count * self.factors]
+        return {"keys": self.keys[:count], "vectors": vectors, "scalars": self.scalars[:count]}
+
+    def load(self, arrays: Arrays) -> None:
+        """Take over rows, all of which are in use; raises ValueError where they cannot be."""
+        count = len(arrays["keys"])
+        if len(arrays["scalars"]) != count or len(arrays["vectors"]) != count * self.factors:
+            raise ValueError(
+                f"{count} keys, {len(arrays['scalars'])} rows of scalars, {len(arrays['vectors'])} "
+                f"numbers in vectors: use one row and {self.factors} numbers for each key"
+            )
+        if len(np.unique(arrays["keys"])) != count:
+            raise ValueError(f"{count} keys: one of them stands there twice")
+        self.reserve(count + 1, 0)
+        for name, array in self.used(count).items():
+            np.copyto(array, arrays[name])
+        self.slots[:] = -1
+        rehash(self.slots, self.keys, count)
+        for pages in self.pages:
+            pages[:] = 1
+
+    @property
+    def memory_bytes(self) -> int:
+        return self.keys.nbytes + self.vectors.nbytes + self.scalars.nbytes + self.slots.nbytes
+
+
+class DenseLearner(Factorization):
+    """Online matrix factorization with one row per entity."""
+
+    name = "dense"
+    growing = frozenset(f"{side}_{part}" for side in _SIDES for part in _PARTS)
+
+    def __init__(self, channels: Channels, factors: int, parameters: Parameters, seed: int) -> None:
+        super().__init__(channels, factors, parameters.mean_variance, seed)
+        self._constants = parameters.constants
+        self._scales = np.array([parameters.user_sd, parameters.item_sd]) / UNIT
+        self._sides = (_Rows(factors), _Rows(factors))
+        self._counts = np.zeros(2, np.int64)
+        self._overall_pages = bitmap(self._overall)
+        self._learn = dense_loop(factors)
+
+    def learn_many(
+        self,
+        users: Keys,
+        items: Keys,
+        reports: NDArray[np.uint8],
+        channels: NDArray[np.uint16],
+        learn: NDArray[np.bool_],
+        priors: NDArray[np.floating] | None = None,
+    ) -> Lessons:
+        """Predict, decode and learn each rating in order; see `Learner`."""
+        batch = self._columns(users, items, reports, channels, learn, priors=priors)
+        lessons = Lessons.blank(len(users))
+        for first in range(0, len(users), _SLICE):
+            part = slice(first, first + _SLICE)
+            for side, count in zip(self._sides, self._counts, strict=True):
+                side.reserve(int(count) + _SLICE + 1, int(count))
+            u, i = self._sides
+            before = self._counts.tolist()
+            self._learn(
+                u.slots, u.keys, u.vectors, u.scalars, i.slots, i.keys, i.vectors, i.scalars,
+                self._counts, *u.pages[1:], *i.pages[1:],
+                self._overall, self._salts, self._scales, self._constants, *self._tables,
+                *(column[part] for column in (*batch, *lessons)),
+            )  # fmt: skip
+            for side, old, new in zip(self._sides, before, self._counts.tolist(), strict=True):
+                touch(side.pages[0], 8 * old, 8 * new)
+        self._overall_pages[0] |= batch[4].any()
+        return lessons
+
+    def _entities(self, keys: Keys, side: int) -> Entities:
+        rows = self._sides[side]
+        rows.reserve(int(self._counts[side]) + 1, int(self._counts[side]))
+        keys = keys_of(keys)
+        vectors = np.empty((len(keys), self.factors), np.float32)
+        biases = np.empty(len(keys), np.float32)
+        read_many(
+            rows.slots, rows.keys, self._counts[side], keys, self._salts[side], self._scales[side],
+            self.factors, rows.vectors, rows.scalars, vectors, biases,
+        )  # fmt: skip
+        return vectors, biases
+
+    def arrays(self) -> dict[str, NDArray[np.generic]]:
+        """Return all that decides future predictions: the rows in use."""
+        sides = zip(_SIDES, self._sides, self._counts.tolist(), strict=True)
+        used = ((side, rows.used(count)) for side, rows, count in sides)
+        named = {f"{side}_{name}": a for side, arrays in used for name, a in arrays.items()}
+        return {"overall": self._overall} | named
+
+    def touched(self) -> dict[str, Bitmap]:
+        """Return the bitmap of each array."""
+        pages = [self._overall_pages, *self._sides[0].pages, *self._sides[1].pages]
+        arrays = zip(self.arrays().items(), pages, strict=True)
+        return {name: shown(page, array) for (name, array), page in arrays}
+
+    def load(self, arrays: Arrays) -> None:
+        """Replace the state by what `arrays()` returned; raises ValueError where it cannot be."""
+        check(arrays, self.arrays(), self.growing)
+        sides = _Rows(self.factors), _Rows(self.factors)
+        for name, rows in zip(_SIDES, sides, strict=True):
+            rows.load({part: arrays[f"{name}_{part}"] for part in _PARTS})
+        self._sides = sides
+        self._counts[:] = [len(arrays[f"{name}_keys"]) for name in _SIDES]
+        self._overall[:] = arrays["overall"]
+        self._overall_pages[:] = 1
+
+    def forget(self, user: np.uint64) -> None:
+        """Put the user's row, if there is one, back to its first values; its key remains."""
+        rows = self._sides[USER]
+        forget_row(
+            rows.slots, rows.keys, rows.vectors, rows.scalars, *rows.pages[1:], user,
+            self._salts[USER], self._scales[USER], self.factors,
+        )  # fmt: skip
+
+    @property
+    def slots(self) -> dict[str, int]:
+        """No table is shared."""
+        return {}
+
+    @property
+    def memory_bytes(self) -> int:
+        """Memory held by the state, room for growth included."""
+        return sum(side.memory_bytes for side in self._sides) + self._overall.nbytes
+
+
+_T = TypeVar("_T", bound=np.generic)
+
+
+def _more(array: NDArray[_T], rows: int) -> NDArray[_T]:
+    grown = np.zeros((rows, *array.shape[1:]), array.dtype)
+    grown[: len(array)] = array
+    return grown

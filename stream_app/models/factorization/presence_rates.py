@@ -1,0 +1,124 @@
+"""How likely each cell is to hold a rating, before its report is looked at.
+
+Where presence is protected every cell of a public scope is sent, the ones without a rating too, and
+many reports are fakes. How much a report is to be believed depends on how often the item is rated
+and how busy the user is; both are learned from the reports themselves, debiased through the exact
+channel (`kernels/presence.py` has the equations). Reports of mechanisms with different epsilons and
+shares count by their information.
+
+The memory is fixed: entities that find no slot share one, and then their rates are of both.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stream_app.kernels.factorization.erase import forget_sums
+from stream_app.kernels.factorization.presence_rates import count_and_estimate
+from stream_app.models.factorization.channels import Channels
+from stream_app.models.paged_arrays import (
+    Arrays,
+    Bitmap,
+    bitmap,
+    take_over,
+)
+from stream_app.models.seeds import (
+    ITEMS,
+    USERS,
+    salt,
+)
+
+TYPICAL = 0.1  # the rate at which the information of a report is taken
+SLOT_BYTES = 28
+
+
+class Presence:
+    """Rates of users and items in `size_bytes`; the state is a function of the records in order."""
+
+    growing: frozenset[str] = frozenset()
+
+    def __init__(self, channels: Channels, size_bytes: int, seed: int = 1) -> None:
+        slots = size_bytes // SLOT_BYTES // 4 * 4
+        if not 4 <= slots < 2**32:
+            raise ValueError(f"presence_bytes {size_bytes}: must be {4 * SLOT_BYTES} .. 2^36")
+        self._tags = np.zeros(slots, np.uint32)
+        self._sums = np.zeros((slots, 3))
+        self._overall = np.zeros(2)
+        self._pages = bitmap(self._tags), bitmap(self._sums), bitmap(self._overall)
+        self._salts = np.array([salt(seed, USERS), salt(seed, ITEMS)], np.uint64)
+        self._starts, self._weight = channels.starts, channels.weight
+        self._information = information(channels)
+
+    def priors(
+        self,
+        counts: NDArray[np.int64],
+        users: NDArray[np.uint64],
+        items: NDArray[np.uint64],
+        reports: NDArray[np.uint8],
+        channels: NDArray[np.uint16],
+    ) -> NDArray[np.float32]:
+        """Count records of `counts` (n,) cells each, and return the prior of each cell (m,).
+
+        All cells of a record are of one user and one channel, its missing ones included.
+        """
+        priors = np.empty(len(users), np.float32)
+        count_and_estimate(
+            self._tags, self._sums, self._overall, *self._pages[:2], self._salts, self._starts,
+            self._information, self._weight, counts, users, items, reports, channels, priors,
+        )  # fmt: skip
+        self._pages[2][:] = 1
+        return priors
+
+    @property
+    def rate(self) -> float:
+        """The share of cells that hold a rating, as the reports tell; NaN before the first."""
+        told, information = self._overall
+        return float(told / information) if information else float("nan")
+
+    def arrays(self) -> dict[str, NDArray[np.generic]]:
+        """Return the state itself, not a copy."""
+        return {"tags": self._tags, "sums": self._sums, "overall": self._overall}
+
+    def touched(self) -> dict[str, Bitmap]:
+        """Return the bitmap of each array."""
+        return dict(zip(("tags", "sums", "overall"), self._pages, strict=True))
+
+    def load(self, arrays: Arrays) -> None:
+        """Replace the state by what `arrays()` returned; raises ValueError where it does not
+        fit."""
+        take_over(arrays, self.arrays(), self.touched())
+
+    def forget(self, user: np.uint64) -> None:
+        """Clear the sums of a user with a slot of its own.
+
+        What the user's reports told of items and of everybody stays in their sums, and so does a
+        slot that is shared.
+        """
+        forget_sums(self._tags, self._sums, self._pages[1], user, self._salts[0])
+
+    @property
+    def memory_bytes(self) -> int:
+        """Size of the state."""
+        return sum(array.nbytes for array in self.arrays().values())
+
+
+def information(channels: Channels) -> NDArray[np.float64]:
+    """Return for each channel 1 / Var[weight(z)] at a typical rate; 0 where presence is public.
+
+    It goes into the state, so it is summed without rounding: a dot product of the library's has
+    other last bits on another processor.
+    """
+    found = np.zeros(len(channels))
+    for c in np.flatnonzero(channels.presence):
+        start, levels = channels.starts[c], channels.levels[c]
+        spread = []
+        for row in range(start, start + channels.alphabets[c]):
+            rated = math.fsum(channels.likelihood[row, :levels].tolist()) / int(levels)
+            chance = TYPICAL * rated + (1 - TYPICAL) * float(channels.absent[row])
+            off = float(channels.weight[row]) - TYPICAL
+            spread.append(chance * off * off)
+        found[c] = 1 / math.fsum(spread)
+    return found

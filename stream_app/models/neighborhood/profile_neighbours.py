@@ -1,0 +1,220 @@
+"""Neighbours over sanitized profiles: who likes what you like, from what was released alone.
+
+    similarity   cos(a, b) = |A and B| / sqrt(|A| |B|)             (S004 section 2.2.2.2)
+    mean         m(S, j)   = sum over b in S of e_b(j) / sum over b in S of w_b
+    score        s_a(j)    = pop(j) + t_a (m(N_a, j) - pop(j))     pop = m(everybody)
+    trust        t_a       = max(0, 1 - v_a / mean over j of (m(N_a, j) - pop(j))^2)
+
+|A and B| is the mechanism's own estimate; |A| its estimate, drawn to the mean of all users by the
+variance of its noise (empirical Bayes). N_a are the k most similar. e_b(j) estimates w_b 1[j in B],
+w_b says how much b tells about a single item, v_a is the noise in m(N_a, j). The trust is James
+and Stein's: the part of what the neighbours say that is not their noise, so where the noise drowns
+them everybody gets what is popular instead of what is random.
+
+The server holds the newest released profile of each device, packed, and nothing else. No item is
+left out of an answer: what a person has used is exactly what the profile hides, so the device
+leaves it out itself. Everything here is post-processing of releases and costs no epsilon.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stream_app.privacy.profiles.mechanism import (
+    MOST_ITEMS,
+    ProfileMechanism,
+    check_released,
+    posterior_sizes,
+)
+
+_BLOCK = 1024  # profiles unpacked at a time
+_ITEMS = 1024  # items whose columns are made at a time
+_TINY = 1e-12
+
+
+@dataclass(frozen=True, eq=False)
+class Near:
+    """The nearest of each asked device, best first: (m, k) device keys and similarities."""
+
+    devices: NDArray[np.uint64]
+    similarities: NDArray[np.float64]
+
+
+class Neighbours:
+    """The newest profile of each device under one mechanism, and who is near whom.
+
+    `catalogue`: how many items there are, which bounds the sizes. ValueError for a mechanism whose
+    releases say nothing (epsilon 0).
+    """
+
+    def __init__(self, mechanism: ProfileMechanism, catalogue: int = MOST_ITEMS) -> None:
+        if mechanism.no_estimate:
+            raise ValueError(
+                f"{mechanism.id}: nobody is near anybody, {mechanism.no_estimate}; "
+                "use an epsilon above 0"
+            )
+        if catalogue < 1:
+            raise ValueError(f"catalogue of {catalogue} items: at least 1")
+        self.mechanism = mechanism
+        self.catalogue = catalogue
+        self._rows: dict[int, int] = {}
+        self._packed = np.zeros((0, mechanism.profile_bytes), np.uint8)
+        self._sizes = np.zeros(0)
+        self._made: _OfAll | None = None
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    def put_many(self, devices: NDArray[np.uint64], released: NDArray[np.uint8]) -> None:
+        """Take over profiles (m, profile_bytes) of device keys (m,); a later one replaces."""
+        check_released(released, self.mechanism.profile_bytes)
+        if len(devices) != len(released):
+            raise ValueError(f"{len(devices)} devices and {len(released)} profiles: give one each")
+        rows = np.array(
+            [self._rows.setdefault(device, len(self._rows)) for device in devices.tolist()],
+            np.int64,
+        )
+        self._grow(len(self._rows))
+        self._packed[rows] = released
+        for start in range(0, len(rows), _BLOCK):
+            part = slice(start, start + _BLOCK)
+            read = self.mechanism.coordinates(self._packed[rows[part]])
+            self._sizes[rows[part]] = self.mechanism.sizes(read, self.catalogue)
+        self._made = None
+
+    def sizes(self) -> NDArray[np.float64]:
+        """Return the posterior mean of each profile's size, in the order of arrival."""
+        return self._of_all().sizes
+
+    def nearest(self, devices: NDArray[np.uint64], k: int) -> Near:
+        """Return the k most similar others of each of the devices (m,), or all there are.
+
+        ValueError for a device without a profile.
+        """
+        rows, k = self._known(devices), max(0, min(k, len(self) - 1))
+        keys = np.fromiter(self._rows, np.uint64, len(self))
+        found, similarities = np.empty((len(rows), k), np.int64), np.empty((len(rows), k))
+        for part, block in self._similarities(rows) if k else ():
+            best = np.argpartition(-block, k - 1, axis=1)[:, :k]
+            near = np.take_along_axis(block, best, axis=1)
+            # Equal similarities go by the key of the device, the same on every worker.
+            order = np.lexsort((keys[best], -near), axis=1)
+            found[part] = np.take_along_axis(best, order, axis=1)
+            similarities[part] = np.take_along_axis(near, order, axis=1)
+        return Near(keys[found], similarities)
+
+    def popular(self, items: NDArray[np.uint64]) -> NDArray[np.float32]:
+        """Return pop(j) of every item key (n,): about the share of profiles that have it."""
+        return self._read(self._of_all().evidence[None], items).reshape(-1)
+
+    def scores(
+        self, devices: NDArray[np.uint64], items: NDArray[np.uint64], k: int = 50
+    ) -> NDArray[np.float32]:
+        """Return s_a(j) of every device (m,) and item key (n,), shape (m, n)."""
+        near, everybody = self.nearest(devices, k), self._of_all()
+        said = np.zeros((len(devices), self.mechanism.length), np.float32)
+        noise = np.zeros(len(devices))
+        for row, keys in enumerate(near.devices if near.devices.size else ()):
+            evidence, weights, variances = self._evidence(self._known(keys))
+            whole = max(float(weights.sum()), _TINY)
+            said[row] = evidence.sum(axis=0) / whole - everybody.evidence
+            noise[row] = variances.sum() / whole**2
+        both = self._read(np.vstack([everybody.evidence, said]), items)
+        popular, more = both[0], both[1:]
+        square = np.einsum("mn,mn->m", more, more) / max(1, len(items))
+        trust = np.maximum(0.0, 1 - noise / np.maximum(square, _TINY)).astype(np.float32)
+        return np.asarray(popular + trust[:, None] * more, np.float32)
+
+    def recommend(
+        self, devices: NDArray[np.uint64], items: NDArray[np.uint64], count: int, k: int = 50
+    ) -> NDArray[np.uint64]:
+        """Return the best `count` of the item keys (n,) for each device, best first: (m, count)."""
+        scores = self.scores(devices, items, k)
+        order = np.lexsort((np.broadcast_to(items, scores.shape), -scores), axis=1)
+        return items[order[:, : max(0, count)]]
+
+    # --- inside -----------------------------------------------------------------------------------
+
+    def _grow(self, rows: int) -> None:
+        if rows > len(self._packed):
+            capacity = max(rows, 2 * len(self._packed), 64)
+            packed = np.zeros((capacity, self.mechanism.profile_bytes), np.uint8)
+            sizes = np.zeros(capacity)
+            packed[: len(self._packed)], sizes[: len(self._sizes)] = self._packed, self._sizes
+            self._packed, self._sizes = packed, sizes
+
+    def _known(self, devices: NDArray[np.uint64]) -> NDArray[np.int64]:
+        try:
+            return np.array([self._rows[device] for device in devices.tolist()], np.int64)
+        except KeyError as unknown:
+            raise ValueError(f"device {unknown}: has released no profile; put one first") from None
+
+    def _blocks(self) -> Iterator[slice]:
+        for start in range(0, len(self), _BLOCK):
+            yield slice(start, min(start + _BLOCK, len(self)))
+
+    def _of_all(self) -> _OfAll:
+        """Return what is computed from all profiles, made anew when one has come."""
+        if self._made is None:
+            sizes = self._posterior()
+            self._made = _OfAll(sizes, np.zeros(self.mechanism.length, np.float32))
+            total, whole = np.zeros(self.mechanism.length), 0.0
+            for block in self._blocks():
+                evidence, weights, _ = self._evidence(block)
+                total += evidence.sum(axis=0, dtype=np.float64)
+                whole += float(weights.sum())
+            self._made = _OfAll(sizes, (total / max(whole, _TINY)).astype(np.float32))
+        return self._made
+
+    def _posterior(self) -> NDArray[np.float64]:
+        sizes = self._sizes[: len(self)]
+        if not len(sizes):
+            return sizes
+        mean = float(sizes.mean())
+        true_variance = max(0.0, float(sizes.var()) - self.mechanism.size_variance(mean))
+        return posterior_sizes(self.mechanism, sizes, mean, true_variance**0.5, self.catalogue)
+
+    def _evidence(
+        self, rows: NDArray[np.int64] | slice
+    ) -> tuple[NDArray[np.float32], NDArray[np.float64], NDArray[np.float64]]:
+        """Return evidence, weights and variances of rows."""
+        sizes = self.sizes()[rows]
+        read = self.mechanism.coordinates(self._packed[rows])
+        evidence = self.mechanism.evidence(read, sizes)
+        return evidence, self.mechanism.weights(sizes), self.mechanism.evidence_variance(sizes)
+
+    def _read(
+        self, evidence: NDArray[np.float32], items: NDArray[np.uint64]
+    ) -> NDArray[np.float32]:
+        """Return evidence @ probes, (m, n), without holding all probes at a time."""
+        found = np.empty((len(evidence), len(items)), np.float32)
+        for start in range(0, len(items), _ITEMS):
+            part = slice(start, start + _ITEMS)
+            found[:, part] = evidence @ self.mechanism.probes(items[part])
+        return found
+
+    def _similarities(self, rows: NDArray[np.int64]) -> Iterator[tuple[slice, NDArray[np.float64]]]:
+        """Yield parts of the asked rows with their similarity to everybody, -inf to themselves."""
+        roots = np.sqrt(self.sizes())
+        for start in range(0, len(rows), _BLOCK):
+            asked = rows[start : start + _BLOCK]
+            mine = self.mechanism.coordinates(self._packed[asked])
+            found = np.empty((len(asked), len(self)))
+            for block in self._blocks():
+                others = self.mechanism.coordinates(self._packed[block])
+                found[:, block] = self.mechanism.overlaps(mine, others)
+                found[:, block] /= np.maximum(roots[asked, None] * roots[block], _TINY)
+            found[np.arange(len(asked)), asked] = -np.inf
+            yield slice(start, start + len(asked)), found
+
+
+@dataclass(frozen=True, eq=False)
+class _OfAll:
+    """What every answer shares: posterior sizes (m,), and the mean evidence of everybody (L,)."""
+
+    sizes: NDArray[np.float64]
+    evidence: NDArray[np.float32]

@@ -1,0 +1,54 @@
+"""What both indexes keep for every item and check at every call: biases, room for scores, sizes."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stream_app.models.retrieval.index import Keep, Rows, checked_update, checked_vector, grown
+from stream_app.models.retrieval.top_k import Ranker
+
+Found = tuple[Rows, NDArray[np.float32]]
+
+
+class StoredItems(ABC):
+    """An index without its vectors: an heir stores these its own way and finds the best."""
+
+    def __init__(self, factors: int, seed: int) -> None:
+        self.factors = factors
+        self.size = 0
+        self._ranker = Ranker(seed)
+        self._biases = np.zeros(0, np.float32)
+        self._scores = np.zeros(0, np.float32)
+
+    def update(self, rows: Rows, vectors: NDArray[np.float32], biases: NDArray[np.float32]) -> None:
+        """Set or append rows."""
+        size = checked_update(self.size, self.factors, rows, vectors, biases)
+        self._biases = grown(self._biases, 0, size)
+        self._scores = grown(self._scores, 0, size)
+        self._store(rows, vectors, size)
+        self._biases[rows] = biases
+        self.size = size
+
+    def search(self, vector: NDArray[np.float32], count: int, keep: Keep) -> Found:
+        """Return the best rows found that `keep` lets through and their scores."""
+        p = checked_vector(self.factors, vector)
+        if count <= 0 or self.size == 0:
+            return np.empty(0, np.int64), np.empty(0, np.float32)
+        return self._found(p, count, keep)
+
+    @property
+    def memory_bytes(self) -> int:
+        """Bytes held, scratch included."""
+        arrays = (value for value in vars(self).values() if isinstance(value, np.ndarray))
+        return sum(array.nbytes for array in arrays) + self._ranker.memory_bytes
+
+    @abstractmethod
+    def _store(self, rows: Rows, vectors: NDArray[np.float32], size: int) -> None:
+        """Set the vectors of rows, with room for `size` of them."""
+
+    @abstractmethod
+    def _found(self, p: NDArray[np.float32], count: int, keep: Keep) -> Found:
+        """Return the best of at least one item for a checked query and a count above zero."""

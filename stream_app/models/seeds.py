@@ -1,0 +1,15 @@
+"""Salts that keep the hashes of users, items and initial values apart, all from one seed."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from stream_app.kernels.machine.hashing import mix
+
+USERS, ITEMS, CELLS = 1, 2, 3
+_STEP = 0x9E3779B97F4A7C15
+
+
+def salt(seed: int, use: int) -> np.uint64:
+    """Return the 64-bit salt of one use under `seed`."""
+    return np.uint64(mix(np.uint64((seed * 4 + use) * _STEP % 2**64)))

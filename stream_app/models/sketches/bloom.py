@@ -1,0 +1,106 @@
+"""Which user has rated which item, in a fixed number of bytes: no false negatives.
+
+A pair that was added is always found; a pair that was not is found with probability
+`false_positive_ratio`, in which case an item is left out of a list that it might have been in. The
+state does not depend on the order of the pairs, and two filters merge by OR (S004 section 2.3.2,
+in the blocked form of Putze, Sanders, Singler 2007; `kernels/bloom.py` has the equations).
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stream_app.kernels.sketches import bloom
+from stream_app.models.paged_arrays import (
+    Arrays,
+    Bitmap,
+    bitmap,
+    take_over,
+)
+
+
+def expected_false_positive_ratio(pairs: int, size_bytes: int) -> float:
+    """Return the false positive ratio to expect from `pairs` distinct pairs in `size_bytes`."""
+    blocks = size_bytes // bloom.BLOCK_BYTES
+    if pairs < 0 or blocks < 1:
+        raise ValueError(f"{pairs} pairs in {size_bytes} bytes: at least 0 and {bloom.BLOCK_BYTES}")
+    # Expand (1 - r^n)^8 binomially: E[r^(kn)] of a binomial n is ((1 - 1/B) + r^k / B)^pairs.
+    terms = (
+        (-1) ** k
+        * math.comb(bloom.WORDS, k)
+        * math.exp(pairs * math.log1p(((31 / 32) ** k - 1) / blocks))
+        for k in range(bloom.WORDS + 1)
+    )
+    return max(0.0, math.fsum(terms))
+
+
+class SeenFilter:
+    """A split-block Bloom filter of (user, item) keys; its size never changes."""
+
+    growing: frozenset[str] = frozenset()
+
+    def __init__(self, size_bytes: int, seed: int = 1) -> None:
+        if not bloom.BLOCK_BYTES <= size_bytes < 2**32 * bloom.BLOCK_BYTES:
+            raise ValueError(f"seen filter of {size_bytes} bytes: use {bloom.BLOCK_BYTES} to 2^37")
+        if not 0 <= seed < 2**64:
+            raise ValueError(f"seed {seed}: use 0 to 2^64 - 1")
+        self._blocks = np.zeros((size_bytes // bloom.BLOCK_BYTES, bloom.WORDS), np.uint32)
+        self._pages = bitmap(self._blocks)
+        self._seed = np.uint64(seed)
+
+    def add_many(self, users: NDArray[np.uint64], items: NDArray[np.uint64]) -> None:
+        """Add the pairs (users[i], items[i])."""
+        if len(users) != len(items):
+            raise ValueError(f"{len(users)} users and {len(items)} items: a pair has one of each")
+        bloom.add(self._blocks, self._pages, users, items, self._seed)
+
+    def test_many(self, users: NDArray[np.uint64], items: NDArray[np.uint64]) -> NDArray[np.bool_]:
+        """Return for each pair whether it was, or seems to have been, added."""
+        if len(users) != len(items):
+            raise ValueError(f"{len(users)} users and {len(items)} items: a pair has one of each")
+        found = np.empty(len(users), np.bool_)
+        bloom.test(self._blocks, users, items, self._seed, found)
+        return found
+
+    def merge(self, other: SeenFilter) -> None:
+        """Take over all pairs of a filter with the same size and seed."""
+        if self._blocks.shape != other._blocks.shape or self._seed != other._seed:
+            raise ValueError("seen filters merge only with the same size and seed")
+        self._blocks |= other._blocks
+        self._pages[:] = 1
+
+    @property
+    def fill_ratio(self) -> float:
+        """Share of the bits that are set; reads the whole filter."""
+        return float(bloom.fill(self._blocks)[0] / (8 * self._blocks.nbytes))
+
+    @property
+    def false_positive_ratio(self) -> float:
+        """Probability that a pair never added is found, given the bits now set; reads them all."""
+        return float(bloom.fill(self._blocks)[1])
+
+    def ratios(self) -> tuple[float, float]:
+        """Return fill and false-positive ratio in one reading."""
+        ones, found = bloom.fill(self._blocks)
+        return float(ones / (8 * self._blocks.nbytes)), float(found)
+
+    def arrays(self) -> dict[str, NDArray[np.generic]]:
+        """Return the state itself, not a copy."""
+        return {"blocks": self._blocks}
+
+    def touched(self) -> dict[str, Bitmap]:
+        """Return the bitmap of each array."""
+        return {"blocks": self._pages}
+
+    def load(self, arrays: Arrays) -> None:
+        """Replace the state by what `arrays()` returned; raises ValueError where it does not
+        fit."""
+        take_over(arrays, self.arrays(), self.touched())
+
+    @property
+    def memory_bytes(self) -> int:
+        """Size of the state."""
+        return self._blocks.nbytes

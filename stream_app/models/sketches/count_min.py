@@ -1,0 +1,97 @@
+"""How often each item was rated, in a fixed number of cells: a count-min sketch.
+
+    count <= estimate
+    estimate <= count + e/width * total      with probability 1 - e^-depth for each key
+
+(Cormode, Muthukrishnan 2005; the inequality signs of S004 section 2.3.2 are garbled.) The estimate
+is never too small. Order does not matter and sketches of parts merge by addition.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stream_app.kernels.sketches import count_min
+from stream_app.models.paged_arrays import (
+    Arrays,
+    Bitmap,
+    bitmap,
+    take_over,
+)
+
+
+class Frequencies:
+    """A count-min sketch of keys, `depth` rows of `width` 64-bit counters."""
+
+    growing: frozenset[str] = frozenset()
+
+    def __init__(self, depth: int = 4, width: int = 2**16, seed: int = 1) -> None:
+        if not 1 <= depth <= 64:
+            raise ValueError(f"depth {depth}: use 1 to 64 rows")
+        if not 1 <= width <= 2**32:
+            raise ValueError(f"width {width}: use 1 to 2^32 cells a row")
+        if not 0 <= seed < 2**57:
+            raise ValueError(f"seed {seed}: use 0 to 2^57 - 1")
+        self._cells = np.zeros((depth, width), np.int64)
+        self._total = np.zeros(1, np.int64)
+        self._pages, self._total_pages = bitmap(self._cells), bitmap(self._total)
+        self._seed = seed
+        # Rows of one sketch, and sketches of neighbouring seeds, never share a hash.
+        self._seeds = np.array([seed * 64 + j for j in range(depth)], np.uint64)
+
+    def add_many(self, keys: NDArray[np.uint64], counts: NDArray[np.int64] | None = None) -> None:
+        """Count each key once, or as often as `counts` says; the state does not tell them apart."""
+        counts = np.ones(len(keys), np.int64) if counts is None else counts
+        count_min.add(self._cells, self._pages, self._seeds, keys, counts)
+        self._total += counts.sum()
+        self._total_pages[:] = 1
+
+    def estimate_many(self, keys: NDArray[np.uint64]) -> NDArray[np.int64]:
+        """Return an upper bound of how often each key was counted, close to it by `error_bound`."""
+        counts = np.empty(len(keys), np.int64)
+        count_min.estimate(self._cells, self._seeds, keys, counts)
+        return counts
+
+    def merge(self, other: Frequencies) -> None:
+        """Add the counts of a sketch with the same shape and seed."""
+        if self._cells.shape != other._cells.shape or self._seed != other._seed:
+            raise ValueError("count-min sketches merge only with the same depth, width and seed")
+        self._cells += other._cells
+        self._total += other._total
+        self._pages[:] = self._total_pages[:] = 1
+
+    @property
+    def total(self) -> int:
+        """Number of keys counted."""
+        return int(self._total[0])
+
+    @property
+    def error_bound(self) -> float:
+        """How far an estimate is above the count at most, with probability `confidence`."""
+        return math.e / self._cells.shape[1] * self.total
+
+    @property
+    def confidence(self) -> float:
+        """The probability with which `error_bound` holds for a key, over seeds."""
+        return 1.0 - math.exp(-self._cells.shape[0])
+
+    def arrays(self) -> dict[str, NDArray[np.generic]]:
+        """Return the state itself, not a copy."""
+        return {"cells": self._cells, "total": self._total}
+
+    def touched(self) -> dict[str, Bitmap]:
+        """Return the bitmap of each array."""
+        return {"cells": self._pages, "total": self._total_pages}
+
+    def load(self, arrays: Arrays) -> None:
+        """Replace the state by what `arrays()` returned; raises ValueError where it does not
+        fit."""
+        take_over(arrays, self.arrays(), self.touched())
+
+    @property
+    def memory_bytes(self) -> int:
+        """Size of the state."""
+        return self._cells.nbytes + self._total.nbytes

@@ -1,0 +1,204 @@
+"""What a worker measures about itself: how well it predicts, how much it leaks, how full its
+sketches are.
+
+Everything is computed from what was applied, so it is post-processing of released reports. Cheap
+numbers follow every batch; those that read a whole sketch are brought up to date by `publish`, once
+a second.
+"""
+
+from __future__ import annotations
+
+import time
+from math import isnan, nan
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stream_app.kernels.factorization import error_scores as scoring
+from stream_app.log.ledger import APPLIED, DUPLICATE
+from stream_app.monitoring.accuracy import (
+    PREDICTORS,
+    Baseline,
+    Drift,
+    Leakage,
+    LogLoss,
+)
+from stream_app.monitoring.metrics import Metrics
+from stream_app.serving.recommender import Recommender
+from stream_app.state.replica import (
+    Outcome,
+    Replica,
+)
+from stream_app.wire import REASONS
+
+_RECALLS = 200
+
+
+class Gauges:
+    """The gauges of one replica, published through `metrics`."""
+
+    def __init__(self, metrics: Metrics, replica: Replica, recommender: Recommender) -> None:
+        self.metrics = metrics
+        self._replica = replica
+        self.restart()
+        self.cells_missing = 0
+        self.lag_records = 0
+        self._recommender = recommender
+        self._scratch = np.empty((6, 1024))
+        self._weighed = bool(replica.channels.presence.any())
+        self._undecided = not replica.channels.inverted[replica.channels.alphabets > 0].all()
+        self._recalls: list[float] = []
+        self._kl = nan
+        self._caught_up_time = time.time()
+
+    def restart(self) -> None:
+        """Begin to measure anew: the state of the replica was replaced as a whole."""
+        self.drift = Drift()
+        self.baseline = Baseline()
+        self.leakage = Leakage()
+        self.log_loss = LogLoss()
+        self._met = len(self._replica.items)  # items known before the batch that is watched
+
+    def watch(self, outcome: Outcome) -> None:
+        """Count what a batch did, and score its predictions."""
+        metrics = self.metrics
+        of = np.bincount(outcome.records, minlength=4)
+        metrics.applied(int(of[APPLIED]))
+        metrics.duplicate(int(of[DUPLICATE]))
+        metrics.seq_gaps(outcome.gaps)
+        for code, count in enumerate(np.bincount(outcome.reasons).tolist()):
+            if code and count:
+                metrics.rejected(REASONS[code], count)
+        held = int(outcome.held.sum())
+        metrics.ratings(
+            learned=len(outcome.users) - held,
+            held_out=held,
+            clipped=int((outcome.lessons.clipped & ~outcome.held).sum()),
+            duplicate=outcome.duplicates,
+        )
+        self.cells_missing += len(outcome.silent.rows)
+        metrics.cells_missing(len(outcome.silent.rows))
+        if len(outcome.users):
+            self._score(outcome)
+        if len(outcome.silent.rows):
+            self._score_silent(outcome)
+        self._met = len(self._replica.items)
+
+    def _score(self, outcome: Outcome) -> None:
+        channels, rows = self._replica.channels, outcome.rows
+        predicted, numbers, reports = outcome.lessons.predicted, outcome.channels, outcome.reports
+        # A cell that makes its item known was chosen by its own report: fakes would not cancel.
+        chosen = channels.presence[numbers] & (rows >= self._met) if self._weighed else None
+        if chosen is None or not chosen.any():
+            self._compare(rows, predicted, numbers, reports)
+        else:
+            fair = ~chosen
+            self._compare(rows[fair], predicted[fair], numbers[fair], reports[fair])
+        self.leakage.add(
+            outcome.users,
+            outcome.items,
+            outcome.reports,
+            outcome.channels,
+            outcome.priors,
+            outcome.held,
+        )
+        if self._undecided:
+            which = ~channels.inverted[outcome.channels]
+            told = channels.rows(outcome.channels[which], outcome.reports[which])
+            g = np.where(channels.absent[told] > 0, outcome.priors[which], 1.0)
+            blank = g * channels.flat[told] + (1 - g) * channels.absent[told]
+            self.log_loss.add(outcome.lessons.chance[which], blank)
+
+    def _score_silent(self, outcome: Outcome) -> None:
+        """Score the cells that say nothing: without them, fakes would not cancel."""
+        silent = outcome.silent
+        known = (silent.rows >= 0) & (silent.rows < self._met)
+        rows, predicted = silent.rows[known], silent.predicted[known]
+        self._compare(rows, predicted, silent.channels[known], silent.reports[known])
+
+    def _compare(
+        self,
+        rows: NDArray[np.int64],
+        predicted: NDArray[np.float64],
+        channels: NDArray[np.uint16],
+        reports: NDArray[np.uint8],
+    ) -> None:
+        """Score the model and the item means on the same cells, and teach the means."""
+        of, m = self._replica.channels, len(rows)
+        if m > self._scratch.shape[1]:
+            self._scratch = np.empty((6, 2 * m))
+        scoring.score(
+            predicted, self.baseline.predict(rows), channels, reports, of.starts, of.reading,
+            of.value, of.square, of.weight, self._scratch,
+        )  # fmt: skip
+        reported, debiased, others, other, values, weights = self._scratch[:, :m]
+        weighed = weights if self._weighed else None
+        self.drift.add_errors(reported, debiased, weighed)
+        self.baseline.drift.add_errors(others, other, weighed)
+        self.baseline.learn(rows, values, weighed)
+
+    def lag(self, records: int) -> None:
+        """Enter how many records wait to be applied."""
+        self.lag_records = records
+        if not records:
+            self._caught_up_time = time.time()
+
+    def recall(self, ratio: float) -> None:
+        """Enter the recall of one sampled query; the gauge is the mean of the newest ones."""
+        if not isnan(ratio):
+            self._recalls = [*self._recalls[-_RECALLS + 1 :], ratio]
+            self.metrics.recall(self._recommender.index.method, self._mean_recall)
+
+    @property
+    def _mean_recall(self) -> float:
+        return sum(self._recalls) / len(self._recalls) if self._recalls else nan
+
+    def quality(self) -> dict[str, float | None]:
+        """Return the newest numbers, on the scale 1 .. 5; None where there is none."""
+        numbers = {
+            "rmse_reported": self.drift.rmse_reported("all"),
+            "rmse_debiased": self.drift.rmse_debiased("all"),
+            "rmse_reported_recent": self.drift.rmse_reported("recent"),
+            "rmse_debiased_recent": self.drift.rmse_debiased("recent"),
+            "rmse_baseline_debiased": self.baseline.drift.rmse_debiased("all"),
+            "log_loss_nats": self.log_loss.nats("model", "all"),
+            "log_loss_blank_nats": self.log_loss.nats("blank", "all"),
+            "kl_nats": self._kl,
+            "recall": self._mean_recall,
+        }
+        return {name: None if isnan(value) else value for name, value in numbers.items()}
+
+    def publish(self) -> None:
+        """Bring the gauges up to date that are not worth it for every batch; takes a few ms."""
+        metrics, replica = self.metrics, self._replica
+        metrics.rmse("reported", "recent", self.drift.rmse_reported("recent"))
+        metrics.rmse("reported", "all", self.drift.rmse_reported("all"))
+        metrics.rmse("debiased", "recent", self.drift.rmse_debiased("recent"))
+        metrics.rmse("debiased", "all", self.drift.rmse_debiased("all"))
+        metrics.rmse_baseline("reported", self.baseline.drift.rmse_reported())
+        metrics.rmse_baseline("debiased", self.baseline.drift.rmse_debiased())
+        for predictor in PREDICTORS:
+            metrics.log_loss(predictor, "recent", self.log_loss.nats(predictor, "recent"))
+            metrics.log_loss(predictor, "all", self.log_loss.nats(predictor, "all"))
+        self._kl = self.leakage.measure(replica.learner.residuals)
+        metrics.kl(self._kl)
+        moment = replica.second_moment
+        metrics.second_moment(moment.estimate(), moment.relative_deviation)
+        metrics.count_min_error_bound(replica.frequencies.error_bound)
+        metrics.entities(items=len(replica.items), devices=replica.marks.devices)
+        for table, slots in replica.learner.slots.items():
+            metrics.sketch_load(table, (len(replica.items) + replica.marks.devices) / slots)
+        for part, size in replica.memory().items():
+            metrics.memory(part, size)
+        behind = time.time() - self._caught_up_time if self.lag_records else 0.0
+        metrics.lag(self.lag_records, max(0.0, behind))
+        metrics.indexed(self._recommender.index.method, self._recommender.index.size)
+
+    def publish_fill(self) -> None:
+        """Bring the gauges of the seen filter up to date; reads all of it, so it may run in a
+        thread.
+
+        Additions meanwhile are counted or not; the gauges are estimates.
+        """
+        fill, false_positive = self._replica.seen.ratios()
+        self.metrics.bloom(fill=fill, false_positive=false_positive)

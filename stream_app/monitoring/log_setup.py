@@ -1,0 +1,78 @@
+"""Structured logs of one process: JSON lines, or colour on a terminal; never a payload.
+
+Every line goes to stderr in one write, so that lines of two threads do not interleave. What the
+libraries log through the standard library comes out in the same form.
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+import sys
+from math import inf
+from typing import Literal
+
+import structlog
+
+# Whoever talks to Kafka: while it is away, each of them says so again and again.
+_CLIENTS = ("aiokafka", "faust", "mode", "stream_app.kafka.clients")
+
+
+class Seldom(logging.Filter):
+    """Lets a message through once in `seconds`, numbers in it aside: an outage is told, not
+    recited."""
+
+    def __init__(self, seconds: float = 10.0) -> None:
+        super().__init__()
+        self._seconds = seconds
+        self._told: dict[str, float] = {}
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        """Return whether the record is to be written; our own events always are."""
+        if not record.name.startswith(_CLIENTS):
+            return True
+        what = re.sub(r"[0-9]+", "#", record.getMessage())
+        if record.created - self._told.get(what, -inf) < self._seconds:
+            return False
+        if len(self._told) > 1000:
+            self._told.clear()
+        self._told[what] = record.created
+        return True
+
+
+def configure(level: str = "INFO", style: Literal["auto", "json", "console"] = "auto") -> None:
+    """Set up logging for this process."""
+    console = style == "console" or (style == "auto" and sys.stderr.isatty())
+    shared: list[structlog.typing.Processor] = [
+        structlog.contextvars.merge_contextvars,
+        structlog.stdlib.add_log_level,
+        structlog.stdlib.add_logger_name,
+        structlog.processors.TimeStamper(fmt="iso", utc=True),
+        structlog.processors.StackInfoRenderer(),
+    ]
+    renderer: structlog.typing.Processor = (
+        structlog.dev.ConsoleRenderer() if console else structlog.processors.JSONRenderer()
+    )
+    if not console:
+        shared.append(structlog.processors.format_exc_info)
+    structlog.configure(
+        processors=[*shared, structlog.stdlib.ProcessorFormatter.wrap_for_formatter],
+        logger_factory=structlog.stdlib.LoggerFactory(),
+        wrapper_class=structlog.stdlib.BoundLogger,
+        cache_logger_on_first_use=True,
+    )
+    handler = logging.StreamHandler()
+    handler.setFormatter(
+        structlog.stdlib.ProcessorFormatter(
+            foreign_pre_chain=shared,
+            processors=[structlog.stdlib.ProcessorFormatter.remove_processors_meta, renderer],
+        )
+    )
+    root = logging.getLogger()
+    root.handlers[:] = [handler]
+    root.setLevel(level)
+    # Faust and its client tell of every assignment and heartbeat; a worker's own events say what
+    # matters.
+    for name in ("faust", "mode", "aiokafka", "aiohttp.access", "asyncio", "numba"):
+        logging.getLogger(name).setLevel(max(logging.WARNING, logging.getLevelName(level)))
+    handler.addFilter(Seldom())

@@ -1,0 +1,136 @@
+"""What every sub-command needs: the deployment, its design, and a bar while one waits."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from rich.console import Console
+from rich.progress import Progress
+
+from stream_app.checkpoints import (
+    reader as changelog,
+)
+from stream_app.checkpoints import (
+    snapshot_file,
+)
+from stream_app.checkpoints.snapshot_file import SnapshotFile
+from stream_app.cli.options import servers_of
+from stream_app.deployment import design_of
+from stream_app.kafka import (
+    clients,
+)
+from stream_app.kafka import (
+    topic_admin as topics,
+)
+from stream_app.replay.cut_history import check_base
+from stream_app.replay.recompute import Replay
+from stream_app.settings import Settings
+from stream_app.state.replica import Design
+from stream_app.wire import Topics
+from stream_app.wire.state_records import Base
+
+if TYPE_CHECKING:
+    from stream_app.checkpoints.protocol.recovery import Found
+
+
+@dataclass(frozen=True, eq=False)
+class Session:
+    """One deployment as a command sees it."""
+
+    settings: Settings
+    servers: str
+    names: Topics
+    design: Design
+    origin: SnapshotFile | None
+
+    @classmethod
+    def of(cls, settings: Settings, snapshot: Path | None = None) -> Session:
+        """Return the deployment; refuses a broker that is absent and topics that are not as they
+        should be."""
+        servers = servers_of(settings)
+        design = design_of(settings)
+        origin = snapshot_file.read(snapshot) if snapshot else None
+        clients.reach(servers, settings.kafka)
+        names = Topics(settings.topic_prefix)
+        topics.check_deployment(
+            servers,
+            settings.kafka,
+            names,
+            settings.partitions,
+            settings.ratings_retention_seconds,
+        )
+        return cls(settings, servers, names, design, origin)
+
+    @property
+    def group(self) -> str:
+        """The consumer group of the workers."""
+        return self.settings.group or f"{self.settings.topic_prefix}-worker"
+
+    def checkpoint(self) -> Found | None:
+        """Return the newest checkpoint, None where there is none."""
+        with bar("reading the checkpoint") as progress:
+            return changelog.read_checkpoint(
+                self.servers,
+                self.settings.kafka,
+                self.names,
+                self.design.digest,
+                self.settings.partitions,
+                progress,
+            )
+
+    def told_base(self) -> Base | None:
+        """Return what the state of this rating topic starts from, as the newest manifest that can
+        be read tells it, of whatever design; None where none does."""
+        with bar("reading the state topic") as progress:
+            held = changelog.manifests(self.servers, self.settings.kafka, self.names, progress)
+        admin = clients.admin(self.servers, self.settings.kafka)
+        rating_topic = changelog.topic_id(admin, self.names.ratings)
+        ours = [
+            manifest.base
+            for manifest in held
+            if manifest.topic_id == rating_topic and len(manifest.ends) == self.settings.partitions
+        ]
+        return ours[-1] if ours else None
+
+    def begins_at(self) -> Base:
+        """Return what the state starts from: as told, or the log alone where nothing is told;
+        refuses that where the cut log tells of something else."""
+        base = self.told_base()
+        if base is None:
+            partitions = self.settings.partitions
+            check_base(
+                self.servers, self.settings.kafka, self.names, partitions, self.design.digest
+            )
+            base = Base(0, (0,) * partitions)
+        return base
+
+    @contextmanager
+    def replay(self, what: str = "replaying the log") -> Iterator[Replay]:
+        """Give a replay of this deployment, with a bar."""
+        with bar(what) as progress:
+            yield Replay(
+                self.servers, self.settings.kafka, self.names, self.design, progress, self.origin
+            )
+
+
+class Bar:
+    """A progress bar on stderr, gone when it is done."""
+
+    def __init__(self, shown: Progress, what: str) -> None:
+        self._shown = shown
+        self._task = shown.add_task(what, total=None)
+
+    def __call__(self, done: int, total: int) -> None:
+        """Show how far it is."""
+        self._shown.update(self._task, completed=done, total=total)
+
+
+@contextmanager
+def bar(what: str) -> Iterator[Bar]:
+    """Give a bar that takes (done, total)."""
+    with Progress(console=Console(stderr=True), transient=True) as shown:
+        yield Bar(shown, what)

@@ -1,0 +1,254 @@
+"""`murmurec state verify`: the log against everything that claims to be the state it leads to.
+
+    log --recompute--> state at cut r   ==   newest checkpoint (cut r): arrays page by page, ledger
+                       on the way       ==   every witness of the same base and design
+                       and on to cut w  ==   each running worker's /state (cut w)
+
+Where the log no longer reaches back to the base, nothing can be recomputed: then the checkpoint is
+compared with itself (every page with its digest, the ledger with the log that it covers).
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+import msgspec
+import typer
+
+from stream_app.checkpoints.shadow_copy import Snapshot
+from stream_app.log.canonical_order import Start
+from stream_app.operations import diff as comparing
+from stream_app.operations.session import (
+    Session,
+    bar,
+)
+from stream_app.operations.workers import (
+    Told,
+    ask,
+)
+from stream_app.replay.cut_history import (
+    history,
+    lost_base,
+)
+from stream_app.replay.follower import gone_before
+from stream_app.replay.recompute import (
+    Replay,
+    Replayed,
+)
+from stream_app.state.replica import Replica
+from stream_app.wire import Witness
+from stream_app.wire.state_records import (
+    Base,
+    Manifest,
+)
+
+
+@dataclass
+class Findings:
+    """What was compared with what the log leads to, and what differs; `missing` is what could not
+    be compared and why."""
+
+    cut: int = 0
+    base: dict[str, Any] = field(default_factory=dict)
+    model_digest: str = ""
+    ledger_digest: str = ""
+    compared: list[str] = field(default_factory=list)
+    differences: list[str] = field(default_factory=list)
+    missing: list[str] = field(default_factory=list)
+
+
+def verify(session: Session, workers: tuple[str, ...], strict: bool, as_json: bool) -> bool:
+    """Print what was compared; return whether all of it is equal (and, if `strict`, complete)."""
+    found = session.checkpoint()
+    shown = {url: ask(url) for url in workers}
+    manifest = found.manifest if found else None
+    base = manifest.base if manifest else Base(0, (0,) * session.settings.partitions)
+    findings = Findings()
+    if manifest is None:
+        findings.missing.append(f"{session.names.state} holds no checkpoint")
+    else:
+        _tell(findings, manifest.cut, base, manifest.model, manifest.ledger)
+        pages = sum(len(array.slots) for array in manifest.arrays)
+        findings.compared.append(f"checkpoint at cut {manifest.cut} with itself: {pages} pages")
+    unable = _unable(session, base)
+    if unable:
+        findings.missing += [unable, *(f"worker {url}: nothing to compare with" for url in shown)]
+    else:
+        _recompute(session, base, manifest, shown, findings)
+    good = not findings.differences and not (strict and findings.missing)
+    _print(findings, as_json)
+    return good
+
+
+def _tell(findings: Findings, cut: int, base: Base, model: str, ledger: str) -> None:
+    findings.cut, findings.base = cut, msgspec.to_builtins(base)
+    findings.model_digest, findings.ledger_digest = model, ledger
+
+
+def _unable(session: Session, base: Base) -> str:
+    """Return why nothing can be recomputed, empty where it can."""
+    if base.origin and session.origin is None:
+        return f"the state began from the snapshot {base.origin}: give it with --snapshot FILE"
+    ratings = session.names.ratings
+    gone = gone_before(session.servers, session.settings.kafka, ratings, base.ends)
+    return f"{gone}: the log no longer reaches back" if gone else ""
+
+
+def _recompute(
+    session: Session,
+    base: Base,
+    manifest: Manifest | None,
+    shown: Mapping[str, Told],
+    findings: Findings,
+) -> None:
+    """Compare with what the log leads to."""
+    with bar("reading the cut log") as progress:
+        past = history(
+            session.servers, session.settings.kafka, session.names, len(base.ends), progress
+        )
+    if manifest is None and (lost := lost_base(past, len(base.ends), session.design.digest)):
+        findings.missing.append(
+            f"a checkpoint was witnessed that began from something else than the log (base {lost}):"
+            " it is lost, and what is computed here is not that state"
+        )
+    with session.replay() as replay:
+        witnesses = _Witnesses(session.design.digest, past.witnesses, findings)
+        replay.each_cut = witnesses.compare
+        state = replay.from_base(base, manifest.cut if manifest else None)
+        if manifest is not None:
+            _compare_checkpoint(manifest, state.replica, findings)
+        for url, told in sorted(shown.items(), key=lambda item: item[1].cut):
+            if told.cut < base.cut:
+                findings.missing.append(
+                    f"worker {url} is at cut {told.cut}, before the state begins (cut {base.cut})"
+                )
+                continue
+            state = _reach(replay, state, base, told.cut)
+            _compare_worker(url, told, state.replica, findings)
+    replica = state.replica
+    _tell(findings, replica.cut, replica.base, replica.model_digest(), replica.ledger_digest())
+    if witnesses.compared:
+        findings.compared.append(f"{witnesses.compared} witnesses of the cut log with the log")
+    if witnesses.others:
+        findings.missing.append(
+            f"{witnesses.others} witnesses are of another design or another base"
+        )
+
+
+def _compare_checkpoint(manifest: Manifest, replica: Replica, findings: Findings) -> None:
+    findings.compared.append(f"checkpoint at cut {manifest.cut} with the log")
+    if replica.base == manifest.base:
+        found = comparing.differences(manifest, replica)
+        findings.differences += [f"checkpoint at cut {manifest.cut}: {what}" for what in found]
+    else:
+        more = set(replica.base.without) - set(manifest.base.without)
+        findings.differences.append(
+            f"checkpoint at cut {manifest.cut}: it still holds devices that are forgotten with a "
+            f"rebuild before it: {', '.join(sorted(more))}"
+        )
+
+
+def _reach(replay: Replay, state: Replayed, base: Base, cut: int) -> Replayed:
+    """Return the state at a cut: on from the one at hand, or from the base."""
+    replica = state.replica
+    if cut < replica.cut:
+        return replay.from_base(base, cut)
+    if cut == replica.cut:
+        return state
+    return replay.go_on(state, Start(replica.cut, replica.ends, state.cut_offset), cut)
+
+
+def _compare_worker(url: str, told: Told, replica: Replica, findings: Findings) -> None:
+    ours = Told(
+        replica.cut,
+        replica.ends,
+        replica.model_digest(),
+        replica.ledger_digest(),
+        replica.design.digest,
+        replica.base,
+    )
+    findings.compared.append(f"worker {url} at cut {told.cut} with the log")
+    for name in Told.__struct_fields__:
+        theirs, mine = getattr(told, name), getattr(ours, name)
+        if theirs != mine:
+            findings.differences.append(
+                f"worker {url} at cut {told.cut}: {name} {theirs}, log {mine}"
+            )
+
+
+class _Witnesses:
+    """Compares the state at each cut with what was witnessed of it, where both start from the
+    same: each witness once, though the replay may begin again."""
+
+    def __init__(self, design: str, all_of_them: Iterable[Witness], findings: Findings) -> None:
+        self._design, self._findings = design, findings
+        self._at: dict[int, list[tuple[int, Witness]]] = {}
+        for number, witness in enumerate(all_of_them):
+            self._at.setdefault(witness.cut, []).append((number, witness))
+        self._reached: set[int] = set()
+        self._compared: set[int] = set()
+        self._copy: tuple[Replica, Snapshot] | None = None
+
+    @property
+    def compared(self) -> int:
+        """How many were compared."""
+        return len(self._compared)
+
+    @property
+    def others(self) -> int:
+        """How many were reached that no state on the way could be compared with."""
+        return len(self._reached - self._compared)
+
+    def compare(self, replica: Replica) -> None:
+        """Compare the state at a cut."""
+        here = self._at.get(replica.cut, [])
+        self._reached.update(number for number, _ in here)
+        kind = self._design, replica.base.digest
+        ours = {n: w for n, w in here if n not in self._compared and (w.design, w.base) == kind}
+        if not ours:
+            return
+        self._compared |= ours.keys()
+        model, ledger = self._digests(replica)
+        for witness in ours.values():
+            for name, theirs, mine in (
+                ("model_digest", witness.model, model),
+                ("ledger_digest", witness.ledger, ledger),
+            ):
+                if theirs != mine:
+                    self._findings.differences.append(
+                        f"witness of cut {witness.cut}: {name} {theirs}, log {mine}"
+                    )
+
+    def _digests(self, replica: Replica) -> tuple[str, str]:
+        """Return the digests of a replica; of what it has not changed since, the old ones serve."""
+        if self._copy is None or self._copy[0] is not replica:
+            self._copy = replica, Snapshot(replica)
+        snapshot = self._copy[1]
+        snapshot.freeze()
+        snapshot.hash()
+        return snapshot.model, snapshot.ledger
+
+
+def _print(findings: Findings, as_json: bool) -> None:
+    if as_json:
+        typer.echo(json.dumps(asdict(findings)))
+        return
+    typer.echo(f"cut            {findings.cut}")
+    typer.echo(f"model_digest   {findings.model_digest}")
+    typer.echo(f"ledger_digest  {findings.ledger_digest}")
+    for what, rows in (
+        ("compared", findings.compared),
+        ("not compared", findings.missing),
+        ("DIFFERS", findings.differences),
+    ):
+        for row in rows:
+            typer.echo(f"{what}: {row}")
+    if findings.differences:
+        typer.echo("differs from the log")
+    elif any("with the log" in row for row in findings.compared):
+        typer.echo("nothing differs")
+    else:
+        typer.echo("nothing differs in what was compared; THE LOG WAS NOT COMPARED")

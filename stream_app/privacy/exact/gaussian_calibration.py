@@ -1,0 +1,207 @@
+"""How much Gaussian noise (epsilon, delta) takes, proved with rational bounds.
+
+The continuous case (Balle and Wang 2018): noise N(0, sigma^2) on what moves by at most 1 keeps
+
+    delta(epsilon) = Phi(a) - e^epsilon Phi(b),   a = 1/(2 sigma) - epsilon sigma,  b = a - 1/sigma
+
+and no smaller delta. The case here: integer noise of L independent coordinates, each with the
+discrete Gaussian P(n) proportional to exp(-n^2 / 2V), on a vector of integers that moves by +1 or
+-1 in EVERY coordinate (a codeword of signs). Then:
+
+1. The privacy loss is (L - 2T) / 2V with T the sum of the noise, signs turned: one number.
+2. P(T = t) = C exp(-t^2 / 2LV) U(t). Adding one discrete Gaussian of variance V to a sum of j of
+   them multiplies U by a theta series sum_x exp(-(x - m)^2 / 2v), v = V j/(j+1) >= V/2, which by
+   Poisson summation is sqrt(2 pi v) times a number within 1 +- h, h = 2.1 exp(-pi^2 V) (V >= 4);
+   so max U / min U <= ((1 + h) / (1 - h))^(L-1).
+3. delta(epsilon) = sum over t < t0 of P(t) (1 - e^(epsilon - loss(t))), t0 = L/2 - epsilon V. The
+   summand without U is log-concave, so its sum is at most its integral plus its maximum. The
+   integral is the continuous delta at sigma = sqrt(V / L); the maximum, with r = -t0/L > 0, is
+   phi(t0/s) / s * (r / (r+1))^r / (r + 1), s = sqrt(L V), and at most 1 / (s sqrt(2 pi)) always.
+
+`lattice_delta` is the sum of these bounds, every one rounded upwards: a proof for all epsilon and
+all such codewords at once, not an asymptotic statement. Every function returns rationals that bound
+what it names from below and from above; nothing here is a float but the first guesses of searches.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from fractions import Fraction
+
+from stream_app.privacy.exact.integer_tables import exp_bounds
+
+Bounds = tuple[Fraction, Fraction]
+
+LEAST_VARIANCE = Fraction(4)  # two units of the grid: below it step 2 says too little
+STEPS = 64  # variances are multiples of 1/64
+_BITS = 320
+_FAR = 30  # beyond it the series has cancelled away, and it is long
+_ONE = 1 << _BITS
+_PI_DIGITS = 31415926535897932384626433832795028841971693993751058209749445923078164062862089
+_PI = (Fraction(_PI_DIGITS, 10**79), Fraction(_PI_DIGITS + 1, 10**79))
+
+
+def exponential(x: Fraction) -> Bounds:
+    """Return bounds of e^x for any x."""
+    low, high = exp_bounds(abs(x))
+    return (low, high) if x >= 0 else (_down(1 / high), _up(1 / low))
+
+
+def root(x: Fraction) -> Bounds:
+    """Return bounds of the square root of x >= 0."""
+    floor = math.isqrt((x.numerator << 2 * _BITS) // x.denominator)
+    return Fraction(floor, _ONE), Fraction(floor + 1, _ONE)
+
+
+def density(square: Fraction) -> Bounds:
+    """Return bounds of phi at a point whose square is given: exp(-square / 2) / sqrt(2 pi)."""
+    low, high = exponential(-square / 2)
+    return _down(low / root(2 * _PI[1])[1]), _up(high / root(2 * _PI[0])[0])
+
+
+def normal(x: Fraction) -> Bounds:
+    """Return bounds of Phi(x), tight to some 60 digits of the smaller tail.
+
+    Phi(-x) = 1/2 - phi(x) * sum_n x^(2n+1) / (2n+1)!!, and where that cancels too much,
+    phi(x) x / (1 + x^2) <= Phi(-x) <= phi(x) / x.
+    """
+    at = abs(x)
+    if at == 0:
+        return Fraction(1, 2), Fraction(1, 2)
+    phi = density(at * at)
+    low, high = phi[0] * at / (1 + at * at), phi[1] / at
+    if at < _FAR:
+        series = _series(at)
+        low = max(low, Fraction(1, 2) - phi[1] * series[1])
+        high = min(high, Fraction(1, 2) - phi[0] * series[0])
+    low, high = _down(low), _up(high)
+    return (low, high) if x < 0 else (1 - high, 1 - low)
+
+
+def _series(x: Fraction) -> Bounds:
+    """Return bounds of sum_n x^(2n+1) / (2n+1)!!, x > 0."""
+    square = x * x
+    top, bottom = square.numerator, square.denominator
+    low = (x.numerator << _BITS) // x.denominator
+    high, n, total_low, total_high = low + 1, 1, 0, 0
+    # The terms rise while 2n + 1 < x^2; from 2 x^2 on each is below half of the one before.
+    while high > 1 or n * bottom < 2 * top:
+        total_low, total_high, n = total_low + low, total_high + high, n + 2
+        low, high = low * top // (bottom * n), -(-high * top // (bottom * n))
+    return Fraction(total_low, _ONE), Fraction(total_high + 2 * high, _ONE)
+
+
+def _down(x: Fraction) -> Fraction:
+    return Fraction((x.numerator << _BITS) // x.denominator, _ONE)
+
+
+def _up(x: Fraction) -> Fraction:
+    return Fraction(-((-x.numerator << _BITS) // x.denominator), _ONE)
+
+
+# --- delta of a given noise -----------------------------------------------------------------------
+
+
+def analytic_delta(epsilon: Fraction, variance: Fraction) -> Bounds:
+    """Return bounds of the smallest delta of N(0, variance) on a move of 1 (Balle and Wang)."""
+    sigma = root(variance)
+    first = [1 / (2 * s) - epsilon * s for s in sigma[::-1]]  # falls with sigma
+    second = [-1 / (2 * sigma[0]) - epsilon * sigma[1], -1 / (2 * sigma[1]) - epsilon * sigma[0]]
+    power = exponential(epsilon)
+    low = normal(_down(first[0]))[0] - power[1] * normal(_up(second[1]))[1]
+    high = normal(_up(first[1]))[1] - power[0] * normal(_down(second[0]))[0]
+    return max(Fraction(0), _down(low)), max(Fraction(0), _up(high))
+
+
+def lattice_delta(epsilon: Fraction, variance: Fraction, length: int) -> Fraction:
+    """Return an upper bound of delta for `length` discrete Gaussians on a move of signs."""
+    if variance < LEAST_VARIANCE:
+        raise ValueError(f"variance {variance}: the bound needs at least {LEAST_VARIANCE}")
+    bound = analytic_delta(epsilon, variance / length)[1] + _peak(epsilon, variance, length)
+    # 9.8 < pi^2; above a variance of 20 the bound has no need to fall further.
+    uneven = Fraction(21, 10) * exponential(-Fraction(98, 10) * min(variance, Fraction(20)))[1]
+    # ln((1 + h) / (1 - h)) <= 2 h / (1 - h)
+    return _up(bound * exponential((length - 1) * 2 * uneven / (1 - uneven))[1])
+
+
+def _peak(epsilon: Fraction, variance: Fraction, length: int) -> Fraction:
+    """Return an upper bound of the largest summand of step 3."""
+    start, deviation = Fraction(length, 2) - epsilon * variance, root(length * variance)[0]
+    if start >= 0:
+        return _up(density(Fraction(0))[1] / deviation)
+    r = -start / length
+    # (r/(r+1))^r = exp(r ln(1 - y)) with y = 1/(r+1), and ln(1 - y) <= -y - y^2/2.
+    falling = exponential(-r / (r + 1) - r / (2 * (r + 1) ** 2))[1]
+    return _up(density(start * start / (length * variance))[1] * falling / (deviation * (r + 1)))
+
+
+# --- the noise for a given delta ------------------------------------------------------------------
+
+
+def least_steps(enough: Callable[[int], bool], guess: int) -> int:
+    """Return the least number of steps, 1 or more, that is enough, for a monotone test.
+
+    The guess may come from floating point: the answer does not depend on it.
+    """
+    high, width = max(1, guess), 1
+    while not enough(high):
+        high, width = high + width, 2 * width
+    low, width = high - 1, 1
+    while low > 0 and enough(low):
+        high, low, width = low, max(0, low - width), 2 * width
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (low, middle) if enough(middle) else (middle, high)
+    return high
+
+
+def analytic_variance(epsilon: Fraction, delta: Fraction, steps: int = 10**9) -> Fraction:
+    """Return the least variance, in parts of 1/steps, that proves (epsilon, delta) on a move of 1.
+
+    sigma is its square root: 3.7306 at (1, 1e-5), 4.2247 at (1, 1e-6).
+    """
+    sigma = _guess(lambda s: _float_delta(float(epsilon), s), float(delta))
+    return Fraction(
+        least_steps(
+            lambda n: analytic_delta(epsilon, Fraction(n, steps))[1] <= delta,
+            math.ceil(sigma * sigma * steps),
+        ),
+        steps,
+    )
+
+
+def lattice_guess(epsilon: float, delta: float, length: int) -> int:
+    """Return a first guess of the steps of variance at which `lattice_delta` is `delta`."""
+
+    def bound(sigma: float) -> float:
+        start, s = 0.5 - epsilon * sigma**2, sigma * length
+        r = -start
+        peak = 1.0 if r <= 0 else math.exp(-r / (r + 1) - r / (2 * (r + 1) ** 2)) / (r + 1)
+        at = min(0.0, start / sigma) ** 2 / 2
+        return _float_delta(epsilon, sigma) + peak * math.exp(-at) / (s * math.sqrt(2 * math.pi))
+
+    return math.ceil(_guess(bound, delta) ** 2 * length * STEPS)
+
+
+def lemma_variance(epsilon: Fraction, delta: Fraction) -> Fraction:
+    """Return 16 ln(1/delta) / epsilon^2, the sigma^2 of S004 eq. 3.10, rounded up at bit 40."""
+    wanted, unit = 1 / delta, 1 << 40
+    guess = math.floor(math.log(wanted.numerator / wanted.denominator) * unit) - 2
+    steps = least_steps(lambda n: exp_bounds(Fraction(n, unit))[0] >= wanted, guess)
+    return 16 * Fraction(steps, unit) / epsilon**2
+
+
+def _float_delta(epsilon: float, sigma: float) -> float:
+    a = 1 / (2 * sigma) - epsilon * sigma
+    b = a - 1 / sigma
+    return (math.erfc(-a / 2**0.5) - math.exp(epsilon) * math.erfc(-b / 2**0.5)) / 2
+
+
+def _guess(delta: Callable[[float], float], wanted: float) -> float:
+    """Return the sigma at which a falling `delta` is `wanted`, by bisection in floating point."""
+    low, high = 1e-6, 1e9
+    for _ in range(200):
+        middle = math.sqrt(low * high)
+        low, high = (middle, high) if delta(middle) > wanted else (low, middle)
+    return high

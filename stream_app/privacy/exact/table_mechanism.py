@@ -1,0 +1,226 @@
+"""A mechanism that is nothing but its integer table: compiled, proved, sampled from, inverted.
+
+    weights(v, z)  --compile_table-->  c[v][z] of 2^64  --certify-->  proof, or no such mechanism
+                                          |
+                       release, log_likelihood, likelihood, presence, value, square, variance
+
+A family is a class that says what its weights are. Everything else is computed from the counts and
+not from the family's formula, so it is exact for what is sent. A function of the report that is
+unbiased for a function g of the input solves
+
+    sum_z c[v][z] * g_hat(z) = 2^64 * g(v)            for every input v
+
+in rational arithmetic (`stream_app.privacy.exact.debiasing`); the same bits come out on every
+machine.
+
+Where presence is protected there is one input more, `levels`, for "no rating here"; the last report
+says "nothing to report", and a public coin may thin what is published: a report that says something
+is replaced by "nothing to report" with probability 1 - share. That is done to what is released
+already, so it costs no epsilon and keeps the claim; only volume and accuracy fall.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from fractions import Fraction
+from functools import cached_property
+from typing import ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stream_app.privacy.adjacency import Adjacency
+from stream_app.privacy.exact.certificates import (
+    Certificate,
+    certify,
+)
+from stream_app.privacy.exact.debiasing import (
+    spread,
+    unbiased,
+)
+from stream_app.privacy.exact.integer_tables import (
+    Table,
+    compile_table,
+)
+from stream_app.privacy.mechanism import (
+    check_epsilon,
+    check_inputs,
+    check_levels,
+    short,
+    without_masks,
+)
+from stream_app.privacy.randomness import RandomSource
+from stream_app.privacy.ticket import admitted
+
+LEAST_SHARE = Fraction(1, 1000)
+Weights = Sequence[Sequence[Fraction | int]]
+
+
+@dataclass(frozen=True)
+class Tabled(ABC):
+    """One table for all inputs; compiled and certified on construction."""
+
+    levels: int
+    epsilon: Fraction
+    certificate: Certificate = field(init=False, repr=False, compare=False)
+    _table: Table = field(init=False, repr=False, compare=False)
+
+    family: ClassVar[str]
+    adjacency: ClassVar[Adjacency] = Adjacency.VALUE
+    most_levels: ClassVar[int] = 256
+
+    def __post_init__(self) -> None:
+        check_levels(self.levels, self.most_levels, self.family)
+        check_epsilon(self.epsilon)
+        object.__setattr__(self, "_table", compile_table(self._weights()))
+        object.__setattr__(self, "certificate", self.certify()[0])
+
+    @abstractmethod
+    def _weights(self) -> Weights:
+        """Return w[v][z], proportional to P(z | v) in each row."""
+
+    @property
+    def id(self) -> str:
+        """The wire id, `family:levels:epsilon`."""
+        return f"{self.family}:{self.levels}:{self.epsilon}"
+
+    @property
+    def inputs(self) -> int:
+        """Number of inputs: `levels`, or one more where presence is protected."""
+        return self._table.inputs
+
+    @property
+    def alphabet(self) -> int:
+        """Number of different reports."""
+        return self._table.outputs
+
+    @property
+    def masks(self) -> range:
+        """There is no such column."""
+        return range(0)
+
+    def table(self, mask: int = 0) -> Table:  # noqa: ARG002 (the protocol's signature)
+        """Return the integer table that is sampled from."""
+        return self._table
+
+    def certify(self) -> tuple[Certificate, ...]:
+        """Prove the claim anew on the table that is sampled from."""
+        return (certify(self._table, self.id, self.epsilon, self.adjacency),)
+
+    def release(
+        self,
+        inputs: NDArray[np.uint8],
+        source: RandomSource,
+        masks: NDArray[np.uint16] | None = None,
+    ) -> NDArray[np.uint8]:
+        """Turn (n,) uint8 inputs into (n,) reports; one word and the same work for each."""
+        without_masks(masks)
+        check_inputs(inputs, self.inputs)
+        return self._table.draw(inputs, admitted(source, self, len(inputs)))
+
+    def log_likelihood(
+        self,
+        reports: NDArray[np.integer],
+        given: NDArray[np.integer],
+        mask: int = 0,  # noqa: ARG002
+    ) -> NDArray[np.float64]:
+        """Return ln P(report | input) of the integer table; broadcasts."""
+        return np.asarray(self._log[reports, given], np.float64)
+
+    def likelihood(self, mask: int = 0) -> NDArray[np.float64]:  # noqa: ARG002
+        """Return P(z | v) of the integer table, shape (alphabet, inputs)."""
+        return self._table.probabilities()
+
+    def presence(self, reports: NDArray[np.integer]) -> NDArray[np.float64]:
+        """Return ones: that there is a rating is public."""
+        return np.ones(np.shape(reports))
+
+    def value(self, reports: NDArray[np.integer]) -> NDArray[np.float64]:
+        """Return an unbiased estimate of the level behind each report."""
+        return np.asarray(self._estimates[0][reports], np.float64)
+
+    def square(self, reports: NDArray[np.integer]) -> NDArray[np.float64]:
+        """Return an unbiased estimate of the square of the level behind each report."""
+        return np.asarray(self._estimates[1][reports], np.float64)
+
+    def variance(self) -> NDArray[np.float64]:
+        """Return Var[value(report) | input], shape (inputs,), in squared levels."""
+        return spread(self._table.counts, self.unbiased(self._targets(1)))
+
+    def unbiased(self, targets: list[Fraction]) -> list[Fraction] | None:
+        """Return the exact g_hat(z) with E[g_hat | v] = targets[v]; None where there is none."""
+        return unbiased(self._table.counts, targets)
+
+    def _targets(self, power: int) -> list[Fraction]:
+        """Return level^power for each input."""
+        return [Fraction(v) ** power for v in range(self.levels)]
+
+    @cached_property
+    def _log(self) -> NDArray[np.float64]:
+        return self._table.log_probabilities()
+
+    @cached_property
+    def _estimates(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        return self._column(1), self._column(2)
+
+    def _column(self, power: int) -> NDArray[np.float64]:
+        found = self.unbiased(self._targets(power))
+        return np.full(self.alphabet, np.nan) if found is None else np.array(found, np.float64)
+
+
+@dataclass(frozen=True)
+class Presence(Tabled):
+    """A mechanism that protects whether there is a rating too; `share` of it is published.
+
+    Unbiased estimates are of the level counted from the middle of the scale, s(v) = v - (levels -
+    1) / 2, of its square, and of presence; all three are 0 in the mean where there is no rating.
+    """
+
+    share: Fraction = Fraction(1)
+
+    adjacency: ClassVar[Adjacency] = Adjacency.CELL
+    most_levels: ClassVar[int] = 255
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.share, Fraction) or not LEAST_SHARE <= self.share <= 1:
+            raise ValueError(
+                f"share {short(self.share)}: what is published is an exact number from "
+                f"{LEAST_SHARE} to 1, such as 1/4"
+            )
+        if self.share.denominator > LEAST_SHARE.denominator:
+            raise ValueError(
+                f"share {short(self.share)}: its denominator is at most 1000, such as 1/4"
+            )
+        super().__post_init__()
+
+    @property
+    def id(self) -> str:
+        """The wire id, `family:levels:epsilon`, and the share where it is not 1."""
+        return super().id if self.share == 1 else f"{super().id}:{self.share}"
+
+    @abstractmethod
+    def _unthinned(self) -> Weights:
+        """Return w[v][z] as if all were published; the last row and column are "missing"."""
+
+    def _weights(self) -> Weights:
+        rows = self._unthinned()
+        if self.share == 1:
+            return rows
+        return [
+            [*(self.share * w for w in row[:-1]), sum(row) - self.share * sum(row[:-1])]
+            for row in rows
+        ]
+
+    def presence(self, reports: NDArray[np.integer]) -> NDArray[np.float64]:
+        """Return an unbiased estimate of 1[there is a rating] for each report."""
+        return np.asarray(self._presence[reports], np.float64)
+
+    def _targets(self, power: int) -> list[Fraction]:
+        middle = Fraction(self.levels - 1, 2)
+        return [*((v - middle) ** power for v in range(self.levels)), Fraction(0)]
+
+    @cached_property
+    def _presence(self) -> NDArray[np.float64]:
+        return self._column(0)

@@ -1,0 +1,261 @@
+"""BLIP: the items a person knows as a Bloom filter whose every bit may have been flipped.
+
+    B_P = OR of the codewords of the items in P               (S004 eqs 3.1, 3.2; codebook.py)
+    released = B_P XOR N,   N(l) = 1 with probability p = 1 / (1 + e^(epsilon / K))    (3.3, 3.4)
+
+Adjacency: cell. Adding or removing one item changes at most K bits, each is told apart by at most
+e^(epsilon/K), so the whole is pure epsilon-DP per item whatever the hashes are; a whole profile of
+c items is told from an empty one by at most min(c * epsilon, L * epsilon / K). A second release
+costs epsilon again, and the same N for a changed profile would publish the change itself: every
+release draws all L bits anew, one word each, whatever the profile is.
+
+A released profile is ceil(L / 8) bytes: bit l is bit l mod 8 of byte l div 8, unused bits are 0.
+Flips are drawn from an integer table (`tables.py`); the claim of a bit is proved on it and raised
+to the power K in rational arithmetic. epsilon 0 publishes uniform bits, epsilon None (`inf` in the
+id) the filter itself, which protects nothing.
+
+Estimators, from x(l) = (bit - p) / (1 - 2p), whose mean is the unflipped bit:
+
+    pi = mean x,  |P| = ln(1 - pi) / (K ln(1 - 1/L))                          (3.6, 3.7, 3.9)
+    z  = 1 - pi,  z_or = 1 - (pi_a + pi_b - mean x_a x_b)
+    |A and B| = ln(z_a z_b / z_or) / (K ln(1 - 1/L))                 each logarithm of >= 1/L
+
+Without a number (p = 1/2) they give NaN, and `no_estimate` says why.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from fractions import Fraction
+from typing import ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stream_app.privacy.adjacency import Adjacency
+from stream_app.privacy.exact.certificates import (
+    Certificate,
+    digest,
+)
+from stream_app.privacy.exact.integer_tables import (
+    TOTAL,
+    Table,
+    compile_table,
+    compiled_ratio,
+    exp_bounds,
+)
+from stream_app.privacy.profiles.codebook import (
+    addresses,
+    positions,
+)
+from stream_app.privacy.profiles.mechanism import (
+    MOST_ITEMS,
+    check_epsilon,
+    check_items,
+    check_released,
+)
+from stream_app.privacy.randomness import RandomSource
+from stream_app.privacy.ticket import admitted
+
+LARGEST_PER_BIT = Fraction(16)  # above it a flip is too rare for 64-bit counts to claim it tightly
+LONGEST = 2**19
+MOST_HASHES = 64
+
+
+@dataclass(frozen=True)
+class Blip:
+    """A Bloom filter of `length` bits and `hashes` functions, flipped for `epsilon` per item.
+
+    Pure epsilon-DP per item (cell), certified on construction. Raises ValueError outside 8 <=
+    length <= 2^19, 1 <= hashes <= 64, 0 <= epsilon <= 64 and epsilon / hashes <= 16.
+
+    >>> Blip(5000, 20, Fraction(8)).id
+    'blip:5000:20:8'
+    """
+
+    length: int
+    hashes: int
+    epsilon: Fraction | None
+    _table: Table | None = field(init=False, repr=False, compare=False)
+
+    family: ClassVar[str] = "blip"
+
+    def __post_init__(self) -> None:
+        if type(self.length) is not int or not 8 <= self.length <= LONGEST:
+            raise ValueError(f"length {self.length!r}: a BLIP has 8 to {LONGEST} bits")
+        if type(self.hashes) is not int or not 1 <= self.hashes <= MOST_HASHES:
+            raise ValueError(f"hashes {self.hashes!r}: a BLIP has 1 to {MOST_HASHES} per item")
+        if self.epsilon is None:
+            object.__setattr__(self, "_table", None)
+            return
+        check_epsilon(self.epsilon, Fraction(0))
+        if self.epsilon > LARGEST_PER_BIT * self.hashes:
+            raise ValueError(
+                f"epsilon {self.epsilon} over {self.hashes} hashes: at most {LARGEST_PER_BIT} a "
+                "bit; use more hashes"
+            )
+        ratio = compiled_ratio(self.epsilon / self.hashes)
+        object.__setattr__(self, "_table", compile_table([[ratio, 1], [1, ratio]]))
+        self.certify()
+
+    @property
+    def id(self) -> str:
+        """The wire id, `blip:length:hashes:epsilon`."""
+        epsilon = "inf" if self.epsilon is None else self.epsilon
+        return f"{self.family}:{self.length}:{self.hashes}:{epsilon}"
+
+    @property
+    def adjacency(self) -> Adjacency:
+        """One item added or removed; nothing where there is no noise."""
+        return Adjacency.NOTHING if self.epsilon is None else Adjacency.CELL
+
+    @property
+    def delta(self) -> Fraction:
+        """0: the claim holds for every output."""
+        return Fraction(0)
+
+    @property
+    def profile_bytes(self) -> int:
+        """Size of a released profile."""
+        return -(-self.length // 8)
+
+    @property
+    def flip(self) -> Fraction:
+        """The exact probability p that a bit is flipped."""
+        return Fraction(0) if self._table is None else Fraction(self._table.counts[0][1], TOTAL)
+
+    @property
+    def no_estimate(self) -> str:
+        """Why the estimators have no number; empty where they have one."""
+        return "the bits are uniform at epsilon 0" if 2 * self.flip == 1 else ""
+
+    def certify(self) -> tuple[Certificate, ...]:
+        """Prove e^epsilon per item on the table that is sampled from: its worst ratio to the K."""
+        if self._table is None or self.epsilon is None:
+            return ()
+        counts = self._table.counts
+        bit = max(Fraction(max(at), min(at)) for at in zip(*counts, strict=True))
+        worst = bit**self.hashes
+        told = self.hashes * math.log1p(float(bit - 1))
+        if worst > exp_bounds(self.epsilon)[0]:
+            raise ValueError(
+                f"{self.id}: {self.hashes} bits tell two profiles apart by {told!r} nats, above "
+                f"the claimed epsilon {self.epsilon}"
+            )
+        slack = min(0.0, told - float(self.epsilon))
+        return (
+            Certificate(
+                *(self.id, self.epsilon, self.adjacency, worst, told, slack),
+                *(self._table.outputs, digest(self._table)),
+            ),
+        )
+
+    def profile_epsilon(self, items: int) -> Fraction | None:
+        """Return what tells a profile of `items` from an empty one: min(c, L / K) epsilons."""
+        if self.epsilon is None:
+            return None
+        return min(items * self.epsilon, self.length * self.epsilon / self.hashes)
+
+    def filter(self, items: NDArray[np.uint64]) -> NDArray[np.uint8]:
+        """Return the Bloom filter of item keys (c,) WITHOUT noise, shape (L,) of 0 and 1."""
+        bits = np.zeros(self.length, np.uint8)
+        bits[addresses(items, self.hashes, self.length)] = 1
+        return bits
+
+    def release(self, items: NDArray[np.uint64], source: RandomSource) -> NDArray[np.uint8]:
+        """Turn distinct item keys (c,) into one released profile, (profile_bytes,) uint8.
+
+        Takes L words from the ticket or test source whatever the items are. Raises ValueError for
+        anything but at most 16384 distinct uint64 keys, before a word is drawn.
+        """
+        check_items(items)
+        bits = self.filter(items)
+        entropy = admitted(source, self, 1)
+        if self._table is not None:
+            bits = self._table.sample(bits, entropy.words(self.length))
+        return np.packbits(bits, bitorder="little")
+
+    def log_likelihood(self, released: NDArray[np.uint8], items: NDArray[np.uint64]) -> float:
+        """Return ln P(released | items) of the integer table; -inf where it cannot come out."""
+        bits = self.bits(released[None])[0]
+        flips = int((bits != self.filter(items)).sum())
+        if (np.packbits(bits, bitorder="little") != released).any():
+            return -math.inf  # an unused bit is set
+        if self._table is None:
+            return -math.inf if flips else 0.0
+        kept, flipped = self._table.log_probabilities()[:, 0].tolist()
+        return float(flips * flipped + (self.length - flips) * kept)
+
+    def bits(self, released: NDArray[np.uint8]) -> NDArray[np.uint8]:
+        """Return the bits of released profiles (m, bytes), shape (m, L)."""
+        check_released(released, self.profile_bytes)
+        return np.unpackbits(released, axis=1, bitorder="little", count=self.length)
+
+    def coordinates(self, released: NDArray[np.uint8]) -> NDArray[np.float32]:
+        """Return x, unbiased for every unflipped bit, shape (m, L); NaN where nothing is known."""
+        if self.no_estimate:
+            return np.full((len(released), self.length), np.nan, np.float32)
+        p = float(self.flip)
+        values = np.array([-p / (1 - 2 * p), (1 - p) / (1 - 2 * p)], np.float32)
+        return values[self.bits(released)]
+
+    def sizes(
+        self, coordinates: NDArray[np.float32], catalogue: int = MOST_ITEMS
+    ) -> NDArray[np.float64]:
+        """Return |P| of each profile's coordinates (m, L), within 0 .. catalogue (3.9)."""
+        share = np.clip(_mean(coordinates), 0.0, 1 - 1 / self.length)
+        return np.minimum(np.log1p(-share) / self._log_kept(), catalogue)
+
+    def size_variance(self, size: float) -> float:
+        """Return the variance of `sizes` that the flips cause at a true size, to first order."""
+        if self.no_estimate:
+            return math.inf
+        p = float(self.flip)
+        share = -math.expm1(size * self._log_kept())
+        return p * (1 - p) / (self.length * ((1 - 2 * p) * (1 - share) * self._log_kept()) ** 2)
+
+    def overlaps(
+        self, first: NDArray[np.float32], second: NDArray[np.float32]
+    ) -> NDArray[np.float64]:
+        """Return |A and B| of every pair of coordinates (m, L) and (n, L), shape (m, n)."""
+        least = 1 / self.length
+        za, zb = 1 - _mean(first), 1 - _mean(second)
+        both = (first @ second.T).astype(np.float64) / self.length
+        union = np.maximum(za[:, None] + zb - 1 + both, least)
+        apart = np.maximum(za, least)[:, None] * np.maximum(zb, least)
+        return np.asarray(np.log(apart / union) / self._log_kept(), np.float64)
+
+    def weights(self, sizes: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return 1 - pi: a full filter says little about a single item."""
+        return np.exp(sizes * self._log_kept())
+
+    def evidence(
+        self, coordinates: NDArray[np.float32], sizes: NDArray[np.float64]
+    ) -> NDArray[np.float32]:
+        """Return x - pi: the mean over an item's bits is (1 - pi) 1[it is there] on average."""
+        return coordinates - (1 - self.weights(sizes))[:, None].astype(np.float32)
+
+    def probes(self, items: NDArray[np.uint64]) -> NDArray[np.float32]:
+        """Return the mean over the distinct bits of each item key (c,), shape (L, c)."""
+        found, starts = positions(items, self.hashes, self.length)
+        counts = np.diff(starts)
+        columns = np.repeat(np.arange(len(items)), counts)
+        read = np.zeros((self.length, len(items)), np.float32)
+        read[found, columns] = np.repeat(1 / counts, counts)
+        return read
+
+    def evidence_variance(self, sizes: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return (p(1-p)/(1-2p)^2 + pi(1-pi)) / K: flips, and the bits of other items."""
+        if self.no_estimate:
+            return np.full(len(sizes), np.inf)
+        p, kept = float(self.flip), self.weights(sizes)
+        return (p * (1 - p) / (1 - 2 * p) ** 2 + kept * (1 - kept)) / self.hashes
+
+    def _log_kept(self) -> float:
+        """ln P(a bit stays 0 when one item is added) = K ln(1 - 1/L)."""
+        return self.hashes * math.log1p(-1 / self.length)
+
+
+def _mean(coordinates: NDArray[np.float32]) -> NDArray[np.float64]:
+    return np.asarray(coordinates.mean(axis=1, dtype=np.float64))

@@ -1,0 +1,158 @@
+"""What every mechanism over a whole profile promises: the set of items in, some bytes out.
+
+A profile is the set of items a person has used, as distinct 64-bit keys. A mechanism turns it into
+`profile_bytes` bytes under adjacency `cell`: one item added or removed. Its id names codebook,
+noise and claim completely, so an allow-list of ids is a list of channels.
+
+What the server may compute from released profiles, which are post-processing and cost nothing:
+
+    coordinates (m, L)    unbiased for what was there before the noise
+    sizes, overlaps       |P| of each, |A and B| of every pair
+    evidence @ probes     an estimate of weight * 1[j in P] for every profile and item j
+
+Sizes are noisy; with a prior of mean c0 and deviation s0 their posterior mean is
+
+    (c0 / s0^2 + size / v) / (1 / s0^2 + 1 / v),   v = size_variance(c0)
+"""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from typing import ClassVar, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stream_app.privacy.adjacency import Adjacency
+from stream_app.privacy.exact.certificates import Certificate
+from stream_app.privacy.randomness import RandomSource
+
+MOST_ITEMS = 2**14
+LARGEST_EPSILON = Fraction(64)
+
+
+class ProfileMechanism(Protocol):
+    """A local mechanism over a whole profile; a frozen value."""
+
+    family: ClassVar[str]
+
+    @property
+    def id(self) -> str:
+        """The wire id."""
+
+    @property
+    def adjacency(self) -> Adjacency:
+        """What one epsilon protects: a cell; nothing where there is no noise."""
+
+    @property
+    def length(self) -> int:
+        """L, the number of bits or coordinates."""
+
+    @property
+    def epsilon(self) -> Fraction | None:
+        """The exact claim per item and release; None where nothing is claimed."""
+
+    @property
+    def delta(self) -> Fraction:
+        """The exact delta that goes with epsilon; 0 for pure differential privacy."""
+
+    @property
+    def profile_bytes(self) -> int:
+        """Size of a released profile."""
+
+    @property
+    def no_estimate(self) -> str:
+        """Why the estimators have no number and give NaN; empty where they have one."""
+
+    def certify(self) -> tuple[Certificate, ...]:
+        """Prove the claim on the table that is sampled from, anew; ValueError where it fails."""
+
+    def release(self, items: NDArray[np.uint64], source: RandomSource) -> NDArray[np.uint8]:
+        """Turn distinct item keys (c,) into (profile_bytes,), the only place where noise is drawn.
+
+        It counts as one release for a ticket and takes the same number of words for any profile.
+        ValueError for anything but at most 16384 distinct uint64 keys, before a word is drawn.
+        """
+
+    def log_likelihood(self, released: NDArray[np.uint8], items: NDArray[np.uint64]) -> float:
+        """Return ln P(released | items), exact up to float64; -inf where it cannot come out."""
+
+    def coordinates(self, released: NDArray[np.uint8]) -> NDArray[np.float32]:
+        """Return what (m, profile_bytes) profiles say, shape (m, L)."""
+
+    def sizes(
+        self, coordinates: NDArray[np.float32], catalogue: int = MOST_ITEMS
+    ) -> NDArray[np.float64]:
+        """Return |P| of each profile's coordinates, shape (m,), within 0 .. catalogue."""
+
+    def size_variance(self, size: float) -> float:
+        """Return the variance of `sizes` at a true size."""
+
+    def overlaps(
+        self, first: NDArray[np.float32], second: NDArray[np.float32]
+    ) -> NDArray[np.float64]:
+        """Return |A and B| of every pair of coordinates (m, L) and (n, L), shape (m, n)."""
+
+    def weights(self, sizes: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return how much a profile of each size says about a single item, shape (m,)."""
+
+    def evidence(
+        self, coordinates: NDArray[np.float32], sizes: NDArray[np.float64]
+    ) -> NDArray[np.float32]:
+        """Return what `probes` reads weighted memberships from, shape (m, L)."""
+
+    def probes(self, items: NDArray[np.uint64]) -> NDArray[np.float32]:
+        """Return one column per item key (c,), shape (L, c)."""
+
+    def evidence_variance(self, sizes: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return the variance of an entry of evidence @ probes for each size, shape (m,)."""
+
+
+def posterior_sizes(
+    mechanism: ProfileMechanism,
+    sizes: NDArray[np.float64],
+    mean: float,
+    deviation: float,
+    catalogue: int = MOST_ITEMS,
+) -> NDArray[np.float64]:
+    """Return the posterior means of noisy sizes under a normal prior, within 1 .. catalogue."""
+    variance, prior = mechanism.size_variance(mean), deviation**2
+    if prior == 0 or not np.isfinite(variance):
+        return np.full(len(sizes), np.clip(mean, 1, catalogue))
+    if variance == 0:
+        return np.clip(sizes, 1, catalogue)
+    posterior = (mean / prior + sizes / variance) / (1 / prior + 1 / variance)
+    return np.asarray(np.clip(posterior, 1, catalogue), np.float64)
+
+
+def check_items(items: NDArray[np.uint64]) -> None:
+    """Raise ValueError unless `items` are at most 16384 distinct keys, (c,) uint64."""
+    if not isinstance(items, np.ndarray) or items.dtype != np.uint64 or items.ndim != 1:
+        raise ValueError("items: give a one-dimensional uint64 array of item keys")
+    if len(items) > MOST_ITEMS:
+        raise ValueError(
+            f"{len(items)} items: a profile has at most {MOST_ITEMS}; cap it to fewer first"
+        )
+    if len(np.unique(items)) != len(items):
+        raise ValueError("items: the same item twice in one profile; give each once")
+
+
+def check_released(released: NDArray[np.uint8], size: int) -> None:
+    """Raise ValueError unless `released` is (m, size) uint8."""
+    if released.dtype != np.uint8 or released.ndim != 2 or released.shape[1] != size:
+        raise ValueError(f"profiles of shape {released.shape}: give (m, {size}) bytes")
+
+
+def check_epsilon(epsilon: Fraction, least: Fraction) -> None:
+    """Raise ValueError for anything but an exact epsilon in least .. 64 of readable length."""
+    if not isinstance(epsilon, Fraction):
+        raise ValueError(  # noqa: TRY004 (one error for bad input)
+            f"epsilon {str(epsilon)[:40]}: give an exact number, Fraction(8) or Fraction(1, 2)"
+        )
+    if not least <= epsilon <= LARGEST_EPSILON or epsilon.denominator > 10**6:
+        # The largest floats end at 1.8e308; a longer number is not shown.
+        shown = f"{float(epsilon):g}" if abs(epsilon) < 10**300 else "of many digits"
+        raise ValueError(
+            f"epsilon {shown}: {least} to {LARGEST_EPSILON}, with at most six decimals; "
+            "use inf to protect nothing"
+        )

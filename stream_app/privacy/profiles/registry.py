@@ -1,0 +1,137 @@
+"""Profile mechanisms by name: from the wire id, or what a person types, to the frozen value.
+
+    blip:5000:20:8              Bloom filter of 5000 bits, 20 hashes, epsilon 8 per item
+    jlt:1000:2:1/1000000        1000 projections, epsilon 2 and delta 10^-6 per item
+    jltpaper:1000:2:1/10        the same with the noise of Lemma 2: a reproduction
+    blip:5000:20:inf, jlt:1000:inf:0    without noise: nothing is protected
+
+An id is canonical, as those of rating mechanisms are: `parse` refuses `blip:05000:20:8`,
+`blip:5000:20:16/2` and `jlt:1000:2:0.1`.
+"""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Iterable
+from dataclasses import dataclass
+from fractions import Fraction
+
+from stream_app.privacy.exact.discrete_gaussian import DeltaCertificate
+from stream_app.privacy.parsing import (
+    Number,
+    exactly,
+    shown,
+)
+from stream_app.privacy.profiles.blip import Blip
+from stream_app.privacy.profiles.jlt import (
+    Jlt,
+    JltPaper,
+)
+from stream_app.privacy.profiles.mechanism import ProfileMechanism
+
+FAMILIES = ("blip", "jlt", "jltpaper")
+DEFAULT_HASHES = 20
+DEVICE_HASHES = 2  # fewer hashes flip fewer bits at the same epsilon; 1 leaves items confused
+_DELTA = "a number, as 0.000001, 1e-6 or 1/1000000"
+DEFAULT_DELTAS = {"jlt": Fraction(1, 10**6), "jltpaper": Fraction(1, 10)}
+_EXACT = "[0-9]{1,13}(?:/[0-9]{1,13})?"
+_BLIP = re.compile(rf"blip:([0-9]{{1,6}}):([0-9]{{1,2}}):({_EXACT}|inf)", re.ASCII)
+_JLT = re.compile(rf"(jlt|jltpaper):([0-9]{{1,6}}):({_EXACT}|inf):({_EXACT})", re.ASCII)
+_NUMBER = re.compile(r"[0-9]{1,13}(?:\.[0-9]{1,13}|/[0-9]{1,13})?|1e-[0-9]{1,2}", re.ASCII)
+
+
+@dataclass(frozen=True)
+class Row:
+    """What `certify` lists of one mechanism; slack is worst_log_ratio - epsilon, in nats.
+
+    `delta` is the claim and `delta_bound` what is proved, both 0 for pure differential privacy.
+    """
+
+    mechanism: str
+    epsilon: str
+    adjacency: str
+    worst_log_ratio: float
+    slack: float
+    delta: float
+    delta_bound: float
+    outputs: int
+    digest: str
+    seconds: float
+
+
+def parse(id: str) -> ProfileMechanism:
+    """Return the profile mechanism that a canonical id names; ValueError for any other text."""
+    text = id if isinstance(id, str) else ""
+    found: ProfileMechanism
+    if match := _BLIP.fullmatch(text):
+        length, hashes, epsilon = match.groups()
+        found = mechanism("blip", epsilon, length=int(length), hashes=int(hashes))
+    elif match := _JLT.fullmatch(text):
+        family, length, epsilon, delta = match.groups()
+        found = mechanism(family, epsilon, length=int(length), delta=delta)
+    else:
+        raise ValueError(
+            f"profile mechanism {shown(id)}: an id is blip:length:hashes:epsilon or "
+            "jlt:length:epsilon:delta, such as blip:5000:20:8 or jlt:1000:2:1/1000000"
+        )
+    if found.id != id:
+        raise ValueError(f"profile mechanism {id!r}: not the canonical id; write {found.id!r}")
+    return found
+
+
+def mechanism(
+    family: str,
+    epsilon: Number | None,
+    *,
+    length: int | None = None,
+    hashes: int = DEFAULT_HASHES,
+    delta: Number | None = None,
+) -> ProfileMechanism:
+    """Return a family's mechanism; epsilon as "8", "0.5", "1/2", Fraction, or None for no noise.
+
+    Without a length the thesis' own (S004 section 3.5.1): 5000 bits, 1000 projections; without a
+    delta 10^-6, or for `jltpaper` the thesis' 1/10.
+    """
+    noisy = epsilon not in (None, "inf")
+    wanted = "a number, as 8, 0.5 or 1/2"
+    exact = exactly(epsilon, _NUMBER, "epsilon", wanted) if noisy else None
+    if family == "blip":
+        if delta is not None:
+            raise ValueError(f"delta {shown(delta)}: blip has none; leave it out")
+        return Blip(5000 if length is None else length, hashes, exact)
+    if family in ("jlt", "jltpaper"):
+        claimed = Fraction(0) if exact is None else DEFAULT_DELTAS[family]
+        if delta is not None:
+            claimed = exactly(delta, _NUMBER, "delta", _DELTA)
+        made = Jlt if family == "jlt" else JltPaper
+        return made(1000 if length is None else length, exact, claimed)
+    raise ValueError(f"profile mechanism {shown(family)}: there are {', '.join(FAMILIES)}")
+
+
+def certificate_rows(epsilons: Iterable[Number]) -> list[Row]:
+    """Return one proved row per family and epsilon: built and certified anew, and how long it took.
+
+    `jltpaper` is proved at its own smaller delta; ValueError where a claim does not hold.
+    """
+    return [_row(family, epsilon) for family in FAMILIES for epsilon in epsilons]
+
+
+def _row(family: str, epsilon: Number) -> Row:
+    began = time.perf_counter()
+    made = mechanism(family, epsilon)
+    (proof,) = made.certify()
+    seconds = time.perf_counter() - began
+    bound = float(proof.delta_bound) if isinstance(proof, DeltaCertificate) else 0.0
+    return Row(
+        made.id,
+        str(made.epsilon),
+        str(made.adjacency),
+        proof.worst_log_ratio,
+        proof.slack,
+        float(made.delta),
+        bound,
+        proof.outputs,
+        proof.digest,
+        seconds,
+    )

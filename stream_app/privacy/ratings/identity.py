@@ -1,0 +1,114 @@
+"""No mechanism at all: the report is the rating. NOTHING is protected; for baselines and attacks.
+
+    P(z | v) = 1 if z = v else 0
+
+There is no epsilon to claim (None, written `inf` in the id), no neighbour to hide among, and
+whoever reads the topic reads the ratings. Metrics and replies made from such reports are labelled
+`none`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stream_app.privacy.adjacency import Adjacency
+from stream_app.privacy.exact.certificates import Certificate
+from stream_app.privacy.mechanism import check_inputs, without_masks
+from stream_app.privacy.randomness import RandomSource
+from stream_app.privacy.ticket import admitted
+
+
+@dataclass(frozen=True)
+class Identity:
+    """Release every level as it is: nothing is protected.
+
+    >>> Identity(5).id
+    'none:5:inf'
+    """
+
+    levels: int
+
+    family: ClassVar[str] = "none"
+    adjacency: ClassVar[Adjacency] = Adjacency.NOTHING
+
+    def __post_init__(self) -> None:
+        if type(self.levels) is not int or not 2 <= self.levels <= 256:
+            raise ValueError(f"levels {self.levels!r}: a scale has 2 to 256 levels")
+
+    @property
+    def id(self) -> str:
+        """The wire id, `none:levels:inf`."""
+        return f"{self.family}:{self.levels}:inf"
+
+    @property
+    def alphabet(self) -> int:
+        """Number of different reports: as many as levels."""
+        return self.levels
+
+    @property
+    def epsilon(self) -> None:
+        """Nothing is claimed."""
+        return None
+
+    @property
+    def inputs(self) -> int:
+        """Number of inputs: the levels."""
+        return self.levels
+
+    @property
+    def masks(self) -> range:
+        """There is no such column."""
+        return range(0)
+
+    def table(self, mask: int = 0) -> None:  # noqa: ARG002 (the protocol's signature)
+        """There is no noise to sample."""
+        return
+
+    def certify(self) -> tuple[Certificate, ...]:
+        """Nothing is claimed, so nothing is proved."""
+        return ()
+
+    def release(
+        self,
+        inputs: NDArray[np.uint8],
+        source: RandomSource,
+        masks: NDArray[np.uint16] | None = None,
+    ) -> NDArray[np.uint8]:
+        """Return a copy of the levels: NOTHING is protected."""
+        without_masks(masks)
+        check_inputs(inputs, self.levels)
+        admitted(source, self, len(inputs))
+        return inputs.copy()
+
+    def log_likelihood(
+        self,
+        reports: NDArray[np.integer],
+        given: NDArray[np.integer],
+        mask: int = 0,  # noqa: ARG002
+    ) -> NDArray[np.float64]:
+        """Return 0 where the report is the level and -inf elsewhere; broadcasts."""
+        return np.where(np.equal(reports, given), 0.0, -np.inf)
+
+    def likelihood(self, mask: int = 0) -> NDArray[np.float64]:  # noqa: ARG002
+        """Return the unit matrix, shape (levels, levels)."""
+        return np.eye(self.levels)
+
+    def presence(self, reports: NDArray[np.integer]) -> NDArray[np.float64]:
+        """Return ones: that there is a rating is public."""
+        return np.ones(np.shape(reports))
+
+    def value(self, reports: NDArray[np.integer]) -> NDArray[np.float64]:
+        """Return the level index itself."""
+        return np.asarray(reports, np.float64)
+
+    def square(self, reports: NDArray[np.integer]) -> NDArray[np.float64]:
+        """Return the square of the level index."""
+        return np.asarray(reports, np.float64) ** 2
+
+    def variance(self) -> NDArray[np.float64]:
+        """Return zeros, shape (levels,): no noise is added."""
+        return np.zeros(self.levels)

@@ -1,0 +1,94 @@
+"""Which cells a device reports: chosen by a public rule or a coin, never by what the user rated.
+
+Whoever emits a report when a rating happens says that it happened. A device whose mechanism
+protects presence reports instead, at the end of an epoch, every cell of a public scope once, the
+missing ones included; which cells, how many and how large the payload is must not depend on its
+ratings.
+
+    slot(j)    = floor(h(key, j) * period / 2^64)          h: `codebook.words`, key public
+    scope(e)   = {j : slot(j) = (e - first) mod period}    for first <= e < first + rounds * period
+
+Every item comes up once in a round of `period` epochs, and every cell at most `rounds` times in its
+life, which then costs rounds * epsilon (a second noisy answer about the same rating is a second
+answer). What is rated after a cell's last turn is never reported.
+
+A user with a budget E for the whole record can report s = max(1, floor(E / 2.5)) items at E / s
+each instead: fewer, clearer reports (the variance of a mean over users is (n / s) Var(E / s)). The
+sample is drawn by a key of the device that has seen no rating, so the record shows in s cells and
+nowhere else:  s * (E / s) = E  protects the user.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from fractions import Fraction
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stream_app.privacy.profiles.codebook import words
+
+CLEAR = Fraction(5, 2)  # epsilon that a sampled report should have
+
+
+@dataclass(frozen=True)
+class Scope:
+    """The public schedule of a catalogue; ValueError outside the ranges that are named there."""
+
+    key: int
+    period: int
+    first: int = 0
+    rounds: int = 1
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.key < 2**64:
+            raise ValueError(f"scope key {self.key}: a number from 0 to 2^64 - 1")
+        if not 1 <= self.period <= 2**31:
+            raise ValueError(f"scope period {self.period}: 1 to 2^31 epochs")
+        if self.first < 0:
+            raise ValueError(f"scope first {self.first}: the first epoch is 0 or later")
+        if not 1 <= self.rounds <= 1000:
+            raise ValueError(f"scope rounds {self.rounds}: a cell is reported 1 to 1000 times")
+
+    def items(self, catalogue: NDArray[np.uint64], epoch: int) -> NDArray[np.uint64]:
+        """Return the keys of a catalogue (n,) that are in scope, in the catalogue's order."""
+        past = epoch - self.first
+        if not 0 <= past < self.rounds * self.period:
+            return catalogue[:0]
+        slots = _below(words(catalogue, 1, self.key)[:, 0], self.period)
+        return np.asarray(catalogue[slots == past % self.period], np.uint64)
+
+
+@dataclass(frozen=True)
+class Sample:
+    """Some items of a catalogue, drawn once for a device, and the epsilon of each report."""
+
+    budget: Fraction
+    reports: int
+
+    @classmethod
+    def of(cls, budget: Fraction) -> Sample:
+        """Return the sample that spends a user's budget; ValueError for none."""
+        if budget <= 0:
+            raise ValueError(f"budget {budget}: a user's epsilon is above 0")
+        return cls(budget, max(1, math.floor(budget / CLEAR)))
+
+    @property
+    def epsilon(self) -> Fraction:
+        """The exact epsilon of each report, E / s."""
+        return self.budget / self.reports
+
+    def items(self, catalogue: NDArray[np.uint64], key: int) -> NDArray[np.uint64]:
+        """Return the s keys of a catalogue (n,) that the device's `key` picks, all where n <= s.
+
+        They are the first s in the order of h(key, j), so any s items are as likely as any others;
+        the same key picks the same items again, in every order of the catalogue.
+        """
+        drawn = words(catalogue, 1, key)[:, 0]
+        return catalogue[np.lexsort((catalogue, drawn))[: self.reports]]
+
+
+def _below(word: NDArray[np.uint64], limit: int) -> NDArray[np.uint64]:
+    """Return floor(word * limit / 2^64) to 32 bits of the word."""
+    return np.asarray((word >> np.uint64(32)) * np.uint64(limit) >> np.uint64(32), np.uint64)

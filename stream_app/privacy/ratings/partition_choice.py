@@ -1,0 +1,167 @@
+"""Which question a device asks of a rating: the partition of the levels that tells most.
+
+    pi_v ~ exp(-(x_v - c)^2 / 2V),  V = .85,  c such that the mean is t     what is expected of v
+    Q    = sum_z P(z) (E[r | z] - t)^2 = Var(E[r | z])                      what mask m would tell
+    P(z | v) = (p - q) [g(v) = z] + q      p = e^eps / (e^eps + Z - 1),  q = 1 / (e^eps + Z - 1)
+
+over the Z groups of a mask (`stream_app.privacy.ratings.partition_response`). The mask with the
+largest Q is taken,
+the smallest number among equals: at small epsilon one bit, "above this level?", cut where the
+expectation is; at large epsilon many groups. Among all staircase channels a linear program finds no
+better one than such a partition.
+
+The expectation t is the item's public mean on the scale 1 .. 5, in bins of a quarter of a star,
+plus the user's leaning b: how far above the items' means this user rates, as far as the user's
+*released* reports tell. Its posterior lives on a grid, with a normal prior:
+
+    ln P(b | reports) = const - b^2 / 2 S^2 + sum_n ln P(z_n | mean_n + b, mask_n),    S = .5
+
+Nothing here has an argument for anything that was not released or is not public, so a mask tells
+nothing that is not known already.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from fractions import Fraction
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+Floats = NDArray[np.float64]
+
+LOWEST, HIGHEST = 1.0, 5.0
+MOST_LEVELS = 11
+VARIANCE = 0.85  # of a rating around what is expected of it
+PER_STAR = 4  # bins
+LEANINGS = np.arange(-20, 21) / 10  # how far above the items' means a user may rate
+LEANING_DEVIATION = 0.5
+_FINE = 20  # bins a star when reports are weighed
+_INSIDE = 0.15  # an expectation is held so far inside the scale: no prior has its mean at the end
+_STEPS = 50
+_DIGITS = 12  # of Q that decide; the last bits differ between machines
+
+
+@dataclass(frozen=True)
+class Choice:
+    """The best mask for every expectation, for one number of levels and one epsilon.
+
+    Raises ValueError outside 2 <= levels <= 11 and for an epsilon that is not above 0.
+
+    >>> Choice(5, Fraction(1)).masks(np.array([2.0, 3.6, 4.4])).tolist()
+    [2, 4, 4]
+    """
+
+    levels: int
+    epsilon: Fraction
+    table: NDArray[np.uint16] = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        if type(self.levels) is not int or not 2 <= self.levels <= MOST_LEVELS:
+            raise ValueError(f"levels {self.levels!r}: a partition divides 2 to {MOST_LEVELS}")
+        if not self.epsilon > 0:
+            raise ValueError(f"epsilon {self.epsilon}: must be above 0")
+        best = np.argmax(np.round(self._told(), _DIGITS), axis=0) + 1
+        table = best.astype(np.uint16)
+        table.flags.writeable = False
+        object.__setattr__(self, "table", table)
+
+    def masks(self, means: Floats) -> NDArray[np.uint16]:
+        """Return the mask for each expected rating (n,) on 1 .. 5; ValueError for one that is NaN.
+
+        What lies outside the scale counts as its end.
+        """
+        if np.isnan(means).any():
+            raise ValueError("means: one is not a number; give the middle of the scale, 3")
+        inside = np.clip(means, LOWEST, HIGHEST) - LOWEST
+        return self.table[np.rint(inside * PER_STAR).astype(np.int64)]
+
+    def evidence(
+        self, means: Floats, masks: NDArray[np.uint16], reports: NDArray[np.uint8]
+    ) -> Floats:
+        """Return ln P(released report | leaning), (n, leanings): rows of one user add up.
+
+        means: the items' public means (n,); reports: as they were released under the masks (n,).
+        """
+        at = np.clip(means[:, None] + LEANINGS, LOWEST, HIGHEST) - LOWEST
+        bins = np.rint(at * _FINE).astype(np.int64)
+        groups = groups_of(self.levels)[masks]
+        among = groups == reports[:, None]
+        begins, many = among.argmax(1), groups[:, -1] + 1
+        ends = begins + among.sum(1)
+        share = self._shares[bins, ends[:, None]] - self._shares[bins, begins[:, None]]
+        others = _others(self.epsilon, many)
+        return np.asarray(np.log(((1 - many * others) * np.maximum(share, 0).T + others).T))
+
+    @cached_property
+    def _shares(self) -> Floats:
+        """Return the probability of the levels below each, for each finely binned expectation."""
+        bins = np.arange((HIGHEST - LOWEST) * _FINE + 1) / _FINE + LOWEST
+        return np.pad(priors(bins, self.levels).cumsum(1), ((0, 0), (1, 0)))
+
+    def _told(self) -> Floats:
+        """Return Q of each mask in each bin, (masks, bins)."""
+        groups = groups_of(self.levels)[1:]
+        many = groups[:, -1] + 1  # Z
+        others = _others(self.epsilon, many)
+        ahead = 1 - many * others  # p - q
+        bins = np.arange((HIGHEST - LOWEST) * PER_STAR + 1) / PER_STAR + LOWEST
+        stars, expected = stars_of(self.levels), priors(bins, self.levels)
+        centred = expected * (stars - (expected @ stars)[:, None])
+        told = np.zeros((len(groups), len(bins)))
+        for group in range(self.levels):
+            of = (groups == group).astype(np.float64)
+            there = (group < many)[:, None]
+            mass, moment = of @ expected.T, of @ centred.T
+            chance = ahead[:, None] * mass + others[:, None]
+            told += np.where(there, (ahead[:, None] * moment) ** 2 / chance, 0.0)
+        return told
+
+
+def leanings(evidence: Floats) -> Floats:
+    """Return the mean leaning of users whose evidence, summed, is given: (users, leanings)."""
+    logs = evidence - LEANINGS**2 / (2 * LEANING_DEVIATION**2)
+    odds = np.exp(logs - logs.max(-1, keepdims=True))
+    return np.asarray((odds * LEANINGS).sum(-1) / odds.sum(-1))
+
+
+def groups_of(levels: int) -> NDArray[np.int64]:
+    """Return the group of each level under each mask from 0, (2^(levels - 1), levels)."""
+    bits = np.arange(2 ** (levels - 1))[:, None] >> np.arange(levels - 1) & 1
+    groups = np.zeros((len(bits), levels), np.int64)
+    groups[:, 1:] = bits.cumsum(axis=1)
+    return groups
+
+
+def _others(epsilon: Fraction, many: NDArray[np.int64]) -> Floats:
+    """Return q, the probability of each other group, for Z groups."""
+    return np.asarray(1 / (math.exp(min(float(epsilon), 700.0)) + many - 1))
+
+
+def stars_of(levels: int) -> Floats:
+    """Return the rating of each of `levels` levels on the scale 1 .. 5."""
+    return LOWEST + (HIGHEST - LOWEST) * np.arange(levels) / (levels - 1)
+
+
+def priors(means: Floats, levels: int, variance: float | Floats = VARIANCE) -> Floats:
+    """Return pi_v for each of (n,) means, (n, levels): a discretised normal with this mean.
+
+    The means are held inside the scale; `variance` is one number or (n,).
+    """
+    wanted = np.clip(means, LOWEST + _INSIDE, HIGHEST - _INSIDE)
+    stars, spread = stars_of(levels), np.broadcast_to(variance, wanted.shape)
+    low, high = np.full(wanted.shape, -40.0), np.full(wanted.shape, 46.0)
+    for _ in range(_STEPS):  # bisection: the mean rises with c
+        c = (low + high) / 2
+        pi = _normal(c, spread, stars)
+        below = pi @ stars < wanted
+        low, high = np.where(below, c, low), np.where(below, high, c)
+    return _normal((low + high) / 2, spread, stars)
+
+
+def _normal(c: Floats, spread: Floats, stars: Floats) -> Floats:
+    logs = -((stars - c[:, None]) ** 2) / (2 * spread[:, None])
+    odds = np.exp(logs - logs.max(1, keepdims=True))
+    return np.asarray(odds / odds.sum(1, keepdims=True))

@@ -1,0 +1,177 @@
+"""Randomized response over a public partition of the levels: which group, not which level.
+
+    mask    bit v set  =  a group ends after level v              1 .. 2^(levels-1) - 1
+    groups  g(v) = number of set bits of mask below bit v         0 .. Z-1,   Z = popcount(mask) + 1
+    report  randomized response over the Z groups (S001 Def. 3 without "missing"):
+
+            P(z | v) = e^eps / (e^eps + Z - 1)  for z = g(v),   1 / (e^eps + Z - 1)  otherwise
+
+Five levels under mask 0b0100: {0, 1, 2} {3, 4}. Fewer groups mean a truer answer at the same
+epsilon (S001's d enters only through Z), so a device may ask of each item the question that is
+worth most. The mask stands beside the report and is public: it must be chosen from public data
+alone, or from what was released before. Given the mask, two values of one rating are told apart by
+at most e^eps; under mask 0 nothing would be asked, so it is refused.
+
+A channel of fewer groups than levels cannot be inverted: there is no unbiased estimate of the
+level. Even under the mask of all singletons, where there is one, `value` and `square` say NaN,
+because they see the report without its mask; decode through `likelihood(mask)` instead.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from fractions import Fraction
+from typing import ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stream_app.privacy.adjacency import Adjacency
+from stream_app.privacy.exact.certificates import (
+    Certificate,
+    certify,
+)
+from stream_app.privacy.exact.integer_tables import Table
+from stream_app.privacy.mechanism import check_epsilon, check_inputs, check_levels
+from stream_app.privacy.randomness import RandomSource
+from stream_app.privacy.ratings.randomized_response import RandomizedResponse
+from stream_app.privacy.ticket import admitted
+
+MOST_LEVELS = 11  # a mask has levels - 1 bits and each has its own channel on the server
+
+
+@dataclass(frozen=True)
+class Partition:
+    """Report the group of the true level, under the public mask beside it; see the module.
+
+    Adjacency: value. Pure epsilon-DP per rating under every mask, certified on construction. Raises
+    ValueError outside 2 <= levels <= 11 and 1/1000000 <= epsilon <= 64.
+
+    >>> Partition(5, Fraction(2)).id
+    'partition:5:2'
+    """
+
+    levels: int
+    epsilon: Fraction
+    _responses: tuple[Table, ...] = field(init=False, repr=False, compare=False)
+    _groups: NDArray[np.uint8] = field(init=False, repr=False, compare=False)
+
+    family: ClassVar[str] = "partition"
+    adjacency: ClassVar[Adjacency] = Adjacency.VALUE
+
+    def __post_init__(self) -> None:
+        check_levels(self.levels, MOST_LEVELS, self.family)
+        check_epsilon(self.epsilon)
+        sizes = range(2, self.levels + 1)
+        responses = tuple(RandomizedResponse(z, self.epsilon).table() for z in sizes)
+        object.__setattr__(self, "_responses", responses)
+        bits = np.arange(2 ** (self.levels - 1))[:, None] >> np.arange(self.levels - 1) & 1
+        groups = np.zeros((len(bits), self.levels), np.uint8)
+        groups[:, 1:] = bits.cumsum(axis=1)
+        groups.flags.writeable = False
+        object.__setattr__(self, "_groups", groups)
+
+    @property
+    def id(self) -> str:
+        """The wire id, `partition:levels:epsilon`; the mask stands beside each report."""
+        return f"{self.family}:{self.levels}:{self.epsilon}"
+
+    @property
+    def inputs(self) -> int:
+        """Number of inputs: the levels."""
+        return self.levels
+
+    @property
+    def alphabet(self) -> int:
+        """Number of different reports under the finest mask: as many as levels."""
+        return self.levels
+
+    @property
+    def masks(self) -> range:
+        """Every way to cut the scale into two or more groups."""
+        return range(1, 2 ** (self.levels - 1))
+
+    def groups(self, mask: int) -> NDArray[np.uint8]:
+        """Return the group of each level under `mask`, shape (levels,)."""
+        if mask not in self.masks:
+            raise ValueError(f"mask {mask}: {self.id} has the masks 1 to {self.masks[-1]}")
+        return np.asarray(self._groups[mask], np.uint8)
+
+    def table(self, mask: int = 0) -> Table:
+        """Return the integer table of a mask, shape (levels, groups); ValueError for mask 0."""
+        groups = self.groups(mask)
+        return Table(tuple(self._response(groups).counts[g] for g in groups))
+
+    def certify(self) -> tuple[Certificate, ...]:
+        """Prove the claim anew for each number of groups; a mask only names the groups' rows."""
+        return tuple(
+            certify(table, self.id, self.epsilon, self.adjacency) for table in self._responses
+        )
+
+    def release(
+        self,
+        inputs: NDArray[np.uint8],
+        source: RandomSource,
+        masks: NDArray[np.uint16] | None = None,
+    ) -> NDArray[np.uint8]:
+        """Turn (n,) level indices under (n,) uint16 masks into (n,) groups, one word for each.
+
+        All of it is checked before a word is drawn: a wrong mask in one row releases nothing.
+        """
+        check_inputs(inputs, self.levels)
+        checked = self._checked(masks, len(inputs))
+        words = admitted(source, self, len(inputs)).words(len(inputs))
+        groups = self._groups[checked, inputs]
+        last = self._groups[checked, self.levels - 1]  # public, as the mask is
+        reports = np.empty(len(inputs), np.uint8)
+        for size, response in enumerate(self._responses, start=1):
+            rows = np.flatnonzero(last == size)
+            reports[rows] = response.sample(groups[rows], words[rows])
+        return reports
+
+    def log_likelihood(
+        self, reports: NDArray[np.integer], given: NDArray[np.integer], mask: int = 0
+    ) -> NDArray[np.float64]:
+        """Return ln P(report | level) under `mask`; broadcasts."""
+        groups = self.groups(mask)
+        log = self._response(groups).log_probabilities()
+        return np.asarray(log[reports, groups[given]], np.float64)
+
+    def likelihood(self, mask: int = 0) -> NDArray[np.float64]:
+        """Return P(z | v) under `mask`, shape (groups, levels)."""
+        groups = self.groups(mask)
+        return np.asarray(self._response(groups).probabilities()[:, groups], np.float64)
+
+    def presence(self, reports: NDArray[np.integer]) -> NDArray[np.float64]:
+        """Return ones: that there is a rating is public."""
+        return np.ones(np.shape(reports))
+
+    def value(self, reports: NDArray[np.integer]) -> NDArray[np.float64]:
+        """Return NaN: a group without its mask says nothing unbiased about the level."""
+        return np.full(np.shape(reports), np.nan)
+
+    def square(self, reports: NDArray[np.integer]) -> NDArray[np.float64]:
+        """Return NaN, as `value`."""
+        return np.full(np.shape(reports), np.nan)
+
+    def variance(self) -> NDArray[np.float64]:
+        """Return NaN for each level: there is no estimate that could vary."""
+        return np.full(self.levels, np.nan)
+
+    def _response(self, groups: NDArray[np.uint8]) -> Table:
+        return self._responses[int(groups[-1]) - 1]
+
+    def _checked(self, masks: NDArray[np.uint16] | None, count: int) -> NDArray[np.uint16]:
+        if masks is None:
+            raise ValueError(f"masks: {self.id} needs a mask for each report")
+        if not isinstance(masks, np.ndarray) or masks.dtype != np.uint16 or masks.ndim != 1:
+            raise ValueError("masks: give a one-dimensional uint16 array")
+        if len(masks) != count:
+            raise ValueError(f"masks: {len(masks)} for {count} ratings; give one for each")
+        wrong = (masks == 0) | (masks > self.masks[-1])
+        if wrong.any():
+            row = int(wrong.argmax())
+            raise ValueError(
+                f"row {row}: mask {int(masks[row])} is none of 1 to {self.masks[-1]} of {self.id}"
+            )
+        return masks

@@ -1,0 +1,185 @@
+"""Recomputing the state from the topics: the oracle against which any worker can be checked.
+
+    state at cut r = f(design, base, log after the base up to r)
+
+It follows the same log in the same order with the same replica as a worker does, from the same base
+(`wire.checkpoints.Base`): nothing, or an adopted snapshot, without the devices that were to be
+forgotten with a rebuild. Where the log tells of one more of these, it begins again without it; so
+does a worker.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from stream_app.errors import Refusal
+from stream_app.log.canonical_order import Start
+from stream_app.replay.follower import (
+    Decoded,
+    Follower,
+)
+from stream_app.state.replica import (
+    Design,
+    Outcome,
+    Replica,
+)
+from stream_app.wire import Batch, Topics
+from stream_app.wire.state_records import Base
+
+if TYPE_CHECKING:
+    from stream_app.checkpoints.snapshot_file import SnapshotFile
+
+Progress = Callable[[int, int], None]
+_STALL_SECONDS = 15.0
+
+
+def recompute(
+    bootstrap: str,
+    extra: Mapping[str, str],
+    topics: Topics,
+    design: Design,
+    at_cut: int | None = None,
+    progress: Progress | None = None,
+    base: Base | None = None,
+    origin: SnapshotFile | None = None,
+) -> Replica:
+    """Return the replica at cut `at_cut`, or at the newest cut; `progress` hears (records done,
+    records in the log).
+
+    Refuses a cut that the log does not have, a log that lacks records its cuts name or does not
+    reach back to the base, and a base whose snapshot (`origin`) is not given.
+    """
+    replay = Replay(bootstrap, extra, topics, design, progress, origin)
+    return replay.from_base(base, at_cut).replica
+
+
+@dataclass(eq=False)
+class Replayed:
+    """A replica that stands at a cut, and where the cut log goes on after it."""
+
+    replica: Replica
+    cut_offset: int
+
+
+@dataclass(eq=False)
+class Replay:
+    """A way of replaying one deployment; `each_cut` sees the replica at every cut, `each_batch`
+    what was applied and what became of it, again where the replay begins again."""
+
+    bootstrap: str
+    extra: Mapping[str, str]
+    topics: Topics
+    design: Design
+    progress: Progress | None = None
+    origin: SnapshotFile | None = None
+    each_cut: Callable[[Replica], None] = field(default=lambda _: None)
+    each_batch: Callable[[Batch, Outcome], None] = field(default=lambda _batch, _outcome: None)
+
+    def from_base(self, base: Base | None = None, at_cut: int | None = None) -> Replayed:
+        """Return the state at a cut, computed from what it starts from."""
+        base = base or Base(0, (0,) * self.design.partitions)
+        if at_cut is not None and at_cut < base.cut:
+            raise Refusal(f"cut {at_cut}: the state begins at cut {base.cut}; ask for a later one")
+        begun = Replayed(begin(self.design, base, self.origin), 0)
+        return self.go_on(begun, Start(base.cut, base.ends), at_cut)
+
+    def go_on(self, begun: Replayed, start: Start, at_cut: int | None = None) -> Replayed:
+        """Return the state at a cut, following the log from `start`, where `begun` stands."""
+        follower = Follower(
+            self.bootstrap, self.extra, self.topics, self.design.intake, start=start
+        )
+        try:
+            devices = self._follow(follower, begun, at_cut)
+        finally:
+            follower.close()
+        if devices:
+            return self.from_base(without(begun.replica.base, devices), at_cut)
+        return begun
+
+    def _follow(self, follower: Follower, begun: Replayed, at_cut: int | None) -> set[str]:
+        """Move the replica on to the cut; return the devices without which to begin again."""
+        replica, wait = begun.replica, _Patience(follower, self.topics.ratings)
+        first, total = sum(replica.ends), sum(follower.log_ends()[0])
+        while at_cut is None or replica.cut < at_cut:
+            for piece in follower.poll(0.05):
+                if piece.forget is not None and piece.forget.rebuild:
+                    ahead = [piece.forget, *follower.rounds.forgets_ahead(at_cut)]
+                    devices = {forget.device for forget in ahead if forget.rebuild}
+                    if devices - set(replica.base.without):
+                        return devices
+                outcome = take(replica, piece)
+                if piece.batch is not None and outcome is not None:
+                    self.each_batch(piece.batch, outcome)
+                if piece.cut is not None:
+                    begun.cut_offset = piece.cut_offset
+                    self.each_cut(replica)
+                    if replica.cut == at_cut:
+                        return set()
+            newest = follower.rounds.newest_cut[0]
+            if follower.cuts_at_end and follower.rounds.number == newest:
+                if at_cut is not None:
+                    raise Refusal(f"cut {at_cut}: the newest cut of {self.topics.cuts} is {newest}")
+                return set()
+            if self.progress is not None:
+                self.progress(sum(replica.ends) - first, total - first)
+            wait.check(replica.cut, newest)
+        return set()
+
+
+def begin(design: Design, base: Base, origin: SnapshotFile | None = None) -> Replica:
+    """Return the replica that stands at a base; refuses one whose snapshot is not given."""
+    try:
+        replica = Replica(design, base)
+    except ValueError as error:
+        raise Refusal(str(error)) from None
+    if not base.origin:
+        return replica
+    if origin is None:
+        raise Refusal(
+            f"the state began from a snapshot, {base.origin}: give its file (--snapshot FILE)"
+        )
+    origin.adopt(replica, base)
+    # The snapshot may be older than the wish to be forgotten; the base refuses their records.
+    for device in base.without:
+        replica.clear(bytes.fromhex(device))
+    return replica
+
+
+def take(replica: Replica, piece: Decoded) -> Outcome | None:
+    """Move a replica on by the next piece of the log; return what became of its records."""
+    outcome = None if piece.batch is None else replica.apply(piece.batch)
+    if piece.cut is not None:
+        replica.end_round(piece.cut.number, piece.cut.ends)
+    # One with a rebuild is left out by the base, as if it had never been.
+    if piece.forget is not None and not piece.forget.rebuild:
+        replica.forget(bytes.fromhex(piece.forget.device))
+    return outcome
+
+
+def without(base: Base, devices: Iterable[str]) -> Base:
+    """Return the base that leaves out these devices as well."""
+    return msgspec.structs.replace(base, without=tuple(sorted({*base.without, *devices})))
+
+
+class _Patience:
+    """Refuses a log that lacks records which its cuts name, once nothing has come for a while."""
+
+    def __init__(self, follower: Follower, ratings: str) -> None:
+        self._follower, self._ratings = follower, ratings
+        self._before: tuple[list[int], int] = ([], -1)
+        self._moved = time.monotonic()
+
+    def check(self, cut: int, newest: int) -> None:
+        here = self._follower.rounds.received[:], cut
+        if here != self._before:
+            self._before, self._moved = here, time.monotonic()
+        elif time.monotonic() - self._moved > _STALL_SECONDS:
+            raise Refusal(
+                f"{self._ratings} holds fewer records than cut {newest} names: records are "
+                "missing, and the state cannot be recomputed; restore the topic"
+            )

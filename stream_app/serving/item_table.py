@@ -1,0 +1,53 @@
+"""The public item table: what the model knows of every item, for devices that choose by it.
+
+    mean_i = clip(mu + b_i, 1, 5)          code_i = round(50 (mean_i - 1)),  0 .. 200
+
+Items stand in the order in which the server met them, `PAGE_ITEMS` to a page, one record a page in
+a compacted topic. A page is written again when a code in it has changed. Everything in it is made
+of released reports, so it costs nobody any epsilon; and a device that reads a false table reports
+less usefully, never with less protection, because every choice it can make has the same epsilon.
+
+Pure functions and one small memory; nothing here speaks to Kafka.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stream_app.models.factorization.learner import Learner
+from stream_app.wire import MEAN_CODES_PER_STAR, PAGE_ITEMS, ItemTablePage
+
+_LOWEST, _HIGHEST = 1.0, 5.0
+
+
+def mean_codes(learner: Learner, keys: NDArray[np.uint64]) -> NDArray[np.uint8]:
+    """Return the code of each item's mean rating, (n,) uint8."""
+    _, biases = learner.items(keys)
+    means = np.clip(learner.mean + biases.astype(np.float64), _LOWEST, _HIGHEST)
+    return np.rint((means - _LOWEST) * MEAN_CODES_PER_STAR).astype(np.uint8)
+
+
+@dataclass
+class Pages:
+    """The pages as they were last written; `due` gives those that have changed."""
+
+    _written: list[bytes] = field(default_factory=list)
+    _next: int = 0
+
+    def due(
+        self, keys: NDArray[np.uint64], learner: Learner, cut: int, most: int
+    ) -> Iterator[ItemTablePage]:
+        """Yield up to `most` pages with changed codes, looking at each page in turn."""
+        count = -(-len(keys) // PAGE_ITEMS)
+        self._written += [b""] * (count - len(self._written))
+        for page in ((self._next + step) % count for step in range(min(count, most))):
+            items = keys[page * PAGE_ITEMS : (page + 1) * PAGE_ITEMS]
+            codes = mean_codes(learner, items).tobytes()
+            if codes != self._written[page]:
+                self._written[page] = codes
+                yield ItemTablePage(page, cut, items.astype("<u8", copy=False).tobytes(), codes)
+        self._next = (self._next + most) % count if count > most else 0

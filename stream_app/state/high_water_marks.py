@@ -1,0 +1,150 @@
+"""The highest sequence number seen from each device, so that a record sent twice is applied once.
+
+A device numbers its events 1, 2, 3, ...; the log may hold an event twice (a retry of a producer
+that lost its answer) but never out of order, as one device writes to one partition. Devices stand
+in the order in which they first appear in the log and are never removed, so `arrays()` is a
+function of the log alone: how the table is hashed or has grown never shows. It grows by doubling
+and takes 40 to 80 bytes a device.
+"""
+
+from __future__ import annotations
+
+import secrets
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stream_app.kernels.machine.dirty_pages import PAGE_BYTES
+from stream_app.kernels.stream import high_water_marks as marks
+from stream_app.models.paged_arrays import (
+    Arrays,
+    Bitmap,
+    bitmap,
+    check,
+    grown,
+    shown,
+)
+
+_SMALLEST = 1024
+
+
+class Marks:
+    """Highest applied `seq` per device; a device is its 128-bit pseudonym as two uint64 words.
+
+    `seed` places devices in the table and nothing else. By default it is drawn afresh in each
+    process, because pseudonyms are chosen by devices: with a public one, someone could choose many
+    that meet in one slot and stall the server.
+    """
+
+    growing = frozenset({"devices", "marks"})
+
+    def __init__(self, seed: int | None = None) -> None:
+        if seed is not None and not 0 <= seed < 2**64:
+            raise ValueError(f"seed {seed}: use 0 to 2^64 - 1, or none")
+        self._seed = np.uint64(secrets.randbits(64) if seed is None else seed)
+        self._clear(_SMALLEST)
+
+    def _clear(self, room: int) -> None:
+        """Forget everything and make room for so many devices."""
+        self._count = 0
+        self._devices = np.zeros((room, 2), np.uint64)
+        self._marks = np.zeros(room, np.int64)
+        self._slots = np.full(2 * room, -1, np.int64)
+        self._pages = bitmap(self._devices), bitmap(self._marks)
+
+    def advance(
+        self,
+        devices: NDArray[np.uint64],
+        seqs: NDArray[np.int64],
+        accepted: NDArray[np.bool_],
+    ) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
+        """Apply (n, 2) devices with (n,) seqs strictly in order; return outcomes and gaps.
+
+        Outcome 0: applied, and the gap is the number of seqs passed over. 1: a duplicate, not above
+        the mark. 2: a jump of more than 2^20 above it (an unknown device's mark is 0). 3: the row
+        was not `accepted`. Only an applied row changes the state; other rows have gap 0.
+        """
+        n = len(seqs)
+        if devices.shape != (n, 2) or len(accepted) != n:
+            raise ValueError(
+                f"{devices.shape} devices, {n} seqs, {len(accepted)} accepted: use (n, 2), n, n"
+            )
+        outcomes = np.empty(n, np.uint8)
+        gaps = np.empty(n, np.int64)
+        row = 0
+        while True:
+            row, self._count = marks.advance(
+                self._slots, self._devices, self._marks, *self._pages, self._seed, self._count,
+                devices, seqs, accepted, row, outcomes, gaps,
+            )  # fmt: skip
+            if row == n:
+                return outcomes, gaps
+            self._grow()
+
+    def find(self, devices: NDArray[np.uint64]) -> NDArray[np.int64]:
+        """Return the mark of each of (n, 2) devices, 0 where it is unknown."""
+        rows = self._rows(devices)
+        found = self._marks[rows]
+        found[rows < 0] = 0
+        return found
+
+    def forget(self, device: NDArray[np.uint64]) -> bool:
+        """Set the mark of a device (2,) to 0 and return whether there was one; its row remains."""
+        row = int(self._rows(device.reshape(1, 2))[0])
+        if row < 0:
+            return False
+        self._marks[row] = 0
+        self._pages[1][8 * row // PAGE_BYTES] = 1
+        return True
+
+    def _rows(self, devices: NDArray[np.uint64]) -> NDArray[np.int64]:
+        rows = np.empty(len(devices), np.int64)
+        marks.find(self._slots, self._devices, self._seed, devices, rows)
+        return rows
+
+    @property
+    def devices(self) -> int:
+        """Number of devices with a row: those of which a record was ever applied."""
+        return self._count
+
+    def arrays(self) -> dict[str, NDArray[np.generic]]:
+        """Return the state itself, not a copy: devices (n, 2) by first appearance, marks (n,)."""
+        return {"devices": self._devices[: self._count], "marks": self._marks[: self._count]}
+
+    def touched(self) -> dict[str, Bitmap]:
+        """Return the bitmap of each array."""
+        pages = zip(self.arrays().items(), self._pages, strict=True)
+        return {name: shown(page, array) for (name, array), page in pages}
+
+    def load(self, arrays: Arrays) -> None:
+        """Replace the state by what `arrays()` returned; raises ValueError where it cannot be."""
+        check(arrays, self.arrays(), self.growing)
+        devices, values = arrays["devices"], arrays["marks"]
+        if len(devices) != len(values) or (len(values) and values.min() < 0):
+            raise ValueError(
+                f"{len(devices)} devices, {len(values)} marks: use one mark for each, from 0"
+            )
+        room = max(_SMALLEST, 1 << (len(values) - 1).bit_length())
+        slots = np.full(2 * room, -1, np.int64)
+        known = np.zeros((room, 2), np.uint64)
+        known[: len(values)] = devices
+        if marks.place(slots, known, self._seed, len(values)) != len(values):
+            raise ValueError(f"{len(values)} devices: one of them stands there twice")
+        self._clear(room)
+        self._count, self._slots, self._devices = len(values), slots, known
+        self._marks[: len(values)] = values
+        for pages in self._pages:
+            pages[:] = 1
+
+    def _grow(self) -> None:
+        old, count = (self._devices, self._marks, self._pages), self._count
+        self._clear(2 * len(self._marks))
+        self._devices[:count], self._marks[:count] = old[0], old[1]
+        self._count = count
+        self._pages = grown(old[2][0], self._devices), grown(old[2][1], self._marks)
+        marks.place(self._slots, self._devices, self._seed, count)
+
+    @property
+    def memory_bytes(self) -> int:
+        """Size of the table."""
+        return self._slots.nbytes + self._devices.nbytes + self._marks.nbytes

@@ -1,0 +1,73 @@
+"""What decides the state besides the log: the design, and its fingerprint.
+
+Two replicas are comparable only where their designs are equal: the allow-list, the sizes, the
+learner and its constants, and the format of the state.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from hashlib import blake2b
+
+from stream_app.models.factorization.hyperparameters import Parameters
+from stream_app.privacy.mechanism import Mechanism
+from stream_app.wire import Intake
+
+# Raised with every change of what the same log leads to, or of how it is laid out.
+STATE_FORMAT = 3
+
+
+@dataclass(frozen=True)
+class Design:
+    """What decides the state besides the log; two replicas agree only if they agree on this."""
+
+    mechanisms: tuple[Mechanism, ...]
+    partitions: int = 4
+    accept_tests: bool = False
+    model: str = "sketch"
+    factors: int = 32
+    depth: int = 4
+    sketch_bytes: int = 16 << 20
+    scalars_bytes: int = 8 << 20
+    seen_bytes: int = 16 << 20
+    presence_bytes: int = 4 << 20
+    clip: float = float("inf")
+    held_out: float = 0.05
+    seed: int = 1
+
+    def __post_init__(self) -> None:
+        if not self.mechanisms:
+            raise ValueError("mechanisms: the allow-list is empty; allow at least one, e.g. rr:5:2")
+        if len({m.id for m in self.mechanisms}) != len(self.mechanisms):
+            raise ValueError("mechanisms: the allow-list names a mechanism twice")
+        if not 0 <= self.held_out <= 0.5:
+            raise ValueError(f"held_out {self.held_out}: the held-out share lies in 0 .. 0.5")
+
+    @property
+    def intake(self) -> Intake:
+        """What a record must satisfy to be accepted."""
+        alphabets = {m.id: m.alphabet for m in self.mechanisms}
+        masked = {m.id: m.levels for m in self.mechanisms if m.masks}
+        return Intake(alphabets, self.partitions, self.accept_tests, masked)
+
+    @property
+    def digest(self) -> str:
+        """A fingerprint of the design itself: replicas of different designs are not comparable."""
+        return digest_of(self.told)
+
+    @property
+    def told(self) -> dict[str, str]:
+        """Everything that the digest is taken over, in words, so that two designs can be compared
+        setting by setting."""
+        fields = {name: str(value) for name, value in vars(self).items() if name != "mechanisms"}
+        return fields | {
+            "mechanisms": ", ".join(m.id for m in self.mechanisms),
+            "parameters": repr(Parameters(clip=self.clip)),
+            "state_format": str(STATE_FORMAT),
+        }
+
+
+def digest_of(told: Mapping[str, str]) -> str:
+    """Return the digest of a design from its settings in words."""
+    return blake2b(repr(sorted(told.items())).encode(), digest_size=16).hexdigest()
