@@ -70,10 +70,7 @@ def prefix() -> str:
 def topics(kafka: Kafka, prefix: str) -> Iterator[str]:
     """Give a fresh prefix with every topic of the table; all are deleted afterwards."""
     from stream_app.kafka import clients
-    from stream_app.kafka.topic_admin import (
-        create,
-        delete,
-    )
+    from stream_app.kafka.topic_admin import create, delete
     from stream_app.wire import Topics
 
     admin = clients.admin(kafka.bootstrap)

@@ -24,10 +24,7 @@ from stream_app.evaluation import (
     split,
 )
 from stream_app.models.factorization.channels import Channels
-from stream_app.models.factorization.learner import (
-    Learner,
-    build,
-)
+from stream_app.models.factorization.learner import Learner, build
 from stream_app.models.factorization.presence_rates import Presence
 from stream_app.privacy import registry
 from stream_app.privacy.mechanism import Mechanism

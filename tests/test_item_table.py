@@ -6,14 +6,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from producers.device.item_table import (
-    UNKNOWN_MEAN,
-    ItemTable,
-)
-from stream_app.serving.item_table import (
-    Pages,
-    mean_codes,
-)
+from producers.device.item_table import UNKNOWN_MEAN, ItemTable
+from stream_app.serving.item_table import Pages, mean_codes
 from stream_app.wire import PAGE_ITEMS, ItemTablePage, WireError, decode_message, encode_message
 
 

@@ -11,27 +11,14 @@ import pytest
 from confluent_kafka import KafkaError
 from confluent_kafka.admin import AdminClient
 
-from stream_app.checkpoints import (
-    reader as changelog,
-)
-from stream_app.checkpoints import (
-    snapshot_file,
-)
+from stream_app.checkpoints import reader as changelog
+from stream_app.checkpoints import snapshot_file
 from stream_app.errors import Refusal
-from stream_app.kafka import (
-    acls as rights,
-)
-from stream_app.kafka import (
-    clients,
-)
-from stream_app.kafka import (
-    topic_admin as topics,
-)
+from stream_app.kafka import acls as rights
+from stream_app.kafka import clients
+from stream_app.kafka import topic_admin as topics
 from stream_app.log.ledger import SET_ASIDE
-from stream_app.replay.cut_history import (
-    History,
-    lost_base,
-)
+from stream_app.replay.cut_history import History, lost_base
 from stream_app.replay.follower import Follower
 from stream_app.replay.recompute import begin
 from stream_app.state.rejections import rejected

@@ -9,11 +9,7 @@ import numpy as np
 import pytest
 
 from stream_app.privacy import registry
-from stream_app.state.replica import (
-    Design,
-    Outcome,
-    Replica,
-)
+from stream_app.state.replica import Design, Outcome, Replica
 from stream_app.wire import Event, Reason, decode_many
 from tests.streams import EVERY_FAMILY, MECHANISMS, Published, events, log, publish, run_of
 

@@ -13,33 +13,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from stream_app.checkpoints.protocol.recovery import (
-    Found,
-    Recovery,
-)
-from stream_app.checkpoints.protocol.writer import (
-    Acked,
-    Durable,
-    Freeze,
-    Frozen,
-    Own,
-    Writer,
-)
-from stream_app.checkpoints.shadow_copy import (
-    Snapshot,
-    load_found,
-)
+from stream_app.checkpoints.protocol.recovery import Found, Recovery
+from stream_app.checkpoints.protocol.writer import Acked, Durable, Freeze, Frozen, Own, Writer
+from stream_app.checkpoints.shadow_copy import Snapshot, load_found
 from stream_app.models.factorization.learner import MODELS
-from stream_app.state.replica import (
-    Design,
-    Replica,
-)
+from stream_app.state.replica import Design, Replica
 from stream_app.wire import decode_many
-from stream_app.wire.state_records import (
-    PAGE_BYTES,
-    Base,
-    page_digest,
-)
+from stream_app.wire.state_records import PAGE_BYTES, Base, page_digest
 from tests.streams import EVERY_FAMILY, Published, events, log, publish, run_of
 from tests.test_replica import ALL
 

@@ -16,10 +16,7 @@ import pytest
 
 from stream_app.checkpoints import snapshot_file
 from stream_app.errors import Refusal
-from stream_app.state.replica import (
-    Design,
-    Replica,
-)
+from stream_app.state.replica import Design, Replica
 from stream_app.wire.state_records import Base
 from tests.test_replica import ALL
 from tests.test_snapshot import digests, every_model, play, records_of

@@ -16,10 +16,7 @@ from stream_app.monitoring.gauges import Gauges
 from stream_app.monitoring.metrics import Metrics
 from stream_app.serving.catalogue import Catalogue
 from stream_app.serving.recommender import Recommender
-from stream_app.state.replica import (
-    Design,
-    Replica,
-)
+from stream_app.state.replica import Design, Replica
 from stream_app.wire import decode_many
 from tests.streams import EVERY_FAMILY, Published, events, log, publish, run_of
 from tests.test_replica import ALL, SMALL

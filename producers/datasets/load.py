@@ -24,10 +24,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from producers.datasets.formats import (
-    Columns,
-    read,
-)
+from producers.datasets.formats import Columns, read
 from producers.scale import Scale
 from stream_app.errors import Refusal
 

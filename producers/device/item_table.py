@@ -15,10 +15,7 @@ import numpy as np
 from confluent_kafka import Consumer
 from numpy.typing import NDArray
 
-from stream_app.kafka.compacted import (
-    exists,
-    records,
-)
+from stream_app.kafka.compacted import exists, records
 from stream_app.wire import MEAN_CODES_PER_STAR, ItemTablePage, WireError, decode_message
 
 UNKNOWN_MEAN = 3.5

@@ -31,14 +31,8 @@ from numpy.typing import NDArray
 
 from producers.device import requests as device
 from producers.device.rating import check_levels_agree
-from producers.fleet.population import (
-    Population,
-    runs,
-)
-from producers.fleet.replay import (
-    Pace,
-    recorded,
-)
+from producers.fleet.population import Population, runs
+from producers.fleet.replay import Pace, recorded
 from producers.journal import Journal, Message, Request
 from stream_app import wire
 from stream_app.privacy.adjacency import Adjacency

@@ -24,14 +24,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from producers.device import requests as device
-from producers.device.rating import (
-    check_levels_agree,
-    check_may_be_sent_at_once,
-)
-from producers.fleet.population import (
-    Population,
-    runs,
-)
+from producers.device.rating import check_levels_agree, check_may_be_sent_at_once
+from producers.fleet.population import Population, runs
 from producers.journal import Journal, Message, OutboxFull, Replay, Request
 from stream_app import wire
 

@@ -39,11 +39,7 @@ from producers.journal.budget import ATTO, NANO, Debit, Limits, debit
 from producers.journal.errors import BudgetExhausted, FinishedBefore, OutboxFull, Unwritable
 from producers.journal.journal import OUTBOX_BYTES, Journal
 from producers.journal.records import Replay
-from producers.journal.replay import (
-    View,
-    look,
-    read_key,
-)
+from producers.journal.replay import View, look, read_key
 from producers.journal.request import Message, Request
 
 __all__ = [

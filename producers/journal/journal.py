@@ -27,11 +27,7 @@ from typing import Self
 import numpy as np
 from numpy.typing import NDArray
 
-from producers.journal.account_book import (
-    Book,
-    Spent,
-    reported,
-)
+from producers.journal.account_book import Book, Spent, reported
 from producers.journal.append_log import Log
 from producers.journal.budget import Costing, Limits, fitting
 from producers.journal.disk import Disk
@@ -39,11 +35,7 @@ from producers.journal.errors import FinishedBefore, OutboxFull
 from producers.journal.frames import HEADER_BYTES, Kind
 from producers.journal.outbox import Outbox
 from producers.journal.records import Acks, Replay, column, encode
-from producers.journal.release import (
-    Drawer,
-    affordable,
-    written,
-)
+from producers.journal.release import Drawer, affordable, written
 from producers.journal.replay import taken
 from producers.journal.request import Message, Request
 from stream_app.errors import Refusal

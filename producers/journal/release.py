@@ -13,10 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from producers.journal.account_book import (
-    Book,
-    reported,
-)
+from producers.journal.account_book import Book, reported
 from producers.journal.budget import ATTO, NANO, NOTHING, Debit, Limits, debit
 from producers.journal.errors import BudgetExhausted
 from producers.journal.records import Commit, Memos, Replay, Texts, column

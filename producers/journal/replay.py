@@ -8,10 +8,7 @@ from pathlib import Path
 import msgspec
 
 from producers.journal.account_book import Book
-from producers.journal.append_log import (
-    read,
-    told,
-)
+from producers.journal.append_log import read, told
 from producers.journal.frames import Frame, Kind
 from producers.journal.outbox import Outbox, messages_of
 from producers.journal.records import (

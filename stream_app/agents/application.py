@@ -26,58 +26,31 @@ from aiokafka.errors import TopicAuthorizationFailedError
 from confluent_kafka import Producer
 from prometheus_client import CollectorRegistry, PlatformCollector, ProcessCollector
 
-from stream_app.agents import (
-    clock_owner as ownership,
-)
-from stream_app.agents import (
-    http_views as views,
-)
-from stream_app.agents import (
-    item_table,
-    learn,
-    query,
-)
-from stream_app.agents.checkpointing.fenced_producer import (
-    Changelog,
-    reading,
-)
+from stream_app.agents import clock_owner as ownership
+from stream_app.agents import http_views as views
+from stream_app.agents import item_table, learn, query
+from stream_app.agents.checkpointing.fenced_producer import Changelog, reading
 from stream_app.agents.checkpointing.service import Checkpoints
 from stream_app.agents.checkpointing.state_topic_scan import standing
 from stream_app.agents.crash_guard import ends_the_process
 from stream_app.agents.faust_ext import state_table as table
-from stream_app.agents.faust_ext.group_membership import (
-    Membership,
-    identity,
-    lock,
-)
+from stream_app.agents.faust_ext.group_membership import Membership, identity, lock
 from stream_app.agents.faust_ext.group_membership import attach as attach_membership
 from stream_app.agents.faust_ext.table_manager import Tables
-from stream_app.agents.log_reader import (
-    Progress,
-    Reader,
-)
+from stream_app.agents.log_reader import Progress, Reader
 from stream_app.agents.rejections import Rejections
 from stream_app.agents.runtime import Runtime
 from stream_app.agents.warmup import warm_up
 from stream_app.checkpoints import reader as changelog
-from stream_app.checkpoints.protocol.recovery import (
-    Found,
-    Recovery,
-)
-from stream_app.deployment import (
-    design_of,
-    replica_of,
-)
+from stream_app.checkpoints.protocol.recovery import Found, Recovery
+from stream_app.deployment import design_of, replica_of
 from stream_app.errors import Refusal
 from stream_app.kafka import clients
 from stream_app.log.canonical_order import Start
 from stream_app.log.cut_clock import Clock
 from stream_app.monitoring.gauges import Gauges
 from stream_app.monitoring.metrics import Metrics
-from stream_app.replay.cut_history import (
-    check_base,
-    history,
-)
+from stream_app.replay.cut_history import check_base, history
 from stream_app.replay.follower import Follower
 from stream_app.serving.catalogue import Catalogue
 from stream_app.serving.recommender import Recommender

@@ -33,10 +33,7 @@ from stream_app.errors import Refusal
 from stream_app.kafka import clients
 from stream_app.log.canonical_order import Start
 from stream_app.log.cut_clock import Clock
-from stream_app.replay.follower import (
-    Decoded,
-    Follower,
-)
+from stream_app.replay.follower import Decoded, Follower
 from stream_app.wire import EPOCH_SECONDS, encode_message
 from stream_app.wire.state_records import Base
 

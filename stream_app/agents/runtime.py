@@ -22,14 +22,8 @@ import msgspec
 import structlog
 
 from stream_app.agents.checkpointing import divergence_evidence as evidence
-from stream_app.agents.checkpointing.digest_comparison import (
-    Agreement,
-    Digests,
-)
-from stream_app.agents.checkpointing.restore import (
-    Reload,
-    Restored,
-)
+from stream_app.agents.checkpointing.digest_comparison import Agreement, Digests
+from stream_app.agents.checkpointing.restore import Reload, Restored
 from stream_app.checkpoints.shadow_copy import load_found
 from stream_app.errors import Refusal
 from stream_app.monitoring.gauges import Gauges
@@ -37,10 +31,7 @@ from stream_app.monitoring.metrics import Metrics
 from stream_app.privacy.adjacency import Adjacency
 from stream_app.replay.recompute import without
 from stream_app.serving.catalogue import Catalogue
-from stream_app.serving.recommender import (
-    Answer,
-    Recommender,
-)
+from stream_app.serving.recommender import Answer, Recommender
 from stream_app.settings import Settings
 from stream_app.state.rejections import rejected
 from stream_app.state.replica import Replica

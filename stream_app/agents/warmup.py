@@ -18,10 +18,7 @@ from stream_app.monitoring.gauges import Gauges
 from stream_app.monitoring.metrics import Metrics
 from stream_app.serving.catalogue import Catalogue
 from stream_app.serving.recommender import Recommender
-from stream_app.state.replica import (
-    Design,
-    Replica,
-)
+from stream_app.state.replica import Design, Replica
 from stream_app.wire import Batch, Event, Run, decode_many, encode, partitions_of
 
 # As many as it takes to make tables grow, and to let qoLSH shorten a list instead of scanning all.

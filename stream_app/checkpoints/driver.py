@@ -11,14 +11,7 @@ from queue import SimpleQueue
 
 from confluent_kafka import KafkaError, Message
 
-from stream_app.checkpoints.protocol.writer import (
-    Acked,
-    Disown,
-    Durable,
-    Event,
-    Send,
-    Writer,
-)
+from stream_app.checkpoints.protocol.writer import Acked, Disown, Durable, Event, Send, Writer
 from stream_app.wire.state_records import Manifest
 
 _POLL_SECONDS = 0.01

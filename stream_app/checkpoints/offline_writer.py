@@ -13,15 +13,8 @@ from collections.abc import Callable, Mapping
 from confluent_kafka import KafkaError, Message
 
 from stream_app.checkpoints import reader as changelog
-from stream_app.checkpoints.driver import (
-    Delivered,
-    Line,
-)
-from stream_app.checkpoints.protocol.writer import (
-    OWNER_BYTES,
-    Freeze,
-    Own,
-)
+from stream_app.checkpoints.driver import Delivered, Line
+from stream_app.checkpoints.protocol.writer import OWNER_BYTES, Freeze, Own
 from stream_app.checkpoints.shadow_copy import Snapshot
 from stream_app.errors import Refusal
 from stream_app.kafka import clients

@@ -30,10 +30,7 @@ from stream_app.checkpoints.protocol.recovery import (
 from stream_app.errors import Refusal
 from stream_app.kafka import clients
 from stream_app.wire import Topics, WireError
-from stream_app.wire.state_records import (
-    Manifest,
-    decode_manifest,
-)
+from stream_app.wire.state_records import Manifest, decode_manifest
 
 Progress = Callable[[int, int], None]
 _DAMAGED = (KafkaError._BAD_COMPRESSION, KafkaError._BAD_MSG)

@@ -21,10 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stream_app.checkpoints.protocol.recovery import Found
-from stream_app.checkpoints.protocol.writer import (
-    Frozen,
-    FrozenArray,
-)
+from stream_app.checkpoints.protocol.writer import Frozen, FrozenArray
 from stream_app.models.paged_arrays import pages_of
 from stream_app.state.digests import pages
 from stream_app.state.replica import Replica

@@ -33,15 +33,8 @@ from stream_app import __version__
 from stream_app.errors import Refusal
 from stream_app.state.digests import digest
 from stream_app.state.replica import Replica
-from stream_app.state.spec import (
-    Design,
-    digest_of,
-)
-from stream_app.wire.state_records import (
-    Base,
-    SmallArray,
-    ledger_root,
-)
+from stream_app.state.spec import Design, digest_of
+from stream_app.wire.state_records import Base, SmallArray, ledger_root
 
 FORMAT = 1
 _KIND = "murmurec snapshot"

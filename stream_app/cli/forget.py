@@ -119,10 +119,7 @@ def _tell(
     session: Session, base: Base | None, pseudonym: str, rebuild: bool, as_json: bool
 ) -> None:
     """Print what was done, and the digest of the log without the device."""
-    from stream_app.operations.replay import (
-        show,
-        told,
-    )
+    from stream_app.operations.replay import show, told
     from stream_app.replay.recompute import without
 
     found: dict[str, object] = {"device": pseudonym, "rebuild": rebuild}

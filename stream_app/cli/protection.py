@@ -201,12 +201,8 @@ def publisher_for(settings: Settings) -> Publisher:
     to be spent on that. How long the server keeps reports is no device's business.
     """
     from producers.publishing import Publisher
-    from stream_app.kafka import (
-        clients,
-    )
-    from stream_app.kafka import (
-        topic_admin as topics,
-    )
+    from stream_app.kafka import clients
+    from stream_app.kafka import topic_admin as topics
     from stream_app.wire import Topics
 
     servers = servers_of(settings)

@@ -81,10 +81,7 @@ def publish(
     as_json: JsonOption = False,
 ) -> None:
     """Publish one rating: murmurec publish --user ann --item 1193 --rating 4"""
-    from producers.device.rating import (
-        check_may_be_sent_at_once,
-        rate,
-    )
+    from producers.device.rating import check_may_be_sent_at_once, rate
     from producers.device.requests import Line
     from producers.journal import Journal, Unwritable
     from producers.publishing import Courier

@@ -62,12 +62,8 @@ def apply(
 
 
 def _planned(settings: Settings) -> tuple[AdminClient, Sequence[Step]]:
-    from stream_app.kafka import (
-        clients,
-    )
-    from stream_app.kafka import (
-        topic_admin as topics,
-    )
+    from stream_app.kafka import clients
+    from stream_app.kafka import topic_admin as topics
     from stream_app.wire import Topics
 
     servers = servers_of(settings)

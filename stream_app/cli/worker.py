@@ -95,15 +95,9 @@ def worker(
     from importlib import import_module
 
     from stream_app.broker.local import free_ports
-    from stream_app.kafka import (
-        acls as rights,
-    )
-    from stream_app.kafka import (
-        clients,
-    )
-    from stream_app.kafka import (
-        topic_admin as topics,
-    )
+    from stream_app.kafka import acls as rights
+    from stream_app.kafka import clients
+    from stream_app.kafka import topic_admin as topics
     from stream_app.monitoring.log_setup import configure
     from stream_app.wire import Topics
 

@@ -22,11 +22,7 @@ from stream_app.models.factorization.channels import Channels
 from stream_app.models.factorization.learner import Learner
 from stream_app.privacy.mechanism import Mechanism
 from stream_app.privacy.randomness import RandomSource
-from stream_app.privacy.ratings.partition_choice import (
-    LEANINGS,
-    Choice,
-    leanings,
-)
+from stream_app.privacy.ratings.partition_choice import LEANINGS, Choice, leanings
 
 TABLE_RATINGS = 100_000
 UNKNOWN_MEAN = 3.5

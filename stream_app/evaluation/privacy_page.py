@@ -16,10 +16,7 @@ from pathlib import Path
 from stream_app.privacy import registry
 from stream_app.privacy.adjacency import Adjacency
 from stream_app.privacy.exact.discrete_gaussian import DeltaCertificate
-from stream_app.privacy.exact.gaussian_calibration import (
-    analytic_variance,
-    lemma_variance,
-)
+from stream_app.privacy.exact.gaussian_calibration import analytic_variance, lemma_variance
 from stream_app.privacy.mechanism import Mechanism
 from stream_app.privacy.profiles import registry as profiles
 

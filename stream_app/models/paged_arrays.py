@@ -15,10 +15,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from stream_app.kernels.machine.dirty_pages import (
-    PAGE_BITS,
-    PAGE_BYTES,
-)
+from stream_app.kernels.machine.dirty_pages import PAGE_BITS, PAGE_BYTES
 
 Arrays = Mapping[str, NDArray[Any]]
 Bitmap = NDArray[np.uint8]

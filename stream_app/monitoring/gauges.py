@@ -16,19 +16,10 @@ from numpy.typing import NDArray
 
 from stream_app.kernels.factorization import error_scores as scoring
 from stream_app.log.ledger import APPLIED, DUPLICATE
-from stream_app.monitoring.accuracy import (
-    PREDICTORS,
-    Baseline,
-    Drift,
-    Leakage,
-    LogLoss,
-)
+from stream_app.monitoring.accuracy import PREDICTORS, Baseline, Drift, Leakage, LogLoss
 from stream_app.monitoring.metrics import Metrics
 from stream_app.serving.recommender import Recommender
-from stream_app.state.replica import (
-    Outcome,
-    Replica,
-)
+from stream_app.state.replica import Outcome, Replica
 from stream_app.wire import REASONS
 
 _RECALLS = 200

@@ -28,33 +28,16 @@ from stream_app.checkpoints.reader import DamagedCheckpoint
 from stream_app.checkpoints.snapshot_file import SnapshotFile
 from stream_app.errors import Refusal
 from stream_app.log.canonical_order import Start
-from stream_app.operations.rebuild import (
-    rebuild,
-    refuse_while_workers_run,
-    write,
-)
+from stream_app.operations.rebuild import rebuild, refuse_while_workers_run, write
 from stream_app.operations.replay import loaded
 from stream_app.operations.session import Session
 from stream_app.replay import positions as offsets
-from stream_app.replay.cut_history import (
-    History,
-    history,
-    lost_base,
-)
-from stream_app.replay.follower import (
-    Follower,
-    gone_before,
-)
-from stream_app.replay.recompute import (
-    begin,
-    without,
-)
+from stream_app.replay.cut_history import History, history, lost_base
+from stream_app.replay.follower import Follower, gone_before
+from stream_app.replay.recompute import begin, without
 from stream_app.state.replica import Replica
 from stream_app.wire import Topics
-from stream_app.wire.state_records import (
-    Base,
-    Manifest,
-)
+from stream_app.wire.state_records import Base, Manifest
 
 log = structlog.get_logger()
 

@@ -10,10 +10,7 @@ import msgspec
 import typer
 
 from stream_app.checkpoints import reader as changelog
-from stream_app.operations.session import (
-    Session,
-    bar,
-)
+from stream_app.operations.session import Session, bar
 from stream_app.wire import WireError
 from stream_app.wire.state_records import (
     Claim,

@@ -9,25 +9,13 @@ from typing import Any
 
 from confluent_kafka import KafkaError, KafkaException
 
-from stream_app.checkpoints.offline_writer import (
-    Rejecting,
-    write_checkpoint,
-)
+from stream_app.checkpoints.offline_writer import Rejecting, write_checkpoint
 from stream_app.errors import Refusal
 from stream_app.kafka import clients
-from stream_app.operations.replay import (
-    show,
-    told,
-)
-from stream_app.operations.session import (
-    Session,
-    bar,
-)
+from stream_app.operations.replay import show, told
+from stream_app.operations.session import Session, bar
 from stream_app.state.rejections import rejected
-from stream_app.state.replica import (
-    Outcome,
-    Replica,
-)
+from stream_app.state.replica import Outcome, Replica
 from stream_app.wire import Batch
 from stream_app.wire.state_records import Manifest
 

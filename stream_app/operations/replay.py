@@ -17,10 +17,7 @@ from stream_app.errors import Refusal
 from stream_app.log.canonical_order import Start
 from stream_app.operations.session import Session
 from stream_app.replay import positions as offsets
-from stream_app.replay.recompute import (
-    Replayed,
-    begin,
-)
+from stream_app.replay.recompute import Replayed, begin
 from stream_app.state.replica import Replica
 from stream_app.wire.state_records import Base
 

@@ -11,21 +11,13 @@ from typing import TYPE_CHECKING
 from rich.console import Console
 from rich.progress import Progress
 
-from stream_app.checkpoints import (
-    reader as changelog,
-)
-from stream_app.checkpoints import (
-    snapshot_file,
-)
+from stream_app.checkpoints import reader as changelog
+from stream_app.checkpoints import snapshot_file
 from stream_app.checkpoints.snapshot_file import SnapshotFile
 from stream_app.cli.options import servers_of
 from stream_app.deployment import design_of
-from stream_app.kafka import (
-    clients,
-)
-from stream_app.kafka import (
-    topic_admin as topics,
-)
+from stream_app.kafka import clients
+from stream_app.kafka import topic_admin as topics
 from stream_app.replay.cut_history import check_base
 from stream_app.replay.recompute import Replay
 from stream_app.settings import Settings

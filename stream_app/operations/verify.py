@@ -21,29 +21,14 @@ import typer
 from stream_app.checkpoints.shadow_copy import Snapshot
 from stream_app.log.canonical_order import Start
 from stream_app.operations import diff as comparing
-from stream_app.operations.session import (
-    Session,
-    bar,
-)
-from stream_app.operations.workers import (
-    Told,
-    ask,
-)
-from stream_app.replay.cut_history import (
-    history,
-    lost_base,
-)
+from stream_app.operations.session import Session, bar
+from stream_app.operations.workers import Told, ask
+from stream_app.replay.cut_history import history, lost_base
 from stream_app.replay.follower import gone_before
-from stream_app.replay.recompute import (
-    Replay,
-    Replayed,
-)
+from stream_app.replay.recompute import Replay, Replayed
 from stream_app.state.replica import Replica
 from stream_app.wire import Witness
-from stream_app.wire.state_records import (
-    Base,
-    Manifest,
-)
+from stream_app.wire.state_records import Base, Manifest
 
 
 @dataclass

@@ -20,11 +20,7 @@ from fractions import Fraction
 
 from stream_app.privacy.exact.table_mechanism import Presence
 from stream_app.privacy.mechanism import Mechanism
-from stream_app.privacy.parsing import (
-    Number,
-    exactly,
-    shown,
-)
+from stream_app.privacy.parsing import Number, exactly, shown
 from stream_app.privacy.ratings.identity import Identity
 from stream_app.privacy.ratings.modified_laplace import Laplace
 from stream_app.privacy.ratings.partition_response import Partition

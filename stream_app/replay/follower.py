@@ -26,11 +26,7 @@ from confluent_kafka import (
 
 from stream_app.errors import Refusal
 from stream_app.kafka import clients
-from stream_app.log.canonical_order import (
-    OrderError,
-    Rounds,
-    Start,
-)
+from stream_app.log.canonical_order import OrderError, Rounds, Start
 from stream_app.serving.catalogue import Catalogue
 from stream_app.wire import (
     Batch,

@@ -19,15 +19,8 @@ import msgspec
 
 from stream_app.errors import Refusal
 from stream_app.log.canonical_order import Start
-from stream_app.replay.follower import (
-    Decoded,
-    Follower,
-)
-from stream_app.state.replica import (
-    Design,
-    Outcome,
-    Replica,
-)
+from stream_app.replay.follower import Decoded, Follower
+from stream_app.state.replica import Design, Outcome, Replica
 from stream_app.wire import Batch, Topics
 from stream_app.wire.state_records import Base
 

@@ -13,11 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from stream_app.wire.state_records import (
-    PAGE_BYTES,
-    model_root,
-    page_digest,
-)
+from stream_app.wire.state_records import PAGE_BYTES, model_root, page_digest
 
 
 def digest(design: str, arrays: Mapping[str, NDArray[Any]]) -> str:

@@ -16,14 +16,7 @@ from numpy.typing import NDArray
 
 from stream_app.kernels.machine.dirty_pages import PAGE_BYTES
 from stream_app.kernels.stream import high_water_marks as marks
-from stream_app.models.paged_arrays import (
-    Arrays,
-    Bitmap,
-    bitmap,
-    check,
-    grown,
-    shown,
-)
+from stream_app.models.paged_arrays import Arrays, Bitmap, bitmap, check, grown, shown
 
 _SMALLEST = 1024
 

@@ -5,20 +5,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from stream_app.kernels.stream.hash_index import (
-    add_all,
-    rehash,
-    rows_of,
-)
-from stream_app.models.paged_arrays import (
-    Arrays,
-    Bitmap,
-    bitmap,
-    check,
-    grown,
-    shown,
-    touch,
-)
+from stream_app.kernels.stream.hash_index import add_all, rehash, rows_of
+from stream_app.models.paged_arrays import Arrays, Bitmap, bitmap, check, grown, shown, touch
 
 
 class Directory:

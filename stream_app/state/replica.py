@@ -33,44 +33,23 @@ from stream_app.kernels.sketches.item_counts import tally
 from stream_app.kernels.stream.holdout import held_out
 from stream_app.kernels.stream.ledger_chain import enter
 from stream_app.log.ledger import APPLIED, DUPLICATE, JUMPED, Ledger
-from stream_app.models.factorization.channels import (
-    NO_CHANNEL,
-    Channels,
-)
+from stream_app.models.factorization.channels import NO_CHANNEL, Channels
 from stream_app.models.factorization.hyperparameters import Parameters
-from stream_app.models.factorization.learner import (
-    Learner,
-    Lessons,
-    build,
-)
+from stream_app.models.factorization.learner import Learner, Lessons, build
 from stream_app.models.factorization.presence_rates import Presence
-from stream_app.models.paged_arrays import (
-    Bitmap,
-    Part,
-    check,
-)
+from stream_app.models.paged_arrays import Bitmap, Part, check
 from stream_app.models.sketches.ams import SecondMoment
 from stream_app.models.sketches.bloom import SeenFilter
 from stream_app.models.sketches.count_min import Frequencies
 from stream_app.state.digests import digest
-from stream_app.state.erasures import (
-    Forgotten,
-    words_of,
-)
+from stream_app.state.erasures import Forgotten, words_of
 from stream_app.state.high_water_marks import Marks
 from stream_app.state.item_directory import Directory
 from stream_app.state.outcome import Outcome
-from stream_app.state.rating_columns import (
-    SILENCE,
-    Cells,
-    Silent,
-)
+from stream_app.state.rating_columns import SILENCE, Cells, Silent
 from stream_app.state.spec import Design
 from stream_app.wire import REASON_CODE, Batch, Reason
-from stream_app.wire.state_records import (
-    Base,
-    ledger_root,
-)
+from stream_app.wire.state_records import Base, ledger_root
 
 __all__ = ["Design", "Outcome", "Replica"]
 

@@ -18,11 +18,7 @@ mechanism's alphabet; a mask beside each report exactly where the mechanism repo
 of the levels (`Intake`).
 """
 
-from stream_app.wire.batch_decoding import (
-    Batch,
-    Run,
-    decode_many,
-)
+from stream_app.wire.batch_decoding import Batch, Run, decode_many
 from stream_app.wire.cut_log import Cut, Entry, Forget, Witness, decode_entry
 from stream_app.wire.decoding import Intake, decode
 from stream_app.wire.events import Event, encode, encode_json
@@ -52,11 +48,7 @@ from stream_app.wire.messages import (
     decode_message,
     encode_message,
 )
-from stream_app.wire.profile_events import (
-    ProfileEvent,
-    decode_profile,
-    encode_profile,
-)
+from stream_app.wire.profile_events import ProfileEvent, decode_profile, encode_profile
 from stream_app.wire.reasons import REASON_CODE, REASONS, Reason, WireError
 from stream_app.wire.topics import Topic, Topics
 

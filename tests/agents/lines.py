@@ -11,10 +11,7 @@ from prometheus_client import CollectorRegistry
 
 from stream_app.agents.checkpointing.service import Checkpoints
 from stream_app.agents.runtime import Runtime
-from stream_app.checkpoints.protocol.recovery import (
-    Found,
-    Recovery,
-)
+from stream_app.checkpoints.protocol.recovery import Found, Recovery
 from stream_app.monitoring.gauges import Gauges
 from stream_app.monitoring.metrics import Metrics
 from stream_app.serving.catalogue import Catalogue
@@ -22,10 +19,7 @@ from stream_app.serving.recommender import Recommender
 from stream_app.settings import Settings
 from stream_app.state.replica import Replica
 from stream_app.wire import Rejection, Topics
-from stream_app.wire.state_records import (
-    Manifest,
-    decode_manifest,
-)
+from stream_app.wire.state_records import Manifest, decode_manifest
 from tests.test_replica import SMALL
 
 TOPIC_ID = "t" * 22

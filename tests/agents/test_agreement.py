@@ -6,10 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from stream_app.agents.checkpointing.digest_comparison import (
-    Agreement,
-    Digests,
-)
+from stream_app.agents.checkpointing.digest_comparison import Agreement, Digests
 from stream_app.wire import Witness
 
 BASE = "c" * 32

@@ -10,20 +10,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from stream_app.agents.checkpointing.restore import (
-    Reload,
-    Restored,
-)
+from stream_app.agents.checkpointing.restore import Reload, Restored
 from stream_app.agents.runtime import Runtime
 from stream_app.settings import Settings
 from stream_app.state.replica import Replica
 from stream_app.wire import Cut, Forget, Witness, decode_entry
-from stream_app.wire.state_records import (
-    Base,
-    ManifestKey,
-    PageKey,
-    decode_state_key,
-)
+from stream_app.wire.state_records import Base, ManifestKey, PageKey, decode_state_key
 from tests.agents.lines import Line, a_runtime
 from tests.agents.test_runtime import apply
 from tests.streams import events, log, publish

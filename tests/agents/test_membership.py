@@ -25,11 +25,7 @@ from faust.assignor.client_assignment import ClientAssignment
 from faust.types import TP
 
 from stream_app.agents.faust_ext import group_membership as membership
-from stream_app.agents.faust_ext.group_membership import (
-    Membership,
-    identity,
-    lock,
-)
+from stream_app.agents.faust_ext.group_membership import Membership, identity, lock
 from stream_app.errors import Refusal
 
 UNKNOWN_MEMBER_ID, ILLEGAL_GENERATION, FENCED, REBALANCING = 25, 22, 82, 27

@@ -18,20 +18,12 @@ from faust.tables.recovery import RebalanceAgain, ServiceStopped
 from faust.types import TP
 
 from stream_app.agents.checkpointing.fenced_producer import Changelog
-from stream_app.agents.faust_ext import (
-    state_table as table,
-)
-from stream_app.agents.faust_ext import (
-    table_manager as table_service,
-)
+from stream_app.agents.faust_ext import state_table as table
+from stream_app.agents.faust_ext import table_manager as table_service
 from stream_app.agents.faust_ext.page_store import Pages
 from stream_app.agents.faust_ext.table_manager import PatientRecovery
 from stream_app.errors import Refusal
-from stream_app.wire.state_records import (
-    PAGE_BYTES,
-    ClaimKey,
-    PageKey,
-)
+from stream_app.wire.state_records import PAGE_BYTES, ClaimKey, PageKey
 
 CLAIM = ClaimKey(b"o" * 16).encode()
 PAGE = PageKey(0, 0, 0, 7).encode()

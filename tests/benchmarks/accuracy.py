@@ -12,10 +12,7 @@ import numpy as np
 
 from stream_app.evaluation import Asking, Devices, Result, Sent, Truth, evaluate, evaluate_scope
 from stream_app.models.factorization.channels import Channels
-from stream_app.models.factorization.learner import (
-    Learner,
-    build,
-)
+from stream_app.models.factorization.learner import Learner, build
 from stream_app.models.factorization.presence_rates import Presence
 from stream_app.privacy import registry
 from stream_app.privacy.mechanism import Mechanism

@@ -20,30 +20,14 @@ from fractions import Fraction
 
 import numpy as np
 
-from stream_app.checkpoints.protocol.recovery import (
-    Found,
-    Recovery,
-)
-from stream_app.checkpoints.protocol.writer import (
-    Acked,
-    Durable,
-    Freeze,
-    Frozen,
-    Own,
-    Writer,
-)
-from stream_app.checkpoints.shadow_copy import (
-    Snapshot,
-    load_found,
-)
+from stream_app.checkpoints.protocol.recovery import Found, Recovery
+from stream_app.checkpoints.protocol.writer import Acked, Durable, Freeze, Frozen, Own, Writer
+from stream_app.checkpoints.shadow_copy import Snapshot, load_found
 from stream_app.privacy.ratings.identity import Identity
 from stream_app.privacy.ratings.randomized_response import RandomizedResponse
 from stream_app.privacy.ratings.randomized_response_missing import Cell
 from stream_app.state import replica
-from stream_app.state.replica import (
-    Design,
-    Replica,
-)
+from stream_app.state.replica import Design, Replica
 from stream_app.wire import Batch
 from stream_app.wire.state_records import PAGE_BYTES
 from tests.benchmarks.figure import Figure

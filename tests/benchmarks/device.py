@@ -12,10 +12,7 @@ import numpy as np
 from producers.datasets.synthetic import generate
 from producers.device import requests as device
 from producers.fleet.epoch_emission import emit
-from producers.fleet.population import (
-    Population,
-    populate,
-)
+from producers.fleet.population import Population, populate
 from producers.fleet.replay import replay
 from producers.journal import Journal
 from stream_app.privacy import registry

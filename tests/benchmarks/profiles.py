@@ -22,19 +22,13 @@ from pathlib import Path
 
 import numpy as np
 
-from stream_app.evaluation.profiles import (
-    evaluate_profiles,
-    profiles_of,
-)
+from stream_app.evaluation.profiles import evaluate_profiles, profiles_of
 from stream_app.models.neighborhood.profile_neighbours import Neighbours
 from stream_app.privacy.profiles.blip import Blip
 from stream_app.privacy.profiles.codebook import positions
 from stream_app.privacy.profiles.jlt import Jlt
 from stream_app.privacy.profiles.mechanism import ProfileMechanism
-from stream_app.privacy.profiles.registry import (
-    certificate_rows,
-    mechanism,
-)
+from stream_app.privacy.profiles.registry import certificate_rows, mechanism
 from stream_app.privacy.randomness import SeededSource
 from tests.benchmarks.figure import Figure
 

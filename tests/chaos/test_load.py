@@ -7,10 +7,7 @@ from collections import Counter
 import numpy as np
 
 from stream_app.privacy import registry
-from stream_app.state.replica import (
-    Design,
-    Replica,
-)
+from stream_app.state.replica import Design, Replica
 from stream_app.wire import decode_many
 from tests.chaos.load import Population
 from tests.streams import MECHANISMS, log, run_of

@@ -21,12 +21,7 @@ from confluent_kafka import Message, TopicPartition
 
 from stream_app.kafka import clients
 from stream_app.wire import Cut, Topics, WireError, Witness, decode_entry
-from stream_app.wire.state_records import (
-    ManifestKey,
-    PageKey,
-    decode_manifest,
-    decode_page,
-)
+from stream_app.wire.state_records import ManifestKey, PageKey, decode_manifest, decode_page
 from stream_app.wire.state_records import decode_state_key as named
 from tests.chaos.points import Point
 

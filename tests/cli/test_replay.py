@@ -13,14 +13,8 @@ import numpy as np
 import pytest
 
 from producers.device.requests import Line
-from producers.fleet.population import (
-    Population,
-    populate,
-)
-from producers.fleet.replay import (
-    Pace,
-    replay,
-)
+from producers.fleet.population import Population, populate
+from producers.fleet.replay import Pace, replay
 from producers.journal import Journal, Limits
 from producers.journal.disk import Disk
 from producers.publishing import Publisher

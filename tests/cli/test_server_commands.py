@@ -16,10 +16,7 @@ import pytest
 
 from stream_app.cli import run
 from stream_app.kafka import clients
-from stream_app.kafka.topic_admin import (
-    create,
-    delete,
-)
+from stream_app.kafka.topic_admin import create, delete
 from stream_app.wire import Topics
 from tests.conftest import Kafka
 

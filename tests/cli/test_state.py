@@ -11,31 +11,15 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from stream_app.checkpoints.protocol.writer import (
-    Acked,
-    Durable,
-    Freeze,
-    Own,
-    Writer,
-)
+from stream_app.checkpoints.protocol.writer import Acked, Durable, Freeze, Own, Writer
 from stream_app.checkpoints.shadow_copy import Snapshot
 from stream_app.cli import run
 from stream_app.errors import Refusal
-from stream_app.operations import (
-    diff as comparing,
-)
-from stream_app.operations import (
-    workers,
-)
-from stream_app.operations.inventory import (
-    Inventory,
-    inventory,
-)
+from stream_app.operations import diff as comparing
+from stream_app.operations import workers
+from stream_app.operations.inventory import Inventory, inventory
 from stream_app.privacy import registry
-from stream_app.state.replica import (
-    Design,
-    Replica,
-)
+from stream_app.state.replica import Design, Replica
 from stream_app.wire.state_records import Manifest
 from tests.cli.test_server_commands import OK, answering
 

@@ -20,10 +20,7 @@ import pytest
 from prometheus_client import CollectorRegistry
 
 from deploy.boards import OVERVIEW, Panel
-from stream_app.monitoring.metrics import (
-    CONTENT_TYPE,
-    Metrics,
-)
+from stream_app.monitoring.metrics import CONTENT_TYPE, Metrics
 from tests.test_metrics import CALLS
 
 DEADLINE_SECONDS = 60.0

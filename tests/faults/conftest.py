@@ -26,10 +26,7 @@ from confluent_kafka.admin import (
 from stream_app.checkpoints import reader as changelog
 from stream_app.cli import run
 from stream_app.cli.demo.worker import Worker
-from stream_app.deployment import (
-    design_of,
-    replica_of,
-)
+from stream_app.deployment import design_of, replica_of
 from stream_app.kafka import clients
 from stream_app.kafka.topic_admin import delete
 from stream_app.log.canonical_order import Chain

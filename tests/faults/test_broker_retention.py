@@ -14,15 +14,7 @@ from confluent_kafka.admin import AdminClient
 from stream_app.kafka.topic_admin import create
 from stream_app.state.replica import Replica
 from stream_app.wire import Topics
-from tests.faults.conftest import (
-    Command,
-    Flow,
-    another_checkpoint,
-    digests,
-    remove,
-    sentence,
-    stop,
-)
+from tests.faults.conftest import Command, Flow, another_checkpoint, digests, remove, sentence, stop
 from tests.kafka.conftest import Send, Start, ends_of
 from tests.streams import events, publish
 

@@ -13,11 +13,7 @@ import pytest
 from stream_app.checkpoints import reader as changelog
 from stream_app.cli.demo.worker import Worker
 from stream_app.wire import Topics, WireError
-from stream_app.wire.state_records import (
-    ManifestKey,
-    decode_manifest,
-    decode_state_key,
-)
+from stream_app.wire.state_records import ManifestKey, decode_manifest, decode_state_key
 from tests.conftest import Kafka
 from tests.faults.brokers import until
 from tests.faults.conftest import Flow, Oracle, Proof, digests, durable_cut, stop

@@ -9,10 +9,7 @@ import numpy as np
 import pytest
 
 from stream_app.cli.demo.worker import Worker
-from stream_app.deployment import (
-    design_of,
-    replica_of,
-)
+from stream_app.deployment import design_of, replica_of
 from stream_app.kafka import clients
 from stream_app.settings import Settings
 from stream_app.wire import Cut, Topics, decode_many, encode_message

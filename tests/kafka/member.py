@@ -24,27 +24,14 @@ import faust
 import numpy as np
 import structlog
 
-from stream_app.agents.checkpointing.fenced_producer import (
-    Changelog,
-    reading,
-)
-from stream_app.agents.faust_ext import (
-    group_membership as membership,
-)
-from stream_app.agents.faust_ext import (
-    state_table as table,
-)
+from stream_app.agents.checkpointing.fenced_producer import Changelog, reading
+from stream_app.agents.faust_ext import group_membership as membership
+from stream_app.agents.faust_ext import state_table as table
 from stream_app.broker.local import free_ports
 from stream_app.errors import Refusal
 from stream_app.kafka import clients
 from stream_app.wire import Topics
-from stream_app.wire.state_records import (
-    PAGE_BYTES,
-    Claim,
-    ClaimKey,
-    PageKey,
-    encode_claim,
-)
+from stream_app.wire.state_records import PAGE_BYTES, Claim, ClaimKey, PageKey, encode_claim
 
 SESSION_SECONDS = 6.0
 

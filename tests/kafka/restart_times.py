@@ -17,10 +17,7 @@ from pathlib import Path
 import numpy as np
 
 from stream_app.kafka import clients
-from stream_app.kafka.topic_admin import (
-    create,
-    delete,
-)
+from stream_app.kafka.topic_admin import create, delete
 from stream_app.wire import Topics
 from tests.kafka.members import running
 

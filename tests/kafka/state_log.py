@@ -8,10 +8,7 @@ from dataclasses import dataclass, field
 
 from stream_app.deployment import design_of
 from stream_app.kafka import clients
-from stream_app.replay.recompute import (
-    Replay,
-    Replayed,
-)
+from stream_app.replay.recompute import Replay, Replayed
 from stream_app.settings import Settings
 from stream_app.wire import Cut, Entry, Topics, encode_message
 from stream_app.wire.state_records import Base

@@ -14,12 +14,8 @@ from confluent_kafka import TopicPartition
 
 from stream_app.cli import run
 from stream_app.cli.demo.worker import Worker
-from stream_app.kafka import (
-    clients,
-)
-from stream_app.kafka import (
-    topic_admin as topics,
-)
+from stream_app.kafka import clients
+from stream_app.kafka import topic_admin as topics
 from stream_app.settings import Settings
 from stream_app.wire import Topics
 from tests.conftest import Kafka

@@ -16,27 +16,17 @@ from stream_app.checkpoints.offline_writer import write_checkpoint
 from stream_app.cli import run
 from stream_app.cli.protection import publisher_for
 from stream_app.errors import Refusal
-from stream_app.kafka import (
-    clients,
-)
-from stream_app.kafka import (
-    topic_admin as topics,
-)
+from stream_app.kafka import clients
+from stream_app.kafka import topic_admin as topics
 from stream_app.operations import adopt as beginning
 from stream_app.operations import rebuild as rebuilding
 from stream_app.operations.session import Session
 from stream_app.replay.cut_history import check_base
 from stream_app.replay.positions import resolve_base
-from stream_app.replay.recompute import (
-    Replay,
-    Replayed,
-)
+from stream_app.replay.recompute import Replay, Replayed
 from stream_app.settings import Settings
 from stream_app.wire import Event, Forget, Rejection, Topics, Witness
-from stream_app.wire.state_records import (
-    Base,
-    Manifest,
-)
+from stream_app.wire.state_records import Base, Manifest
 from tests.kafka.conftest import Send
 from tests.kafka.state_log import Log
 from tests.streams import Published, events, publish

@@ -15,10 +15,7 @@ from confluent_kafka import TopicPartition
 from stream_app.checkpoints.offline_writer import write_checkpoint
 from stream_app.cli import run
 from stream_app.kafka import clients
-from stream_app.kafka.topic_admin import (
-    create,
-    delete,
-)
+from stream_app.kafka.topic_admin import create, delete
 from stream_app.replay.cut_history import history
 from stream_app.settings import Settings
 from stream_app.wire import Event, Forget, Topics

@@ -8,11 +8,7 @@ import time
 import numpy as np
 import pytest
 
-from producers.device.item_table import (
-    UNKNOWN_MEAN,
-    ItemTable,
-    read,
-)
+from producers.device.item_table import UNKNOWN_MEAN, ItemTable, read
 from stream_app.kafka import clients
 from stream_app.wire import Event, Topics
 from tests.conftest import Kafka

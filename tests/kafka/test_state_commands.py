@@ -14,12 +14,8 @@ import numpy as np
 import pytest
 from confluent_kafka import TopicPartition
 
-from stream_app.checkpoints import (
-    reader as changelog,
-)
-from stream_app.checkpoints import (
-    snapshot_file,
-)
+from stream_app.checkpoints import reader as changelog
+from stream_app.checkpoints import snapshot_file
 from stream_app.checkpoints.offline_writer import write_checkpoint
 from stream_app.cli import run
 from stream_app.deployment import design_of

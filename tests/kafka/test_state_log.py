@@ -16,11 +16,7 @@ from stream_app.errors import Refusal
 from stream_app.kafka import clients
 from stream_app.log.canonical_order import Start
 from stream_app.replay.follower import Follower
-from stream_app.replay.recompute import (
-    Replay,
-    Replayed,
-    begin,
-)
+from stream_app.replay.recompute import Replay, Replayed, begin
 from stream_app.settings import Settings
 from stream_app.wire import Topics, Witness
 from stream_app.wire.state_records import Base

@@ -14,17 +14,8 @@ from stream_app.deployment import design_of
 from stream_app.errors import Refusal
 from stream_app.kafka import clients
 from stream_app.log.canonical_order import Start
-from stream_app.replay.positions import (
-    Place,
-    parse,
-    resolve,
-    resolve_base,
-)
-from stream_app.replay.recompute import (
-    Replay,
-    Replayed,
-    begin,
-)
+from stream_app.replay.positions import Place, parse, resolve, resolve_base
+from stream_app.replay.recompute import Replay, Replayed, begin
 from stream_app.settings import Settings
 from stream_app.wire import Forget
 from stream_app.wire.state_records import Base

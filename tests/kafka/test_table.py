@@ -11,16 +11,9 @@ from pathlib import Path
 import pytest
 
 from stream_app.kafka import clients
-from stream_app.kafka.topic_admin import (
-    create,
-    delete,
-)
+from stream_app.kafka.topic_admin import create, delete
 from stream_app.wire import Topics
-from stream_app.wire.state_records import (
-    Claim,
-    ClaimKey,
-    encode_claim,
-)
+from stream_app.wire.state_records import Claim, ClaimKey, encode_claim
 from tests.conftest import Kafka
 from tests.kafka.members import Running, running
 

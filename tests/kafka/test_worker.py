@@ -17,21 +17,11 @@ from confluent_kafka import TopicPartition
 
 from stream_app.cli import run
 from stream_app.cli.demo.worker import Worker
-from stream_app.deployment import (
-    design_of,
-    replica_of,
-)
+from stream_app.deployment import design_of, replica_of
 from stream_app.kafka import clients
 from stream_app.settings import Settings
 from stream_app.state.replica import Replica
-from stream_app.wire import (
-    Cut,
-    Rejection,
-    Topics,
-    decode_many,
-    decode_message,
-    encode_message,
-)
+from stream_app.wire import Cut, Rejection, Topics, decode_many, decode_message, encode_message
 from tests.conftest import Kafka
 from tests.kafka.conftest import Send, Start, ends_of
 from tests.streams import Published, events, log, publish, run_of

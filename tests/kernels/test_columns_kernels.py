@@ -9,12 +9,8 @@ from hypothesis import strategies as st
 
 from stream_app.kernels.factorization import error_scores as scoring
 from stream_app.kernels.sketches.item_counts import tally
-from stream_app.kernels.stream import (
-    holdout,
-)
-from stream_app.kernels.stream import (
-    ledger_chain as ledger,
-)
+from stream_app.kernels.stream import holdout
+from stream_app.kernels.stream import ledger_chain as ledger
 
 pytestmark = pytest.mark.filterwarnings("ignore:overflow encountered:RuntimeWarning")
 

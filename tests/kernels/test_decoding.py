@@ -10,10 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numba import njit
 
-from stream_app.kernels.factorization.channel_posterior import (
-    decode,
-    exponential,
-)
+from stream_app.kernels.factorization.channel_posterior import decode, exponential
 from tests.naive import learning as naive
 
 PUBLIC = np.zeros(256)  # P(z | no rating) where presence is public

@@ -7,15 +7,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from stream_app.kernels.retrieval import (
-    exact_scan as scan,
-)
-from stream_app.kernels.retrieval import (
-    qolsh,
-)
-from stream_app.kernels.retrieval import (
-    top_k as selection,
-)
+from stream_app.kernels.retrieval import exact_scan as scan
+from stream_app.kernels.retrieval import qolsh
+from stream_app.kernels.retrieval import top_k as selection
 from stream_app.models.retrieval.top_k import Ranker
 from tests.naive import retrieval as naive
 

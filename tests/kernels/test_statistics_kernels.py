@@ -7,18 +7,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from stream_app.kernels.machine.wide_integers import (
-    multiply_mod,
-    ones,
-    upper,
-)
-from stream_app.kernels.sketches import (
-    ams as second_moment,
-)
-from stream_app.kernels.sketches import (
-    bloom,
-    count_min,
-)
+from stream_app.kernels.machine.wide_integers import multiply_mod, ones, upper
+from stream_app.kernels.sketches import ams as second_moment
+from stream_app.kernels.sketches import bloom, count_min
 from stream_app.kernels.stream import high_water_marks as marks
 from tests.naive import statistics as naive
 

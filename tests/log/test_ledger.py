@@ -8,15 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from stream_app.log.ledger import RATINGS, Ledger
-from stream_app.state.erasures import (
-    Forgotten,
-    words_of,
-)
+from stream_app.state.erasures import Forgotten, words_of
 from stream_app.wire import REASON_CODE, REASONS, Batch, Reason
-from stream_app.wire.state_records import (
-    Base,
-    ledger_root,
-)
+from stream_app.wire.state_records import Base, ledger_root
 
 NOTHING = dict.fromkeys(RATINGS, 0)
 RUNS = st.lists(st.lists(st.sampled_from([0, 1, 2, 3]), max_size=8), max_size=6)

@@ -12,19 +12,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stream_app.checkpoints.protocol.recovery import (
-    GENERATIONS,
-    CheckpointRefused,
-    Recovery,
-)
+from stream_app.checkpoints.protocol.recovery import GENERATIONS, CheckpointRefused, Recovery
 from stream_app.checkpoints.protocol.validation import consistent
-from stream_app.checkpoints.protocol.writer import (
-    Acked,
-    Freeze,
-    Own,
-    Send,
-    Writer,
-)
+from stream_app.checkpoints.protocol.writer import Acked, Freeze, Own, Send, Writer
 from stream_app.wire.state_records import (
     CHECKPOINT_FORMAT,
     PAGE_BYTES,

@@ -8,11 +8,7 @@ from dataclasses import dataclass, field
 import msgspec
 import pytest
 
-from stream_app.checkpoints.protocol.recovery import (
-    CheckpointDamaged,
-    CheckpointRefused,
-    Recovery,
-)
+from stream_app.checkpoints.protocol.recovery import CheckpointDamaged, CheckpointRefused, Recovery
 from stream_app.checkpoints.protocol.writer import (
     Acked,
     Durable,

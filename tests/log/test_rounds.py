@@ -9,12 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from stream_app.log.canonical_order import (
-    Chain,
-    OrderError,
-    Rounds,
-    Start,
-)
+from stream_app.log.canonical_order import Chain, OrderError, Rounds, Start
 from stream_app.wire import Cut, Entry, Forget, Witness
 
 PARTITIONS = 3

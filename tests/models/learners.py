@@ -9,11 +9,7 @@ from hypothesis import strategies as st
 
 from stream_app.models.factorization.channels import Channels
 from stream_app.models.factorization.hyperparameters import Parameters
-from stream_app.models.factorization.learner import (
-    MODELS,
-    Learner,
-    build,
-)
+from stream_app.models.factorization.learner import MODELS, Learner, build
 from stream_app.privacy.ratings.identity import Identity
 from stream_app.privacy.ratings.partition_response import Partition
 from stream_app.privacy.ratings.randomized_response import RandomizedResponse

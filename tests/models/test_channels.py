@@ -7,12 +7,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from stream_app.models.factorization.channels import (
-    MOST,
-    NO_CHANNEL,
-    Channels,
-    stars_of,
-)
+from stream_app.models.factorization.channels import MOST, NO_CHANNEL, Channels, stars_of
 from stream_app.privacy import registry
 from stream_app.privacy.mechanism import Mechanism
 from stream_app.privacy.ratings.identity import Identity

@@ -9,15 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from stream_app.models.factorization.channels import Channels
-from stream_app.models.factorization.learner import (
-    Learner,
-    build,
-)
+from stream_app.models.factorization.learner import Learner, build
 from stream_app.models.factorization.presence_rates import Presence
-from stream_app.models.seeds import (
-    USERS,
-    salt,
-)
+from stream_app.models.seeds import USERS, salt
 from tests.models.learners import (
     CHANNELS,
     CLEAN,

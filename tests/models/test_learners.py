@@ -14,10 +14,7 @@ from hypothesis import strategies as st
 
 from stream_app.models.factorization.channels import Channels
 from stream_app.models.factorization.hyperparameters import Parameters
-from stream_app.models.factorization.learner import (
-    Learner,
-    build,
-)
+from stream_app.models.factorization.learner import Learner, build
 from tests.models.learners import (
     CHANNELS,
     CLEAN,

@@ -10,11 +10,7 @@ from hypothesis import strategies as st
 from stream_app.kernels.machine.dirty_pages import PAGE_BYTES
 from stream_app.models.factorization.learner import build
 from stream_app.models.factorization.presence_rates import Presence
-from stream_app.models.paged_arrays import (
-    Part,
-    check,
-    touch,
-)
+from stream_app.models.paged_arrays import Part, check, touch
 from stream_app.models.sketches.ams import SecondMoment
 from stream_app.models.sketches.bloom import SeenFilter
 from stream_app.models.sketches.count_min import Frequencies

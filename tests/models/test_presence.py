@@ -15,10 +15,7 @@ from hypothesis import strategies as st
 
 from stream_app.kernels.factorization.presence_rates import busy
 from stream_app.models.factorization.channels import Channels
-from stream_app.models.factorization.presence_rates import (
-    Presence,
-    information,
-)
+from stream_app.models.factorization.presence_rates import Presence, information
 from stream_app.privacy.randomness import SeededSource
 from stream_app.privacy.ratings.modified_laplace import Laplace
 from stream_app.privacy.ratings.randomized_response import RandomizedResponse

@@ -7,10 +7,7 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from stream_app.models.retrieval.qolsh_codes import (
-    Encoder,
-    draw_frame,
-)
+from stream_app.models.retrieval.qolsh_codes import Encoder, draw_frame
 
 COUNT = 100_000
 

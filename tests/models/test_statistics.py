@@ -10,10 +10,7 @@ from numba import njit
 
 from stream_app.kernels.sketches.ams import polynomial
 from stream_app.models.sketches.ams import SecondMoment
-from stream_app.models.sketches.bloom import (
-    SeenFilter,
-    expected_false_positive_ratio,
-)
+from stream_app.models.sketches.bloom import SeenFilter, expected_false_positive_ratio
 from stream_app.models.sketches.count_min import Frequencies
 from stream_app.state.high_water_marks import Marks
 from tests.naive import statistics as naive

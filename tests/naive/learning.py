@@ -13,12 +13,7 @@ import numpy as np
 from stream_app.kernels.factorization.count_sketch_blocked import MULTIPLIERS
 from stream_app.kernels.factorization.initialization import UNIT
 from stream_app.models.factorization.hyperparameters import Parameters
-from stream_app.models.seeds import (
-    CELLS,
-    ITEMS,
-    USERS,
-    salt,
-)
+from stream_app.models.seeds import CELLS, ITEMS, USERS, salt
 
 WORD = 2**64
 GOLDEN = 0x9E3779B97F4A7C15

@@ -23,11 +23,7 @@ from numpy.typing import NDArray
 from stream_app.privacy.accounting import Spend
 from stream_app.privacy.adjacency import Adjacency
 from stream_app.privacy.exact.certificates import certify
-from stream_app.privacy.exact.integer_tables import (
-    TOTAL,
-    Table,
-    exp_bounds,
-)
+from stream_app.privacy.exact.integer_tables import TOTAL, Table, exp_bounds
 from stream_app.privacy.mechanism import Mechanism
 from stream_app.privacy.randomness import SystemSource
 from stream_app.privacy.ratings.item_sampling import Sample

@@ -11,12 +11,7 @@ import numpy as np
 import pytest
 
 from stream_app.privacy.adjacency import Adjacency
-from stream_app.privacy.exact.integer_tables import (
-    TOTAL,
-    compile_table,
-    compiled_ratio,
-    exp_bounds,
-)
+from stream_app.privacy.exact.integer_tables import TOTAL, compile_table, compiled_ratio, exp_bounds
 from stream_app.privacy.profiles.blip import Blip
 from stream_app.privacy.profiles.mechanism import MOST_ITEMS
 from stream_app.privacy.randomness import SeededSource, SystemSource

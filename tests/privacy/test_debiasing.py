@@ -8,15 +8,8 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stream_app.privacy.exact.debiasing import (
-    solve,
-    spread,
-    unbiased,
-)
-from stream_app.privacy.exact.integer_tables import (
-    TOTAL,
-    compile_table,
-)
+from stream_app.privacy.exact.debiasing import solve, spread, unbiased
+from stream_app.privacy.exact.integer_tables import TOTAL, compile_table
 
 numbers = st.integers(-(10**6), 10**6)
 

@@ -9,13 +9,7 @@ from itertools import product
 import numpy as np
 import pytest
 
-from stream_app.privacy.exact.discrete_gaussian import (
-    EDGE,
-    TOTAL,
-    NoiseTable,
-    table_delta,
-    uneven,
-)
+from stream_app.privacy.exact.discrete_gaussian import EDGE, TOTAL, NoiseTable, table_delta, uneven
 from stream_app.privacy.randomness import SystemSource
 
 ALPHA = 1e-6

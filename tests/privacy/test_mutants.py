@@ -15,10 +15,7 @@ import pytest
 from stream_app.privacy.accounting import Spend
 from stream_app.privacy.adjacency import Adjacency
 from stream_app.privacy.exact.certificates import Certificate
-from stream_app.privacy.exact.integer_tables import (
-    Table,
-    compile_table,
-)
+from stream_app.privacy.exact.integer_tables import Table, compile_table
 from stream_app.privacy.mechanism import Mechanism
 from stream_app.privacy.randomness import RandomSource, SystemSource
 from stream_app.privacy.ratings.item_sampling import Sample
@@ -28,11 +25,7 @@ from stream_app.privacy.ratings.randomized_response import RandomizedResponse
 from stream_app.privacy.ratings.randomized_response_missing import Cell
 from stream_app.privacy.ratings.ternary import Ternary
 from stream_app.privacy.ticket import Mint, admitted
-from tests.naive.exact_samplers import (
-    Words,
-    bit_flip,
-    discrete_laplace,
-)
+from tests.naive.exact_samplers import Words, bit_flip, discrete_laplace
 from tests.privacy.checks import (
     ALPHA,
     check_budget,

@@ -9,17 +9,9 @@ import numpy as np
 import pytest
 
 from stream_app.privacy.profiles.blip import Blip
-from stream_app.privacy.profiles.jlt import (
-    Jlt,
-    JltPaper,
-)
+from stream_app.privacy.profiles.jlt import Jlt, JltPaper
 from stream_app.privacy.profiles.mechanism import ProfileMechanism
-from stream_app.privacy.profiles.registry import (
-    FAMILIES,
-    certificate_rows,
-    mechanism,
-    parse,
-)
+from stream_app.privacy.profiles.registry import FAMILIES, certificate_rows, mechanism, parse
 from stream_app.privacy.randomness import SeededSource
 
 EVERY = (

@@ -10,10 +10,7 @@ import pytest
 
 from stream_app.privacy.accounting import Spend
 from stream_app.privacy.adjacency import Adjacency
-from stream_app.privacy.ratings.item_sampling import (
-    Sample,
-    Scope,
-)
+from stream_app.privacy.ratings.item_sampling import Sample, Scope
 from tests.privacy.checks import allowed, check_budget
 
 CATALOGUE = np.arange(5000, dtype=np.uint64) * np.uint64(7919)

@@ -19,10 +19,7 @@ from producers.journal.account_book import Book
 from producers.journal.frames import Kind, scan
 from producers.journal.outbox import Outbox
 from producers.journal.records import encode
-from producers.journal.release import (
-    affordable,
-    written,
-)
+from producers.journal.release import affordable, written
 from producers.journal.replay import taken
 from stream_app.privacy.adjacency import Adjacency
 from stream_app.privacy.ticket import admitted

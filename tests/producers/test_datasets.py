@@ -11,11 +11,7 @@ import numpy as np
 import pytest
 
 from producers.datasets import formats
-from producers.datasets.load import (
-    Dataset,
-    find_scale,
-    load,
-)
+from producers.datasets.load import Dataset, find_scale, load
 from producers.scale import Scale
 from stream_app.errors import Refusal
 

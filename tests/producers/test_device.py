@@ -12,10 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from producers.device import requests as device
-from producers.device.item_table import (
-    UNKNOWN_MEAN,
-    ItemTable,
-)
+from producers.device.item_table import UNKNOWN_MEAN, ItemTable
 from producers.journal import Journal, Request
 from producers.scale import Scale
 from stream_app import wire

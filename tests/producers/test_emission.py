@@ -16,24 +16,10 @@ from numpy.typing import NDArray
 from producers.datasets.load import Dataset
 from producers.device.item_table import ItemTable
 from producers.device.requests import Line
-from producers.device.scope import (
-    from_file,
-    turn,
-)
-from producers.fleet.epoch_emission import (
-    Emitted,
-    emit,
-    moment,
-    near_equal,
-)
-from producers.fleet.population import (
-    Population,
-    populate,
-)
-from producers.fleet.replay import (
-    Pace,
-    replay,
-)
+from producers.device.scope import from_file, turn
+from producers.fleet.epoch_emission import Emitted, emit, moment, near_equal
+from producers.fleet.population import Population, populate
+from producers.fleet.replay import Pace, replay
 from producers.journal import Journal, Limits, Message, look
 from stream_app import wire
 from stream_app.errors import Refusal

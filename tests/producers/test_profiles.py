@@ -21,16 +21,10 @@ from producers.fleet.profile_release import (
 from producers.journal import NANO, BudgetExhausted, Journal, Limits, Message, look
 from stream_app import wire
 from stream_app.privacy import registry
-from stream_app.privacy.profiles import (
-    blip,
-    jlt,
-)
+from stream_app.privacy.profiles import blip, jlt
 from stream_app.privacy.profiles.blip import Blip
 from stream_app.privacy.profiles.jlt import Jlt
-from stream_app.privacy.profiles.mechanism import (
-    MOST_ITEMS,
-    ProfileMechanism,
-)
+from stream_app.privacy.profiles.mechanism import MOST_ITEMS, ProfileMechanism
 from stream_app.privacy.randomness import SeededSource
 from tests.producers.conftest import dataset
 

@@ -19,11 +19,7 @@ from producers.device.item_table import ItemTable
 from producers.device.rating import rate
 from producers.device.requests import Line
 from producers.fleet.population import populate
-from producers.fleet.replay import (
-    Pace,
-    Progress,
-    replay,
-)
+from producers.fleet.replay import Pace, Progress, replay
 from producers.journal import Journal, Limits, Message, OutboxFull, look
 from producers.pseudonyms import pseudonym
 from producers.scale import Scale

@@ -7,11 +7,7 @@ import math
 import numpy as np
 import pytest
 
-from producers.datasets.synthetic import (
-    World,
-    generate,
-    probabilities,
-)
+from producers.datasets.synthetic import World, generate, probabilities
 from producers.scale import Scale
 
 

@@ -8,14 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from stream_app.checkpoints.protocol.writer import (
-    Acked,
-    Disown,
-    Durable,
-    Freeze,
-    Own,
-    Send,
-)
+from stream_app.checkpoints.protocol.writer import Acked, Disown, Durable, Freeze, Own, Send
 from tests.simulation.broker import FIRST_OFFSET
 from tests.simulation.process import Mail, Phase, Process
 from tests.simulation.scene import Scene

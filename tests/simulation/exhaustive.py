@@ -28,12 +28,7 @@ from functools import partial
 from typing import Any, TypeVar
 
 from stream_app.checkpoints.protocol.recovery import Recovery
-from stream_app.checkpoints.protocol.writer import (
-    Acked,
-    Disown,
-    Freeze,
-    Own,
-)
+from stream_app.checkpoints.protocol.writer import Acked, Disown, Freeze, Own
 from tests.simulation.process import Variant
 from tests.simulation.scope import EMPTY, Node, Numbers, Request, Topic, Worker, contents
 from tests.simulation.world import BASE, World

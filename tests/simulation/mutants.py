@@ -10,14 +10,7 @@ from dataclasses import replace
 import msgspec
 
 from stream_app.checkpoints.protocol.recovery import Recovery
-from stream_app.checkpoints.protocol.writer import (
-    Durable,
-    Frozen,
-    FrozenArray,
-    Own,
-    Send,
-    Writer,
-)
+from stream_app.checkpoints.protocol.writer import Durable, Frozen, FrozenArray, Own, Send, Writer
 from stream_app.wire.reasons import WireError
 from stream_app.wire.state_records import (
     UNCHANGED,

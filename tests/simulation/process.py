@@ -8,10 +8,7 @@ from dataclasses import dataclass
 from enum import Enum, auto
 
 from stream_app.checkpoints.protocol.recovery import Recovery
-from stream_app.checkpoints.protocol.writer import (
-    Send,
-    Writer,
-)
+from stream_app.checkpoints.protocol.writer import Send, Writer
 from tests.simulation.broker import FIRST_OFFSET
 from tests.simulation.world import BASE, DESIGN, PARTITIONS, TOPIC_ID, Ends, State, World
 

@@ -9,10 +9,7 @@ from __future__ import annotations
 
 import random
 
-from stream_app.checkpoints.protocol.recovery import (
-    Found,
-    Recovery,
-)
+from stream_app.checkpoints.protocol.recovery import Found, Recovery
 from stream_app.checkpoints.protocol.writer import Send
 from tests.simulation.broker import FIRST_OFFSET, Topic
 from tests.simulation.coverage import Coverage

@@ -7,12 +7,7 @@ from collections import deque
 from collections.abc import Callable, Hashable
 from typing import Any, Generic, NamedTuple, TypeVar
 
-from stream_app.checkpoints.protocol.writer import (
-    Durable,
-    Event,
-    Send,
-    Writer,
-)
+from stream_app.checkpoints.protocol.writer import Durable, Event, Send, Writer
 
 Topic = frozenset[tuple[bytes, bytes]]
 """The newest record of each key that has a value."""

@@ -16,10 +16,7 @@ from functools import cached_property
 from typing import NamedTuple
 
 from stream_app.checkpoints.protocol.recovery import Found
-from stream_app.checkpoints.protocol.writer import (
-    Frozen,
-    FrozenArray,
-)
+from stream_app.checkpoints.protocol.writer import Frozen, FrozenArray
 from stream_app.wire.state_records import (
     UNCHANGED,
     Base,

@@ -10,16 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from stream_app import wire
-from stream_app.wire import (
-    Event,
-    Intake,
-    Reason,
-    Run,
-    WireError,
-)
-from stream_app.wire import (
-    batch_decoding as batches,
-)
+from stream_app.wire import Event, Intake, Reason, Run, WireError
+from stream_app.wire import batch_decoding as batches
 
 INTAKE = Intake({"rr:5:2": 5, "none:5:inf": 5})
 DEVICE = bytes.fromhex("000102030405060708090a0b0c0d0e0f")

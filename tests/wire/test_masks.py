@@ -9,16 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from stream_app import wire
-from stream_app.wire import (
-    Event,
-    Intake,
-    Reason,
-    Run,
-    WireError,
-)
-from stream_app.wire import (
-    batch_decoding as batches,
-)
+from stream_app.wire import Event, Intake, Reason, Run, WireError
+from stream_app.wire import batch_decoding as batches
 
 INTAKE = Intake({"rr:5:2": 5, "partition:5:2": 5}, masked={"partition:5:2": 5})
 DEVICE = bytes(range(16))

@@ -7,14 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from stream_app.wire import (
-    ProfileEvent,
-    Reason,
-    Topics,
-    WireError,
-    decode_profile,
-    encode_profile,
-)
+from stream_app.wire import ProfileEvent, Reason, Topics, WireError, decode_profile, encode_profile
 
 SIZES = {"blip:16:2:8": 2}
 EVENT = ProfileEvent(bytes(range(16)), 3, "blip:16:2:8", 20_000, b"\x12\x34")

@@ -26,10 +26,7 @@ from confluent_kafka import KafkaError, Message, Producer, TopicPartition
 from stream_app.errors import Refusal
 from stream_app.kafka import clients
 from stream_app.wire import WireError
-from stream_app.wire.state_records import (
-    ClaimKey,
-    decode_state_key,
-)
+from stream_app.wire.state_records import ClaimKey, decode_state_key
 
 _READ_SECONDS = 10.0
 _POLL_SECONDS = 0.2

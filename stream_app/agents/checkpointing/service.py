@@ -33,19 +33,11 @@ from stream_app.agents.checkpointing.fenced_producer import Changelog
 from stream_app.agents.rejections import Rejections
 from stream_app.agents.runtime import Runtime
 from stream_app.checkpoints.driver import Line
-from stream_app.checkpoints.protocol.writer import (
-    OWNER_BYTES,
-    Disown,
-    Freeze,
-    Own,
-)
+from stream_app.checkpoints.protocol.writer import OWNER_BYTES, Disown, Freeze, Own
 from stream_app.checkpoints.shadow_copy import Snapshot
 from stream_app.errors import Refusal
 from stream_app.wire import Cut, Witness, encode_message
-from stream_app.wire.state_records import (
-    Base,
-    Manifest,
-)
+from stream_app.wire.state_records import Base, Manifest
 
 log = structlog.get_logger()
 _REST_SECONDS = 1.0

@@ -6,10 +6,7 @@ from collections.abc import Mapping
 
 from stream_app.checkpoints import reader as changelog
 from stream_app.wire import Topics, WireError
-from stream_app.wire.state_records import (
-    Manifest,
-    decode_manifest,
-)
+from stream_app.wire.state_records import Manifest, decode_manifest
 
 
 def standing(

@@ -26,24 +26,12 @@ import structlog
 from faust.types import TP
 from mode import Service
 
-from stream_app.agents.checkpointing.fenced_producer import (
-    Changelog,
-    made_anew,
-)
-from stream_app.agents.faust_ext.page_store import (
-    Arrays,
-    Pages,
-    PageStore,
-    Place,
-)
+from stream_app.agents.checkpointing.fenced_producer import Changelog, made_anew
+from stream_app.agents.faust_ext.page_store import Arrays, Pages, PageStore, Place
 from stream_app.agents.faust_ext.table_manager import Tables
 from stream_app.errors import Refusal
-from stream_app.kafka import (
-    clients,
-)
-from stream_app.kafka import (
-    topic_admin as topics,
-)
+from stream_app.kafka import clients
+from stream_app.kafka import topic_admin as topics
 
 log = structlog.get_logger()
 _ASK_SECONDS = 3.0

@@ -5,12 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 
-from stream_app.wire.state_records import (
-    DIGEST_BYTES,
-    Base,
-    Manifest,
-    SmallArray,
-)
+from stream_app.wire.state_records import DIGEST_BYTES, Base, Manifest, SmallArray
 
 OWNER_BYTES = 16
 

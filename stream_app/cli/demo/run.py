@@ -15,18 +15,10 @@ from typing import Any
 from confluent_kafka import TopicPartition
 from rich.console import Console
 
-from producers.datasets import (
-    load as datasets,
-)
-from producers.datasets import (
-    synthetic as world,
-)
+from producers.datasets import load as datasets
+from producers.datasets import synthetic as world
 from producers.device.requests import Line
-from producers.fleet.replay import (
-    Pace,
-    Progress,
-    replay,
-)
+from producers.fleet.replay import Pace, Progress, replay
 from producers.publishing import Courier, Publisher
 from stream_app.cli.demo import report, view
 from stream_app.cli.demo.asker import Asker

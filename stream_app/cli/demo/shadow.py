@@ -23,10 +23,7 @@ from stream_app.deployment import replica_of
 from stream_app.errors import Refusal
 from stream_app.monitoring.accuracy import Baseline
 from stream_app.replay.follower import Follower
-from stream_app.state.replica import (
-    Design,
-    Outcome,
-)
+from stream_app.state.replica import Design, Outcome
 from stream_app.wire import Topics
 
 _GOLDEN = np.uint64(0x9E3779B97F4A7C15)

@@ -12,10 +12,7 @@ from rich.console import Console
 
 from producers import catalogue as titles
 from producers.datasets import load as datasets
-from producers.fleet.population import (
-    Population,
-    populate,
-)
+from producers.fleet.population import Population, populate
 from producers.journal import Journal
 from producers.publishing import Publisher
 from stream_app.agents.warmup import warm_up

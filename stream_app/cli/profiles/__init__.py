@@ -235,12 +235,8 @@ def sentences(mechanism: ProfileMechanism, most: int) -> Iterator[str]:
 def _publisher(settings: Settings) -> Publisher:
     """Return an open line to the topic of profiles; refuses one that is not there."""
     from producers.publishing import Publisher
-    from stream_app.kafka import (
-        clients,
-    )
-    from stream_app.kafka import (
-        topic_admin as topics,
-    )
+    from stream_app.kafka import clients
+    from stream_app.kafka import topic_admin as topics
     from stream_app.wire import Topics
 
     servers, name = servers_of(settings), Topics(settings.topic_prefix).profiles

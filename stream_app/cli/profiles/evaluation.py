@@ -10,10 +10,7 @@ from rich.table import Table
 from producers.datasets.load import Dataset
 from producers.device import requests as device
 from stream_app.errors import Refusal
-from stream_app.evaluation.profiles import (
-    ProfileResult,
-    evaluate_profiles,
-)
+from stream_app.evaluation.profiles import ProfileResult, evaluate_profiles
 from stream_app.privacy.profiles.mechanism import ProfileMechanism
 from stream_app.wire import parse_item
 

@@ -14,11 +14,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 
 from producers.fleet.population import Population
-from producers.fleet.profile_release import (
-    Published,
-    profiles_of,
-    publish,
-)
+from producers.fleet.profile_release import Published, profiles_of, publish
 from producers.journal import Journal
 from producers.publishing import Courier, Publisher
 from stream_app.errors import Refusal

@@ -261,10 +261,7 @@ def _scope(settings: Settings, given: Path | None, period: int, epoch: int) -> N
 
 
 def _pace(text: str) -> Pace:
-    from producers.fleet.replay import (
-        SPEEDS,
-        Pace,
-    )
+    from producers.fleet.replay import SPEEDS, Pace
 
     if text == "max":
         return Pace()

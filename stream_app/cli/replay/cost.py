@@ -16,10 +16,7 @@ from fractions import Fraction
 import numpy as np
 from numpy.typing import NDArray
 
-from producers.fleet.population import (
-    Population,
-    runs,
-)
+from producers.fleet.population import Population, runs
 from producers.journal import NANO, Journal, Limits
 from stream_app.errors import Refusal
 from stream_app.privacy.mechanism import Mechanism

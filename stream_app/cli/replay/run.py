@@ -12,25 +12,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from rich.console import Console
-from rich.progress import (
-    BarColumn,
-    MofNCompleteColumn,
-    TextColumn,
-    TimeRemainingColumn,
-)
+from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
 from rich.progress import Progress as Bar
 
 from producers.device.requests import Line
-from producers.fleet.epoch_emission import (
-    Emitted,
-    emit,
-)
+from producers.fleet.epoch_emission import Emitted, emit
 from producers.fleet.population import Population
-from producers.fleet.replay import (
-    Pace,
-    Progress,
-    replay,
-)
+from producers.fleet.replay import Pace, Progress, replay
 from producers.journal import FinishedBefore, Journal, Unwritable
 from producers.publishing import Courier, Publisher
 from stream_app.errors import Refusal

@@ -24,16 +24,10 @@ from producers.datasets.load import Dataset
 from stream_app import evaluation
 from stream_app.cli.evaluate import keys_of
 from stream_app.models.factorization.channels import Channels
-from stream_app.models.factorization.learner import (
-    Learner,
-    build,
-)
+from stream_app.models.factorization.learner import Learner, build
 from stream_app.models.factorization.presence_rates import Presence
 from stream_app.privacy import registry
-from stream_app.privacy.exact.gaussian_calibration import (
-    analytic_variance,
-    lemma_variance,
-)
+from stream_app.privacy.exact.gaussian_calibration import analytic_variance, lemma_variance
 from stream_app.privacy.mechanism import Mechanism
 from stream_app.privacy.randomness import SeededSource
 from stream_app.privacy.ratings.identity import Identity

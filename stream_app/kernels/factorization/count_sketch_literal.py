@@ -18,10 +18,7 @@ import numpy as np
 from numba import njit
 
 from stream_app.kernels.machine.dirty_pages import touch_float
-from stream_app.kernels.machine.hashing import (
-    GOLDEN,
-    mix,
-)
+from stream_app.kernels.machine.hashing import GOLDEN, mix
 
 _LOW31 = np.uint64(0x7FFFFFFF)
 

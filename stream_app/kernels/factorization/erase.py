@@ -17,19 +17,10 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-from stream_app.kernels.factorization.bias_table import (
-    BIAS,
-    BIAS_SHARE,
-    SHARE,
-    slot_of,
-    tag_of,
-)
+from stream_app.kernels.factorization.bias_table import BIAS, BIAS_SHARE, SHARE, slot_of, tag_of
 from stream_app.kernels.factorization.count_sketch_blocked import place as place_blocked
 from stream_app.kernels.factorization.count_sketch_literal import place as place_literal
-from stream_app.kernels.factorization.initialization import (
-    cell,
-    component,
-)
+from stream_app.kernels.factorization.initialization import cell, component
 from stream_app.kernels.machine.dirty_pages import (
     FLOATS,
     WORDS,

@@ -7,10 +7,7 @@ from functools import cache
 import numpy as np
 from numba import njit
 
-from stream_app.kernels.factorization.bias_table import (
-    BIAS,
-    slot_of,
-)
+from stream_app.kernels.factorization.bias_table import BIAS, slot_of
 from stream_app.kernels.factorization.training_loops import (
     place_blocked,
     place_literal,

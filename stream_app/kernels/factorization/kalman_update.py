@@ -22,23 +22,14 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-from stream_app.kernels.factorization.bias_table import (
-    BIAS,
-    BIAS_SHARE,
-    SHARE,
-)
+from stream_app.kernels.factorization.bias_table import BIAS, BIAS_SHARE, SHARE
 from stream_app.kernels.factorization.channel_posterior import (
     HIGHEST,
     INSIDE_HIGH,
     INSIDE_LOW,
     LOWEST,
 )
-from stream_app.kernels.machine.simd import (
-    add,
-    multiply,
-    scale,
-    total,
-)
+from stream_app.kernels.machine.simd import add, multiply, scale, total
 
 MEAN, MEAN_VARIANCE = 0, 1  # places in the array `overall`
 BIAS_LIMIT = 8.0  # two widths of the scale: no honest bias comes near

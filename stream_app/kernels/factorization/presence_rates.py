@@ -22,16 +22,9 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-from stream_app.kernels.factorization.bias_table import (
-    slot_of,
-    tag_of,
-)
+from stream_app.kernels.factorization.bias_table import slot_of, tag_of
 from stream_app.kernels.factorization.channel_posterior import exponential
-from stream_app.kernels.machine.dirty_pages import (
-    WORDS,
-    touch_float,
-    touch_triple,
-)
+from stream_app.kernels.machine.dirty_pages import WORDS, touch_float, touch_triple
 from stream_app.kernels.machine.hashing import mix
 
 FIRST_RATE, FIRST_INFORMATION = 0.1, 100.0

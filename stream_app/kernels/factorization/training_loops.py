@@ -20,12 +20,8 @@ from functools import cache
 import numpy as np
 from numba import njit
 
-from stream_app.kernels.factorization import (
-    count_sketch_blocked as sketch_blocked,
-)
-from stream_app.kernels.factorization import (
-    count_sketch_literal as sketch_literal,
-)
+from stream_app.kernels.factorization import count_sketch_blocked as sketch_blocked
+from stream_app.kernels.factorization import count_sketch_literal as sketch_literal
 from stream_app.kernels.factorization.bias_table import (
     BIAS,
     BIAS_SHARE,
@@ -41,10 +37,7 @@ from stream_app.kernels.factorization.channel_posterior import (
     START,
     decode,
 )
-from stream_app.kernels.factorization.dense_rows import (
-    find_known,
-    row_of,
-)
+from stream_app.kernels.factorization.dense_rows import find_known, row_of
 from stream_app.kernels.factorization.kalman_update import (
     MEAN,
     dot,
@@ -54,18 +47,9 @@ from stream_app.kernels.factorization.kalman_update import (
     step_scalars,
     within,
 )
-from stream_app.kernels.machine.dirty_pages import (
-    FLOATS,
-    touch_float,
-    touch_floats,
-    touch_triple,
-)
+from stream_app.kernels.machine.dirty_pages import FLOATS, touch_float, touch_floats, touch_triple
 from stream_app.kernels.machine.hashing import mix
-from stream_app.kernels.machine.simd import (
-    add,
-    load,
-    store,
-)
+from stream_app.kernels.machine.simd import add, load, store
 
 AHEAD = 16  # events hashed and prefetched in one pass: few enough for the first cache
 place_blocked, read_blocked, write_blocked = (

@@ -17,10 +17,7 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-from stream_app.kernels.machine.wide_integers import (
-    PRIME,
-    multiply_mod,
-)
+from stream_app.kernels.machine.wide_integers import PRIME, multiply_mod
 
 
 @njit(cache=True, nogil=True, inline="always")

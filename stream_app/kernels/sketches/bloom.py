@@ -19,15 +19,8 @@ import numpy as np
 from numba import njit
 
 from stream_app.kernels.machine.dirty_pages import PAGE_BITS
-from stream_app.kernels.machine.hashing import (
-    GOLDEN,
-    bounded,
-    mix,
-)
-from stream_app.kernels.machine.prefetch import (
-    AHEAD,
-    prefetch,
-)
+from stream_app.kernels.machine.hashing import GOLDEN, bounded, mix
+from stream_app.kernels.machine.prefetch import AHEAD, prefetch
 from stream_app.kernels.machine.wide_integers import ones
 
 WORDS = 8

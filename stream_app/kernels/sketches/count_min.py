@@ -13,10 +13,7 @@ import numpy as np
 from numba import njit
 
 from stream_app.kernels.machine.dirty_pages import WORDS
-from stream_app.kernels.machine.hashing import (
-    bounded,
-    salted,
-)
+from stream_app.kernels.machine.hashing import bounded, salted
 
 
 @njit(cache=True, nogil=True)

@@ -17,10 +17,7 @@ import numpy as np
 from numba import njit
 
 from stream_app.kernels.machine.dirty_pages import WORDS
-from stream_app.kernels.machine.hashing import (
-    GOLDEN,
-    mix,
-)
+from stream_app.kernels.machine.hashing import GOLDEN, mix
 
 APPLIED, DUPLICATE, JUMP, SKIPPED = 0, 1, 2, 3
 MAX_JUMP = 2**20

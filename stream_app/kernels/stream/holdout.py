@@ -9,10 +9,7 @@ from __future__ import annotations
 
 from numba import njit
 
-from stream_app.kernels.machine.hashing import (
-    mix,
-    salted,
-)
+from stream_app.kernels.machine.hashing import mix, salted
 
 
 @njit(cache=True, nogil=True)

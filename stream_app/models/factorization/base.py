@@ -13,23 +13,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from stream_app.models.factorization.batch_columns import (
-    Columns,
-    columns,
-)
-from stream_app.models.factorization.channels import (
-    NO_CHANNEL,
-    Channels,
-)
-from stream_app.models.factorization.learner import (
-    Keys,
-    Lessons,
-)
-from stream_app.models.seeds import (
-    ITEMS,
-    USERS,
-    salt,
-)
+from stream_app.models.factorization.batch_columns import Columns, columns
+from stream_app.models.factorization.channels import NO_CHANNEL, Channels
+from stream_app.models.factorization.learner import Keys, Lessons
+from stream_app.models.seeds import ITEMS, USERS, salt
 
 MAX_FACTORS = 256
 Entities = tuple[NDArray[np.float32], NDArray[np.float32]]

@@ -12,44 +12,19 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-from stream_app.kernels.factorization import (
-    factor_lookup as reading,
-)
-from stream_app.kernels.factorization import (
-    training_loops as learning,
-)
+from stream_app.kernels.factorization import factor_lookup as reading
+from stream_app.kernels.factorization import training_loops as learning
 from stream_app.kernels.factorization.bias_table import SLOT_BYTES
 from stream_app.kernels.factorization.count_sketch_blocked import MAX_DEPTH
-from stream_app.kernels.factorization.erase import (
-    forget_scalars,
-    forget_vector,
-)
-from stream_app.kernels.factorization.initialization import (
-    UNIT,
-    fill,
-)
-from stream_app.models.factorization.base import (
-    USER,
-    Entities,
-    Factorization,
-)
+from stream_app.kernels.factorization.erase import forget_scalars, forget_vector
+from stream_app.kernels.factorization.initialization import UNIT, fill
+from stream_app.models.factorization.base import USER, Entities, Factorization
 from stream_app.models.factorization.batch_columns import keys_of
 from stream_app.models.factorization.channels import Channels
 from stream_app.models.factorization.hyperparameters import Parameters
-from stream_app.models.factorization.learner import (
-    Keys,
-    Lessons,
-)
-from stream_app.models.paged_arrays import (
-    Arrays,
-    Bitmap,
-    bitmap,
-    take_over,
-)
-from stream_app.models.seeds import (
-    CELLS,
-    salt,
-)
+from stream_app.models.factorization.learner import Keys, Lessons
+from stream_app.models.paged_arrays import Arrays, Bitmap, bitmap, take_over
+from stream_app.models.seeds import CELLS, salt
 
 _CACHE_LINE = 64
 

@@ -17,27 +17,12 @@ from stream_app.kernels.factorization.erase import forget_row
 from stream_app.kernels.factorization.initialization import UNIT
 from stream_app.kernels.factorization.training_loops import dense_loop
 from stream_app.kernels.stream.hash_index import rehash
-from stream_app.models.factorization.base import (
-    USER,
-    Entities,
-    Factorization,
-)
+from stream_app.models.factorization.base import USER, Entities, Factorization
 from stream_app.models.factorization.batch_columns import keys_of
 from stream_app.models.factorization.channels import Channels
 from stream_app.models.factorization.hyperparameters import Parameters
-from stream_app.models.factorization.learner import (
-    Keys,
-    Lessons,
-)
-from stream_app.models.paged_arrays import (
-    Arrays,
-    Bitmap,
-    bitmap,
-    check,
-    grown,
-    shown,
-    touch,
-)
+from stream_app.models.factorization.learner import Keys, Lessons
+from stream_app.models.paged_arrays import Arrays, Bitmap, bitmap, check, grown, shown, touch
 
 _SIDES, _PARTS = ("user", "item"), ("keys", "vectors", "scalars")
 _SLICE = 4096  # events between two looks at the room left: bounds what a batch reserves ahead

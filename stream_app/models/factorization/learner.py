@@ -19,10 +19,7 @@ from numpy.typing import NDArray
 
 from stream_app.models.factorization.channels import Channels
 from stream_app.models.factorization.hyperparameters import Parameters
-from stream_app.models.paged_arrays import (
-    Arrays,
-    Bitmap,
-)
+from stream_app.models.paged_arrays import Arrays, Bitmap
 
 Keys = NDArray[np.uint64]
 MODELS = ("sketch", "literal", "hashing", "dense")

@@ -19,17 +19,8 @@ from numpy.typing import NDArray
 from stream_app.kernels.factorization.erase import forget_sums
 from stream_app.kernels.factorization.presence_rates import count_and_estimate
 from stream_app.models.factorization.channels import Channels
-from stream_app.models.paged_arrays import (
-    Arrays,
-    Bitmap,
-    bitmap,
-    take_over,
-)
-from stream_app.models.seeds import (
-    ITEMS,
-    USERS,
-    salt,
-)
+from stream_app.models.paged_arrays import Arrays, Bitmap, bitmap, take_over
+from stream_app.models.seeds import ITEMS, USERS, salt
 
 TYPICAL = 0.1  # the rate at which the information of a report is taken
 SLOT_BYTES = 28

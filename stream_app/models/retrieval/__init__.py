@@ -5,11 +5,7 @@
 The user's own bias and the mean move all items alike and stay out of the order.
 """
 
-from stream_app.models.retrieval.auto_index import (
-    EXACT_BELOW,
-    AutoIndex,
-    build,
-)
+from stream_app.models.retrieval.auto_index import EXACT_BELOW, AutoIndex, build
 from stream_app.models.retrieval.exact_index import ExactIndex
 from stream_app.models.retrieval.index import Index, Keep, recall
 from stream_app.models.retrieval.qolsh_index import QoLSHIndex

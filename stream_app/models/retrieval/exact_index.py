@@ -6,10 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stream_app.kernels.retrieval import exact_scan as scan
-from stream_app.models.retrieval.base import (
-    Found,
-    StoredItems,
-)
+from stream_app.models.retrieval.base import Found, StoredItems
 from stream_app.models.retrieval.index import Keep, Rows, grown, walk
 
 

@@ -21,21 +21,11 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from stream_app.kernels.retrieval import (
-    exact_scan as scan,
-)
-from stream_app.kernels.retrieval import (
-    qolsh,
-)
-from stream_app.models.retrieval.base import (
-    Found,
-    StoredItems,
-)
+from stream_app.kernels.retrieval import exact_scan as scan
+from stream_app.kernels.retrieval import qolsh
+from stream_app.models.retrieval.base import Found, StoredItems
 from stream_app.models.retrieval.index import Keep, Rows, grown, walk
-from stream_app.models.retrieval.qolsh_codes import (
-    Encoder,
-    Frame,
-)
+from stream_app.models.retrieval.qolsh_codes import Encoder, Frame
 
 _SHARE = 4
 _A_COUNT = 8

@@ -16,12 +16,7 @@ from numpy.typing import NDArray
 
 from stream_app.kernels.machine.wide_integers import PRIME
 from stream_app.kernels.sketches import ams as second_moment
-from stream_app.models.paged_arrays import (
-    Arrays,
-    Bitmap,
-    bitmap,
-    take_over,
-)
+from stream_app.models.paged_arrays import Arrays, Bitmap, bitmap, take_over
 
 _MASK = 2**64 - 1
 

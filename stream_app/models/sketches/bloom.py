@@ -14,12 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stream_app.kernels.sketches import bloom
-from stream_app.models.paged_arrays import (
-    Arrays,
-    Bitmap,
-    bitmap,
-    take_over,
-)
+from stream_app.models.paged_arrays import Arrays, Bitmap, bitmap, take_over
 
 
 def expected_false_positive_ratio(pairs: int, size_bytes: int) -> float:

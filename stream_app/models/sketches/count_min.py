@@ -15,12 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stream_app.kernels.sketches import count_min
-from stream_app.models.paged_arrays import (
-    Arrays,
-    Bitmap,
-    bitmap,
-    take_over,
-)
+from stream_app.models.paged_arrays import Arrays, Bitmap, bitmap, take_over
 
 
 class Frequencies:

@@ -12,10 +12,7 @@ from fractions import Fraction
 from hashlib import blake2b
 
 from stream_app.privacy.adjacency import Adjacency
-from stream_app.privacy.exact.integer_tables import (
-    Table,
-    exp_bounds,
-)
+from stream_app.privacy.exact.integer_tables import Table, exp_bounds
 
 
 @dataclass(frozen=True)

@@ -32,18 +32,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stream_app.privacy.adjacency import Adjacency
-from stream_app.privacy.exact.certificates import (
-    Certificate,
-    certify,
-)
-from stream_app.privacy.exact.debiasing import (
-    spread,
-    unbiased,
-)
-from stream_app.privacy.exact.integer_tables import (
-    Table,
-    compile_table,
-)
+from stream_app.privacy.exact.certificates import Certificate, certify
+from stream_app.privacy.exact.debiasing import spread, unbiased
+from stream_app.privacy.exact.integer_tables import Table, compile_table
 from stream_app.privacy.mechanism import (
     check_epsilon,
     check_inputs,

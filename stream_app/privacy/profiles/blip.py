@@ -34,10 +34,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stream_app.privacy.adjacency import Adjacency
-from stream_app.privacy.exact.certificates import (
-    Certificate,
-    digest,
-)
+from stream_app.privacy.exact.certificates import Certificate, digest
 from stream_app.privacy.exact.integer_tables import (
     TOTAL,
     Table,
@@ -45,10 +42,7 @@ from stream_app.privacy.exact.integer_tables import (
     compiled_ratio,
     exp_bounds,
 )
-from stream_app.privacy.profiles.codebook import (
-    addresses,
-    positions,
-)
+from stream_app.privacy.profiles.codebook import addresses, positions
 from stream_app.privacy.profiles.mechanism import (
     MOST_ITEMS,
     check_epsilon,

@@ -18,16 +18,9 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from stream_app.privacy.exact.discrete_gaussian import DeltaCertificate
-from stream_app.privacy.parsing import (
-    Number,
-    exactly,
-    shown,
-)
+from stream_app.privacy.parsing import Number, exactly, shown
 from stream_app.privacy.profiles.blip import Blip
-from stream_app.privacy.profiles.jlt import (
-    Jlt,
-    JltPaper,
-)
+from stream_app.privacy.profiles.jlt import Jlt, JltPaper
 from stream_app.privacy.profiles.mechanism import ProfileMechanism
 
 FAMILIES = ("blip", "jlt", "jltpaper")

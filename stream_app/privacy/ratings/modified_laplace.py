@@ -28,14 +28,8 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import ClassVar
 
-from stream_app.privacy.exact.integer_tables import (
-    MARGIN,
-    exp_bounds,
-)
-from stream_app.privacy.exact.table_mechanism import (
-    Presence,
-    Weights,
-)
+from stream_app.privacy.exact.integer_tables import MARGIN, exp_bounds
+from stream_app.privacy.exact.table_mechanism import Presence, Weights
 
 _BITS = 192
 _ONE = 1 << _BITS

@@ -27,10 +27,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stream_app.privacy.adjacency import Adjacency
-from stream_app.privacy.exact.certificates import (
-    Certificate,
-    certify,
-)
+from stream_app.privacy.exact.certificates import Certificate, certify
 from stream_app.privacy.exact.integer_tables import Table
 from stream_app.privacy.mechanism import check_epsilon, check_inputs, check_levels
 from stream_app.privacy.randomness import RandomSource

@@ -22,14 +22,8 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import ClassVar
 
-from stream_app.privacy.exact.integer_tables import (
-    TOTAL,
-    compiled_ratio,
-)
-from stream_app.privacy.exact.table_mechanism import (
-    Tabled,
-    Weights,
-)
+from stream_app.privacy.exact.integer_tables import TOTAL, compiled_ratio
+from stream_app.privacy.exact.table_mechanism import Tabled, Weights
 
 
 @dataclass(frozen=True)

@@ -21,10 +21,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import ClassVar
 
-from stream_app.privacy.exact.table_mechanism import (
-    Presence,
-    Weights,
-)
+from stream_app.privacy.exact.table_mechanism import Presence, Weights
 from stream_app.privacy.ratings.randomized_response import uniform_response
 
 

@@ -24,10 +24,7 @@ from typing import ClassVar
 
 from stream_app.privacy.exact.debiasing import unbiased
 from stream_app.privacy.exact.integer_tables import compiled_ratio
-from stream_app.privacy.exact.table_mechanism import (
-    Presence,
-    Weights,
-)
+from stream_app.privacy.exact.table_mechanism import Presence, Weights
 
 
 @dataclass(frozen=True)
