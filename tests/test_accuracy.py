@@ -13,11 +13,11 @@ from numpy.typing import NDArray
 
 from stream_app.monitoring.accuracy import (
     FEWEST_SAMPLES,
-    Baseline,
-    Drift,
-    Leakage,
+    GeneralizationGap,
+    ItemMeanBaseline,
     LogLoss,
-    Ring,
+    PrequentialError,
+    RingBuffer,
     gaussian_kl,
 )
 
@@ -47,7 +47,7 @@ def unbiased(channel: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray
 def test_a_ring_holds_the_newest_values_whatever_the_batches(
     capacity: int, batches: list[list[int]]
 ) -> None:
-    ring = Ring(capacity, np.int64)
+    ring = RingBuffer(capacity, np.int64)
     for batch in batches:
         ring.add(np.array(batch, np.int64))
     newest = [value for batch in batches for value in batch][-capacity:]
@@ -57,14 +57,14 @@ def test_a_ring_holds_the_newest_values_whatever_the_batches(
 
 def test_a_ring_without_room_is_refused() -> None:
     with pytest.raises(ValueError, match="capacity 0"):
-        Ring(0, np.float64)
+        RingBuffer(0, np.float64)
 
 
 # --- drift ------------------------------------------------------------------------------------
 
 
 def test_before_the_first_event_nothing_is_known() -> None:
-    drift = Drift()
+    drift = PrequentialError()
     assert isnan(drift.rmse_reported("all"))
     assert isnan(drift.rmse_reported("recent"))
     assert isnan(drift.rmse_debiased("all"))
@@ -72,7 +72,7 @@ def test_before_the_first_event_nothing_is_known() -> None:
 
 
 def test_reported_and_debiased_agree_where_the_channel_is_noiseless() -> None:
-    drift = Drift()
+    drift = PrequentialError()
     stars = np.array([1.0, 5.0, 3.0])
     drift.add([2.0, 4.5, 3.0], stars, stars, stars**2)
     assert drift.rmse_reported() == pytest.approx(sqrt((1 + 0.25 + 0) / 3))
@@ -90,7 +90,7 @@ def test_the_debiased_error_is_exactly_that_of_the_true_ratings(
     for level in range(5):
         errors = []
         for report in range(5):
-            drift = Drift()
+            drift = PrequentialError()
             drift.add(
                 [predicted] * 2, [STARS[report]] * 2, [value[report]] * 2, [square[report]] * 2
             )
@@ -113,7 +113,7 @@ def test_noise_moves_the_reported_rmse_and_not_the_debiased_one() -> None:
     u = source.random(len(levels))
     reports = (u[:, None] > np.cumsum(channel, axis=0).T[levels]).sum(axis=1).clip(0, 4)
     predicted = STARS[levels] + source.normal(0, 0.9, len(levels))
-    drift = Drift(recent=200_000)
+    drift = PrequentialError(recent=200_000)
     drift.add(predicted, STARS[reports], value[reports], square[reports])
     assert drift.rmse_debiased("all") == pytest.approx(0.9, abs=0.05)
     assert drift.rmse_debiased("recent") == pytest.approx(drift.rmse_debiased("all"))
@@ -121,21 +121,21 @@ def test_noise_moves_the_reported_rmse_and_not_the_debiased_one() -> None:
 
 
 def test_a_negative_debiased_mean_is_no_number() -> None:
-    drift = Drift()
+    drift = PrequentialError()
     drift.add([3.0], [3.0], [3.0], [5.0])
     assert isnan(drift.rmse_debiased())
     assert drift.rmse_reported() == 0
 
 
 def test_an_event_whose_channel_has_no_inverse_counts_as_reported_only() -> None:
-    drift, baseline = Drift(), Baseline()
+    drift, baseline = PrequentialError(), ItemMeanBaseline()
     stars, values = np.array([3.0, 5.0]), np.array([3.0, nan])
     drift.add([3.0, 4.0], stars, values, values**2)
     assert drift.rmse_reported("all") == pytest.approx(sqrt(0.5))
     assert drift.rmse_debiased("all") == drift.rmse_debiased("recent") == 0
     baseline.add(np.array([0, 1]), stars, values, values**2)
     assert baseline.predict(np.array([0, 1])) == pytest.approx([3.0, 3.0])
-    drift = Drift()
+    drift = PrequentialError()
     drift.add([4.0], [5.0], [nan], [nan])
     assert isnan(drift.rmse_debiased("all"))
     assert isnan(drift.rmse_debiased("recent"))
@@ -143,7 +143,7 @@ def test_an_event_whose_channel_has_no_inverse_counts_as_reported_only() -> None
 
 def test_a_report_that_says_nothing_counts_as_debiased_only() -> None:
     """Its error is a share of all cells' error; without it, fakes would count as ratings."""
-    drift = Drift()
+    drift = PrequentialError()
     drift.add_errors(np.array([1.0, nan]), np.array([6.0, -2.0]), np.array([2.5, -0.5]))
     assert drift.rmse_reported("all") == drift.rmse_reported() == 1
     assert drift.rmse_debiased("all") == drift.rmse_debiased() == pytest.approx(sqrt(4 / 2))
@@ -164,7 +164,7 @@ def test_fakes_cancel_in_the_debiased_error_exactly(rate: float) -> None:
     law = np.array([0.1, 0.1, 0.2, 0.3, 0.3])
     cells, t = np.append(rate * law, 1 - rate), 3.3
     chance = channel @ cells
-    drift = Drift()
+    drift = PrequentialError()
     f = square - 2 * t * value + t * t * weight
     drift.add_errors(np.full(6, nan), chance * f, chance * weight)
     assert drift.rmse_debiased("all") == pytest.approx(sqrt(law @ (STARS - t) ** 2))
@@ -182,7 +182,7 @@ def test_the_log_loss_is_the_mean_surprise_of_two_predictors() -> None:
 
 
 def test_recent_forgets_and_all_does_not() -> None:
-    drift = Drift(recent=10)
+    drift = PrequentialError(recent=10)
     bad, good = np.full(10, 5.0), np.full(10, 3.0)
     drift.add(bad, good, good, good**2)
     drift.add(good, good, good, good**2)
@@ -217,7 +217,7 @@ _events = st.lists(st.tuples(st.integers(0, 30), st.integers(-3, 9)), max_size=1
 
 @given(st.lists(_events, max_size=6))
 def test_the_vectorised_baseline_is_the_obvious_one(batches: list[list[tuple[int, int]]]) -> None:
-    baseline = Baseline()
+    baseline = ItemMeanBaseline()
     split = [([r for r, _ in batch], [float(v) for _, v in batch]) for batch in batches]
     predictions: list[float] = []
     for rows, values in split:
@@ -228,7 +228,7 @@ def test_the_vectorised_baseline_is_the_obvious_one(batches: list[list[tuple[int
 
 
 def test_the_baseline_predicts_before_it_learns() -> None:
-    baseline = Baseline()
+    baseline = ItemMeanBaseline()
     stars = np.array([5.0])
     baseline.add(np.array([0]), stars, stars, stars**2)
     assert baseline.drift.rmse_reported() == 2  # the middle of the scale, not the rating itself
@@ -247,7 +247,7 @@ def test_the_baseline_finds_the_items_means_through_noise() -> None:
     rows = source.integers(0, 40, 60_000)
     levels = np.where(rows % 2, 4, 1) - (source.random(len(rows)) < 0.25)
     reports = (source.random(len(rows))[:, None] > channel[levels]).sum(axis=1).clip(0, 4)
-    baseline = Baseline(recent=40_000)
+    baseline = ItemMeanBaseline(recent=40_000)
     for some in np.array_split(np.arange(len(rows)), 60):
         z = reports[some]
         baseline.add(rows[some], STARS[z], value[z], square[z])
@@ -258,7 +258,7 @@ def test_the_baseline_finds_the_items_means_through_noise() -> None:
 
 def test_the_mean_of_an_item_leaves_its_fakes_out() -> None:
     """Item 0 has two ratings of 5 among four cells; what the empty ones report cancels."""
-    baseline = Baseline(spread=100)
+    baseline = ItemMeanBaseline(spread=100)
     values, weights = np.array([12.0, 8.0, -6.0, -4.0, 3.0]), np.array([2.0, 2.0, -1.0, -1.0, 1.0])
     baseline.learn(np.array([0, 0, 0, 0, 1]), values, weights)
     assert baseline.predict(np.array([0, 1])) == pytest.approx([5.0, 3.0], abs=0.01)
@@ -266,7 +266,7 @@ def test_the_mean_of_an_item_leaves_its_fakes_out() -> None:
 
 def test_an_item_with_more_fakes_than_ratings_stays_near_the_mean_of_all() -> None:
     """Its sum of weights is below 0: it counts as no rating, and what its reports say a little."""
-    baseline = Baseline(spread=2)
+    baseline = ItemMeanBaseline(spread=2)
     rows = np.array([0, 1])
     baseline.learn(rows, np.array([-5.0, 30.0]), np.array([-2.0, 10.0]))
     mean = 25 / 8
@@ -278,7 +278,7 @@ def test_an_item_with_more_fakes_than_ratings_stays_near_the_mean_of_all() -> No
 @pytest.mark.parametrize(("low", "high", "spread"), [(5, 1, 1), (1, 5, 0), (1, 5, nan)])
 def test_an_impossible_scale_is_refused(low: float, high: float, spread: float) -> None:
     with pytest.raises(ValueError, match="low < high"):
-        Baseline(low, high, spread)
+        ItemMeanBaseline(low, high, spread)
 
 
 # --- leakage ----------------------------------------------------------------------------------
@@ -297,14 +297,14 @@ def slow_pairs(held_out: list[bool]) -> tuple[list[int], list[int]]:
     return out, learned
 
 
-def remember(leakage: Leakage, held_out: list[bool], start: int = 0) -> None:
+def remember(leakage: GeneralizationGap, held_out: list[bool], start: int = 0) -> None:
     numbers = np.arange(start, start + len(held_out), dtype=np.uint64)
     small = (numbers % np.uint64(5)).astype(np.uint8)
     channels, priors = small.astype(np.uint16), np.ones(len(small), np.float32)
     leakage.add(numbers, numbers, small, channels, priors, np.array(held_out, bool))
 
 
-def kept(leakage: Leakage) -> tuple[list[int], list[int]]:
+def kept(leakage: GeneralizationGap) -> tuple[list[int], list[int]]:
     """Return the users on each side, (held-out, learned)."""
     return (
         sorted(int(u) for u in leakage._held_out[0].values()),
@@ -318,7 +318,7 @@ def kept(leakage: Leakage) -> tuple[list[int], list[int]]:
 def test_both_sides_hold_pairs_of_equal_age_whatever_the_batches(
     batches: list[list[bool]], capacity: int
 ) -> None:
-    leakage, start = Leakage(capacity), 0
+    leakage, start = GeneralizationGap(capacity), 0
     for batch in batches:
         remember(leakage, batch, start)
         start += len(batch)
@@ -337,9 +337,9 @@ def residuals_of(
     return answer
 
 
-def paired(pairs: int) -> Leakage:
+def paired(pairs: int) -> GeneralizationGap:
     """Return a memory whose held-out users are even and whose learned ones are odd."""
-    leakage = Leakage()
+    leakage = GeneralizationGap()
     remember(leakage, [True, False] * pairs)
     return leakage
 

@@ -6,7 +6,7 @@ import logging
 
 import pytest
 
-from stream_app.monitoring.log_setup import Seldom
+from stream_app.monitoring.log_setup import RateLimitFilter
 
 
 def record(message: str, created: float) -> logging.LogRecord:
@@ -27,13 +27,13 @@ def record(message: str, created: float) -> logging.LogRecord:
 def test_a_message_is_told_once_in_ten_seconds_numbers_aside(
     message: str, created: float, told: bool
 ) -> None:
-    seldom = Seldom(10.0)
+    seldom = RateLimitFilter(10.0)
     assert seldom.filter(record("127.0.0.1:9092 failed after 1 ms", 0.0))
     assert seldom.filter(record(message, created)) is told
 
 
 def test_what_the_worker_itself_says_is_always_told() -> None:
-    seldom = Seldom(10.0)
+    seldom = RateLimitFilter(10.0)
     for created in (0.0, 0.1, 0.2):
         own = record("clock.owned", created)
         own.name = "stream_app.agents.clock_owner"

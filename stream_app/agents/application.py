@@ -29,16 +29,16 @@ from prometheus_client import CollectorRegistry, PlatformCollector, ProcessColle
 from stream_app.agents import clock_owner as ownership
 from stream_app.agents import http_views as views
 from stream_app.agents import item_table, learn, query
-from stream_app.agents.checkpointing.fenced_producer import Changelog, reading
-from stream_app.agents.checkpointing.service import Checkpoints
-from stream_app.agents.checkpointing.state_topic_scan import standing
-from stream_app.agents.crash_guard import ends_the_process
+from stream_app.agents.checkpointing.fenced_producer import FencedProducer, gap_reader
+from stream_app.agents.checkpointing.service import CheckpointService
+from stream_app.agents.checkpointing.state_topic_scan import scan_state_topic
+from stream_app.agents.crash_guard import crash_guard
 from stream_app.agents.faust_ext import state_table as table
 from stream_app.agents.faust_ext.group_membership import Membership, identity, lock
 from stream_app.agents.faust_ext.group_membership import attach as attach_membership
-from stream_app.agents.faust_ext.table_manager import Tables
-from stream_app.agents.log_reader import Progress, Reader
-from stream_app.agents.rejections import Rejections
+from stream_app.agents.faust_ext.table_manager import PatientTableManager
+from stream_app.agents.log_reader import LogReader, Progress
+from stream_app.agents.rejections import RejectionWriter
 from stream_app.agents.runtime import Runtime
 from stream_app.agents.warmup import warm_up
 from stream_app.checkpoints import reader as changelog
@@ -91,7 +91,7 @@ def build(
     app = _application(settings, bootstrap, admin_port, data_dir)
     attach_membership(app, membership)
     # A producer each: however many records are set aside, a cut finds room in its own queue.
-    rejections = Rejections(
+    rejections = RejectionWriter(
         _patient(bootstrap, settings, linger_ms=20),
         topics.rejected,
         runtime.fail_from_thread,
@@ -116,7 +116,7 @@ def build(
         await app.add_runtime_dependency(reader)
 
     @app.timer(1.0)
-    @ends_the_process(runtime)
+    @crash_guard(runtime)
     async def publish_gauges() -> None:
         gauges.publish()
         checkpoints.at_rest()
@@ -126,7 +126,7 @@ def build(
             metrics.lag(nan, nan)
 
     @app.timer(10.0)
-    @ends_the_process(runtime)
+    @crash_guard(runtime)
     async def publish_fill() -> None:
         await asyncio.get_running_loop().run_in_executor(None, gauges.publish_fill)
 
@@ -149,7 +149,7 @@ def _patient(bootstrap: str, settings: Settings, **more: Any) -> Producer:
     )
 
 
-def _reader(app: faust.App, runtime: Runtime, bootstrap: str, clock: Clock) -> Reader:
+def _reader(app: faust.App, runtime: Runtime, bootstrap: str, clock: Clock) -> LogReader:
     """Return the reader of the log, which hands it to the learn agent."""
     settings, topics, design = runtime.settings, runtime.topics, runtime.replica.design
     pool = ThreadPoolExecutor(1, "murmurec-warm-up")
@@ -193,7 +193,7 @@ def _reader(app: faust.App, runtime: Runtime, bootstrap: str, clock: Clock) -> R
     cuts = clients.producer(bootstrap, settings.kafka, linger_ms=0)
     same = changelog.SameTopic(clients.admin(bootstrap, settings.kafka), topics.ratings)
     channel = learn.attach(app, runtime)
-    return Reader(runtime, recover, first_base, follow, clock, cuts, channel, same.check)
+    return LogReader(runtime, recover, first_base, follow, clock, cuts, channel, same.check)
 
 
 def _checkpoints(
@@ -201,9 +201,9 @@ def _checkpoints(
     runtime: Runtime,
     bootstrap: str,
     membership: Membership,
-    rejections: Rejections,
-    reader: Reader,
-) -> Checkpoints:
+    rejections: RejectionWriter,
+    reader: LogReader,
+) -> CheckpointService:
     """Return the checkpoints, written by whoever has the state's table."""
     settings, topics = runtime.settings, runtime.topics
     topic_id = changelog.topic_id(clients.admin(bootstrap, settings.kafka), topics.ratings)
@@ -219,22 +219,22 @@ def _checkpoints(
         log.warning("checkpoint.claimed_by_another", generation=generation)
         owned.stand_down()
 
-    pages = Changelog(
+    pages = FencedProducer(
         producer,
         topics.state,
         runtime.fail_from_thread,
         later_claim,
-        reading(bootstrap, settings.kafka, topics.state),
+        gap_reader(bootstrap, settings.kafka, topics.state),
         lambda: membership.held,
     )
     runtime.witness = reader.append
-    checkpoints = Checkpoints(
+    checkpoints = CheckpointService(
         runtime,
         pages,
         reader.append,
         rejections,
         topic_id,
-        lambda: standing(bootstrap, settings.kafka, topics),
+        lambda: scan_state_topic(bootstrap, settings.kafka, topics),
         f"{platform.node()}:{settings.instance or os.getpid()}",
     )
     owned = table.attach(
@@ -274,7 +274,7 @@ def _application(settings: Settings, bootstrap: str, admin_port: int, data_dir: 
         web_tables_enabled=False,
         web_router_enabled=False,
         table_standby_replicas=0,
-        TableManager=Tables,
+        TableManager=PatientTableManager,
         **identity(settings.topic_prefix, settings.instance),
     )
 

@@ -13,7 +13,7 @@ from typing import Any
 import faust
 import structlog
 
-from stream_app.agents.crash_guard import ends_the_process
+from stream_app.agents.crash_guard import crash_guard
 from stream_app.agents.runtime import Runtime
 from stream_app.log.cut_clock import Clock
 
@@ -26,7 +26,7 @@ def attach(app: faust.App, runtime: Runtime, clock: Clock) -> None:
     topic = app.topic(name, value_type=bytes, value_serializer="raw")
 
     @app.agent(topic, name="ownership")
-    @ends_the_process(runtime)
+    @crash_guard(runtime)
     async def ownership(stream: Any) -> None:
         async for _ in stream:
             pass

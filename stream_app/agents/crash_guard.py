@@ -15,7 +15,7 @@ from typing import Any
 from stream_app.agents.runtime import Runtime
 
 
-def ends_the_process(
+def crash_guard(
     runtime: Runtime,
 ) -> Callable[[Callable[..., Awaitable[None]]], Callable[..., Awaitable[None]]]:
     """Wrap an agent or a timer so that any exception in it ends the process with that reason."""

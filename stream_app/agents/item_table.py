@@ -9,7 +9,7 @@ from __future__ import annotations
 import faust
 from confluent_kafka import KafkaError, Message, Producer
 
-from stream_app.agents.crash_guard import ends_the_process
+from stream_app.agents.crash_guard import crash_guard
 from stream_app.agents.runtime import Runtime
 from stream_app.errors import Refusal
 from stream_app.kafka import clients
@@ -34,7 +34,7 @@ def attach(app: faust.App, runtime: Runtime, producer: Producer) -> None:
             )
 
     @app.timer(runtime.settings.item_table_seconds)
-    @ends_the_process(runtime)
+    @crash_guard(runtime)
     async def publish_item_table() -> None:
         nonlocal pages, owned
         if runtime.clock_owned != owned:

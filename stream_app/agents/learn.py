@@ -19,7 +19,7 @@ from faust.channels import Channel
 from mode.utils.queues import ThrowableQueue
 
 from stream_app.agents.checkpointing.restore import Restored
-from stream_app.agents.crash_guard import ends_the_process
+from stream_app.agents.crash_guard import crash_guard
 from stream_app.agents.runtime import Runtime
 
 
@@ -39,7 +39,7 @@ def attach(app: faust.App, runtime: Runtime) -> Any:
     channel = LogChannel(app, maxsize=8)
 
     @app.agent(channel, name="learn")
-    @ends_the_process(runtime)
+    @crash_guard(runtime)
     async def learn(stream: Any) -> None:
         async for pieces in stream:
             if isinstance(pieces, Restored):

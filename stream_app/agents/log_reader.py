@@ -43,7 +43,7 @@ _PIECES = 8
 _ASK_SECONDS = 4.0
 
 
-class Reader(Service):
+class LogReader(Service):
     """Runs the thread for as long as the application lives."""
 
     def __init__(

@@ -14,7 +14,7 @@ from typing import Any
 
 import faust
 
-from stream_app.agents.crash_guard import ends_the_process
+from stream_app.agents.crash_guard import crash_guard
 from stream_app.agents.runtime import Runtime
 from stream_app.serving.recommender import Answer
 from stream_app.wire import (
@@ -45,7 +45,7 @@ def attach(app: faust.App, runtime: Runtime) -> None:
     )
 
     @app.agent(questions, name="query")
-    @ends_the_process(runtime)
+    @crash_guard(runtime)
     async def query(stream: Any) -> None:
         async for event in stream.events():
             arrived = time.perf_counter()

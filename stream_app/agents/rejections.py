@@ -20,7 +20,7 @@ from stream_app.wire import Rejection, encode_message
 _ROOM_SECONDS = 5.0
 
 
-class Rejections:
+class RejectionWriter:
     """Writes rejections through one idempotent producer."""
 
     def __init__(

@@ -22,7 +22,7 @@ import msgspec
 import structlog
 
 from stream_app.agents.checkpointing import divergence_evidence as evidence
-from stream_app.agents.checkpointing.digest_comparison import Agreement, Digests
+from stream_app.agents.checkpointing.digest_comparison import DigestComparison, Digests
 from stream_app.agents.checkpointing.restore import Reload, Restored
 from stream_app.checkpoints.shadow_copy import load_found
 from stream_app.errors import Refusal
@@ -47,7 +47,7 @@ from stream_app.wire import (
 )
 
 if TYPE_CHECKING:
-    from stream_app.agents.checkpointing.service import Checkpoints
+    from stream_app.agents.checkpointing.service import CheckpointService
 
 log = structlog.get_logger()
 
@@ -89,9 +89,9 @@ class Runtime:
     _reloads: int = 0
 
     def __post_init__(self) -> None:
-        self.agreement = Agreement(self.replica.design.digest, self._differs)
+        self.agreement = DigestComparison(self.replica.design.digest, self._differs)
         self.witness: Callable[[bytes], None] = lambda _: None
-        self.checkpoints: Checkpoints | None = None
+        self.checkpoints: CheckpointService | None = None
 
     @property
     def metrics(self) -> Metrics:

@@ -65,7 +65,7 @@ PREDICTORS: tuple[Predictor, ...] = ("model", "blank")
 T = TypeVar("T", bound=np.generic)
 
 
-class Ring(Generic[T]):
+class RingBuffer(Generic[T]):
     """The newest `capacity` values of a sequence, in no particular order."""
 
     def __init__(self, capacity: int, dtype: type[T]) -> None:
@@ -92,12 +92,14 @@ class Ring(Generic[T]):
         return self._values[: len(self)]
 
 
-class Drift:
+class PrequentialError:
     """Prequential error over everything and over the newest `recent` events."""
 
     def __init__(self, recent: int = 10_000) -> None:
         self._sums = np.zeros((2, 2))  # reported, debiased; errors, weights
-        self._recent = tuple(tuple(Ring(recent, np.float64) for _ in range(2)) for _ in range(2))
+        self._recent = tuple(
+            tuple(RingBuffer(recent, np.float64) for _ in range(2)) for _ in range(2)
+        )
 
     def add(
         self, predicted: ArrayLike, stars: ArrayLike, values: ArrayLike, squares: ArrayLike
@@ -146,7 +148,7 @@ class LogLoss:
     def __init__(self, recent: int = 10_000) -> None:
         self._count = 0
         self._sums = np.zeros(2)
-        self._recent = (Ring(recent, np.float64), Ring(recent, np.float64))
+        self._recent = (RingBuffer(recent, np.float64), RingBuffer(recent, np.float64))
 
     def add(self, chance: Floats, blank: Floats) -> None:
         """Enter the probabilities (n,) of reports: as foreseen, and with every level as likely."""
@@ -165,7 +167,7 @@ class LogLoss:
         return float(self._sums[kind] / self._count) if window == "all" else recent
 
 
-class Baseline:
+class ItemMeanBaseline:
     """Running item means: what a prediction without any taste achieves on the same events.
 
     The mean of an item seen n times is shrunken towards the mean of all by k pseudo-events,
@@ -184,7 +186,7 @@ class Baseline:
         if not low < high or not spread > 0:
             raise ValueError(f"low {low}, high {high}, spread {spread}: low < high and spread > 0")
         self.low, self.high, self.spread = low, high, spread
-        self.drift = Drift(recent)
+        self.drift = PrequentialError(recent)
         self._sums = np.zeros(0)
         self._counts = np.zeros(0)
         self._total = np.zeros(2)  # sum of the weights, of the values
@@ -235,7 +237,7 @@ class Baseline:
             self._counts = np.concatenate((self._counts, np.zeros(more)))
 
 
-class Leakage:
+class GeneralizationGap:
     """Held-out events beside learned ones of the same age, kept to be predicted again.
 
     Every held-out event is paired with the next learned event that is still free, so both rings
@@ -244,8 +246,8 @@ class Leakage:
 
     def __init__(self, capacity: int = 4096) -> None:
         columns: tuple[type[Any], ...] = (np.uint64, np.uint64, np.uint8, np.uint16, np.float32)
-        self._held_out = [Ring(capacity, dtype) for dtype in columns]
-        self._learned = [Ring(capacity, dtype) for dtype in columns]
+        self._held_out = [RingBuffer(capacity, dtype) for dtype in columns]
+        self._learned = [RingBuffer(capacity, dtype) for dtype in columns]
         self._owed = 0  # held-out events that still wait for a learned one
 
     @property

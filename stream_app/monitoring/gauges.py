@@ -16,7 +16,13 @@ from numpy.typing import NDArray
 
 from stream_app.kernels.factorization import error_scores as scoring
 from stream_app.log.ledger import APPLIED, DUPLICATE
-from stream_app.monitoring.accuracy import PREDICTORS, Baseline, Drift, Leakage, LogLoss
+from stream_app.monitoring.accuracy import (
+    PREDICTORS,
+    GeneralizationGap,
+    ItemMeanBaseline,
+    LogLoss,
+    PrequentialError,
+)
 from stream_app.monitoring.metrics import Metrics
 from stream_app.serving.recommender import Recommender
 from stream_app.state.replica import Outcome, Replica
@@ -44,9 +50,9 @@ class Gauges:
 
     def restart(self) -> None:
         """Begin to measure anew: the state of the replica was replaced as a whole."""
-        self.drift = Drift()
-        self.baseline = Baseline()
-        self.leakage = Leakage()
+        self.drift = PrequentialError()
+        self.baseline = ItemMeanBaseline()
+        self.leakage = GeneralizationGap()
         self.log_loss = LogLoss()
         self._met = len(self._replica.items)  # items known before the batch that is watched
 

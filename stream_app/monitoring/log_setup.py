@@ -18,7 +18,7 @@ import structlog
 _CLIENTS = ("aiokafka", "faust", "mode", "stream_app.kafka.clients")
 
 
-class Seldom(logging.Filter):
+class RateLimitFilter(logging.Filter):
     """Lets a message through once in `seconds`, numbers in it aside: an outage is told, not
     recited."""
 
@@ -75,4 +75,4 @@ def configure(level: str = "INFO", style: Literal["auto", "json", "console"] = "
     # matters.
     for name in ("faust", "mode", "aiokafka", "aiohttp.access", "asyncio", "numba"):
         logging.getLogger(name).setLevel(max(logging.WARNING, logging.getLevelName(level)))
-    handler.addFilter(Seldom())
+    handler.addFilter(RateLimitFilter())

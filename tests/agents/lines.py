@@ -9,7 +9,7 @@ from typing import Any
 
 from prometheus_client import CollectorRegistry
 
-from stream_app.agents.checkpointing.service import Checkpoints
+from stream_app.agents.checkpointing.service import CheckpointService
 from stream_app.agents.runtime import Runtime
 from stream_app.checkpoints.protocol.recovery import Found, Recovery
 from stream_app.monitoring.gauges import Gauges
@@ -45,7 +45,7 @@ class Line:
     answers: bool = True
     told: int = 0
     told_first: threading.Event = field(default_factory=threading.Event)
-    checkpoints: Checkpoints = field(init=False)
+    checkpoints: CheckpointService = field(init=False)
     _waiting: list[tuple[int, Callable[..., None]]] = field(default_factory=list)
 
     def produce(
@@ -89,7 +89,7 @@ def a_runtime(
     runtime = Runtime(
         settings or Settings(), Topics(), replica, catalogue, recommender, gauges, reject
     )
-    line.checkpoints = runtime.checkpoints = Checkpoints(
+    line.checkpoints = runtime.checkpoints = CheckpointService(
         runtime,
         line,  # type: ignore[arg-type]
         line.witnesses.append,

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from stream_app.agents.checkpointing.digest_comparison import Agreement, Digests
+from stream_app.agents.checkpointing.digest_comparison import DigestComparison, Digests
 from stream_app.wire import Witness
 
 BASE = "c" * 32
@@ -14,10 +14,10 @@ OURS = Digests(7, (1, 2, 3, 4), "a" * 32, "b" * 32, BASE)
 THEIRS = Witness(7, "a" * 32, "b" * 32, "design", BASE)
 
 
-def told(ours_first: bool, ours: Digests, *theirs: Witness) -> tuple[Agreement, list[int]]:
+def told(ours_first: bool, ours: Digests, *theirs: Witness) -> tuple[DigestComparison, list[int]]:
     """Return what was compared, and which cuts differed."""
     found: list[int] = []
-    agreement = Agreement("design", lambda witness, _: found.append(witness.cut))
+    agreement = DigestComparison("design", lambda witness, _: found.append(witness.cut))
     if ours_first:
         agreement.ours(ours)
     for witness in theirs:
@@ -61,7 +61,7 @@ def test_another_base_is_told_until_ours_is_witnessed(ours_first: bool) -> None:
 
 
 def test_what_is_never_answered_does_not_pile_up() -> None:
-    agreement = Agreement("design", lambda *_: None)
+    agreement = DigestComparison("design", lambda *_: None)
     for cut in range(100):
         agreement.ours(replace(OURS, cut=cut))
         agreement.theirs(Witness(cut + 1000, "a" * 32, "b" * 32, "design", BASE))

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from confluent_kafka import KafkaError
 
-from stream_app.agents.rejections import Rejections
+from stream_app.agents.rejections import RejectionWriter
 from stream_app.errors import Refusal
 from stream_app.wire import Reason, Rejection, decode_message
 
@@ -45,7 +45,7 @@ class FakeProducer:
 
 def test_a_rejection_tells_where_and_why_under_its_place() -> None:
     producer, failed = FakeProducer(), list[BaseException]()
-    reject = Rejections(producer, "rejected", failed.append)  # type: ignore[arg-type]
+    reject = RejectionWriter(producer, "rejected", failed.append)  # type: ignore[arg-type]
     reject(ONE)
     reject.close()
     ((key, value),) = producer.written
@@ -56,7 +56,7 @@ def test_a_rejection_tells_where_and_why_under_its_place() -> None:
 
 def test_a_full_queue_is_waited_for() -> None:
     producer, failed = FakeProducer(room=1), list[BaseException]()
-    reject = Rejections(producer, "rejected", failed.append)  # type: ignore[arg-type]
+    reject = RejectionWriter(producer, "rejected", failed.append)  # type: ignore[arg-type]
     for _ in range(5):
         reject(ONE)
     reject.close()
@@ -66,7 +66,7 @@ def test_a_full_queue_is_waited_for() -> None:
 def test_a_refused_write_ends_the_process_with_a_sentence() -> None:
     error = KafkaError(KafkaError.TOPIC_AUTHORIZATION_FAILED)
     failed: list[BaseException] = []
-    reject = Rejections(FakeProducer(error=error), "rejected", failed.append)  # type: ignore[arg-type]
+    reject = RejectionWriter(FakeProducer(error=error), "rejected", failed.append)  # type: ignore[arg-type]
     reject(ONE)
     reject.close()
     assert isinstance(failed[0], Refusal)
@@ -76,5 +76,5 @@ def test_a_refused_write_ends_the_process_with_a_sentence() -> None:
 def test_what_is_left_unwritten_at_the_end_is_a_failure(monkeypatch: pytest.MonkeyPatch) -> None:
     producer, failed = FakeProducer(), list[BaseException]()
     monkeypatch.setattr(producer, "flush", lambda _: 3)
-    Rejections(producer, "rejected", failed.append).close()  # type: ignore[arg-type]
+    RejectionWriter(producer, "rejected", failed.append).close()  # type: ignore[arg-type]
     assert "not all" in str(failed[0])

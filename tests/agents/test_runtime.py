@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from stream_app.agents.crash_guard import ends_the_process
+from stream_app.agents.crash_guard import crash_guard
 from stream_app.agents.runtime import Runtime
 from stream_app.wire import Cut, Rejection, decode_many
 from tests.agents.lines import a_runtime
@@ -126,11 +126,11 @@ def test_the_first_reason_ends_the_process_even_from_another_thread() -> None:
 
 def test_a_defect_in_a_stage_ends_the_process_and_a_cancellation_does_not() -> None:
     async def body(runtime: Runtime, _: Told) -> None:
-        @ends_the_process(runtime)
+        @crash_guard(runtime)
         async def waits() -> None:
             await asyncio.Event().wait()
 
-        @ends_the_process(runtime)
+        @crash_guard(runtime)
         async def breaks() -> None:
             raise KeyError("defect")
 

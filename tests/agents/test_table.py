@@ -17,10 +17,10 @@ from faust.assignor.client_assignment import ClientAssignment
 from faust.tables.recovery import RebalanceAgain, ServiceStopped
 from faust.types import TP
 
-from stream_app.agents.checkpointing.fenced_producer import Changelog
+from stream_app.agents.checkpointing.fenced_producer import FencedProducer
 from stream_app.agents.faust_ext import state_table as table
 from stream_app.agents.faust_ext import table_manager as table_service
-from stream_app.agents.faust_ext.page_store import Pages
+from stream_app.agents.faust_ext.page_store import MemoryPages
 from stream_app.agents.faust_ext.table_manager import PatientRecovery
 from stream_app.errors import Refusal
 from stream_app.wire.state_records import PAGE_BYTES, ClaimKey, PageKey
@@ -83,7 +83,7 @@ class Told:
         self.done = threading.Event()
         self.may_write = True
         self._records = foreign_records or {}
-        self.changelog = Changelog(
+        self.changelog = FencedProducer(
             self.broker,  # type: ignore[arg-type]
             "state",
             self.failures.append,
@@ -204,7 +204,7 @@ def test_records_that_cannot_be_looked_at_end_the_process() -> None:
 
 def test_the_pages_are_the_arrays_by_name_and_follow_them() -> None:
     arrays = {"b": np.arange(5, dtype="<u2"), "a": np.zeros((3, PAGE_BYTES // 2), np.uint8)}
-    pages = Pages(lambda: arrays)
+    pages = MemoryPages(lambda: arrays)
     assert list(pages) == [(0, 0), (0, 1), (1, 0)]
     assert len(pages) == 3
     assert [len(pages[place]) for place in pages] == [PAGE_BYTES, PAGE_BYTES // 2, 10]
@@ -217,13 +217,13 @@ def test_the_pages_are_the_arrays_by_name_and_follow_them() -> None:
 
 @pytest.mark.parametrize("place", [(0, 1), (1, 0), (-1, 0), (0, -1), "ab", 3, None])
 def test_a_page_that_is_not_there_is_a_key_error(place: Any) -> None:
-    pages = Pages(lambda: {"a": np.zeros(4, np.uint8)})
+    pages = MemoryPages(lambda: {"a": np.zeros(4, np.uint8)})
     assert place not in pages
     assert pages.get(place) is None
 
 
 def test_a_page_cannot_be_written() -> None:
-    pages = Pages(lambda: {"a": np.zeros(4, np.uint8)})
+    pages = MemoryPages(lambda: {"a": np.zeros(4, np.uint8)})
     with pytest.raises(TypeError):
         pages[0, 0][0] = 1
 
@@ -240,7 +240,11 @@ class Table:
         self.partitions: int | None = 1
         self.end = 5
         self.arrays = {"a": np.zeros(PAGE_BYTES + 1, np.uint8)}
-        chosen = {"table_standby_replicas": 0, "TableManager": table.Tables, **settings}
+        chosen = {
+            "table_standby_replicas": 0,
+            "TableManager": table.PatientTableManager,
+            **settings,
+        }
         self.app = faust.App("t", broker="kafka://127.0.0.1:1", datadir=str(folder), **chosen)
         self.table = table.attach(
             self.app,

@@ -24,7 +24,7 @@ import faust
 import numpy as np
 import structlog
 
-from stream_app.agents.checkpointing.fenced_producer import Changelog, reading
+from stream_app.agents.checkpointing.fenced_producer import FencedProducer, gap_reader
 from stream_app.agents.faust_ext import group_membership as membership
 from stream_app.agents.faust_ext import state_table as table
 from stream_app.broker.local import free_ports
@@ -61,12 +61,12 @@ class Member:
         )
         self.app = self.application(options)
         membership.attach(self.app, self.membership)
-        self.changelog = Changelog(
+        self.changelog = FencedProducer(
             clients.producer(options.bootstrap, linger_ms=0),
             self.names.state,
             self.fail,
             lambda generation: tell("foreign", generation=generation),
-            reading(options.bootstrap, {}, self.names.state),
+            gap_reader(options.bootstrap, {}, self.names.state),
             lambda: self.membership.held,
         )
         self.table: table.StateTable | None = None
@@ -102,7 +102,7 @@ class Member:
             web_bind="127.0.0.1",
             web_port=free_ports(1)[0],
             **membership.identity(options.prefix, options.instance),
-            **({} if options.slow else {"TableManager": table.Tables}),
+            **({} if options.slow else {"TableManager": table.PatientTableManager}),
         )
 
     def agents(self) -> None:

@@ -27,7 +27,7 @@ class Digests:
     base: str
 
 
-class Agreement:
+class DigestComparison:
     """Compares what was told with what is held; `differs` hears of every witness that disagrees.
 
     `agreed` counts witnesses that agree since the last that did not, `agreed_before` those that

@@ -35,7 +35,7 @@ Delivered = Callable[[KafkaError | None, Message], None]
 Records = Iterable[tuple[int, bytes | None]]
 
 
-class Changelog:
+class FencedProducer:
     """Writes to one partition, from any thread; whoever polls the producer runs the callbacks.
 
     `fail` ends the process with a reason. `foreign` hears the generation of a claim that is later
@@ -76,7 +76,7 @@ class Changelog:
         """
         if not self._may_write():
             raise BufferError(f"{self.topic}: this worker may not write now")
-        if claims(key):
+        if is_claim(key):
             self._claims.add(key)
 
         def delivered(error: KafkaError | None, message: Message) -> None:
@@ -133,7 +133,7 @@ class Changelog:
             if key in self._claims:
                 self.generation = offset
             elif mine is not None and offset <= mine:
-                self._fail(made_anew(self.topic, offset, mine))
+                self._fail(topic_recreated(self.topic, offset, mine))
             look = mine is not None and first is not None and first < offset
             if look and first is not None:
                 began = self._gap[0] if self._gap else first
@@ -161,7 +161,7 @@ class Changelog:
 
     def seen(self, offset: int, key: bytes | None) -> None:
         """Look at a record that was read: a claim of another that is later than ours is told."""
-        if not claims(key) or key in self._claims:
+        if not is_claim(key) or key in self._claims:
             return
         with self._lock:
             later = self.generation is not None and offset > max(self.generation, self._told)
@@ -171,7 +171,7 @@ class Changelog:
             self._foreign(offset)
 
 
-def made_anew(topic: str, end: int, known: int) -> Refusal:
+def topic_recreated(topic: str, end: int, known: int) -> Refusal:
     """Return the sentence for a topic that is shorter than it was."""
     return Refusal(
         f"topic {topic} ends at offset {end} but was known up to {known}: it was made anew; start "
@@ -179,7 +179,7 @@ def made_anew(topic: str, end: int, known: int) -> Refusal:
     )
 
 
-def claims(key: bytes | None) -> bool:
+def is_claim(key: bytes | None) -> bool:
     """Return whether a record with this key claims the right to write."""
     try:
         return isinstance(decode_state_key(key), ClaimKey)
@@ -187,7 +187,7 @@ def claims(key: bytes | None) -> bool:
         return False
 
 
-def reading(
+def gap_reader(
     bootstrap: str, extra: dict[str, str], topic: str, **more: Any
 ) -> Callable[[int, int], Records]:
     """Return a function that reads offsets and keys of partition 0, `beyond` not included."""

@@ -29,8 +29,8 @@ from typing import Any
 import structlog
 
 from stream_app.agents.checkpointing.digest_comparison import Digests
-from stream_app.agents.checkpointing.fenced_producer import Changelog
-from stream_app.agents.rejections import Rejections
+from stream_app.agents.checkpointing.fenced_producer import FencedProducer
+from stream_app.agents.rejections import RejectionWriter
 from stream_app.agents.runtime import Runtime
 from stream_app.checkpoints.driver import Line
 from stream_app.checkpoints.protocol.writer import OWNER_BYTES, Disown, Freeze, Own
@@ -66,7 +66,7 @@ class _Claim:
     base: Base
 
 
-class Checkpoints:
+class CheckpointService:
     """The checkpoints of the replica of one runtime; make it inside the running loop.
 
     `standing` reads the state topic: its keys and manifests. `witness` appends to the cut log.
@@ -75,9 +75,9 @@ class Checkpoints:
     def __init__(
         self,
         runtime: Runtime,
-        changelog: Changelog,
+        changelog: FencedProducer,
         witness: Callable[[bytes], None],
-        rejections: Rejections,
+        rejections: RejectionWriter,
         topic_id: str,
         standing: Callable[[], tuple[list[bytes], list[Manifest]]],
         worker: str,

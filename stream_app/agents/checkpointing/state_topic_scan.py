@@ -9,7 +9,7 @@ from stream_app.wire import Topics, WireError
 from stream_app.wire.state_records import Manifest, decode_manifest
 
 
-def standing(
+def scan_state_topic(
     bootstrap: str, extra: Mapping[str, str], topics: Topics
 ) -> tuple[list[bytes], list[Manifest]]:
     """Return every key that has a value, and every manifest that can be read.

@@ -16,20 +16,20 @@ from faust.stores import base as stores
 from faust.types import TP
 from numpy.typing import NDArray
 
-from stream_app.agents.checkpointing.fenced_producer import Changelog
+from stream_app.agents.checkpointing.fenced_producer import FencedProducer
 from stream_app.wire.state_records import PAGE_BYTES
 
 Arrays = Callable[[], Mapping[str, NDArray[Any]]]
-Place = tuple[int, int]
+PageIndex = tuple[int, int]
 
 
-class Pages(Mapping[Place, memoryview]):
+class MemoryPages(Mapping[PageIndex, memoryview]):
     """The pages of named arrays, read-only; `arrays` is asked anew each time."""
 
     def __init__(self, arrays: Arrays) -> None:
         self._arrays = arrays
 
-    def __getitem__(self, place: Place) -> memoryview:
+    def __getitem__(self, place: PageIndex) -> memoryview:
         arrays = sorted(self._arrays().items())
         try:
             array, page = place
@@ -40,7 +40,7 @@ class Pages(Mapping[Place, memoryview]):
         raw = arrays[array][1].reshape(-1).view(np.uint8)[page * PAGE_BYTES :][:PAGE_BYTES]
         return raw.data.toreadonly()
 
-    def __iter__(self) -> Iterator[Place]:
+    def __iter__(self) -> Iterator[PageIndex]:
         for number, (_, array) in enumerate(sorted(self._arrays().items())):
             for page in range(_pages(array)):
                 yield number, page
@@ -53,12 +53,14 @@ def _pages(array: NDArray[Any]) -> int:
     return -(-array.nbytes // PAGE_BYTES)
 
 
-class PageStore(stores.Store[Place, memoryview]):
+class PageStore(stores.Store[PageIndex, memoryview]):
     """The store behind the table: the replica's pages, and how far the changelog is known."""
 
     data: Any
 
-    def __init__(self, *args: Any, pages: Pages, changelog: Changelog, **options: Any) -> None:
+    def __init__(
+        self, *args: Any, pages: MemoryPages, changelog: FencedProducer, **options: Any
+    ) -> None:
         super().__init__(*args, **options)
         self.data = pages
         self._changelog = changelog

@@ -26,9 +26,9 @@ import structlog
 from faust.types import TP
 from mode import Service
 
-from stream_app.agents.checkpointing.fenced_producer import Changelog, made_anew
-from stream_app.agents.faust_ext.page_store import Arrays, Pages, PageStore, Place
-from stream_app.agents.faust_ext.table_manager import Tables
+from stream_app.agents.checkpointing.fenced_producer import FencedProducer, topic_recreated
+from stream_app.agents.faust_ext.page_store import Arrays, MemoryPages, PageIndex, PageStore
+from stream_app.agents.faust_ext.table_manager import PatientTableManager
 from stream_app.errors import Refusal
 from stream_app.kafka import clients
 from stream_app.kafka import topic_admin as topics
@@ -40,7 +40,7 @@ _AGAIN_SECONDS = 8.0  # more than a session
 _POLL_SECONDS = 0.002
 
 
-class StateTable(faust.Table[Place, memoryview]):
+class StateTable(faust.Table[PageIndex, memoryview]):
     """The table; made by `attach`. `own` and `disown` are told when the right to write comes and
     goes."""
 
@@ -48,8 +48,8 @@ class StateTable(faust.Table[Place, memoryview]):
         self,
         app: faust.App,
         *,
-        pages: Pages,
-        changelog: Changelog,
+        pages: MemoryPages,
+        changelog: FencedProducer,
         beside: str,
         partitions_now: Callable[[str], int | None],
         own: Callable[[], None],
@@ -96,7 +96,7 @@ class StateTable(faust.Table[Place, memoryview]):
     ) -> asyncio.Future[int]:
         """Send a record from the event loop; the future is its offset, or fails with `Refusal`.
 
-        Raises BufferError as `Changelog.produce` does, which other threads use.
+        Raises BufferError as `FencedProducer.produce` does, which other threads use.
         """
         if partition not in (None, 0):
             raise ValueError(f"partition {partition}: the state topic has partition 0 alone")
@@ -139,7 +139,7 @@ class StateTable(faust.Table[Place, memoryview]):
             return
         known, end = self.changelog.position or 0, await self._end()
         if end is not None and end < known:
-            self._fail(made_anew(self.changelog.topic, end, known))
+            self._fail(topic_recreated(self.changelog.topic, end, known))
         if not self.owned:
             self.changelog.taken_over(end)
 
@@ -233,7 +233,7 @@ def partitions_of(bootstrap: str, extra: Mapping[str, str]) -> Callable[[str], i
 def attach(
     app: faust.App,
     arrays: Arrays,
-    changelog: Changelog,
+    changelog: FencedProducer,
     *,
     beside: str,
     partitions_now: Callable[[str], int | None],
@@ -246,7 +246,7 @@ def attach(
     `beside` is the topic that is assigned together with the changelog, the cut log. `own` is called
     on the event loop, `disown` from any thread, at most once after each `own`.
     """
-    if app.conf.table_standby_replicas or not isinstance(app.tables, Tables):
+    if app.conf.table_standby_replicas or not isinstance(app.tables, PatientTableManager):
         raise ValueError("the application needs table_standby_replicas=0 and TableManager=Tables")
     topic = app.topic(
         changelog.topic,
@@ -266,7 +266,7 @@ def attach(
         partitions=1,
         key_type=bytes,
         value_type=bytes,
-        pages=Pages(arrays),
+        pages=MemoryPages(arrays),
         changelog=changelog,
         beside=beside,
         partitions_now=partitions_now,

@@ -43,7 +43,7 @@ class PatientRecovery(Recovery):
         raise RebalanceAgain
 
 
-class Tables(TableManager):
+class PatientTableManager(TableManager):
     """The service of tables; given to `faust.App` as `TableManager`."""
 
     @property

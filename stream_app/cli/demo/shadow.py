@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from producers.fleet.population import Population
 from stream_app.deployment import replica_of
 from stream_app.errors import Refusal
-from stream_app.monitoring.accuracy import Baseline
+from stream_app.monitoring.accuracy import ItemMeanBaseline
 from stream_app.replay.follower import Follower
 from stream_app.state.replica import Design, Outcome
 from stream_app.wire import Topics
@@ -75,7 +75,7 @@ class Shadow(threading.Thread):
         self._replica = replica_of(design)
         self._truth = truth
         self.unit = truth.unit
-        self._baseline = Baseline()
+        self._baseline = ItemMeanBaseline()
         self._sum = 0.0
         self._ended = threading.Event()
         self.events = 0
