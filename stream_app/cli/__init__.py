@@ -23,7 +23,7 @@ def main() -> None:
 def run(arguments: list[str]) -> int:
     """Run one command and return its exit code; nothing a user does wrong ends in a traceback."""
     try:
-        from stream_app.cli.tree import app
+        from stream_app.cli.app import app
 
         app(arguments, prog_name="murmurec")
     except Refusal as refusal:
@@ -54,12 +54,3 @@ _EXTRAS = {
 def _fail(sentence: str) -> int:
     print(f"murmurec: {sentence}", file=sys.stderr)
     return 1
-
-
-def __getattr__(name: str) -> object:
-    """Give `app`, the tree of commands, to whoever embeds it, without importing typer before."""
-    if name == "app":
-        from stream_app.cli.tree import app
-
-        return app
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -8,7 +8,8 @@ from fractions import Fraction
 
 import pytest
 
-from stream_app.cli import certify, run
+from stream_app.cli import run
+from stream_app.cli.research import certify
 from stream_app.errors import Refusal
 from stream_app.privacy import registry
 

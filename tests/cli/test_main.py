@@ -15,7 +15,8 @@ from pathlib import Path
 import pytest
 
 from stream_app import __version__
-from stream_app.cli import app, run
+from stream_app.cli import run
+from stream_app.cli.app import app
 
 ROOT = Path(__file__).parents[2]
 HEAVY = ("confluent_kafka", "faust", "numba", "numpy")
@@ -139,7 +140,7 @@ def test_an_interrupt_while_the_commands_are_loaded_is_no_traceback_either():
 PRINTING = """
 import sys
 from stream_app.cli import main
-from stream_app.cli.tree import app
+from stream_app.cli.app import app
 
 @app.command()
 def printing():

@@ -9,8 +9,8 @@ import pytest
 
 from producers.datasets.load import load
 from stream_app.cli import run
-from stream_app.cli.profiles import mechanism_of, sentences
-from stream_app.cli.profiles.evaluation import measured, show
+from stream_app.cli.device.profiles import mechanism_of, sentences
+from stream_app.cli.device.profiles.evaluation import measured, show
 from stream_app.errors import Refusal
 from stream_app.privacy.profiles import registry as profiles
 

@@ -19,10 +19,10 @@ from producers.journal import Journal, Limits
 from producers.journal.disk import Disk
 from producers.publishing import Publisher
 from stream_app.cli import run
-from stream_app.cli.protection import opened, protected, spent, warnings
-from stream_app.cli.replay import _of_the_data
-from stream_app.cli.replay.cost import Cost, cost
-from stream_app.cli.replay.run import Run
+from stream_app.cli.device.mechanism_options import opened, protected, spent, warnings
+from stream_app.cli.device.replay import _of_the_data
+from stream_app.cli.device.replay.cost import Cost, cost
+from stream_app.cli.device.replay.run import Run
 from stream_app.errors import Refusal
 from stream_app.privacy import registry
 from stream_app.privacy.ratings.item_sampling import Sample

@@ -17,6 +17,7 @@ from typing import Annotated
 
 import typer
 
+from stream_app.cli.device.mechanism_options import EpsilonOption, MechanismOption, ScaleOption
 from stream_app.cli.options import (
     BootstrapOption,
     ConfigOption,
@@ -24,7 +25,6 @@ from stream_app.cli.options import (
     settings_from,
     writable,
 )
-from stream_app.cli.protection import EpsilonOption, MechanismOption, ScaleOption
 from stream_app.errors import Refusal
 
 

@@ -21,12 +21,12 @@ from producers.device.requests import Line
 from producers.fleet.replay import Pace, Progress, replay
 from producers.publishing import Courier, Publisher
 from stream_app.cli.demo import report, view
-from stream_app.cli.demo.asker import Asker
+from stream_app.cli.demo.ground_truth import Shadow, Truth
+from stream_app.cli.demo.query_load import Asker
 from stream_app.cli.demo.report import Figures
-from stream_app.cli.demo.shadow import Shadow, Truth
-from stream_app.cli.demo.stage import Stage, prepare
-from stream_app.cli.demo.tastes import tastes_of
-from stream_app.cli.protection import hides_presence, mechanism_from, scale_from
+from stream_app.cli.demo.sample_answers import tastes_of
+from stream_app.cli.demo.setup import Stage, prepare
+from stream_app.cli.device.mechanism_options import hides_presence, mechanism_from, scale_from
 from stream_app.deployment import design_of
 from stream_app.errors import Refusal
 from stream_app.kafka import clients

@@ -5,7 +5,7 @@ would wait for them and not for the worker. It reads pseudonyms from its standar
 one after the other in turn, ten times a second, and writes a line for each: milliseconds, or `-`
 where nobody answered.
 
-    python -m stream_app.cli.demo.asker BOOTSTRAP PREFIX < pseudonyms
+    python -m stream_app.cli.demo.query_load BOOTSTRAP PREFIX < pseudonyms
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class Asker:
     """The process and what it has reported so far."""
 
     def __init__(self, bootstrap: str, prefix: str, devices: Sequence[bytes]) -> None:
-        command = [sys.executable, "-m", "stream_app.cli.demo.asker", bootstrap, prefix]
+        command = [sys.executable, "-m", "stream_app.cli.demo.query_load", bootstrap, prefix]
         self._process = subprocess.Popen(
             leashed(command),
             stdin=subprocess.PIPE,

@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 
 from producers.datasets.load import Dataset
 from stream_app import evaluation
-from stream_app.cli.evaluate import keys_of
+from stream_app.cli.research.evaluate import keys_of
 from stream_app.models.factorization.channels import Channels
 from stream_app.models.factorization.learner import Learner, build
 from stream_app.models.factorization.presence_rates import Presence

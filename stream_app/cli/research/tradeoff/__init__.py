@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from stream_app.cli.device.mechanism_options import ScaleOption, scale_from
 from stream_app.cli.options import writable
-from stream_app.cli.protection import ScaleOption, scale_from
 from stream_app.errors import Refusal
 
 if TYPE_CHECKING:
     from producers.datasets.load import Dataset
-    from stream_app.cli.tradeoff.measure import Options
+    from stream_app.cli.research.tradeoff.measure import Options
 
 
 def tradeoff(
@@ -53,7 +53,7 @@ def tradeoff(
     if find_spec("matplotlib") is None:
         raise Refusal("tradeoff draws with matplotlib, which is not here: install murmurec[plot]")
     from producers.datasets.load import load
-    from stream_app.cli.tradeoff.figure import draw
+    from stream_app.cli.research.tradeoff.figure import draw
 
     picture, numbers = (
         output.with_name(f"{output.name}.png"),
@@ -73,7 +73,7 @@ def tradeoff(
 
 
 def _options(epsilons: str, model: str, factors: int, scope: int, seed: int) -> Options:
-    from stream_app.cli.tradeoff.measure import Options
+    from stream_app.cli.research.tradeoff.measure import Options
     from stream_app.models.factorization.learner import MODELS
     from stream_app.privacy import registry
 
@@ -101,7 +101,7 @@ def _measured(dataset: Dataset, options: Options) -> dict[str, Any]:
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 
-    from stream_app.cli.tradeoff.measure import measure
+    from stream_app.cli.research.tradeoff.measure import measure
 
     console = Console(stderr=True)
     columns = (TextColumn("learning"), BarColumn(), MofNCompleteColumn())

@@ -8,6 +8,7 @@ from typing import Annotated, Any, NotRequired, TypedDict
 
 import typer
 
+from stream_app.cli.device.mechanism_options import JournalOption, journal_path, printable
 from stream_app.cli.options import (
     BootstrapOption,
     ConfigOption,
@@ -17,7 +18,6 @@ from stream_app.cli.options import (
     servers_of,
     settings_from,
 )
-from stream_app.cli.protection import JournalOption, journal_path, printable
 from stream_app.errors import Refusal
 
 _MOST = 100  # items in the longest answer

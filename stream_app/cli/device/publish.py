@@ -10,15 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from stream_app.cli.options import (
-    BootstrapOption,
-    ConfigOption,
-    JsonOption,
-    KafkaOption,
-    PrefixOption,
-    settings_from,
-)
-from stream_app.cli.protection import (
+from stream_app.cli.device.mechanism_options import (
     AT_ONCE,
     PUBLIC,
     AgainOption,
@@ -42,6 +34,14 @@ from stream_app.cli.protection import (
     publisher_for,
     scale_from,
     warnings,
+)
+from stream_app.cli.options import (
+    BootstrapOption,
+    ConfigOption,
+    JsonOption,
+    KafkaOption,
+    PrefixOption,
+    settings_from,
 )
 from stream_app.errors import Refusal
 

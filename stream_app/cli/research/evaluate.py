@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from stream_app.cli.options import writable
-from stream_app.cli.protection import (
+from stream_app.cli.device.mechanism_options import (
     EpsilonOption,
     MechanismOption,
     ScaleOption,
@@ -18,6 +17,7 @@ from stream_app.cli.protection import (
     mechanism_from,
     scale_from,
 )
+from stream_app.cli.options import writable
 from stream_app.errors import Refusal
 
 if TYPE_CHECKING:
@@ -119,8 +119,8 @@ def evaluate(
 
 def _profiles(dataset: Dataset, name: str, epsilon: str | None, seed: int) -> ProfileResult:
     """Measure neighbours over profiles of the users' items, and show what came out."""
-    from stream_app.cli import profiles
-    from stream_app.cli.profiles import evaluation
+    from stream_app.cli.device import profiles
+    from stream_app.cli.device.profiles import evaluation
 
     result = evaluation.measured(
         dataset, profiles.mechanism_of(name, epsilon, None, None, None), seed

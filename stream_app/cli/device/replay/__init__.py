@@ -14,16 +14,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from stream_app.cli.options import (
-    BootstrapOption,
-    ConfigOption,
-    JsonOption,
-    KafkaOption,
-    PrefixOption,
-    servers_of,
-    settings_from,
-)
-from stream_app.cli.protection import (
+from stream_app.cli.device.mechanism_options import (
     AT_ONCE,
     AT_THE_END,
     PUBLIC,
@@ -53,6 +44,15 @@ from stream_app.cli.protection import (
     scale_from,
     spent,
     warnings,
+)
+from stream_app.cli.options import (
+    BootstrapOption,
+    ConfigOption,
+    JsonOption,
+    KafkaOption,
+    PrefixOption,
+    servers_of,
+    settings_from,
 )
 from stream_app.errors import Refusal
 
@@ -129,8 +129,8 @@ def replay(
     from producers.device.requests import Line
     from producers.fleet.population import populate
     from producers.journal import Journal
-    from stream_app.cli.replay.cost import cost
-    from stream_app.cli.replay.run import Run, say, waiting
+    from stream_app.cli.device.replay.cost import cost
+    from stream_app.cli.device.replay.run import Run, say, waiting
     from stream_app.wire import EPOCH_SECONDS
 
     settings = settings_from(config, bootstrap, prefix, kafka)
@@ -251,7 +251,7 @@ def _sample(
 def _scope(settings: Settings, given: Path | None, period: int, epoch: int) -> NDArray[np.uint64]:
     """Return the public items whose turn it is today."""
     from producers.device import scope
-    from stream_app.cli.replay.catalogue import catalogue
+    from stream_app.cli.device.replay.catalogue import catalogue
 
     if given is not None:
         items = scope.from_file(given)

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from stream_app.cli.options import ConfigOption, JsonOption, settings_from
-from stream_app.cli.protection import (
+from stream_app.cli.device.mechanism_options import (
     LARGE_PER_USER,
     BudgetOption,
     JournalOption,
@@ -18,6 +17,7 @@ from stream_app.cli.protection import (
     limits_from,
     printable,
 )
+from stream_app.cli.options import ConfigOption, JsonOption, settings_from
 from stream_app.errors import Refusal
 
 if TYPE_CHECKING:

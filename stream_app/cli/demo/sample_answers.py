@@ -8,7 +8,7 @@ import numpy as np
 
 from consumers.recommendations import Recommendations
 from stream_app.cli.demo.report import Taste
-from stream_app.cli.demo.stage import Stage
+from stream_app.cli.demo.setup import Stage
 
 _LIKED = 5
 _QUARTERS = (1, 2, 3)

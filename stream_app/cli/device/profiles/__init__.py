@@ -13,16 +13,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from stream_app.cli.options import (
-    BootstrapOption,
-    ConfigOption,
-    JsonOption,
-    KafkaOption,
-    PrefixOption,
-    servers_of,
-    settings_from,
-)
-from stream_app.cli.protection import (
+from stream_app.cli.device.mechanism_options import (
     LARGE_PER_RATING,
     BudgetOption,
     ClockOption,
@@ -34,6 +25,15 @@ from stream_app.cli.protection import (
     opened,
     scale_from,
     times,
+)
+from stream_app.cli.options import (
+    BootstrapOption,
+    ConfigOption,
+    JsonOption,
+    KafkaOption,
+    PrefixOption,
+    servers_of,
+    settings_from,
 )
 from stream_app.errors import Refusal
 
@@ -121,7 +121,7 @@ def publish(
     from producers.device import scope as public
     from producers.fleet.population import populate
     from producers.journal import Journal
-    from stream_app.cli.profiles.run import Run, say
+    from stream_app.cli.device.profiles.run import Run, say
 
     settings = settings_from(config, bootstrap, prefix, kafka)
     chosen = mechanism_of(mechanism, epsilon, length, hashes, delta)

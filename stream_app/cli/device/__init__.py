@@ -1,0 +1,1 @@
+"""Commands of a device: sanitize ratings and profiles, publish them, show the spent budget."""

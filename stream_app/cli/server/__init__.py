@@ -1,0 +1,1 @@
+"""Commands of the server: worker, state, topics, forget, broker and configuration."""
