@@ -30,7 +30,7 @@ from stream_app.privacy import registry
 from stream_app.privacy.mechanism import Mechanism
 from stream_app.privacy.randomness import SeededSource
 from stream_app.privacy.ratings.identity import Identity
-from stream_app.privacy.ratings.partition_response import Partition
+from stream_app.privacy.ratings.partition_response import PartitionResponse
 from stream_app.privacy.ratings.randomized_response import RandomizedResponse
 
 WORLD = generate(3, users=800, items=300, ratings=60_000, factors=3)
@@ -38,7 +38,7 @@ CLEAN, FOUR, TWO, GROUPS = (
     Identity(5),
     RandomizedResponse(5, Fraction(4)),
     RandomizedResponse(5, Fraction(2)),
-    Partition(5, Fraction(2)),
+    PartitionResponse(5, Fraction(2)),
 )
 
 
@@ -48,7 +48,7 @@ def run(
     protocol: str = "one-pass",
     *,
     naive: bool = False,
-    leaning: bool = False,
+    user_bias: bool = False,
 ) -> Result:
     data = WORLD.dataset
     users, items = data.users.astype(np.uint64), data.items.astype(np.uint64)
@@ -64,7 +64,9 @@ def run(
     source = SeededSource(4)
     devices: Devices
     if mechanism.masks:
-        devices = Asking(mechanism, channels, users, items, data.levels, source, leaning=leaning)
+        devices = Asking(
+            mechanism, channels, users, items, data.levels, source, user_bias=user_bias
+        )
     else:
         devices = Sent(mechanism.release(data.levels, source))
     return evaluate(
@@ -112,17 +114,17 @@ def test_decoding_through_the_channel_beats_taking_reports_for_ratings():
     assert run("dense", TWO).rmse < run("dense", TWO, naive=True).rmse - 0.03
 
 
-def test_asking_for_groups_beats_asking_for_levels_and_leanings_help():
+def test_asking_for_groups_beats_asking_for_levels_and_user_biases_help():
     assert run("dense", GROUPS).rmse < run("dense", TWO).rmse - 0.004
-    assert run("dense", GROUPS, leaning=True).rmse < run("dense", GROUPS).rmse
+    assert run("dense", GROUPS, user_bias=True).rmse < run("dense", GROUPS).rmse
 
 
-def asked(levels: np.ndarray, learner: Learner, *, leaning: bool = False) -> np.ndarray:
+def asked(levels: np.ndarray, learner: Learner, *, user_bias: bool = False) -> np.ndarray:
     """Return the channels that devices chose for 6,000 ratings, half of them before a table."""
     u = np.arange(6000, dtype=np.uint64) % 60
     i = np.arange(6000, dtype=np.uint64) % 50
     channels = Channels.of([GROUPS])
-    devices = Asking(GROUPS, channels, u, i, levels, SeededSource(1), leaning=leaning)
+    devices = Asking(GROUPS, channels, u, i, levels, SeededSource(1), user_bias=user_bias)
     chosen = []
     for first in (0, 3000):
         reports, numbers = devices.report(np.arange(first, first + 3000), learner)
@@ -145,10 +147,10 @@ def test_a_question_depends_on_nothing_but_the_item_table():
     assert len(set(one[3000:].tolist())) > 2
 
 
-def test_a_leaning_depends_on_released_reports():
+def test_a_user_bias_depends_on_released_reports():
     learner = build("dense", Channels.of([CLEAN]), factors=2)
     low, high = (np.full(6000, level, np.uint8) for level in (0, 4))
-    one, other = (asked(levels, learner, leaning=True) for levels in (low, high))
+    one, other = (asked(levels, learner, user_bias=True) for levels in (low, high))
     assert (one[:3000] == other[:3000]).all()
     assert one[3000:].mean() < other[3000:].mean()
 

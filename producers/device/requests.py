@@ -26,7 +26,7 @@ from producers.device.item_table import ItemTable
 from producers.journal import Request
 from stream_app import wire
 from stream_app.privacy.mechanism import Mechanism
-from stream_app.privacy.ratings.partition_choice import Choice
+from stream_app.privacy.ratings.partition_choice import PartitionSelector
 
 Encoder = Callable[[wire.Event], bytes]
 
@@ -127,8 +127,8 @@ def masks_of(
 
 
 @lru_cache(maxsize=8)
-def _choice(levels: int, epsilon: Fraction) -> Choice:
-    return Choice(levels, epsilon)
+def _choice(levels: int, epsilon: Fraction) -> PartitionSelector:
+    return PartitionSelector(levels, epsilon)
 
 
 @lru_cache(maxsize=1024)

@@ -36,7 +36,7 @@ from producers.fleet.replay import Pace, recorded
 from producers.journal import Journal, Message, Request
 from stream_app import wire
 from stream_app.privacy.adjacency import Adjacency
-from stream_app.privacy.ratings.item_sampling import Sample
+from stream_app.privacy.ratings.item_sampling import ItemSample
 
 CELLS = 1 << 18  # reports that are drawn and recorded together
 # Tell these hashes from every other use of blake2b.
@@ -75,7 +75,7 @@ def emit(
     send: Callable[[Message], None],
     epoch: int,
     scope: NDArray[np.uint64] | None = None,
-    sample: Sample | None = None,
+    sample: ItemSample | None = None,
     pace: Pace | None = None,
     again: bool = False,
     make_room: Callable[[], None] | None = None,
@@ -142,7 +142,7 @@ class _Epoch:
     journal: Journal
     epoch: int
     again: bool
-    sample: Sample | None = None
+    sample: ItemSample | None = None
 
     def rows(self) -> list[NDArray[np.int64]]:
         """Return the rows of each device, the first rating of every cell."""

@@ -1,7 +1,7 @@
 """The journal: what was paid, what was drawn and what was sent, in one append-only file.
 
 The seam for everything that a device releases. A request says what is asked for; the journal checks
-the memo and the budget, mints the ticket, lets the mechanism draw, encodes, records and syncs, and
+the memo and the budget, issues the ticket, lets the mechanism draw, encodes, records and syncs, and
 only then gives out the bytes:
 
     with Journal.open("device.journal", limits=Limits(Fraction(20))) as journal:

@@ -30,7 +30,7 @@ from producers.journal.records import (
     numbers,
 )
 from stream_app.errors import Refusal
-from stream_app.privacy.accounting import Spend
+from stream_app.privacy.accounting import PrivacyLoss
 from stream_app.privacy.adjacency import Adjacency
 from stream_app.wire import DEVICE_BYTES
 
@@ -48,10 +48,10 @@ class Spent:
     reports: int = 0
 
     @property
-    def spend(self) -> Spend:
+    def spend(self) -> PrivacyLoss:
         """The same as an exact (epsilon, delta); ValueError where nothing was protected."""
         epsilon, delta = Fraction(self.nano, NANO), Fraction(self.atto, ATTO)
-        return Spend(epsilon, min(delta, Fraction(1)), Adjacency(self.adjacency))
+        return PrivacyLoss(epsilon, min(delta, Fraction(1)), Adjacency(self.adjacency))
 
     def __add__(self, other: Spent) -> Spent:
         """Return both together; they are of one adjacency."""

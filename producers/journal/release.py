@@ -1,4 +1,4 @@
-"""What stands before the record: is it paid for, and what was drawn; the only place with a mint.
+"""Before a record is written: is it paid for, and what was drawn; only this module issues tickets.
 
 affordable    memo and budget of every request, as they will be when it is its turn
 Drawer        certify in this process -> ticket -> mechanism.release, once for each request
@@ -20,7 +20,7 @@ from producers.journal.records import Commit, Memos, Replay, Texts, column
 from producers.journal.request import Drawing, Message, Request
 from stream_app.errors import Refusal
 from stream_app.privacy.randomness import RandomSource
-from stream_app.privacy.ticket import Mint
+from stream_app.privacy.ticket import TicketIssuer
 
 _KEYS = {"rating": "rating of this item"}  # what a memo's key is, in words
 
@@ -95,7 +95,7 @@ class Drawer:
     """Draws for requests that are paid for; refuses a mechanism that does not prove its claim."""
 
     def __init__(self, source: RandomSource) -> None:
-        self._mint = Mint(source)
+        self._issuer = TicketIssuer(source)
 
     def drawn(self, requests: Sequence[Request]) -> list[Any]:
         """Return what was drawn for each: in one call where they may be joined, else by itself."""
@@ -124,8 +124,8 @@ class Drawer:
     def _draw(
         self, mechanism: Drawing, raw_inputs: Any, masks: NDArray[np.uint16] | None, count: int
     ) -> Any:
-        self._mint.admit(mechanism)
-        ticket = self._mint.ticket(mechanism, count)
+        self._issuer.admit(mechanism)
+        ticket = self._issuer.ticket(mechanism, count)
         more = () if masks is None else (masks,)
         release: Callable[..., Any] = mechanism.release
         return release(raw_inputs, ticket, *more)

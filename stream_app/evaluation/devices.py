@@ -3,7 +3,7 @@
     Sent      reports that are there already
     Asking    each rating is asked about under a partition of the levels that its device chooses by
               the public item table, mean + b_i of the learner as of every 100,000 ratings, 3.5 for
-              an item that is not in it yet; with `leaning` also by what the user's own released
+              an item that is not in it yet; with `user_bias` also by what the user's own released
               reports tell of the user
 
 The choice of a question has no argument for the rating itself
@@ -22,7 +22,7 @@ from stream_app.models.factorization.channels import Channels
 from stream_app.models.factorization.learner import Learner
 from stream_app.privacy.mechanism import Mechanism
 from stream_app.privacy.randomness import RandomSource
-from stream_app.privacy.ratings.partition_choice import LEANINGS, Choice, leanings
+from stream_app.privacy.ratings.partition_choice import USER_BIASES, PartitionSelector, user_biases
 
 TABLE_RATINGS = 100_000
 UNKNOWN_MEAN = 3.5
@@ -63,16 +63,16 @@ class Asking:
         levels: NDArray[np.uint8],
         source: RandomSource,
         *,
-        leaning: bool = False,
+        user_bias: bool = False,
     ) -> None:
         self._mechanism, self._channels, self._source = mechanism, channels, source
-        self._levels, self._leaning = levels, leaning
-        self._choice = Choice(mechanism.levels, mechanism.epsilon or Fraction(64))
+        self._levels, self._user_bias = levels, user_bias
+        self._choice = PartitionSelector(mechanism.levels, mechanism.epsilon or Fraction(64))
         known, self._users = np.unique(users, return_inverse=True)
         self._keys, self._items = np.unique(items, return_inverse=True)
         self._means = np.full(len(self._keys), UNKNOWN_MEAN)
         self._met = np.zeros(len(self._keys), np.bool_)
-        self._evidence = np.zeros((len(known), len(LEANINGS)))
+        self._evidence = np.zeros((len(known), len(USER_BIASES)))
         self._since = 0
 
     def __len__(self) -> int:
@@ -84,10 +84,10 @@ class Asking:
             self._publish(learner)
         users, items = self._users[rows], self._items[rows]
         means = self._means[items]
-        expected = means + leanings(self._evidence)[users] if self._leaning else means
+        expected = means + user_biases(self._evidence)[users] if self._user_bias else means
         masks = self._choice.masks(expected)
         reports = self._mechanism.release(self._levels[rows], self._source, masks)
-        if self._leaning:
+        if self._user_bias:
             np.add.at(self._evidence, users, self._choice.evidence(means, masks, reports))
         self._met[items] = True
         self._since += len(rows)

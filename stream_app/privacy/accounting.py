@@ -29,7 +29,7 @@ Neighbours = Literal["replace", "empty"]
 
 
 @dataclass(frozen=True)
-class Spend:
+class PrivacyLoss:
     """An (epsilon, delta) under one adjacency; exact, never below 0, delta at most 1."""
 
     epsilon: Fraction
@@ -49,9 +49,9 @@ class Spend:
         if self.adjacency is Adjacency.NOTHING:
             raise ValueError("adjacency nothing: nothing is protected, so nothing is spent")
 
-    def __add__(self, other: Spend) -> Spend:
+    def __add__(self, other: PrivacyLoss) -> PrivacyLoss:
         """Return both together; ValueError for another adjacency."""
-        if not isinstance(other, Spend):
+        if not isinstance(other, PrivacyLoss):
             return NotImplemented
         if other.adjacency is not self.adjacency:
             raise ValueError(
@@ -59,21 +59,21 @@ class Spend:
                 "convert one of them first"
             )
         delta = min(Fraction(1), self.delta + other.delta)
-        return Spend(self.epsilon + other.epsilon, delta, self.adjacency)
+        return PrivacyLoss(self.epsilon + other.epsilon, delta, self.adjacency)
 
-    def times(self, count: int) -> Spend:
+    def times(self, count: int) -> PrivacyLoss:
         """Return `count` of these together."""
         if count < 0:
             raise ValueError(f"count {count}: 0 or more releases")
         delta = min(Fraction(1), self.delta * count)
-        return Spend(self.epsilon * count, delta, self.adjacency)
+        return PrivacyLoss(self.epsilon * count, delta, self.adjacency)
 
-    def per_value(self) -> Spend:
+    def per_value(self) -> PrivacyLoss:
         """Return what a spend per cell says of the value of one rating: the same numbers."""
         self._only(Adjacency.CELL)
-        return Spend(self.epsilon, self.delta, Adjacency.VALUE)
+        return PrivacyLoss(self.epsilon, self.delta, Adjacency.VALUE)
 
-    def per_user(self, n: int, c_max: int, neighbours: Neighbours = "replace") -> Spend:
+    def per_user(self, n: int, c_max: int, neighbours: Neighbours = "replace") -> PrivacyLoss:
         """Return what this, spent on each of `n` cells, says of a user of at most `c_max` ratings.
 
         ValueError for a spend that is neither per cell nor per value, and for an empty neighbour
@@ -91,7 +91,7 @@ class Spend:
             )
         both = self.adjacency is Adjacency.CELL and neighbours == "replace"
         changed = min(n, 2 * c_max if both else c_max)
-        return Spend(self.epsilon * changed, self._grouped(changed), Adjacency.USER)
+        return PrivacyLoss(self.epsilon * changed, self._grouped(changed), Adjacency.USER)
 
     def _grouped(self, changed: int) -> Fraction:
         if not self.delta:

@@ -81,7 +81,7 @@ class Mechanism(Protocol):
     ) -> NDArray[np.uint8]:
         """Turn (n,) inputs into (n,) reports, the only place where noise is drawn.
 
-        The source is a ticket that a device's journal minted, or one that marks what it touches as
+        The source is a ticket that a device's journal issued, or one that marks what it touches as
         a test; any other is refused (`ticket.admitted`).
         """
 

@@ -8,7 +8,9 @@ from fractions import Fraction
 Number = Fraction | str
 
 
-def exactly(written: Number | None, form: re.Pattern[str], name: str, wanted: str) -> Fraction:
+def parse_fraction(
+    written: Number | None, form: re.Pattern[str], name: str, wanted: str
+) -> Fraction:
     """Return the rational that was written in a `form`; its range is the mechanism's affair.
 
     Raises ValueError, "{name} {value}: give {wanted}", for anything else.
@@ -21,10 +23,10 @@ def exactly(written: Number | None, form: re.Pattern[str], name: str, wanted: st
             return Fraction(text)
     except ZeroDivisionError:
         pass
-    raise ValueError(f"{name} {shown(written)}: give {wanted}")
+    raise ValueError(f"{name} {shorten(written)}: give {wanted}")
 
 
-def shown(value: object) -> str:
+def shorten(value: object) -> str:
     """Return a value for a message, at most 40 characters of it."""
     text = repr(value)
     return text if len(text) <= 40 else f"{text[:37]}..."

@@ -18,21 +18,25 @@ from __future__ import annotations
 import re
 from fractions import Fraction
 
-from stream_app.privacy.exact.table_mechanism import Presence
+from stream_app.privacy.exact.table_mechanism import PresenceMechanism
 from stream_app.privacy.mechanism import Mechanism
-from stream_app.privacy.parsing import Number, exactly, shown
+from stream_app.privacy.parsing import Number, parse_fraction, shorten
 from stream_app.privacy.ratings.identity import Identity
-from stream_app.privacy.ratings.modified_laplace import Laplace
-from stream_app.privacy.ratings.partition_response import Partition
+from stream_app.privacy.ratings.modified_laplace import ModifiedLaplace
+from stream_app.privacy.ratings.partition_response import PartitionResponse
 from stream_app.privacy.ratings.randomized_response import RandomizedResponse
-from stream_app.privacy.ratings.randomized_response_missing import Cell
+from stream_app.privacy.ratings.randomized_response_missing import RandomizedResponseWithMissing
 from stream_app.privacy.ratings.ternary import Ternary
 
-_VALUE: dict[str, type[RandomizedResponse] | type[Partition]] = {
+_VALUE: dict[str, type[RandomizedResponse] | type[PartitionResponse]] = {
     "rr": RandomizedResponse,
-    "partition": Partition,
+    "partition": PartitionResponse,
 }
-_PRESENCE: dict[str, type[Presence]] = {"cell": Cell, "ternary": Ternary, "laplace": Laplace}
+_PRESENCE: dict[str, type[PresenceMechanism]] = {
+    "cell": RandomizedResponseWithMissing,
+    "ternary": Ternary,
+    "laplace": ModifiedLaplace,
+}
 _SHARE = "a number above 0 and at most 1, as 0.25 or 1/4"
 FAMILIES = (*_VALUE, *_PRESENCE, "none")
 _EXACT = "[0-9]{1,9}(?:/[0-9]{1,9})?"
@@ -45,7 +49,7 @@ def parse(id: str) -> Mechanism:
     match = _ID.fullmatch(id) if isinstance(id, str) else None
     if match is None:
         raise ValueError(
-            f"mechanism {shown(id)}: an id is family:levels:epsilon, "
+            f"mechanism {shorten(id)}: an id is family:levels:epsilon, "
             "such as rr:5:2, rr:5:1/2 or none:5:inf"
         )
     family, levels, epsilon, share = match.groups()
@@ -63,24 +67,24 @@ def mechanism(
     `share` is what is published of a mechanism that protects presence; None for all of it.
     """
     if family in _PRESENCE:
-        kept = Fraction(1) if share is None else exactly(share, _NUMBER, "share", _SHARE)
+        kept = Fraction(1) if share is None else parse_fraction(share, _NUMBER, "share", _SHARE)
         return _PRESENCE[family](levels, _epsilon(epsilon), kept)
     if share is not None:
         raise ValueError(
-            f"share {shown(share)}: only {', '.join(_PRESENCE)} can publish a share; leave it out"
+            f"share {shorten(share)}: only {', '.join(_PRESENCE)} can publish a share; leave it out"
         )
     if family in _VALUE:
         return _VALUE[family](levels, _epsilon(epsilon))
     if family == "none":
         if epsilon not in (None, "inf"):
             raise ValueError(
-                f"epsilon {shown(epsilon)}: the family none protects nothing and has no epsilon; "
+                f"epsilon {shorten(epsilon)}: the family none protects nothing and has no epsilon; "
                 "leave it out"
             )
         return Identity(levels)
-    raise ValueError(f"mechanism {shown(family)}: unknown; there are {', '.join(FAMILIES)}")
+    raise ValueError(f"mechanism {shorten(family)}: unknown; there are {', '.join(FAMILIES)}")
 
 
 def _epsilon(written: Number | None) -> Fraction:
     wanted = "a number above 0 and at most 64, as 2, 0.5 or 1/2"
-    return exactly(written, _NUMBER, "epsilon", wanted)
+    return parse_fraction(written, _NUMBER, "epsilon", wanted)

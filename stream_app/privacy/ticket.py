@@ -1,6 +1,6 @@
-"""Permission for one release: minted by a device's journal, good once, here, for what it names.
+"""Permission for one release: issued by a device's journal, good once, here, for what it names.
 
-    journal --(certifies a mechanism here)----> mint
+    journal --(certifies a mechanism here)----> issuer
             --(a debit that fits the budget)--> ticket --> mechanism.release(inputs, ticket)
 
 `Mechanism.release` draws from a ticket or from a source that marks its reports as tests, and from
@@ -8,8 +8,8 @@ nothing else: whoever holds raw ratings and the operating system's generator can
 budget by accident. A ticket names a mechanism and a number of reports; it is used up by the first
 release, refuses another mechanism, another number, another process (a fork) and to be copied.
 
-Only the journal may make a `Mint`; the fences of the project (`tests/test_architecture.py`) see to
-that, because no language feature of Python can.
+Only the journal may make a `TicketIssuer`; `tests/test_architecture.py` enforces it, because no
+language feature of Python can.
 """
 
 from __future__ import annotations
@@ -39,14 +39,14 @@ class Ticket:
 
     __slots__ = ("_count", "_entropy", "_lock", "_mechanism", "_process", "unsafe")
 
-    def __init__(self, mint: Mint, mechanism: Releasing, count: int) -> None:
-        if type(mint) is not Mint or mechanism not in mint.admitted:
-            raise ValueError("ticket: only a journal's mint makes one, for what it has certified")
+    def __init__(self, issuer: TicketIssuer, mechanism: Releasing, count: int) -> None:
+        if type(issuer) is not TicketIssuer or mechanism not in issuer.admitted:
+            raise ValueError("ticket: only a journal's issuer makes one, for what it has certified")
         self._mechanism, self._count = mechanism, count
-        self._entropy: RandomSource | None = mint.entropy
+        self._entropy: RandomSource | None = issuer.entropy
         self._process = os.getpid()
         self._lock = threading.Lock()
-        self.unsafe = mint.entropy.unsafe
+        self.unsafe = issuer.entropy.unsafe
 
     def words(self, count: int) -> NoReturn:  # noqa: ARG002 (the protocol's signature)
         """Refuse: a ticket gives its words to one release and to nobody else."""
@@ -59,7 +59,7 @@ class Ticket:
         if entropy is None:
             raise ValueError("ticket: it is used up; a second release needs a second debit")
         if os.getpid() != self._process:
-            raise ValueError("ticket: it was minted before a fork; mint one in this process")
+            raise ValueError("ticket: it was issued before a fork; issue one in this process")
         if mechanism != self._mechanism or count != self._count:
             raise ValueError(
                 f"ticket: it is for {self._count} reports of {self._mechanism.id}, "
@@ -78,7 +78,7 @@ class Ticket:
 
 
 @dataclass(eq=False)
-class Mint:
+class TicketIssuer:
     """What a journal makes tickets with; `admitted` holds what was certified in this process.
 
     A mechanism is a frozen value: what is admitted is that value of that class, not its name.
@@ -100,7 +100,7 @@ class Mint:
         if mechanism not in self.admitted:
             raise ValueError(f"{mechanism.id}: not certified in this process, nothing is released")
         if os.getpid() != self._process:
-            raise ValueError("mint: made before a fork; open the journal in this process")
+            raise ValueError("issuer: made before a fork; open the journal in this process")
         return Ticket(self, mechanism, count)
 
 
@@ -114,6 +114,6 @@ def admitted(source: RandomSource, mechanism: Releasing, count: int) -> RandomSo
     if source.unsafe:
         return source
     raise ValueError(
-        f"{mechanism.id}: a release needs a ticket that the device's journal minted; "
+        f"{mechanism.id}: a release needs a ticket that the device's journal issued; "
         "a seeded source marks its reports as tests"
     )

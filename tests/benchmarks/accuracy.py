@@ -95,7 +95,7 @@ def _one_pass(ratings: Ratings, model: str, name: str, protocol: str, seed: int)
     devices: Devices
     if mechanism.masks:
         columns = channels, ratings.users, ratings.items, ratings.levels, SeededSource(seed)
-        devices = Asking(mechanism, *columns, leaning="leaning" in protocol)
+        devices = Asking(mechanism, *columns, user_bias="leaning" in protocol)
     else:
         devices = Sent(ratings.reports(mechanism))
     return evaluate(

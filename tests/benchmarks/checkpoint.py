@@ -25,7 +25,7 @@ from stream_app.checkpoints.protocol.writer import Acked, Durable, Freeze, Froze
 from stream_app.checkpoints.shadow_copy import Snapshot, load_found
 from stream_app.privacy.ratings.identity import Identity
 from stream_app.privacy.ratings.randomized_response import RandomizedResponse
-from stream_app.privacy.ratings.randomized_response_missing import Cell
+from stream_app.privacy.ratings.randomized_response_missing import RandomizedResponseWithMissing
 from stream_app.state import replica
 from stream_app.state.replica import Design, Replica
 from stream_app.wire import Batch
@@ -34,7 +34,11 @@ from tests.benchmarks.figure import Figure
 
 _MB = 1 << 20
 DESIGN = Design(
-    (Identity(5), RandomizedResponse(5, Fraction(2)), Cell(5, Fraction(4))),
+    (
+        Identity(5),
+        RandomizedResponse(5, Fraction(2)),
+        RandomizedResponseWithMissing(5, Fraction(4)),
+    ),
     sketch_bytes=32 * _MB,
     scalars_bytes=8 * _MB,
     seen_bytes=16 * _MB,

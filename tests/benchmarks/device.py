@@ -17,7 +17,7 @@ from producers.fleet.replay import replay
 from producers.journal import Journal
 from stream_app.privacy import registry
 from stream_app.privacy.randomness import SystemSource
-from stream_app.privacy.ticket import Mint
+from stream_app.privacy.ticket import TicketIssuer
 from tests.benchmarks.figure import Figure
 
 REPORTS = 1_000_000
@@ -32,10 +32,10 @@ def measure() -> list[Figure]:
 
 
 def _drawn() -> list[Figure]:
-    mechanism, mint = registry.parse("rr:5:2"), Mint(SystemSource())
-    mint.admit(mechanism)
+    mechanism, issuer = registry.parse("rr:5:2"), TicketIssuer(SystemSource())
+    issuer.admit(mechanism)
     raw_levels = np.arange(REPORTS, dtype=np.int64).astype(np.uint8) % np.uint8(5)
-    drawn = _best(lambda: mechanism.release(raw_levels, mint.ticket(mechanism, REPORTS)))
+    drawn = _best(lambda: mechanism.release(raw_levels, issuer.ticket(mechanism, REPORTS)))
     compiled = _best(lambda: registry.parse("rr:5:2"))
     return [
         Figure("device: reports of rr:5:2 released", REPORTS / drawn / 1e6, "M/s", ">= 10"),

@@ -1,6 +1,6 @@
 """How fast ratings are released and mechanisms proved, one thread, the system's entropy included.
 
-Every release goes through a ticket of a mint, as on a device. OpenDP's randomized response is the
+Every release goes through an issued ticket, as on a device. OpenDP's randomized response is the
 yardstick: the same law, sampled exactly, one rating at a call.
 """
 
@@ -17,7 +17,7 @@ import numpy as np
 from stream_app.privacy import registry
 from stream_app.privacy.mechanism import Mechanism
 from stream_app.privacy.randomness import SystemSource
-from stream_app.privacy.ticket import Mint
+from stream_app.privacy.ticket import TicketIssuer
 from tests.benchmarks.figure import Figure
 
 REPORTS = 1_000_000
@@ -56,22 +56,22 @@ def measure() -> list[Figure]:
 
 def _bulk(mechanism: Mechanism) -> float:
     """Return reports per second."""
-    mint = Mint(SystemSource())
-    mint.admit(mechanism)
+    issuer = TicketIssuer(SystemSource())
+    issuer.admit(mechanism)
     inputs = np.resize(np.arange(mechanism.inputs, dtype=np.uint8), REPORTS)
     masks = np.resize(np.array(mechanism.masks, np.uint16), REPORTS) if mechanism.masks else None
-    ticket = mint.ticket
+    ticket = issuer.ticket
     return REPORTS / _best(lambda: mechanism.release(inputs, ticket(mechanism, REPORTS), masks))
 
 
 def _scalar(mechanism: Mechanism) -> float:
     """Return microseconds for one rating, its ticket included."""
-    mint, one = Mint(SystemSource()), np.zeros(1, np.uint8)
-    mint.admit(mechanism)
+    issuer, one = TicketIssuer(SystemSource()), np.zeros(1, np.uint8)
+    issuer.admit(mechanism)
 
     def run() -> None:
         for _ in range(SCALAR):
-            mechanism.release(one, mint.ticket(mechanism, 1))
+            mechanism.release(one, issuer.ticket(mechanism, 1))
 
     return _best(run) / SCALAR * 1e6
 

@@ -25,7 +25,7 @@ from stream_app.cli.device.replay.cost import Cost, cost
 from stream_app.cli.device.replay.run import Run
 from stream_app.errors import Refusal
 from stream_app.privacy import registry
-from stream_app.privacy.ratings.item_sampling import Sample
+from stream_app.privacy.ratings.item_sampling import ItemSample
 from tests.producers.conftest import dataset
 
 CELL = ["--mechanism", "cell", "--emission", "epoch"]
@@ -148,7 +148,9 @@ def test_a_budget_that_holds_the_scope_of_no_device_is_refused_with_the_mend() -
             price.check(journal.limits)
         assert "50 items at 2 each are 100" in str(refused.value)
         priced(journal, "cell:5:2", scope=SCOPE[:10], ended=True).check(journal.limits)
-        few = priced(journal, "cell:5:5/2", scope=SCOPE, sample=Sample.of(Fraction(20)), ended=True)
+        few = priced(
+            journal, "cell:5:5/2", scope=SCOPE, sample=ItemSample.of(Fraction(20)), ended=True
+        )
         assert (few.most, few.whole, few.cells) == (8, 20, 0)
 
 

@@ -11,9 +11,9 @@ from stream_app.models.factorization.channels import Channels
 from stream_app.models.factorization.hyperparameters import Parameters
 from stream_app.models.factorization.learner import MODELS, Learner, build
 from stream_app.privacy.ratings.identity import Identity
-from stream_app.privacy.ratings.partition_response import Partition
+from stream_app.privacy.ratings.partition_response import PartitionResponse
 from stream_app.privacy.ratings.randomized_response import RandomizedResponse
-from stream_app.privacy.ratings.randomized_response_missing import Cell
+from stream_app.privacy.ratings.randomized_response_missing import RandomizedResponseWithMissing
 from stream_app.privacy.ratings.ternary import Ternary
 
 CLEAN, NOISY, FINE, COIN, HIDDEN, BIT = range(6)
@@ -22,9 +22,9 @@ MECHANISMS = (
     RandomizedResponse(5, Fraction(2)),
     RandomizedResponse(9, Fraction(1)),
     RandomizedResponse(2, Fraction(1, 10)),
-    Cell(5, Fraction(2)),
+    RandomizedResponseWithMissing(5, Fraction(2)),
     Ternary(5, Fraction(1), Fraction(1, 2)),
-    Partition(4, Fraction(1)),
+    PartitionResponse(4, Fraction(1)),
 )
 CHANNELS = Channels.of(MECHANISMS)
 NOBODYS = 6  # the number of the partition under mask 0, which is none

@@ -11,9 +11,9 @@ from stream_app.models.factorization.channels import MOST, NO_CHANNEL, Channels,
 from stream_app.privacy import registry
 from stream_app.privacy.mechanism import Mechanism
 from stream_app.privacy.ratings.identity import Identity
-from stream_app.privacy.ratings.partition_response import Partition
+from stream_app.privacy.ratings.partition_response import PartitionResponse
 from stream_app.privacy.ratings.randomized_response import RandomizedResponse
-from stream_app.privacy.ratings.randomized_response_missing import Cell
+from stream_app.privacy.ratings.randomized_response_missing import RandomizedResponseWithMissing
 from tests.privacy.mechanisms import EVERY_MECHANISM, name
 
 
@@ -101,7 +101,11 @@ def test_a_report_reads_as_the_rating_on_one_to_five() -> None:
 
 
 def test_a_group_of_levels_reads_as_its_middle_and_no_rating_as_nothing() -> None:
-    mechanisms = [Partition(5, Fraction(1)), Cell(5, Fraction(1)), registry.parse("ternary:5:2")]
+    mechanisms = [
+        PartitionResponse(5, Fraction(1)),
+        RandomizedResponseWithMissing(5, Fraction(1)),
+        registry.parse("ternary:5:2"),
+    ]
     channels = Channels.of(mechanisms)
     rows, _ = whole(channels, 0b0100)
     assert channels.reading[rows].tolist() == [2, 4.5]
@@ -118,7 +122,11 @@ def test_a_report_that_is_no_levels_likeliest_reads_between_its_neighbours() -> 
 
 
 def test_a_number_names_a_mechanism_and_its_mask() -> None:
-    mechanisms = [Partition(4, Fraction(1)), RandomizedResponse(5, Fraction(2)), Identity(3)]
+    mechanisms = [
+        PartitionResponse(4, Fraction(1)),
+        RandomizedResponse(5, Fraction(2)),
+        Identity(3),
+    ]
     channels = Channels.of(mechanisms)
     assert channels.first.tolist() == [0, 8, 9]
     assert len(channels) == 10
@@ -141,11 +149,11 @@ def test_the_numbers_fit_sixteen_bits_and_one_is_left_for_nobody() -> None:
 
 def test_a_long_list_of_channels_takes_the_room_of_its_entries() -> None:
     """Ten levels: 511 channels of 2,815 reports, 0.4 MB; beside one of 256 levels 6 MB."""
-    channels = Channels.of([Partition(10, Fraction(2))])
+    channels = Channels.of([PartitionResponse(10, Fraction(2))])
     assert len(channels) == 512
     assert len(channels.likelihood) == 2815
     assert channels.memory_bytes < 450_000
-    wide = Channels.of([Partition(10, Fraction(2)), Identity(256)])
+    wide = Channels.of([PartitionResponse(10, Fraction(2)), Identity(256)])
     assert wide.memory_bytes < 7_000_000
 
 

@@ -17,19 +17,19 @@ from stream_app.kernels.factorization.presence_rates import busy
 from stream_app.models.factorization.channels import Channels
 from stream_app.models.factorization.presence_rates import Presence, information
 from stream_app.privacy.randomness import SeededSource
-from stream_app.privacy.ratings.modified_laplace import Laplace
+from stream_app.privacy.ratings.modified_laplace import ModifiedLaplace
 from stream_app.privacy.ratings.randomized_response import RandomizedResponse
-from stream_app.privacy.ratings.randomized_response_missing import Cell
+from stream_app.privacy.ratings.randomized_response_missing import RandomizedResponseWithMissing
 from stream_app.privacy.ratings.ternary import Ternary
 from tests.naive import presence as naive
 
 OPEN, WEAK, STRONG, THIN, FINE = range(5)
 MECHANISMS = (
     RandomizedResponse(5, Fraction(2)),
-    Cell(5, Fraction(1)),
-    Cell(5, Fraction(4)),
+    RandomizedResponseWithMissing(5, Fraction(1)),
+    RandomizedResponseWithMissing(5, Fraction(4)),
     Ternary(5, Fraction(2), Fraction(1, 4)),
-    Laplace(5, Fraction(2)),
+    ModifiedLaplace(5, Fraction(2)),
 )
 CHANNELS = Channels.of(MECHANISMS)
 SIZE = 1 << 16
@@ -150,7 +150,7 @@ def test_a_report_counts_by_the_information_of_its_channel() -> None:
     found = information(CHANNELS)
     assert found[OPEN] == 0
     assert found[STRONG] > found[FINE] > found[WEAK] > 0
-    p = Cell(5, Fraction(1)).likelihood()
+    p = RandomizedResponseWithMissing(5, Fraction(1)).likelihood()
     published = 1 - (0.1 * p[5, 0] + 0.9 * p[5, 5])
     variance = published * (1 - published) / (p[0, 0] - p[0, 5]) ** 2
     assert 1 / found[WEAK] == pytest.approx(variance)

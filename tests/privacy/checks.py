@@ -20,15 +20,15 @@ from itertools import accumulate, pairwise
 import numpy as np
 from numpy.typing import NDArray
 
-from stream_app.privacy.accounting import Spend
+from stream_app.privacy.accounting import PrivacyLoss
 from stream_app.privacy.adjacency import Adjacency
 from stream_app.privacy.exact.certificates import certify
 from stream_app.privacy.exact.integer_tables import TOTAL, Table, exp_bounds
 from stream_app.privacy.mechanism import Mechanism
 from stream_app.privacy.randomness import SystemSource
-from stream_app.privacy.ratings.item_sampling import Sample
-from stream_app.privacy.ratings.randomized_response_missing import Cell
-from stream_app.privacy.ticket import Mint
+from stream_app.privacy.ratings.item_sampling import ItemSample
+from stream_app.privacy.ratings.randomized_response_missing import RandomizedResponseWithMissing
+from stream_app.privacy.ticket import TicketIssuer
 from tests.naive import tables as naive
 
 ALPHA = 1e-6
@@ -42,10 +42,10 @@ def masks_of(mechanism: Mechanism) -> tuple[int, ...]:
 
 def released(mechanism: Mechanism, inputs: NDArray[np.uint8], mask: int = 0) -> NDArray[np.uint8]:
     """Release through a ticket on the system's randomness, as a device does."""
-    mint = Mint(SystemSource())
-    mint.admit(mechanism)
+    issuer = TicketIssuer(SystemSource())
+    issuer.admit(mechanism)
     masks = np.full(len(inputs), mask, np.uint16) if mechanism.masks else None
-    return mechanism.release(inputs, mint.ticket(mechanism, len(inputs)), masks)
+    return mechanism.release(inputs, issuer.ticket(mechanism, len(inputs)), masks)
 
 
 def check_loss(mechanism: Mechanism) -> None:
@@ -151,20 +151,20 @@ def repeats(mechanism: Mechanism, level: int) -> bool:
     return bool((released(mechanism, levels) == released(mechanism, levels)).all())
 
 
-def check_user_cost(convert: Callable[[Spend, int, int], Spend]) -> None:
+def check_user_cost(convert: Callable[[PrivacyLoss, int, int], PrivacyLoss]) -> None:
     """What a conversion says of a user is no less than what two cells together really show."""
-    cell = Cell(2, Fraction(1, 2))
+    cell = RandomizedResponseWithMissing(2, Fraction(1, 2))
     one = cell.likelihood()
     both = np.kron(one, one)  # two cells of one user, each released by itself
     shown = (np.log(both.max(axis=1)) - np.log(both.min(axis=1))).max()
-    spend = Spend(cell.epsilon, Fraction(0), cell.adjacency)
+    spend = PrivacyLoss(cell.epsilon, Fraction(0), cell.adjacency)
     user = convert(spend, 2, 1)
     assert user.adjacency is Adjacency.USER
     assert float(user.epsilon) >= shown - 1e-9
 
 
-def check_budget(sample: Sample, catalogue: NDArray[np.uint64]) -> None:
+def check_budget(sample: ItemSample, catalogue: NDArray[np.uint64]) -> None:
     """All reports of a sample together cost a user the budget and no more."""
     reports = len(sample.items(catalogue, key=3))
-    cell = Spend(sample.epsilon, Fraction(0), Adjacency.CELL)
+    cell = PrivacyLoss(sample.epsilon, Fraction(0), Adjacency.CELL)
     assert cell.per_user(reports, len(catalogue)).epsilon <= sample.budget

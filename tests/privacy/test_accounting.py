@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stream_app.privacy.accounting import Spend
+from stream_app.privacy.accounting import PrivacyLoss
 from stream_app.privacy.adjacency import Adjacency
 from tests.privacy.checks import check_user_cost
 
@@ -21,7 +21,7 @@ chances = st.builds(F, st.integers(0, 100), st.integers(10**4, 10**12))
 
 @given(st.lists(st.tuples(amounts, chances), min_size=1, max_size=8))
 def test_a_sum_is_exact_in_any_order(parts: list[tuple[Fraction, Fraction]]) -> None:
-    spends = [Spend(epsilon, delta, CELL) for epsilon, delta in parts]
+    spends = [PrivacyLoss(epsilon, delta, CELL) for epsilon, delta in parts]
     total = spends[0]
     for spend in spends[1:]:
         total += spend
@@ -34,8 +34,8 @@ def test_a_sum_is_exact_in_any_order(parts: list[tuple[Fraction, Fraction]]) -> 
 
 
 def test_ten_tenths_are_one() -> None:
-    tenth = Spend(F(1, 10), F(0), VALUE)
-    assert tenth.times(10) == Spend(F(1), F(0), VALUE)
+    tenth = PrivacyLoss(F(1, 10), F(0), VALUE)
+    assert tenth.times(10) == PrivacyLoss(F(1), F(0), VALUE)
     assert sum([tenth] * 9, start=tenth).epsilon == 1
 
 
@@ -43,15 +43,15 @@ def test_ten_tenths_are_one() -> None:
 def test_epsilons_of_two_kinds_have_no_sum(other: Adjacency) -> None:
     for a, b in ((CELL, other), (other, CELL)):
         with pytest.raises(ValueError, match="have no sum; convert"):
-            Spend(F(1), F(0), a) + Spend(F(1), F(0), b)
+            PrivacyLoss(F(1), F(0), a) + PrivacyLoss(F(1), F(0), b)
     with pytest.raises(TypeError):
-        Spend(F(1), F(0), CELL) + F(1)  # type: ignore[operator]
+        PrivacyLoss(F(1), F(0), CELL) + F(1)  # type: ignore[operator]
 
 
 def test_what_protects_a_cell_protects_its_value() -> None:
-    assert Spend(F(2), F(0), CELL).per_value() == Spend(F(2), F(0), VALUE)
+    assert PrivacyLoss(F(2), F(0), CELL).per_value() == PrivacyLoss(F(2), F(0), VALUE)
     with pytest.raises(ValueError, match="only cell converts"):
-        Spend(F(2), F(0), VALUE).per_value()
+        PrivacyLoss(F(2), F(0), VALUE).per_value()
 
 
 @pytest.mark.parametrize(
@@ -64,36 +64,36 @@ def test_what_protects_a_cell_protects_its_value() -> None:
 def test_a_user_is_as_many_cells_as_can_change(
     kind: Adjacency, n: int, c_max: int, neighbours: str, changed: int
 ) -> None:
-    user = Spend(F(1, 2), F(0), kind).per_user(n, c_max, neighbours)  # type: ignore[arg-type]
-    assert user == Spend(F(changed, 2), F(0), USER)
+    user = PrivacyLoss(F(1, 2), F(0), kind).per_user(n, c_max, neighbours)  # type: ignore[arg-type]
+    assert user == PrivacyLoss(F(changed, 2), F(0), USER)
 
 
 def test_a_user_pays_for_what_the_cells_show_together() -> None:
-    check_user_cost(Spend.per_user)
+    check_user_cost(PrivacyLoss.per_user)
 
 
 def test_where_presence_is_public_no_record_looks_empty() -> None:
     with pytest.raises(ValueError, match="presence public"):
-        Spend(F(1), F(0), VALUE).per_user(10, 5, "empty")
+        PrivacyLoss(F(1), F(0), VALUE).per_user(10, 5, "empty")
 
 
 @pytest.mark.parametrize("kind", [USER, Adjacency.EVENT])
 def test_a_spend_per_user_or_event_is_not_converted_again(kind: Adjacency) -> None:
     with pytest.raises(ValueError, match="only cell or value converts"):
-        Spend(F(1), F(0), kind).per_user(10, 5)
+        PrivacyLoss(F(1), F(0), kind).per_user(10, 5)
 
 
 def test_delta_grows_as_it_does_for_a_group() -> None:
-    user = Spend(F(1), F(1, 10**9), CELL).per_user(100, 3, "empty")
+    user = PrivacyLoss(F(1), F(1, 10**9), CELL).per_user(100, 3, "empty")
     exact = 1e-9 * (1 + math.e + math.e**2)
     assert float(user.delta) == pytest.approx(exact, rel=1e-12)
     assert user.delta > F(exact) * (1 - F(1, 10**15))
-    assert Spend(F(8), F(1, 10**9), CELL).per_user(100, 50).delta == 1
+    assert PrivacyLoss(F(8), F(1, 10**9), CELL).per_user(100, 50).delta == 1
 
 
 def test_a_delta_above_one_is_one() -> None:
-    assert (Spend(F(1), F(3, 4), CELL) + Spend(F(1), F(3, 4), CELL)).delta == 1
-    assert Spend(F(1), F(1, 4), CELL).times(9).delta == 1
+    assert (PrivacyLoss(F(1), F(3, 4), CELL) + PrivacyLoss(F(1), F(3, 4), CELL)).delta == 1
+    assert PrivacyLoss(F(1), F(1, 4), CELL).times(9).delta == 1
 
 
 @pytest.mark.parametrize(
@@ -103,17 +103,17 @@ def test_a_delta_above_one_is_one() -> None:
 )  # fmt: skip
 def test_what_is_no_spend_is_refused(epsilon: object, delta: object, kind: Adjacency) -> None:
     with pytest.raises(ValueError, match=r"epsilon|delta|adjacency"):
-        Spend(epsilon, delta, kind)  # type: ignore[arg-type]
+        PrivacyLoss(epsilon, delta, kind)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(("n", "c_max"), [(-1, 1), (1, -1)])
 def test_there_are_no_fewer_than_no_cells(n: int, c_max: int) -> None:
     with pytest.raises(ValueError, match="0 or more"):
-        Spend(F(1), F(0), CELL).per_user(n, c_max)
+        PrivacyLoss(F(1), F(0), CELL).per_user(n, c_max)
     with pytest.raises(ValueError, match="choose replace or empty"):
-        Spend(F(1), F(0), CELL).per_user(1, 1, "swap")  # type: ignore[arg-type]
+        PrivacyLoss(F(1), F(0), CELL).per_user(1, 1, "swap")  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="0 or more"):
-        Spend(F(1), F(0), CELL).times(-1)
+        PrivacyLoss(F(1), F(0), CELL).times(-1)
 
 
 def test_an_accountant_that_forgets_the_count_of_responses_is_not_used_here() -> None:
@@ -135,7 +135,7 @@ def test_an_accountant_that_forgets_the_count_of_responses_is_not_used_here() ->
 
     assert composed(10) == pytest.approx(4.0, abs=0.1)
     assert composed(*[1] * 10) == pytest.approx(40.0, abs=0.5)
-    assert Spend(F(4), F(0), CELL).times(10).epsilon == 40
+    assert PrivacyLoss(F(4), F(0), CELL).times(10).epsilon == 40
 
 
 def _noise(epsilon: float, buckets: int) -> float:

@@ -20,17 +20,17 @@ import pytest
 
 from stream_app.privacy.mechanism import Mechanism
 from stream_app.privacy.randomness import SeededSource, SystemSource
-from stream_app.privacy.ratings.modified_laplace import Laplace
+from stream_app.privacy.ratings.modified_laplace import ModifiedLaplace
 from stream_app.privacy.ratings.randomized_response import RandomizedResponse
-from stream_app.privacy.ratings.randomized_response_missing import Cell
+from stream_app.privacy.ratings.randomized_response_missing import RandomizedResponseWithMissing
 from stream_app.privacy.ratings.ternary import Ternary
-from stream_app.privacy.ticket import Mint
+from stream_app.privacy.ticket import TicketIssuer
 from tests.naive.exact_samplers import Words
 from tests.privacy.checks import released
 
 RATINGS = (-1.0, -0.5, 0.0, 0.5, 1.0)  # five stars as S001 Def. 2 has them
 TWO = Fraction(2)
-ATTACKED = (RandomizedResponse, Cell, Ternary, Laplace)
+ATTACKED = (RandomizedResponse, RandomizedResponseWithMissing, Ternary, ModifiedLaplace)
 Rounded = Callable[[float, float, float], float]
 
 
@@ -140,7 +140,9 @@ def timed(
 
 
 @pytest.mark.statistical
-@pytest.mark.parametrize("family", [RandomizedResponse, Laplace], ids=lambda family: family.family)
+@pytest.mark.parametrize(
+    "family", [RandomizedResponse, ModifiedLaplace], ids=lambda family: family.family
+)
 def test_the_time_of_a_release_tells_neither_the_input_nor_the_noise(
     family: type[Mechanism],
 ) -> None:
@@ -152,11 +154,11 @@ def test_the_time_of_a_release_tells_neither_the_input_nor_the_noise(
     of 0.1 is missed with probability below 1e-11; the control has above 0.7.
     """
     mechanism, cells = family(5, TWO), np.zeros(500, np.uint8)
-    mint = Mint(SystemSource())
-    mint.admit(mechanism)
+    issuer = TicketIssuer(SystemSource())
+    issuer.admit(mechanism)
     inputs = np.random.default_rng().integers(0, 5, 20_000)
     took, sums = timed(
-        lambda: mechanism.release(cells, mint.ticket(mechanism, len(cells))),
+        lambda: mechanism.release(cells, issuer.ticket(mechanism, len(cells))),
         cells.fill,
         inputs,
     )
@@ -184,13 +186,13 @@ FORKED = """
 import os, sys
 import numpy as np
 from fractions import Fraction
-from stream_app.privacy.ratings.randomized_response_missing import Cell
+from stream_app.privacy.ratings.randomized_response_missing import RandomizedResponseWithMissing
 from stream_app.privacy.randomness import SystemSource
-from stream_app.privacy.ticket import Mint
+from stream_app.privacy.ticket import TicketIssuer
 
-mechanism, mint = Cell(5, Fraction(2)), Mint(SystemSource())
-mint.admit(mechanism)
-ticket = mint.ticket(mechanism, 1)
+mechanism, issuer = RandomizedResponseWithMissing(5, Fraction(2)), TicketIssuer(SystemSource())
+issuer.admit(mechanism)
+ticket = issuer.ticket(mechanism, 1)
 cell = np.zeros(1, np.uint8)
 reading, writing = os.pipe()
 child = os.fork()
@@ -200,7 +202,7 @@ if child:
     os.close(writing)
     print(os.read(reading, 10_000).decode(), end="")
 else:
-    for attempt in (lambda: mechanism.release(cell, ticket), lambda: mint.ticket(mechanism, 1)):
+    for attempt in (lambda: mechanism.release(cell, ticket), lambda: issuer.ticket(mechanism, 1)):
         try:
             attempt()
         except ValueError as error:
@@ -209,13 +211,13 @@ else:
 """
 
 
-def test_after_a_fork_neither_the_ticket_nor_the_mint_release_anything_in_the_child() -> None:
+def test_after_a_fork_neither_the_ticket_nor_the_issuer_release_anything_in_the_child() -> None:
     out = subprocess.run(
         [sys.executable, "-c", FORKED], capture_output=True, text=True, check=True, timeout=60
     ).stdout.splitlines()
     assert len(out) == 3
-    assert out[0].startswith("child: ticket: it was minted before a fork")
-    assert out[1].startswith("child: mint: made before a fork")
+    assert out[0].startswith("child: ticket: it was issued before a fork")
+    assert out[1].startswith("child: issuer: made before a fork")
     assert out[2] == "parent: 1 reports"
 
 
@@ -224,25 +226,25 @@ def test_nobody_releases_without_a_ticket(family: type[Mechanism]) -> None:
     mechanism, cells = family(5, TWO), np.zeros(3, np.uint8)
     with pytest.raises(ValueError, match="needs a ticket"):
         mechanism.release(cells, SystemSource())
-    mint = Mint(SystemSource())
+    issuer = TicketIssuer(SystemSource())
     with pytest.raises(ValueError, match="not certified"):
-        mint.ticket(mechanism, 3)
-    mint.admit(mechanism)
-    ticket = mint.ticket(mechanism, 3)
+        issuer.ticket(mechanism, 3)
+    issuer.admit(mechanism)
+    ticket = issuer.ticket(mechanism, 3)
     assert len(mechanism.release(cells, ticket)) == 3
     with pytest.raises(ValueError, match="used up"):
         mechanism.release(cells, ticket)
     other = family(5, TWO + 1)
     with pytest.raises(ValueError, match=f"it is for 3 reports of {mechanism.id}"):
-        other.release(cells, mint.ticket(mechanism, 3))
+        other.release(cells, issuer.ticket(mechanism, 3))
 
 
 def test_what_a_seed_touches_says_that_it_is_unsafe() -> None:
-    mechanism = Cell(5, TWO)
-    mint = Mint(SeededSource(1))
-    mint.admit(mechanism)
-    assert mint.entropy.unsafe
-    assert mint.ticket(mechanism, 1).unsafe
-    safe = Mint(SystemSource())
+    mechanism = RandomizedResponseWithMissing(5, TWO)
+    issuer = TicketIssuer(SeededSource(1))
+    issuer.admit(mechanism)
+    assert issuer.entropy.unsafe
+    assert issuer.ticket(mechanism, 1).unsafe
+    safe = TicketIssuer(SystemSource())
     safe.admit(mechanism)
     assert not safe.ticket(mechanism, 1).unsafe

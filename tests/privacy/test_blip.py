@@ -15,7 +15,7 @@ from stream_app.privacy.exact.integer_tables import TOTAL, compile_table, compil
 from stream_app.privacy.profiles.blip import Blip
 from stream_app.privacy.profiles.mechanism import MOST_ITEMS
 from stream_app.privacy.randomness import SeededSource, SystemSource
-from stream_app.privacy.ticket import Mint
+from stream_app.privacy.ticket import TicketIssuer
 
 THESIS = {59: 0.0497, 28: 0.1978, 17: 0.2994, 8: 0.4013, 6: 0.4256, 5: 0.4378, 3: 0.4626, 2: 0.4750}
 SMALL = Blip(8, 2, Fraction(2))
@@ -117,9 +117,9 @@ def test_unused_bits_cannot_come_out_set() -> None:
 
 
 def test_a_ticket_is_good_for_one_release() -> None:
-    mechanism, mint = Blip(64, 4, Fraction(2)), Mint(SystemSource())
-    mint.admit(mechanism)
-    ticket = mint.ticket(mechanism, 1)
+    mechanism, issuer = Blip(64, 4, Fraction(2)), TicketIssuer(SystemSource())
+    issuer.admit(mechanism)
+    ticket = issuer.ticket(mechanism, 1)
     mechanism.release(ITEMS, ticket)
     with pytest.raises(ValueError, match="used up"):
         mechanism.release(ITEMS, ticket)

@@ -10,7 +10,7 @@ import pytest
 
 from stream_app.privacy.profiles.blip import Blip
 from stream_app.privacy.randomness import SystemSource
-from stream_app.privacy.ticket import Mint
+from stream_app.privacy.ticket import TicketIssuer
 
 ALPHA = 1e-6
 CLAIMED = Blip(4096, 4, Fraction(4))
@@ -20,9 +20,9 @@ RELEASES = 40
 
 def released(mechanism: Blip, items: np.ndarray, times: int) -> np.ndarray:
     """Release a profile so many times, each with a ticket of its own."""
-    mint = Mint(SystemSource())
-    mint.admit(mechanism)
-    return np.stack([mechanism.release(items, mint.ticket(mechanism, 1)) for _ in range(times)])
+    issuer = TicketIssuer(SystemSource())
+    issuer.admit(mechanism)
+    return np.stack([mechanism.release(items, issuer.ticket(mechanism, 1)) for _ in range(times)])
 
 
 def flips_depart(used: Blip) -> bool:

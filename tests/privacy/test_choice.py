@@ -13,20 +13,20 @@ from hypothesis import strategies as st
 
 from stream_app.privacy.randomness import SeededSource
 from stream_app.privacy.ratings.partition_choice import (
-    LEANINGS,
+    USER_BIASES,
     VARIANCE,
-    Choice,
+    PartitionSelector,
     groups_of,
-    leanings,
     priors,
     stars_of,
+    user_biases,
 )
-from stream_app.privacy.ratings.partition_response import Partition
+from stream_app.privacy.ratings.partition_response import PartitionResponse
 
 EPSILONS = [Fraction(text) for text in ("1/2", "1", "2", "4", "6")]
 
 
-def told(mechanism: Partition, mask: int, t: float) -> float:
+def told(mechanism: PartitionResponse, mask: int, t: float) -> float:
     """Return Var(E[r | z]) by enumeration through the mechanism's own channel."""
     channel, stars = mechanism.likelihood(mask), stars_of(mechanism.levels)
     pi = priors(np.array([t]), mechanism.levels)[0]
@@ -40,25 +40,27 @@ def told(mechanism: Partition, mask: int, t: float) -> float:
 @pytest.mark.parametrize("epsilon", EPSILONS, ids=str)
 @pytest.mark.parametrize("levels", [2, 3, 5])
 def test_the_mask_is_the_best_of_all(levels: int, epsilon: Fraction) -> None:
-    mechanism = Partition(levels, epsilon)
+    mechanism = PartitionResponse(levels, epsilon)
     means = np.arange(1, 5.01, 0.25)
-    for t, mask in zip(means, Choice(levels, epsilon).masks(means).tolist(), strict=True):
+    for t, mask in zip(
+        means, PartitionSelector(levels, epsilon).masks(means).tolist(), strict=True
+    ):
         best = max(told(mechanism, other, t) for other in mechanism.masks)
         assert told(mechanism, mask, t) == pytest.approx(best, rel=1e-9)
 
 
 def test_at_small_epsilon_one_bit_is_asked_and_at_large_epsilon_many_groups() -> None:
     means = np.arange(1, 5.01, 0.25)
-    bits = {e: [int(m).bit_count() for m in Choice(5, e).masks(means)] for e in EPSILONS}
+    bits = {e: [int(m).bit_count() for m in PartitionSelector(5, e).masks(means)] for e in EPSILONS}
     assert set(bits[Fraction(1)]) == {1}
     assert max(bits[Fraction(2)]) == 2
     assert max(bits[Fraction(6)]) == 4
-    cut = Choice(5, Fraction(1)).masks(np.array([3.25, 3.5, 3.75, 4.0])).tolist()
+    cut = PartitionSelector(5, Fraction(1)).masks(np.array([3.25, 3.5, 3.75, 4.0])).tolist()
     assert cut == [0b0100] * 4  # is it 4 or more?
 
 
 def test_masks_are_in_bins_of_a_quarter_of_a_star_and_held_inside_the_scale() -> None:
-    choice = Choice(5, Fraction(2))
+    choice = PartitionSelector(5, Fraction(2))
     assert len(choice.table) == 17
     means = np.array([-9.0, 1.0, 3.12, 3.13, 5.0, np.inf])
     asked = choice.masks(means)
@@ -71,12 +73,15 @@ def test_masks_are_in_bins_of_a_quarter_of_a_star_and_held_inside_the_scale() ->
 @pytest.mark.parametrize("levels", [2, 5, 10, 11])
 def test_every_mask_is_one_of_the_mechanisms(levels: int) -> None:
     for epsilon in (Fraction(1, 1_000_000), Fraction(2), Fraction(64)):
-        table, masks = Choice(levels, epsilon).table, Partition(levels, epsilon).masks
+        table, masks = (
+            PartitionSelector(levels, epsilon).table,
+            PartitionResponse(levels, epsilon).masks,
+        )
         assert set(table.tolist()) <= set(masks)
 
 
 def test_the_groups_are_the_mechanisms() -> None:
-    mechanism = Partition(6, Fraction(1))
+    mechanism = PartitionResponse(6, Fraction(1))
     groups = groups_of(6)
     assert (groups[0] == 0).all()
     for mask in mechanism.masks:
@@ -88,7 +93,7 @@ def test_a_choice_is_made_in_no_time() -> None:
 
     def once() -> float:
         began = time.perf_counter()
-        Choice(10, Fraction(2))
+        PartitionSelector(10, Fraction(2))
         return time.perf_counter() - began
 
     assert min(once() for _ in range(5)) < 0.05
@@ -112,26 +117,26 @@ def test_a_prior_is_a_distribution_with_the_wanted_mean(
 )
 def test_what_cannot_be_asked_is_refused(levels: int, epsilon: Fraction, told: str) -> None:
     with pytest.raises(ValueError, match=told):
-        Choice(levels, epsilon)
+        PartitionSelector(levels, epsilon)
 
 
-# --- the user's leaning -----------------------------------------------------------------------
+# --- the user bias -----------------------------------------------------------------------
 
 
 def test_nothing_but_what_is_public_or_released_has_a_place_in_a_choice() -> None:
     """A raw rating could enter by an argument alone: these are all that there are."""
     for function, names in (
-        (Choice, {"levels", "epsilon"}),
-        (Choice.masks, {"self", "means"}),
-        (Choice.evidence, {"self", "means", "masks", "reports"}),
-        (leanings, {"evidence"}),
+        (PartitionSelector, {"levels", "epsilon"}),
+        (PartitionSelector.masks, {"self", "means"}),
+        (PartitionSelector.evidence, {"self", "means", "masks", "reports"}),
+        (user_biases, {"evidence"}),
     ):
         assert set(inspect.signature(function).parameters) == names
 
 
 @pytest.mark.parametrize("epsilon", EPSILONS, ids=str)
 def test_evidence_is_the_likelihood_of_the_released_report(epsilon: Fraction) -> None:
-    mechanism, choice = Partition(5, epsilon), Choice(5, epsilon)
+    mechanism, choice = PartitionResponse(5, epsilon), PartitionSelector(5, epsilon)
     means = np.array([3.0, 4.2])
     for mask in mechanism.masks:
         channel = mechanism.likelihood(mask)
@@ -139,23 +144,25 @@ def test_evidence_is_the_likelihood_of_the_released_report(epsilon: Fraction) ->
             found = choice.evidence(
                 means, np.full(2, mask, np.uint16), np.full(2, report, np.uint8)
             )
-            assert found.shape == (2, len(LEANINGS))
+            assert found.shape == (2, len(USER_BIASES))
             for n, mean in enumerate(means):
-                expected = priors(np.clip(mean + LEANINGS, 1, 5), 5) @ channel[report]
+                expected = priors(np.clip(mean + USER_BIASES, 1, 5), 5) @ channel[report]
                 assert np.exp(found[n]) == pytest.approx(expected, rel=1e-6)
 
 
 def test_without_a_report_a_user_leans_nowhere() -> None:
-    assert leanings(np.zeros(len(LEANINGS))) == pytest.approx(0, abs=1e-12)
-    assert leanings(np.zeros((3, len(LEANINGS)))) == pytest.approx([0, 0, 0], abs=1e-12)
+    assert user_biases(np.zeros(len(USER_BIASES))) == pytest.approx(0, abs=1e-12)
+    assert user_biases(np.zeros((3, len(USER_BIASES)))) == pytest.approx([0, 0, 0], abs=1e-12)
 
 
 def test_the_order_of_the_reports_does_not_matter() -> None:
-    choice, random = Choice(5, Fraction(1)), np.random.default_rng(1)
+    choice, random = PartitionSelector(5, Fraction(1)), np.random.default_rng(1)
     means, masks = random.uniform(1, 5, 50), random.integers(1, 16, 50).astype(np.uint16)
     reports = np.zeros(50, np.uint8)
     back = choice.evidence(means[::-1], masks[::-1], reports[::-1]).sum(0)
-    assert leanings(back) == pytest.approx(leanings(choice.evidence(means, masks, reports).sum(0)))
+    assert user_biases(back) == pytest.approx(
+        user_biases(choice.evidence(means, masks, reports).sum(0))
+    )
 
 
 @pytest.mark.statistical
@@ -165,16 +172,16 @@ def test_released_reports_tell_how_far_a_user_leans() -> None:
     Over 30 seeds the estimates are -1.17, .01 and 1.02 and deviate by .10, .07 and .09: the limits
     are more than five deviations away (false alarm below 1e-6).
     """
-    mechanism, choice = Partition(5, Fraction(2)), Choice(5, Fraction(2))
+    mechanism, choice = PartitionResponse(5, Fraction(2)), PartitionSelector(5, Fraction(2))
     random = np.random.default_rng(3)
     found = []
-    for leaning in (-1.0, 0.0, 1.0):
+    for bias in (-1.0, 0.0, 1.0):
         means = random.uniform(2.5, 4.0, 400)
-        chances = priors(means + leaning, 5).cumsum(1)
+        chances = priors(means + bias, 5).cumsum(1)
         levels = (random.random((400, 1)) > chances).sum(1).clip(0, 4).astype(np.uint8)
         masks = choice.masks(means)
         reports = mechanism.release(levels, SeededSource(3), masks)
-        found.append(float(leanings(choice.evidence(means, masks, reports).sum(0))))
+        found.append(float(user_biases(choice.evidence(means, masks, reports).sum(0))))
     assert found[0] < -0.5
     assert abs(found[1]) < 0.4
     assert found[2] > 0.5
@@ -189,8 +196,8 @@ def test_a_chosen_question_explains_more_of_a_rating_than_all_levels_do(
 ) -> None:
     """At public means of 2.5 to 4.5; `rr` is the partition into all single levels."""
     means = np.arange(2.5, 4.6, 0.25)
-    mechanism, finest = Partition(5, Fraction(epsilon)), 0b1111
-    masks = Choice(5, Fraction(epsilon)).masks(means).tolist()
+    mechanism, finest = PartitionResponse(5, Fraction(epsilon)), 0b1111
+    masks = PartitionSelector(5, Fraction(epsilon)).masks(means).tolist()
     ratios = [
         told(mechanism, mask, t) / told(mechanism, finest, t)
         for mask, t in zip(masks, means.tolist(), strict=True)

@@ -12,13 +12,13 @@ from fractions import Fraction
 import pytest
 
 from stream_app.privacy.mechanism import Mechanism
-from stream_app.privacy.ratings.partition_response import Partition
+from stream_app.privacy.ratings.partition_response import PartitionResponse
 from stream_app.privacy.ratings.randomized_response import RandomizedResponse
 from tests.privacy.checks import ALPHA, departs, dependent, draws_needed, repeats
 from tests.privacy.mechanisms import EPSILONS, PRESENCE, QUARTER, name
 
 LEVELS = 5
-FAMILIES = (RandomizedResponse, Partition, *PRESENCE)
+FAMILIES = (RandomizedResponse, PartitionResponse, *PRESENCE)
 SAMPLED = (
     *(family(LEVELS, epsilon) for family in FAMILIES for epsilon in EPSILONS),
     *(family(LEVELS, epsilon, QUARTER) for family in PRESENCE for epsilon in EPSILONS),

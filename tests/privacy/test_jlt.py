@@ -15,7 +15,7 @@ from stream_app.privacy.exact.gaussian_calibration import analytic_variance
 from stream_app.privacy.profiles.jlt import Jlt, JltPaper
 from stream_app.privacy.profiles.mechanism import MOST_ITEMS, posterior_sizes
 from stream_app.privacy.randomness import SeededSource, SystemSource
-from stream_app.privacy.ticket import Mint
+from stream_app.privacy.ticket import TicketIssuer
 
 MICRO = Fraction(1, 10**6)
 THESIS = {  # epsilon: sigma, at delta = 1/10 (S004 section 3.5.1)
@@ -134,9 +134,9 @@ def test_the_largest_profile_with_the_largest_noise_fits_the_integers() -> None:
 
 
 def test_a_ticket_is_good_for_one_release() -> None:
-    mint = Mint(SystemSource())
-    mint.admit(SMALL)
-    ticket = mint.ticket(SMALL, 1)
+    issuer = TicketIssuer(SystemSource())
+    issuer.admit(SMALL)
+    ticket = issuer.ticket(SMALL, 1)
     SMALL.release(ITEMS, ticket)
     with pytest.raises(ValueError, match="used up"):
         SMALL.release(ITEMS, ticket)
@@ -168,13 +168,13 @@ def test_sizes_overlaps_and_distances_are_unbiased() -> None:
     noise adds (L sigma^2 + c) / (L - 1) = 1.9 to the size; forgetting the noise adds 122.
     """
     mechanism, times = Jlt(64, Fraction(3), MICRO), 400
-    mint = Mint(SystemSource())
-    mint.admit(mechanism)
+    issuer = TicketIssuer(SystemSource())
+    issuer.admit(mechanism)
     first, second = [], []
     for start in range(0, 1000 * times, 1000):
         a = np.arange(start, start + 10, dtype=np.uint64)
-        first.append(mechanism.release(a, mint.ticket(mechanism, 1)))
-        second.append(mechanism.release(a[6:], mint.ticket(mechanism, 1)))
+        first.append(mechanism.release(a, issuer.ticket(mechanism, 1)))
+        second.append(mechanism.release(a[6:], issuer.ticket(mechanism, 1)))
     a_read, b_read = (mechanism.coordinates(np.stack(each)) for each in (first, second))
     raw_sizes = np.einsum("ml,ml->m", a_read, a_read, dtype=float) - float(mechanism.variance)
     np.testing.assert_allclose(mechanism.sizes(a_read), np.clip(raw_sizes, 0, None), atol=1e-3)

@@ -12,19 +12,19 @@ from typing import Any
 import numpy as np
 import pytest
 
-from stream_app.privacy.accounting import Spend
+from stream_app.privacy.accounting import PrivacyLoss
 from stream_app.privacy.adjacency import Adjacency
 from stream_app.privacy.exact.certificates import Certificate
 from stream_app.privacy.exact.integer_tables import Table, compile_table
 from stream_app.privacy.mechanism import Mechanism
 from stream_app.privacy.randomness import RandomSource, SystemSource
-from stream_app.privacy.ratings.item_sampling import Sample
-from stream_app.privacy.ratings.modified_laplace import Laplace
-from stream_app.privacy.ratings.partition_response import Partition
+from stream_app.privacy.ratings.item_sampling import ItemSample
+from stream_app.privacy.ratings.modified_laplace import ModifiedLaplace
+from stream_app.privacy.ratings.partition_response import PartitionResponse
 from stream_app.privacy.ratings.randomized_response import RandomizedResponse
-from stream_app.privacy.ratings.randomized_response_missing import Cell
+from stream_app.privacy.ratings.randomized_response_missing import RandomizedResponseWithMissing
 from stream_app.privacy.ratings.ternary import Ternary
-from stream_app.privacy.ticket import Mint, admitted
+from stream_app.privacy.ticket import TicketIssuer, admitted
 from tests.naive.exact_samplers import Words, bit_flip, discrete_laplace
 from tests.privacy.checks import (
     ALPHA,
@@ -39,7 +39,7 @@ from tests.privacy.checks import (
 )
 
 TWO = Fraction(2)
-FAMILIES = (RandomizedResponse, Cell, Ternary, Laplace)
+FAMILIES = (RandomizedResponse, RandomizedResponseWithMissing, Ternary, ModifiedLaplace)
 
 
 class Mutant:
@@ -61,9 +61,9 @@ class Mutant:
     ) -> np.ndarray:
         """Use its own ticket up, and release through the honest one with a ticket for that."""
         admitted(source, self, len(inputs))
-        mint = Mint(SystemSource())
-        mint.admit(self.honest)
-        return self.honest.release(inputs, mint.ticket(self.honest, len(inputs)), masks)
+        issuer = TicketIssuer(SystemSource())
+        issuer.admit(self.honest)
+        return self.honest.release(inputs, issuer.ticket(self.honest, len(inputs)), masks)
 
     def changed(self, inputs: np.ndarray, reports: np.ndarray) -> np.ndarray:
         return reports
@@ -104,7 +104,11 @@ def test_noise_of_another_scale_with_a_borrowed_certificate_is_noticed(
     assert departs(family(5, TWO), mutant, ALPHA)
 
 
-@pytest.mark.parametrize("family", [Cell, Ternary, Laplace], ids=lambda family: family.family)
+@pytest.mark.parametrize(
+    "family",
+    [RandomizedResponseWithMissing, Ternary, ModifiedLaplace],
+    ids=lambda family: family.family,
+)
 def test_missing_that_is_never_emitted_is_noticed(family: type[Any]) -> None:
     class Talkative(Mutant):
         def changed(self, inputs: np.ndarray, reports: np.ndarray) -> np.ndarray:
@@ -113,7 +117,11 @@ def test_missing_that_is_never_emitted_is_noticed(family: type[Any]) -> None:
     assert noticed(Talkative(family(5, TWO)))
 
 
-@pytest.mark.parametrize("family", [Cell, Ternary, Laplace], ids=lambda family: family.family)
+@pytest.mark.parametrize(
+    "family",
+    [RandomizedResponseWithMissing, Ternary, ModifiedLaplace],
+    ids=lambda family: family.family,
+)
 def test_a_missing_cell_that_never_becomes_a_fake_is_noticed(family: type[Any]) -> None:
     class Silent(Mutant):
         def changed(self, inputs: np.ndarray, reports: np.ndarray) -> np.ndarray:
@@ -142,23 +150,23 @@ def test_noise_that_is_clamped_before_it_is_added_is_noticed() -> None:
 
             return np.array([one(v) for v in inputs.tolist()], np.uint8)
 
-    mutant = ClampedBefore(Laplace(5, TWO))
+    mutant = ClampedBefore(ModifiedLaplace(5, TWO))
     assert departs(mutant.honest, mutant, ALPHA, draws=5000, inputs=(0,))  # type: ignore[arg-type]
 
 
 def test_an_epsilon_per_item_that_is_taken_for_the_users_is_noticed() -> None:
     @dataclass(frozen=True)
-    class Generous(Sample):
+    class Generous(ItemSample):
         @property
         def epsilon(self) -> Fraction:
             return self.budget
 
     catalogue = np.arange(100, dtype=np.uint64)
-    check_budget(Sample.of(Fraction(10)), catalogue)
+    check_budget(ItemSample.of(Fraction(10)), catalogue)
     with pytest.raises(AssertionError):
         check_budget(Generous.of(Fraction(10)), catalogue)
     with pytest.raises(AssertionError):
-        check_user_cost(lambda spend, n, c: Spend(spend.epsilon, spend.delta, Adjacency.USER))
+        check_user_cost(lambda spend, n, c: PrivacyLoss(spend.epsilon, spend.delta, Adjacency.USER))
     with pytest.raises(AssertionError):  # c instead of 2 c where a record is replaced
         check_user_cost(lambda spend, n, c: spend.per_user(n, c, "empty"))
 
@@ -168,7 +176,7 @@ def test_noise_that_is_used_twice_is_noticed() -> None:
         def changed(self, inputs: np.ndarray, reports: np.ndarray) -> np.ndarray:
             return reports[::2].repeat(2)[: len(reports)]
 
-    assert dependent(Twice(Cell(5, TWO)), 3, ALPHA)  # type: ignore[arg-type]
+    assert dependent(Twice(RandomizedResponseWithMissing(5, TWO)), 3, ALPHA)  # type: ignore[arg-type]
 
 
 def test_noise_that_is_used_in_two_releases_is_noticed() -> None:
@@ -176,8 +184,8 @@ def test_noise_that_is_used_in_two_releases_is_noticed() -> None:
         def changed(self, inputs: np.ndarray, reports: np.ndarray) -> np.ndarray:
             return self.__dict__.setdefault("kept", reports)  # type: ignore[no-any-return]
 
-    assert repeats(Remembers(Cell(5, TWO)), 3)  # type: ignore[arg-type]
-    assert not repeats(Cell(5, TWO), 3)
+    assert repeats(Remembers(RandomizedResponseWithMissing(5, TWO)), 3)  # type: ignore[arg-type]
+    assert not repeats(RandomizedResponseWithMissing(5, TWO), 3)
 
 
 class AtLeast(Table):
@@ -241,7 +249,7 @@ def test_a_mask_that_is_not_applied_is_noticed() -> None:
             finest = np.full(len(inputs), self.honest.masks[-1], np.uint16)
             return self.honestly(inputs, source, finest)
 
-    mutant = Finest(Partition(5, TWO))
+    mutant = Finest(PartitionResponse(5, TWO))
     assert noticed(mutant, mask=0b0100)
     assert not noticed(mutant, mask=0b1111)
 
@@ -251,7 +259,7 @@ def test_thinning_that_spares_the_true_reports_is_noticed() -> None:
         def changed(self, inputs: np.ndarray, reports: np.ndarray) -> np.ndarray:
             return np.where((inputs % 2 == 0) & (inputs < 5), inputs, reports)
 
-    assert noticed(Sparing(Cell(5, TWO, Fraction(1, 4))))
+    assert noticed(Sparing(RandomizedResponseWithMissing(5, TWO, Fraction(1, 4))))
 
 
 def test_one_rating_in_twenty_that_slips_through_is_noticed() -> None:
@@ -265,9 +273,9 @@ def test_one_rating_in_twenty_that_slips_through_is_noticed() -> None:
 
 def test_the_honest_ones_pass_every_check() -> None:
     """False alarm below 1e-6 each."""
-    for honest in (*(family(5, TWO) for family in FAMILIES), Partition(5, TWO)):
+    for honest in (*(family(5, TWO) for family in FAMILIES), PartitionResponse(5, TWO)):
         check_loss(honest)
         check_certificate(honest)
         assert not noticed(Mutant(honest), mask=0b0100 if honest.masks else 0)
-    assert not dependent(Cell(5, TWO), 3, ALPHA)
-    check_user_cost(Spend.per_user)
+    assert not dependent(RandomizedResponseWithMissing(5, TWO), 3, ALPHA)
+    check_user_cost(PrivacyLoss.per_user)

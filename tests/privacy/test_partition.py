@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 from stream_app.privacy.randomness import SeededSource, SystemSource
-from stream_app.privacy.ratings.partition_response import Partition
+from stream_app.privacy.ratings.partition_response import PartitionResponse
 from stream_app.privacy.ratings.randomized_response import RandomizedResponse
-from stream_app.privacy.ticket import Mint
+from stream_app.privacy.ticket import TicketIssuer
 from tests.privacy.mechanisms import EPSILONS, EVERY_PARTITION, name
 
 every = pytest.mark.parametrize("mechanism", EVERY_PARTITION, ids=name)
@@ -29,11 +29,13 @@ class Untouched:
      (0b1010, [0, 0, 1, 1, 2]), (0b1111, [0, 1, 2, 3, 4])],
 )  # fmt: skip
 def test_a_set_bit_ends_a_group_after_its_level(mask: int, groups: list[int]) -> None:
-    assert Partition(5, Fraction(2)).groups(mask).tolist() == groups
+    assert PartitionResponse(5, Fraction(2)).groups(mask).tolist() == groups
 
 
 @every
-def test_every_mask_cuts_the_scale_into_groups_one_after_another(mechanism: Partition) -> None:
+def test_every_mask_cuts_the_scale_into_groups_one_after_another(
+    mechanism: PartitionResponse,
+) -> None:
     assert len(mechanism.masks) == 2 ** (mechanism.levels - 1) - 1
     seen = set()
     for mask in mechanism.masks:
@@ -47,7 +49,7 @@ def test_every_mask_cuts_the_scale_into_groups_one_after_another(mechanism: Part
 
 
 @every
-def test_a_mask_of_single_levels_is_randomized_response(mechanism: Partition) -> None:
+def test_a_mask_of_single_levels_is_randomized_response(mechanism: PartitionResponse) -> None:
     finest = mechanism.masks[-1]
     plain = RandomizedResponse(mechanism.levels, mechanism.epsilon)
     np.testing.assert_array_equal(mechanism.likelihood(finest), plain.likelihood())
@@ -59,7 +61,7 @@ def test_a_mask_of_single_levels_is_randomized_response(mechanism: Partition) ->
 
 @pytest.mark.parametrize("epsilon", EPSILONS, ids=str)
 def test_levels_of_one_group_cannot_be_told_apart_at_all(epsilon: Fraction) -> None:
-    mechanism = Partition(5, epsilon)
+    mechanism = PartitionResponse(5, epsilon)
     for mask in mechanism.masks:
         channel, groups = mechanism.likelihood(mask), mechanism.groups(mask)
         for group in set(groups.tolist()):
@@ -68,7 +70,7 @@ def test_levels_of_one_group_cannot_be_told_apart_at_all(epsilon: Fraction) -> N
 
 
 def test_a_release_of_mixed_masks_is_that_of_each_row_alone() -> None:
-    mechanism = Partition(5, Fraction(1))
+    mechanism = PartitionResponse(5, Fraction(1))
     rng = np.random.default_rng(3)
     levels = rng.integers(0, 5, 300).astype(np.uint8)
     masks = rng.integers(1, 16, 300).astype(np.uint16)
@@ -83,17 +85,17 @@ def test_a_release_of_mixed_masks_is_that_of_each_row_alone() -> None:
 
 @pytest.mark.parametrize("wrong", [0, 16, 65535])
 def test_one_wrong_mask_releases_nothing_and_says_which(wrong: int) -> None:
-    mechanism = Partition(5, Fraction(2))
+    mechanism = PartitionResponse(5, Fraction(2))
     masks = np.array([1, 4, wrong], np.uint16)
     with pytest.raises(ValueError, match=rf"row 2: mask {wrong} is none of 1 to 15"):
         mechanism.release(np.zeros(3, np.uint8), Untouched(), masks)
 
 
 def test_a_wrong_mask_does_not_use_up_the_ticket() -> None:
-    mechanism = Partition(5, Fraction(2))
-    mint = Mint(SystemSource())
-    mint.admit(mechanism)
-    ticket = mint.ticket(mechanism, 1)
+    mechanism = PartitionResponse(5, Fraction(2))
+    issuer = TicketIssuer(SystemSource())
+    issuer.admit(mechanism)
+    ticket = issuer.ticket(mechanism, 1)
     with pytest.raises(ValueError, match="mask 0"):
         mechanism.release(np.zeros(1, np.uint8), ticket, np.zeros(1, np.uint16))
     assert len(mechanism.release(np.zeros(1, np.uint8), ticket, np.ones(1, np.uint16))) == 1
@@ -106,12 +108,12 @@ def test_a_wrong_mask_does_not_use_up_the_ticket() -> None:
 )
 def test_masks_of_another_shape_are_refused(masks: object) -> None:
     with pytest.raises(ValueError, match="mask"):
-        Partition(5, Fraction(2)).release(np.zeros(3, np.uint8), Untouched(), masks)  # type: ignore[arg-type]
+        PartitionResponse(5, Fraction(2)).release(np.zeros(3, np.uint8), Untouched(), masks)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("mask", [0, -1, 16])
 def test_no_channel_has_a_mask_that_there_is_not(mask: int) -> None:
-    mechanism = Partition(5, Fraction(2))
+    mechanism = PartitionResponse(5, Fraction(2))
     for asked in (mechanism.table, mechanism.likelihood, mechanism.groups):
         with pytest.raises(ValueError, match="1 to 15"):
             asked(mask)
@@ -120,10 +122,10 @@ def test_no_channel_has_a_mask_that_there_is_not(mask: int) -> None:
 @pytest.mark.parametrize("levels", [1, 12, 0, True, 5.0])
 def test_a_scale_of_other_than_two_to_eleven_levels_is_refused(levels: object) -> None:
     with pytest.raises(ValueError, match="2 to 11"):
-        Partition(levels, Fraction(1))  # type: ignore[arg-type]
+        PartitionResponse(levels, Fraction(1))  # type: ignore[arg-type]
 
 
 def test_eleven_levels_have_a_mask_for_every_cut() -> None:
-    mechanism = Partition(11, Fraction(2))
+    mechanism = PartitionResponse(11, Fraction(2))
     assert mechanism.masks == range(1, 1024)
     assert len(mechanism.certify()) == 10

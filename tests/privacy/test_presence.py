@@ -12,9 +12,9 @@ import numpy as np
 import pytest
 
 from stream_app.privacy.exact.integer_tables import TOTAL
-from stream_app.privacy.exact.table_mechanism import Presence
-from stream_app.privacy.ratings.modified_laplace import Laplace
-from stream_app.privacy.ratings.randomized_response_missing import Cell
+from stream_app.privacy.exact.table_mechanism import PresenceMechanism
+from stream_app.privacy.ratings.modified_laplace import ModifiedLaplace
+from stream_app.privacy.ratings.randomized_response_missing import RandomizedResponseWithMissing
 from stream_app.privacy.ratings.ternary import Ternary
 from tests.privacy.mechanisms import EPSILONS, EVERY_PRESENCE, LEVELS, PRESENCE, QUARTER, name
 
@@ -40,11 +40,13 @@ def paper_laplace(epsilon: float, x: float) -> tuple[float, float]:
 def test_the_law_of_cell_is_the_formula(levels: int, epsilon: Fraction) -> None:
     whole = math.exp(epsilon) + levels
     expected = np.where(np.eye(levels + 1), math.exp(epsilon) / whole, 1 / whole)
-    np.testing.assert_allclose(Cell(levels, epsilon).likelihood(), expected, rtol=1e-10)
+    np.testing.assert_allclose(
+        RandomizedResponseWithMissing(levels, epsilon).likelihood(), expected, rtol=1e-10
+    )
 
 
 def test_the_numbers_of_cell_are_those_of_the_paper() -> None:
-    channel = Cell(5, Fraction(1)).likelihood()
+    channel = RandomizedResponseWithMissing(5, Fraction(1)).likelihood()
     assert channel[0, 0] == pytest.approx(0.352187, abs=5e-7)
     assert channel[1, 0] == channel[5, 0] == pytest.approx(0.129562, abs=1e-6)
 
@@ -62,7 +64,7 @@ def test_the_law_of_ternary_is_the_formula(levels: int, epsilon: Fraction) -> No
 @every_levels
 @every_epsilon
 def test_the_law_of_laplace_is_the_formula(levels: int, epsilon: Fraction) -> None:
-    mechanism = Laplace(levels, epsilon)
+    mechanism = ModifiedLaplace(levels, epsilon)
     p, grid = math.exp(epsilon / 2) / (1 + math.exp(epsilon / 2)), mechanism.per_level
     span = (levels - 1) * grid
     a = math.exp(-epsilon / span)
@@ -79,13 +81,13 @@ def test_the_law_of_laplace_is_the_formula(levels: int, epsilon: Fraction) -> No
 
 
 def test_the_probability_that_laplace_publishes_is_the_papers() -> None:
-    channel = Laplace(5, Fraction(2)).likelihood()
+    channel = ModifiedLaplace(5, Fraction(2)).likelihood()
     np.testing.assert_allclose(1 - channel[-1], [0.731059] * 5 + [0.268941], atol=1e-6)
 
 
 @every_epsilon
 def test_from_present_to_missing_the_loss_of_laplace_is_half_of_epsilon(epsilon: Fraction) -> None:
-    mechanism = Laplace(5, epsilon)
+    mechanism = ModifiedLaplace(5, epsilon)
     loss = mechanism.log_likelihood(np.array(5), np.arange(6))
     assert loss.max() - loss.min() == pytest.approx(float(epsilon) / 2, rel=1e-10)
     end = mechanism.log_likelihood(np.array(4), np.arange(6))
@@ -98,7 +100,7 @@ def test_the_law_on_a_finer_and_longer_grid_is_a_randomization_of_ours(
     levels: int, epsilon: Fraction
 ) -> None:
     """So whatever can be computed from the paper's reports can be computed from these."""
-    ours = Laplace(levels, epsilon)
+    ours = ModifiedLaplace(levels, epsilon)
     span, times, tail = (levels - 1) * ours.per_level, 3, 12
     a = math.exp(-epsilon / (span * times))
     places = np.arange(-tail, span * times + tail + 1)
@@ -119,7 +121,7 @@ def test_the_law_on_a_finer_and_longer_grid_is_a_randomization_of_ours(
 @every_levels
 @every_epsilon
 def test_the_estimates_of_cell_are_the_closed_forms(levels: int, epsilon: Fraction) -> None:
-    mechanism, s = Cell(levels, epsilon), scores(levels)
+    mechanism, s = RandomizedResponseWithMissing(levels, epsilon), scores(levels)
     p, q = mechanism.likelihood()[:2, 0]
     reports = np.arange(levels + 1)
     there = (reports < levels).astype(float)
@@ -135,7 +137,7 @@ def test_the_estimates_of_cell_are_the_closed_forms(levels: int, epsilon: Fracti
 def test_the_estimates_of_cell_are_exact_for_any_function_of_the_input(
     levels: int, epsilon: Fraction, share: Fraction
 ) -> None:
-    mechanism = Cell(levels, epsilon, share)
+    mechanism = RandomizedResponseWithMissing(levels, epsilon, share)
     targets = [Fraction(v * v - 3, 7) for v in range(levels + 1)]
     estimate = mechanism.unbiased(targets)
     for row, target in zip(mechanism.table().counts, targets, strict=True):
@@ -146,9 +148,11 @@ def test_the_estimates_of_cell_are_exact_for_any_function_of_the_input(
 @every_epsilon
 def test_the_variances_are_the_closed_forms(levels: int, epsilon: Fraction) -> None:
     s = scores(levels)
-    p, q = Cell(levels, epsilon).likelihood()[:2, 0]
+    p, q = RandomizedResponseWithMissing(levels, epsilon).likelihood()[:2, 0]
     expected = (q * (s**2).sum() + (p - q) * s**2) / (p - q) ** 2 - s**2
-    np.testing.assert_allclose(Cell(levels, epsilon).variance(), expected, rtol=1e-8)
+    np.testing.assert_allclose(
+        RandomizedResponseWithMissing(levels, epsilon).variance(), expected, rtol=1e-8
+    )
     # On three symbols z = -1, +1 or nothing: Var = (P(z != 0) / (p - q)^2) - x^2.
     ternary, unit = Ternary(levels, epsilon), s[-2]
     p, q = ternary.likelihood()[2, [-1, 0]]
@@ -162,7 +166,7 @@ def test_the_level_varies_less_under_laplace_than_under_the_papers_estimate(
     levels: int, epsilon: Fraction
 ) -> None:
     unit = (levels - 1) / 2
-    found = Laplace(levels, epsilon).variance() / unit**2
+    found = ModifiedLaplace(levels, epsilon).variance() / unit**2
     missing, _ = paper_laplace(float(epsilon), 0)
     given = [paper_laplace(float(epsilon), x)[1] for x in scores(levels)[:-1] / unit]
     assert (found < [*given, missing]).all()
@@ -177,11 +181,11 @@ def test_the_level_varies_less_under_laplace_than_under_the_papers_estimate(
 def test_the_deviations_of_five_stars_are_those_of_the_literature(
     epsilon: int, cell: float, five_stars: float, paper: float, ternary: float
 ) -> None:
-    deviation = np.sqrt(Cell(5, Fraction(epsilon)).variance())
+    deviation = np.sqrt(RandomizedResponseWithMissing(5, Fraction(epsilon)).variance())
     assert deviation[-1] == pytest.approx(cell, abs=0.005)
     assert deviation[4] == pytest.approx(five_stars, abs=0.005)
     assert math.sqrt(paper_laplace(epsilon, 0)[0]) == pytest.approx(paper, abs=0.005)
-    assert np.sqrt(Laplace(5, Fraction(epsilon)).variance())[-1] / 2 < paper
+    assert np.sqrt(ModifiedLaplace(5, Fraction(epsilon)).variance())[-1] / 2 < paper
     assert np.sqrt(Ternary(5, Fraction(epsilon)).variance())[-1] / 2 == pytest.approx(
         ternary, abs=0.005
     )
@@ -202,19 +206,21 @@ def test_fakes_per_missing_cell_and_per_catalogue_are_those_of_the_literature(
         8: [(30, 2.8), (67, 6.2), (1799, 167)],
     }
     found = {family: 1 - family(5, Fraction(epsilon)).likelihood()[-1, -1] for family in PRESENCE}
-    assert found[Laplace] == pytest.approx(laplace, abs=5e-5)
-    assert found[Cell] == pytest.approx(cell, abs=5e-5)
+    assert found[ModifiedLaplace] == pytest.approx(laplace, abs=5e-5)
+    assert found[RandomizedResponseWithMissing] == pytest.approx(cell, abs=5e-5)
     assert found[Ternary] == pytest.approx(ternary, abs=5e-4)
     for items, (made_by_laplace, made_by_cell) in zip(
         (1682, 3706, 100_000), volumes[epsilon], strict=True
     ):
-        assert items * found[Laplace] == pytest.approx(made_by_laplace, abs=0.51)
-        assert items * found[Cell] == pytest.approx(made_by_cell, abs=0.51)
+        assert items * found[ModifiedLaplace] == pytest.approx(made_by_laplace, abs=0.51)
+        assert items * found[RandomizedResponseWithMissing] == pytest.approx(made_by_cell, abs=0.51)
 
 
 @every_family
 @every_epsilon
-def test_thinning_is_done_to_what_is_released(family: type[Presence], epsilon: Fraction) -> None:
+def test_thinning_is_done_to_what_is_released(
+    family: type[PresenceMechanism], epsilon: Fraction
+) -> None:
     whole, thinned = family(5, epsilon), family(5, epsilon, QUARTER)
     channel = whole.likelihood()
     after = np.vstack([channel[:-1] / 4, channel[-1:] + 3 / 4 * channel[:-1].sum(axis=0)])
@@ -234,7 +240,7 @@ def test_thinning_is_done_to_what_is_released(family: type[Presence], epsilon: F
     "share", [Fraction(0), Fraction(-1), Fraction(3, 2), Fraction(1, 1001), 0.5, 1, None,
               Fraction(10**400, 10**400 + 1)]
 )  # fmt: skip
-def test_a_share_out_of_range_is_refused(family: type[Presence], share: object) -> None:
+def test_a_share_out_of_range_is_refused(family: type[PresenceMechanism], share: object) -> None:
     with pytest.raises(ValueError, match="share") as caught:
         family(5, Fraction(1), share)  # type: ignore[arg-type]
     assert len(str(caught.value)) < 200
@@ -246,7 +252,7 @@ def test_a_scale_that_is_too_long_is_refused(levels: object) -> None:
         with pytest.raises(ValueError, match="levels"):
             family(levels, Fraction(1))  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="2 to 32"):
-        Laplace(33, Fraction(1))
+        ModifiedLaplace(33, Fraction(1))
 
 
 @pytest.mark.parametrize(
@@ -254,7 +260,9 @@ def test_a_scale_that_is_too_long_is_refused(levels: object) -> None:
                 Fraction(10) ** 400]
 )  # fmt: skip
 @every_family
-def test_an_epsilon_without_a_law_is_refused(family: type[Presence], epsilon: object) -> None:
+def test_an_epsilon_without_a_law_is_refused(
+    family: type[PresenceMechanism], epsilon: object
+) -> None:
     with pytest.raises(ValueError, match="at most 64"):
         family(5, epsilon)  # type: ignore[arg-type]
 
@@ -264,7 +272,7 @@ def test_an_epsilon_without_a_law_is_refused(family: type[Presence], epsilon: ob
 @pytest.mark.parametrize("epsilon", ["1/1000000", "16", "64"])
 @pytest.mark.parametrize("levels", [2, 32])
 def test_the_ends_of_every_range_keep_their_claim(
-    family: type[Presence], levels: int, epsilon: str, share: Fraction
+    family: type[PresenceMechanism], levels: int, epsilon: str, share: Fraction
 ) -> None:
     mechanism = family(levels, Fraction(epsilon), share)
     assert mechanism.certificate.slack <= 0
@@ -273,7 +281,7 @@ def test_the_ends_of_every_range_keep_their_claim(
 
 @pytest.mark.parametrize("mechanism", EVERY_PRESENCE, ids=name)
 def test_the_last_report_is_missing_and_likeliest_where_nothing_was_rated(
-    mechanism: Presence,
+    mechanism: PresenceMechanism,
 ) -> None:
     nothing = mechanism.likelihood()[-1]
     assert nothing.argmax() == mechanism.levels

@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 
 from stream_app.privacy import registry
 from stream_app.privacy.ratings.identity import Identity
-from stream_app.privacy.ratings.modified_laplace import Laplace
-from stream_app.privacy.ratings.partition_response import Partition
+from stream_app.privacy.ratings.modified_laplace import ModifiedLaplace
+from stream_app.privacy.ratings.partition_response import PartitionResponse
 from stream_app.privacy.ratings.randomized_response import RandomizedResponse
-from stream_app.privacy.ratings.randomized_response_missing import Cell
+from stream_app.privacy.ratings.randomized_response_missing import RandomizedResponseWithMissing
 from stream_app.privacy.ratings.ternary import Ternary
 
 IDS = r"\A(rr|none|partition|cell|ternary|laplace):[0-9]{1,3}:[0-9/.]{1,4}(:[0-9/.]{1,4})?\Z"
@@ -22,11 +22,13 @@ IDS = r"\A(rr|none|partition|cell|ternary|laplace):[0-9]{1,3}:[0-9/.]{1,4}(:[0-9
 def test_an_id_is_parsed_into_its_mechanism() -> None:
     assert registry.parse("rr:5:2") == RandomizedResponse(5, Fraction(2))
     assert registry.parse("rr:10:1/2") == RandomizedResponse(10, Fraction(1, 2))
-    assert registry.parse("partition:5:2") == Partition(5, Fraction(2))
-    assert registry.parse("cell:5:2") == Cell(5, Fraction(2))
+    assert registry.parse("partition:5:2") == PartitionResponse(5, Fraction(2))
+    assert registry.parse("cell:5:2") == RandomizedResponseWithMissing(5, Fraction(2))
     assert registry.parse("ternary:5:1/10") == Ternary(5, Fraction(1, 10))
-    assert registry.parse("laplace:10:8") == Laplace(10, Fraction(8))
-    assert registry.parse("cell:5:2:1/4") == Cell(5, Fraction(2), Fraction(1, 4))
+    assert registry.parse("laplace:10:8") == ModifiedLaplace(10, Fraction(8))
+    assert registry.parse("cell:5:2:1/4") == RandomizedResponseWithMissing(
+        5, Fraction(2), Fraction(1, 4)
+    )
     assert registry.parse("none:5:inf") == Identity(5)
 
 

@@ -19,9 +19,9 @@ import numpy as np
 import pytest
 
 from stream_app.privacy.randomness import SeededSource, SystemSource
-from stream_app.privacy.ratings.modified_laplace import Laplace
+from stream_app.privacy.ratings.modified_laplace import ModifiedLaplace
 from stream_app.privacy.ratings.randomized_response import RandomizedResponse
-from stream_app.privacy.ratings.randomized_response_missing import Cell
+from stream_app.privacy.ratings.randomized_response_missing import RandomizedResponseWithMissing
 from tests.naive.exact_samplers import (
     Words,
     bern_exp,
@@ -91,7 +91,7 @@ def test_the_table_of_a_response_has_the_law_of_the_exact_sampler(
 ) -> None:
     """False alarm 1e-6; the last line is the power: a quarter more epsilon is seen from 1 on."""
     claimed = Fraction(epsilon)
-    for mechanism in (Cell(5, claimed), RandomizedResponse(5, claimed)):
+    for mechanism in (RandomizedResponseWithMissing(5, claimed), RandomizedResponse(5, claimed)):
         law, symbols = mechanism.likelihood()[:, 2], mechanism.inputs
         draws = 4 * DRAWS if claimed == 1 else DRAWS
         counts = drawn(lambda n=symbols: response(2, n, claimed, words), 0, symbols - 1, draws)
@@ -123,7 +123,7 @@ def test_discrete_laplace_has_its_law_and_variance(words: Words, scale: str) -> 
 @pytest.mark.parametrize("epsilon", ["1", "4"])
 def test_the_table_of_laplace_has_the_law_of_the_exact_sampler(words: Words, epsilon: str) -> None:
     """S001 Def. 2 drawn step by step: the coin, the noise, then the ends. False alarm 1e-6."""
-    mechanism = Laplace(5, Fraction(epsilon))
+    mechanism = ModifiedLaplace(5, Fraction(epsilon))
     scale = 4 / Fraction(epsilon)  # the scale has four steps, and 2 of -1 .. 1 are eps
 
     def draw(v: int) -> int:
@@ -138,7 +138,7 @@ def test_the_table_of_laplace_has_the_law_of_the_exact_sampler(words: Words, eps
     for v in (0, 3, 5):
         counts = drawn(lambda v=v: draw(v), 0, 5)
         assert not strange(counts, mechanism.likelihood()[:, v], ALPHA / 3)
-        assert strange(counts, Laplace(5, 2 * Fraction(epsilon)).likelihood()[:, v], ALPHA)
+        assert strange(counts, ModifiedLaplace(5, 2 * Fraction(epsilon)).likelihood()[:, v], ALPHA)
 
 
 @pytest.mark.statistical

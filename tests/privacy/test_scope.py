@@ -8,9 +8,9 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from stream_app.privacy.accounting import Spend
+from stream_app.privacy.accounting import PrivacyLoss
 from stream_app.privacy.adjacency import Adjacency
-from stream_app.privacy.ratings.item_sampling import Sample, Scope
+from stream_app.privacy.ratings.item_sampling import ItemSample, Scope
 from tests.privacy.checks import allowed, check_budget
 
 CATALOGUE = np.arange(5000, dtype=np.uint64) * np.uint64(7919)
@@ -47,7 +47,7 @@ def test_another_key_is_another_schedule() -> None:
 
 def test_what_is_in_scope_has_no_argument_that_could_hold_a_rating() -> None:
     assert list(inspect.signature(Scope.items).parameters) == ["self", "catalogue", "epoch"]
-    assert list(inspect.signature(Sample.items).parameters) == ["self", "catalogue", "key"]
+    assert list(inspect.signature(ItemSample.items).parameters) == ["self", "catalogue", "key"]
 
 
 @pytest.mark.parametrize(
@@ -65,23 +65,23 @@ def test_a_schedule_out_of_range_is_refused(wrong: dict[str, int], match: str) -
     [("1/2", 1, "1/2"), ("4", 1, "4"), ("5", 2, "5/2"), ("20", 8, "5/2"), ("21", 8, "21/8")],
 )
 def test_a_budget_is_spent_on_a_few_clear_reports(budget: str, reports: int, each: str) -> None:
-    sample = Sample.of(Fraction(budget))
+    sample = ItemSample.of(Fraction(budget))
     assert (sample.reports, sample.epsilon) == (reports, Fraction(each))
 
 
 @pytest.mark.parametrize("budget", ["1/2", "5", "21"])
 def test_what_is_sampled_costs_the_user_the_budget_and_no_more(budget: str) -> None:
-    sample = Sample.of(Fraction(budget))
+    sample = ItemSample.of(Fraction(budget))
     items = sample.items(CATALOGUE, key=1)
     assert len(items) == sample.reports
     check_budget(sample, CATALOGUE)
-    cell = Spend(sample.epsilon, Fraction(0), Adjacency.CELL)
+    cell = PrivacyLoss(sample.epsilon, Fraction(0), Adjacency.CELL)
     user = cell.per_user(n=len(items), c_max=len(CATALOGUE), neighbours="replace")
-    assert user == Spend(Fraction(budget), Fraction(0), Adjacency.USER)
+    assert user == PrivacyLoss(Fraction(budget), Fraction(0), Adjacency.USER)
 
 
 def test_the_sample_is_the_devices_own_and_stays_the_same() -> None:
-    sample = Sample.of(Fraction(25))
+    sample = ItemSample.of(Fraction(25))
     mine = sample.items(CATALOGUE, key=17)
     np.testing.assert_array_equal(sample.items(CATALOGUE[::-1], key=17), mine)
     assert set(mine.tolist()) != set(sample.items(CATALOGUE, key=18).tolist())
@@ -92,7 +92,7 @@ def test_the_sample_is_the_devices_own_and_stays_the_same() -> None:
 @pytest.mark.statistical
 def test_every_item_is_as_likely_to_be_sampled() -> None:
     """2000 devices pick 10 of 50 items: Bernstein, false alarm 1e-6; 15 % too often is seen."""
-    sample, items = Sample.of(Fraction(25)), CATALOGUE[:50]
+    sample, items = ItemSample.of(Fraction(25)), CATALOGUE[:50]
     counts = {int(item): 0 for item in items}
     for device in range(2000):
         for item in sample.items(items, key=device * 104_729).tolist():
@@ -104,4 +104,4 @@ def test_every_item_is_as_likely_to_be_sampled() -> None:
 @pytest.mark.parametrize("budget", [Fraction(0), Fraction(-1)])
 def test_no_budget_has_no_sample(budget: Fraction) -> None:
     with pytest.raises(ValueError, match="above 0"):
-        Sample.of(budget)
+        ItemSample.of(budget)

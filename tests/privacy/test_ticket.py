@@ -22,7 +22,7 @@ from stream_app.privacy.adjacency import Adjacency
 from stream_app.privacy.exact.certificates import Certificate
 from stream_app.privacy.randomness import SeededSource, SystemSource
 from stream_app.privacy.ratings.randomized_response import RandomizedResponse
-from stream_app.privacy.ticket import Mint, Ticket, admitted
+from stream_app.privacy.ticket import Ticket, TicketIssuer, admitted
 
 RR, OTHER = registry.parse("rr:5:2"), registry.parse("rr:5:1")
 LEVELS = np.array([0, 1, 2], np.uint8)
@@ -50,14 +50,14 @@ def entropy() -> Counting:
 
 
 @pytest.fixture
-def mint(entropy: Counting) -> Mint:
-    made = Mint(entropy)
+def issuer(entropy: Counting) -> TicketIssuer:
+    made = TicketIssuer(entropy)
     made.admit(RR)
     return made
 
 
-def test_a_ticket_is_good_once(mint: Mint, entropy: Counting) -> None:
-    ticket = mint.ticket(RR, 3)
+def test_a_ticket_is_good_once(issuer: TicketIssuer, entropy: Counting) -> None:
+    ticket = issuer.ticket(RR, 3)
     assert len(RR.release(LEVELS, ticket)) == 3
     assert entropy.taken == 3
     with pytest.raises(ValueError, match="used up; a second release needs a second debit"):
@@ -69,16 +69,16 @@ def test_a_ticket_is_good_once(mint: Mint, entropy: Counting) -> None:
 def test_no_mechanism_takes_the_operating_systems_words_without_a_ticket(mechanism: Any) -> None:
     masks = (np.ones(3, np.uint16),) if mechanism.masks else ()
     for source in (SystemSource(), Counting()):
-        with pytest.raises(ValueError, match="a ticket that the device's journal minted"):
+        with pytest.raises(ValueError, match="a ticket that the device's journal issued"):
             mechanism.release(LEVELS, source, *masks)
 
 
 def test_a_ticket_is_for_one_mechanism_and_one_number_of_reports(
-    mint: Mint, entropy: Counting
+    issuer: TicketIssuer, entropy: Counting
 ) -> None:
-    mint.admit(OTHER)
+    issuer.admit(OTHER)
     for mechanism, levels in ((OTHER, LEVELS), (RR, LEVELS[:2]), (RR, np.zeros(4, np.uint8))):
-        ticket = mint.ticket(RR, 3)
+        ticket = issuer.ticket(RR, 3)
         with pytest.raises(ValueError, match="it is for 3 reports of rr:5:2"):
             mechanism.release(levels, ticket)
         with pytest.raises(ValueError, match="used up"):  # and it does not come back
@@ -86,14 +86,14 @@ def test_a_ticket_is_for_one_mechanism_and_one_number_of_reports(
     assert entropy.taken == 0
 
 
-def test_a_ticket_is_no_source_of_words(mint: Mint, entropy: Counting) -> None:
+def test_a_ticket_is_no_source_of_words(issuer: TicketIssuer, entropy: Counting) -> None:
     with pytest.raises(ValueError, match="no source of words"):
-        mint.ticket(RR, 3).words(3)
+        issuer.ticket(RR, 3).words(3)
     assert entropy.taken == 0
 
 
-def test_a_ticket_cannot_be_copied(mint: Mint) -> None:
-    ticket = mint.ticket(RR, 3)
+def test_a_ticket_cannot_be_copied(issuer: TicketIssuer) -> None:
+    ticket = issuer.ticket(RR, 3)
     for take in (copy.copy, copy.deepcopy, lambda one: one.__reduce__(),
                  lambda one: one.__reduce_ex__(5)):  # fmt: skip
         with pytest.raises(TypeError, match="it cannot be copied"):
@@ -102,27 +102,27 @@ def test_a_ticket_cannot_be_copied(mint: Mint) -> None:
     assert len(RR.release(LEVELS, ticket)) == 3
 
 
-def test_a_ticket_cannot_be_made_without_a_mint(entropy: Counting) -> None:
+def test_a_ticket_cannot_be_made_without_an_issuer(entropy: Counting) -> None:
     @dataclass
     class Forged:
         entropy: Counting
         admitted: dict[Any, tuple[Certificate, ...]]
 
-    class Inherited(Mint):
+    class Inherited(TicketIssuer):
         pass
 
-    empty = Mint(entropy)
+    empty = TicketIssuer(entropy)
     heir = Inherited(entropy)
     heir.admit(RR)
-    for mint in (Forged(entropy, {RR: ()}), heir, empty, None):
+    for issuer in (Forged(entropy, {RR: ()}), heir, empty, None):
         with pytest.raises((ValueError, AttributeError)):
-            Ticket(mint, RR, 3)  # type: ignore[arg-type]
+            Ticket(issuer, RR, 3)  # type: ignore[arg-type]
     assert entropy.taken == 0
 
 
-def test_a_mechanism_that_was_not_certified_here_gets_no_ticket(mint: Mint) -> None:
+def test_a_mechanism_that_was_not_certified_here_gets_no_ticket(issuer: TicketIssuer) -> None:
     with pytest.raises(ValueError, match="rr:5:1: not certified in this process"):
-        mint.ticket(OTHER, 3)
+        issuer.ticket(OTHER, 3)
 
 
 @dataclass(frozen=True)
@@ -134,14 +134,14 @@ class Impostor(RandomizedResponse):
         return inputs.copy()
 
 
-def test_the_name_of_a_certified_mechanism_opens_nothing_for_another(mint: Mint) -> None:
-    mint.admit(RR)
+def test_the_name_of_a_certified_mechanism_opens_nothing_for_another(issuer: TicketIssuer) -> None:
+    issuer.admit(RR)
     impostor = Impostor(5, RR.epsilon)
     assert impostor.id == RR.id
     with pytest.raises(ValueError, match="not certified in this process"):
-        mint.ticket(impostor, 3)
+        issuer.ticket(impostor, 3)
     with pytest.raises(ValueError, match="ticket: it is for 3 reports"):
-        impostor.release(LEVELS, mint.ticket(RR, 3))
+        impostor.release(LEVELS, issuer.ticket(RR, 3))
 
 
 @dataclass(frozen=True)
@@ -160,11 +160,13 @@ class Boasting:
         return inputs
 
 
-def test_a_claim_that_cannot_be_proved_releases_nothing(tmp_path: Path, mint: Mint) -> None:
+def test_a_claim_that_cannot_be_proved_releases_nothing(
+    tmp_path: Path, issuer: TicketIssuer
+) -> None:
     with pytest.raises(ValueError, match="tells two inputs apart"):
-        mint.admit(Boasting())
+        issuer.admit(Boasting())
     with pytest.raises(ValueError, match="not certified"):
-        mint.ticket(Boasting(), 3)
+        issuer.ticket(Boasting(), 3)
     with Journal.open(tmp_path / "device.journal") as journal:
         before = journal.path.read_bytes()
         line = device.Line("t", RR)
@@ -176,8 +178,8 @@ def test_a_claim_that_cannot_be_proved_releases_nothing(tmp_path: Path, mint: Mi
         assert journal.spent(bytes(16)) == {}
 
 
-def test_two_threads_get_one_release_of_one_ticket(mint: Mint, entropy: Counting) -> None:
-    ticket, start, refused = mint.ticket(RR, 3), threading.Barrier(8), []
+def test_two_threads_get_one_release_of_one_ticket(issuer: TicketIssuer, entropy: Counting) -> None:
+    ticket, start, refused = issuer.ticket(RR, 3), threading.Barrier(8), []
 
     def use() -> None:
         start.wait(10)
@@ -194,20 +196,20 @@ def test_two_threads_get_one_release_of_one_ticket(mint: Mint, entropy: Counting
     assert (len(refused), entropy.taken) == (7, 3)
 
 
-def test_neither_ticket_nor_mint_crosses_a_fork() -> None:
+def test_neither_ticket_nor_issuer_crosses_a_fork() -> None:
     program = """
 import os, sys
 import numpy as np
 from stream_app.privacy import registry
 from stream_app.privacy.randomness import SystemSource
-from stream_app.privacy.ticket import Mint
+from stream_app.privacy.ticket import TicketIssuer
 rr = registry.parse("rr:5:2")
-mint = Mint(SystemSource())
-mint.admit(rr)
-ticket = mint.ticket(rr, 3)
+issuer = TicketIssuer(SystemSource())
+issuer.admit(rr)
+ticket = issuer.ticket(rr, 3)
 child = os.fork()
 if child == 0:
-    for use in (lambda: rr.release(np.zeros(3, np.uint8), ticket), lambda: mint.ticket(rr, 3)):
+    for use in (lambda: rr.release(np.zeros(3, np.uint8), ticket), lambda: issuer.ticket(rr, 3)):
         try:
             use()
             print("released")
@@ -226,9 +228,9 @@ print(len(rr.release(np.zeros(3, np.uint8), ticket)))
 
 
 def test_what_a_seed_draws_is_marked_wherever_it_comes_from() -> None:
-    mint = Mint(SeededSource(1))
-    mint.admit(RR)
-    assert mint.ticket(RR, 3).unsafe
+    issuer = TicketIssuer(SeededSource(1))
+    issuer.admit(RR)
+    assert issuer.ticket(RR, 3).unsafe
     assert len(RR.release(LEVELS, SeededSource(1))) == 3  # a test says so by itself
 
 

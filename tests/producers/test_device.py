@@ -18,7 +18,7 @@ from producers.scale import Scale
 from stream_app import wire
 from stream_app.privacy import registry
 from stream_app.privacy.randomness import SeededSource
-from stream_app.privacy.ratings.partition_choice import Choice
+from stream_app.privacy.ratings.partition_choice import PartitionSelector
 from tests.producers.conftest import TOPIC
 
 WHO = bytes(16)
@@ -140,7 +140,9 @@ def test_an_event_survives_both_encodings(journal: Journal) -> None:
 def test_masks_are_chosen_by_the_public_mean_of_each_item(journal: Journal) -> None:
     keys = np.array([9, 3, 77, 5], np.uint64)
     masks = device.masks_of(PARTITION, keys, TABLE)
-    expected = Choice(5, PARTITION.epsilon).masks(np.array([3.0, 1.4, UNKNOWN_MEAN, 4.5]))
+    expected = PartitionSelector(5, PARTITION.epsilon).masks(
+        np.array([3.0, 1.4, UNKNOWN_MEAN, 4.5])
+    )
     np.testing.assert_array_equal(masks, expected)
     assert len(set(expected.tolist())) > 1
     (event,) = released(journal, make([0, 1, 2, 3], keys, mechanism=PARTITION, table=TABLE))
@@ -160,8 +162,7 @@ def test_masks_are_the_same_for_any_raw_levels_and_any_user(levels: list[int], w
 def test_nothing_raw_can_reach_the_choice_of_a_mask() -> None:
     """By structure: neither the choice nor what calls it has an argument for a rating."""
     assert list(inspect.signature(device.masks_of).parameters) == ["mechanism", "keys", "table"]
-    assert list(inspect.signature(Choice.masks).parameters) == ["self", "means"]
+    assert list(inspect.signature(PartitionSelector.masks).parameters) == ["self", "means"]
     assert list(inspect.signature(ItemTable.means).parameters) == ["self", "items"]
-    assert [field for field in Choice.__dataclass_fields__ if not field.startswith("_")] == [
-        "levels", "epsilon", "table",
-    ]  # fmt: skip
+    fields = [name for name in PartitionSelector.__dataclass_fields__ if not name.startswith("_")]
+    assert fields == ["levels", "epsilon", "table"]

@@ -25,7 +25,7 @@ from stream_app import wire
 from stream_app.errors import Refusal
 from stream_app.privacy import registry
 from stream_app.privacy.mechanism import Mechanism
-from stream_app.privacy.ratings.item_sampling import Sample
+from stream_app.privacy.ratings.item_sampling import ItemSample
 from tests.producers.conftest import TOPIC, dataset
 
 CELL, LOUD = registry.parse("cell:5:2"), registry.parse("cell:5:60")  # 60: hardly any noise
@@ -295,7 +295,7 @@ def limited(tmp_path: Path) -> Iterator[Journal]:
 def test_a_sample_is_a_few_items_of_the_scope_that_no_rating_has_chosen(
     small: Dataset, limited: Journal, tmp_path: Path
 ) -> None:
-    journal, sample = limited, Sample.of(Fraction(20))
+    journal, sample = limited, ItemSample.of(Fraction(20))
     mechanism = registry.mechanism("cell", 5, sample.epsilon)
     seen, population = Observer(), populate(small, journal.key)
     end = run(population, journal, seen, mechanism, scope=SCOPE, sample=sample)
@@ -315,7 +315,7 @@ def test_a_sample_is_a_few_items_of_the_scope_that_no_rating_has_chosen(
 def test_a_sample_picks_the_same_items_whatever_was_rated(
     small: Dataset, limited: Journal, tmp_path: Path
 ) -> None:
-    sample, picked = Sample.of(Fraction(20)), []
+    sample, picked = ItemSample.of(Fraction(20)), []
     mechanism = registry.mechanism("cell", 5, sample.epsilon)
     limited.close()
     population = populate(small, limited.key)
@@ -337,7 +337,7 @@ def test_a_sample_picks_the_same_items_whatever_was_rated(
 def test_a_sample_spends_its_budget_once_in_life_however_the_scope_grows(
     whole: Fraction, small: Dataset, tmp_path: Path
 ) -> None:
-    sample = Sample.of(whole)
+    sample = ItemSample.of(whole)
     mechanism = registry.mechanism("cell", 5, sample.epsilon)
     seen, reports = Observer(), []
     intake = wire.Intake({mechanism.id: 6})
@@ -361,7 +361,7 @@ def test_a_sample_spends_its_budget_once_in_life_however_the_scope_grows(
 def test_a_sample_that_is_drawn_at_once_spends_all_of_its_budget(
     small: Dataset, tmp_path: Path
 ) -> None:
-    sample = Sample.of(Fraction(8))
+    sample = ItemSample.of(Fraction(8))
     mechanism = registry.mechanism("cell", 5, sample.epsilon)
     with Journal.open(tmp_path / "j", limits=Limits(Fraction(8))) as journal:
         seen = Observer(intake=wire.Intake({mechanism.id: 6}))
@@ -375,7 +375,7 @@ def test_a_sample_that_is_drawn_at_once_spends_all_of_its_budget(
 def test_a_sample_without_its_budget_for_life_is_refused(
     limits: Limits, small: Dataset, tmp_path: Path
 ) -> None:
-    sample = Sample.of(Fraction(20))
+    sample = ItemSample.of(Fraction(20))
     mechanism = registry.mechanism("cell", 5, sample.epsilon)
     with Journal.open(tmp_path / "j", limits=limits) as journal:
         with pytest.raises(ValueError, match="must be the same and for life"):
@@ -525,7 +525,7 @@ def test_a_file_that_is_no_list_of_items_is_one_sentence(
 
 
 def test_every_row_of_the_data_is_counted_once(small: Dataset, tmp_path: Path) -> None:
-    few = Sample.of(Fraction(20))
+    few = ItemSample.of(Fraction(20))
     sampled = registry.parse("cell:5:5/2")
 
     def rows(end: Emitted) -> int:

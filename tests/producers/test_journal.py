@@ -34,7 +34,7 @@ from producers.journal import (
 from producers.journal.disk import Disk
 from stream_app.errors import Refusal
 from stream_app.privacy import registry
-from stream_app.privacy.accounting import Spend
+from stream_app.privacy.accounting import PrivacyLoss
 from stream_app.privacy.adjacency import Adjacency
 from stream_app.privacy.mechanism import Mechanism
 from stream_app.privacy.randomness import SeededSource
@@ -267,7 +267,9 @@ def test_an_item_is_reported_once_unless_again_and_that_is_a_new_debit(journal: 
     assert release(journal, BOB, 7)[0].seq == 1
     assert journal.spent(ANN)["value"] == Spent("value", 2 * 10**9, 0, 1)
     assert release(journal, ANN, 7, again=True)[0].seq == 2
-    assert journal.spent(ANN)["value"].spend == Spend(Fraction(4), Fraction(0), Adjacency.VALUE)
+    assert journal.spent(ANN)["value"].spend == PrivacyLoss(
+        Fraction(4), Fraction(0), Adjacency.VALUE
+    )
     keys = np.array([6, 7, 2**64 - 1], np.uint64)
     assert journal.unreported(ANN, keys).tolist() == [True, False, True]
 

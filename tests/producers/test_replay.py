@@ -27,7 +27,7 @@ from stream_app import wire
 from stream_app.errors import Refusal
 from stream_app.privacy import registry
 from stream_app.privacy.randomness import SeededSource, SystemSource
-from stream_app.privacy.ratings.partition_choice import Choice
+from stream_app.privacy.ratings.partition_choice import PartitionSelector
 from tests.producers.conftest import TOPIC, dataset
 
 OPEN, RR = registry.parse("none:5:inf"), registry.parse("rr:5:2")
@@ -414,7 +414,7 @@ def test_masks_come_from_the_public_table(small: Dataset, journal: Journal) -> N
     table = ItemTable(items, np.linspace(1.2, 4.8, 60))
     topic = Topic()
     last(run(small, journal, topic, mechanism=PARTITION, table=table))
-    choice = Choice(5, PARTITION.epsilon)
+    choice = PartitionSelector(5, PARTITION.epsilon)
     for event in topic.events:
         np.testing.assert_array_equal(event.masks, choice.masks(table.means(event.items)))
 

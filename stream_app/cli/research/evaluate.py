@@ -213,7 +213,7 @@ def _measured(dataset: Dataset, mechanism: Mechanism, options: _Options) -> Resu
     if mechanism.masks:
         leaning = options.choice == "leaning"
         columns_asked = channels, users, items, levels, source
-        devices = evaluation.Asking(mechanism, *columns_asked, leaning=leaning)
+        devices = evaluation.Asking(mechanism, *columns_asked, user_bias=leaning)
     else:
         devices = evaluation.Sent(mechanism.release(levels, source))
     with _Bar(len(dataset)) as advance:

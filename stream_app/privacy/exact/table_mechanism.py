@@ -50,7 +50,7 @@ Weights = Sequence[Sequence[Fraction | int]]
 
 
 @dataclass(frozen=True)
-class Tabled(ABC):
+class TableMechanism(ABC):
     """One table for all inputs; compiled and certified on construction."""
 
     levels: int
@@ -162,7 +162,7 @@ class Tabled(ABC):
 
 
 @dataclass(frozen=True)
-class Presence(Tabled):
+class PresenceMechanism(TableMechanism):
     """A mechanism that protects whether there is a rating too; `share` of it is published.
 
     Unbiased estimates are of the level counted from the middle of the scale, s(v) = v - (levels -

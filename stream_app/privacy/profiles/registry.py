@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from stream_app.privacy.exact.discrete_gaussian import DeltaCertificate
-from stream_app.privacy.parsing import Number, exactly, shown
+from stream_app.privacy.parsing import Number, parse_fraction, shorten
 from stream_app.privacy.profiles.blip import Blip
 from stream_app.privacy.profiles.jlt import Jlt, JltPaper
 from stream_app.privacy.profiles.mechanism import ProfileMechanism
@@ -35,7 +35,7 @@ _NUMBER = re.compile(r"[0-9]{1,13}(?:\.[0-9]{1,13}|/[0-9]{1,13})?|1e-[0-9]{1,2}"
 
 
 @dataclass(frozen=True)
-class Row:
+class CertificateRow:
     """What `certify` lists of one mechanism; slack is worst_log_ratio - epsilon, in nats.
 
     `delta` is the claim and `delta_bound` what is proved, both 0 for pure differential privacy.
@@ -65,7 +65,7 @@ def parse(id: str) -> ProfileMechanism:
         found = mechanism(family, epsilon, length=int(length), delta=delta)
     else:
         raise ValueError(
-            f"profile mechanism {shown(id)}: an id is blip:length:hashes:epsilon or "
+            f"profile mechanism {shorten(id)}: an id is blip:length:hashes:epsilon or "
             "jlt:length:epsilon:delta, such as blip:5000:20:8 or jlt:1000:2:1/1000000"
         )
     if found.id != id:
@@ -88,21 +88,21 @@ def mechanism(
     """
     noisy = epsilon not in (None, "inf")
     wanted = "a number, as 8, 0.5 or 1/2"
-    exact = exactly(epsilon, _NUMBER, "epsilon", wanted) if noisy else None
+    exact = parse_fraction(epsilon, _NUMBER, "epsilon", wanted) if noisy else None
     if family == "blip":
         if delta is not None:
-            raise ValueError(f"delta {shown(delta)}: blip has none; leave it out")
+            raise ValueError(f"delta {shorten(delta)}: blip has none; leave it out")
         return Blip(5000 if length is None else length, hashes, exact)
     if family in ("jlt", "jltpaper"):
         claimed = Fraction(0) if exact is None else DEFAULT_DELTAS[family]
         if delta is not None:
-            claimed = exactly(delta, _NUMBER, "delta", _DELTA)
+            claimed = parse_fraction(delta, _NUMBER, "delta", _DELTA)
         made = Jlt if family == "jlt" else JltPaper
         return made(1000 if length is None else length, exact, claimed)
-    raise ValueError(f"profile mechanism {shown(family)}: there are {', '.join(FAMILIES)}")
+    raise ValueError(f"profile mechanism {shorten(family)}: there are {', '.join(FAMILIES)}")
 
 
-def certificate_rows(epsilons: Iterable[Number]) -> list[Row]:
+def certificate_rows(epsilons: Iterable[Number]) -> list[CertificateRow]:
     """Return one proved row per family and epsilon: built and certified anew, and how long it took.
 
     `jltpaper` is proved at its own smaller delta; ValueError where a claim does not hold.
@@ -110,13 +110,13 @@ def certificate_rows(epsilons: Iterable[Number]) -> list[Row]:
     return [_row(family, epsilon) for family in FAMILIES for epsilon in epsilons]
 
 
-def _row(family: str, epsilon: Number) -> Row:
+def _row(family: str, epsilon: Number) -> CertificateRow:
     began = time.perf_counter()
     made = mechanism(family, epsilon)
     (proof,) = made.certify()
     seconds = time.perf_counter() - began
     bound = float(proof.delta_bound) if isinstance(proof, DeltaCertificate) else 0.0
-    return Row(
+    return CertificateRow(
         made.id,
         str(made.epsilon),
         str(made.adjacency),

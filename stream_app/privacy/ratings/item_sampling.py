@@ -61,14 +61,14 @@ class Scope:
 
 
 @dataclass(frozen=True)
-class Sample:
+class ItemSample:
     """Some items of a catalogue, drawn once for a device, and the epsilon of each report."""
 
     budget: Fraction
     reports: int
 
     @classmethod
-    def of(cls, budget: Fraction) -> Sample:
+    def of(cls, budget: Fraction) -> ItemSample:
         """Return the sample that spends a user's budget; ValueError for none."""
         if budget <= 0:
             raise ValueError(f"budget {budget}: a user's epsilon is above 0")

@@ -29,22 +29,22 @@ from fractions import Fraction
 from typing import ClassVar
 
 from stream_app.privacy.exact.integer_tables import MARGIN, exp_bounds
-from stream_app.privacy.exact.table_mechanism import Presence, Weights
+from stream_app.privacy.exact.table_mechanism import PresenceMechanism, Weights
 
 _BITS = 192
 _ONE = 1 << _BITS
 
 
 @dataclass(frozen=True)
-class Laplace(Presence):
+class ModifiedLaplace(PresenceMechanism):
     """Report the level plus discrete Laplace noise on a coarse grid, or "missing"; see the module.
 
     Adjacency: cell. Pure epsilon-DP per cell, certified on construction. Raises ValueError outside
     2 <= levels <= 32, 1/1000000 <= epsilon <= 64 and 1/1000 <= share <= 1.
 
-    >>> Laplace(5, Fraction(2)).id, Laplace(5, Fraction(2)).alphabet
+    >>> ModifiedLaplace(5, Fraction(2)).id, ModifiedLaplace(5, Fraction(2)).alphabet
     ('laplace:5:2', 6)
-    >>> Laplace(10, Fraction(2)).alphabet
+    >>> ModifiedLaplace(10, Fraction(2)).alphabet
     20
     """
 

@@ -11,7 +11,7 @@ expectation is; at large epsilon many groups. Among all staircase channels a lin
 better one than such a partition.
 
 The expectation t is the item's public mean on the scale 1 .. 5, in bins of a quarter of a star,
-plus the user's leaning b: how far above the items' means this user rates, as far as the user's
+plus the user bias b: how far above the items' means this user rates, as far as the user's
 *released* reports tell. Its posterior lives on a grid, with a normal prior:
 
     ln P(b | reports) = const - b^2 / 2 S^2 + sum_n ln P(z_n | mean_n + b, mask_n),    S = .5
@@ -36,8 +36,8 @@ LOWEST, HIGHEST = 1.0, 5.0
 MOST_LEVELS = 11
 VARIANCE = 0.85  # of a rating around what is expected of it
 PER_STAR = 4  # bins
-LEANINGS = np.arange(-20, 21) / 10  # how far above the items' means a user may rate
-LEANING_DEVIATION = 0.5
+USER_BIASES = np.arange(-20, 21) / 10  # how far above the items' means a user may rate
+USER_BIAS_DEVIATION = 0.5
 _FINE = 20  # bins a star when reports are weighed
 _INSIDE = 0.15  # an expectation is held so far inside the scale: no prior has its mean at the end
 _STEPS = 50
@@ -45,13 +45,13 @@ _DIGITS = 12  # of Q that decide; the last bits differ between machines
 
 
 @dataclass(frozen=True)
-class Choice:
+class PartitionSelector:
     """The best mask for every expectation, for one number of levels and one epsilon.
 
     Raises ValueError outside 2 <= levels <= 11 and for an epsilon that is not above 0.
 
-    >>> Choice(5, Fraction(1)).masks(np.array([2.0, 3.6, 4.4])).tolist()
-    [2, 4, 4]
+    >>> PartitionSelector(5, Fraction(1)).masks(np.array([2.0, 3.6, 4.4])).tolist()
+    [2, 4, 8]
     """
 
     levels: int
@@ -81,11 +81,11 @@ class Choice:
     def evidence(
         self, means: Floats, masks: NDArray[np.uint16], reports: NDArray[np.uint8]
     ) -> Floats:
-        """Return ln P(released report | leaning), (n, leanings): rows of one user add up.
+        """Return ln P(released report | user bias), (n, biases): rows of one user add up.
 
         means: the items' public means (n,); reports: as they were released under the masks (n,).
         """
-        at = np.clip(means[:, None] + LEANINGS, LOWEST, HIGHEST) - LOWEST
+        at = np.clip(means[:, None] + USER_BIASES, LOWEST, HIGHEST) - LOWEST
         bins = np.rint(at * _FINE).astype(np.int64)
         groups = groups_of(self.levels)[masks]
         among = groups == reports[:, None]
@@ -120,11 +120,11 @@ class Choice:
         return told
 
 
-def leanings(evidence: Floats) -> Floats:
-    """Return the mean leaning of users whose evidence, summed, is given: (users, leanings)."""
-    logs = evidence - LEANINGS**2 / (2 * LEANING_DEVIATION**2)
+def user_biases(evidence: Floats) -> Floats:
+    """Return the mean bias of users whose evidence, summed, is given: (users, biases)."""
+    logs = evidence - USER_BIASES**2 / (2 * USER_BIAS_DEVIATION**2)
     odds = np.exp(logs - logs.max(-1, keepdims=True))
-    return np.asarray((odds * LEANINGS).sum(-1) / odds.sum(-1))
+    return np.asarray((odds * USER_BIASES).sum(-1) / odds.sum(-1))
 
 
 def groups_of(levels: int) -> NDArray[np.int64]:

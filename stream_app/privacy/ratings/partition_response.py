@@ -38,13 +38,13 @@ MOST_LEVELS = 11  # a mask has levels - 1 bits and each has its own channel on t
 
 
 @dataclass(frozen=True)
-class Partition:
+class PartitionResponse:
     """Report the group of the true level, under the public mask beside it; see the module.
 
     Adjacency: value. Pure epsilon-DP per rating under every mask, certified on construction. Raises
     ValueError outside 2 <= levels <= 11 and 1/1000000 <= epsilon <= 64.
 
-    >>> Partition(5, Fraction(2)).id
+    >>> PartitionResponse(5, Fraction(2)).id
     'partition:5:2'
     """
 

@@ -23,11 +23,11 @@ from fractions import Fraction
 from typing import ClassVar
 
 from stream_app.privacy.exact.integer_tables import TOTAL, compiled_ratio
-from stream_app.privacy.exact.table_mechanism import Tabled, Weights
+from stream_app.privacy.exact.table_mechanism import TableMechanism, Weights
 
 
 @dataclass(frozen=True)
-class RandomizedResponse(Tabled):
+class RandomizedResponse(TableMechanism):
     """Report the true level with probability e^eps / (e^eps + levels - 1), any other uniformly.
 
     Adjacency: value (that a rating exists is public). Pure epsilon-DP per rating, certified on

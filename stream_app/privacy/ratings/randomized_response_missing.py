@@ -21,18 +21,19 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import ClassVar
 
-from stream_app.privacy.exact.table_mechanism import Presence, Weights
+from stream_app.privacy.exact.table_mechanism import PresenceMechanism, Weights
 from stream_app.privacy.ratings.randomized_response import uniform_response
 
 
 @dataclass(frozen=True)
-class Cell(Presence):
+class RandomizedResponseWithMissing(PresenceMechanism):
     """Report the cell as it is with probability e^eps / (e^eps + levels), any other uniformly.
 
     Adjacency: cell. Pure epsilon-DP per cell, certified on construction. Raises ValueError outside
     2 <= levels <= 255, 1/1000000 <= epsilon <= 64 and 1/1000 <= share <= 1.
 
-    >>> Cell(5, Fraction(2)).id, Cell(5, Fraction(2), Fraction(1, 4)).id
+    >>> response = RandomizedResponseWithMissing
+    >>> response(5, Fraction(2)).id, response(5, Fraction(2), Fraction(1, 4)).id
     ('cell:5:2', 'cell:5:2:1/4')
     """
 

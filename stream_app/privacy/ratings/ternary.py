@@ -24,11 +24,11 @@ from typing import ClassVar
 
 from stream_app.privacy.exact.debiasing import unbiased
 from stream_app.privacy.exact.integer_tables import compiled_ratio
-from stream_app.privacy.exact.table_mechanism import Presence, Weights
+from stream_app.privacy.exact.table_mechanism import PresenceMechanism, Weights
 
 
 @dataclass(frozen=True)
-class Ternary(Presence):
+class Ternary(PresenceMechanism):
     """Report the sign of a randomly rounded level, or "missing"; see the module.
 
     Adjacency: cell. Pure epsilon-DP per cell, certified on construction. Raises ValueError outside

@@ -64,7 +64,7 @@ if TYPE_CHECKING:
 
     from producers.datasets.load import Dataset
     from producers.fleet.replay import Pace
-    from stream_app.privacy.ratings.item_sampling import Sample
+    from stream_app.privacy.ratings.item_sampling import ItemSample
     from stream_app.settings import Settings
 
 
@@ -227,10 +227,10 @@ def _check(
 
 def _sample(
     whole: str | None, epsilon: str | None, budget: str | None, window: int | None, period: int
-) -> Sample | None:
+) -> ItemSample | None:
     """Return how many items a device reports on where a user's whole budget is given."""
     from producers.journal import NANO
-    from stream_app.privacy.ratings.item_sampling import Sample
+    from stream_app.privacy.ratings.item_sampling import ItemSample
 
     if whole is None:
         return None
@@ -245,7 +245,7 @@ def _sample(
     found = exactly("--sample", whole)
     if (found * NANO).denominator != 1:
         raise Refusal(f"--sample {whole[:40]}: give at most nine digits behind the point, as 2.5")
-    return Sample.of(found)
+    return ItemSample.of(found)
 
 
 def _scope(settings: Settings, given: Path | None, period: int, epoch: int) -> NDArray[np.uint64]:

@@ -20,7 +20,7 @@ from producers.fleet.population import Population, runs
 from producers.journal import NANO, Journal, Limits
 from stream_app.errors import Refusal
 from stream_app.privacy.mechanism import Mechanism
-from stream_app.privacy.ratings.item_sampling import Sample
+from stream_app.privacy.ratings.item_sampling import ItemSample
 
 
 @dataclass(frozen=True)
@@ -52,7 +52,7 @@ def cost(
     mechanism: Mechanism,
     epoch: int,
     scope: NDArray[np.uint64] | None,
-    sample: Sample | None,
+    sample: ItemSample | None,
     *,
     again: bool,
     ended: bool,

@@ -22,7 +22,7 @@ from producers.fleet.replay import Pace, Progress, replay
 from producers.journal import FinishedBefore, Journal, Unwritable
 from producers.publishing import Courier, Publisher
 from stream_app.errors import Refusal
-from stream_app.privacy.ratings.item_sampling import Sample
+from stream_app.privacy.ratings.item_sampling import ItemSample
 
 _REASONS = ("published_before", "over_budget", "repeated", "unreadable")
 
@@ -77,7 +77,7 @@ class Run:
             last = _last(_shown(steps, "published", lambda step: (step.rows, step.total)))
         return self._published(last, left, time.monotonic() - began)
 
-    def epoch(self, scope: NDArray[np.uint64] | None, sample: Sample | None = None) -> Outcome:
+    def epoch(self, scope: NDArray[np.uint64] | None, sample: ItemSample | None = None) -> Outcome:
         """End the epoch for every device."""
         began = time.monotonic()
         with self._sending() as (courier, left):
