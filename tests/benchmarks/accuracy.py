@@ -18,7 +18,7 @@ from stream_app.privacy import registry
 from stream_app.privacy.mechanism import Mechanism
 from stream_app.privacy.randomness import SeededSource
 from tests.benchmarks.figure import Figure
-from tests.movielens import SCALARS_BYTES, SKETCH_BYTES, Ratings, load, skipped
+from tests.fixtures.movielens import SCALARS_BYTES, SKETCH_BYTES, Ratings, load, skipped
 
 _SEEDS = (11, 12, 13)
 _CLEAN = "none:5:inf"

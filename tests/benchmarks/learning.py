@@ -17,7 +17,7 @@ from stream_app.models.factorization.learner import build
 from stream_app.privacy.ratings.identity import Identity
 from stream_app.privacy.ratings.randomized_response import RandomizedResponse
 from tests.benchmarks.figure import Figure
-from tests.movielens import SCALARS_BYTES, SKETCH_BYTES, Ratings, load, skipped
+from tests.fixtures.movielens import SCALARS_BYTES, SKETCH_BYTES, Ratings, load, skipped
 from tests.naive import learning as naive
 
 _BATCH, _PASSES, _NAIVE_EVENTS = 65_536, 6, 400

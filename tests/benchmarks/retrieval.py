@@ -13,7 +13,7 @@ from stream_app.models.retrieval import ExactIndex, Index, QoLSHIndex, recall
 from stream_app.models.retrieval.qolsh_codes import Encoder
 from tests.benchmarks.figure import Figure
 from tests.benchmarks.statistics import best_seconds
-from tests.movielens import load, skipped
+from tests.fixtures.movielens import load, skipped
 from tests.naive import retrieval as naive
 
 FACTORS, COUNT, QUERIES = 32, 100, 200

@@ -20,7 +20,7 @@ from stream_app.settings import load as settings_of
 from stream_app.state.replica import Design
 from stream_app.wire import Topics
 from tests.chaos.processes import Life, environment
-from tests.streams import MECHANISMS
+from tests.fixtures.streams import MECHANISMS
 
 DESIGN = {
     "MURMUREC_FACTORS": "8",

@@ -18,7 +18,7 @@ import numpy as np
 from stream_app import wire
 from stream_app.kafka import clients
 from stream_app.wire import Event, Topics
-from tests.streams import MECHANISMS, Published, partition_of, publish
+from tests.fixtures.streams import MECHANISMS, Published, partition_of, publish
 
 _TICK_SECONDS = 0.01
 _POISON_SHARE = 0.1

@@ -10,7 +10,7 @@ from stream_app.privacy import registry
 from stream_app.state.replica import Design, Replica
 from stream_app.wire import decode_many
 from tests.chaos.load import Population
-from tests.streams import MECHANISMS, log, run_of
+from tests.fixtures.streams import MECHANISMS, log, run_of
 
 
 def test_what_must_become_of_every_record_is_known_when_it_is_made(

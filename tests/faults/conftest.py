@@ -35,8 +35,8 @@ from stream_app.state.replica import Replica
 from stream_app.wire import Cut, Topics, WireError, decode_entry, decode_many
 from tests.conftest import Kafka
 from tests.faults.brokers import NoMountError, small_disk, until
+from tests.fixtures.streams import Published, log, run_of
 from tests.kafka.conftest import oracle, send, settings, start
-from tests.streams import Published, log, run_of
 
 __all__ = ["oracle", "send", "settings", "start"]  # fixtures
 

@@ -11,8 +11,8 @@ import pytest
 from tests.conftest import Kafka
 from tests.faults.brokers import Node, fill
 from tests.faults.conftest import Flow, Proof, another_checkpoint, sentence, stop
+from tests.fixtures.streams import events, publish
 from tests.kafka.conftest import Start, ends_of
-from tests.streams import events, publish
 
 pytestmark = pytest.mark.kafka
 

@@ -13,8 +13,8 @@ from stream_app.cli.demo.worker import Worker
 from tests.conftest import Kafka
 from tests.faults.brokers import Node, node, until
 from tests.faults.conftest import Flow, Proof, another_checkpoint, stop
+from tests.fixtures.streams import events, publish
 from tests.kafka.conftest import Send, Start, ends_of
-from tests.streams import events, publish
 
 pytestmark = pytest.mark.kafka
 

@@ -24,8 +24,8 @@ from tests.faults.conftest import (
     sentence,
     stop,
 )
+from tests.fixtures.streams import Published, events, publish
 from tests.kafka.conftest import Send, Start, ends_of
-from tests.streams import Published, events, publish
 
 pytestmark = pytest.mark.kafka
 

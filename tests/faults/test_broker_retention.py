@@ -15,8 +15,8 @@ from stream_app.kafka.topic_admin import create
 from stream_app.state.replica import Replica
 from stream_app.wire import Topics
 from tests.faults.conftest import Command, Flow, another_checkpoint, digests, remove, sentence, stop
+from tests.fixtures.streams import events, publish
 from tests.kafka.conftest import Send, Start, ends_of
-from tests.streams import events, publish
 
 pytestmark = pytest.mark.kafka
 

@@ -22,8 +22,8 @@ from tests.faults.conftest import (
     remove,
     sentence,
 )
+from tests.fixtures.streams import events, publish
 from tests.kafka.conftest import Send, Start, ends_of
-from tests.streams import events, publish
 
 pytestmark = pytest.mark.kafka
 

@@ -43,8 +43,8 @@ from tests.faults.conftest import (
     sentence,
     stop,
 )
+from tests.fixtures.streams import events, publish
 from tests.kafka.conftest import Send, Start, ends_of
-from tests.streams import events, publish
 
 pytestmark = pytest.mark.kafka
 Produce = Callable[[str, bytes | None, bytes | None], None]

@@ -19,8 +19,8 @@ from stream_app.wire.state_records import decode_manifest
 from tests.conftest import Kafka
 from tests.faults.brokers import until
 from tests.faults.conftest import Flow, Proof, cuts
+from tests.fixtures.streams import events, publish
 from tests.kafka.conftest import Send, Start, ends_of
-from tests.streams import events, publish
 
 pytestmark = pytest.mark.kafka
 _SECONDS = 5.0

@@ -17,8 +17,8 @@ from stream_app.wire.state_records import ManifestKey, decode_manifest, decode_s
 from tests.conftest import Kafka
 from tests.faults.brokers import until
 from tests.faults.conftest import Flow, Oracle, Proof, digests, durable_cut, stop
+from tests.fixtures.streams import events, publish
 from tests.kafka.conftest import Send, Start, ends_of
-from tests.streams import events, publish
 
 pytestmark = pytest.mark.kafka
 _TAKEN_AWAY = 75

@@ -16,8 +16,8 @@ from stream_app.wire import Topics
 from tests.faults.brokers import until
 from tests.faults.conftest import Command, Flow, Oracle, digests, durable_cut
 from tests.faults.test_process_checkpoints import nothing_but_witnesses_differs
+from tests.fixtures.streams import events, publish
 from tests.kafka.conftest import Start, ends_of
-from tests.streams import events, publish
 
 pytestmark = pytest.mark.kafka
 _BYTES = 32

@@ -16,8 +16,8 @@ from stream_app.wire import Cut, Topics, decode_many, encode_message
 from tests.conftest import Kafka
 from tests.faults.brokers import until
 from tests.faults.conftest import Command, Oracle, Proof, cuts, digests, stop
+from tests.fixtures.streams import Published, events, log, publish, run_of
 from tests.kafka.conftest import Send, Start, ends_of
-from tests.streams import Published, events, log, publish, run_of
 
 pytestmark = pytest.mark.kafka
 

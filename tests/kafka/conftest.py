@@ -17,7 +17,7 @@ from stream_app.settings import Settings, load
 from stream_app.state.replica import Replica
 from stream_app.wire import Topics
 from tests.conftest import Kafka
-from tests.streams import MECHANISMS, Published
+from tests.fixtures.streams import MECHANISMS, Published
 
 SMALL = {
     "MURMUREC_FACTORS": "8",

@@ -12,8 +12,8 @@ from stream_app.replay.recompute import Replay, Replayed
 from stream_app.settings import Settings
 from stream_app.wire import Cut, Entry, Topics, encode_message
 from stream_app.wire.state_records import Base
+from tests.fixtures.streams import Published
 from tests.kafka.conftest import Send
-from tests.streams import Published
 
 
 @dataclass

@@ -19,8 +19,8 @@ from stream_app.kafka import topic_admin as topics
 from stream_app.settings import Settings
 from stream_app.wire import Topics
 from tests.conftest import Kafka
+from tests.fixtures.streams import events, publish
 from tests.kafka.conftest import Send, Start, ends_of
-from tests.streams import events, publish
 
 pytestmark = pytest.mark.kafka
 Ask = Callable[..., dict[str, Any]]

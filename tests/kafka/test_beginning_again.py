@@ -27,9 +27,9 @@ from stream_app.replay.recompute import Replay, Replayed
 from stream_app.settings import Settings
 from stream_app.wire import Event, Forget, Rejection, Topics, Witness
 from stream_app.wire.state_records import Base, Manifest
+from tests.fixtures.streams import Published, events, publish
 from tests.kafka.conftest import Send
 from tests.kafka.state_log import Log
-from tests.streams import Published, events, publish
 
 pytestmark = pytest.mark.kafka
 

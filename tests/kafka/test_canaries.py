@@ -22,8 +22,8 @@ from stream_app import wire
 from stream_app.cli import run
 from stream_app.kafka import clients
 from tests.conftest import Kafka
+from tests.fixtures.streams import Published, partition_of
 from tests.kafka.conftest import Send, Start
-from tests.streams import Published, partition_of
 
 pytestmark = pytest.mark.kafka
 

@@ -20,9 +20,9 @@ from stream_app.replay.cut_history import history
 from stream_app.settings import Settings
 from stream_app.wire import Event, Forget, Topics
 from stream_app.wire.state_records import Base
+from tests.fixtures.streams import Published, events, publish
 from tests.kafka.conftest import Send
 from tests.kafka.state_log import Log
-from tests.streams import Published, events, publish
 
 pytestmark = pytest.mark.kafka
 Answer = tuple[int, Any]

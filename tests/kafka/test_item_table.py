@@ -12,8 +12,8 @@ from producers.device.item_table import UNKNOWN_MEAN, ItemTable, read
 from stream_app.kafka import clients
 from stream_app.wire import Event, Topics
 from tests.conftest import Kafka
+from tests.fixtures.streams import publish
 from tests.kafka.conftest import Send, Start, ends_of
-from tests.streams import publish
 
 pytestmark = pytest.mark.kafka
 LOVED, HATED = 7, 8

@@ -13,8 +13,8 @@ from consumers.recommendations import Recommendations
 from stream_app.cli import run
 from stream_app.wire import Event, key
 from tests.conftest import Kafka
+from tests.fixtures.streams import publish
 from tests.kafka.conftest import Send, Start, ends_of
-from tests.streams import publish
 
 pytestmark = pytest.mark.kafka
 

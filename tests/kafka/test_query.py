@@ -17,8 +17,8 @@ from stream_app.errors import Refusal
 from stream_app.kafka import clients
 from stream_app.wire import LIST_LENGTH, Query, Topics, encode_message
 from tests.conftest import Kafka
+from tests.fixtures.streams import events, publish
 from tests.kafka.conftest import Send, Start, ends_of
-from tests.streams import events, publish
 
 pytestmark = pytest.mark.kafka
 

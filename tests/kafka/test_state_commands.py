@@ -26,9 +26,9 @@ from stream_app.replay.recompute import begin
 from stream_app.settings import Settings
 from stream_app.wire import Forget, Witness
 from stream_app.wire.state_records import Manifest
+from tests.fixtures.streams import events, publish
 from tests.kafka.conftest import Send
 from tests.kafka.state_log import Log
-from tests.streams import events, publish
 
 pytestmark = pytest.mark.kafka
 Answer = tuple[int, Any]

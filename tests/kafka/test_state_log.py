@@ -20,9 +20,9 @@ from stream_app.replay.recompute import Replay, Replayed, begin
 from stream_app.settings import Settings
 from stream_app.wire import Topics, Witness
 from stream_app.wire.state_records import Base
+from tests.fixtures.streams import events, publish
 from tests.kafka.conftest import Send
 from tests.kafka.state_log import Log
-from tests.streams import events, publish
 
 pytestmark = pytest.mark.kafka
 

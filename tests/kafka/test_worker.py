@@ -23,8 +23,8 @@ from stream_app.settings import Settings
 from stream_app.state.replica import Replica
 from stream_app.wire import Cut, Rejection, Topics, decode_many, decode_message, encode_message
 from tests.conftest import Kafka
+from tests.fixtures.streams import Published, events, log, publish, run_of
 from tests.kafka.conftest import Send, Start, ends_of
-from tests.streams import Published, events, log, publish, run_of
 
 pytestmark = pytest.mark.kafka
 Oracle = Callable[..., Replica]

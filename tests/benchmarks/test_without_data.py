@@ -1,0 +1,38 @@
+"""The benchmarks on real ratings say that they were skipped, and why, where there are none."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+
+import pytest
+
+from tests.benchmarks import accuracy, learning, retrieval
+from tests.fixtures.movielens import load
+
+
+@pytest.fixture(autouse=True)
+def folder(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
+    monkeypatch.setenv("MURMUREC_DATA", str(tmp_path))
+    return tmp_path
+
+
+@pytest.mark.parametrize("module", [learning, accuracy], ids=lambda m: m.__name__)
+def test_a_benchmark_without_its_data_set_lists_that_it_was_skipped(module, folder: Path) -> None:
+    assert load() is None
+    (figure,) = module.measure()
+    assert "skipped" in figure.name
+    assert str(folder) in figure.name
+    assert math.isnan(figure.value)
+    assert figure.met is None
+
+
+def test_the_generated_catalogues_are_measured_without_the_data_set(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(retrieval, "encoding", list)
+    monkeypatch.setattr(retrieval, "searching", lambda size, *_: [size])
+    monkeypatch.setattr(retrieval, "catalogue", lambda n: (n,))
+    *sizes, last = retrieval.measure()
+    assert sizes[0] == "300 items"
+    assert "skipped" in last.name

@@ -1,0 +1,103 @@
+"""A runtime with checkpoints whose state topic is a list in memory; polling acknowledges."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from prometheus_client import CollectorRegistry
+
+from stream_app.agents.checkpointing.service import CheckpointService
+from stream_app.agents.runtime import Runtime
+from stream_app.checkpoints.protocol.recovery import Found, Recovery
+from stream_app.monitoring.gauges import Gauges
+from stream_app.monitoring.metrics import Metrics
+from stream_app.serving.catalogue import Catalogue
+from stream_app.serving.recommender import Recommender
+from stream_app.settings import Settings
+from stream_app.state.replica import Replica
+from stream_app.wire import Rejection, Topics
+from stream_app.wire.state_records import Manifest, decode_manifest
+from tests.fixtures.replicas import SMALL
+
+TOPIC_ID = "t" * 22
+
+
+@dataclass
+class Message:
+    """What a delivery report tells of a record."""
+
+    at: int
+
+    def offset(self) -> int:
+        """Return its place."""
+        return self.at
+
+
+@dataclass
+class Line:
+    """The state topic, the witnesses, and the rejections that were told."""
+
+    records: list[tuple[bytes, bytes | None]] = field(default_factory=list)
+    witnesses: list[bytes] = field(default_factory=list)
+    answers: bool = True
+    told: int = 0
+    told_first: threading.Event = field(default_factory=threading.Event)
+    checkpoints: CheckpointService = field(init=False)
+    _waiting: list[tuple[int, Callable[..., None]]] = field(default_factory=list)
+
+    def produce(
+        self, key: bytes, value: bytes | None, on_delivery: Callable[[Any, Any], None]
+    ) -> None:
+        """Take a record."""
+        self.records.append((key, value))
+        self._waiting.append((len(self.records) - 1, on_delivery))
+
+    def poll(self, seconds: float = 0.0) -> None:
+        """Acknowledge what was taken, if the broker answers."""
+        while self.answers and self._waiting:
+            offset, on_delivery = self._waiting.pop(0)
+            on_delivery(None, Message(offset))
+
+    def wait(self, count: int, may_go_on: Callable[[], bool]) -> None:
+        """Wait until the rejections are told."""
+        while count > 0 and may_go_on() and not self.told_first.wait(0.01):
+            pass
+
+    def standing(self) -> tuple[list[bytes], list[Manifest]]:
+        """Return the keys and the manifests that the topic holds."""
+        live = dict(self.records)
+        return list(live), [decode_manifest(v) for k, v in live.items() if v and k[:1] == b"M"]
+
+    def recovered(self) -> Found | None:
+        """Return the newest checkpoint that the topic holds."""
+        recovery = Recovery(SMALL.digest, TOPIC_ID, SMALL.partitions)
+        for offset, (key, value) in enumerate(self.records):
+            recovery.read(offset, key, value)
+        return recovery.newest()
+
+
+def a_runtime(
+    reject: Callable[[Rejection], None] = lambda _: None, settings: Settings | None = None
+) -> tuple[Runtime, Line]:
+    """Return a runtime of a small replica and its line; call it inside a running loop."""
+    replica, catalogue, line = Replica(SMALL), Catalogue(), Line()
+    recommender = Recommender(replica, catalogue, "exact")
+    gauges = Gauges(Metrics(CollectorRegistry()), replica, recommender)
+    runtime = Runtime(
+        settings or Settings(), Topics(), replica, catalogue, recommender, gauges, reject
+    )
+    line.checkpoints = runtime.checkpoints = CheckpointService(
+        runtime,
+        line,  # type: ignore[arg-type]
+        line.witnesses.append,
+        line,  # type: ignore[arg-type]
+        TOPIC_ID,
+        line.standing,
+        "test",
+    )
+    runtime.checkpoints.restart()
+    runtime.witness = line.witnesses.append
+    return runtime, line

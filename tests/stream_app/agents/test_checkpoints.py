@@ -1,0 +1,319 @@
+"""Checkpoints between the event loop and their thread: what is written, when, and what waits for
+it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+import numpy as np
+import pytest
+
+from stream_app.agents.checkpointing.restore import Reload, Restored
+from stream_app.agents.runtime import Runtime
+from stream_app.settings import Settings
+from stream_app.state.replica import Replica
+from stream_app.wire import Cut, Forget, Witness, decode_entry
+from stream_app.wire.state_records import Base, ManifestKey, PageKey, decode_state_key
+from tests.fixtures.replicas import SMALL
+from tests.fixtures.streams import events, log, publish
+from tests.stream_app.agents.lines import Line, a_runtime
+from tests.stream_app.agents.test_runtime import apply
+
+Body = Callable[[Runtime, Line], Coroutine[Any, Any, None]]
+SECONDS = 60.0
+
+
+def with_line(body: Body, settings: Settings | None = None) -> None:
+    """Run a test's body with a runtime that has caught up, and its line."""
+
+    async def main() -> None:
+        # Checkpoints at marked cuts only, however slow the machine is.
+        runtime, line = a_runtime(settings=settings or Settings(checkpoint_seconds=3600))
+        runtime.start_ends = (0, 0, 0, 0)
+        try:
+            await asyncio.wait_for(body(runtime, line), SECONDS)
+        finally:
+            line.checkpoints.close()
+        if runtime.failure is not None:
+            raise runtime.failure
+
+    asyncio.run(main())
+
+
+async def until(true: Callable[[], bool]) -> None:
+    """Return when something has become true; the test has a deadline."""
+    while not true():
+        await asyncio.sleep(0.001)
+
+
+def a_round(runtime: Runtime, rng: np.random.Generator, number: int, checkpoint: bool) -> None:
+    """Apply a round of records that nobody sent before, and the cut that ends it."""
+    before = runtime.replica.ends
+    records = [publish(event) for event in events(rng, 20)]
+    parts = [len(part) for part in log(records)]
+    apply(runtime, records, before)
+    ends = tuple(a + b for a, b in zip(before, parts, strict=True))
+    runtime.end_round(Cut(number, ends, 0, checkpoint=checkpoint), number)
+
+
+def kinds(line: Line) -> list[str]:
+    """Return what was written, in order."""
+    return [type(decode_state_key(key)).__name__ for key, _ in line.records]
+
+
+def test_the_owner_writes_at_a_marked_cut_and_tells_the_others(rng: np.random.Generator) -> None:
+    async def body(runtime: Runtime, line: Line) -> None:
+        line.checkpoints.own()
+        await until(lambda: line.checkpoints.told()["generation"] is not None)
+        a_round(runtime, rng, 1, checkpoint=False)
+        assert kinds(line) == ["ClaimKey"]
+        a_round(runtime, rng, 2, checkpoint=True)
+        await until(lambda: line.checkpoints.told()["durable_cut"] == 2)
+        assert kinds(line)[-1] == "ManifestKey"
+        found = line.recovered()
+        assert found is not None
+        assert found.manifest.model == runtime.replica.model_digest()
+        assert found.manifest.cut_offset == 2
+        witness = decode_entry(line.witnesses[0])
+        assert isinstance(witness, Witness)
+        assert (witness.cut, witness.model) == (2, found.manifest.model)
+        assert runtime.durable_ends == runtime.replica.ends
+
+    with_line(body)
+
+
+def test_others_take_their_digests_at_marked_cuts_and_write_nothing(
+    rng: np.random.Generator,
+) -> None:
+    async def body(runtime: Runtime, line: Line) -> None:
+        a_round(runtime, rng, 1, checkpoint=True)
+        await until(lambda: line.checkpoints._known is not None)
+        told = line.checkpoints._known
+        assert told is not None
+        replica = runtime.replica
+        runtime.agreement.theirs(
+            Witness(1, told.model, told.ledger, SMALL.digest, replica.base.digest)
+        )
+        assert runtime.agreement.agreed == 1
+        assert not line.records
+
+    with_line(body)
+
+
+def test_a_rejection_is_told_before_the_checkpoint_that_passes_it(
+    rng: np.random.Generator,
+) -> None:
+    async def body(runtime: Runtime, line: Line) -> None:
+        line.checkpoints.own()
+        await until(lambda: line.checkpoints.told()["generation"] is not None)
+        line.told = 1
+        a_round(runtime, rng, 1, checkpoint=True)
+        await until(lambda: line.checkpoints._known is not None)
+        for _ in range(20):
+            await asyncio.sleep(0.001)
+        assert kinds(line) == ["ClaimKey"]
+        line.told_first.set()
+        await until(lambda: line.checkpoints.told()["durable_cut"] == 1)
+
+    with_line(body)
+
+
+def test_nothing_is_frozen_while_the_broker_is_away_and_all_is_written_afterwards(
+    rng: np.random.Generator,
+) -> None:
+    async def body(runtime: Runtime, line: Line) -> None:
+        line.checkpoints.own()
+        await until(lambda: line.checkpoints.told()["generation"] is not None)
+        line.answers = False
+        for number in (1, 2, 3):
+            a_round(runtime, rng, number, checkpoint=True)
+        await until(lambda: len(line.records) > 1)
+        assert not line.witnesses
+        line.answers = True
+        await until(lambda: line.checkpoints.told()["durable_cut"] == 1)
+        a_round(runtime, rng, 4, checkpoint=True)
+        await until(lambda: line.checkpoints.told()["durable_cut"] == 4)
+        found = line.recovered()
+        assert found is not None
+        assert found.manifest.model == runtime.replica.model_digest()
+
+    with_line(body)
+
+
+def test_a_new_owner_never_writes_behind_what_stands(rng: np.random.Generator) -> None:
+    """It may still be behind; what it wrote then would hide the better one."""
+
+    async def body(runtime: Runtime, line: Line) -> None:
+        line.checkpoints.own()
+        await until(lambda: line.checkpoints.told()["generation"] is not None)
+        for number in (1, 2, 3):
+            a_round(runtime, rng, number, checkpoint=number == 3)
+        await until(lambda: line.checkpoints.told()["durable_cut"] == 3)
+        behind, other = a_runtime()
+        behind.start_ends = (0, 0, 0, 0)
+        other.records = line.records
+        try:
+            other.checkpoints.own()
+            await until(lambda: other.checkpoints.told()["generation"] is not None)
+            for number in (1, 2):
+                a_round(behind, rng, number, checkpoint=True)
+                await other.checkpoints.idle()
+            found = line.recovered()
+            assert found is not None
+            assert found.manifest.cut == 3
+        finally:
+            other.checkpoints.close()
+
+    with_line(body)
+
+
+def test_a_question_does_not_cost_the_last_checkpoint(rng: np.random.Generator) -> None:
+    async def body(runtime: Runtime, line: Line) -> None:
+        line.checkpoints.own()
+        await until(lambda: line.checkpoints.told()["generation"] is not None)
+        for number in range(1, 20, 2):
+            a_round(runtime, rng, number, checkpoint=True)
+            a_round(runtime, rng, number + 1, checkpoint=False)
+            asked = [asyncio.ensure_future(line.checkpoints.digests()) for _ in range(3)]
+            await asyncio.sleep(0)
+            assert await line.checkpoints.finish(5.0)
+            assert {d.cut for d in await asyncio.gather(*asked)} <= {number, number + 1}
+            assert line.checkpoints.told()["durable_cut"] == number + 1
+
+    with_line(body)
+
+
+def test_a_state_that_is_to_be_replaced_is_not_written(rng: np.random.Generator) -> None:
+    async def body(runtime: Runtime, line: Line) -> None:
+        line.checkpoints.own()
+        await until(lambda: line.checkpoints.told()["generation"] is not None)
+        a_round(runtime, rng, 1, checkpoint=False)
+        runtime.reload = Reload("it differs")
+        assert not await line.checkpoints.finish(5.0)
+        assert kinds(line) == ["ClaimKey"]
+
+    with_line(body)
+
+
+def test_who_no_longer_owns_stops_between_two_records(rng: np.random.Generator) -> None:
+    async def body(runtime: Runtime, line: Line) -> None:
+        line.checkpoints.own()
+        await until(lambda: line.checkpoints.told()["generation"] is not None)
+        line.answers = False
+        a_round(runtime, rng, 1, checkpoint=True)
+        await until(lambda: len(line.records) > 1)
+        line.checkpoints.disown()
+        line.answers = True
+        await line.checkpoints.idle()
+        assert "ManifestKey" not in kinds(line)
+        assert not line.witnesses
+        line.checkpoints.own()
+        first = line.checkpoints.told()["generation"]
+        await until(lambda: line.checkpoints.told()["generation"] not in (None, first))
+        a_round(runtime, rng, 2, checkpoint=True)
+        await until(lambda: line.checkpoints.told()["durable_cut"] == 2)
+        names = [decode_state_key(key) for key, _ in line.records]
+        later = [n.generation for n in names if isinstance(n, PageKey | ManifestKey)]
+        assert max(later) > min(later)
+
+    with_line(body)
+
+
+def test_a_restart_goes_on_from_the_checkpoint_with_the_same_bytes(
+    rng: np.random.Generator,
+) -> None:
+    async def body(runtime: Runtime, line: Line) -> None:
+        line.checkpoints.own()
+        await until(lambda: line.checkpoints.told()["generation"] is not None)
+        a_round(runtime, rng, 1, checkpoint=True)
+        await until(lambda: line.checkpoints.told()["durable_cut"] == 1)
+        model, ledger = runtime.replica.model_digest(), runtime.replica.ledger_digest()
+        a_round(runtime, rng, 2, checkpoint=False)
+        assert runtime.replica.model_digest() != model
+        found = line.recovered()
+        assert found is not None
+        await runtime.restore(Restored(found.manifest.base, found))
+        assert (runtime.replica.cut, runtime.cut_offset) == (1, 1)
+        assert (runtime.replica.model_digest(), runtime.replica.ledger_digest()) == (model, ledger)
+        digests = await line.checkpoints.digests()
+        assert digests.model == model
+
+    with_line(body)
+
+
+def test_the_last_checkpoint_is_of_the_newest_cut(rng: np.random.Generator) -> None:
+    async def body(runtime: Runtime, line: Line) -> None:
+        line.checkpoints.own()
+        await until(lambda: line.checkpoints.told()["generation"] is not None)
+        a_round(runtime, rng, 1, checkpoint=True)
+        await until(lambda: line.checkpoints.told()["durable_cut"] == 1)
+        a_round(runtime, rng, 2, checkpoint=False)
+        assert await line.checkpoints.finish(5.0)
+        found = line.recovered()
+        assert found is not None
+        assert found.manifest.cut == 2
+        records = len(line.records)
+        assert await line.checkpoints.finish(5.0)  # nothing has changed since
+        assert len(line.records) == records
+
+    with_line(body)
+
+
+def test_a_replica_that_differs_keeps_the_evidence_and_asks_for_another_state(
+    rng: np.random.Generator, tmp_path: Any
+) -> None:
+    async def body(runtime: Runtime, line: Line) -> None:
+        for time in (1, 2, 3, 4):
+            await line.checkpoints.idle()
+            a_round(runtime, rng, runtime.replica.cut + 1, checkpoint=True)
+            cut = runtime.replica.cut
+            await until(
+                lambda c=cut: (
+                    line.checkpoints._known is not None  # type: ignore[misc]
+                    and line.checkpoints._known.cut == c
+                )
+            )
+            told = line.checkpoints._known
+            assert told is not None
+            lie = Witness(cut, "0" * 32, told.ledger, SMALL.digest, runtime.replica.base.digest)
+            runtime.agreement.theirs(lie)
+            assert runtime.metrics.registry.get_sample_value(
+                "murmurec_replicas_differ_total"
+            ) == float(time)
+            if time <= 3:
+                assert runtime.reload is not None
+                assert runtime.reload.base == runtime.replica.base
+                answer = decode_entry(line.witnesses[-1])
+                assert isinstance(answer, Witness)
+                assert (answer.cut, answer.model) == (cut, told.model)
+                runtime.reload = None
+        assert "again" in str(runtime.failure)
+        runtime.failure = None
+        kept = sorted((tmp_path / "evidence" / "murmurec").glob("*"))
+        assert len(kept) == 6
+
+    with_line(body, Settings(data_dir=tmp_path, checkpoint_seconds=3600))
+
+
+@pytest.mark.parametrize("rebuild", [False, True])
+def test_a_forgotten_device_is_cleared_or_asks_for_a_rebuild(
+    rng: np.random.Generator, rebuild: bool
+) -> None:
+    async def body(runtime: Runtime, line: Line) -> None:
+        record = events(rng, 1)[0]
+        apply(runtime, [publish(record)])
+        runtime.end_round(Cut(1, tuple(len(p) for p in log([publish(record)])), 0), 1)
+        runtime.forget(Forget(record.device.hex(), rebuild))
+        if not rebuild:
+            assert runtime.reload is None
+            return
+        assert runtime.reload is not None
+        assert runtime.reload.base == Base(0, (0,) * 4, without=(record.device.hex(),))
+        await runtime.restore(Restored(runtime.reload.base, None))
+        assert runtime.replica.model_digest() == Replica(SMALL).model_digest()
+        runtime.forget(Forget(record.device.hex(), rebuild))
+        assert runtime.reload is None  # it never was
+
+    with_line(body)

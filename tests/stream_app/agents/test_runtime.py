@@ -1,0 +1,167 @@
+"""What the stages share: a state that is shown only at a cut, and a process that ends with its
+first reason."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from stream_app.agents.crash_guard import crash_guard
+from stream_app.agents.runtime import Runtime
+from stream_app.wire import Cut, Rejection, decode_many
+from tests.fixtures.replicas import SMALL
+from tests.fixtures.streams import Published, events, log, publish, run_of
+from tests.stream_app.agents.lines import a_runtime
+
+Told = list[Rejection]
+
+
+def with_runtime(body: Callable[[Runtime, Told], Coroutine[Any, Any, None]]) -> None:
+    """Run a test's body in an event loop, with a runtime whose rejections are collected."""
+
+    async def main() -> None:
+        told = Told()
+        runtime, line = a_runtime(told.append)
+        try:
+            await body(runtime, told)
+        finally:
+            line.checkpoints.close()
+
+    asyncio.run(main())
+
+
+def apply(
+    runtime: Runtime, records: list[Published], before: tuple[int, ...] = (0, 0, 0, 0)
+) -> tuple[int, ...]:
+    """Apply records that lie behind offsets `before` and return where each partition ends."""
+    parts = log(records)
+    for p, part in enumerate(parts):
+        if part:
+            run = run_of(part, 0, len(part), p)
+            placed = replace(run, offsets=[before[p] + offset for offset in run.offsets])
+            runtime.apply(decode_many(placed, SMALL.intake))
+    return tuple(len(part) for part in parts)
+
+
+def test_the_digests_are_those_of_a_cut_and_wait_for_it(rng: np.random.Generator) -> None:
+    records = [publish(event) for event in events(rng, 50)]
+
+    async def body(runtime: Runtime, _: Told) -> None:
+        ends = apply(runtime, records)
+        waiting = asyncio.ensure_future(runtime.state())
+        for _ in range(5):
+            await asyncio.sleep(0)
+        assert not waiting.done()
+        runtime.end_round(Cut(1, ends, 0), 1)
+        state = await waiting
+        assert (state["cut"], tuple(state["positions"])) == (1, ends)
+        assert state["model_digest"] == runtime.replica.model_digest()
+        assert state["ledger_digest"] == runtime.replica.ledger_digest()
+
+    with_runtime(body)
+
+
+def test_a_round_that_stays_open_is_not_waited_for_for_ever(rng: np.random.Generator) -> None:
+    records = [publish(event) for event in events(rng, 5)]
+
+    async def body(runtime: Runtime, _: Told) -> None:
+        apply(runtime, records)
+        with pytest.raises(TimeoutError):
+            await runtime.at_cut(0.01)
+
+    with_runtime(body)
+
+
+def test_what_was_set_aside_is_told_with_its_place_and_size(rng: np.random.Generator) -> None:
+    made = events(rng, 1)[0]
+    jump = replace(made, seq=2**21)
+    junk = Published(0, b"k", b"junk")
+
+    async def body(runtime: Runtime, told: Told) -> None:
+        apply(runtime, [junk, publish(made), publish(jump)])
+        assert {(str(r.reason), r.size) for r in told} == {
+            ("malformed", 4),
+            ("seq_jump", len(publish(jump).value or b"")),
+        }
+        exposed = runtime.metrics.exposition().decode()
+        assert 'murmurec_rejected_total{reason="seq_jump"} 1.0' in exposed
+        assert 'murmurec_rejected_total{reason="malformed"} 1.0' in exposed
+
+    with_runtime(body)
+
+
+def test_a_worker_is_ready_when_the_log_as_of_its_start_is_applied(
+    rng: np.random.Generator,
+) -> None:
+    records = [publish(event) for event in events(rng, 20)]
+
+    async def body(runtime: Runtime, _: Told) -> None:
+        assert "asking" in runtime.ready_reason()
+        ends = tuple(len(part) for part in log(records))
+        runtime.start_ends = ends
+        assert "0 of 20" in runtime.ready_reason()
+        apply(runtime, records)
+        assert runtime.ready_reason()
+        runtime.end_round(Cut(1, ends, 0), 1)
+        assert runtime.ready_reason() == ""
+
+    with_runtime(body)
+
+
+def test_the_first_reason_ends_the_process_even_from_another_thread() -> None:
+    async def body(runtime: Runtime, _: Told) -> None:
+        first, second = RuntimeError("first"), RuntimeError("second")
+        await asyncio.to_thread(runtime.fail_from_thread, first)
+        await asyncio.wait_for(runtime.ending.wait(), 5)
+        runtime.fail(second)
+        assert runtime.failure is first
+
+    with_runtime(body)
+
+
+def test_a_defect_in_a_stage_ends_the_process_and_a_cancellation_does_not() -> None:
+    async def body(runtime: Runtime, _: Told) -> None:
+        @crash_guard(runtime)
+        async def waits() -> None:
+            await asyncio.Event().wait()
+
+        @crash_guard(runtime)
+        async def breaks() -> None:
+            raise KeyError("defect")
+
+        task = asyncio.ensure_future(waits())
+        await asyncio.sleep(0)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        assert runtime.failure is None
+        with pytest.raises(KeyError):
+            await breaks()
+        assert isinstance(runtime.failure, KeyError)
+        assert runtime.ending.is_set()
+
+    with_runtime(body)
+
+
+@pytest.mark.parametrize("mechanisms", [SMALL.mechanisms, SMALL.mechanisms[:1]])
+def test_the_privacy_mode_is_the_weakest_that_is_allowed(mechanisms: tuple[Any, ...]) -> None:
+    async def body(runtime: Runtime, _: Told) -> None:
+        runtime.replica.design = replace(SMALL, mechanisms=mechanisms)
+        assert runtime.privacy == ("none" if len(mechanisms) == 2 else "local")
+
+    with_runtime(body)
+
+
+def test_a_worker_whose_broker_is_silent_is_not_ready() -> None:
+    async def body(runtime: Runtime, _: Told) -> None:
+        runtime.start_ends = (0, 0, 0, 0)
+        assert runtime.ready_reason() == ""
+        runtime.heard_time -= 60
+        assert "does not answer" in runtime.ready_reason()
+
+    with_runtime(body)

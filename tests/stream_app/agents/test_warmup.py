@@ -1,0 +1,65 @@
+"""After the warm-up a worker compiles nothing more: not on the event loop, where heartbeats
+wait."""
+
+from __future__ import annotations
+
+import gc
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from numba.core.dispatcher import Dispatcher
+from prometheus_client import CollectorRegistry
+
+from stream_app.agents.warmup import warm_up
+from stream_app.monitoring.gauges import Gauges
+from stream_app.monitoring.metrics import Metrics
+from stream_app.serving.catalogue import Catalogue
+from stream_app.serving.recommender import Recommender
+from stream_app.state.replica import Design, Replica
+from stream_app.wire import decode_many
+from tests.fixtures.replicas import ALL, SMALL
+from tests.fixtures.streams import EVERY_FAMILY, Published, events, log, publish, run_of
+
+
+def compiled() -> dict[str, int]:
+    """Return how many versions of each kernel there are."""
+    found: dict[str, int] = {}
+    for kernel in gc.get_objects():
+        if isinstance(kernel, Dispatcher):
+            name = f"{kernel.py_func.__module__}.{kernel.py_func.__name__}"
+            found[name] = found.get(name, 0) + len(kernel.signatures)
+    return found
+
+
+@pytest.mark.parametrize("index", ["exact", "qolsh"])
+@pytest.mark.parametrize("design", [SMALL, ALL], ids=["public presence", "every family"])
+@pytest.mark.parametrize("model", ["sketch", "dense"])
+def test_nothing_is_compiled_after_the_warm_up(
+    model: str, design: Design, index: str, rng: np.random.Generator
+) -> None:
+    design = replace(design, model=model)
+    warm_up(design, index)
+    before = compiled()
+    replica = Replica(design)
+    recommender = Recommender(replica, Catalogue(), index)
+    gauges = Gauges(Metrics(CollectorRegistry()), replica, recommender)
+    families = EVERY_FAMILY[: len(design.mechanisms)]
+    made = events(rng, 2000, devices=1300, items=2500, families=families)
+    records = [publish(event, json=bool(rng.integers(2))) for event in made]
+    records.insert(50, Published(0, b"k", b"junk"))
+    for p, part in enumerate(log(records)):
+        for start in range(0, len(part), 100):
+            stop = min(start + 100, len(part))
+            batch = decode_many(run_of(part, start, stop, p), design.intake)
+            outcome = replica.apply(batch)
+            gauges.watch(outcome)
+            recommender.touched(outcome.rows)
+    replica.end_round(1, [len(part) for part in log(records)])
+    gauges.publish()
+    gauges.publish_fill()
+    for device in (made[0].device, bytes(16)):
+        recommender.answer(device, 100)
+        recommender.recall(device, 10)
+    assert replica.model_digest() != replica.ledger_digest()
+    assert compiled() == before

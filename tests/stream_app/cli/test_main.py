@@ -1,0 +1,195 @@
+"""The command line as a whole: quick, quiet, and never a traceback for a user's mistake."""
+
+from __future__ import annotations
+
+import json
+import os
+import resource
+import signal
+import socket
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from stream_app import __version__
+from stream_app.cli import run
+from stream_app.cli.app import app
+
+ROOT = Path(__file__).parents[3]
+HEAVY = ("confluent_kafka", "faust", "numba", "numpy")
+COMMANDS = [command.name for command in app.registered_commands]
+GROUPS = [group.name for group in app.registered_groups]
+
+
+def murmurec(*arguments, before="", **environment):
+    """Run the command line in a process of its own; `before` is run first."""
+    program = f"import sys; {before}\nfrom stream_app.cli import main; main()"
+    return subprocess.run(
+        [sys.executable, "-c", program, *arguments],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+        env=os.environ | {"NO_COLOR": "1"} | environment,
+    )
+
+
+def test_help_takes_half_a_second_at_most():
+    took = []
+    for _ in range(3):
+        before = resource.getrusage(resource.RUSAGE_CHILDREN)
+        assert murmurec("--help").returncode == 0
+        after = resource.getrusage(resource.RUSAGE_CHILDREN)
+        # Processor time: other work on this machine must not make it fail.
+        took.append(after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime)
+    assert min(took) <= 0.5
+
+
+@pytest.mark.parametrize("command", ["", *COMMANDS, *GROUPS])
+def test_no_help_imports_kafka_numpy_numba_or_faust(command):
+    loaded = f"[name for name in {HEAVY} if name in sys.modules]"
+    look = f"import atexit; atexit.register(lambda: print({loaded}))"
+    done = murmurec(*command.split(), "--help", before=look)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines()[-1] == "[]"
+
+
+def test_the_script_that_is_installed_is_this_one():
+    scripts = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["scripts"]
+    assert scripts == {"murmurec": "stream_app.cli:main"}
+
+
+def test_the_version_is_told(capsys):
+    assert run(["--version"]) == 0
+    assert capsys.readouterr().out == f"murmurec {__version__}\n"
+
+
+def test_without_a_command_the_help_is_shown_as_wrong_usage(capsys):
+    assert run([]) == 2
+    assert "Usage: murmurec" in "".join(capsys.readouterr())
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [["nonsense"], ["config", "show", "--nonsense"], ["broker", "start", "--port", "x"]],
+    ids=" ".join,
+)
+def test_wrong_usage_ends_with_2_and_no_traceback(arguments, capsys):
+    assert run(arguments) == 2
+    assert "Traceback" not in capsys.readouterr().err
+
+
+def test_a_refusal_is_one_line_on_stderr_and_1(environment, capsys):
+    environment(MURMUREC_FACTORS="0")
+    assert run(["config", "show"]) == 1
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert err.startswith("murmurec: factors = 0 (MURMUREC_FACTORS): must be")
+    assert err.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("package", "extra"),
+    [("typer", "cli"), ("platformdirs", "cli"), ("pydantic_settings", "cli")],
+)
+def test_a_package_that_is_not_installed_is_named_with_its_extra(package, extra):
+    done = murmurec("config", "show", before=f"sys.modules[{package!r}] = None")
+    assert done.returncode == 1
+    assert done.stderr == f"murmurec: this needs {package}: pip install 'murmurec[{extra}]'\n"
+
+
+def test_a_missing_module_of_our_own_is_a_defect_and_not_hidden():
+    done = murmurec("config", "show", before="sys.modules['stream_app.settings'] = None")
+    assert "Traceback" in done.stderr
+
+
+def test_an_interrupt_ends_at_once_with_130_and_no_traceback():
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        server.settimeout(30)
+        address = f"127.0.0.1:{server.getsockname()[1]}"
+        with subprocess.Popen(
+            [sys.executable, "-m", "stream_app.cli", "topics", "plan", "--bootstrap", address],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+        ) as process:
+            # Once it has called, it waits for an answer that never comes.
+            connection, _ = server.accept()
+            process.send_signal(signal.SIGINT)
+            _, err = process.communicate(timeout=15)
+            connection.close()
+    assert process.returncode == 130
+    assert b"Traceback" not in err
+
+
+def test_an_interrupt_while_the_commands_are_loaded_is_no_traceback_either():
+    interrupting = (
+        "import importlib.abc\n"
+        "class Interrupting(importlib.abc.MetaPathFinder):\n"
+        "    def find_spec(self, name, *_):\n"
+        "        if name == 'typer': raise KeyboardInterrupt\n"
+        "sys.meta_path.insert(0, Interrupting())"
+    )
+    done = murmurec("config", "show", before=interrupting)
+    assert (done.returncode, done.stderr) == (130, "")
+
+
+# A command that leaves what it prints in the buffer, as one that uses print() does.
+PRINTING = """
+import sys
+from stream_app.cli import main
+from stream_app.cli.app import app
+
+@app.command()
+def printing():
+    print("a line")
+
+sys.argv[1:] = ["printing"]
+main()
+"""
+
+
+@pytest.mark.parametrize(
+    "program", [("-m", "stream_app.cli", "config", "show"), ("-c", PRINTING)], ids=["echo", "print"]
+)
+def test_a_reader_that_leaves_early_is_no_error_on_the_screen(program):
+    reading, writing = os.pipe()
+    os.close(reading)
+    done = subprocess.run(
+        [sys.executable, *program],
+        stdout=writing,
+        stderr=subprocess.PIPE,
+        check=False,
+        timeout=60,
+    )
+    os.close(writing)
+    assert done.stderr == b""
+    assert done.returncode == 1
+
+
+def test_the_shell_completes_a_command():
+    done = murmurec(COMP_WORDS="murmurec top", COMP_CWORD="1", _MURMUREC_COMPLETE="complete_bash")
+    assert done.stdout.split() == ["topics"]
+
+
+def test_what_is_shown_as_json_can_be_read_by_a_program(environment, capsys):
+    environment(MURMUREC_KAFKA="sasl.password=hunter2")
+    assert run(["config", "show", "--json", "-X", "linger.ms=5", "--prefix", "mine"]) == 0
+    shown = json.loads(capsys.readouterr().out)
+    assert shown["kafka"] == {"linger.ms": "5", "sasl.password": "********"}
+    assert (shown["topic_prefix"], shown["clip"]) == ("mine", "inf")
+
+
+def test_what_is_shown_as_a_table_masks_secrets_too(environment, capsys):
+    environment(MURMUREC_KAFKA="sasl.password=hunter2")
+    assert run(["config", "show"]) == 0
+    out = capsys.readouterr().out
+    assert "hunter2" not in out
+    assert "fixed for life" in out
+
+
+def test_a_property_without_a_value_is_refused_without_repeating_it_whole(environment, capsys):
+    assert run(["config", "show", "-X", "sasl.password" + "hunter2" * 9]) == 1
+    assert "hunter2" * 9 not in capsys.readouterr().err

@@ -1,0 +1,57 @@
+"""PRIVACY.md against the code: tables, families, commands and digests are those of this version."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from stream_app.cli import run
+from stream_app.evaluation import privacy_page as page
+from stream_app.privacy import registry
+from stream_app.privacy.profiles import registry as profiles
+
+ROOT = Path(__file__).parents[3]
+PAGE = (ROOT / "PRIVACY.md").read_text(encoding="utf-8")
+
+
+def test_the_tables_are_those_of_the_code() -> None:
+    assert page.filled(PAGE) == PAGE, "run: python -m stream_app.evaluation.privacy_page PRIVACY.md"
+    assert set(re.findall(r"<!-- table: ([a-z]+) -->", PAGE)) == set(page.TABLES)
+
+
+def test_a_table_that_was_edited_is_noticed() -> None:
+    edited = PAGE.replace("| `cell:5:2` | cell |", "| `cell:5:2` | value |")
+    assert edited != PAGE
+    assert page.filled(edited) == PAGE
+
+
+def described() -> dict[str, str]:
+    """Return the paragraphs about mechanisms by the families that they begin with."""
+    section = PAGE.split("## What each mechanism protects")[1].split("## What a hundred")[0]
+    paragraphs = [text for text in section.split("\n\n") if text.startswith("**`")]
+    return {family: text for text in paragraphs for family in re.findall(r"`([a-z]+)`", text)}
+
+
+@pytest.mark.parametrize("family", [*registry.FAMILIES, *profiles.FAMILIES])
+def test_every_family_is_described_with_what_an_observer_still_sees(family: str) -> None:
+    text = described()[family.removesuffix("paper")]
+    if family == "none":
+        assert "publishes the ratings" in text
+        return
+    assert "*An observer still sees*" in text
+    assert "*Limit:*" in text
+
+
+def test_a_digest_on_the_page_is_that_of_the_certificate() -> None:
+    (proof,) = registry.parse("rr:5:2").certify()
+    assert f"`{proof.digest}`" in PAGE
+
+
+def test_every_command_on_the_page_exists(capsys: pytest.CaptureFixture[str]) -> None:
+    commands = {tuple(text.split()) for text in re.findall(r"`murmurec ([a-z ]+)", PAGE)}
+    assert ("budget", "show") in commands
+    for command in commands:
+        assert run([*command, "--help"]) == 0
+    capsys.readouterr()

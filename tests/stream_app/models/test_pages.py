@@ -1,0 +1,275 @@
+"""Every page that changes is marked, over every learner and every table; and loading is exact."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from stream_app.kernels.machine.dirty_pages import PAGE_BYTES
+from stream_app.models.factorization.learner import build
+from stream_app.models.factorization.presence_rates import Presence
+from stream_app.models.paged_arrays import Part, check, touch
+from stream_app.models.sketches.ams import SecondMoment
+from stream_app.models.sketches.bloom import SeenFilter
+from stream_app.models.sketches.count_min import Frequencies
+from stream_app.state.high_water_marks import Marks
+from stream_app.state.item_directory import Directory
+from tests.stream_app.models.learners import CHANNELS, EVERY_MODEL, stream
+
+# A vector of 13 floats lies across the border of two pages, one of 32 does not.
+LEARNERS = [(model, factors) for model in EVERY_MODEL for factors in (13, 32)]
+BIG = {"depth": 3, "sketch_bytes": 900_000, "scalars_bytes": 400_000}
+
+
+def learner(model: str, factors: int):
+    made = build(model, CHANNELS, factors=factors, seed=5, **BIG)
+
+    def feed(seed: int, events: int) -> None:
+        made.learn_many(*stream(events, seed, users=4000, items=4000))
+        if seed % 3 == 0:
+            made.forget(np.uint64(seed % 4000))
+
+    return made, feed
+
+
+def presence():
+    made = Presence(CHANNELS, 600_000)
+    hiding = int(np.flatnonzero(CHANNELS.presence)[0])
+
+    def feed(seed: int, events: int) -> None:
+        random = np.random.default_rng(seed)
+        users = np.repeat(random.integers(0, 5000, events).astype(np.uint64), 2)
+        items = random.integers(0, 5000, 2 * events).astype(np.uint64)
+        reports = random.integers(0, 2, 2 * events).astype(np.uint8)
+        made.priors(
+            np.full(events, 2), users, items, reports, np.full(2 * events, hiding, np.uint16)
+        )
+        if events:
+            made.forget(users[0])
+
+    return made, feed
+
+
+def of_keys(made):
+    def feed(seed: int, events: int) -> None:
+        made.add_many(np.random.default_rng(seed).integers(0, 2**64, events, dtype=np.uint64))
+
+    return made, feed
+
+
+def seen():
+    made = SeenFilter(600_000)
+
+    def feed(seed: int, events: int) -> None:
+        made.add_many(*np.random.default_rng(seed).integers(0, 2**64, (2, events), np.uint64))
+
+    return made, feed
+
+
+def marks():
+    made = Marks()
+
+    def feed(seed: int, events: int) -> None:
+        random = np.random.default_rng(seed)
+        devices = random.integers(0, 150, (events, 2)).astype(np.uint64)
+        seqs = random.integers(1, 2**20 + 2**17, events)
+        made.advance(devices, seqs, random.random(events) < 0.9)
+        if events:
+            made.forget(devices[0])
+
+    return made, feed
+
+
+def directory():
+    made = Directory(room=1)
+
+    def feed(seed: int, events: int) -> None:
+        random = np.random.default_rng(seed)
+        for part in np.array_split(random.integers(0, 60_000, events).astype(np.uint64), 3):
+            made.rows(part, add=bool(seed % 4))
+
+    return made, feed
+
+
+PARTS = {
+    **{f"{m} {f}": lambda m=m, f=f: learner(m, f) for m, f in LEARNERS},
+    "presence": presence,
+    "seen": seen,
+    "frequencies": lambda: of_keys(Frequencies()),
+    "second moment": lambda: of_keys(SecondMoment(width=5000)),
+    "marks": marks,
+    "directory": directory,
+}
+every_part = pytest.mark.parametrize("make", PARTS.values(), ids=PARTS)
+
+
+def pages(array: np.ndarray) -> list[bytes]:
+    data = array.tobytes()
+    return [data[at : at + PAGE_BYTES] for at in range(0, len(data), PAGE_BYTES)]
+
+
+def changed(before: list[bytes], after: list[bytes]) -> set[int]:
+    return {n for n, page in enumerate(after) if n >= len(before) or before[n] != page}
+
+
+def marked(part: Part) -> dict[str, set[int]]:
+    return {name: set(np.flatnonzero(bits).tolist()) for name, bits in part.touched().items()}
+
+
+def clear(part: Part) -> None:
+    for bits in part.touched().values():
+        bits[:] = 0
+
+
+STEPS = st.lists(
+    st.tuples(st.integers(0, 2**16), st.sampled_from([0, 1, 2, 30, 9000])), min_size=1, max_size=5
+)
+
+
+GROWING = [(1, 9000), (2, 2), (3, 9000)]  # from one page to several within a step
+
+
+@every_part
+@settings(deadline=None, max_examples=10)
+@given(steps=STEPS)
+@example(steps=GROWING)
+def test_every_page_that_changes_is_marked(make, steps) -> None:
+    """Whatever came before and however tables have grown; and one event marks few pages."""
+    part, feed = make()
+    assert not any(bits.any() for bits in part.touched().values())
+    for seed, events in steps:
+        before = {name: pages(array) for name, array in part.arrays().items()}
+        clear(part)
+        feed(seed, events)
+        arrays, found = part.arrays(), marked(part)
+        assert arrays.keys() == found.keys()
+        for name, array in arrays.items():
+            after = pages(array)
+            assert len(part.touched()[name]) == len(after)
+            assert changed(before[name], after) <= found[name]
+            if events <= 2 and name not in ("moments", "cells"):
+                assert len(found[name]) <= 12
+
+
+@pytest.mark.parametrize("model", EVERY_MODEL)
+def test_reading_marks_nothing(model: str) -> None:
+    made, feed = learner(model, 13)
+    feed(1, 3000)
+    clear(made)
+    u, i, z, c, _, g = stream(500, 2, users=9000, items=9000)
+    made.predict_many(u, i)
+    made.residuals(u, i, z, c, g)
+    made.users(u)
+    made.items(i)
+    assert not any(marked(made).values())
+
+
+@every_part
+@settings(deadline=None, max_examples=8)
+@given(before=STEPS, after=STEPS, other=STEPS)
+def test_whoever_takes_over_the_arrays_goes_on_as_the_one_they_are_of(
+    make, before, after, other
+) -> None:
+    """Whatever was there is replaced; what comes then has the same effect, in every byte."""
+    (one, feed_one), (two, feed_two) = make(), make()
+    for seed, events in before:
+        feed_one(seed, events)
+    for seed, events in other:
+        feed_two(seed, events)
+    two.load({name: array.copy() for name, array in one.arrays().items()})
+    for bits in two.touched().values():
+        assert bits.all()
+    clear(two)
+    held = {name: pages(array) for name, array in two.arrays().items()}
+    for seed, events in after:
+        feed_one(seed, events)
+        feed_two(seed, events)
+    found, arrays = marked(two), two.arrays()
+    assert arrays.keys() == one.arrays().keys()
+    for name, array in one.arrays().items():
+        assert array.tobytes() == arrays[name].tobytes()
+        assert array.shape == arrays[name].shape
+        assert changed(held[name], pages(array)) <= found[name]
+
+
+@every_part
+def test_arrays_that_do_not_fit_are_refused_and_nothing_is_replaced(make) -> None:
+    part, feed = make()
+    feed(1, 300)
+    held = {name: array.copy() for name, array in part.arrays().items()}
+    name = sorted(held)[0]
+    other = np.float64 if held[name].dtype == np.uint64 else np.uint64
+    wrong = [
+        {k: v for k, v in held.items() if k != name},
+        held | {"more": np.zeros(1)},
+        held | {name: held[name].astype(other)},
+        held | {name: held[name][..., None]},
+    ]
+    if name not in part.growing:
+        wrong.append(held | {name: held[name].reshape(-1)[:-1]})
+    for arrays in wrong:
+        with pytest.raises(ValueError, match=f"array.*{name}|more"):
+            part.load(arrays)
+    assert {k: v.tobytes() for k, v in part.arrays().items()} == {
+        k: v.tobytes() for k, v in held.items()
+    }
+
+
+TWICE = np.array([7, 7], np.uint64)
+TORN = {
+    "directory": (directory, {"keys": TWICE}),
+    "marks of other lengths": (marks, {"marks": np.zeros(1, np.int64)}),
+    "dense keys": (lambda: learner("dense", 13), {"user_keys": TWICE}),
+    "dense vectors": (lambda: learner("dense", 13), {"item_vectors": np.zeros(5, np.float32)}),
+    "dense scalars": (lambda: learner("dense", 13), {"item_scalars": np.zeros((1, 3), np.float32)}),
+}
+
+
+@pytest.mark.parametrize(("make", "torn"), TORN.values(), ids=TORN)
+def test_rows_that_do_not_go_together_are_refused(make, torn) -> None:
+    part, feed = make()
+    feed(1, 300)
+    held = {name: array.copy() for name, array in part.arrays().items()}
+    if "user_keys" in torn:
+        torn = torn | {"user_vectors": held["user_vectors"][:26]}
+        torn |= {"user_scalars": held["user_scalars"][:2]}
+    with pytest.raises(ValueError, match=r"twice|use one"):
+        part.load(held | torn)
+    assert {k: v.tobytes() for k, v in part.arrays().items()} == {
+        k: v.tobytes() for k, v in held.items()
+    }
+
+
+def test_another_order_of_bytes_is_taken_for_the_same_numbers() -> None:
+    check({"a": np.zeros(3, ">u4")}, {"a": np.zeros(3, "<u4")})
+
+
+@pytest.mark.parametrize(
+    ("first", "stop", "wanted"),
+    [
+        (0, 0, []),
+        (PAGE_BYTES, PAGE_BYTES, []),
+        (0, 1, [0]),
+        (PAGE_BYTES - 1, PAGE_BYTES, [0]),
+        (PAGE_BYTES - 1, PAGE_BYTES + 1, [0, 1]),
+        (PAGE_BYTES, 3 * PAGE_BYTES, [1, 2]),
+    ],
+)
+def test_a_range_of_bytes_touches_its_pages(first: int, stop: int, wanted: list[int]) -> None:
+    bits = np.zeros(4, np.uint8)
+    touch(bits, first, stop)
+    assert np.flatnonzero(bits).tolist() == wanted
+
+
+def test_marks_survive_that_a_table_grows() -> None:
+    """Rows that come after the growth lie in other pages than those that came before."""
+    keys, items = np.arange(30_000, dtype=np.uint64), Directory(room=1)
+    made, _ = learner("dense", 13)
+    for part in (keys[:9000], keys[9000:]):
+        items.rows(part, add=True)
+        zeros = np.zeros(len(part), np.uint8)
+        made.learn_many(part, part, zeros, zeros.astype(np.uint16), np.ones(len(part), np.bool_))
+    for one in (items, made):
+        assert all(bits.all() for bits in one.touched().values())

@@ -1,0 +1,142 @@
+"""What a replay starts from, and what the past tells of it."""
+
+from __future__ import annotations
+
+from concurrent.futures import Future
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from confluent_kafka import KafkaError
+from confluent_kafka.admin import AdminClient
+
+from stream_app.checkpoints import reader as changelog
+from stream_app.checkpoints import snapshot_file
+from stream_app.errors import Refusal
+from stream_app.kafka import acls as rights
+from stream_app.kafka import clients
+from stream_app.kafka import topic_admin as topics
+from stream_app.log.ledger import SET_ASIDE
+from stream_app.replay.cut_history import History, lost_base
+from stream_app.replay.follower import Follower
+from stream_app.replay.recompute import begin
+from stream_app.state.rejections import rejected
+from stream_app.state.replica import Replica
+from stream_app.wire import Forget, Reason, Topics, Witness, decode_many
+from stream_app.wire.state_records import Base
+from tests.fixtures.replicas import ALL, SMALL, played
+from tests.fixtures.streams import EVERY_FAMILY, events, publish, run_of
+
+ZERO = (0, 0, 0, 0)
+DEVICES = ("a" * 32, "b" * 32, "c" * 32)
+
+
+def test_a_snapshot_is_adopted_without_the_devices_that_were_forgotten_since(
+    rng: np.random.Generator, tmp_path: Path
+) -> None:
+    made = events(rng, 200, families=EVERY_FAMILY, devices=12)
+    old, device = played([publish(e) for e in made], rng, ALL), made[0].device
+    snapshot_file.write(tmp_path / "old.npz", old)
+    origin = snapshot_file.read(tmp_path / "old.npz", ALL)
+    base = Base(9, (5, 5, 5, 5), origin=origin.digest)
+    adopted = begin(ALL, base, origin)
+    with_it = adopted.model_digest()
+    assert adopted.forget(device)
+    begun = begin(ALL, replace_without(base, device), origin)
+    assert begun.model_digest() == adopted.model_digest() != with_it
+    words = np.frombuffer(device, "<u8").reshape(1, 2).astype(np.uint64)
+    assert begun.marks.find(words).tolist() == [0]
+    assert len(begun.ledger.forgotten) == 0, "the base tells it"
+    again = replace(made[0], seq=made[0].seq + 1000)
+    (batch,) = [decode_many(run_of([publish(again)], 0, 1, publish(again).partition), ALL.intake)]
+    assert begun.apply(batch).records.tolist() == [SET_ASIDE]
+
+
+def replace_without(base: Base, device: bytes) -> Base:
+    return Base(base.cut, base.ends, base.origin, base.gap, (device.hex(),))
+
+
+def past(*bases: Base, forgets: tuple[Forget, ...] = (), design: str = "ours") -> History:
+    """Return a history with a witness for each of these bases."""
+    held = tuple(Witness(3, "0" * 32, "0" * 32, design, base.digest) for base in bases)
+    return History((), tuple((1, forget) for forget in forgets), held)
+
+
+FORGETS = (
+    Forget(DEVICES[1], rebuild=True),
+    Forget(DEVICES[2]),
+    Forget(DEVICES[0], rebuild=True),
+)
+
+
+@pytest.mark.parametrize(
+    "without", [(), (DEVICES[1],), (DEVICES[0], DEVICES[1])], ids=["none", "the first", "both"]
+)
+def test_what_the_log_alone_leads_to_is_not_lost(without: tuple[str, ...]) -> None:
+    assert lost_base(past(Base(0, ZERO, without=without), forgets=FORGETS), 4, "ours") is None
+
+
+@pytest.mark.parametrize(
+    "base",
+    [
+        Base(0, ZERO, origin="a" * 32),
+        Base(3, (1, 1, 1, 1), gap=True),
+        Base(0, ZERO, without=(DEVICES[2],)),
+    ],
+    ids=["a snapshot", "a gap", "forgotten without a rebuild"],
+)
+def test_what_the_log_alone_does_not_lead_to_is_lost(base: Base) -> None:
+    assert lost_base(past(Base(0, ZERO), base, forgets=FORGETS), 4, "ours") == base.digest
+
+
+def test_the_newest_witness_of_our_design_decides() -> None:
+    adopted, log = Base(0, ZERO, origin="a" * 32), Base(0, ZERO)
+    assert lost_base(past(adopted, log), 4, "ours") is None
+    assert lost_base(past(adopted, design="theirs"), 4, "ours") is None
+    assert lost_base(past(), 4, "ours") is None
+
+
+def test_what_was_set_aside_is_told_by_place_reason_and_size(rng: np.random.Generator) -> None:
+    replica = Replica(SMALL)
+    good = publish(events(rng, 1)[0])
+    records = [good, replace(good, value=b"poison"), good]
+    batch = decode_many(run_of(records, 0, 3, good.partition), SMALL.intake)
+    (told,) = rejected("ratings", batch, replica.apply(batch))
+    assert (told.topic, told.partition, told.offset) == ("ratings", good.partition, 1)
+    assert (told.reason, told.size) == (Reason.MALFORMED, 6)
+
+
+class Silent:
+    """A broker's administrator whose answers never come."""
+
+    def __getattr__(self, _: str) -> object:
+        class Never(dict[object, object]):
+            def __missing__(self, key: object) -> object:
+                return Future()
+
+        return lambda *_arguments, **_more: Never()
+
+
+def test_a_broker_that_says_nothing_is_told_in_a_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
+    silent: AdminClient = Silent()  # type: ignore[assignment]
+    monkeypatch.setattr(clients, "admin", lambda *_: silent)
+    monkeypatch.setattr(changelog, "_TOPIC_SECONDS", 0.01)
+    monkeypatch.setattr(rights, "_SECONDS", 0.01)
+    monkeypatch.setattr(topics, "SECONDS", 0.01)
+    with pytest.raises(Refusal, match="topic x cannot be described: the broker has said nothing"):
+        changelog.topic_id(silent, "x")
+    with pytest.raises(Refusal, match="cannot be described: the broker has said nothing"):
+        rights.check("x:1", {}, rights.of_a_worker(Topics("x")))
+    with pytest.raises(Refusal, match="topic x: Kafka has said nothing"):
+        topics._result("x", Future())
+
+
+def test_what_is_wrong_with_a_whole_broker_names_no_partition() -> None:
+    follower = Follower("127.0.0.1:1", {}, Topics("x"), SMALL.intake)
+    try:
+        with pytest.raises(Refusal, match=r"^the broker cannot be read: Local: ") as refused:
+            follower._failed(KafkaError(KafkaError._AUTHENTICATION), None, -1, -1001)
+    finally:
+        follower.close()
+    assert "None" not in str(refused.value)

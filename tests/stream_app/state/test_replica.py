@@ -1,0 +1,253 @@
+"""The state is a function of the log: same records in canonical order, same bytes, however they
+were cut up."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from stream_app.state.replica import Replica
+from stream_app.wire import Event, Reason, decode_many
+from tests.fixtures.replicas import ALL, ITEMS, SAYING, SCOPE, SMALL, applied, played
+from tests.fixtures.streams import EVERY_FAMILY, Published, events, log, publish, run_of
+
+
+def digests(replica: Replica) -> tuple[str, str]:
+    return replica.model_digest(), replica.ledger_digest()
+
+
+@pytest.mark.parametrize("model", ["sketch", "literal", "hashing", "dense"])
+def test_the_digests_do_not_depend_on_how_the_log_was_cut_into_batches(
+    model: str, rng: np.random.Generator
+) -> None:
+    design = replace(ALL, model=model)
+    made = events(rng, 300, families=EVERY_FAMILY)
+    records = [publish(event, json=bool(rng.integers(2))) for event in made]
+    whole = played(records, rng, design)
+    for most in (1, 7, 50):
+        assert digests(played(records, rng, design, most)) == digests(whole)
+
+
+def test_one_changed_report_changes_the_model_digest(rng: np.random.Generator) -> None:
+    made = events(rng, 100, mechanism="rr:5:2")
+    changed = made[40]
+    reports = changed.reports.copy()
+    reports[0] = (reports[0] + 1) % 5
+    others = [*made[:40], replace(changed, reports=reports), *made[41:]]
+    design = replace(SMALL, held_out=0.0)
+    one = played([publish(e) for e in made], rng, design)
+    other = played([publish(e) for e in others], rng, design)
+    assert one.model_digest() != other.model_digest()
+    assert one.ledger_digest() == other.ledger_digest()
+
+
+def test_another_design_has_another_digest(rng: np.random.Generator) -> None:
+    records = [publish(e) for e in events(rng, 20)]
+    seen = {played(records, rng, d).model_digest() for d in (SMALL, replace(SMALL, seed=2))}
+    assert len(seen) == 2
+
+
+def test_records_that_are_set_aside_or_repeated_leave_the_model_alone(
+    rng: np.random.Generator,
+) -> None:
+    """Every tenth record of one partition is poison: the model digest is that of the log without
+    them."""
+    design = replace(SMALL, partitions=1)
+    clean = [publish(event, partitions=1) for event in events(rng, 300)]
+    poison = [
+        Published(0, b"k", bytes(rng.integers(0, 256, 40, dtype=np.uint8))),
+        Published(0, clean[0].key, clean[0].value),
+        Published(0, None, None),
+        Published(0, clean[0].key, clean[0].value[:-1] if clean[0].value else None),
+    ]
+    mixed = list(clean)
+    for place in range(295, 0, -10):
+        mixed.insert(place, poison[place % len(poison)])
+    one, other = played(clean, rng, design, 20), played(mixed, rng, design, 20)
+    assert one.model_digest() == other.model_digest()
+    assert one.ledger_digest() != other.ledger_digest()
+    counts = other.ledger.counts()
+    assert counts["applied"] == one.ledger.counts()["applied"] == 300
+    assert counts["duplicate"] + counts["rejected"] == len(mixed) - 300
+    assert counts["duplicate"] > 0
+    assert counts["rejected"] > 0
+
+
+def test_a_seq_that_jumps_out_of_reach_is_set_aside_and_its_device_goes_on(
+    rng: np.random.Generator,
+) -> None:
+    made = events(rng, 1)[0]
+    chain = [made, replace(made, seq=2 + 2**20), replace(made, seq=3), replace(made, seq=3)]
+    replica = played([publish(event) for event in chain], rng)
+    assert replica.ledger.counts()["applied"] == 2
+    assert replica.ledger.counts()["duplicate"] == 1
+    assert replica.ledger.counts()["seq_gaps"] == 1
+    assert replica.ledger.rejected() == {str(Reason.SEQ_JUMP): 1}
+
+
+def test_every_record_is_in_the_ledger_and_holes_are_counted(rng: np.random.Generator) -> None:
+    records = [publish(event) for event in events(rng, 200)]
+    replica = played(records, rng)
+    replica.end_round(4, [end + 3 for end in replica.ends])
+    ledger = replica.ledger
+    assert (ledger.records.sum(axis=1) + ledger.absent == np.array(replica.ends)).all()
+    assert ledger.counts()["absent"] == 3 * SMALL.partitions
+
+
+def test_the_held_out_share_is_keyed_never_learned_and_still_seen(
+    rng: np.random.Generator,
+) -> None:
+    design = replace(SMALL, held_out=0.3)
+    event = Event(
+        bytes(range(16)),
+        1,
+        "none:5:inf",
+        0,
+        np.arange(2000, dtype=np.uint64),
+        np.full(2000, 4, np.uint8),
+    )
+    replica = Replica(design)
+    record = publish(event)
+    outcome = replica.apply(decode_many(run_of([record], 0, 1, record.partition), design.intake))
+    share = outcome.held.mean()
+    assert 0.25 < share < 0.35
+    assert replica.seen.test_many(outcome.users, outcome.items).all()
+    again = Replica(replace(design, model="dense"))
+    assert (
+        again.apply(decode_many(run_of([record], 0, 1, record.partition), design.intake)).held
+        == outcome.held
+    ).all()
+
+
+def test_clipped_ratings_are_counted_among_the_learned_alone(rng: np.random.Generator) -> None:
+    design = replace(SMALL, clip=0.05, held_out=0.5)
+    record = publish(events(rng, 1, items=4000, most=2)[0])
+    made = [publish(e) for e in events(rng, 300, items=400, most=6, mechanism="none:5:inf")]
+    replica = played([record, *made], rng, design)
+    counts = replica.ledger.counts()
+    assert 0 < counts["ratings_clipped"] < counts["ratings_learned"]
+    assert counts["ratings_held_out"] > 0
+
+
+def test_nothing_is_learned_from_a_wholly_held_out_log(rng: np.random.Generator) -> None:
+    records = [publish(event) for event in events(rng, 50)]
+    replica = Replica(replace(SMALL, model="dense", held_out=0.5))
+    empty = {k: v.tobytes() for k, v in replica.learner.arrays().items()}
+    replica._threshold = np.uint64(2**64 - 1)
+    for p, part in enumerate(log(records)):
+        if part:
+            replica.apply(decode_many(run_of(part, 0, len(part), p), SMALL.intake))
+    assert {k: v.tobytes() for k, v in replica.learner.arrays().items()} == empty
+
+
+def test_a_cell_that_says_nothing_teaches_presence_alone() -> None:
+    """Nothing but the presence rates and the device's mark is touched by a silent scope."""
+    replica = Replica(replace(ALL, held_out=0.3))
+    before = {name: array.tobytes() for name, array in replica.model_arrays().items()}
+    outcome = applied(replica, replace(SCOPE, reports=np.full(40, 5, np.uint8)))
+    after = {name: array.tobytes() for name, array in replica.model_arrays().items()}
+    changed = {name for name in after if after[name] != before.get(name)}
+    assert changed == {
+        "presence.tags", "presence.sums", "presence.overall", "marks.devices", "marks.marks",
+    }  # fmt: skip
+    assert len(outcome.users) == len(outcome.held) == 0
+    assert len(outcome.silent.rows) == 40
+    assert (outcome.silent.rows == -1).all()
+    counts = replica.ledger.counts()
+    assert counts["applied"] == 1
+    assert {n for name, n in counts.items() if name.startswith("ratings")} == {0}
+
+
+def test_a_cell_that_says_something_is_learned_and_counted_but_not_taken_for_seen() -> None:
+    replica = Replica(replace(ALL, held_out=0.3))
+    outcome = applied(replica, SCOPE)
+    assert outcome.items.tolist() == SAYING.tolist()
+    assert replica.items.keys.tolist() == SAYING.tolist()
+    assert replica.frequencies.total == len(SAYING)
+    assert not replica.seen.arrays()["blocks"].any()
+    assert 0 < outcome.held.sum() < len(SAYING)
+    counts = replica.ledger.counts()
+    assert counts["ratings_learned"] + counts["ratings_held_out"] == len(SAYING)
+    assert len(outcome.silent.rows) == 40 - len(SAYING)
+    assert (outcome.priors > 0).all()
+    assert (outcome.priors < 1).all()
+    open_one = applied(
+        replica, replace(SCOPE, seq=2, mechanism="rr:5:2", reports=SCOPE.reports % 5)
+    )
+    assert replica.seen.test_many(open_one.users, open_one.items).all()
+    assert (open_one.priors == 1).all()
+
+
+def test_a_cell_is_decoded_with_its_own_prior() -> None:
+    """What a fresh learner says of the same cells with the priors that the outcome tells."""
+    replica = Replica(replace(ALL, model="dense", held_out=0.0))
+    outcome = applied(replica, SCOPE)
+    fresh = Replica(replica.design).learner
+    columns = outcome.users, outcome.items, outcome.reports, outcome.channels
+    learn = np.ones(len(outcome.users), np.bool_)
+    assert fresh.learn_many(*columns, learn, outcome.priors).error.tolist() == (
+        outcome.lessons.error.tolist()
+    )
+    assert (outcome.priors < 0.9).all()
+
+
+def test_what_comes_again_is_counted_by_what_it_says() -> None:
+    replica = Replica(ALL)
+    for _ in range(2):
+        outcome = applied(replica, SCOPE)
+    assert outcome.duplicates == len(SAYING) == replica.ledger.counts()["ratings_duplicate"]
+    assert len(outcome.silent.rows) == len(outcome.users) == 0
+    again = Replica(SMALL)
+    for _ in range(2):
+        outcome = applied(again, replace(SCOPE, mechanism="none:5:inf", reports=SCOPE.reports % 5))
+    assert outcome.duplicates == 40
+
+
+def test_one_changed_silence_changes_the_model_digest() -> None:
+    """Whether a cell says something teaches presence, although a silent one is not learned."""
+    digests = set()
+    for report in (5, 0):
+        replica = Replica(replace(ALL, held_out=0.0))
+        reports = np.full(40, 5, np.uint8)
+        reports[7] = report
+        applied(replica, replace(SCOPE, reports=reports))
+        digests.add(replica.model_digest())
+    assert len(digests) == 2
+
+
+def test_a_design_without_hidden_presence_keeps_no_rates() -> None:
+    replica = Replica(SMALL)
+    assert replica.presence is None
+    assert replica.memory()["presence"] == 0
+    assert not [name for name in replica.model_arrays() if name.startswith("presence")]
+    assert Replica(ALL).memory()["presence"] > 0
+
+
+def test_a_report_is_decoded_under_its_own_mask() -> None:
+    """The same report says "low" under one mask and "high" under the other."""
+    errors = []
+    for mask in (0b1000, 0b0001):
+        replica = Replica(replace(ALL, held_out=0.0))
+        event = Event(
+            bytes(range(16)), 1, "partition:5:2", 0, ITEMS[:1],
+            np.array([int(mask == 1)], np.uint8), masks=np.array([mask], np.uint16),
+        )  # fmt: skip
+        outcome = applied(replica, event)
+        assert outcome.channels[0] == replica.channels.first[2] + mask
+        errors.append(float(outcome.lessons.error[0]))
+    assert errors[0] < 0 < errors[1]
+
+
+@pytest.mark.parametrize(
+    ("changes", "sentence"),
+    [
+        ({"mechanisms": ()}, "allow-list is empty"),
+        ({"mechanisms": SMALL.mechanisms * 2}, "twice"),
+        ({"held_out": 0.6}, "0 .. 0.5"),
+    ],
+)
+def test_a_design_that_makes_no_sense_is_refused(changes: dict[str, object], sentence: str) -> None:
+    with pytest.raises(ValueError, match=sentence):
+        replace(SMALL, **changes)  # type: ignore[arg-type]
