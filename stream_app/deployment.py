@@ -8,7 +8,7 @@ from stream_app.privacy import registry
 from stream_app.settings import Settings
 from stream_app.state.replica import Replica
 from stream_app.state.spec import Design
-from stream_app.wire.state_records import Base
+from stream_app.wire.state_records import StateOrigin
 
 
 def design_of(settings: Settings) -> Design:
@@ -34,7 +34,7 @@ def design_of(settings: Settings) -> Design:
         raise Refusal(str(error)) from None
 
 
-def replica_of(design: Design, base: Base | None = None) -> Replica:
+def replica_of(design: Design, base: StateOrigin | None = None) -> Replica:
     """Return a replica that has seen nothing and starts from `base`; refuses sizes that do not go
     together."""
     try:

@@ -56,7 +56,7 @@ from stream_app.serving.catalogue import Catalogue
 from stream_app.serving.recommender import Recommender
 from stream_app.settings import Settings
 from stream_app.wire import Topics
-from stream_app.wire.state_records import Base
+from stream_app.wire.state_records import StateOrigin
 
 log = structlog.get_logger()
 _SESSION_SECONDS = 6.0
@@ -184,11 +184,11 @@ def _reader(app: faust.App, runtime: Runtime, bootstrap: str, clock: Clock) -> L
             start=start,
         )
 
-    def first_base() -> Base:
+    def first_base() -> StateOrigin:
         check_base(bootstrap, settings.kafka, topics, settings.partitions, design.digest)
         past = history(bootstrap, settings.kafka, topics, settings.partitions)
         gone = past.forgotten(len(past.cuts), rebuild_only=True)
-        return Base(0, (0,) * settings.partitions, without=gone)
+        return StateOrigin(0, (0,) * settings.partitions, without=gone)
 
     cuts = clients.producer(bootstrap, settings.kafka, linger_ms=0)
     same = changelog.SameTopic(clients.admin(bootstrap, settings.kafka), topics.ratings)

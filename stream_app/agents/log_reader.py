@@ -35,7 +35,7 @@ from stream_app.log.canonical_order import Start
 from stream_app.log.cut_clock import Clock
 from stream_app.replay.follower import Decoded, Follower
 from stream_app.wire import EPOCH_SECONDS, encode_message
-from stream_app.wire.state_records import Base
+from stream_app.wire.state_records import StateOrigin
 
 Progress = Callable[[int, int], None]
 log = structlog.get_logger()
@@ -50,7 +50,7 @@ class LogReader(Service):
         self,
         runtime: Runtime,
         recover: Callable[[Progress], Found | None],
-        first_base: Callable[[], Base],
+        first_base: Callable[[], StateOrigin],
         follow: Callable[[Start], Follower],
         clock: Clock,
         producer: Producer,
@@ -123,7 +123,7 @@ class LogReader(Service):
         self._clock.begin_again()
         return follower
 
-    def _reaches_back(self, base: Base) -> bool:
+    def _reaches_back(self, base: StateOrigin) -> bool:
         follower = self._follow(Start(base.cut, base.ends, 0))
         try:
             follower.log_ends()

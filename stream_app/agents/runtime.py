@@ -39,10 +39,10 @@ from stream_app.wire import (
     LIST_LENGTH,
     Batch,
     Cut,
+    DigestReport,
     Forget,
     Rejection,
     Topics,
-    Witness,
     encode_message,
 )
 
@@ -154,7 +154,7 @@ class Runtime:
                 )
             self.reload = Reload("a device is forgotten", without(base, [entry.device]))
 
-    def compare(self, witness: Witness) -> None:
+    def compare(self, witness: DigestReport) -> None:
         """Compare what another replica held; what this worker wrote itself says nothing."""
         if self.checkpoints is None or not self.checkpoints.wrote(witness):
             self.agreement.theirs(witness)
@@ -179,7 +179,7 @@ class Runtime:
             self.checkpoints.restart()
         log.info("state.restored", cut=self.replica.cut, checkpoint=restored.found is not None)
 
-    def _differs(self, witness: Witness, ours: Digests) -> None:
+    def _differs(self, witness: DigestReport, ours: Digests) -> None:
         """Another replica held something else: raise the alarm, keep the evidence, start over.
 
         The log decides, where it reaches back: both replicas replay it, for this one answers with
@@ -196,7 +196,7 @@ class Runtime:
             mend="murmurec state verify tells which of them the log says",
         )
         replica = self.replica
-        answer = Witness(ours.cut, ours.model, ours.ledger, replica.design.digest, ours.base)
+        answer = DigestReport(ours.cut, ours.model, ours.ledger, replica.design.digest, ours.base)
         self.witness(encode_message(answer))
         self._reloads = 0 if self.agreement.agreed_before else self._reloads
         self._reloads += 1

@@ -19,7 +19,7 @@ from stream_app.monitoring.metrics import Metrics
 from stream_app.serving.catalogue import Catalogue
 from stream_app.serving.recommender import Recommender
 from stream_app.state.replica import Design, Replica
-from stream_app.wire import Batch, Event, Run, decode_many, encode, partitions_of
+from stream_app.wire import Batch, Event, RecordRun, decode_many, encode, partitions_of
 
 # As many as it takes to make tables grow, and to let qoLSH shorten a list instead of scanning all.
 _DEVICES, _ITEMS = 1500, 2600
@@ -64,5 +64,5 @@ def _decoded(events: list[Event], partition: int, design: Design) -> Batch:
     keys = np.frombuffer(b"".join([event.key for event in events]), np.uint8).reshape(-1, 32)
     places = partitions_of(keys, design.partitions)
     mine = [event for event, place in zip(events, places, strict=True) if place == partition]
-    run = Run(partition, range(len(mine)), [e.key for e in mine], [encode(e) for e in mine])
+    run = RecordRun(partition, range(len(mine)), [e.key for e in mine], [encode(e) for e in mine])
     return decode_many(run, design.intake)

@@ -34,7 +34,7 @@ from stream_app.errors import Refusal
 from stream_app.state.digests import digest
 from stream_app.state.replica import Replica
 from stream_app.state.spec import Design, digest_of
-from stream_app.wire.state_records import Base, SmallArray, ledger_root
+from stream_app.wire.state_records import SmallArray, StateOrigin, ledger_root
 
 FORMAT = 1
 _KIND = "murmurec snapshot"
@@ -54,7 +54,7 @@ class Meta(msgspec.Struct, frozen=True):
     settings: dict[str, str]
     cut: int
     ends: tuple[int, ...]
-    base: Base
+    base: StateOrigin
     model: str
     ledger: str
     digest: str = ""
@@ -102,7 +102,7 @@ class SnapshotFile:
         meta = self.meta
         self._fitting(replica.load, self.model, self.ledger, meta.cut, meta.ends, meta.base)
 
-    def adopt(self, replica: Replica, base: Base) -> None:
+    def adopt(self, replica: Replica, base: StateOrigin) -> None:
         """Start from the model of the snapshot at `base`, which must name it as its origin."""
         self.check(replica.design)
         if base.origin != self.digest:

@@ -22,7 +22,7 @@ from __future__ import annotations
 from collections import deque
 from dataclasses import dataclass, field
 
-from stream_app.wire import Cut, Entry, Forget, Run, Witness
+from stream_app.wire import Cut, DigestReport, Entry, Forget, RecordRun
 
 
 class OrderError(Exception):
@@ -48,16 +48,16 @@ class Start:
 
 
 @dataclass(frozen=True, eq=False)
-class Step:
+class LogStep:
     """The next piece of the canonical order: a run of records, the cut that ends their round, a
     device to forget before the next run, or a witness; `cut_offset` is the offset after the
     entry."""
 
-    run: Run | None = None
+    run: RecordRun | None = None
     cut: Cut | None = None
     cut_offset: int = 0
     forget: Forget | None = None
-    witness: Witness | None = None
+    witness: DigestReport | None = None
 
 
 class Chain:
@@ -174,7 +174,7 @@ class Rounds:
         """Take the entry of a device that is to be forgotten; False where it came before."""
         return self._entry(forget, offset)
 
-    def witness(self, witness: Witness, offset: int | None = None) -> bool:
+    def witness(self, witness: DigestReport, offset: int | None = None) -> bool:
         """Take the entry of a durable checkpoint; False where it came before."""
         return self._entry(witness, offset)
 
@@ -211,14 +211,14 @@ class Rounds:
         """Learn that every record below `position` was delivered or does not exist."""
         self.received[partition] = max(self.received[partition], position)
 
-    def step(self, limit: int = 1024, size_limit: int = 1 << 17) -> Step | None:
+    def step(self, limit: int = 1024, size_limit: int = 1 << 17) -> LogStep | None:
         """Return the next piece of the canonical order, or None until more is delivered."""
         while self._entries:
             offset, entry = self._entries[0]
             if isinstance(entry, Cut):
                 run = self._run(entry, limit, size_limit)
                 if run is not None:
-                    return Step(run)
+                    return LogStep(run)
                 if self._partition < len(entry.ends):
                     return None
                 self._partition = 0
@@ -230,7 +230,7 @@ class Rounds:
             return _step_of(entry, offset + 1)
         return None
 
-    def _run(self, cut: Cut, limit: int, size_limit: int) -> Run | None:
+    def _run(self, cut: Cut, limit: int, size_limit: int) -> RecordRun | None:
         """Return the next run of the open round; None at its end, or until more is delivered."""
         while self._partition < len(cut.ends):
             partition, end = self._partition, cut.ends[self._partition]
@@ -238,18 +238,18 @@ class Rounds:
             if offsets:
                 if offsets[0] < self.ends[partition]:
                     raise OrderError(f"offset {offsets[0]} of partition {partition} came twice")
-                return Run(partition, offsets, keys, values)
+                return RecordRun(partition, offsets, keys, values)
             if self.received[partition] < end:
                 return None
             self._partition += 1
         return None
 
 
-def _step_of(entry: Entry, offset: int) -> Step:
+def _step_of(entry: Entry, offset: int) -> LogStep:
     match entry:
         case Cut():
-            return Step(cut=entry, cut_offset=offset)
+            return LogStep(cut=entry, cut_offset=offset)
         case Forget():
-            return Step(forget=entry, cut_offset=offset)
-        case Witness():
-            return Step(witness=entry, cut_offset=offset)
+            return LogStep(forget=entry, cut_offset=offset)
+        case DigestReport():
+            return LogStep(witness=entry, cut_offset=offset)

@@ -37,7 +37,7 @@ from stream_app.replay.follower import Follower, gone_before
 from stream_app.replay.recompute import begin, without
 from stream_app.state.replica import Replica
 from stream_app.wire import Topics
-from stream_app.wire.state_records import Base, Manifest
+from stream_app.wire.state_records import Manifest, StateOrigin
 
 log = structlog.get_logger()
 
@@ -73,7 +73,7 @@ def adopt(session: Session, origin: SnapshotFile) -> Manifest:
             f"{origin.path}: it holds what {len(taught)} devices taught that were forgotten with a "
             "rebuild since: take a snapshot from after that, or export one again from the log"
         )
-    base = Base(number, ends, origin=origin.digest, without=past.forgotten(number + 1))
+    base = StateOrigin(number, ends, origin=origin.digest, without=past.forgotten(number + 1))
     manifest = _write(session, begin(session.design, base, origin), cut_offset)
     log.info("state.adopted", snapshot=str(origin.path), cut=number, digest=origin.digest)
     return manifest
@@ -122,12 +122,12 @@ def _found(session: Session, place: str) -> Found | None:
         return None
 
 
-def _behind(session: Session, found: Found | None, place: str) -> tuple[Base, Start]:
+def _behind(session: Session, found: Found | None, place: str) -> tuple[StateOrigin, Start]:
     """Return where to go on: at the checkpoint, if the log can be read on from it; else at the
     place, or at the first cut that the log reaches."""
     if found is not None and not place and _reads_on(session, found):
         m = found.manifest
-        base = Base(m.cut, m.ends, gap=True, without=m.base.without)
+        base = StateOrigin(m.cut, m.ends, gap=True, without=m.base.without)
         return base, Start(m.cut, m.ends, m.cut_offset)
     return offsets.resolve_base(
         *_place(session), session.settings.partitions, place or "earliest", may_cut=True
@@ -157,7 +157,7 @@ def _whole(session: Session, found: Found | None, past: History) -> bool:
         return False
     if not _reads_on(session, found):
         return False
-    base = found.manifest.base if found else Base(0, (0,) * partitions)
+    base = found.manifest.base if found else StateOrigin(0, (0,) * partitions)
     later = set(past.forgotten(len(past.cuts) + 1, rebuild_only=True)) - set(base.without)
     return not later or not gone_before(*_servers(session), session.names.ratings, base.ends)
 

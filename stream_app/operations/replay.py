@@ -19,7 +19,7 @@ from stream_app.operations.session import Session
 from stream_app.replay import positions as offsets
 from stream_app.replay.recompute import Replayed, begin
 from stream_app.state.replica import Replica
-from stream_app.wire.state_records import Base
+from stream_app.wire.state_records import StateOrigin
 
 
 def digest(session: Session, at_cut: int | None, as_json: bool) -> None:
@@ -65,7 +65,7 @@ def export(session: Session, file: Path, at_cut: int | None, as_json: bool) -> N
 
 def loaded(session: Session, found: Found) -> Replica:
     """Return the replica that a checkpoint holds."""
-    replica = begin(session.design, Base(0, (0,) * session.settings.partitions))
+    replica = begin(session.design, StateOrigin(0, (0,) * session.settings.partitions))
     try:
         load_found(replica, found)
     except ValueError as error:

@@ -23,7 +23,7 @@ from stream_app.replay.recompute import Replay
 from stream_app.settings import Settings
 from stream_app.state.replica import Design
 from stream_app.wire import Topics
-from stream_app.wire.state_records import Base
+from stream_app.wire.state_records import StateOrigin
 
 if TYPE_CHECKING:
     from stream_app.checkpoints.protocol.recovery import Found
@@ -74,7 +74,7 @@ class Session:
                 progress,
             )
 
-    def told_base(self) -> Base | None:
+    def told_base(self) -> StateOrigin | None:
         """Return what the state of this rating topic starts from, as the newest manifest that can
         be read tells it, of whatever design; None where none does."""
         with bar("reading the state topic") as progress:
@@ -88,7 +88,7 @@ class Session:
         ]
         return ours[-1] if ours else None
 
-    def begins_at(self) -> Base:
+    def begins_at(self) -> StateOrigin:
         """Return what the state starts from: as told, or the log alone where nothing is told;
         refuses that where the cut log tells of something else."""
         base = self.told_base()
@@ -97,7 +97,7 @@ class Session:
             check_base(
                 self.servers, self.settings.kafka, self.names, partitions, self.design.digest
             )
-            base = Base(0, (0,) * partitions)
+            base = StateOrigin(0, (0,) * partitions)
         return base
 
     @contextmanager

@@ -27,8 +27,8 @@ from stream_app.replay.cut_history import history, lost_base
 from stream_app.replay.follower import gone_before
 from stream_app.replay.recompute import Replay, Replayed
 from stream_app.state.replica import Replica
-from stream_app.wire import Witness
-from stream_app.wire.state_records import Base, Manifest
+from stream_app.wire import DigestReport
+from stream_app.wire.state_records import Manifest, StateOrigin
 
 
 @dataclass
@@ -50,7 +50,7 @@ def verify(session: Session, workers: tuple[str, ...], strict: bool, as_json: bo
     found = session.checkpoint()
     shown = {url: ask(url) for url in workers}
     manifest = found.manifest if found else None
-    base = manifest.base if manifest else Base(0, (0,) * session.settings.partitions)
+    base = manifest.base if manifest else StateOrigin(0, (0,) * session.settings.partitions)
     findings = Findings()
     if manifest is None:
         findings.missing.append(f"{session.names.state} holds no checkpoint")
@@ -68,12 +68,12 @@ def verify(session: Session, workers: tuple[str, ...], strict: bool, as_json: bo
     return good
 
 
-def _tell(findings: Findings, cut: int, base: Base, model: str, ledger: str) -> None:
+def _tell(findings: Findings, cut: int, base: StateOrigin, model: str, ledger: str) -> None:
     findings.cut, findings.base = cut, msgspec.to_builtins(base)
     findings.model_digest, findings.ledger_digest = model, ledger
 
 
-def _unable(session: Session, base: Base) -> str:
+def _unable(session: Session, base: StateOrigin) -> str:
     """Return why nothing can be recomputed, empty where it can."""
     if base.origin and session.origin is None:
         return f"the state began from the snapshot {base.origin}: give it with --snapshot FILE"
@@ -84,7 +84,7 @@ def _unable(session: Session, base: Base) -> str:
 
 def _recompute(
     session: Session,
-    base: Base,
+    base: StateOrigin,
     manifest: Manifest | None,
     shown: Mapping[str, Told],
     findings: Findings,
@@ -136,7 +136,7 @@ def _compare_checkpoint(manifest: Manifest, replica: Replica, findings: Findings
         )
 
 
-def _reach(replay: Replay, state: Replayed, base: Base, cut: int) -> Replayed:
+def _reach(replay: Replay, state: Replayed, base: StateOrigin, cut: int) -> Replayed:
     """Return the state at a cut: on from the one at hand, or from the base."""
     replica = state.replica
     if cut < replica.cut:
@@ -168,9 +168,11 @@ class _Witnesses:
     """Compares the state at each cut with what was witnessed of it, where both start from the
     same: each witness once, though the replay may begin again."""
 
-    def __init__(self, design: str, all_of_them: Iterable[Witness], findings: Findings) -> None:
+    def __init__(
+        self, design: str, all_of_them: Iterable[DigestReport], findings: Findings
+    ) -> None:
         self._design, self._findings = design, findings
-        self._at: dict[int, list[tuple[int, Witness]]] = {}
+        self._at: dict[int, list[tuple[int, DigestReport]]] = {}
         for number, witness in enumerate(all_of_them):
             self._at.setdefault(witness.cut, []).append((number, witness))
         self._reached: set[int] = set()

@@ -8,7 +8,7 @@ from http.client import HTTPException
 import msgspec
 
 from stream_app.errors import Refusal
-from stream_app.wire.state_records import Base
+from stream_app.wire.state_records import StateOrigin
 
 _SECONDS = 15.0
 _LONGEST = 1 << 20
@@ -22,7 +22,7 @@ class Told(msgspec.Struct, frozen=True):
     model_digest: str
     ledger_digest: str
     design_digest: str
-    base: Base
+    base: StateOrigin
 
 
 def ask(url: str) -> Told:

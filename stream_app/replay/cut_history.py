@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from stream_app.checkpoints import reader as changelog
 from stream_app.errors import Refusal
 from stream_app.log.canonical_order import Chain
-from stream_app.wire import Cut, Entry, Forget, Topics, WireError, Witness, decode_entry
-from stream_app.wire.state_records import Base
+from stream_app.wire import Cut, DigestReport, Entry, Forget, Topics, WireError, decode_entry
+from stream_app.wire.state_records import StateOrigin
 
 
 @dataclass(frozen=True)
@@ -35,7 +35,7 @@ class History:
 
     cuts: tuple[tuple[Cut, int], ...]
     forgets: tuple[tuple[int, Forget], ...]
-    witnesses: tuple[Witness, ...]
+    witnesses: tuple[DigestReport, ...]
 
     def forgotten(self, cut: int, rebuild_only: bool = False) -> tuple[str, ...]:
         """Return the devices that are forgotten in the state at a cut, sorted."""
@@ -78,14 +78,14 @@ def history(
     """Return what the cut log holds now."""
     cuts: list[tuple[Cut, int]] = []
     forgets: list[tuple[int, Forget]] = []
-    witnesses: list[Witness] = []
+    witnesses: list[DigestReport] = []
     for past in entries(bootstrap, extra, topics, partitions, progress):
         match past.entry:
             case Cut():
                 cuts.append((past.entry, past.cut_offset))
             case Forget():
                 forgets.append((len(cuts) + 1, past.entry))
-            case Witness():
+            case DigestReport():
                 witnesses.append(past.entry)
     return History(tuple(cuts), tuple(forgets), tuple(witnesses))
 
@@ -104,7 +104,7 @@ def lost_base(past: History, partitions: int, design: str) -> str | None:
     left_out = list(dict.fromkeys(f.device for _, f in past.forgets if f.rebuild))
     zero = (0,) * partitions
     for count in range(len(left_out) + 1):
-        if Base(0, zero, without=tuple(sorted(left_out[:count]))).digest == newest.base:
+        if StateOrigin(0, zero, without=tuple(sorted(left_out[:count]))).digest == newest.base:
             return None
     return newest.base
 

@@ -31,11 +31,11 @@ from stream_app.serving.catalogue import Catalogue
 from stream_app.wire import (
     Batch,
     Cut,
+    DigestReport,
     Forget,
     Intake,
     Topics,
     WireError,
-    Witness,
     decode_entry,
     decode_many,
 )
@@ -59,7 +59,7 @@ class Decoded:
     cut: Cut | None
     cut_offset: int = 0
     forget: Forget | None = None
-    witness: Witness | None = None
+    witness: DigestReport | None = None
 
 
 def gone_before(bootstrap: str, extra: Mapping[str, str], topic: str, ends: Sequence[int]) -> str:
@@ -229,7 +229,7 @@ class Follower:
         match entry:
             case Forget():
                 self.rounds.forget(entry, offset)
-            case Witness():
+            case DigestReport():
                 self.rounds.witness(entry, offset)
             case Cut():
                 self._cut(entry, offset)

@@ -25,7 +25,7 @@ from stream_app.kafka import clients
 from stream_app.log.canonical_order import Start
 from stream_app.replay.cut_history import history
 from stream_app.wire import EPOCH_SECONDS, Cut, Topics, encode_message
-from stream_app.wire.state_records import Base
+from stream_app.wire.state_records import StateOrigin
 
 FORMS = "earliest, latest, ts=2026-11-01T00:00:00Z (or ts=milliseconds since 1970) or last=1000"
 _SECONDS = 30.0
@@ -103,7 +103,7 @@ def resolve_base(
     partitions: int,
     grammar: str = "earliest",
     may_cut: bool = False,
-) -> tuple[Base, Start]:
+) -> tuple[StateOrigin, Start]:
     """Return a base at the first cut at or behind the place, and where the log goes on after it.
 
     Whoever was to be forgotten before that cut is left out of the base. Where no cut reaches the
@@ -119,7 +119,7 @@ def resolve_base(
         consumer.close()
     if not any(wanted):
         zero = (0,) * partitions
-        return Base(0, zero), Start(0, zero, 0)
+        return StateOrigin(0, zero), Start(0, zero, 0)
     past = history(bootstrap, extra, topics, partitions)
     found = _first(past.cuts, wanted) or _first(past.cuts[-1:], low)
     if found is None and may_cut:
@@ -132,7 +132,7 @@ def resolve_base(
             f"{list(low)} on); murmurec worker --accept-gap writes one"
         )
     cut, cut_offset = found
-    base = Base(cut.number, cut.ends, gap=True, without=past.forgotten(cut.number))
+    base = StateOrigin(cut.number, cut.ends, gap=True, without=past.forgotten(cut.number))
     return base, Start(cut.number, cut.ends, cut_offset)
 
 

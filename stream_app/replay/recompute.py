@@ -2,10 +2,10 @@
 
     state at cut r = f(design, base, log after the base up to r)
 
-It follows the same log in the same order with the same replica as a worker does, from the same base
-(`wire.checkpoints.Base`): nothing, or an adopted snapshot, without the devices that were to be
-forgotten with a rebuild. Where the log tells of one more of these, it begins again without it; so
-does a worker.
+It follows the same log in the same order with the same replica as a worker does, from the same
+origin (`wire.state_records.StateOrigin`): nothing, or an adopted snapshot, without the devices that
+were forgotten with a rebuild. Where the log tells of one more of these, it begins again without it;
+so does a worker.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from stream_app.log.canonical_order import Start
 from stream_app.replay.follower import Decoded, Follower
 from stream_app.state.replica import Design, Outcome, Replica
 from stream_app.wire import Batch, Topics
-from stream_app.wire.state_records import Base
+from stream_app.wire.state_records import StateOrigin
 
 if TYPE_CHECKING:
     from stream_app.checkpoints.snapshot_file import SnapshotFile
@@ -38,7 +38,7 @@ def recompute(
     design: Design,
     at_cut: int | None = None,
     progress: Progress | None = None,
-    base: Base | None = None,
+    base: StateOrigin | None = None,
     origin: SnapshotFile | None = None,
 ) -> Replica:
     """Return the replica at cut `at_cut`, or at the newest cut; `progress` hears (records done,
@@ -73,9 +73,9 @@ class Replay:
     each_cut: Callable[[Replica], None] = field(default=lambda _: None)
     each_batch: Callable[[Batch, Outcome], None] = field(default=lambda _batch, _outcome: None)
 
-    def from_base(self, base: Base | None = None, at_cut: int | None = None) -> Replayed:
+    def from_base(self, base: StateOrigin | None = None, at_cut: int | None = None) -> Replayed:
         """Return the state at a cut, computed from what it starts from."""
-        base = base or Base(0, (0,) * self.design.partitions)
+        base = base or StateOrigin(0, (0,) * self.design.partitions)
         if at_cut is not None and at_cut < base.cut:
             raise Refusal(f"cut {at_cut}: the state begins at cut {base.cut}; ask for a later one")
         begun = Replayed(begin(self.design, base, self.origin), 0)
@@ -124,7 +124,7 @@ class Replay:
         return set()
 
 
-def begin(design: Design, base: Base, origin: SnapshotFile | None = None) -> Replica:
+def begin(design: Design, base: StateOrigin, origin: SnapshotFile | None = None) -> Replica:
     """Return the replica that stands at a base; refuses one whose snapshot is not given."""
     try:
         replica = Replica(design, base)
@@ -154,7 +154,7 @@ def take(replica: Replica, piece: Decoded) -> Outcome | None:
     return outcome
 
 
-def without(base: Base, devices: Iterable[str]) -> Base:
+def without(base: StateOrigin, devices: Iterable[str]) -> StateOrigin:
     """Return the base that leaves out these devices as well."""
     return msgspec.structs.replace(base, without=tuple(sorted({*base.without, *devices})))
 

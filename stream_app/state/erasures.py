@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from stream_app.log.ledger import Ledger
 from stream_app.wire import REASON_CODE, Batch, Reason
-from stream_app.wire.state_records import Base
+from stream_app.wire.state_records import StateOrigin
 
 _FORGOTTEN = np.uint8(REASON_CODE[Reason.FORGOTTEN])
 
@@ -20,7 +20,7 @@ _FORGOTTEN = np.uint8(REASON_CODE[Reason.FORGOTTEN])
 class Forgotten:
     """The devices of `ledger.forgotten` and of `base.without`."""
 
-    def __init__(self, base: Base, ledger: Ledger) -> None:
+    def __init__(self, base: StateOrigin, ledger: Ledger) -> None:
         self._ledger = ledger
         self._all = {_pair(words) for words in ledger.forgotten}
         self._all |= {_pair(words_of(bytes.fromhex(device))) for device in base.without}

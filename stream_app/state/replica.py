@@ -49,7 +49,7 @@ from stream_app.state.outcome import Outcome
 from stream_app.state.rating_columns import SILENCE, Cells, Silent
 from stream_app.state.spec import Design
 from stream_app.wire import REASON_CODE, Batch, Reason
-from stream_app.wire.state_records import Base, ledger_root
+from stream_app.wire.state_records import StateOrigin, ledger_root
 
 __all__ = ["Design", "Outcome", "Replica"]
 
@@ -63,9 +63,9 @@ class Replica:
     had never been.
     """
 
-    def __init__(self, design: Design, base: Base | None = None) -> None:
+    def __init__(self, design: Design, base: StateOrigin | None = None) -> None:
         self.design = design
-        self.base = base or Base(0, (0,) * design.partitions)
+        self.base = base or StateOrigin(0, (0,) * design.partitions)
         self.channels = Channels.of(design.mechanisms)
         self.learner: Learner = build(
             design.model,
@@ -246,7 +246,7 @@ class Replica:
         ledger: Mapping[str, NDArray[Any]],
         cut: int,
         ends: Sequence[int],
-        base: Base,
+        base: StateOrigin,
     ) -> None:
         """Replace the whole state, in place: every part remains the object that it was.
 
@@ -268,13 +268,16 @@ class Replica:
         self.base, self.cut, self.ends = base, cut, tuple(ends)
         self.forgotten = Forgotten(base, self.ledger)
 
-    def restart(self, base: Base) -> None:
+    def restart(self, base: StateOrigin) -> None:
         """Start over, in place, from a state that has seen nothing."""
         fresh = Replica(self.design, base)
         self.load(fresh.model_arrays(), fresh.ledger.arrays(), base.cut, base.ends, base)
 
     def adopt(
-        self, model: Mapping[str, NDArray[Any]], ledger: Mapping[str, NDArray[Any]], base: Base
+        self,
+        model: Mapping[str, NDArray[Any]],
+        ledger: Mapping[str, NDArray[Any]],
+        base: StateOrigin,
     ) -> None:
         """Start from a model of elsewhere: as `load`, but what is counted begins at `base`, and
         who was forgotten there is forgotten here."""

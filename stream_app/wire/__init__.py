@@ -18,8 +18,8 @@ mechanism's alphabet; a mask beside each report exactly where the mechanism repo
 of the levels (`Intake`).
 """
 
-from stream_app.wire.batch_decoding import Batch, Run, decode_many
-from stream_app.wire.cut_log import Cut, Entry, Forget, Witness, decode_entry
+from stream_app.wire.batch_decoding import Batch, RecordRun, decode_many
+from stream_app.wire.cut_log import Cut, DigestReport, Entry, Forget, decode_entry
 from stream_app.wire.decoding import Intake, decode
 from stream_app.wire.events import Event, encode, encode_json
 from stream_app.wire.ids import Item, key, parse_item, partitions_of, user_key
@@ -71,6 +71,7 @@ __all__ = [
     "Batch",
     "CatalogueEntry",
     "Cut",
+    "DigestReport",
     "Entry",
     "Event",
     "Forget",
@@ -81,13 +82,12 @@ __all__ = [
     "Query",
     "Reason",
     "Recommendation",
+    "RecordRun",
     "Rejection",
-    "Run",
     "Status",
     "Topic",
     "Topics",
     "WireError",
-    "Witness",
     "decode",
     "decode_entry",
     "decode_many",

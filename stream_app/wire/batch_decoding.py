@@ -23,7 +23,7 @@ _packed = msgspec.msgpack.Decoder(Packed)
 
 
 @dataclass(frozen=True, eq=False)
-class Run:
+class RecordRun:
     """Consecutive records of one partition as the broker delivered them: offsets, keys and values
     (n,)."""
 
@@ -83,7 +83,7 @@ _Decoded = tuple[
 ]
 
 
-def decode_many(run: Run, intake: Intake) -> Batch:
+def decode_many(run: RecordRun, intake: Intake) -> Batch:
     """Decode the records of a run into columns; equal to `decode` on each of them."""
     n = len(run.offsets)
     sizes = np.fromiter([len(value) if value else 0 for value in run.values], np.int64, n)
@@ -93,7 +93,7 @@ def decode_many(run: Run, intake: Intake) -> Batch:
     return Batch(run.partition, np.fromiter(run.offsets, np.int64, n), sizes, *columns)
 
 
-def _decode_alike(run: Run, sizes: NDArray[np.int64], intake: Intake) -> _Decoded | None:
+def _decode_alike(run: RecordRun, sizes: NDArray[np.int64], intake: Intake) -> _Decoded | None:
     """Decode a run of one encoding in which every record is in order; None where one is not."""
     n = len(run.offsets)
     values: Any = run.values
@@ -216,7 +216,7 @@ def _reports_fit(
     )
 
 
-def _decode_each(run: Run, intake: Intake) -> _Decoded:
+def _decode_each(run: RecordRun, intake: Intake) -> _Decoded:
     """Decode record by record: the same columns, with a reason for each that is set aside."""
     n = len(run.offsets)
     devices = np.zeros((n, 2), np.uint64)

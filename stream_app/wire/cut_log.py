@@ -53,7 +53,7 @@ class Forget(
     v: int = VERSION
 
 
-class Witness(
+class DigestReport(
     msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag_field="kind", tag="witness"
 ):
     """The digests that a durable checkpoint holds at its cut; `base` names what the state started
@@ -67,7 +67,7 @@ class Witness(
     v: int = VERSION
 
 
-Entry = Cut | Forget | Witness
+Entry = Cut | Forget | DigestReport
 
 _decoder = msgspec.json.Decoder(Entry)
 _bare = msgspec.json.Decoder(dict[str, msgspec.Raw])

@@ -73,7 +73,7 @@ class ClaimKey(msgspec.Struct, frozen=True):
         return _CLAIM_KEY.pack(b"C", self.owner)
 
 
-class Base(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class StateOrigin(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """What a state starts from: with the log after it, this decides every byte.
 
     `cut` and `ends` are where the log is taken up, `origin` the digest of the snapshot that was
@@ -127,7 +127,7 @@ class Manifest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     cut: int
     ends: tuple[int, ...]
     cut_offset: int
-    base: Base
+    base: StateOrigin
     model: str
     ledger: str
     arrays: tuple[ArrayPages, ...]

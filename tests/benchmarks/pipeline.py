@@ -249,7 +249,7 @@ def decode_figures() -> Iterator[Figure]:
             column = np.frombuffer(key, np.uint8).reshape(1, 32)
             per_partition.setdefault(int(wire.partitions_of(column, 4)[0]), []).append((key, value))
         part = per_partition[0][:512]
-        run = wire.Run(0, range(len(part)), [k for k, _ in part], [v for _, v in part])
+        run = wire.RecordRun(0, range(len(part)), [k for k, _ in part], [v for _, v in part])
         intake = wire.Intake({"none:5:inf": 5})
         best = min(once(run, intake) for _ in range(50))
         form = "JSON" if as_json else "packed"
@@ -257,7 +257,7 @@ def decode_figures() -> Iterator[Figure]:
         yield Figure(name, best / len(part) / each * 1e9, "ns/rating", target)
 
 
-def once(run: wire.Run, intake: wire.Intake) -> float:
+def once(run: wire.RecordRun, intake: wire.Intake) -> float:
     """Return the CPU seconds of decoding a run."""
     began = time.process_time()
     batch = decode_many(run, intake)

@@ -9,7 +9,7 @@ from collections import OrderedDict
 from stream_app.deployment import replica_of
 from stream_app.replay.follower import Follower
 from stream_app.state.replica import Design
-from stream_app.wire import Topics, Witness
+from stream_app.wire import DigestReport, Topics
 
 Digests = tuple[str, str]
 _KEPT = 4000
@@ -54,7 +54,7 @@ class Reference:
             if piece.witness is not None:
                 self._compare(piece.witness)
 
-    def _compare(self, witness: Witness) -> None:
+    def _compare(self, witness: DigestReport) -> None:
         self.witnesses += 1
         ours = self._digests.get(witness.cut)
         if ours is not None and ours != (witness.model, witness.ledger):

@@ -20,7 +20,7 @@ import msgspec
 from confluent_kafka import Message, TopicPartition
 
 from stream_app.kafka import clients
-from stream_app.wire import Cut, Topics, WireError, Witness, decode_entry
+from stream_app.wire import Cut, DigestReport, Topics, WireError, decode_entry
 from stream_app.wire.state_records import ManifestKey, PageKey, decode_manifest, decode_page
 from stream_app.wire.state_records import decode_state_key as named
 from tests.chaos.points import Point
@@ -166,7 +166,7 @@ class Watcher:
             return set()
         if isinstance(entry, Cut) and entry.number > self.cut:
             self.cut, self.cut_time = entry.number, time.monotonic()
-        if isinstance(entry, Witness) and entry.cut == self._manifest_cut:
+        if isinstance(entry, DigestReport) and entry.cut == self._manifest_cut:
             if self._last is Point.MANIFEST:
                 self._last = Point.WITNESS
             return {Point.WITNESS}

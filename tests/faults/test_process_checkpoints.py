@@ -19,12 +19,12 @@ from confluent_kafka import Message
 from stream_app.checkpoints import reader as changelog
 from stream_app.cli.demo.worker import Worker
 from stream_app.kafka import clients
-from stream_app.wire import Cut, Topics, Witness, encode_message
+from stream_app.wire import Cut, DigestReport, Topics, encode_message
 from stream_app.wire.state_records import (
     UNCHANGED,
-    Base,
     ManifestKey,
     PageKey,
+    StateOrigin,
     decode_manifest,
     encode_manifest,
     encode_page,
@@ -340,6 +340,8 @@ def lie(kafka: Kafka, names: Topics, produce: Produce, worker: Worker, count: in
     last = cuts(kafka, names)[-1]
     state = worker.state()
     ends = (last.ends[0] + count, *last.ends[1:])
-    design, base = state["design_digest"], msgspec.convert(state["base"], Base).digest
+    design, base = state["design_digest"], msgspec.convert(state["base"], StateOrigin).digest
     produce(names.cuts, None, encode_message(Cut(last.number + 1, ends, 20_000, design, True)))
-    produce(names.cuts, None, encode_message(Witness(last.number + 1, WRONG, WRONG, design, base)))
+    produce(
+        names.cuts, None, encode_message(DigestReport(last.number + 1, WRONG, WRONG, design, base))
+    )

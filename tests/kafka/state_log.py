@@ -11,7 +11,7 @@ from stream_app.kafka import clients
 from stream_app.replay.recompute import Replay, Replayed
 from stream_app.settings import Settings
 from stream_app.wire import Cut, Entry, Topics, encode_message
-from stream_app.wire.state_records import Base
+from stream_app.wire.state_records import StateOrigin
 from tests.fixtures.streams import Published
 from tests.kafka.conftest import Send
 
@@ -65,7 +65,7 @@ class Log:
         self._producer.produce(self.names.cuts, encode_message(entry))
         assert self._producer.flush(30) == 0
 
-    def replayed(self, at_cut: int | None = None, base: Base | None = None) -> Replayed:
+    def replayed(self, at_cut: int | None = None, base: StateOrigin | None = None) -> Replayed:
         """Return the state at a cut, from the log."""
         replay = Replay(self.servers, {}, self.names, design_of(self.settings))
         return replay.from_base(base, at_cut)

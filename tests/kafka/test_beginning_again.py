@@ -25,8 +25,8 @@ from stream_app.replay.cut_history import check_base
 from stream_app.replay.positions import resolve_base
 from stream_app.replay.recompute import Replay, Replayed
 from stream_app.settings import Settings
-from stream_app.wire import Event, Forget, Rejection, Topics, Witness
-from stream_app.wire.state_records import Base, Manifest
+from stream_app.wire import DigestReport, Event, Forget, Rejection, Topics
+from stream_app.wire.state_records import Manifest, StateOrigin
 from tests.fixtures.streams import Published, events, publish
 from tests.kafka.conftest import Send
 from tests.kafka.state_log import Log
@@ -79,7 +79,7 @@ def remove(log: Log, ends: tuple[int, ...]) -> None:
 
 def witness(log: Log, of: Manifest) -> None:
     """Append what a worker says of a durable checkpoint."""
-    log.entry(Witness(of.cut, of.model, of.ledger, of.design, of.base.digest))
+    log.entry(DigestReport(of.cut, of.model, of.ledger, of.design, of.base.digest))
 
 
 def state_topic_is_lost(log: Log) -> None:
@@ -157,7 +157,7 @@ def test_a_lost_state_topic_is_not_replaced_by_another_state(
     assert run(["state", "verify", *where]) == 0
     assert any("it is lost" in what for what in json.loads(capsys.readouterr().out)["missing"])
     beginning.over_a_gap(session, "")
-    assert held(log).base == Base(0, (0, 0, 0, 0))
+    assert held(log).base == StateOrigin(0, (0, 0, 0, 0))
     witness(log, held(log))
     check_base(*place)
 
@@ -229,7 +229,7 @@ def test_a_worker_that_came_during_the_replay_keeps_its_state(
     member = clients.consumer(log.servers, group=Session.of(log.settings).group)
     replayed = Replay.from_base
 
-    def and_a_worker_comes(self: Replay, base: Base | None = None) -> Replayed:
+    def and_a_worker_comes(self: Replay, base: StateOrigin | None = None) -> Replayed:
         state = replayed(self, base)
         member.subscribe([log.names.cuts])
         while not member.assignment():

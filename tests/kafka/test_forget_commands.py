@@ -19,7 +19,7 @@ from stream_app.kafka.topic_admin import create, delete
 from stream_app.replay.cut_history import history
 from stream_app.settings import Settings
 from stream_app.wire import Event, Forget, Topics
-from stream_app.wire.state_records import Base
+from stream_app.wire.state_records import StateOrigin
 from tests.fixtures.streams import Published, events, publish
 from tests.kafka.conftest import Send
 from tests.kafka.state_log import Log
@@ -126,7 +126,7 @@ def test_a_state_that_goes_on_from_a_checkpoint_begins_again_without_the_device(
     replica = log.replayed().replica
     assert replica.base.without == tuple(sorted({first, second}))
     assert replica.cut == log.number
-    direct = log.replayed(base=Base(0, (0,) * 4, without=replica.base.without)).replica
+    direct = log.replayed(base=StateOrigin(0, (0,) * 4, without=replica.base.without)).replica
     assert direct.model_digest() == replica.model_digest()
     assert direct.ledger_digest() == replica.ledger_digest()
 

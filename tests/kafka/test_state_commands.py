@@ -24,7 +24,7 @@ from stream_app.operations import replay as replaying
 from stream_app.replay.positions import resolve_base
 from stream_app.replay.recompute import begin
 from stream_app.settings import Settings
-from stream_app.wire import Forget, Witness
+from stream_app.wire import DigestReport, Forget
 from stream_app.wire.state_records import Manifest
 from tests.fixtures.streams import events, publish
 from tests.kafka.conftest import Send
@@ -84,8 +84,8 @@ def test_a_checkpoint_that_is_right_verifies_with_its_witnesses(
 ) -> None:
     for cut in (2, 4):
         held = checkpoint(log, cut)
-        log.entry(Witness(held.cut, held.model, held.ledger, held.design, held.base.digest))
-    log.entry(Witness(3, "0" * 32, "0" * 32, held.design, "0" * 32))
+        log.entry(DigestReport(held.cut, held.model, held.ledger, held.design, held.base.digest))
+    log.entry(DigestReport(3, "0" * 32, "0" * 32, held.design, "0" * 32))
     code, found = murmurec("verify")
     assert code == 0, found
     assert found["cut"] == 4
@@ -119,7 +119,7 @@ def test_a_witness_that_differs_from_the_log_is_named(
     log: Log, murmurec: Callable[..., Answer]
 ) -> None:
     held = checkpoint(log, 4)
-    log.entry(Witness(2, "0" * 32, held.ledger, held.design, held.base.digest))
+    log.entry(DigestReport(2, "0" * 32, held.ledger, held.design, held.base.digest))
     code, found = murmurec("verify")
     assert code == 1
     assert len(found["differences"]) == 2
@@ -199,13 +199,13 @@ def test_a_replay_that_begins_again_counts_every_witness_once(
     log: Log, murmurec: Callable[..., Answer]
 ) -> None:
     with_it = checkpoint(log, 4)
-    log.entry(Witness(4, with_it.model, with_it.ledger, with_it.design, with_it.base.digest))
-    log.entry(Witness(3, "0" * 32, "0" * 32, with_it.design, "0" * 32))
+    log.entry(DigestReport(4, with_it.model, with_it.ledger, with_it.design, with_it.base.digest))
+    log.entry(DigestReport(3, "0" * 32, "0" * 32, with_it.design, "0" * 32))
     log.entry(Forget("0" * 32, rebuild=True))
     log.cut(log.ends)
     after = log.replayed().replica
     digests = after.model_digest(), after.ledger_digest()
-    log.entry(Witness(7, *digests, with_it.design, after.base.digest))
+    log.entry(DigestReport(7, *digests, with_it.design, after.base.digest))
     with worker(replaying.told(after)) as url:
         code, found = murmurec("verify", "--worker", url)
     assert code == 0, found

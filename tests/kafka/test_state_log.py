@@ -18,8 +18,8 @@ from stream_app.log.canonical_order import Start
 from stream_app.replay.follower import Follower
 from stream_app.replay.recompute import Replay, Replayed, begin
 from stream_app.settings import Settings
-from stream_app.wire import Topics, Witness
-from stream_app.wire.state_records import Base
+from stream_app.wire import DigestReport, Topics
+from stream_app.wire.state_records import StateOrigin
 from tests.fixtures.streams import events, publish
 from tests.kafka.conftest import Send
 from tests.kafka.state_log import Log
@@ -34,7 +34,7 @@ def log(settings: Settings, send: Send, rng: np.random.Generator) -> Log:
     records = [publish(event) for event in events(rng, 160)]
     for first in range(0, 160, 40):
         made.round(records[first : first + 40])
-        made.entry(Witness(made.number, "0" * 32, "0" * 32, "", "0" * 32))
+        made.entry(DigestReport(made.number, "0" * 32, "0" * 32, "", "0" * 32))
     return made
 
 
@@ -97,7 +97,7 @@ def follower(log: Log) -> Iterator[Follower]:
 
 def test_a_log_that_ends_before_the_state_is_refused(log: Log, replay: Replay) -> None:
     beyond = tuple(end + 5 for end in log.ends)
-    begun = Replayed(begin(replay.design, Base(9, beyond)), 3)
+    begun = Replayed(begin(replay.design, StateOrigin(9, beyond)), 3)
     with pytest.raises(Refusal, match=r"ends at offset \d+, the state has read it up to offset"):
         replay.go_on(begun, Start(9, beyond, 3))
 
@@ -115,12 +115,12 @@ def test_a_cut_log_that_is_not_that_of_the_state_is_refused(
 ) -> None:
     ends = tuple(end + moved for end in log.cuts[2].ends)
     with pytest.raises(Refusal, match=sentence):
-        replay.from_base(Base(cut, ends))
+        replay.from_base(StateOrigin(cut, ends))
 
 
 def test_a_cut_before_the_base_is_refused(log: Log, replay: Replay) -> None:
     with pytest.raises(Refusal, match=r"cut 1: the state begins at cut 3"):
-        replay.from_base(Base(3, log.cuts[2].ends), 1)
+        replay.from_base(StateOrigin(3, log.cuts[2].ends), 1)
 
 
 def test_partitions_that_came_later_are_refused_while_reading(log: Log, follower: Follower) -> None:

@@ -18,7 +18,7 @@ from stream_app.replay.positions import Place, parse, resolve, resolve_base
 from stream_app.replay.recompute import Replay, Replayed, begin
 from stream_app.settings import Settings
 from stream_app.wire import Forget
-from stream_app.wire.state_records import Base
+from stream_app.wire.state_records import StateOrigin
 from tests.fixtures.streams import events, publish
 from tests.kafka.conftest import Send
 from tests.kafka.state_log import Log
@@ -110,7 +110,7 @@ def log(settings: Settings, send: Send, rng: np.random.Generator) -> Log:
     return made
 
 
-def base_of(log: Log, grammar: str, may_cut: bool = False) -> tuple[Base, Start]:
+def base_of(log: Log, grammar: str, may_cut: bool = False) -> tuple[StateOrigin, Start]:
     return resolve_base(log.servers, {}, log.names, 4, grammar, may_cut)
 
 
@@ -119,12 +119,12 @@ def test_a_base_is_the_first_cut_behind_the_place_without_who_was_forgotten_befo
     log: Log,
 ) -> None:
     zero = (0,) * 4
-    assert base_of(log, "earliest") == (Base(0, zero), Start(0, zero, 0))
+    assert base_of(log, "earliest") == (StateOrigin(0, zero), Start(0, zero, 0))
     without = ("a" * 32, "b" * 32)
     third = log.cuts[2]
     remove(log, tuple(end - 1 for end in third.ends))
     assert base_of(log, "earliest") == (
-        Base(3, third.ends, gap=True, without=without),
+        StateOrigin(3, third.ends, gap=True, without=without),
         Start(3, third.ends, 5),
     )
     base, start = base_of(log, "latest")

@@ -19,9 +19,9 @@ from stream_app.checkpoints.protocol.writer import (
 )
 from stream_app.wire.state_records import (
     PAGE_BYTES,
-    Base,
     Manifest,
     SmallArray,
+    StateOrigin,
     ledger_root,
     model_root,
     page_digest,
@@ -29,10 +29,10 @@ from stream_app.wire.state_records import (
 from tests.simulation.broker import FIRST_OFFSET, Topic
 
 DESIGN, TOPIC_ID = "d" * 32, "topic"
-BASE = Base(0, (0, 0))
+BASE = StateOrigin(0, (0, 0))
 
 
-def frozen(arrays: Mapping[str, bytes], cut: int, base: Base = BASE) -> Frozen:
+def frozen(arrays: Mapping[str, bytes], cut: int, base: StateOrigin = BASE) -> Frozen:
     """Return the state of byte arrays at a cut; a page of zeros is as it was at the start."""
     pages = {
         name: [data[at : at + PAGE_BYTES] for at in range(0, len(data), PAGE_BYTES)]

@@ -19,8 +19,8 @@ from stream_app.checkpoints.protocol.recovery import Found
 from stream_app.checkpoints.protocol.writer import Frozen, FrozenArray
 from stream_app.wire.state_records import (
     UNCHANGED,
-    Base,
     SmallArray,
+    StateOrigin,
     ledger_root,
     model_root,
     page_digest,
@@ -28,7 +28,7 @@ from stream_app.wire.state_records import (
 
 DESIGN, TOPIC_ID = "d" * 32, "topic"
 PARTITIONS = 2
-BASE = Base(0, (0,) * PARTITIONS)
+BASE = StateOrigin(0, (0,) * PARTITIONS)
 _MASK = 2**64 - 1
 _U64 = struct.Struct("<Q")
 

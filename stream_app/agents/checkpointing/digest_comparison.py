@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from stream_app.wire import Witness
+from stream_app.wire import DigestReport
 
 _KEPT = 16
 
@@ -35,11 +35,11 @@ class DigestComparison:
     witnessed base that is not ours, empty where there is none.
     """
 
-    def __init__(self, design: str, differs: Callable[[Witness, Digests], None]) -> None:
+    def __init__(self, design: str, differs: Callable[[DigestReport, Digests], None]) -> None:
         self._design = design
         self._differs = differs
         self._ours: dict[int, Digests] = {}
-        self._theirs: dict[int, list[Witness]] = {}
+        self._theirs: dict[int, list[DigestReport]] = {}
         self.agreed = 0
         self.agreed_before = 0
         self.other_base = ""
@@ -51,7 +51,7 @@ class DigestComparison:
             self._compare(witness, digests)
         self._let_go()
 
-    def theirs(self, witness: Witness) -> None:
+    def theirs(self, witness: DigestReport) -> None:
         """Learn what another replica held at a cut."""
         if witness.design != self._design:
             return
@@ -67,7 +67,7 @@ class DigestComparison:
         self._theirs.clear()
         self.other_base = ""
 
-    def _compare(self, witness: Witness, digests: Digests) -> None:
+    def _compare(self, witness: DigestReport, digests: Digests) -> None:
         if witness.base != digests.base:
             self.other_base = witness.base
             return

@@ -16,12 +16,14 @@ import msgspec
 from stream_app.agents.checkpointing.digest_comparison import Digests
 from stream_app.checkpoints import snapshot_file
 from stream_app.state.replica import Replica
-from stream_app.wire import Witness
+from stream_app.wire import DigestReport
 
 _KEPT = 3
 
 
-def keep(folder: Path, replica: Replica, witness: Witness, ours: Digests, mid_round: bool) -> Path:
+def keep(
+    folder: Path, replica: Replica, witness: DigestReport, ours: Digests, mid_round: bool
+) -> Path:
     """Write the evidence and return the snapshot's path; the replica must not change meanwhile.
 
     The name has time and process: several workers may share the folder, and a cut may come again.

@@ -9,7 +9,7 @@ was not written must not count as written.
 
 Whoever owns the topic is the only one who appends, so its acknowledged offsets follow one another.
 A gap is another writer: a frozen owner that woke up, or one that the group has put in our place.
-Only a claim decides between them, the later one (`wire.checkpoints`); so what lies in a gap is
+Only a claim decides between them, the later one (`wire.state_records`); so what lies in a gap is
 read, in a thread of its own, and a later claim than ours is told. Without gaps nothing is read. An
 offset that goes back is another topic under the same name.
 """

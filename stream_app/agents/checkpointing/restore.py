@@ -7,7 +7,7 @@ import threading
 from dataclasses import dataclass, field
 
 from stream_app.checkpoints.protocol.recovery import Found
-from stream_app.wire.state_records import Base
+from stream_app.wire.state_records import StateOrigin
 
 
 @dataclass(frozen=True, eq=False)
@@ -15,7 +15,7 @@ class Restored:
     """A checkpoint to go on from, or the base from which the log is replayed; the learn agent sets
     `done` when the state is that."""
 
-    base: Base
+    base: StateOrigin
     found: Found | None
     done: threading.Event = field(default_factory=threading.Event)
 
@@ -26,5 +26,5 @@ class Reload:
     `or_checkpoint` from the checkpoint where the log does not reach back."""
 
     reason: str
-    base: Base | None = None
+    base: StateOrigin | None = None
     or_checkpoint: bool = False

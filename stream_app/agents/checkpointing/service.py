@@ -36,8 +36,8 @@ from stream_app.checkpoints.driver import Line
 from stream_app.checkpoints.protocol.writer import OWNER_BYTES, Disown, Freeze, Own
 from stream_app.checkpoints.shadow_copy import Snapshot
 from stream_app.errors import Refusal
-from stream_app.wire import Cut, Witness, encode_message
-from stream_app.wire.state_records import Base, Manifest
+from stream_app.wire import Cut, DigestReport, encode_message
+from stream_app.wire.state_records import Manifest, StateOrigin
 
 log = structlog.get_logger()
 _REST_SECONDS = 1.0
@@ -63,7 +63,7 @@ class _Claim:
     """Claim a generation under a right to write, for a state over `base`."""
 
     right: int
-    base: Base
+    base: StateOrigin
 
 
 class CheckpointService:
@@ -100,7 +100,7 @@ class CheckpointService:
         self._asked: list[asyncio.Future[Digests]] = []
         self._known: Digests | None = None
         self._durable_cut: int | None = None
-        self._told: deque[Witness] = deque(maxlen=16)
+        self._told: deque[DigestReport] = deque(maxlen=16)
         self._jobs: queue.SimpleQueue[_Take | _Claim | None] = queue.SimpleQueue()
         self._loop = asyncio.get_running_loop()
         self._ended = threading.Event()
@@ -184,7 +184,7 @@ class CheckpointService:
         if self._right:
             self.own()
 
-    def wrote(self, witness: Witness) -> bool:
+    def wrote(self, witness: DigestReport) -> bool:
         """Return whether a witness is one of this worker."""
         return witness in self._told
 
@@ -325,6 +325,6 @@ class CheckpointService:
     def _tell(self, manifest: Manifest) -> None:
         """Let the other replicas compare."""
         m = manifest
-        told = Witness(m.cut, m.model, m.ledger, m.design, m.base.digest)
+        told = DigestReport(m.cut, m.model, m.ledger, m.design, m.base.digest)
         self._told.append(told)
         self._witness(encode_message(told))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 
-from stream_app.wire.state_records import DIGEST_BYTES, Base, Manifest, SmallArray
+from stream_app.wire.state_records import DIGEST_BYTES, Manifest, SmallArray, StateOrigin
 
 OWNER_BYTES = 16
 
@@ -42,7 +42,7 @@ class Frozen:
     cut: int
     ends: tuple[int, ...]
     cut_offset: int
-    base: Base
+    base: StateOrigin
     model: str
     ledger: str
     arrays: tuple[FrozenArray, ...]

@@ -29,11 +29,11 @@ from stream_app.wire.state_records import (
     CHECKPOINT_FORMAT,
     DIGEST_BYTES,
     UNCHANGED,
-    Base,
     ClaimKey,
     Manifest,
     ManifestKey,
     PageKey,
+    StateOrigin,
     decode_manifest,
     decode_page,
     decode_state_key,
@@ -93,7 +93,7 @@ class Recovery:
         held = [key for values in self._generations.values() for key in values]
         return [*held, *self._bare]
 
-    def reach(self, base: Base) -> int:
+    def reach(self, base: StateOrigin) -> int:
         """Return the greatest cut of a checkpoint with this base, 0 without one, for `Own.reach`;
         whether its pages are whole is not looked at."""
         manifests = (m for g in self._generations for m in self._manifests(g).manifests)
@@ -267,12 +267,12 @@ def _pages(manifest: Manifest) -> Iterator[tuple[bytes, bytes]]:
                 yield key, array.digests[at : at + DIGEST_BYTES]
 
 
-def _origin(base: Base | None) -> tuple[str, bool, int]:
+def _origin(base: StateOrigin | None) -> tuple[str, bool, int]:
     """Return what a state starts from, but for who is left out; None is the log alone."""
     return (base.origin, base.gap, base.cut) if base else ("", False, 0)
 
 
-def _line(manifest: Manifest) -> tuple[str, str, Base]:
+def _line(manifest: Manifest) -> tuple[str, str, StateOrigin]:
     """Return what a manifest starts from: those that share it are states of one log."""
     return manifest.design, manifest.topic_id, manifest.base
 

@@ -23,7 +23,7 @@ from stream_app.errors import Refusal
 
 if TYPE_CHECKING:
     from stream_app.operations.session import Session
-    from stream_app.wire.state_records import Base
+    from stream_app.wire.state_records import StateOrigin
 
 _PLAIN = """\
 From the next cut on every record of this device is refused, and what is its own is cleared:
@@ -85,7 +85,7 @@ def forget(
     _tell(session, base, pseudonym, rebuild, as_json)
 
 
-def _rebuildable(session: Session) -> Base:
+def _rebuildable(session: Session) -> StateOrigin:
     """Return what the state starts from; refuses where the log does not lead there any more."""
     from stream_app.replay.follower import gone_before
 
@@ -116,7 +116,7 @@ def _ask(pseudonym: str, rebuild: bool, yes: bool, as_json: bool) -> None:
 
 
 def _tell(
-    session: Session, base: Base | None, pseudonym: str, rebuild: bool, as_json: bool
+    session: Session, base: StateOrigin | None, pseudonym: str, rebuild: bool, as_json: bool
 ) -> None:
     """Print what was done, and the digest of the log without the device."""
     from stream_app.operations.replay import show, told

@@ -14,8 +14,8 @@ from stream_app.agents.checkpointing.restore import Reload, Restored
 from stream_app.agents.runtime import Runtime
 from stream_app.settings import Settings
 from stream_app.state.replica import Replica
-from stream_app.wire import Cut, Forget, Witness, decode_entry
-from stream_app.wire.state_records import Base, ManifestKey, PageKey, decode_state_key
+from stream_app.wire import Cut, DigestReport, Forget, decode_entry
+from stream_app.wire.state_records import ManifestKey, PageKey, StateOrigin, decode_state_key
 from tests.fixtures.replicas import SMALL
 from tests.fixtures.streams import events, log, publish
 from tests.stream_app.agents.lines import Line, a_runtime
@@ -77,7 +77,7 @@ def test_the_owner_writes_at_a_marked_cut_and_tells_the_others(rng: np.random.Ge
         assert found.manifest.model == runtime.replica.model_digest()
         assert found.manifest.cut_offset == 2
         witness = decode_entry(line.witnesses[0])
-        assert isinstance(witness, Witness)
+        assert isinstance(witness, DigestReport)
         assert (witness.cut, witness.model) == (2, found.manifest.model)
         assert runtime.durable_ends == runtime.replica.ends
 
@@ -94,7 +94,7 @@ def test_others_take_their_digests_at_marked_cuts_and_write_nothing(
         assert told is not None
         replica = runtime.replica
         runtime.agreement.theirs(
-            Witness(1, told.model, told.ledger, SMALL.digest, replica.base.digest)
+            DigestReport(1, told.model, told.ledger, SMALL.digest, replica.base.digest)
         )
         assert runtime.agreement.agreed == 1
         assert not line.records
@@ -277,7 +277,9 @@ def test_a_replica_that_differs_keeps_the_evidence_and_asks_for_another_state(
             )
             told = line.checkpoints._known
             assert told is not None
-            lie = Witness(cut, "0" * 32, told.ledger, SMALL.digest, runtime.replica.base.digest)
+            lie = DigestReport(
+                cut, "0" * 32, told.ledger, SMALL.digest, runtime.replica.base.digest
+            )
             runtime.agreement.theirs(lie)
             assert runtime.metrics.registry.get_sample_value(
                 "murmurec_replicas_differ_total"
@@ -286,7 +288,7 @@ def test_a_replica_that_differs_keeps_the_evidence_and_asks_for_another_state(
                 assert runtime.reload is not None
                 assert runtime.reload.base == runtime.replica.base
                 answer = decode_entry(line.witnesses[-1])
-                assert isinstance(answer, Witness)
+                assert isinstance(answer, DigestReport)
                 assert (answer.cut, answer.model) == (cut, told.model)
                 runtime.reload = None
         assert "again" in str(runtime.failure)
@@ -310,7 +312,7 @@ def test_a_forgotten_device_is_cleared_or_asks_for_a_rebuild(
             assert runtime.reload is None
             return
         assert runtime.reload is not None
-        assert runtime.reload.base == Base(0, (0,) * 4, without=(record.device.hex(),))
+        assert runtime.reload.base == StateOrigin(0, (0,) * 4, without=(record.device.hex(),))
         await runtime.restore(Restored(runtime.reload.base, None))
         assert runtime.replica.model_digest() == Replica(SMALL).model_digest()
         runtime.forget(Forget(record.device.hex(), rebuild))

@@ -19,7 +19,7 @@ from stream_app.checkpoints.shadow_copy import Snapshot, load_found
 from stream_app.models.factorization.learner import MODELS
 from stream_app.state.replica import Design, Replica
 from stream_app.wire import decode_many
-from stream_app.wire.state_records import PAGE_BYTES, Base, page_digest
+from stream_app.wire.state_records import PAGE_BYTES, StateOrigin, page_digest
 from tests.fixtures.replicas import ALL
 from tests.fixtures.streams import EVERY_FAMILY, Published, events, log, publish, run_of
 
@@ -296,7 +296,7 @@ def test_a_state_of_another_form_is_refused_and_nothing_is_replaced() -> None:
     play(one, records_of(6), 1, 3)
     model, ledger = held(one)
     before = digests(two)
-    base, ends = Base(0, (0,) * 4), one.ends
+    base, ends = StateOrigin(0, (0,) * 4), one.ends
     wrong = {
         "marks.marks": model["marks.marks"].astype(np.int32),
         "learner.cells": model["learner.cells"][:-1],
@@ -313,7 +313,7 @@ def test_a_state_of_another_form_is_refused_and_nothing_is_replaced() -> None:
     with pytest.raises(ValueError, match="the state goes from"):
         two.load(model, ledger, 3, (0,) * 4, base)
     with pytest.raises(ValueError, match="the state goes from"):
-        two.load(model, ledger, 3, ends, Base(0, (1,) * 4))
+        two.load(model, ledger, 3, ends, StateOrigin(0, (1,) * 4))
     assert digests(two) == before
     two.load(model, ledger, 3, ends, base)
     assert digests(two) == digests(one)
@@ -342,7 +342,7 @@ def test_a_replica_that_starts_over_is_as_a_fresh_one(model: str) -> None:
     design, records = replace(BIG, model=model), records_of(7)
     replica = Replica(design)
     play(replica, records, 1, ROUNDS)
-    base = Base(2, (5, 0, 7, 1), without=("00" * 16,))
+    base = StateOrigin(2, (5, 0, 7, 1), without=("00" * 16,))
     replica.restart(base)
     assert digests(replica) == digests(Replica(design, base))
     assert replica.base == base
@@ -355,7 +355,7 @@ def test_an_adopted_model_predicts_as_before_and_is_counted_afresh(model: str) -
     design, records = replace(BIG, model=model), records_of(8)
     one, two = Replica(design), Replica(design)
     play(one, records, 1, 4)
-    base = Base(0, (0,) * 4, origin="ab" * 16)
+    base = StateOrigin(0, (0,) * 4, origin="ab" * 16)
     two.adopt(*held(one), base)
     assert two.model_digest() == one.model_digest()
     assert two.ledger_digest() != one.ledger_digest()

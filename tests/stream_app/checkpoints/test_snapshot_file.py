@@ -17,7 +17,7 @@ import pytest
 from stream_app.checkpoints import snapshot_file
 from stream_app.errors import Refusal
 from stream_app.state.replica import Design, Replica
-from stream_app.wire.state_records import Base
+from stream_app.wire.state_records import StateOrigin
 from tests.fixtures.replicas import ALL
 from tests.stream_app.checkpoints.test_shadow_copy import digests, every_model, play, records_of
 
@@ -26,7 +26,7 @@ TINY = replace(ALL, factors=4, sketch_bytes=1 << 12, seen_bytes=1 << 10, presenc
 
 
 def used(design: Design = TINY) -> Replica:
-    replica = Replica(design, Base(0, (0,) * 4, without=("ff" * 16,)))
+    replica = Replica(design, StateOrigin(0, (0,) * 4, without=("ff" * 16,)))
     play(replica, records_of(1, 60), 1, 4)
     return replica
 
@@ -83,11 +83,11 @@ def test_numpy_alone_reads_the_arrays(written: Path) -> None:
 def test_a_state_starts_from_the_model_of_the_snapshot_that_its_base_names(written: Path) -> None:
     found = snapshot_file.read(written)
     replica = Replica(TINY)
-    found.adopt(replica, Base(0, (0,) * 4, origin=found.digest))
+    found.adopt(replica, StateOrigin(0, (0,) * 4, origin=found.digest))
     assert replica.model_digest() == found.meta.model
     assert replica.ledger.counts()["applied"] == 0
     with pytest.raises(Refusal, match="the state began from 0000"):
-        found.adopt(Replica(TINY), Base(0, (0,) * 4, origin="00" * 16))
+        found.adopt(Replica(TINY), StateOrigin(0, (0,) * 4, origin="00" * 16))
 
 
 def test_two_snapshots_of_one_model_at_other_cuts_are_told_apart(tmp_path: Path) -> None:
@@ -118,7 +118,7 @@ def test_another_design_is_refused_by_the_settings_that_differ(
     with pytest.raises(Refusal, match=sentence):
         found.load(untouched)
     with pytest.raises(Refusal, match=sentence):
-        found.adopt(untouched, Base(0, (0,) * 4, origin=found.digest))
+        found.adopt(untouched, StateOrigin(0, (0,) * 4, origin=found.digest))
     assert digests(untouched) == before
 
 

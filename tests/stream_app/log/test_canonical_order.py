@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from stream_app.log.canonical_order import Chain, OrderError, Rounds, Start
-from stream_app.wire import Cut, Entry, Forget, Witness
+from stream_app.wire import Cut, DigestReport, Entry, Forget
 
 PARTITIONS = 3
 ZERO = (0,) * PARTITIONS
@@ -44,7 +44,9 @@ def logs(draw: st.DrawFn) -> Logs:
         entries.append((cut, True))
         if noisy:
             entries += [(other, False) for other in noise(cut)]
-        entries += [(Witness(number, DEVICE, DEVICE, "", DEVICE), True)] * draw(st.integers(0, 1))
+        entries += [(DigestReport(number, DEVICE, DEVICE, "", DEVICE), True)] * draw(
+            st.integers(0, 1)
+        )
     return offsets, entries
 
 
@@ -66,7 +68,7 @@ def take(rounds: Rounds, entry: Entry, offset: int) -> bool:
             return rounds.cut(entry, offset)
         case Forget():
             return rounds.forget(entry, offset)
-        case Witness():
+        case DigestReport():
             return rounds.witness(entry, offset)
 
 

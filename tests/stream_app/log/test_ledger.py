@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from stream_app.log.ledger import RATINGS, Ledger
 from stream_app.state.erasures import Forgotten, words_of
 from stream_app.wire import REASON_CODE, REASONS, Batch, Reason
-from stream_app.wire.state_records import Base, ledger_root
+from stream_app.wire.state_records import StateOrigin, ledger_root
 
 NOTHING = dict.fromkeys(RATINGS, 0)
 RUNS = st.lists(st.lists(st.sampled_from([0, 1, 2, 3]), max_size=8), max_size=6)
@@ -126,7 +126,7 @@ def test_exactly_the_forgotten_are_refused(
     for pair in set(told):
         ledger.forget(np.array(pair, np.uint64))
     hexes = [np.array(pair, "<u8").tobytes().hex() for pair in without]
-    forgotten = Forgotten(Base(0, (0,), without=tuple(sorted(set(hexes)))), ledger)
+    forgotten = Forgotten(StateOrigin(0, (0,), without=tuple(sorted(set(hexes)))), ledger)
     known = set(told) | set(without)
     for pair in later:
         assert forgotten.add(np.array(pair, np.uint64)) == (pair not in known)
@@ -146,4 +146,4 @@ def test_exactly_the_forgotten_are_refused(
 
 def test_while_nobody_is_refused_nothing_is_looked_up_or_copied() -> None:
     batch = batch_of([(1, 2)], [])
-    assert Forgotten(Base(0, (0,)), Ledger(1)).reasons(batch) is batch.reasons
+    assert Forgotten(StateOrigin(0, (0,)), Ledger(1)).reasons(batch) is batch.reasons

@@ -23,8 +23,8 @@ from stream_app.replay.follower import Follower
 from stream_app.replay.recompute import begin
 from stream_app.state.rejections import rejected
 from stream_app.state.replica import Replica
-from stream_app.wire import Forget, Reason, Topics, Witness, decode_many
-from stream_app.wire.state_records import Base
+from stream_app.wire import DigestReport, Forget, Reason, Topics, decode_many
+from stream_app.wire.state_records import StateOrigin
 from tests.fixtures.replicas import ALL, SMALL, played
 from tests.fixtures.streams import EVERY_FAMILY, events, publish, run_of
 
@@ -39,7 +39,7 @@ def test_a_snapshot_is_adopted_without_the_devices_that_were_forgotten_since(
     old, device = played([publish(e) for e in made], rng, ALL), made[0].device
     snapshot_file.write(tmp_path / "old.npz", old)
     origin = snapshot_file.read(tmp_path / "old.npz", ALL)
-    base = Base(9, (5, 5, 5, 5), origin=origin.digest)
+    base = StateOrigin(9, (5, 5, 5, 5), origin=origin.digest)
     adopted = begin(ALL, base, origin)
     with_it = adopted.model_digest()
     assert adopted.forget(device)
@@ -53,13 +53,13 @@ def test_a_snapshot_is_adopted_without_the_devices_that_were_forgotten_since(
     assert begun.apply(batch).records.tolist() == [SET_ASIDE]
 
 
-def replace_without(base: Base, device: bytes) -> Base:
-    return Base(base.cut, base.ends, base.origin, base.gap, (device.hex(),))
+def replace_without(base: StateOrigin, device: bytes) -> StateOrigin:
+    return StateOrigin(base.cut, base.ends, base.origin, base.gap, (device.hex(),))
 
 
-def past(*bases: Base, forgets: tuple[Forget, ...] = (), design: str = "ours") -> History:
+def past(*bases: StateOrigin, forgets: tuple[Forget, ...] = (), design: str = "ours") -> History:
     """Return a history with a witness for each of these bases."""
-    held = tuple(Witness(3, "0" * 32, "0" * 32, design, base.digest) for base in bases)
+    held = tuple(DigestReport(3, "0" * 32, "0" * 32, design, base.digest) for base in bases)
     return History((), tuple((1, forget) for forget in forgets), held)
 
 
@@ -74,24 +74,26 @@ FORGETS = (
     "without", [(), (DEVICES[1],), (DEVICES[0], DEVICES[1])], ids=["none", "the first", "both"]
 )
 def test_what_the_log_alone_leads_to_is_not_lost(without: tuple[str, ...]) -> None:
-    assert lost_base(past(Base(0, ZERO, without=without), forgets=FORGETS), 4, "ours") is None
+    assert (
+        lost_base(past(StateOrigin(0, ZERO, without=without), forgets=FORGETS), 4, "ours") is None
+    )
 
 
 @pytest.mark.parametrize(
     "base",
     [
-        Base(0, ZERO, origin="a" * 32),
-        Base(3, (1, 1, 1, 1), gap=True),
-        Base(0, ZERO, without=(DEVICES[2],)),
+        StateOrigin(0, ZERO, origin="a" * 32),
+        StateOrigin(3, (1, 1, 1, 1), gap=True),
+        StateOrigin(0, ZERO, without=(DEVICES[2],)),
     ],
     ids=["a snapshot", "a gap", "forgotten without a rebuild"],
 )
-def test_what_the_log_alone_does_not_lead_to_is_lost(base: Base) -> None:
-    assert lost_base(past(Base(0, ZERO), base, forgets=FORGETS), 4, "ours") == base.digest
+def test_what_the_log_alone_does_not_lead_to_is_lost(base: StateOrigin) -> None:
+    assert lost_base(past(StateOrigin(0, ZERO), base, forgets=FORGETS), 4, "ours") == base.digest
 
 
 def test_the_newest_witness_of_our_design_decides() -> None:
-    adopted, log = Base(0, ZERO, origin="a" * 32), Base(0, ZERO)
+    adopted, log = StateOrigin(0, ZERO, origin="a" * 32), StateOrigin(0, ZERO)
     assert lost_base(past(adopted, log), 4, "ours") is None
     assert lost_base(past(adopted, design="theirs"), 4, "ours") is None
     assert lost_base(past(), 4, "ours") is None

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from stream_app import wire
-from stream_app.wire import Event, Intake, Reason, Run, WireError
+from stream_app.wire import Event, Intake, Reason, RecordRun, WireError
 from stream_app.wire import batch_decoding as batches
 
 INTAKE = Intake({"rr:5:2": 5, "none:5:inf": 5})
@@ -186,7 +186,7 @@ def test_what_is_not_an_event_is_set_aside_with_its_reason(
     with pytest.raises(WireError) as raised:
         decode(value)
     assert raised.value.reason is reason
-    batch = wire.decode_many(Run(PARTITION, [0], [EVENT.key], [value]), INTAKE)
+    batch = wire.decode_many(RecordRun(PARTITION, [0], [EVENT.key], [value]), INTAKE)
     assert wire.REASONS[batch.reasons[0]] is reason
 
 
@@ -255,7 +255,7 @@ SOME_RECORDS = st.lists(
 @given(SOME_RECORDS)
 def test_a_batch_is_decoded_as_its_records_are_one_by_one(values: list[bytes | None]) -> None:
     batch = wire.decode_many(
-        Run(PARTITION, range(len(values)), [EVENT.key] * len(values), values), INTAKE
+        RecordRun(PARTITION, range(len(values)), [EVENT.key] * len(values), values), INTAKE
     )
     at = 0
     for i, value in enumerate(values):
@@ -281,7 +281,7 @@ def test_a_batch_in_order_takes_the_fast_way(monkeypatch: pytest.MonkeyPatch) ->
 
     monkeypatch.setattr(batches, "_decode_each", slow)
     for value in (GOLDEN_JSON, GOLDEN_PACKED):
-        batch = wire.decode_many(Run(PARTITION, [0, 1], [EVENT.key] * 2, [value] * 2), INTAKE)
+        batch = wire.decode_many(RecordRun(PARTITION, [0, 1], [EVENT.key] * 2, [value] * 2), INTAKE)
         assert batch.ratings == 4
 
 

@@ -10,11 +10,11 @@ from hypothesis import strategies as st
 
 from stream_app.wire import (
     Cut,
+    DigestReport,
     Entry,
     Forget,
     Reason,
     WireError,
-    Witness,
     decode_entry,
     encode_message,
 )
@@ -26,7 +26,7 @@ ENTRIES: dict[str, Entry] = {
     "marked cut": Cut(8, (1, 2, 4), 20_000, "d" * 32, checkpoint=True),
     "forget": Forget(DEVICE),
     "forget with a rebuild": Forget(DEVICE, rebuild=True),
-    "witness": Witness(7, "a" * 32, "b" * 32, "d" * 32, "c" * 32),
+    "witness": DigestReport(7, "a" * 32, "b" * 32, "d" * 32, "c" * 32),
 }
 
 

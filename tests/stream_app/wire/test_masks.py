@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from stream_app import wire
-from stream_app.wire import Event, Intake, Reason, Run, WireError
+from stream_app.wire import Event, Intake, Reason, RecordRun, WireError
 from stream_app.wire import batch_decoding as batches
 
 INTAKE = Intake({"rr:5:2": 5, "partition:5:2": 5}, masked={"partition:5:2": 5})
@@ -100,7 +100,7 @@ GOOD = [wire.encode(EVENT), GOLDEN_JSON, wire.encode(PLAIN), wire.encode_json(PL
 @settings(max_examples=300, deadline=None)
 @given(st.lists(st.sampled_from([*GOOD, *GOOD, *(value for value, _ in NOT_EVENTS)]), max_size=6))
 def test_a_batch_is_decoded_as_its_records_are_one_by_one(values: list[bytes]) -> None:
-    run = Run(PARTITION, range(len(values)), [EVENT.key] * len(values), values)
+    run = RecordRun(PARTITION, range(len(values)), [EVENT.key] * len(values), values)
     batch = wire.decode_many(run, INTAKE)
     at = 0
     for i, value in enumerate(values):
@@ -123,7 +123,7 @@ def test_masks_take_the_fast_way(values: list[bytes], monkeypatch: pytest.Monkey
         raise AssertionError("record by record")
 
     monkeypatch.setattr(batches, "_decode_each", slow)
-    run = Run(PARTITION, range(len(values)), [EVENT.key] * len(values), values)
+    run = RecordRun(PARTITION, range(len(values)), [EVENT.key] * len(values), values)
     assert wire.decode_many(run, INTAKE).ratings == 3 * len(values)
 
 

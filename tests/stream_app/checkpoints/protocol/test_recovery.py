@@ -19,11 +19,11 @@ from stream_app.wire.state_records import (
     CHECKPOINT_FORMAT,
     PAGE_BYTES,
     ArrayPages,
-    Base,
     ClaimKey,
     Manifest,
     ManifestKey,
     PageKey,
+    StateOrigin,
     decode_manifest,
     decode_state_key,
     encode_manifest,
@@ -262,7 +262,7 @@ def test_a_late_manifest_of_a_slow_owner_takes_nothing_back() -> None:
 
 def test_another_base_of_a_newer_owner_counts_although_its_cut_is_smaller() -> None:
     topic, _ = two()
-    base = Base(0, (0, 0), without=("ab" * 16,))
+    base = StateOrigin(0, (0, 0), without=("ab" * 16,))
     write(owner(topic, 1), topic, frozen({"a": b"\7"}, 1, base))
     found = read(topic).newest()
     assert found is not None
@@ -272,9 +272,9 @@ def test_another_base_of_a_newer_owner_counts_although_its_cut_is_smaller() -> N
 def test_the_reach_is_the_greatest_cut_of_the_base() -> None:
     topic, _ = two()
     recovery = read(topic)
-    assert recovery.reach(Base(0, (0, 0))) == 2
-    assert recovery.reach(Base(0, (0, 0), gap=True)) == 0
-    assert read(topic, design="e" * 32).reach(Base(0, (0, 0))) == 0
+    assert recovery.reach(StateOrigin(0, (0, 0))) == 2
+    assert recovery.reach(StateOrigin(0, (0, 0), gap=True)) == 0
+    assert read(topic, design="e" * 32).reach(StateOrigin(0, (0, 0))) == 0
 
 
 # --- refusals -------------------------------------------------------------------------------------
@@ -405,8 +405,8 @@ FLAWS = {
     "another ledger": plain(ledger="0" * 32),
     "ends of fewer partitions": plain(ends=(5,)),
     "ends that the ledger does not count": plain(ends=(5, 5)),
-    "a base that the ledger does not count": plain(base=Base(0, (1, 0))),
-    "a base of other partitions": plain(base=Base(0, (0, 0, 0))),
+    "a base that the ledger does not count": plain(base=StateOrigin(0, (1, 0))),
+    "a base of other partitions": plain(base=StateOrigin(0, (0, 0, 0))),
     "names out of order": lambda m: rooted(m, m.arrays[::-1]),
     "a name twice": lambda m: rooted(m, (m.arrays[0], m.arrays[0])),
     "a slot too many": array(slots=b"\0\0"),

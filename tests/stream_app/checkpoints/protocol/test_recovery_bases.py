@@ -19,18 +19,18 @@ from stream_app.checkpoints.protocol.writer import (
     Writer,
 )
 from stream_app.wire.state_records import (
-    Base,
     Manifest,
     ManifestKey,
     PageKey,
+    StateOrigin,
     ledger_root,
     model_root,
     page_digest,
 )
 
-LOG = Base(0, (0,))
-ADOPTED = Base(7, (70,), origin="a" * 32)
-GAP = Base(7, (70,), gap=True)
+LOG = StateOrigin(0, (0,))
+ADOPTED = StateOrigin(7, (70,), origin="a" * 32)
+GAP = StateOrigin(7, (70,), gap=True)
 DEVICE = "d" * 32
 
 
@@ -51,7 +51,7 @@ class Topic:
             outputs += writer.step(Acked(output.token, len(self.records) - 1))
             most = None if most is None else most - 1
 
-    def generation(self, *checkpoints: tuple[int, Base], most: int | None = None) -> int:
+    def generation(self, *checkpoints: tuple[int, StateOrigin], most: int | None = None) -> int:
         """Write checkpoints (cut, base) as a new owner and return its generation."""
         writer = Writer()
         stale = [key for key, value in dict(self.records).items() if value is not None]
@@ -81,7 +81,7 @@ class Topic:
         return found.manifest if found else None
 
 
-def frozen(cut: int, base: Base) -> Frozen:
+def frozen(cut: int, base: StateOrigin) -> Frozen:
     """Return a state of two pages that differs at every cut."""
     pages = [f"{name} at {cut} from {base.digest}".encode() for name in "ab"]
     arrays = tuple(
@@ -97,7 +97,7 @@ def frozen(cut: int, base: Base) -> Frozen:
 @pytest.mark.parametrize("base", [ADOPTED, GAP], ids=["a snapshot", "a gap"])
 @pytest.mark.parametrize("before", [[(6, LOG)], []], ids=["another line before", "nothing before"])
 def test_a_flipped_bit_does_not_bring_the_abandoned_model_back(
-    base: Base, before: list[tuple[int, Base]]
+    base: StateOrigin, before: list[tuple[int, StateOrigin]]
 ) -> None:
     topic = Topic()
     if before:
