@@ -26,22 +26,20 @@ from aiokafka.errors import TopicAuthorizationFailedError
 from confluent_kafka import Producer
 from prometheus_client import CollectorRegistry, PlatformCollector, ProcessCollector
 
-from stream_app.agents import clock_owner as ownership
-from stream_app.agents import http_views as views
-from stream_app.agents import item_table, learn, query
+from stream_app.agents import clock_owner, http_views, item_table, learn, query
 from stream_app.agents.checkpointing.fenced_producer import FencedProducer, gap_reader
 from stream_app.agents.checkpointing.service import CheckpointService
 from stream_app.agents.checkpointing.state_topic_scan import scan_state_topic
 from stream_app.agents.crash_guard import crash_guard
-from stream_app.agents.faust_ext import state_table as table
-from stream_app.agents.faust_ext.group_membership import Membership, identity, lock
+from stream_app.agents.faust_ext import state_table
+from stream_app.agents.faust_ext.group_membership import Membership, lock_instance, member_identity
 from stream_app.agents.faust_ext.group_membership import attach as attach_membership
 from stream_app.agents.faust_ext.table_manager import PatientTableManager
 from stream_app.agents.log_reader import LogReader, Progress
 from stream_app.agents.rejections import RejectionWriter
 from stream_app.agents.runtime import Runtime
 from stream_app.agents.warmup import warm_up
-from stream_app.checkpoints import reader as changelog
+from stream_app.checkpoints import reader as checkpoint_reader
 from stream_app.checkpoints.protocol.recovery import Found, Recovery
 from stream_app.deployment import design_of, replica_of
 from stream_app.errors import Refusal
@@ -92,7 +90,7 @@ def build(
     attach_membership(app, membership)
     # A producer each: however many records are set aside, a cut finds room in its own queue.
     rejections = RejectionWriter(
-        _patient(bootstrap, settings, linger_ms=20),
+        _patient_producer(bootstrap, settings, linger_ms=20),
         topics.rejected,
         runtime.fail_from_thread,
     )
@@ -106,10 +104,10 @@ def build(
     reader = _reader(app, runtime, bootstrap, clock)
     checkpoints = _checkpoints(app, runtime, bootstrap, membership, rejections, reader)
     runtime.checkpoints = checkpoints
-    ownership.attach(app, runtime, clock)
+    clock_owner.attach(app, runtime, clock)
     query.attach(app, runtime)
-    views.attach(app, runtime)
-    item_table.attach(app, runtime, _patient(bootstrap, settings, linger_ms=20))
+    http_views.attach(app, runtime)
+    item_table.attach(app, runtime, _patient_producer(bootstrap, settings, linger_ms=20))
 
     @app.task
     async def read() -> None:
@@ -119,10 +117,10 @@ def build(
     @crash_guard(runtime)
     async def publish_gauges() -> None:
         gauges.publish()
-        checkpoints.at_rest()
+        checkpoints.checkpoint_when_idle()
         rejections.serve()
         metrics.ready(not runtime.ready_reason())
-        if runtime.kafka_is_silent:
+        if runtime.broker_unreachable:
             metrics.lag(nan, nan)
 
     @app.timer(10.0)
@@ -137,7 +135,7 @@ def build(
     return app, runtime
 
 
-def _patient(bootstrap: str, settings: Settings, **more: Any) -> Producer:
+def _patient_producer(bootstrap: str, settings: Settings, **more: Any) -> Producer:
     """Return a producer that waits for a broker that is away as long as it takes, but for a topic
     that is gone only five seconds, not half a minute: then a refusal ends the process."""
     return clients.producer(
@@ -166,7 +164,7 @@ def _reader(app: faust.App, runtime: Runtime, bootstrap: str, clock: Clock) -> L
         )
 
     def recover(progress: Progress) -> Found | None:
-        found = changelog.read_checkpoint(
+        found = checkpoint_reader.read_checkpoint(
             bootstrap, settings.kafka, topics, design.digest, settings.partitions, progress, tell
         )
         warming.result()  # nothing is applied before the kernels are there
@@ -191,7 +189,7 @@ def _reader(app: faust.App, runtime: Runtime, bootstrap: str, clock: Clock) -> L
         return StateOrigin(0, (0,) * settings.partitions, without=gone)
 
     cuts = clients.producer(bootstrap, settings.kafka, linger_ms=0)
-    same = changelog.SameTopic(clients.admin(bootstrap, settings.kafka), topics.ratings)
+    same = checkpoint_reader.SameTopic(clients.admin(bootstrap, settings.kafka), topics.ratings)
     channel = learn.attach(app, runtime)
     return LogReader(runtime, recover, first_base, follow, clock, cuts, channel, same.check)
 
@@ -206,8 +204,8 @@ def _checkpoints(
 ) -> CheckpointService:
     """Return the checkpoints, written by whoever has the state's table."""
     settings, topics = runtime.settings, runtime.topics
-    topic_id = changelog.topic_id(clients.admin(bootstrap, settings.kafka), topics.ratings)
-    producer = _patient(
+    topic_id = checkpoint_reader.topic_id(clients.admin(bootstrap, settings.kafka), topics.ratings)
+    producer = _patient_producer(
         bootstrap,
         settings,
         linger_ms=5,
@@ -217,7 +215,7 @@ def _checkpoints(
 
     def later_claim(generation: int) -> None:
         log.warning("checkpoint.claimed_by_another", generation=generation)
-        owned.stand_down()
+        owned.step_down()
 
     pages = FencedProducer(
         producer,
@@ -225,7 +223,7 @@ def _checkpoints(
         runtime.fail_from_thread,
         later_claim,
         gap_reader(bootstrap, settings.kafka, topics.state),
-        lambda: membership.held,
+        lambda: membership.lease_valid,
     )
     runtime.witness = reader.append
     checkpoints = CheckpointService(
@@ -237,17 +235,17 @@ def _checkpoints(
         lambda: scan_state_topic(bootstrap, settings.kafka, topics),
         f"{platform.node()}:{settings.instance or os.getpid()}",
     )
-    owned = table.attach(
+    owned = state_table.attach(
         app,
         runtime.replica.model_arrays,
         pages,
-        beside=topics.cuts,
-        partitions_now=table.partitions_of(bootstrap, settings.kafka),
-        own=checkpoints.own,
-        disown=checkpoints.disown,
+        assigned_with=topics.cuts,
+        partitions_now=state_table.partition_counter(bootstrap, settings.kafka),
+        acquire=checkpoints.acquire,
+        release=checkpoints.release,
         fail=runtime.fail_from_thread,
     )
-    membership.put_out = owned.stand_down
+    membership.on_evicted = owned.step_down
     return checkpoints
 
 
@@ -275,7 +273,7 @@ def _application(settings: Settings, bootstrap: str, admin_port: int, data_dir: 
         web_router_enabled=False,
         table_standby_replicas=0,
         TableManager=PatientTableManager,
-        **identity(settings.topic_prefix, settings.instance),
+        **member_identity(settings.topic_prefix, settings.instance),
     )
 
 
@@ -314,16 +312,18 @@ async def run(settings: Settings, bootstrap: str, admin_port: int) -> None:
     folder = settings.cache_dir / "worker"
     folder.mkdir(parents=True, exist_ok=True)
     # Kept open, and so locked, for as long as the process lives.
-    held = settings.instance and lock(settings.data_dir, settings.topic_prefix, settings.instance)
+    held = settings.instance and lock_instance(
+        settings.data_dir, settings.topic_prefix, settings.instance
+    )
     app, runtime = build(settings, bootstrap, admin_port, folder)
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, runtime.ending.set)
     await _until_ended(app, runtime, f"{settings.admin_host}:{admin_port}")
-    failure = _told(runtime.failure or app.crash_reason)
+    failure = _as_refusal(runtime.failure or app.crash_reason)
     log.info("worker.stopping", reason=type(failure).__name__ if failure else "asked")
     # Faust's consumer thread may outlive the loop that it reports to, and would tell it on stderr.
-    threading.excepthook = _note_the_end_of_a_thread
-    _watch_the_stop(failure)
+    threading.excepthook = _log_thread_end
+    _limit_stop_time(failure)
     if runtime.checkpoints is not None:
         if failure is None and not await runtime.checkpoints.finish(_LAST_SECONDS):
             log.warning("checkpoint.last_missing", cut=runtime.replica.cut)
@@ -339,11 +339,11 @@ async def run(settings: Settings, bootstrap: str, admin_port: int) -> None:
         raise failure
 
 
-def _note_the_end_of_a_thread(ended: threading.ExceptHookArgs) -> None:
+def _log_thread_end(ended: threading.ExceptHookArgs) -> None:
     log.warning("thread.ended", reason=repr(ended.exc_value))
 
 
-def _told(failure: BaseException | None) -> BaseException | None:
+def _as_refusal(failure: BaseException | None) -> BaseException | None:
     """Return what ended the worker, as a sentence where it is a right that was taken away."""
     if isinstance(failure, TopicAuthorizationFailedError):
         return Refusal(
@@ -381,7 +381,7 @@ async def _crash_of(app: faust.App) -> None:
         await asyncio.sleep(0.2)
 
 
-def _watch_the_stop(failure: BaseException | None) -> None:
+def _limit_stop_time(failure: BaseException | None) -> None:
     """End the process after `_STOP_SECONDS` whatever still waits: without its broker Faust would
     wait long.
 

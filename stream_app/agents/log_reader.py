@@ -65,9 +65,9 @@ class LogReader(Service):
         self._clock = clock
         self._producer = producer
         self._channel = channel
-        self._still_the_log = still_the_log
+        self._check_log = still_the_log
         self._ended = threading.Event()
-        self._asked_time = 0.0
+        self._probed_time = 0.0
         self._committed: tuple[int, ...] | None = None
         self._thread = threading.Thread(target=self._run, name="murmurec-reader", daemon=True)
 
@@ -135,7 +135,7 @@ class LogReader(Service):
 
     def _progress(self, done: int, total: int) -> None:
         self._runtime.progress = f"reading the checkpoint: {done:,} of {total:,} records"
-        self._runtime.heard_time = time.monotonic()
+        self._runtime.last_answer_time = time.monotonic()
 
     def _read(self, follower: Follower) -> None:
         while not self._ended.is_set() and self._runtime.reload is None:
@@ -156,7 +156,7 @@ class LogReader(Service):
                 put.result(timeout=0.2)
             except TimeoutError:
                 continue
-            self._runtime.heard_time = time.monotonic()
+            self._runtime.last_answer_time = time.monotonic()
             return
         put.cancel()
 
@@ -180,7 +180,7 @@ class LogReader(Service):
         if cut is not None:
             self.append(encode_message(cut))
         self._producer.poll(0)
-        self._ask_whether_kafka_is_there(follower)
+        self._probe_broker(follower)
         self._compare_designs(follower)
         if self._runtime.durable_ends not in (None, self._committed):
             self._committed = self._runtime.durable_ends
@@ -189,13 +189,13 @@ class LogReader(Service):
         lag = follower.lag()
         self.loop.call_soon_threadsafe(self._runtime.gauges.lag, lag)
 
-    def _ask_whether_kafka_is_there(self, follower: Follower) -> None:
+    def _probe_broker(self, follower: Follower) -> None:
         now = time.monotonic()
-        if now - self._asked_time > _ASK_SECONDS:
-            self._asked_time = now
+        if now - self._probed_time > _ASK_SECONDS:
+            self._probed_time = now
             if follower.answers():
-                self._still_the_log()
-                self._runtime.heard_time = time.monotonic()
+                self._check_log()
+                self._runtime.last_answer_time = time.monotonic()
 
     def _compare_designs(self, follower: Follower) -> None:
         other = follower.other_design

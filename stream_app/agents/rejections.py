@@ -31,7 +31,7 @@ class RejectionWriter:
         self._fail = fail
         self._delivered_count = 0
         self._counting = threading.Lock()
-        self.told = 0
+        self.queued_count = 0
 
     def __call__(self, rejection: Rejection) -> None:
         """Queue one rejection; waits a while for room in the local queue, on the event loop."""
@@ -47,14 +47,15 @@ class RejectionWriter:
                 )
             except BufferError:
                 if time.monotonic() > deadline:
+                    waiting = self.queued_count - self._delivered_count
                     raise Refusal(
-                        f"{self._topic}: {self.told - self._delivered_count:,} rejections wait to "
-                        f"be written and the broker takes none for {_ROOM_SECONDS:.0f} s"
+                        f"{self._topic}: {waiting:,} rejections wait to be written and the broker "
+                        f"accepted none for {_ROOM_SECONDS:.0f} s"
                     ) from None
                 self._producer.poll(0.05)
             else:
                 break
-        self.told += 1
+        self.queued_count += 1
         self._producer.poll(0)
 
     def wait(self, count: int, may_go_on: Callable[[], bool]) -> None:

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 import structlog
 
-from stream_app.agents.checkpointing import divergence_evidence as evidence
+from stream_app.agents.checkpointing import divergence_evidence
 from stream_app.agents.checkpointing.digest_comparison import DigestComparison, Digests
 from stream_app.agents.checkpointing.restore import Reload, Restored
 from stream_app.checkpoints.shadow_copy import load_found
@@ -76,20 +76,20 @@ class Runtime:
     mid_round: bool = False
     stopping: bool = False  # the clock rests, and the last cut is told
     last_cut: int | None = None
-    heard_time: float = field(default_factory=time.monotonic)
+    last_answer_time: float = field(default_factory=time.monotonic)
     other_design: str = ""
     cuts_ignored: int = 0
     clock_owned: bool = False
     failure: BaseException | None = None
     ending: asyncio.Event = field(default_factory=asyncio.Event)
     _loop: asyncio.AbstractEventLoop = field(default_factory=asyncio.get_running_loop)
-    _at_cut: list[asyncio.Future[None]] = field(default_factory=list)
+    _cut_waiters: list[asyncio.Future[None]] = field(default_factory=list)
     _round_seconds: float = 0.0
     _answered: int = 0
     _reloads: int = 0
 
     def __post_init__(self) -> None:
-        self.agreement = DigestComparison(self.replica.design.digest, self._differs)
+        self.digest_comparison = DigestComparison(self.replica.design.digest, self._on_difference)
         self.witness: Callable[[bytes], None] = lambda _: None
         self.checkpoints: CheckpointService | None = None
 
@@ -133,10 +133,10 @@ class Runtime:
         self.recommender.refresh()
         self.metrics.round_applied(cut.number, self._round_seconds, time.time())
         self._round_seconds = 0.0
-        for waiting in self._at_cut:
+        for waiting in self._cut_waiters:
             if not waiting.done():
                 waiting.set_result(None)
-        self._at_cut.clear()
+        self._cut_waiters.clear()
 
     def forget(self, entry: Forget) -> None:
         """Forget a device from here on; with a rebuild, ask for a state in which it never was."""
@@ -157,7 +157,7 @@ class Runtime:
     def compare(self, witness: DigestReport) -> None:
         """Compare what another replica held; what this worker wrote itself says nothing."""
         if self.checkpoints is None or not self.checkpoints.wrote(witness):
-            self.agreement.theirs(witness)
+            self.digest_comparison.add_report(witness)
 
     async def restore(self, restored: Restored) -> None:
         """Replace the state, and with it everything that is derived from it."""
@@ -172,14 +172,14 @@ class Runtime:
         self.mid_round = False
         self.reload = None
         self.progress = "asking the broker where the log ends"
-        self.agreement.clear()
+        self.digest_comparison.clear()
         self.recommender.restart()
         self.gauges.restart()
         if self.checkpoints is not None:
             self.checkpoints.restart()
         log.info("state.restored", cut=self.replica.cut, checkpoint=restored.found is not None)
 
-    def _differs(self, witness: DigestReport, ours: Digests) -> None:
+    def _on_difference(self, witness: DigestReport, ours: Digests) -> None:
         """Another replica held something else: raise the alarm, keep the evidence, start over.
 
         The log decides, where it reaches back: both replicas replay it, for this one answers with
@@ -192,13 +192,13 @@ class Runtime:
             "replica.differs",
             cut=witness.cut,
             ours=[ours.model, ours.ledger],
-            theirs=[witness.model, witness.ledger],
+            add_report=[witness.model, witness.ledger],
             mend="murmurec state verify tells which of them the log says",
         )
         replica = self.replica
         answer = DigestReport(ours.cut, ours.model, ours.ledger, replica.design.digest, ours.base)
         self.witness(encode_message(answer))
-        self._reloads = 0 if self.agreement.agreed_before else self._reloads
+        self._reloads = 0 if self.digest_comparison.agreed_before else self._reloads
         self._reloads += 1
         if self._reloads > _RELOADS:
             self.fail(
@@ -211,7 +211,7 @@ class Runtime:
             return
         folder = self.settings.data_dir / "evidence" / self.settings.topic_prefix
         try:
-            path = evidence.keep(folder, replica, witness, ours, self.mid_round)
+            path = divergence_evidence.keep_evidence(folder, replica, witness, ours, self.mid_round)
             log.error("replica.evidence", path=str(path))
         except (OSError, Refusal) as reason:
             # A full disk must not keep a wrong state alive.
@@ -223,7 +223,7 @@ class Runtime:
 
     def ready_reason(self) -> str:
         """Return why the worker is not ready, empty when it is."""
-        if self.kafka_is_silent:
+        if self.broker_unreachable:
             return "Kafka does not answer"
         if self.reload is not None:
             return f"starting over: {self.reload.reason}"
@@ -244,16 +244,16 @@ class Runtime:
         )
 
     @property
-    def kafka_is_silent(self) -> bool:
+    def broker_unreachable(self) -> bool:
         """Whether the broker has not answered the reader for a while."""
-        return time.monotonic() - self.heard_time > _SILENCE_SECONDS
+        return time.monotonic() - self.last_answer_time > _SILENCE_SECONDS
 
     async def at_cut(self, seconds: float = 10.0) -> None:
         """Wait until the state is exactly that of a cut; TimeoutError where a round stays open."""
         async with asyncio.timeout(seconds):
             while self.mid_round:
                 waiting: asyncio.Future[None] = self._loop.create_future()
-                self._at_cut.append(waiting)
+                self._cut_waiters.append(waiting)
                 await waiting
 
     async def digests(self) -> Digests:
@@ -274,12 +274,12 @@ class Runtime:
             "design_digest": replica.design.digest,
             "base": msgspec.to_builtins(replica.base),
             "other_design": self.other_design or None,
-            "other_base": self.agreement.other_base or None,
+            "other_base": self.digest_comparison.other_origin or None,
             "ready": not reason,
             "waiting_for": reason or None,
             "clock": self.clock_owned,
-            "checkpoint": self.checkpoints.told() if self.checkpoints else None,
-            "replicas_agreed": self.agreement.agreed,
+            "checkpoint": self.checkpoints.status() if self.checkpoints else None,
+            "replicas_agreed": self.digest_comparison.agreed,
             "lag_records": self.gauges.lag_records,
             "counts": replica.ledger.counts(),
             "rejected": replica.ledger.rejected(),

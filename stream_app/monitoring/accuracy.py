@@ -41,7 +41,7 @@ from typing import Any, Generic, Literal, TypeVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from stream_app.kernels.factorization import error_scores as scoring
+from stream_app.kernels.factorization import error_scores
 
 Floats = NDArray[np.float64]
 Residuals = Callable[
@@ -186,7 +186,7 @@ class ItemMeanBaseline:
         if not low < high or not spread > 0:
             raise ValueError(f"low {low}, high {high}, spread {spread}: low < high and spread > 0")
         self.low, self.high, self.spread = low, high, spread
-        self.drift = PrequentialError(recent)
+        self.error = PrequentialError(recent)
         self._sums = np.zeros(0)
         self._counts = np.zeros(0)
         self._total = np.zeros(2)  # sum of the weights, of the values
@@ -210,7 +210,7 @@ class ItemMeanBaseline:
         self, rows: NDArray[np.int64], stars: ArrayLike, values: ArrayLike, squares: ArrayLike
     ) -> None:
         """Predict a batch (n,) from what came before it, score that, then learn its values."""
-        self.drift.add(self.predict(rows), stars, values, squares)
+        self.error.add(self.predict(rows), stars, values, squares)
         self.learn(rows, values)
 
     def learn(
@@ -248,7 +248,7 @@ class GeneralizationGap:
         columns: tuple[type[Any], ...] = (np.uint64, np.uint64, np.uint8, np.uint16, np.float32)
         self._held_out = [RingBuffer(capacity, dtype) for dtype in columns]
         self._learned = [RingBuffer(capacity, dtype) for dtype in columns]
-        self._owed = 0  # held-out events that still wait for a learned one
+        self._unpaired = 0  # held-out events that still wait for a learned one
 
     @property
     def samples(self) -> int:
@@ -268,7 +268,7 @@ class GeneralizationGap:
         if not len(held_out):
             return
         chosen = np.empty(len(held_out), np.bool_)
-        self._owed = int(scoring.pair(held_out, self._owed, chosen))
+        self._unpaired = int(error_scores.pair(held_out, self._unpaired, chosen))
         held_rows, learned_rows = np.flatnonzero(held_out), np.flatnonzero(chosen)
         columns: tuple[NDArray[Any], ...] = (users, items, reports, channels, priors)
         for held, learned, column in zip(self._held_out, self._learned, columns, strict=True):

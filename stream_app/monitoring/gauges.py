@@ -14,7 +14,7 @@ from math import isnan, nan
 import numpy as np
 from numpy.typing import NDArray
 
-from stream_app.kernels.factorization import error_scores as scoring
+from stream_app.kernels.factorization import error_scores
 from stream_app.log.ledger import APPLIED, DUPLICATE
 from stream_app.monitoring.accuracy import (
     PREDICTORS,
@@ -50,9 +50,9 @@ class Gauges:
 
     def restart(self) -> None:
         """Begin to measure anew: the state of the replica was replaced as a whole."""
-        self.drift = PrequentialError()
+        self.error = PrequentialError()
         self.baseline = ItemMeanBaseline()
-        self.leakage = GeneralizationGap()
+        self.gap = GeneralizationGap()
         self.log_loss = LogLoss()
         self._met = len(self._replica.items)  # items known before the batch that is watched
 
@@ -91,7 +91,7 @@ class Gauges:
         else:
             fair = ~chosen
             self._compare(rows[fair], predicted[fair], numbers[fair], reports[fair])
-        self.leakage.add(
+        self.gap.add(
             outcome.users,
             outcome.items,
             outcome.reports,
@@ -124,14 +124,14 @@ class Gauges:
         of, m = self._replica.channels, len(rows)
         if m > self._scratch.shape[1]:
             self._scratch = np.empty((6, 2 * m))
-        scoring.score(
+        error_scores.score(
             predicted, self.baseline.predict(rows), channels, reports, of.starts, of.reading,
             of.value, of.square, of.weight, self._scratch,
         )  # fmt: skip
         reported, debiased, others, other, values, weights = self._scratch[:, :m]
         weighed = weights if self._weighed else None
-        self.drift.add_errors(reported, debiased, weighed)
-        self.baseline.drift.add_errors(others, other, weighed)
+        self.error.add_errors(reported, debiased, weighed)
+        self.baseline.error.add_errors(others, other, weighed)
         self.baseline.learn(rows, values, weighed)
 
     def lag(self, records: int) -> None:
@@ -153,11 +153,11 @@ class Gauges:
     def quality(self) -> dict[str, float | None]:
         """Return the newest numbers, on the scale 1 .. 5; None where there is none."""
         numbers = {
-            "rmse_reported": self.drift.rmse_reported("all"),
-            "rmse_debiased": self.drift.rmse_debiased("all"),
-            "rmse_reported_recent": self.drift.rmse_reported("recent"),
-            "rmse_debiased_recent": self.drift.rmse_debiased("recent"),
-            "rmse_baseline_debiased": self.baseline.drift.rmse_debiased("all"),
+            "rmse_reported": self.error.rmse_reported("all"),
+            "rmse_debiased": self.error.rmse_debiased("all"),
+            "rmse_reported_recent": self.error.rmse_reported("recent"),
+            "rmse_debiased_recent": self.error.rmse_debiased("recent"),
+            "rmse_baseline_debiased": self.baseline.error.rmse_debiased("all"),
             "log_loss_nats": self.log_loss.nats("model", "all"),
             "log_loss_blank_nats": self.log_loss.nats("blank", "all"),
             "kl_nats": self._kl,
@@ -168,16 +168,16 @@ class Gauges:
     def publish(self) -> None:
         """Bring the gauges up to date that are not worth it for every batch; takes a few ms."""
         metrics, replica = self.metrics, self._replica
-        metrics.rmse("reported", "recent", self.drift.rmse_reported("recent"))
-        metrics.rmse("reported", "all", self.drift.rmse_reported("all"))
-        metrics.rmse("debiased", "recent", self.drift.rmse_debiased("recent"))
-        metrics.rmse("debiased", "all", self.drift.rmse_debiased("all"))
-        metrics.rmse_baseline("reported", self.baseline.drift.rmse_reported())
-        metrics.rmse_baseline("debiased", self.baseline.drift.rmse_debiased())
+        metrics.rmse("reported", "recent", self.error.rmse_reported("recent"))
+        metrics.rmse("reported", "all", self.error.rmse_reported("all"))
+        metrics.rmse("debiased", "recent", self.error.rmse_debiased("recent"))
+        metrics.rmse("debiased", "all", self.error.rmse_debiased("all"))
+        metrics.rmse_baseline("reported", self.baseline.error.rmse_reported())
+        metrics.rmse_baseline("debiased", self.baseline.error.rmse_debiased())
         for predictor in PREDICTORS:
             metrics.log_loss(predictor, "recent", self.log_loss.nats(predictor, "recent"))
             metrics.log_loss(predictor, "all", self.log_loss.nats(predictor, "all"))
-        self._kl = self.leakage.measure(replica.learner.residuals)
+        self._kl = self.gap.measure(replica.learner.residuals)
         metrics.kl(self._kl)
         moment = replica.second_moment
         metrics.second_moment(moment.estimate(), moment.relative_deviation)

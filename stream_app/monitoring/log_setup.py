@@ -25,18 +25,18 @@ class RateLimitFilter(logging.Filter):
     def __init__(self, seconds: float = 10.0) -> None:
         super().__init__()
         self._seconds = seconds
-        self._told: dict[str, float] = {}
+        self._last_written: dict[str, float] = {}
 
     def filter(self, record: logging.LogRecord) -> bool:
         """Return whether the record is to be written; our own events always are."""
         if not record.name.startswith(_CLIENTS):
             return True
         what = re.sub(r"[0-9]+", "#", record.getMessage())
-        if record.created - self._told.get(what, -inf) < self._seconds:
+        if record.created - self._last_written.get(what, -inf) < self._seconds:
             return False
-        if len(self._told) > 1000:
-            self._told.clear()
-        self._told[what] = record.created
+        if len(self._last_written) > 1000:
+            self._last_written.clear()
+        self._last_written[what] = record.created
         return True
 
 

@@ -57,7 +57,7 @@ class Member:
         self.failure: BaseException | None = None
         self.loop = asyncio.get_running_loop()
         self.membership = membership.Membership(
-            options.instance, SESSION_SECONDS, self.fail, put_out=self.put_out
+            options.instance, SESSION_SECONDS, self.fail, on_evicted=self.on_evicted
         )
         self.app = self.application(options)
         membership.attach(self.app, self.membership)
@@ -67,7 +67,7 @@ class Member:
             self.fail,
             lambda generation: tell("foreign", generation=generation),
             gap_reader(options.bootstrap, {}, self.names.state),
-            lambda: self.membership.held,
+            lambda: self.membership.lease_valid,
         )
         self.table: table.StateTable | None = None
         if not options.no_table:
@@ -75,10 +75,10 @@ class Member:
                 self.app,
                 lambda: {"a": np.zeros(3 * PAGE_BYTES, np.uint8)},
                 self.changelog,
-                beside=self.names.cuts,
-                partitions_now=table.partitions_of(options.bootstrap, {}),
-                own=lambda: tell("owns"),
-                disown=lambda: tell("disowned"),
+                assigned_with=self.names.cuts,
+                partitions_now=table.partition_counter(options.bootstrap, {}),
+                acquire=lambda: tell("owns"),
+                release=lambda: tell("disowned"),
                 fail=self.fail,
             )
         self.agents()
@@ -101,7 +101,7 @@ class Member:
             consumer_auto_offset_reset="latest",
             web_bind="127.0.0.1",
             web_port=free_ports(1)[0],
-            **membership.identity(options.prefix, options.instance),
+            **membership.member_identity(options.prefix, options.instance),
             **({} if options.slow else {"TableManager": table.PatientTableManager}),
         )
 
@@ -134,10 +134,10 @@ class Member:
         async def complete(*_: Any, **__: Any) -> None:
             tell("recovered")
 
-    def put_out(self) -> None:
+    def on_evicted(self) -> None:
         tell("put_out")
         if self.table is not None:
-            self.table.stand_down()
+            self.table.step_down()
 
     def fail(self, reason: BaseException) -> None:
         self.failure = self.failure or reason
@@ -164,7 +164,7 @@ class Member:
                     )
                     break
                 except BufferError as full:
-                    if not self.membership.held:
+                    if not self.membership.lease_valid:
                         tell("held_back", reason=str(full))
                         return
                     self.changelog.poll(0.01)
@@ -183,8 +183,8 @@ async def run(options: argparse.Namespace) -> int:
     try:
         if not options.no_table:
             name = Topics(options.prefix).state
-            table.check(name, table.partitions_of(options.bootstrap, {})(name))
-        held = options.instance and membership.lock(
+            table.check_partitions(name, table.partition_counter(options.bootstrap, {})(name))
+        held = options.instance and membership.lock_instance(
             options.data_dir, options.prefix, options.instance
         )
         member = Member(options)

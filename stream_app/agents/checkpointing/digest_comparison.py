@@ -37,48 +37,48 @@ class DigestComparison:
 
     def __init__(self, design: str, differs: Callable[[DigestReport, Digests], None]) -> None:
         self._design = design
-        self._differs = differs
-        self._ours: dict[int, Digests] = {}
-        self._theirs: dict[int, list[DigestReport]] = {}
+        self._on_difference = differs
+        self._own: dict[int, Digests] = {}
+        self._reports: dict[int, list[DigestReport]] = {}
         self.agreed = 0
         self.agreed_before = 0
-        self.other_base = ""
+        self.other_origin = ""
 
-    def ours(self, digests: Digests) -> None:
+    def add_own(self, digests: Digests) -> None:
         """Learn what this replica holds at a cut."""
-        self._ours[digests.cut] = digests
-        for witness in self._theirs.pop(digests.cut, []):
+        self._own[digests.cut] = digests
+        for witness in self._reports.pop(digests.cut, []):
             self._compare(witness, digests)
-        self._let_go()
+        self._evict_oldest()
 
-    def theirs(self, witness: DigestReport) -> None:
+    def add_report(self, witness: DigestReport) -> None:
         """Learn what another replica held at a cut."""
         if witness.design != self._design:
             return
-        if (digests := self._ours.get(witness.cut)) is not None:
+        if (digests := self._own.get(witness.cut)) is not None:
             self._compare(witness, digests)
         else:
-            self._theirs.setdefault(witness.cut, []).append(witness)
-            self._let_go()
+            self._reports.setdefault(witness.cut, []).append(witness)
+            self._evict_oldest()
 
     def clear(self) -> None:
         """Forget everything: the replica starts anew."""
-        self._ours.clear()
-        self._theirs.clear()
-        self.other_base = ""
+        self._own.clear()
+        self._reports.clear()
+        self.other_origin = ""
 
     def _compare(self, witness: DigestReport, digests: Digests) -> None:
         if witness.base != digests.base:
-            self.other_base = witness.base
+            self.other_origin = witness.base
             return
-        self.other_base = ""
+        self.other_origin = ""
         if (witness.model, witness.ledger) == (digests.model, digests.ledger):
             self.agreed += 1
         else:
             self.agreed, self.agreed_before = 0, self.agreed
-            self._differs(witness, digests)
+            self._on_difference(witness, digests)
 
-    def _let_go(self) -> None:
-        for held in (self._ours, self._theirs):
+    def _evict_oldest(self) -> None:
+        for held in (self._own, self._reports):
             while len(held) > _KEPT:
                 del held[min(held)]

@@ -21,7 +21,7 @@ from stream_app.wire import DigestReport
 _KEPT = 3
 
 
-def keep(
+def keep_evidence(
     folder: Path, replica: Replica, witness: DigestReport, ours: Digests, mid_round: bool
 ) -> Path:
     """Write the evidence and return the snapshot's path; the replica must not change meanwhile.

@@ -50,22 +50,22 @@ class FencedProducer:
         fail: Callable[[BaseException], None],
         foreign: Callable[[int], None],
         between: Callable[[int, int], Records],
-        may_write: Callable[[], bool] = lambda: True,
+        lease_valid: Callable[[], bool] = lambda: True,
     ) -> None:
         self.topic = topic
         self.position: int | None = None  # all before it was read, or written by us
         self.generation: int | None = None
         self._producer = producer
         self._fail = fail
-        self._foreign = foreign
-        self._between = between
-        self._may_write = may_write
+        self._on_later_claim = foreign
+        self._read_between = between
+        self._lease_valid = lease_valid
         self._claims: set[bytes] = set()
-        self._told = -1
-        self._unheard = 0
-        self._since = 0.0
+        self._reported_offset = -1
+        self._unacknowledged = 0
+        self._waiting_since = 0.0
         self._gap: tuple[int, int] | None = None  # to be read
-        self._looking = False
+        self._is_reading_gaps = False
         self._lock = threading.Lock()
 
     def produce(self, key: bytes, value: bytes | None, on_delivery: Delivered) -> None:
@@ -74,14 +74,17 @@ class FencedProducer:
         That is when librdkafka's queue is full, and while the group has not heard this worker for
         so long that another may own the topic.
         """
-        if not self._may_write():
+        if not self._lease_valid():
             raise BufferError(f"{self.topic}: this worker may not write now")
         if is_claim(key):
             self._claims.add(key)
 
         def delivered(error: KafkaError | None, message: Message) -> None:
             with self._lock:
-                self._unheard, self._since = self._unheard - 1, time.monotonic()
+                self._unacknowledged, self._waiting_since = (
+                    self._unacknowledged - 1,
+                    time.monotonic(),
+                )
             offset = message.offset()
             if error is None:
                 # A retry that the broker has seen before is acknowledged without an offset.
@@ -100,15 +103,15 @@ class FencedProducer:
             self._producer, self.topic, key=key, value=value, partition=0, on_delivery=delivered
         )
         with self._lock:
-            if self._unheard == 0:
-                self._since = time.monotonic()
-            self._unheard += 1
+            if self._unacknowledged == 0:
+                self._waiting_since = time.monotonic()
+            self._unacknowledged += 1
 
     @property
-    def silent_seconds(self) -> float:
+    def unacknowledged_seconds(self) -> float:
         """For how long nothing was heard of records that were sent; 0 if all are acknowledged."""
         with self._lock:
-            return time.monotonic() - self._since if self._unheard > 0 else 0.0
+            return time.monotonic() - self._waiting_since if self._unacknowledged > 0 else 0.0
 
     def poll(self, seconds: float = 0.0) -> None:
         """Hear what became of records that were sent."""
@@ -121,7 +124,7 @@ class FencedProducer:
         with self._lock:
             self.position = max(self.position or 0, offset)
 
-    def taken_over(self, end: int | None) -> None:
+    def begin_term(self, end: int | None) -> None:
         """Begin anew as the owner of a topic that others have written up to `end`."""
         with self._lock:
             self.position, self.generation = end, None
@@ -138,17 +141,17 @@ class FencedProducer:
             if look and first is not None:
                 began = self._gap[0] if self._gap else first
                 self._gap = began, offset
-            start = look and not self._looking
-            self._looking = self._looking or start
+            start = look and not self._is_reading_gaps
+            self._is_reading_gaps = self._is_reading_gaps or start
         if start:
             name = "murmurec-foreign-records"
-            threading.Thread(target=self._look, name=name, daemon=True).start()
+            threading.Thread(target=self._read_gaps, name=name, daemon=True).start()
 
-    def _look(self) -> None:
+    def _read_gaps(self) -> None:
         """Read gaps until there is none; one that comes meanwhile is read with what lies before."""
         try:
             while (gap := self._next_gap()) is not None:
-                for offset, key in self._between(*gap):
+                for offset, key in self._read_between(*gap):
                     self.seen(offset, key)
         except BaseException as reason:  # noqa: BLE001 - not to know is not to be allowed to go on
             self._fail(reason)
@@ -156,7 +159,7 @@ class FencedProducer:
     def _next_gap(self) -> tuple[int, int] | None:
         with self._lock:
             gap, self._gap = self._gap, None
-            self._looking = gap is not None
+            self._is_reading_gaps = gap is not None
             return gap
 
     def seen(self, offset: int, key: bytes | None) -> None:
@@ -164,11 +167,13 @@ class FencedProducer:
         if not is_claim(key) or key in self._claims:
             return
         with self._lock:
-            later = self.generation is not None and offset > max(self.generation, self._told)
+            later = self.generation is not None and offset > max(
+                self.generation, self._reported_offset
+            )
             if later:
-                self._told = offset
+                self._reported_offset = offset
         if later:
-            self._foreign(offset)
+            self._on_later_claim(offset)
 
 
 def topic_recreated(topic: str, end: int, known: int) -> Refusal:

@@ -45,13 +45,13 @@ _Written = tuple[Manifest, float, int]  # what is durable, after how many second
 
 
 @dataclass(eq=False)
-class _Take:
+class _CheckpointJob:
     """Hash what was frozen; write it if `right` is the right to write that is held (0: only hash).
 
     The first `rejections` must have been told before. `done` becomes whether it is durable.
     """
 
-    right: int
+    lease: int
     cut_offset: int
     rejections: int
     began: float
@@ -59,10 +59,10 @@ class _Take:
 
 
 @dataclass(frozen=True)
-class _Claim:
+class _ClaimJob:
     """Claim a generation under a right to write, for a state over `base`."""
 
-    right: int
+    lease: int
     base: StateOrigin
 
 
@@ -79,29 +79,29 @@ class CheckpointService:
         witness: Callable[[bytes], None],
         rejections: RejectionWriter,
         topic_id: str,
-        standing: Callable[[], tuple[list[bytes], list[Manifest]]],
+        scan_state_topic: Callable[[], tuple[list[bytes], list[Manifest]]],
         worker: str,
     ) -> None:
         self._runtime = runtime
         self._witness = witness
         self._rejections = rejections
         self._topic_id = topic_id
-        self._standing = standing
+        self._scan_state_topic = scan_state_topic
         self._worker = worker
         self._snapshot = Snapshot(runtime.replica)
-        self._line = Line(changelog.produce, changelog.poll, self._may_go_on)
-        self._writer = self._line.writer
-        self._rights = itertools.count(1)
-        self._right = 0  # 0: none; another number for each time that it was given
-        self._working_right = 0  # the one under which the thread works
-        self._begun = False  # whether the reader has handed over a state
-        self._under_way: _Take | None = None
+        self._driver = Line(changelog.produce, changelog.poll, self._may_go_on)
+        self._writer = self._driver.writer
+        self._leases = itertools.count(1)
+        self._lease = 0  # 0: none; another number for each time that it was given
+        self._working_lease = 0  # the one under which the thread works
+        self._has_state = False  # whether the reader has handed over a state
+        self._job: _CheckpointJob | None = None
         self._frozen_time = time.monotonic()
-        self._asked: list[asyncio.Future[Digests]] = []
+        self._digest_requests: list[asyncio.Future[Digests]] = []
         self._known: Digests | None = None
         self._durable_cut: int | None = None
-        self._told: deque[DigestReport] = deque(maxlen=16)
-        self._jobs: queue.SimpleQueue[_Take | _Claim | None] = queue.SimpleQueue()
+        self._reports_written: deque[DigestReport] = deque(maxlen=16)
+        self._jobs: queue.SimpleQueue[_CheckpointJob | _ClaimJob | None] = queue.SimpleQueue()
         self._loop = asyncio.get_running_loop()
         self._ended = threading.Event()
         self._thread = threading.Thread(target=self._run, name="murmurec-checkpoint", daemon=True)
@@ -109,15 +109,15 @@ class CheckpointService:
 
     # --- the right to write ---------------------------------------------------------------
 
-    def own(self) -> None:
+    def acquire(self) -> None:
         """Become the one who writes: claim a generation, once there is a state to write."""
-        self._right = next(self._rights)
-        if self._begun:
-            self._jobs.put(_Claim(self._right, self._runtime.replica.base))
+        self._lease = next(self._leases)
+        if self._has_state:
+            self._jobs.put(_ClaimJob(self._lease, self._runtime.replica.base))
 
-    def disown(self) -> None:
+    def release(self) -> None:
         """Stop writing, between two records; from any thread."""
-        self._right = 0
+        self._lease = 0
 
     # --- event loop -----------------------------------------------------------------------
 
@@ -125,20 +125,20 @@ class CheckpointService:
     def wanted(self) -> bool:
         """Whether so much has changed that a checkpoint ought to come before its time."""
         return bool(
-            self._right
-            and self._under_way is None
+            self._lease
+            and self._job is None
             and self._snapshot.dirty_bytes >= self._runtime.settings.checkpoint_bytes
         )
 
     def at_cut(self, cut: Cut, cut_offset: int) -> None:
         """Freeze the state, which is that of a cut, if anybody wants to have it."""
-        if self._under_way is not None:
+        if self._job is not None:
             return
         seconds = time.monotonic() - self._frozen_time
         late = seconds >= 2 * self._runtime.settings.checkpoint_seconds
         marked = cut.checkpoint and not self._runtime.ready_reason()
-        write = bool(self._right) and (marked or late) and self._writer.ready
-        if write or marked or self._asked:
+        write = bool(self._lease) and (marked or late) and self._writer.ready
+        if write or marked or self._digest_requests:
             self._freeze(write, cut_offset)
 
     def _freeze(self, write: bool, cut_offset: int) -> asyncio.Future[bool]:
@@ -146,10 +146,10 @@ class CheckpointService:
         self._snapshot.freeze()
         self._runtime.metrics.checkpoints.frozen(time.perf_counter() - began)
         self._frozen_time = time.monotonic()
-        right, told = self._right if write else 0, self._rejections.told
+        right, told = self._lease if write else 0, self._rejections.queued_count
         done: asyncio.Future[bool] = self._loop.create_future()
-        self._under_way = _Take(right, cut_offset, told, self._frozen_time, done)
-        self._jobs.put(self._under_way)
+        self._job = _CheckpointJob(right, cut_offset, told, self._frozen_time, done)
+        self._jobs.put(self._job)
         return done
 
     async def digests(self) -> Digests:
@@ -162,36 +162,36 @@ class CheckpointService:
         ):
             return self._known
         asked: asyncio.Future[Digests] = self._loop.create_future()
-        self._asked.append(asked)
+        self._digest_requests.append(asked)
         self._serve()
         return await asked
 
     def _serve(self) -> None:
         """Freeze for whoever asks, unless a round or other work is under way: then later."""
-        if self._asked and self._under_way is None and not self._runtime.mid_round:
+        if self._digest_requests and self._job is None and not self._runtime.mid_round:
             self._freeze(False, self._runtime.cut_offset)
 
     async def idle(self) -> None:
         """Return when the thread no longer works on the shadow."""
-        while self._under_way is not None:
-            await asyncio.shield(self._under_way.done)
+        while self._job is not None:
+            await asyncio.shield(self._job.done)
 
     def restart(self) -> None:
         """Start over with a replica whose state was replaced; the shadow must be free."""
         self._snapshot = Snapshot(self._runtime.replica)
         self._known = self._durable_cut = None
-        self._begun = True
-        if self._right:
-            self.own()
+        self._has_state = True
+        if self._lease:
+            self.acquire()
 
     def wrote(self, witness: DigestReport) -> bool:
         """Return whether a witness is one of this worker."""
-        return witness in self._told
+        return witness in self._reports_written
 
-    def told(self) -> dict[str, Any]:
+    def status(self) -> dict[str, Any]:
         """Return what /state shows of the checkpoints of this worker."""
         return {
-            "owned": bool(self._right),
+            "owned": bool(self._lease),
             "generation": self._writer.generation,
             "durable_cut": self._durable_cut,
         }
@@ -199,13 +199,13 @@ class CheckpointService:
     async def finish(self, seconds: float) -> bool:
         """Write a last checkpoint if this worker writes them and anything has changed; return
         whether the newest cut is durable, as far as this worker has to see to it."""
-        if not self._right:
+        if not self._lease:
             return True
         runtime = self._runtime
         try:
             async with asyncio.timeout(seconds):
                 await self._last_cut()
-                while runtime.mid_round or self._under_way is not None:
+                while runtime.mid_round or self._job is not None:
                     await runtime.at_cut()
                     await self.idle()
                 if runtime.replica.cut == self._durable_cut:
@@ -227,16 +227,16 @@ class CheckpointService:
                 while runtime.last_cut is None or runtime.replica.cut < runtime.last_cut:
                     await asyncio.sleep(0.005)
 
-    def at_rest(self) -> None:
+    def checkpoint_when_idle(self) -> None:
         """Checkpoint what no marked cut has, where nothing more comes: one that came too early, or
         while another was written."""
         runtime = self._runtime
         seconds = time.monotonic() - self._frozen_time
         if (
             seconds >= 2 * runtime.settings.checkpoint_seconds
-            and self._right
+            and self._lease
             and self._writer.ready
-            and not (self._under_way or runtime.mid_round or runtime.reload)
+            and not (self._job or runtime.mid_round or runtime.reload)
             and runtime.replica.cut not in (0, self._durable_cut)
         ):
             self._freeze(True, runtime.cut_offset)
@@ -249,14 +249,14 @@ class CheckpointService:
 
     def _digested(self, digests: Digests) -> None:
         self._known = digests
-        self._runtime.agreement.ours(digests)
-        for asked in self._asked:
+        self._runtime.digest_comparison.add_own(digests)
+        for asked in self._digest_requests:
             if not asked.done():
                 asked.set_result(digests)
-        self._asked.clear()
+        self._digest_requests.clear()
 
-    def _freed(self, take: _Take, written: _Written | None) -> None:
-        self._under_way = None
+    def _finish_job(self, take: _CheckpointJob, written: _Written | None) -> None:
+        self._job = None
         if written is not None:
             manifest, seconds, sent = written
             self._durable_cut = manifest.cut
@@ -270,61 +270,61 @@ class CheckpointService:
     def _run(self) -> None:
         try:
             while (job := self._jobs.get()) is not None:
-                if isinstance(job, _Claim):
+                if isinstance(job, _ClaimJob):
                     self._claim(job)
                 else:
-                    written = self._take(job)
-                    self._loop.call_soon_threadsafe(self._freed, job, written)
+                    written = self._work_off(job)
+                    self._loop.call_soon_threadsafe(self._finish_job, job, written)
         except BaseException as reason:  # noqa: BLE001 - whatever ends the thread ends the process
             self._runtime.fail_from_thread(reason)
 
     def _may_go_on(self) -> bool:
-        return self._right == self._working_right and not self._ended.is_set()
+        return self._lease == self._working_lease and not self._ended.is_set()
 
-    def _claim(self, job: _Claim) -> None:
+    def _claim(self, job: _ClaimJob) -> None:
         """Claim a generation that does not stand behind what is there already."""
         self._writer.step(Disown())
-        self._working_right = job.right
-        if not self._may_go_on() or (there := self._what_stands()) is None:
+        self._working_lease = job.lease
+        if not self._may_go_on() or (there := self._scan_patiently()) is None:
             return
         keys, manifests = there
         here = self._runtime.replica.design.digest, self._topic_id, job.base
         reach = max((m.cut for m in manifests if (m.design, m.topic_id, m.base) == here), default=0)
-        self._line.drive(Own(secrets.token_bytes(OWNER_BYTES), self._worker, keys, reach))
+        self._driver.drive(Own(secrets.token_bytes(OWNER_BYTES), self._worker, keys, reach))
         log.info("checkpoint.claimed", generation=self._writer.generation, reach=reach)
 
-    def _what_stands(self) -> tuple[list[bytes], list[Manifest]] | None:
+    def _scan_patiently(self) -> tuple[list[bytes], list[Manifest]] | None:
         """Read the state topic; a broker that is away is waited for."""
         while self._may_go_on():
             try:
-                return self._standing()
+                return self._scan_state_topic()
             except Refusal:
-                if not self._runtime.kafka_is_silent:
+                if not self._runtime.broker_unreachable:
                     raise
         return None
 
-    def _take(self, job: _Take) -> _Written | None:
+    def _work_off(self, job: _CheckpointJob) -> _Written | None:
         snapshot = self._snapshot
         snapshot.hash()
         base = snapshot.base.digest
         digests = Digests(snapshot.cut, snapshot.ends, snapshot.model, snapshot.ledger, base)
         self._loop.call_soon_threadsafe(self._digested, digests)
-        self._working_right = job.right
-        if not (job.right and self._may_go_on() and self._writer.ready):
+        self._working_lease = job.lease
+        if not (job.lease and self._may_go_on() and self._writer.ready):
             return None
         self._rejections.wait(job.rejections, self._may_go_on)
         if self._runtime.reload is not None:
             return None  # it is known to differ
-        before = self._line.acknowledged_bytes
-        manifest = self._line.drive(Freeze(snapshot.frozen(self._topic_id, job.cut_offset)))
+        before = self._driver.acknowledged_bytes
+        manifest = self._driver.drive(Freeze(snapshot.frozen(self._topic_id, job.cut_offset)))
         if manifest is None:
             return None
-        self._tell(manifest)
-        return manifest, time.monotonic() - job.began, self._line.acknowledged_bytes - before
+        self._report_digests(manifest)
+        return manifest, time.monotonic() - job.began, self._driver.acknowledged_bytes - before
 
-    def _tell(self, manifest: Manifest) -> None:
+    def _report_digests(self, manifest: Manifest) -> None:
         """Let the other replicas compare."""
         m = manifest
         told = DigestReport(m.cut, m.model, m.ledger, m.design, m.base.digest)
-        self._told.append(told)
+        self._reports_written.append(told)
         self._witness(encode_message(told))

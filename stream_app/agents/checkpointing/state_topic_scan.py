@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from stream_app.checkpoints import reader as changelog
+from stream_app.checkpoints import reader
 from stream_app.wire import Topics, WireError
 from stream_app.wire.state_records import Manifest, decode_manifest
 
@@ -25,7 +25,7 @@ def scan_state_topic(
         if value is not None:
             live[key] = _manifest(value) if key[:1] == b"M" else None
 
-    changelog.read(bootstrap, extra, topics, note)
+    reader.read(bootstrap, extra, topics, note)
     return list(live), [manifest for manifest in live.values() if manifest is not None]
 
 

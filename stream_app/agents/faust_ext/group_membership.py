@@ -55,7 +55,7 @@ _NO_GENERATION = -1
 _UNKNOWN_MEMBER_ID = 25
 _FENCED_INSTANCE_ID = 82
 _REBALANCE_IN_PROGRESS = 27
-_HEARD = (HeartbeatRequest, JoinGroupRequest, SyncGroupRequest)
+_MEMBER_REQUESTS = (HeartbeatRequest, JoinGroupRequest, SyncGroupRequest)
 _HOOKS = ("reset_generation", "request_rejoin", "_send_req", "_push_error_to_user")
 _READ = ("generation", "group_id", "_assignors", "_closing")
 
@@ -84,23 +84,23 @@ class Membership:
         instance: str | None,
         session_seconds: float,
         fail: Callable[[BaseException], None],
-        put_out: Callable[[], None] = lambda: None,
+        on_evicted: Callable[[], None] = lambda: None,
         end: Callable[[str], None] = end_now,
         now: Callable[[], float] = since_boot,
     ) -> None:
         self.instance = instance
-        self.put_out = put_out
+        self.on_evicted = on_evicted
         self._session_seconds = session_seconds
         self._fail = fail
         self._end = end
         self._now = now
-        self._heard_time = -float("inf")
-        self._name_is_free = False
+        self._last_answer_time = -float("inf")
+        self._instance_is_free = False
 
     @property
-    def held(self) -> bool:
+    def lease_valid(self) -> bool:
         """Whether the group heard this worker within a session, so that nobody has its place."""
-        return self._now() - self._heard_time < self._session_seconds
+        return self._now() - self._last_answer_time < self._session_seconds
 
     def watch(self, coordinator: Any) -> None:
         """Hear what this group coordinator hears from now on; raises `Refusal` if it cannot be."""
@@ -114,8 +114,8 @@ class Membership:
 
         def reset_generation() -> None:
             if coordinator.generation > 0 and not coordinator._closing.done():
-                self._put_out(coordinator)
-            if self.instance is None or self._name_is_free or coordinator._closing.done():
+                self._evict(coordinator)
+            if self.instance is None or self._instance_is_free or coordinator._closing.done():
                 reset()
             else:
                 coordinator.generation = _NO_GENERATION
@@ -124,8 +124,8 @@ class Membership:
         async def send_req(request: Any) -> Any:
             began = self._now()
             answer = await send(request)
-            if isinstance(request, _HEARD):
-                self._heard(request, answer.error_code, began, coordinator.group_id)
+            if isinstance(request, _MEMBER_REQUESTS):
+                self._note_answer(request, answer.error_code, began, coordinator.group_id)
             return answer
 
         def push_error_to_user(error: BaseException) -> Awaitable[Any]:
@@ -138,24 +138,24 @@ class Membership:
         coordinator._send_req = send_req
         coordinator._push_error_to_user = push_error_to_user
 
-    def _heard(self, request: Any, code: int, began: float, group: str) -> None:
+    def _note_answer(self, request: Any, code: int, began: float, group: str) -> None:
         if isinstance(request, JoinGroupRequest):
-            self._name_is_free = code == _UNKNOWN_MEMBER_ID
+            self._instance_is_free = code == _UNKNOWN_MEMBER_ID
         if code in (0, _REBALANCE_IN_PROGRESS):
-            self._heard_time = began
+            self._last_answer_time = began
         elif code == _FENCED_INSTANCE_ID:
-            self._heard_time = -float("inf")
+            self._last_answer_time = -float("inf")
             log.error("membership.taken", group=group, instance=self.instance)
             self._end(
                 f"instance {self.instance} of group {group} belongs to another process now: give "
                 "each worker an instance of its own (MURMUREC_INSTANCE), or stop the other one"
             )
 
-    def _put_out(self, coordinator: Any) -> None:
-        self._heard_time = -float("inf")
+    def _evict(self, coordinator: Any) -> None:
+        self._last_answer_time = -float("inf")
         log.warning("membership.lost", group=coordinator.group_id, instance=self.instance)
         _forget_assignment(coordinator)
-        self.put_out()
+        self.on_evicted()
 
 
 def _forget_assignment(coordinator: Any) -> None:
@@ -208,7 +208,7 @@ def attach(app: faust.App, membership: Membership) -> None:
     app.transport = _Transport(app.conf.broker_consumer, app, membership)
 
 
-def identity(prefix: str, instance: str | None) -> dict[str, Any]:
+def member_identity(prefix: str, instance: str | None) -> dict[str, Any]:
     """Return the settings of `faust.App` that name this worker in the group.
 
     Faust's assignor knows a worker by its canonical URL and never opens it. A restarted static
@@ -222,7 +222,7 @@ def identity(prefix: str, instance: str | None) -> dict[str, Any]:
     }
 
 
-def lock(data_dir: Path, prefix: str, instance: str) -> IO[str]:
+def lock_instance(data_dir: Path, prefix: str, instance: str) -> IO[str]:
     """Return a lock that lasts as long as the process keeps it, or refuse: somebody has it."""
     path = data_dir / "instances" / f"{prefix}.{instance}.lock"
     try:

@@ -30,8 +30,7 @@ from stream_app.agents.checkpointing.fenced_producer import FencedProducer, topi
 from stream_app.agents.faust_ext.page_store import Arrays, MemoryPages, PageIndex, PageStore
 from stream_app.agents.faust_ext.table_manager import PatientTableManager
 from stream_app.errors import Refusal
-from stream_app.kafka import clients
-from stream_app.kafka import topic_admin as topics
+from stream_app.kafka import clients, topic_admin
 
 log = structlog.get_logger()
 _ASK_SECONDS = 3.0
@@ -50,24 +49,24 @@ class StateTable(faust.Table[PageIndex, memoryview]):
         *,
         pages: MemoryPages,
         changelog: FencedProducer,
-        beside: str,
+        assigned_with: str,
         partitions_now: Callable[[str], int | None],
-        own: Callable[[], None],
-        disown: Callable[[], None],
+        acquire: Callable[[], None],
+        release: Callable[[], None],
         fail: Callable[[BaseException], None],
         **options: Any,
     ) -> None:
         super().__init__(app, **options)
         self.changelog = changelog
-        self.owned = False
+        self.lease_held = False
         self._pages = pages
-        self._place = TP(changelog.topic, 0)
-        self._beside = TP(beside, 0)
+        self._partition = TP(changelog.topic, 0)
+        self._assigned_with = TP(assigned_with, 0)
         self._partitions_now = partitions_now
-        self._own, self._disown, self._fail = own, disown, fail
+        self._acquire, self._release, self._fail = acquire, release, fail
         self._pending = 0
-        self._giving = threading.Lock()  # own and disown never cross
-        self._stood_down_time = time.monotonic()
+        self._lease_lock = threading.Lock()  # own and disown never cross
+        self._stepped_down_time = time.monotonic()
 
     def _new_store(self) -> Any:
         return PageStore(
@@ -117,10 +116,10 @@ class StateTable(faust.Table[PageIndex, memoryview]):
         )
         self._pending += 1
         if self._pending == 1:
-            self.add_future(self._hear())
+            self.add_future(self._poll_while_pending())
         return sent
 
-    async def _hear(self) -> None:
+    async def _poll_while_pending(self) -> None:
         while self._pending:
             self.changelog.poll()
             await asyncio.sleep(_POLL_SECONDS)
@@ -132,21 +131,21 @@ class StateTable(faust.Table[PageIndex, memoryview]):
     ) -> None:
         """Follow the assignment, before Faust's recovery asks how far the changelog is known."""
         await super().on_rebalance(assigned, revoked, newly_assigned, generation_id)
-        if self._place not in assigned:
-            self.stand_down()
-            if self._beside in assigned:
-                await self._ask()
+        if self._partition not in assigned:
+            self.step_down()
+            if self._assigned_with in assigned:
+                await self._check_topic()
             return
         known, end = self.changelog.position or 0, await self._end()
         if end is not None and end < known:
             self._fail(topic_recreated(self.changelog.topic, end, known))
-        if not self.owned:
-            self.changelog.taken_over(end)
+        if not self.lease_held:
+            self.changelog.begin_term(end)
 
     async def _end(self) -> int | None:
         try:
-            asked = self.app.consumer.highwaters(self._place)
-            end: int | None = (await asyncio.wait_for(asked, _ASK_SECONDS))[self._place]
+            asked = self.app.consumer.highwaters(self._partition)
+            end: int | None = (await asyncio.wait_for(asked, _ASK_SECONDS))[self._partition]
             return end
         except Exception as error:  # noqa: BLE001 - Faust's recovery then reads from the beginning
             log.warning("table.end_unknown", topic=self.changelog.topic, reason=repr(error))
@@ -159,13 +158,13 @@ class StateTable(faust.Table[PageIndex, memoryview]):
         nothing: the other one's claim was its last word."""
         while not self.should_stop:
             await self.sleep(1.0)
-            if self.changelog.silent_seconds > _PATIENCE_SECONDS:
-                await self._ask()
-            idle = time.monotonic() - self._stood_down_time
+            if self.changelog.unacknowledged_seconds > _PATIENCE_SECONDS:
+                await self._check_topic()
+            idle = time.monotonic() - self._stepped_down_time
             if idle > _AGAIN_SECONDS:
-                self._take()
+                self._acquire_lease()
 
-    async def _ask(self) -> None:
+    async def _check_topic(self) -> None:
         """End the process if the topic is not what it must be; a broker that is away is waited
         for."""
         name = self.changelog.topic
@@ -174,47 +173,47 @@ class StateTable(faust.Table[PageIndex, memoryview]):
         except Refusal:
             return
         try:
-            check(name, count)
+            check_partitions(name, count)
         except Refusal as refusal:
             self._fail(refusal)
 
     async def on_recovery_completed(self, active_tps: set[TP], standby_tps: set[TP]) -> None:
         """Take the right to write, once everything before is known."""
         await super().on_recovery_completed(active_tps, standby_tps)
-        if self._place in active_tps:
-            self._take()
+        if self._partition in active_tps:
+            self._acquire_lease()
 
-    def _take(self) -> None:
+    def _acquire_lease(self) -> None:
         # What a rebalance had begun with may be somebody else's by its end.
-        if self._place not in self.app.assignor.assigned_actives():
+        if self._partition not in self.app.assignor.assigned_actives():
             return
-        with self._giving:
-            if self.owned:
+        with self._lease_lock:
+            if self.lease_held:
                 return
-            self.owned = True
+            self.lease_held = True
             try:
-                self._own()
+                self._acquire()
             except BaseException as reason:  # noqa: BLE001 - Faust would say nothing of it
                 self._fail(reason)
 
-    def stand_down(self) -> None:
+    def step_down(self) -> None:
         """Give up the right to write; from any thread.
 
         It comes back with the next assignment, or after a while if there is none: then whoever
         claimed it was no member of the group any more.
         """
-        self._stood_down_time = time.monotonic()
-        with self._giving:
-            if self.owned:
-                self.owned = False
-                self._disown()
+        self._stepped_down_time = time.monotonic()
+        with self._lease_lock:
+            if self.lease_held:
+                self.lease_held = False
+                self._release()
 
 
 def _soon(loop: asyncio.AbstractEventLoop, answer: Callable[..., None], *what: Any) -> None:
     loop.call_soon_threadsafe(answer, *what)
 
 
-def check(topic: str, partitions: int | None) -> None:
+def check_partitions(topic: str, partitions: int | None) -> None:
     """Refuse a state topic that is absent or has another number of partitions than one."""
     if partitions is None:
         raise Refusal(f"topic {topic} does not exist: create it with murmurec topics apply")
@@ -225,9 +224,11 @@ def check(topic: str, partitions: int | None) -> None:
         )
 
 
-def partitions_of(bootstrap: str, extra: Mapping[str, str]) -> Callable[[str], int | None]:
+def partition_counter(bootstrap: str, extra: Mapping[str, str]) -> Callable[[str], int | None]:
     """Return a function that asks the broker for a topic's number of partitions."""
-    return lambda topic: topics.partition_counts(clients.admin(bootstrap, extra), [topic])[topic]
+    return lambda topic: topic_admin.partition_counts(clients.admin(bootstrap, extra), [topic])[
+        topic
+    ]
 
 
 def attach(
@@ -235,10 +236,10 @@ def attach(
     arrays: Arrays,
     changelog: FencedProducer,
     *,
-    beside: str,
+    assigned_with: str,
     partitions_now: Callable[[str], int | None],
-    own: Callable[[], None],
-    disown: Callable[[], None],
+    acquire: Callable[[], None],
+    release: Callable[[], None],
     fail: Callable[[BaseException], None],
 ) -> StateTable:
     """Add the table to an application made with `TableManager=Tables`.
@@ -268,10 +269,10 @@ def attach(
         value_type=bytes,
         pages=MemoryPages(arrays),
         changelog=changelog,
-        beside=beside,
+        assigned_with=assigned_with,
         partitions_now=partitions_now,
-        own=own,
-        disown=disown,
+        acquire=acquire,
+        release=release,
         fail=fail,
     )
     app.tables.add(table)

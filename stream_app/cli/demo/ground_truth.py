@@ -114,7 +114,7 @@ class Shadow(threading.Thread):
     @property
     def rmse_baseline(self) -> float:
         """The same of the running item means of the truth."""
-        return self._baseline.drift.rmse_debiased("all") * self.unit
+        return self._baseline.error.rmse_debiased("all") * self.unit
 
     def wait_for(self, cut: int, seconds: float = 120.0) -> None:
         """Return when the log was followed up to this cut, or has failed."""

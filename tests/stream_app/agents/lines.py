@@ -38,13 +38,13 @@ class Message:
 
 @dataclass
 class Line:
-    """The state topic, the witnesses, and the rejections that were told."""
+    """The state topic, the digest reports, and the rejections that were queued."""
 
     records: list[tuple[bytes, bytes | None]] = field(default_factory=list)
     witnesses: list[bytes] = field(default_factory=list)
     answers: bool = True
-    told: int = 0
-    told_first: threading.Event = field(default_factory=threading.Event)
+    queued_count: int = 0
+    all_acknowledged: threading.Event = field(default_factory=threading.Event)
     checkpoints: CheckpointService = field(init=False)
     _waiting: list[tuple[int, Callable[..., None]]] = field(default_factory=list)
 
@@ -62,11 +62,11 @@ class Line:
             on_delivery(None, Message(offset))
 
     def wait(self, count: int, may_go_on: Callable[[], bool]) -> None:
-        """Wait until the rejections are told."""
-        while count > 0 and may_go_on() and not self.told_first.wait(0.01):
+        """Wait until the rejections are acknowledged."""
+        while count > 0 and may_go_on() and not self.all_acknowledged.wait(0.01):
             pass
 
-    def standing(self) -> tuple[list[bytes], list[Manifest]]:
+    def scan_state_topic(self) -> tuple[list[bytes], list[Manifest]]:
         """Return the keys and the manifests that the topic holds."""
         live = dict(self.records)
         return list(live), [decode_manifest(v) for k, v in live.items() if v and k[:1] == b"M"]
@@ -95,7 +95,7 @@ def a_runtime(
         line.witnesses.append,
         line,  # type: ignore[arg-type]
         TOPIC_ID,
-        line.standing,
+        line.scan_state_topic,
         "test",
     )
     runtime.checkpoints.restart()

@@ -63,14 +63,14 @@ def kinds(line: Line) -> list[str]:
     return [type(decode_state_key(key)).__name__ for key, _ in line.records]
 
 
-def test_the_owner_writes_at_a_marked_cut_and_tells_the_others(rng: np.random.Generator) -> None:
+def test_the_owner_writes_at_a_marked_cut_and_reports_its_digests(rng: np.random.Generator) -> None:
     async def body(runtime: Runtime, line: Line) -> None:
-        line.checkpoints.own()
-        await until(lambda: line.checkpoints.told()["generation"] is not None)
+        line.checkpoints.acquire()
+        await until(lambda: line.checkpoints.status()["generation"] is not None)
         a_round(runtime, rng, 1, checkpoint=False)
         assert kinds(line) == ["ClaimKey"]
         a_round(runtime, rng, 2, checkpoint=True)
-        await until(lambda: line.checkpoints.told()["durable_cut"] == 2)
+        await until(lambda: line.checkpoints.status()["durable_cut"] == 2)
         assert kinds(line)[-1] == "ManifestKey"
         found = line.recovered()
         assert found is not None
@@ -90,32 +90,32 @@ def test_others_take_their_digests_at_marked_cuts_and_write_nothing(
     async def body(runtime: Runtime, line: Line) -> None:
         a_round(runtime, rng, 1, checkpoint=True)
         await until(lambda: line.checkpoints._known is not None)
-        told = line.checkpoints._known
-        assert told is not None
+        known = line.checkpoints._known
+        assert known is not None
         replica = runtime.replica
-        runtime.agreement.theirs(
-            DigestReport(1, told.model, told.ledger, SMALL.digest, replica.base.digest)
+        runtime.digest_comparison.add_report(
+            DigestReport(1, known.model, known.ledger, SMALL.digest, replica.base.digest)
         )
-        assert runtime.agreement.agreed == 1
+        assert runtime.digest_comparison.agreed == 1
         assert not line.records
 
     with_line(body)
 
 
-def test_a_rejection_is_told_before_the_checkpoint_that_passes_it(
+def test_a_rejection_is_acknowledged_before_the_checkpoint_that_passes_it(
     rng: np.random.Generator,
 ) -> None:
     async def body(runtime: Runtime, line: Line) -> None:
-        line.checkpoints.own()
-        await until(lambda: line.checkpoints.told()["generation"] is not None)
-        line.told = 1
+        line.checkpoints.acquire()
+        await until(lambda: line.checkpoints.status()["generation"] is not None)
+        line.queued_count = 1
         a_round(runtime, rng, 1, checkpoint=True)
         await until(lambda: line.checkpoints._known is not None)
         for _ in range(20):
             await asyncio.sleep(0.001)
         assert kinds(line) == ["ClaimKey"]
-        line.told_first.set()
-        await until(lambda: line.checkpoints.told()["durable_cut"] == 1)
+        line.all_acknowledged.set()
+        await until(lambda: line.checkpoints.status()["durable_cut"] == 1)
 
     with_line(body)
 
@@ -124,17 +124,17 @@ def test_nothing_is_frozen_while_the_broker_is_away_and_all_is_written_afterward
     rng: np.random.Generator,
 ) -> None:
     async def body(runtime: Runtime, line: Line) -> None:
-        line.checkpoints.own()
-        await until(lambda: line.checkpoints.told()["generation"] is not None)
+        line.checkpoints.acquire()
+        await until(lambda: line.checkpoints.status()["generation"] is not None)
         line.answers = False
         for number in (1, 2, 3):
             a_round(runtime, rng, number, checkpoint=True)
         await until(lambda: len(line.records) > 1)
         assert not line.witnesses
         line.answers = True
-        await until(lambda: line.checkpoints.told()["durable_cut"] == 1)
+        await until(lambda: line.checkpoints.status()["durable_cut"] == 1)
         a_round(runtime, rng, 4, checkpoint=True)
-        await until(lambda: line.checkpoints.told()["durable_cut"] == 4)
+        await until(lambda: line.checkpoints.status()["durable_cut"] == 4)
         found = line.recovered()
         assert found is not None
         assert found.manifest.model == runtime.replica.model_digest()
@@ -146,17 +146,17 @@ def test_a_new_owner_never_writes_behind_what_stands(rng: np.random.Generator) -
     """It may still be behind; what it wrote then would hide the better one."""
 
     async def body(runtime: Runtime, line: Line) -> None:
-        line.checkpoints.own()
-        await until(lambda: line.checkpoints.told()["generation"] is not None)
+        line.checkpoints.acquire()
+        await until(lambda: line.checkpoints.status()["generation"] is not None)
         for number in (1, 2, 3):
             a_round(runtime, rng, number, checkpoint=number == 3)
-        await until(lambda: line.checkpoints.told()["durable_cut"] == 3)
+        await until(lambda: line.checkpoints.status()["durable_cut"] == 3)
         behind, other = a_runtime()
         behind.start_ends = (0, 0, 0, 0)
         other.records = line.records
         try:
-            other.checkpoints.own()
-            await until(lambda: other.checkpoints.told()["generation"] is not None)
+            other.checkpoints.acquire()
+            await until(lambda: other.checkpoints.status()["generation"] is not None)
             for number in (1, 2):
                 a_round(behind, rng, number, checkpoint=True)
                 await other.checkpoints.idle()
@@ -171,8 +171,8 @@ def test_a_new_owner_never_writes_behind_what_stands(rng: np.random.Generator) -
 
 def test_a_question_does_not_cost_the_last_checkpoint(rng: np.random.Generator) -> None:
     async def body(runtime: Runtime, line: Line) -> None:
-        line.checkpoints.own()
-        await until(lambda: line.checkpoints.told()["generation"] is not None)
+        line.checkpoints.acquire()
+        await until(lambda: line.checkpoints.status()["generation"] is not None)
         for number in range(1, 20, 2):
             a_round(runtime, rng, number, checkpoint=True)
             a_round(runtime, rng, number + 1, checkpoint=False)
@@ -180,15 +180,15 @@ def test_a_question_does_not_cost_the_last_checkpoint(rng: np.random.Generator) 
             await asyncio.sleep(0)
             assert await line.checkpoints.finish(5.0)
             assert {d.cut for d in await asyncio.gather(*asked)} <= {number, number + 1}
-            assert line.checkpoints.told()["durable_cut"] == number + 1
+            assert line.checkpoints.status()["durable_cut"] == number + 1
 
     with_line(body)
 
 
 def test_a_state_that_is_to_be_replaced_is_not_written(rng: np.random.Generator) -> None:
     async def body(runtime: Runtime, line: Line) -> None:
-        line.checkpoints.own()
-        await until(lambda: line.checkpoints.told()["generation"] is not None)
+        line.checkpoints.acquire()
+        await until(lambda: line.checkpoints.status()["generation"] is not None)
         a_round(runtime, rng, 1, checkpoint=False)
         runtime.reload = Reload("it differs")
         assert not await line.checkpoints.finish(5.0)
@@ -199,21 +199,21 @@ def test_a_state_that_is_to_be_replaced_is_not_written(rng: np.random.Generator)
 
 def test_who_no_longer_owns_stops_between_two_records(rng: np.random.Generator) -> None:
     async def body(runtime: Runtime, line: Line) -> None:
-        line.checkpoints.own()
-        await until(lambda: line.checkpoints.told()["generation"] is not None)
+        line.checkpoints.acquire()
+        await until(lambda: line.checkpoints.status()["generation"] is not None)
         line.answers = False
         a_round(runtime, rng, 1, checkpoint=True)
         await until(lambda: len(line.records) > 1)
-        line.checkpoints.disown()
+        line.checkpoints.release()
         line.answers = True
         await line.checkpoints.idle()
         assert "ManifestKey" not in kinds(line)
         assert not line.witnesses
-        line.checkpoints.own()
-        first = line.checkpoints.told()["generation"]
-        await until(lambda: line.checkpoints.told()["generation"] not in (None, first))
+        line.checkpoints.acquire()
+        first = line.checkpoints.status()["generation"]
+        await until(lambda: line.checkpoints.status()["generation"] not in (None, first))
         a_round(runtime, rng, 2, checkpoint=True)
-        await until(lambda: line.checkpoints.told()["durable_cut"] == 2)
+        await until(lambda: line.checkpoints.status()["durable_cut"] == 2)
         names = [decode_state_key(key) for key, _ in line.records]
         later = [n.generation for n in names if isinstance(n, PageKey | ManifestKey)]
         assert max(later) > min(later)
@@ -225,10 +225,10 @@ def test_a_restart_goes_on_from_the_checkpoint_with_the_same_bytes(
     rng: np.random.Generator,
 ) -> None:
     async def body(runtime: Runtime, line: Line) -> None:
-        line.checkpoints.own()
-        await until(lambda: line.checkpoints.told()["generation"] is not None)
+        line.checkpoints.acquire()
+        await until(lambda: line.checkpoints.status()["generation"] is not None)
         a_round(runtime, rng, 1, checkpoint=True)
-        await until(lambda: line.checkpoints.told()["durable_cut"] == 1)
+        await until(lambda: line.checkpoints.status()["durable_cut"] == 1)
         model, ledger = runtime.replica.model_digest(), runtime.replica.ledger_digest()
         a_round(runtime, rng, 2, checkpoint=False)
         assert runtime.replica.model_digest() != model
@@ -245,10 +245,10 @@ def test_a_restart_goes_on_from_the_checkpoint_with_the_same_bytes(
 
 def test_the_last_checkpoint_is_of_the_newest_cut(rng: np.random.Generator) -> None:
     async def body(runtime: Runtime, line: Line) -> None:
-        line.checkpoints.own()
-        await until(lambda: line.checkpoints.told()["generation"] is not None)
+        line.checkpoints.acquire()
+        await until(lambda: line.checkpoints.status()["generation"] is not None)
         a_round(runtime, rng, 1, checkpoint=True)
-        await until(lambda: line.checkpoints.told()["durable_cut"] == 1)
+        await until(lambda: line.checkpoints.status()["durable_cut"] == 1)
         a_round(runtime, rng, 2, checkpoint=False)
         assert await line.checkpoints.finish(5.0)
         found = line.recovered()
@@ -275,12 +275,12 @@ def test_a_replica_that_differs_keeps_the_evidence_and_asks_for_another_state(
                     and line.checkpoints._known.cut == c
                 )
             )
-            told = line.checkpoints._known
-            assert told is not None
+            known = line.checkpoints._known
+            assert known is not None
             lie = DigestReport(
-                cut, "0" * 32, told.ledger, SMALL.digest, runtime.replica.base.digest
+                cut, "0" * 32, known.ledger, SMALL.digest, runtime.replica.base.digest
             )
-            runtime.agreement.theirs(lie)
+            runtime.digest_comparison.add_report(lie)
             assert runtime.metrics.registry.get_sample_value(
                 "murmurec_replicas_differ_total"
             ) == float(time)
@@ -289,7 +289,7 @@ def test_a_replica_that_differs_keeps_the_evidence_and_asks_for_another_state(
                 assert runtime.reload.base == runtime.replica.base
                 answer = decode_entry(line.witnesses[-1])
                 assert isinstance(answer, DigestReport)
-                assert (answer.cut, answer.model) == (cut, told.model)
+                assert (answer.cut, answer.model) == (cut, known.model)
                 runtime.reload = None
         assert "again" in str(runtime.failure)
         runtime.failure = None

@@ -24,8 +24,8 @@ from aiokafka.protocol.group import JoinGroupRequest
 from faust.assignor.client_assignment import ClientAssignment
 from faust.types import TP
 
-from stream_app.agents.faust_ext import group_membership as membership
-from stream_app.agents.faust_ext.group_membership import Membership, identity, lock
+from stream_app.agents.faust_ext import group_membership
+from stream_app.agents.faust_ext.group_membership import Membership, lock_instance, member_identity
 from stream_app.errors import Refusal
 
 UNKNOWN_MEMBER_ID, ILLEGAL_GENERATION, FENCED, REBALANCING = 25, 22, 82, 27
@@ -38,7 +38,7 @@ class Group:
         self.answers: list[Any] = []
         self.now = 100.0
         self.slow_seconds = 0.0
-        self.told: list[str] = []
+        self.events: list[str] = []
         self.failures: list[BaseException] = []
         client: Any = SimpleNamespace(cluster=ClusterMetadata(), send=self._send)
         options = {"assignors": assignors} if assignors else {}
@@ -56,8 +56,8 @@ class Group:
             instance,
             6.0,
             self.failures.append,
-            put_out=lambda: self.told.append("put out"),
-            end=self.told.append,
+            on_evicted=lambda: self.events.append("put out"),
+            end=self.events.append,
             now=lambda: self.now,
         )
         self.membership.watch(self.coordinator)
@@ -98,11 +98,11 @@ def join(member: str) -> JoinGroupRequest:
 def test_a_static_member_that_is_unknown_asks_as_the_member_that_it_was(code: int) -> None:
     async def body(group: Group) -> None:
         assert await group.heartbeat(0)
-        assert group.membership.held
+        assert group.membership.lease_valid
         for _ in range(3):  # until the coordinator comes round to joining again
             assert not await group.heartbeat(code)
-        assert not group.membership.held
-        assert group.told == ["put out"]
+        assert not group.membership.lease_valid
+        assert group.events == ["put out"]
         assert group.coordinator._rejoin_needed_fut.done()
         assert (group.coordinator.member_id, group.coordinator.generation) == ("m", -1)
 
@@ -114,7 +114,7 @@ def test_a_static_member_whose_name_another_has_ends_with_one_sentence() -> None
         await group.heartbeat(UNKNOWN_MEMBER_ID)
         group.answers.append(FENCED)
         await group.coordinator._send_req(join("m"))
-        _, sentence = group.told
+        _, sentence = group.events
         assert "instance a of group g belongs to another process" in sentence
         assert "MURMUREC_INSTANCE" in sentence
 
@@ -130,11 +130,11 @@ def test_a_static_member_whose_name_is_free_joins_anew() -> None:
         assert group.coordinator.member_id == ""
         group.answers.append(0)
         await group.coordinator._send_req(join(""))
-        assert group.membership.held
+        assert group.membership.lease_valid
         group.coordinator.generation, group.coordinator.member_id = 4, "n"
         await group.heartbeat(UNKNOWN_MEMBER_ID)
         assert group.coordinator.member_id == "n"  # it asks again before it takes the name
-        assert group.told == ["put out", "put out"]
+        assert group.events == ["put out", "put out"]
 
     with_group("a", body)
 
@@ -143,12 +143,12 @@ def test_a_dynamic_member_that_is_put_out_is_told_and_joins_again() -> None:
     async def body(group: Group) -> None:
         assert await group.heartbeat(0)
         assert not await group.heartbeat(UNKNOWN_MEMBER_ID)
-        assert group.told == ["put out"]
-        assert not group.membership.held
+        assert group.events == ["put out"]
+        assert not group.membership.lease_valid
         assert group.coordinator.generation < 0
         assert group.coordinator._rejoin_needed_fut.done()
         group.coordinator.reset_generation()  # it is no member now: nobody is told again
-        assert group.told == ["put out"]
+        assert group.events == ["put out"]
 
     with_group(None, body)
 
@@ -169,7 +169,7 @@ def test_a_member_that_is_put_out_asks_for_nothing_it_had(tmp_path: Path) -> Non
 
 def test_the_lease_lasts_a_session_from_the_last_question_that_was_answered() -> None:
     async def body(group: Group) -> None:
-        held = lambda: group.membership.held  # noqa: E731 - mypy narrows the attribute
+        held = lambda: group.membership.lease_valid  # noqa: E731 - mypy narrows the attribute
         assert not held()
         group.slow_seconds = 2.0
         assert await group.heartbeat(0)
@@ -183,7 +183,7 @@ def test_the_lease_lasts_a_session_from_the_last_question_that_was_answered() ->
         group.now += 6.1
         assert not await group.heartbeat(KafkaConnectionError())
         assert not held()
-        assert group.told == []
+        assert group.events == []
 
     with_group(None, body)
 
@@ -192,7 +192,7 @@ def test_a_member_that_leaves_in_good_order_is_not_put_out() -> None:
     async def body(group: Group) -> None:
         group.coordinator._closing.set_result(None)
         group.coordinator.reset_generation()
-        assert group.told == []
+        assert group.events == []
 
     with_group("a", body)
 
@@ -227,9 +227,9 @@ def test_the_application_watches_its_own_consumer_and_fetches_are_short(tmp_path
     async def main() -> None:
         app = faust.App("t", broker="kafka://127.0.0.1:1", datadir=str(tmp_path))
         made = Membership(None, 6.0, lambda _: None)
-        membership.attach(app, made)
+        group_membership.attach(app, made)
         thread = app.consumer._thread
-        assert isinstance(thread, membership._Thread)
+        assert isinstance(thread, group_membership._Thread)
         assert thread.transport.membership is made
         consumer = thread._create_worker_consumer(app.transport)
         assert consumer._fetch_max_wait_ms == 100
@@ -243,27 +243,27 @@ def test_the_application_watches_its_own_consumer_and_fetches_are_short(tmp_path
 
 
 def test_a_static_member_keeps_its_name_and_a_dynamic_one_never_has_anothers() -> None:
-    assert identity("p", "a") == identity("p", "a")
-    assert identity("p", "a")["consumer_group_instance_id"] == "a"
-    assert identity("p", "a")["canonical_url"] != identity("p", "b")["canonical_url"]
-    first, second = identity("p", None), identity("p", None)
+    assert member_identity("p", "a") == member_identity("p", "a")
+    assert member_identity("p", "a")["consumer_group_instance_id"] == "a"
+    assert member_identity("p", "a")["canonical_url"] != member_identity("p", "b")["canonical_url"]
+    first, second = member_identity("p", None), member_identity("p", None)
     assert first["canonical_url"] != second["canonical_url"]
     assert "consumer_group_instance_id" not in first
 
 
 def test_a_second_lock_on_the_same_name_is_refused_and_another_name_is_not(tmp_path: Path) -> None:
-    with lock(tmp_path / "new", "p", "a"):
+    with lock_instance(tmp_path / "new", "p", "a"):
         with pytest.raises(Refusal, match=rf"instance a of p .*\(process {os.getpid()}\)"):
-            lock(tmp_path / "new", "p", "a")
-        lock(tmp_path / "new", "p", "b").close()
-        lock(tmp_path / "new", "q", "a").close()
-    lock(tmp_path / "new", "p", "a").close()
+            lock_instance(tmp_path / "new", "p", "a")
+        lock_instance(tmp_path / "new", "p", "b").close()
+        lock_instance(tmp_path / "new", "q", "a").close()
+    lock_instance(tmp_path / "new", "p", "a").close()
 
 
 def test_a_lock_ends_with_its_process(tmp_path: Path) -> None:
     code = (
         "import sys; from pathlib import Path;"
-        "from stream_app.agents.faust_ext.group_membership import lock;"
+        "from stream_app.agents.faust_ext.group_membership import lock_instance as lock;"
         "held = lock(Path(sys.argv[1]), 'p', 'a'); print('locked', flush=True); sys.stdin.read()"
     )
     with subprocess.Popen(
@@ -274,16 +274,16 @@ def test_a_lock_ends_with_its_process(tmp_path: Path) -> None:
         assert process.stdout is not None
         assert process.stdout.readline() == b"locked\n"
         with pytest.raises(Refusal, match=f"process {process.pid}"):
-            lock(tmp_path, "p", "a")
+            lock_instance(tmp_path, "p", "a")
         process.kill()
         process.wait()
-    lock(tmp_path, "p", "a").close()
+    lock_instance(tmp_path, "p", "a").close()
 
 
 def test_a_data_folder_that_cannot_be_written_is_refused(tmp_path: Path) -> None:
     (tmp_path / "instances").write_text("a file")
     with pytest.raises(Refusal, match="set data_dir"):
-        lock(tmp_path, "p", "a")
+        lock_instance(tmp_path, "p", "a")
 
 
 def test_the_loser_ends_with_its_exit_code_and_its_sentence() -> None:

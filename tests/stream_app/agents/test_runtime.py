@@ -18,17 +18,17 @@ from tests.fixtures.replicas import SMALL
 from tests.fixtures.streams import Published, events, log, publish, run_of
 from tests.stream_app.agents.lines import a_runtime
 
-Told = list[Rejection]
+Rejections = list[Rejection]
 
 
-def with_runtime(body: Callable[[Runtime, Told], Coroutine[Any, Any, None]]) -> None:
+def with_runtime(body: Callable[[Runtime, Rejections], Coroutine[Any, Any, None]]) -> None:
     """Run a test's body in an event loop, with a runtime whose rejections are collected."""
 
     async def main() -> None:
-        told = Told()
-        runtime, line = a_runtime(told.append)
+        rejections = Rejections()
+        runtime, line = a_runtime(rejections.append)
         try:
-            await body(runtime, told)
+            await body(runtime, rejections)
         finally:
             line.checkpoints.close()
 
@@ -51,7 +51,7 @@ def apply(
 def test_the_digests_are_those_of_a_cut_and_wait_for_it(rng: np.random.Generator) -> None:
     records = [publish(event) for event in events(rng, 50)]
 
-    async def body(runtime: Runtime, _: Told) -> None:
+    async def body(runtime: Runtime, _: Rejections) -> None:
         ends = apply(runtime, records)
         waiting = asyncio.ensure_future(runtime.state())
         for _ in range(5):
@@ -69,7 +69,7 @@ def test_the_digests_are_those_of_a_cut_and_wait_for_it(rng: np.random.Generator
 def test_a_round_that_stays_open_is_not_waited_for_for_ever(rng: np.random.Generator) -> None:
     records = [publish(event) for event in events(rng, 5)]
 
-    async def body(runtime: Runtime, _: Told) -> None:
+    async def body(runtime: Runtime, _: Rejections) -> None:
         apply(runtime, records)
         with pytest.raises(TimeoutError):
             await runtime.at_cut(0.01)
@@ -82,9 +82,9 @@ def test_what_was_set_aside_is_told_with_its_place_and_size(rng: np.random.Gener
     jump = replace(made, seq=2**21)
     junk = Published(0, b"k", b"junk")
 
-    async def body(runtime: Runtime, told: Told) -> None:
+    async def body(runtime: Runtime, rejections: Rejections) -> None:
         apply(runtime, [junk, publish(made), publish(jump)])
-        assert {(str(r.reason), r.size) for r in told} == {
+        assert {(str(r.reason), r.size) for r in rejections} == {
             ("malformed", 4),
             ("seq_jump", len(publish(jump).value or b"")),
         }
@@ -100,7 +100,7 @@ def test_a_worker_is_ready_when_the_log_as_of_its_start_is_applied(
 ) -> None:
     records = [publish(event) for event in events(rng, 20)]
 
-    async def body(runtime: Runtime, _: Told) -> None:
+    async def body(runtime: Runtime, _: Rejections) -> None:
         assert "asking" in runtime.ready_reason()
         ends = tuple(len(part) for part in log(records))
         runtime.start_ends = ends
@@ -114,7 +114,7 @@ def test_a_worker_is_ready_when_the_log_as_of_its_start_is_applied(
 
 
 def test_the_first_reason_ends_the_process_even_from_another_thread() -> None:
-    async def body(runtime: Runtime, _: Told) -> None:
+    async def body(runtime: Runtime, _: Rejections) -> None:
         first, second = RuntimeError("first"), RuntimeError("second")
         await asyncio.to_thread(runtime.fail_from_thread, first)
         await asyncio.wait_for(runtime.ending.wait(), 5)
@@ -125,7 +125,7 @@ def test_the_first_reason_ends_the_process_even_from_another_thread() -> None:
 
 
 def test_a_defect_in_a_stage_ends_the_process_and_a_cancellation_does_not() -> None:
-    async def body(runtime: Runtime, _: Told) -> None:
+    async def body(runtime: Runtime, _: Rejections) -> None:
         @crash_guard(runtime)
         async def waits() -> None:
             await asyncio.Event().wait()
@@ -150,7 +150,7 @@ def test_a_defect_in_a_stage_ends_the_process_and_a_cancellation_does_not() -> N
 
 @pytest.mark.parametrize("mechanisms", [SMALL.mechanisms, SMALL.mechanisms[:1]])
 def test_the_privacy_mode_is_the_weakest_that_is_allowed(mechanisms: tuple[Any, ...]) -> None:
-    async def body(runtime: Runtime, _: Told) -> None:
+    async def body(runtime: Runtime, _: Rejections) -> None:
         runtime.replica.design = replace(SMALL, mechanisms=mechanisms)
         assert runtime.privacy == ("none" if len(mechanisms) == 2 else "local")
 
@@ -158,10 +158,10 @@ def test_the_privacy_mode_is_the_weakest_that_is_allowed(mechanisms: tuple[Any, 
 
 
 def test_a_worker_whose_broker_is_silent_is_not_ready() -> None:
-    async def body(runtime: Runtime, _: Told) -> None:
+    async def body(runtime: Runtime, _: Rejections) -> None:
         runtime.start_ends = (0, 0, 0, 0)
         assert runtime.ready_reason() == ""
-        runtime.heard_time -= 60
+        runtime.last_answer_time -= 60
         assert "does not answer" in runtime.ready_reason()
 
     with_runtime(body)

@@ -231,7 +231,7 @@ def test_the_baseline_predicts_before_it_learns() -> None:
     baseline = ItemMeanBaseline()
     stars = np.array([5.0])
     baseline.add(np.array([0]), stars, stars, stars**2)
-    assert baseline.drift.rmse_reported() == 2  # the middle of the scale, not the rating itself
+    assert baseline.error.rmse_reported() == 2  # the middle of the scale, not the rating itself
 
 
 @pytest.mark.statistical
@@ -251,7 +251,7 @@ def test_the_baseline_finds_the_items_means_through_noise() -> None:
     for some in np.array_split(np.arange(len(rows)), 60):
         z = reports[some]
         baseline.add(rows[some], STARS[z], value[z], square[z])
-    assert baseline.drift.rmse_debiased() < 0.8
+    assert baseline.error.rmse_debiased() < 0.8
     means = baseline.predict(np.arange(40))
     assert means[1::2].min() > means[::2].max() + 2.3
 

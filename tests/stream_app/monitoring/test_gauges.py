@@ -84,8 +84,8 @@ def test_the_debiased_error_is_that_of_the_true_ratings(name: str, margin: float
     .18 and .31; without the cells that say nothing the debiased one is off by .12 under `cell:5:4`.
     """
     gauges, true = watched(name)
-    assert gauges.drift.rmse_debiased("all") == pytest.approx(true, abs=margin)
-    assert gauges.drift.rmse_reported("all") > true + 0.1
+    assert gauges.error.rmse_debiased("all") == pytest.approx(true, abs=margin)
+    assert gauges.error.rmse_reported("all") > true + 0.1
     assert isnan(gauges.log_loss.nats("model", "all"))
 
 
@@ -99,7 +99,7 @@ def test_without_an_inverse_the_log_loss_says_what_the_model_knows(
     """Over 20 draws the gain on equally likely levels is .0638 +- .0014 and .0180 +- .0010 nats:
     six deviations above what is asked for (false alarm below 1e-6)."""
     gauges, _ = watched(name, mask)
-    assert isnan(gauges.drift.rmse_debiased("all"))
+    assert isnan(gauges.error.rmse_debiased("all"))
     model, blank = (gauges.log_loss.nats(predictor, "all") for predictor in ("model", "blank"))
     assert model < blank - gain
     quality = gauges.quality()
@@ -133,7 +133,7 @@ def test_the_residuals_of_the_leakage_are_those_of_the_mixture() -> None:
         told.append(columns)
         return gauges._replica.learner.residuals(*columns)
 
-    assert 0 <= gauges.leakage.measure(residuals) < 0.05
+    assert 0 <= gauges.gap.measure(residuals) < 0.05
     for users, items, reports, channels, priors in told:
         assert 0.01 < priors.mean() < 0.9
         assert priors.std() > 0.01
@@ -162,5 +162,5 @@ def test_cells_that_make_their_item_known_do_not_pass_for_ratings() -> None:
             run = run_of([record], 0, 1, record.partition)
             batch = decode_many(run, replica.design.intake)
             gauges.watch(replica.apply(batch))
-        sums.append(gauges.drift._sums[1, 1])
+        sums.append(gauges.error._sums[1, 1])
     assert abs(np.mean(sums)) < 25

@@ -18,8 +18,7 @@ from faust.tables.recovery import RebalanceAgain, ServiceStopped
 from faust.types import TP
 
 from stream_app.agents.checkpointing.fenced_producer import FencedProducer
-from stream_app.agents.faust_ext import state_table as table
-from stream_app.agents.faust_ext import table_manager as table_service
+from stream_app.agents.faust_ext import state_table, table_manager
 from stream_app.agents.faust_ext.page_store import MemoryPages
 from stream_app.agents.faust_ext.table_manager import PatientRecovery
 from stream_app.errors import Refusal
@@ -72,7 +71,7 @@ class Broker:
         self.waiting.pop(0)(error, Sent(offset))
 
 
-class Told:
+class WriterRun:
     """What a changelog tells."""
 
     def __init__(self, foreign_records: dict[int, bytes] | None = None) -> None:
@@ -81,18 +80,18 @@ class Told:
         self.foreign: list[int] = []
         self.looked: list[tuple[int, int]] = []
         self.done = threading.Event()
-        self.may_write = True
+        self.lease_valid = True
         self._records = foreign_records or {}
         self.changelog = FencedProducer(
             self.broker,  # type: ignore[arg-type]
             "state",
             self.failures.append,
             self.foreign.append,
-            self._between,
-            lambda: self.may_write,
+            self._read_between,
+            lambda: self.lease_valid,
         )
 
-    def _between(self, first: int, beyond: int) -> Iterator[tuple[int, bytes | None]]:
+    def _read_between(self, first: int, beyond: int) -> Iterator[tuple[int, bytes | None]]:
         self.looked.append((first, beyond))
         yield from ((o, self._records.get(o)) for o in range(first, beyond))
         self.done.set()
@@ -108,95 +107,95 @@ class Told:
 
 
 def test_acknowledged_records_that_follow_one_another_are_all_ours() -> None:
-    told = Told()
-    told.changelog.taken_over(0)
-    assert told.write(CLAIM) == [(None, 0)]
+    writer = WriterRun()
+    writer.changelog.begin_term(0)
+    assert writer.write(CLAIM) == [(None, 0)]
     for _ in range(5):
-        told.write(PAGE)
-    assert (told.changelog.position, told.changelog.generation) == (6, 0)
-    assert (told.looked, told.foreign, told.failures) == ([], [], [])
-    assert told.changelog.silent_seconds == 0.0
+        writer.write(PAGE)
+    assert (writer.changelog.position, writer.changelog.generation) == (6, 0)
+    assert (writer.looked, writer.foreign, writer.failures) == ([], [], [])
+    assert writer.changelog.unacknowledged_seconds == 0.0
 
 
 def test_a_later_claim_in_a_gap_is_told_once_and_other_records_are_not() -> None:
-    told = Told({1: b"junk", 2: OTHER, 3: PAGE})
-    told.changelog.taken_over(0)
-    told.write(CLAIM)
-    told.broker.end = 4
-    told.write(PAGE)
-    assert told.done.wait(5)
+    writer = WriterRun({1: b"junk", 2: OTHER, 3: PAGE})
+    writer.changelog.begin_term(0)
+    writer.write(CLAIM)
+    writer.broker.end = 4
+    writer.write(PAGE)
+    assert writer.done.wait(5)
     for _ in range(3):
-        told.write(PAGE)
-    told.changelog.seen(2, OTHER)
-    assert (told.looked, told.foreign) == ([(1, 4)], [2])
+        writer.write(PAGE)
+    writer.changelog.seen(2, OTHER)
+    assert (writer.looked, writer.foreign) == ([(1, 4)], [2])
 
 
 def test_what_others_wrote_before_our_claim_is_not_looked_at() -> None:
-    told = Told({1: OTHER})
-    told.changelog.taken_over(1)
-    told.broker.end = 3
-    told.write(CLAIM)
-    told.write(PAGE)
-    told.changelog.seen(1, OTHER)
-    assert (told.looked, told.foreign) == ([], [])
+    writer = WriterRun({1: OTHER})
+    writer.changelog.begin_term(1)
+    writer.broker.end = 3
+    writer.write(CLAIM)
+    writer.write(PAGE)
+    writer.changelog.seen(1, OTHER)
+    assert (writer.looked, writer.foreign) == ([], [])
 
 
 def test_our_own_claim_is_not_anothers() -> None:
-    told = Told()
-    told.changelog.taken_over(0)
-    told.write(CLAIM)
+    writer = WriterRun()
+    writer.changelog.begin_term(0)
+    writer.write(CLAIM)
     again = ClaimKey(b"p" * 16).encode()
-    told.changelog.produce(again, b"", lambda *_: None)
-    told.changelog.seen(1, again)
-    assert told.foreign == []
+    writer.changelog.produce(again, b"", lambda *_: None)
+    writer.changelog.seen(1, again)
+    assert writer.foreign == []
 
 
 def test_an_offset_before_our_claim_is_another_topic_of_the_same_name() -> None:
-    told = Told()
-    told.changelog.taken_over(9)
-    told.broker.end = 9
-    told.write(CLAIM)
-    told.broker.end = 0
-    told.write(PAGE)
-    assert [type(reason) for reason in told.failures] == [Refusal]
-    assert "made anew" in str(told.failures[0])
+    writer = WriterRun()
+    writer.changelog.begin_term(9)
+    writer.broker.end = 9
+    writer.write(CLAIM)
+    writer.broker.end = 0
+    writer.write(PAGE)
+    assert [type(reason) for reason in writer.failures] == [Refusal]
+    assert "made anew" in str(writer.failures[0])
 
 
 def test_a_refused_record_ends_the_process_and_is_reported() -> None:
-    told = Told()
-    assert told.write(CLAIM, Refused())[0][0] is not None
-    assert "Topic authorization failed" in str(told.failures[0])
-    assert told.changelog.position is None
+    writer = WriterRun()
+    assert writer.write(CLAIM, Refused())[0][0] is not None
+    assert "Topic authorization failed" in str(writer.failures[0])
+    assert writer.changelog.position is None
 
 
 def test_who_may_not_write_is_held_back_before_anything_is_sent() -> None:
-    told = Told()
-    told.may_write = False
+    writer = WriterRun()
+    writer.lease_valid = False
     with pytest.raises(BufferError, match="may not write"):
-        told.changelog.produce(CLAIM, b"", lambda *_: None)
-    assert told.broker.sent == []
-    told.may_write = True
-    told.changelog.produce(CLAIM, b"", lambda *_: None)
-    assert told.changelog.silent_seconds > 0
+        writer.changelog.produce(CLAIM, b"", lambda *_: None)
+    assert writer.broker.sent == []
+    writer.lease_valid = True
+    writer.changelog.produce(CLAIM, b"", lambda *_: None)
+    assert writer.changelog.unacknowledged_seconds > 0
 
 
 def test_records_that_cannot_be_looked_at_end_the_process() -> None:
-    told = Told()
+    writer = WriterRun()
 
     def broken(first: int, beyond: int) -> Iterator[tuple[int, bytes | None]]:
-        told.done.set()
+        writer.done.set()
         raise Refusal("it cannot be read")
 
-    told.changelog._between = broken
-    told.changelog.taken_over(0)
-    told.write(CLAIM)
-    told.broker.end = 4
-    told.write(PAGE)
-    assert told.done.wait(5)
+    writer.changelog._read_between = broken
+    writer.changelog.begin_term(0)
+    writer.write(CLAIM)
+    writer.broker.end = 4
+    writer.write(PAGE)
+    assert writer.done.wait(5)
     for thread in threading.enumerate():
         if thread.name == "murmurec-foreign-records":
             thread.join(5)
-    assert str(told.failures[0]) == "it cannot be read"
+    assert str(writer.failures[0]) == "it cannot be read"
 
 
 # --- pages --------------------------------------------------------------------------------------
@@ -235,26 +234,26 @@ class Table:
     """A table of an application that is never started."""
 
     def __init__(self, folder: Path, **settings: Any) -> None:
-        self.told = Told()
-        self.heard: list[str] = []
+        self.writer = WriterRun()
+        self.lease_events: list[str] = []
         self.partitions: int | None = 1
         self.end = 5
         self.arrays = {"a": np.zeros(PAGE_BYTES + 1, np.uint8)}
         chosen = {
             "table_standby_replicas": 0,
-            "TableManager": table.PatientTableManager,
+            "TableManager": state_table.PatientTableManager,
             **settings,
         }
         self.app = faust.App("t", broker="kafka://127.0.0.1:1", datadir=str(folder), **chosen)
-        self.table = table.attach(
+        self.table = state_table.attach(
             self.app,
             lambda: self.arrays,
-            self.told.changelog,
-            beside="cuts",
+            self.writer.changelog,
+            assigned_with="cuts",
             partitions_now=lambda _: self.partitions,
-            own=lambda: self.heard.append("own"),
-            disown=lambda: self.heard.append("disown"),
-            fail=self.told.failures.append,
+            acquire=lambda: self.lease_events.append("own"),
+            release=lambda: self.lease_events.append("disown"),
+            fail=self.writer.failures.append,
         )
 
     async def assign(self, *names: str) -> None:
@@ -296,7 +295,7 @@ def test_the_table_shows_the_pages_and_refuses_to_be_written(tmp_path: Path) -> 
         ):
             with pytest.raises(TypeError, match="only the learn agent changes it"):
                 write()
-        assert made.told.broker.sent == []
+        assert made.writer.broker.sent == []
 
     with_table(body, tmp_path)
 
@@ -307,12 +306,12 @@ def test_the_right_to_write_comes_with_the_partition_and_stays_over_rebalances(
     async def body(made: Table) -> None:
         await made.assign("cuts", "state", "queries")
         await made.assign("cuts", "state")
-        assert made.heard == ["own"]
+        assert made.lease_events == ["own"]
         await made.assign("queries")
-        assert made.heard == ["own", "disown"]
+        assert made.lease_events == ["own", "disown"]
         await made.assign("queries")
         await made.assign("cuts", "state")
-        assert made.heard == ["own", "disown", "own"]
+        assert made.lease_events == ["own", "disown", "own"]
 
     with_table(body, tmp_path)
 
@@ -323,15 +322,15 @@ def test_faust_is_told_to_read_only_what_came_after_our_last_record(tmp_path: Pa
         assert made.table.persisted_offset(place) is None
         await made.assign("cuts", "state")
         assert made.table.persisted_offset(place) == 4
-        made.told.broker.end = 5
+        made.writer.broker.end = 5
         for key in (CLAIM, PAGE, PAGE):
-            made.told.write(key)
+            made.writer.write(key)
         made.end = 12
         await made.assign("cuts", "state")
         assert made.table.persisted_offset(place) == 7
         made.end = 0
         await made.assign("cuts", "state")
-        assert "made anew" in str(made.told.failures[0])
+        assert "made anew" in str(made.writer.failures[0])
 
     with_table(body, tmp_path)
 
@@ -339,7 +338,7 @@ def test_faust_is_told_to_read_only_what_came_after_our_last_record(tmp_path: Pa
 def test_who_stood_down_and_is_still_assigned_takes_the_right_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(table, "_AGAIN_SECONDS", 0.0)
+    monkeypatch.setattr(state_table, "_AGAIN_SECONDS", 0.0)
 
     async def body(made: Table) -> None:
         async def at_once(_: float) -> None:
@@ -347,15 +346,15 @@ def test_who_stood_down_and_is_still_assigned_takes_the_right_again(
 
         made.table.sleep = at_once  # type: ignore[assignment, method-assign]
         await made.assign("cuts", "state")
-        made.table.stand_down()
-        made.table.stand_down()
-        assert made.heard == ["own", "disown"]
+        made.table.step_down()
+        made.table.step_down()
+        assert made.lease_events == ["own", "disown"]
         watching = asyncio.ensure_future(made.table._watch(made.table))
         async with asyncio.timeout(5):
-            while len(made.heard) < 3:
+            while len(made.lease_events) < 3:
                 await asyncio.sleep(0)
         watching.cancel()
-        assert made.heard == ["own", "disown", "own"]
+        assert made.lease_events == ["own", "disown", "own"]
 
     with_table(body, tmp_path)
 
@@ -363,10 +362,10 @@ def test_who_stood_down_and_is_still_assigned_takes_the_right_again(
 def test_what_was_lost_while_a_rebalance_was_under_way_is_not_taken(tmp_path: Path) -> None:
     async def body(made: Table) -> None:
         await made.assign("cuts", "state")
-        made.table.stand_down()
+        made.table.step_down()
         made.app.assignor._assignment = ClientAssignment(actives={}, standbys={})
         await made.table.on_recovery_completed({TP("state", 0)}, set())
-        assert made.heard == ["own", "disown"]
+        assert made.lease_events == ["own", "disown"]
 
     with_table(body, tmp_path)
 
@@ -378,8 +377,8 @@ def test_the_cut_log_without_the_table_is_refused_with_its_reason(
     async def body(made: Table) -> None:
         made.partitions = partitions
         await made.assign("cuts")
-        assert "murmurec topics apply" in str(made.told.failures[0])
-        assert made.heard == []
+        assert "murmurec topics apply" in str(made.writer.failures[0])
+        assert made.lease_events == []
 
     with_table(body, tmp_path)
 
@@ -387,20 +386,20 @@ def test_the_cut_log_without_the_table_is_refused_with_its_reason(
 def test_a_topic_that_is_there_but_not_assigned_yet_is_waited_for(tmp_path: Path) -> None:
     async def body(made: Table) -> None:
         await made.assign("cuts")
-        assert made.told.failures == []
+        assert made.writer.failures == []
 
     with_table(body, tmp_path)
 
 
 def test_a_record_sent_from_the_loop_is_awaited(tmp_path: Path) -> None:
     async def body(made: Table) -> None:
-        made.told.broker.polled.append(made.told.broker.acknowledge)
+        made.writer.broker.polled.append(made.writer.broker.acknowledge)
         async with asyncio.timeout(5):
             assert await made.table.send_changelog(0, CLAIM, b"") == 0
-            made.told.broker.polled.append(lambda: made.told.broker.acknowledge(Refused()))
+            made.writer.broker.polled.append(lambda: made.writer.broker.acknowledge(Refused()))
             with pytest.raises(Refusal, match="Topic authorization failed"):
                 await made.table.send_changelog(None, PAGE, b"")
-        assert len(made.told.failures) == 1
+        assert len(made.writer.failures) == 1
         with pytest.raises(ValueError, match="partition 1"):
             made.table.send_changelog(1, PAGE, b"")
 
@@ -435,7 +434,7 @@ def recovering(body: Callable[[Any], Any], folder: Path) -> None:
 def test_a_step_of_a_rebalance_that_takes_too_long_begins_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(table_service, "_PAUSE_SECONDS", 0.0)
+    monkeypatch.setattr(table_manager, "_PAUSE_SECONDS", 0.0)
 
     async def body(recovery: Any) -> None:
         with pytest.raises(RebalanceAgain):
@@ -448,7 +447,7 @@ def test_a_step_of_a_rebalance_that_takes_too_long_begins_again(
 def test_a_step_that_fails_at_the_broker_begins_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(table_service, "_PAUSE_SECONDS", 0.0)
+    monkeypatch.setattr(table_manager, "_PAUSE_SECONDS", 0.0)
 
     async def away() -> None:
         raise NodeNotReadyError("away")
