@@ -57,7 +57,7 @@ def demo(
 
     Example: murmurec demo --data ml-1m.zip --epsilon 1
     """
-    from stream_app.cli.demo.run import Options, run
+    from stream_app.cli.demo.run import DemoOptions, run
 
     if data is None and scale is not None:
         raise Refusal("--scale goes with --data: the generated world has its own, 1 5 1")
@@ -67,6 +67,6 @@ def demo(
         config, bootstrap, None, kafka, index=index, model=model, log_format="json"
     )
     run(
-        Options(data, seconds, mechanism, epsilon, scale, ratings, plain, keep, json_file),
+        DemoOptions(data, seconds, mechanism, epsilon, scale, ratings, plain, keep, json_file),
         settings,
     )

@@ -29,7 +29,7 @@ from stream_app.wire import Topics
 _GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 
 
-class Truth:
+class TrueRatings:
     """The true rating of every (user, item) of a population, on the learner's scale 1 .. 5; `unit`:
     data units a star."""
 
@@ -59,7 +59,7 @@ def _cells(users: NDArray[np.uint64], items: NDArray[np.uint64]) -> NDArray[np.u
         return users * _GOLDEN + items
 
 
-class Shadow(threading.Thread):
+class GroundTruth(threading.Thread):
     """Follows the log in a thread of its own until `stop`."""
 
     def __init__(
@@ -68,7 +68,7 @@ class Shadow(threading.Thread):
         extra: Mapping[str, str],
         topics: Topics,
         design: Design,
-        truth: Truth,
+        truth: TrueRatings,
     ) -> None:
         super().__init__(name="murmurec-shadow", daemon=True)
         self._follower = Follower(bootstrap, extra, topics, design.intake)

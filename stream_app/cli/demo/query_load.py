@@ -25,7 +25,7 @@ from stream_app.settings import load
 _PAUSE_SECONDS = 0.1
 
 
-class Asker:
+class QueryLoad:
     """The process and what it has reported so far."""
 
     def __init__(self, bootstrap: str, prefix: str, devices: Sequence[bytes]) -> None:

@@ -56,7 +56,7 @@ class Figures:
 
 
 @dataclass(frozen=True)
-class Taste:
+class SampleAnswer:
     """One user's answer: what only the device knows, and what the server recommended."""
 
     user: str
@@ -65,7 +65,7 @@ class Taste:
     method: str
 
 
-def show_tastes(console: Console, tastes: Sequence[Taste], plain: bool) -> None:
+def show_sample_answers(console: Console, tastes: Sequence[SampleAnswer], plain: bool) -> None:
     """Print the top-10 of some users beside what they had rated highly."""
     for taste in tastes:
         console.print(f"\nuser {taste.user}, recommended by {taste.method}", soft_wrap=True)

@@ -21,11 +21,11 @@ from producers.device.requests import Line
 from producers.fleet.replay import Pace, Progress, replay
 from producers.publishing import Courier, Publisher
 from stream_app.cli.demo import report, view
-from stream_app.cli.demo.ground_truth import Shadow, Truth
-from stream_app.cli.demo.query_load import Asker
+from stream_app.cli.demo.ground_truth import GroundTruth, TrueRatings
+from stream_app.cli.demo.query_load import QueryLoad
 from stream_app.cli.demo.report import Figures
-from stream_app.cli.demo.sample_answers import tastes_of
-from stream_app.cli.demo.setup import Stage, prepare
+from stream_app.cli.demo.sample_answers import sample_answers
+from stream_app.cli.demo.setup import DemoSetup, prepare
 from stream_app.cli.device.mechanism_options import hides_presence, mechanism_from, scale_from
 from stream_app.deployment import design_of
 from stream_app.errors import Refusal
@@ -36,7 +36,7 @@ from stream_app.wire import EPOCH_SECONDS
 
 
 @dataclass(frozen=True)
-class Options:
+class DemoOptions:
     """What the command line asked for."""
 
     data: Path | None
@@ -50,7 +50,7 @@ class Options:
     json_file: Path | None
 
 
-def run(options: Options, settings: Settings) -> None:
+def run(options: DemoOptions, settings: Settings) -> None:
     """Run the demo; raises Refusal when something the report claims does not hold."""
     console = Console()
     with ExitStack() as stack:
@@ -94,7 +94,7 @@ def _terminated_like_interrupted() -> Iterator[None]:
         signal.signal(signal.SIGTERM, before)
 
 
-def _dataset(options: Options, figures: Figures) -> datasets.Dataset:
+def _dataset(options: DemoOptions, figures: Figures) -> datasets.Dataset:
     if options.data is not None:
         return datasets.load(options.data, scale_from(options.scale)).in_time_order()
     made = world.generate(
@@ -109,15 +109,19 @@ def _dataset(options: Options, figures: Figures) -> datasets.Dataset:
     return made.dataset.in_time_order()
 
 
-def _stream(stage: Stage, options: Options, figures: Figures) -> None:
+def _stream(stage: DemoSetup, options: DemoOptions, figures: Figures) -> None:
     """Let the devices rate while somebody asks and somebody watches."""
     extra = stage.settings.kafka
     design = design_of(stage.settings)
-    shadow = Shadow(
-        stage.bootstrap, extra, stage.topics, design, Truth(stage.population, stage.dataset.ratings)
+    shadow = GroundTruth(
+        stage.bootstrap,
+        extra,
+        stage.topics,
+        design,
+        TrueRatings(stage.population, stage.dataset.ratings),
     )
     # Every seventh device: neither the first to rate nor the last.
-    asker = Asker(stage.bootstrap, stage.topics.prefix, stage.population.devices[::7])
+    asker = QueryLoad(stage.bootstrap, stage.topics.prefix, stage.population.devices[::7])
     line = Publisher(
         clients.producer(stage.bootstrap, extra, linger_ms=20, message_timeout_ms=0),
         stage.topics.ratings,
@@ -153,7 +157,7 @@ def _stream(stage: Stage, options: Options, figures: Figures) -> None:
         shadow.stop()
 
 
-def _rating(stage: Stage, seconds: float, line: Publisher) -> Iterator[Progress]:
+def _rating(stage: DemoSetup, seconds: float, line: Publisher) -> Iterator[Progress]:
     try:
         courier = Courier(stage.journal, line)
         yield from replay(
@@ -175,7 +179,7 @@ def _count(figures: Figures, progress: Progress, began: float) -> None:
     figures.ratings_per_second = progress.published / max(1e-9, time.monotonic() - began)
 
 
-def _watch(stage: Stage, shadow: Shadow, asker: Asker, figures: Figures) -> None:
+def _watch(stage: DemoSetup, shadow: GroundTruth, asker: QueryLoad, figures: Figures) -> None:
     """Bring the figures up to date from /metrics, the shadow and the asker."""
     stage.worker.check()
     if shadow.failure is not None:
@@ -205,7 +209,7 @@ def _watch(stage: Stage, shadow: Shadow, asker: Asker, figures: Figures) -> None
     figures.recall = recalls[0] if recalls else nan
 
 
-def _log_ends(stage: Stage) -> tuple[int, ...]:
+def _log_ends(stage: DemoSetup) -> tuple[int, ...]:
     consumer = clients.consumer(stage.bootstrap, stage.settings.kafka)
     try:
         return tuple(
@@ -216,7 +220,7 @@ def _log_ends(stage: Stage) -> tuple[int, ...]:
         consumer.close()
 
 
-def _finish(stage: Stage, options: Options, figures: Figures) -> None:
+def _finish(stage: DemoSetup, options: DemoOptions, figures: Figures) -> None:
     """Compare the worker with the log, and show what three users are recommended."""
     state: dict[str, Any] = stage.worker.state()
     with stage.console.status("recomputing the state from the log"):
@@ -233,11 +237,11 @@ def _finish(stage: Stage, options: Options, figures: Figures) -> None:
     figures.log_digest = replica.model_digest()
     figures.index = state["index"]
     plain = options.plain or not stage.console.is_terminal
-    report.show_tastes(stage.console, tastes_of(stage), plain)
+    report.show_sample_answers(stage.console, sample_answers(stage), plain)
     report.show_figures(stage.console, figures)
 
 
-def _wait(console: Console, stage: Stage) -> None:
+def _wait(console: Console, stage: DemoSetup) -> None:
     """Leave everything up until Ctrl-C, and say what can be tried."""
     user = str(stage.dataset.users[0])
     port = stage.worker.url.rsplit(":", 1)[1]

@@ -7,14 +7,14 @@ from typing import Any
 import numpy as np
 
 from consumers.recommendations import Recommendations
-from stream_app.cli.demo.report import Taste
-from stream_app.cli.demo.setup import Stage
+from stream_app.cli.demo.report import SampleAnswer
+from stream_app.cli.demo.setup import DemoSetup
 
 _LIKED = 5
 _QUARTERS = (1, 2, 3)
 
 
-def tastes_of(stage: Stage) -> list[Taste]:
+def sample_answers(stage: DemoSetup) -> list[SampleAnswer]:
     """Ask for three users: with few, a middling number, and many ratings."""
     dataset, population = stage.dataset, stage.population
     names, counts = np.unique(dataset.users, return_counts=True)
@@ -39,5 +39,5 @@ def tastes_of(stage: Stage) -> list[Taste]:
                 (title(item), low + (score - 1.0) * unit)
                 for item, score in zip(answer.items, answer.scores, strict=True)
             ]
-            tastes.append(Taste(str(names[user]), liked, recommended, answer.method))
+            tastes.append(SampleAnswer(str(names[user]), liked, recommended, answer.method))
     return tastes

@@ -29,7 +29,7 @@ from stream_app.wire import Topics
 
 
 @dataclass(frozen=True, eq=False)
-class Stage:
+class DemoSetup:
     """Everything that was set up before the first rating is sent."""
 
     console: Console
@@ -50,7 +50,7 @@ def prepare(
     settings: Settings,
     dataset: datasets.Dataset,
     mechanism: Mechanism,
-) -> Stage:
+) -> DemoSetup:
     """Start the broker and the worker, create the topics, make the devices."""
     folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="murmurec-demo-")))
     own = settings.bootstrap_servers is None
@@ -98,7 +98,7 @@ def prepare(
     journal = stack.enter_context(Journal.open(folder / "device.journal"))
     with console.status(f"making a device for every user of {dataset.name}"):
         population = populate(dataset, journal.key)
-    stage = Stage(
+    stage = DemoSetup(
         console,
         settings,
         topics,
@@ -114,7 +114,7 @@ def prepare(
     return stage
 
 
-def _publish_titles(stage: Stage) -> None:
+def _publish_titles(stage: DemoSetup) -> None:
     """Publish the public catalogue: what items are called."""
     line = Publisher(
         clients.producer(stage.bootstrap, stage.settings.kafka, linger_ms=20), stage.topics.items

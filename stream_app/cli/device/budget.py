@@ -9,15 +9,15 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from stream_app.cli.device.mechanism_options import (
-    LARGE_PER_USER,
     BudgetOption,
     JournalOption,
     WindowOption,
     journal_path,
     limits_from,
-    printable,
 )
+from stream_app.cli.device.wording import LARGE_PER_USER
 from stream_app.cli.options import ConfigOption, JsonOption, settings_from
+from stream_app.cli.output import printable
 from stream_app.errors import Refusal
 
 if TYPE_CHECKING:

@@ -10,29 +10,29 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from stream_app.cli.device.connections import item_table_for, publisher_for
 from stream_app.cli.device.mechanism_options import (
-    AT_ONCE,
-    PUBLIC,
-    AgainOption,
     BudgetOption,
-    ClockOption,
     EmissionOption,
     EpsilonOption,
     JournalOption,
     MechanismOption,
+    RepublishOption,
     ScaleOption,
+    TrustClockOption,
     WindowOption,
     allowed,
-    by_epoch,
-    item_table_for,
+    is_epoch_emission,
     journal_path,
     limits_from,
     mechanism_from,
-    opened,
-    printable,
-    protected,
-    publisher_for,
     scale_from,
+)
+from stream_app.cli.device.wording import (
+    AT_ONCE,
+    PUBLIC,
+    journal_notices,
+    protection_claim,
     warnings,
 )
 from stream_app.cli.options import (
@@ -43,6 +43,7 @@ from stream_app.cli.options import (
     PrefixOption,
     settings_from,
 )
+from stream_app.cli.output import printable
 from stream_app.errors import Refusal
 
 if TYPE_CHECKING:
@@ -69,8 +70,8 @@ def publish(
     window: WindowOption = None,
     emission: EmissionOption = "immediate",
     journal: JournalOption = None,
-    again: AgainOption = False,
-    clock_is_right: ClockOption = False,
+    again: RepublishOption = False,
+    clock_is_right: TrustClockOption = False,
     json_encoding: Annotated[
         bool, typer.Option("--json-encoding", help="Send JSON instead of MessagePack.")
     ] = False,
@@ -88,7 +89,7 @@ def publish(
     from producers.scale import Scale
     from stream_app import wire
 
-    if by_epoch(emission):
+    if is_epoch_emission(emission):
         raise Refusal(
             "--emission epoch: one rating is sent at once or not at all; whole epochs are sent by "
             "murmurec replay --emission epoch"
@@ -110,7 +111,7 @@ def publish(
         line = publisher_for(settings)
         table = item_table_for(chosen, settings)
         with Journal.open(journal_path(settings, journal), limits=limits) as kept, line:
-            for sentence in opened(kept):
+            for sentence in journal_notices(kept):
                 typer.echo(sentence, err=True)
             courier = Courier(kept, line)
             left, _ = courier.resend({line.topic})
@@ -163,7 +164,7 @@ def _result(
         typer.echo(json.dumps(row))
         return
     typer.echo(f"accepted   {message.topic}, partition {place.partition}, offset {place.offset}")
-    typer.echo(f"protected  {protected(mechanism)}")
+    typer.echo(f"protected  {protection_claim(mechanism)}")
     typer.echo(f"public     {PUBLIC}: device {message.device.hex()}, item {printable(str(item))}")
     typer.echo(f"sent       {AT_ONCE}")
     if mechanism.epsilon is not None:

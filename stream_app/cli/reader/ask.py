@@ -8,7 +8,7 @@ from typing import Annotated, Any, NotRequired, TypedDict
 
 import typer
 
-from stream_app.cli.device.mechanism_options import JournalOption, journal_path, printable
+from stream_app.cli.device.mechanism_options import JournalOption, journal_path
 from stream_app.cli.options import (
     BootstrapOption,
     ConfigOption,
@@ -18,13 +18,14 @@ from stream_app.cli.options import (
     servers_of,
     settings_from,
 )
+from stream_app.cli.output import printable
 from stream_app.errors import Refusal
 
 _MOST = 100  # items in the longest answer
 _LONGEST = 1 << 20  # bytes of an answer that are read; 100 items with titles have a tenth
 
 
-class Row(TypedDict):
+class AskReplyItem(TypedDict):
     """An item of an answer; `score` is a predicted rating."""
 
     item: int | str
@@ -32,12 +33,12 @@ class Row(TypedDict):
     title: NotRequired[str | None]
 
 
-class Answer(TypedDict):
+class AskReply(TypedDict):
     """What the query view answers; the two ways of asking show the same. `left_out`: how many items
     of the longest list are not shown because they were rated."""
 
     user: str
-    items: list[Row]
+    items: list[AskReplyItem]
     method: str
     as_of: int
     privacy: str
@@ -144,7 +145,7 @@ def _pseudonym(settings: Any, user: str, journal: Path | None) -> str:
 
 def _over_kafka(
     settings: Any, pseudonym: str, k: int, timeout: float, rated: frozenset[int]
-) -> Answer:
+) -> AskReply:
     from consumers.recommendations import Recommendations
     from stream_app.kafka import clients
 
@@ -152,10 +153,10 @@ def _over_kafka(
     clients.reach(servers, settings.kafka)
     with Recommendations(servers, settings.topic_prefix, settings.kafka) as connection:
         best = connection.best(pseudonym, k, timeout, rated)
-    rows: list[Row] = [
+    rows: list[AskReplyItem] = [
         {"item": i, "score": s} for i, s in zip(best.items, best.scores, strict=True)
     ]
-    answer: Answer = {
+    answer: AskReply = {
         "user": pseudonym,
         "items": rows,
         "method": best.method,
@@ -168,7 +169,7 @@ def _over_kafka(
     return answer
 
 
-def _over_http(url: str, pseudonym: str, k: int, timeout: float, rated: frozenset[int]) -> Answer:
+def _over_http(url: str, pseudonym: str, k: int, timeout: float, rated: frozenset[int]) -> AskReply:
     import time
     import urllib.request
     from http.client import HTTPException
@@ -183,7 +184,7 @@ def _over_http(url: str, pseudonym: str, k: int, timeout: float, rated: frozense
     started = time.monotonic()
     try:
         with urllib.request.urlopen(address, timeout=timeout) as reply:
-            answer = msgspec.json.decode(reply.read(_LONGEST), type=Answer)
+            answer = msgspec.json.decode(reply.read(_LONGEST), type=AskReply)
     except (OSError, HTTPException, ValueError):
         # Nothing listens, something else listens, the address is none, or it is no such answer.
         raise Refusal(

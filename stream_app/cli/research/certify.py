@@ -26,7 +26,7 @@ EPSILONS = tuple(Fraction(text) for text in ("1/10", "1/2", "1", "2", "3", "4", 
 LEVELS = (5, 10)
 _DEFAULT_LEVELS = 5
 _PROFILES = "stream_app.privacy.profiles.registry"
-Row = dict[str, Any]
+CertificateRow = dict[str, Any]
 
 
 def certify(
@@ -70,7 +70,7 @@ def certify(
                 typer.echo(f"table of {proof.outputs} outputs: digest {proof.digest}")
 
 
-def every() -> Iterator[Row]:
+def every() -> Iterator[CertificateRow]:
     """Yield the row of every family at every epsilon of the table, and those of the profiles."""
     from stream_app.privacy import registry
 
@@ -85,7 +85,9 @@ def every() -> Iterator[Row]:
             yield from attempt(f"profiles at {epsilon}", epsilon, prove)
 
 
-def attempt(name: str, epsilon: Fraction, prove: Callable[[], list[Row]]) -> list[Row]:
+def attempt(
+    name: str, epsilon: Fraction, prove: Callable[[], list[CertificateRow]]
+) -> list[CertificateRow]:
     """Return what `prove` does, or a row without numbers that says why a claim does not hold."""
     started = time.perf_counter()
     try:
@@ -96,7 +98,7 @@ def attempt(name: str, epsilon: Fraction, prove: Callable[[], list[Row]]) -> lis
         return [found | nothing | {"seconds": time.perf_counter() - started}]
 
 
-def _proved(family: str, levels: int, epsilon: Fraction) -> list[Row]:
+def _proved(family: str, levels: int, epsilon: Fraction) -> list[CertificateRow]:
     from stream_app.privacy import registry
     from stream_app.privacy.exact import certificates
 
@@ -105,7 +107,7 @@ def _proved(family: str, levels: int, epsilon: Fraction) -> list[Row]:
     return [certificates.row(proofs, time.perf_counter() - started)]
 
 
-def _profiles(epsilon: Fraction) -> list[Row]:
+def _profiles(epsilon: Fraction) -> list[CertificateRow]:
     rows = [asdict(row) for row in import_module(_PROFILES).certificate_rows([epsilon])]
     for row in rows:
         if row["delta"]:
@@ -116,7 +118,7 @@ def _profiles(epsilon: Fraction) -> list[Row]:
     return rows
 
 
-def report(rows: list[Row], *, as_json: bool) -> None:
+def report(rows: list[CertificateRow], *, as_json: bool) -> None:
     """Print the rows; Refusal where one of them is not proved."""
     if as_json:
         typer.echo(json.dumps(rows, indent=1))
@@ -128,7 +130,7 @@ def report(rows: list[Row], *, as_json: bool) -> None:
         raise Refusal(f"{len(failed)} of {len(rows)} claims are not proved, the first: {why}")
 
 
-def _holds(row: Row) -> bool:
+def _holds(row: CertificateRow) -> bool:
     if "delta" in row:
         return bool(row["delta_bound"] <= row["delta"])
     return row["slack"] is not None and bool(row["slack"] <= 0)
@@ -166,7 +168,7 @@ def _profile_families() -> tuple[str, ...]:
     return tuple(import_module(_PROFILES).FAMILIES) if find_spec(_PROFILES) else ()
 
 
-def _show(rows: list[Row]) -> None:
+def _show(rows: list[CertificateRow]) -> None:
     """Print the pure claims, and apart from them those that have a delta."""
     from rich.console import Console
     from rich.table import Table
@@ -195,7 +197,7 @@ def _name() -> Column:
     return Column("mechanism", overflow="fold")
 
 
-def _told(row: Row) -> Iterable[str]:
+def _told(row: CertificateRow) -> Iterable[str]:
     if row["slack"] is None:
         return ("", "NOT PROVED", "", "")
     ratio = f"e^{row['worst_log_ratio']:.12f}"

@@ -13,7 +13,7 @@ from stream_app.cli.device.mechanism_options import (
     EpsilonOption,
     MechanismOption,
     ScaleOption,
-    ShareOption,
+    ThinningOption,
     mechanism_from,
     scale_from,
 )
@@ -61,7 +61,7 @@ def evaluate(
     ] = "sketch",
     mechanism: MechanismOption = "rr",
     epsilon: EpsilonOption = None,
-    share: ShareOption = None,
+    share: ThinningOption = None,
     json_file: Annotated[
         Path | None, typer.Option("--json", metavar="OUT", help="Also write the result here.")
     ] = None,
@@ -94,7 +94,7 @@ def evaluate(
     """
     from producers.datasets.load import load
 
-    chosen = _Options(protocol, model, factors, depth, scope, choice, seed)
+    chosen = EvaluationOptions(protocol, model, factors, depth, scope, choice, seed)
     if json_file:
         writable(json_file)
     dataset = load(file, scale_from(scale)).in_time_order()
@@ -130,7 +130,7 @@ def _profiles(dataset: Dataset, name: str, epsilon: str | None, seed: int) -> Pr
 
 
 @dataclass(frozen=True)
-class _Options:
+class EvaluationOptions:
     """What was asked for, besides the data and the mechanism."""
 
     protocol: str | None
@@ -167,7 +167,7 @@ def _mechanism(name: str, epsilon: str | None, share: str | None, scale: Scale) 
     return found
 
 
-def _measured(dataset: Dataset, mechanism: Mechanism, options: _Options) -> Result:
+def _measured(dataset: Dataset, mechanism: Mechanism, options: EvaluationOptions) -> Result:
     """Sanitize the data and measure a fresh learner on them."""
     import numpy as np
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from stream_app.cli import run
-from stream_app.cli.device.mechanism_options import printable
+from stream_app.cli.output import printable
 
 GOOD = [
     "publish",

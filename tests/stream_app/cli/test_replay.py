@@ -19,10 +19,15 @@ from producers.journal import Journal, Limits
 from producers.journal.disk import Disk
 from producers.publishing import Publisher
 from stream_app.cli import run
-from stream_app.cli.device.mechanism_options import opened, protected, spent, warnings
 from stream_app.cli.device.replay import _of_the_data
 from stream_app.cli.device.replay.cost import Cost, cost
-from stream_app.cli.device.replay.run import Run
+from stream_app.cli.device.replay.run import ReplayRun
+from stream_app.cli.device.wording import (
+    journal_notices,
+    protection_claim,
+    spending_claim,
+    warnings,
+)
 from stream_app.errors import Refusal
 from stream_app.privacy import registry
 from stream_app.privacy.ratings.item_sampling import ItemSample
@@ -122,12 +127,14 @@ def test_what_is_spent_in_sum_knows_the_budget_what_was_spent_before_and_again()
     with Journal.open("j", limits=Limits(Fraction(21))) as journal:
         price = priced(journal)
         assert (price.most, price.before, price.whole) == (10, 0, 20)
-        assert "10 x 2 = 20 for the user with the most" in spent(RR, price.most, price.before)
+        assert "10 x 2 = 20 for the user with the most" in spending_claim(
+            RR, price.most, price.before
+        )
         assert warnings(RR, price.most, price.whole) == []
         line = Line("ratings", RR)
         list(replay(ratings(journal.key), line, journal=journal, send=id, epoch=20_000))
         assert priced(journal) == Cost(0, Fraction(20), Fraction(20), 0, RR.epsilon)
-        assert "has spent 20 before" in spent(RR, 0, Fraction(20))
+        assert "has spent 20 before" in spending_claim(RR, 0, Fraction(20))
     with Journal.open("j") as journal:
         assert priced(journal).whole == 60
         assert (price := priced(journal, again=True)).whole == 80
@@ -138,7 +145,7 @@ def test_what_is_spent_in_sum_knows_the_budget_what_was_spent_before_and_again()
 def test_a_large_epsilon_does_not_hide_that_the_sum_is_large() -> None:
     said = warnings(registry.parse("rr:5:8"), 10)
     assert ["above 4 per rating" in said[0], "above 20 in sum" in said[1]] == [True, True]
-    assert "e^8 = 2,981 times" in protected(registry.parse("rr:5:8"))
+    assert "e^8 = 2,981 times" in protection_claim(registry.parse("rr:5:8"))
 
 
 def test_a_budget_that_holds_the_scope_of_no_device_is_refused_with_the_mend() -> None:
@@ -165,13 +172,13 @@ def test_rows_off_the_scale_and_a_scope_of_other_items_are_warned_about() -> Non
 
 def test_a_journal_that_is_new_or_was_torn_is_told() -> None:
     with Journal.open("j") as journal:
-        assert "is new: new pseudonyms, nothing known" in "".join(opened(journal))
+        assert "is new: new pseudonyms, nothing known" in "".join(journal_notices(journal))
     with Path("j").open("ab") as file:
         file.write(b"torn")
     with Journal.open("j") as journal:
-        assert "its 4 bytes cut" in "".join(opened(journal))
+        assert "its 4 bytes cut" in "".join(journal_notices(journal))
     with Journal.open("j") as journal:
-        assert list(opened(journal)) == []
+        assert list(journal_notices(journal)) == []
 
 
 # --- a disk that fills ----------------------------------------------------------------------------
@@ -210,10 +217,10 @@ class Accepting:
 
 
 def test_a_disk_that_fills_in_the_middle_says_how_much_was_sent_and_the_rest_goes_later() -> None:
-    def made(journal: Journal) -> Run:
+    def made(journal: Journal) -> ReplayRun:
         line = Publisher(Accepting(), "ratings")
         people = ratings(journal.key, 100)
-        return Run(journal, line, Line("ratings", RR), people, Pace(500), 20_000, again=False)
+        return ReplayRun(journal, line, Line("ratings", RR), people, Pace(500), 20_000, again=False)
 
     with (
         Journal.open("j", disk=Small()) as journal,

@@ -14,18 +14,16 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from stream_app.cli.device.mechanism_options import (
-    LARGE_PER_RATING,
     BudgetOption,
-    ClockOption,
     JournalOption,
     ScaleOption,
+    TrustClockOption,
     WindowOption,
     journal_path,
     limits_from,
-    opened,
     scale_from,
-    times,
 )
+from stream_app.cli.device.wording import LARGE_PER_RATING, journal_notices, likelihood_factor
 from stream_app.cli.options import (
     BootstrapOption,
     ConfigOption,
@@ -105,7 +103,7 @@ def publish(
     budget: BudgetOption = None,
     window: WindowOption = None,
     journal: JournalOption = None,
-    clock_is_right: ClockOption = False,
+    clock_is_right: TrustClockOption = False,
     config: ConfigOption = None,
     bootstrap: BootstrapOption = None,
     prefix: PrefixOption = None,
@@ -121,7 +119,7 @@ def publish(
     from producers.device import scope as public
     from producers.fleet.population import populate
     from producers.journal import Journal
-    from stream_app.cli.device.profiles.run import Run, say
+    from stream_app.cli.device.profiles.run import ProfileRun, say
 
     settings = settings_from(config, bootstrap, prefix, kafka)
     chosen = mechanism_of(mechanism, epsilon, length, hashes, delta)
@@ -132,10 +130,10 @@ def publish(
     line = _publisher(settings)
     with Journal.open(journal_path(settings, journal), limits=limits) as kept:
         population = populate(dataset, kept.key)
-        for sentence in (*opened(kept), *sentences(chosen, population.most)):
+        for sentence in (*journal_notices(kept), *sentences(chosen, population.most)):
             say(sentence)
         try:
-            outcome = Run(kept, line, chosen, items).publish(population)
+            outcome = ProfileRun(kept, line, chosen, items).publish(population)
         except ValueError as error:
             raise Refusal(str(error)) from None
     typer.echo(json.dumps(outcome.row) if as_json else "\n".join(outcome.told))
@@ -203,7 +201,7 @@ def sentences(mechanism: ProfileMechanism, most: int) -> Iterator[str]:
     beyond = f", except with probability {float(mechanism.delta):.0e}" if mechanism.delta else ""
     yield (
         f"protected  whether an item is in a profile: no release is more than e^{epsilon} = "
-        f"{times(epsilon)} times likelier with the item than without it{beyond} "
+        f"{likelihood_factor(epsilon)} times likelier with the item than without it{beyond} "
         f"({mechanism.id}, adjacency: {mechanism.adjacency})"
     )
     yield f"public     {PUBLIC}"

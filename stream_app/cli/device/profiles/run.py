@@ -23,7 +23,7 @@ from stream_app.wire import EPOCH_SECONDS
 
 
 @dataclass(frozen=True)
-class Outcome:
+class ProfileOutcome:
     """What a run ended with: words for people, the same as a row of JSON."""
 
     row: dict[str, Any]
@@ -31,7 +31,7 @@ class Outcome:
 
 
 @dataclass(frozen=True)
-class Run:
+class ProfileRun:
     """One run; `scope` are the public items that a profile may hold, None for all there are."""
 
     journal: Journal
@@ -39,7 +39,7 @@ class Run:
     mechanism: ProfileMechanism
     scope: NDArray[np.uint64] | None
 
-    def publish(self, population: Population) -> Outcome:
+    def publish(self, population: Population) -> ProfileOutcome:
         """Send what an earlier run has left, then every profile; wait for their fate."""
         began, courier = time.monotonic(), Courier(self.journal, self.publisher)
         with self.publisher:
@@ -59,7 +59,7 @@ class Run:
             last = _last(steps)
         return self._outcome(last, left, time.monotonic() - began)
 
-    def _outcome(self, last: Published, left: int, seconds: float) -> Outcome:
+    def _outcome(self, last: Published, left: int, seconds: float) -> ProfileOutcome:
         line = self.publisher
         row = {
             "devices": last.total,
@@ -89,7 +89,7 @@ class Run:
             f"{line.accepted} profiles accepted, {line.failed} failed, in {seconds:.1f} s "
             f"under {self.mechanism.id}"
         )
-        return Outcome(row, told)
+        return ProfileOutcome(row, told)
 
 
 def _last(steps: Iterator[Published]) -> Published:

@@ -14,35 +14,36 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from stream_app.cli.device.connections import item_table_for, publisher_for
 from stream_app.cli.device.mechanism_options import (
-    AT_ONCE,
-    AT_THE_END,
-    PUBLIC,
-    PUBLIC_SCOPE,
-    AgainOption,
     BudgetOption,
-    ClockOption,
     EmissionOption,
     EpsilonOption,
     JournalOption,
     MechanismOption,
+    RepublishOption,
     ScaleOption,
-    ShareOption,
+    ThinningOption,
+    TrustClockOption,
     WindowOption,
     allowed,
-    by_epoch,
-    exactly,
     hides_presence,
-    item_table_for,
+    is_epoch_emission,
     journal_path,
     limits_from,
     mechanism_from,
-    opened,
-    protected,
-    public_sample,
-    publisher_for,
+    positive_fraction,
     scale_from,
-    spent,
+)
+from stream_app.cli.device.wording import (
+    AT_ONCE,
+    AT_THE_END,
+    PUBLIC,
+    PUBLIC_SCOPE,
+    journal_notices,
+    protection_claim,
+    public_sample,
+    spending_claim,
     warnings,
 )
 from stream_app.cli.options import (
@@ -77,7 +78,7 @@ def replay(
     ],
     mechanism: MechanismOption = "rr",
     epsilon: EpsilonOption = None,
-    share: ShareOption = None,
+    share: ThinningOption = None,
     emission: EmissionOption = "immediate",
     scope: Annotated[
         Path | None,
@@ -113,8 +114,8 @@ def replay(
     budget: BudgetOption = None,
     window: WindowOption = None,
     journal: JournalOption = None,
-    again: AgainOption = False,
-    clock_is_right: ClockOption = False,
+    again: RepublishOption = False,
+    clock_is_right: TrustClockOption = False,
     config: ConfigOption = None,
     bootstrap: BootstrapOption = None,
     prefix: PrefixOption = None,
@@ -130,7 +131,7 @@ def replay(
     from producers.fleet.population import populate
     from producers.journal import Journal
     from stream_app.cli.device.replay.cost import cost
-    from stream_app.cli.device.replay.run import Run, say, waiting
+    from stream_app.cli.device.replay.run import ReplayRun, say, status_line
     from stream_app.wire import EPOCH_SECONDS
 
     settings = settings_from(config, bootstrap, prefix, kafka)
@@ -140,11 +141,11 @@ def replay(
     limits = limits_from(whole, window, clock_is_right=clock_is_right)
     epoch = int(time.time()) // EPOCH_SECONDS
     grid = scale_from(scale)
-    with waiting(f"reading {file}"):
+    with status_line(f"reading {file}"):
         dataset = load(file, grid)
     each = epsilon if few is None else str(few.epsilon)
     chosen = mechanism_from(mechanism, each, dataset.scale, share)
-    ended = by_epoch(emission)
+    ended = is_epoch_emission(emission)
     _check(ended, hides_presence(chosen), chosen.id, scope, period, limit)
     if few is not None and not hides_presence(chosen):
         raise Refusal(f"--sample goes with a mechanism that hides what was rated, not {chosen.id}")
@@ -153,9 +154,9 @@ def replay(
     items = _scope(settings, scope, period, epoch) if hides_presence(chosen) else None
     table = item_table_for(chosen, settings)
     with Journal.open(journal_path(settings, journal), limits=limits) as kept:
-        for sentence in opened(kept):
+        for sentence in journal_notices(kept):
             say(sentence)
-        with waiting(f"making a device for every user of {dataset.name}"):
+        with status_line(f"making a device for every user of {dataset.name}"):
             population = populate(dataset, kept.key)
             today = kept.epoch(epoch)
             price = cost(population, kept, chosen, today, items, few, again=again, ended=ended)
@@ -166,16 +167,16 @@ def replay(
                 f"scale      {dataset.scale}, found in the ratings: it is public with every "
                 "report; --scale states it"
             )
-        say(f"protected  {protected(chosen)}")
+        say(f"protected  {protection_claim(chosen)}")
         whole_scope = PUBLIC_SCOPE if few is None else public_sample(few.reports)
         say(f"public     {PUBLIC if items is None else whole_scope}")
         say(f"sent       {AT_THE_END if ended else AT_ONCE}")
-        say(f"in sum     {spent(chosen, price.most, price.before)}")
+        say(f"in sum     {spending_claim(chosen, price.most, price.before)}")
         for sentence in warnings(chosen, price.most, price.whole):
             say(f"warning: {sentence}")
         for sentence in _of_the_data(dataset, population.items, items):
             say(f"warning: {sentence}")
-        run = Run(kept, line, Line(line.topic, chosen, table), population, pace, epoch, again)
+        run = ReplayRun(kept, line, Line(line.topic, chosen, table), population, pace, epoch, again)
         try:
             outcome = run.epoch(items, few) if ended else run.immediate(limit)
         except ValueError as error:
@@ -242,7 +243,7 @@ def _sample(
         raise Refusal(
             f"--period {period}: a sample is drawn once from the whole scope; leave --period out"
         )
-    found = exactly("--sample", whole)
+    found = positive_fraction("--sample", whole)
     if (found * NANO).denominator != 1:
         raise Refusal(f"--sample {whole[:40]}: give at most nine digits behind the point, as 2.5")
     return ItemSample.of(found)

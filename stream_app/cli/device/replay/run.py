@@ -28,7 +28,7 @@ _REASONS = ("published_before", "over_budget", "repeated", "unreadable")
 
 
 @dataclass(frozen=True)
-class Outcome:
+class ReplayOutcome:
     """What a run ended with: words for people, the same as a row of JSON."""
 
     row: dict[str, Any]
@@ -36,7 +36,7 @@ class Outcome:
 
 
 @dataclass(frozen=True)
-class Run:
+class ReplayRun:
     """One run over a population, by either way of sending."""
 
     journal: Journal
@@ -47,7 +47,7 @@ class Run:
     today: int
     again: bool
 
-    def immediate(self, limit: int | None) -> Outcome:
+    def immediate(self, limit: int | None) -> ReplayOutcome:
         """Send every rating in time order, going on where an earlier run was."""
         began = time.monotonic()
         held_back = 0 if self.again else self.journal.held_back(self.population.digest)
@@ -77,7 +77,9 @@ class Run:
             last = _last(_shown(steps, "published", lambda step: (step.rows, step.total)))
         return self._published(last, left, time.monotonic() - began)
 
-    def epoch(self, scope: NDArray[np.uint64] | None, sample: ItemSample | None = None) -> Outcome:
+    def epoch(
+        self, scope: NDArray[np.uint64] | None, sample: ItemSample | None = None
+    ) -> ReplayOutcome:
         """End the epoch for every device."""
         began = time.monotonic()
         with self._sending() as (courier, left):
@@ -108,7 +110,7 @@ class Run:
                 if others:
                     say(f"{others} events wait in the journal for other topics")
                 yield courier, left
-                with waiting("waiting for the broker"):
+                with status_line("waiting for the broker"):
                     self.publisher.close()
         except Unwritable as error:
             raise Refusal(
@@ -134,11 +136,11 @@ class Run:
             f"in {seconds:.1f} s under {self.line.mechanism.id}"
         )
 
-    def _nothing_new(self, left: int, began: float) -> Outcome:
+    def _nothing_new(self, left: int, began: float) -> ReplayOutcome:
         self.publisher.close()
         seconds = time.monotonic() - began
         row = dict.fromkeys(("rows", "published", "refused", *_REASONS), 0)
-        return Outcome(
+        return ReplayOutcome(
             {**row, "skipped": self.population.rows, **self._base(left, seconds)},
             [
                 "every row was recorded by an earlier run; what it had left is sent",
@@ -147,7 +149,7 @@ class Run:
             ],
         )
 
-    def _published(self, last: Progress, left: int, seconds: float) -> Outcome:
+    def _published(self, last: Progress, left: int, seconds: float) -> ReplayOutcome:
         told = []
         if last.skipped:
             told.append(f"went on after {last.skipped} rows of an earlier run")
@@ -180,9 +182,9 @@ class Run:
             ),
             "skipped": last.skipped,
         }
-        return Outcome({**row, **self._base(left, seconds)}, told)
+        return ReplayOutcome({**row, **self._base(left, seconds)}, told)
 
-    def _emitted(self, last: Emitted, left: int, seconds: float) -> Outcome:
+    def _emitted(self, last: Emitted, left: int, seconds: float) -> ReplayOutcome:
         told = [
             f"{last.cells} reports of {last.total - last.over - last.idle} devices; "
             f"{last.ratings} of them on ratings, which is told here and to nobody else"
@@ -218,7 +220,7 @@ class Run:
             "idle": last.idle,
             "over_budget": last.over,
         }
-        return Outcome({**row, **self._base(left, seconds)}, told)
+        return ReplayOutcome({**row, **self._base(left, seconds)}, told)
 
 
 def _last(steps: Iterator[Any]) -> Any:
@@ -245,7 +247,7 @@ def _shown(
 
 
 @contextmanager
-def waiting(sentence: str) -> Iterator[None]:
+def status_line(sentence: str) -> Iterator[None]:
     """Show on a terminal what takes a while."""
     console = Console(stderr=True)
     if not console.is_terminal:

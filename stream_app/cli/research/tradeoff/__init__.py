@@ -16,7 +16,7 @@ from stream_app.errors import Refusal
 
 if TYPE_CHECKING:
     from producers.datasets.load import Dataset
-    from stream_app.cli.research.tradeoff.measure import Options
+    from stream_app.cli.research.tradeoff.measure import TradeoffOptions
 
 
 def tradeoff(
@@ -72,8 +72,8 @@ def tradeoff(
     typer.echo(f"written to {picture} and {numbers}")
 
 
-def _options(epsilons: str, model: str, factors: int, scope: int, seed: int) -> Options:
-    from stream_app.cli.research.tradeoff.measure import Options
+def _options(epsilons: str, model: str, factors: int, scope: int, seed: int) -> TradeoffOptions:
+    from stream_app.cli.research.tradeoff.measure import TradeoffOptions
     from stream_app.models.factorization.learner import MODELS
     from stream_app.privacy import registry
 
@@ -94,10 +94,10 @@ def _options(epsilons: str, model: str, factors: int, scope: int, seed: int) -> 
         raise Refusal(f"--scope {scope}: at least 1 item")
     if not 0 <= seed < 2**63:
         raise Refusal(f"--seed {seed}: give a number from 0 to 2^63-1")
-    return Options(tuple(exact), model, factors, scope, seed)
+    return TradeoffOptions(tuple(exact), model, factors, scope, seed)
 
 
-def _measured(dataset: Dataset, options: Options) -> dict[str, Any]:
+def _measured(dataset: Dataset, options: TradeoffOptions) -> dict[str, Any]:
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 

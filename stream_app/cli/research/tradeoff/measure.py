@@ -41,7 +41,7 @@ _FEW_FACTORS = 8
 
 
 @dataclass(frozen=True)
-class Options:
+class TradeoffOptions:
     """What is measured besides the data."""
 
     epsilons: tuple[Fraction, ...]
@@ -56,7 +56,9 @@ class Options:
         return 1 + len(self.epsilons) * len(BY_VALUE + BY_CELL)
 
 
-def measure(dataset: Dataset, options: Options, advance: Callable[[], None]) -> dict[str, Any]:
+def measure(
+    dataset: Dataset, options: TradeoffOptions, advance: Callable[[], None]
+) -> dict[str, Any]:
     """Return everything that the figure shows; `advance` is called after each of `options.runs`."""
     data = _Data(dataset, options)
     clean = data.by_value("none", None)
@@ -93,7 +95,7 @@ def measure(dataset: Dataset, options: Options, advance: Callable[[], None]) -> 
 class _Data:
     """A data set as columns that a learner takes."""
 
-    def __init__(self, dataset: Dataset, options: Options) -> None:
+    def __init__(self, dataset: Dataset, options: TradeoffOptions) -> None:
         ordered = dataset.in_time_order()
         values = dataset.scale.values
         self.options = options
@@ -146,7 +148,7 @@ class _Data:
 
 
 def _row(
-    family: str, epsilon: Fraction, options: Options, result: evaluation.Result
+    family: str, epsilon: Fraction, options: TradeoffOptions, result: evaluation.Result
 ) -> dict[str, Any]:
     adjacency = "cell" if family in BY_CELL else "value"
     return {

@@ -1,0 +1,121 @@
+"""How every command prints: data literally, sentences whole, tables plain in a pipe.
+
+    stdout   results: sentences, tables or JSON       stderr   notices, progress, errors
+
+Sentences are wrapped between words on a terminal and are one line each elsewhere. Rich's markup and
+emoji codes are off, since data looks like both: `rr:100:2` is a mechanism and `:100:` an emoji.
+"""
+
+from __future__ import annotations
+
+import re
+import shutil
+import sys
+import textwrap
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, TextIO
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+Advance = Callable[[int, int], None]
+_LABEL = re.compile(r"\s*\S+\s{2,}|\s*")
+
+
+def say(sentence: str) -> None:
+    """Print a sentence of the result on stdout."""
+    print(wrapped(sentence, sys.stdout))
+
+
+def notice(sentence: str) -> None:
+    """Print a sentence on stderr, beside the result, where a pipe does not carry it."""
+    print(wrapped(sentence, sys.stderr), file=sys.stderr)
+
+
+def wrapped(sentence: str, stream: TextIO) -> str:
+    """Return a sentence wrapped between words for a terminal, unchanged for any other stream.
+
+    A label followed by two spaces keeps a column of its own.
+    """
+    if not stream.isatty():
+        return sentence
+    width, lines = shutil.get_terminal_size().columns, []
+    for line in sentence.split("\n"):
+        label = _LABEL.match(line)
+        indent = " " * (len(label[0]) if label and len(label[0]) < width // 2 else 0)
+        lines += textwrap.wrap(
+            line,
+            width,
+            subsequent_indent=indent,
+            break_long_words=False,
+            break_on_hyphens=False,
+        ) or [""]
+    return "\n".join(lines)
+
+
+def printable(text: str) -> str:
+    """Return a text with `?` for every character that a terminal would obey."""
+    return "".join(letter if letter.isprintable() else "?" for letter in text)
+
+
+def plural(count: int, noun: str) -> str:
+    """Return `1 partition`, `4 partitions`."""
+    return f"{count:,} {noun}{'' if count == 1 else 's'}"
+
+
+def console(*, stderr: bool = False) -> Console:
+    """Return a console that prints data as it is."""
+    from rich.console import Console
+
+    return Console(stderr=stderr, markup=False, emoji=False, highlight=False)
+
+
+def table(
+    columns: Sequence[str], rows: Iterable[Sequence[str]], *, title: str | None = None
+) -> None:
+    """Print rows of text: a drawn table on a terminal, aligned columns of whole cells elsewhere."""
+    shown = console()
+    if shown.is_terminal:
+        from rich.table import Column, Table
+
+        # Long words are folded and not cut off: an id must be readable in full.
+        heads = [Column(name, overflow="fold") for name in columns]
+        drawn = Table(*heads, title=title, title_justify="left", show_header=any(columns))
+        for row in rows:
+            drawn.add_row(*row)
+        shown.print(drawn)
+        return
+    cells = [list(columns)] if any(columns) else []
+    cells += map(list, rows)
+    widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
+    if title:
+        print(title)
+    for row in cells:
+        line = "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True))
+        print(line.rstrip())
+
+
+@contextmanager
+def progress(what: str) -> Iterator[Advance]:
+    """Give a function that takes (done, total) and moves a bar on stderr; no bar in a pipe."""
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
+    from rich.progress import TimeRemainingColumn as Remaining
+
+    shown = console(stderr=True)
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), Remaining())
+    hidden = not shown.is_terminal
+    with Progress(*columns, console=shown, disable=hidden, transient=True) as bar:
+        task = bar.add_task(what, total=None)
+        yield lambda done, total: bar.update(task, completed=done, total=total)
+
+
+@contextmanager
+def status(sentence: str) -> Iterator[None]:
+    """Show on a terminal what takes a while."""
+    shown = console(stderr=True)
+    if not shown.is_terminal:
+        yield
+        return
+    with shown.status(sentence):
+        yield
