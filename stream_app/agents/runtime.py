@@ -118,7 +118,7 @@ class Runtime:
         self.mid_round = True
         outcome = self.replica.apply(batch)
         self.gauges.watch(outcome)
-        self.recommender.touched(outcome.rows)
+        self.recommender.mark_stale(outcome.rows)
         for rejection in rejected(self.topics.ratings, batch, outcome):
             self.reject(rejection)
         self._round_seconds += time.perf_counter() - started

@@ -36,7 +36,7 @@ def warm_up(design: Design, index: str = "exact", code_bits: int = 256) -> None:
         batch = _decoded(events, partition, design)
         outcome = replica.apply(batch)
         gauges.watch(outcome)
-        recommender.touched(outcome.rows)
+        recommender.mark_stale(outcome.rows)
     replica.end_round(1, (1,) * design.partitions)
     replica.ledger_digest()
     gauges.publish()

@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 
 from stream_app.checkpoints.protocol.recovery import Found
 from stream_app.checkpoints.protocol.writer import Frozen, FrozenArray
-from stream_app.models.paged_arrays import pages_of
+from stream_app.models.paged_arrays import page_count
 from stream_app.state.digests import pages
 from stream_app.state.replica import Replica
 from stream_app.wire.state_records import (
@@ -46,7 +46,7 @@ class _Copy:
         self.name, self.dtype = name, array.dtype.str
         self.shape: tuple[int, ...] = array.shape
         self.bytes = array.nbytes
-        self.pages: list[Page] = list(np.zeros((pages_of(array.nbytes), PAGE_BYTES), np.uint8))
+        self.pages: list[Page] = list(np.zeros((page_count(array.nbytes), PAGE_BYTES), np.uint8))
         for mine, theirs in zip(self.pages, pages(array), strict=True):
             mine[: len(theirs)] = theirs
         self.digests = [b""] * len(self.pages)
@@ -67,7 +67,7 @@ class _Copy:
     def cut_to(self, array: NDArray[Any]) -> None:
         """Follow the length of an array."""
         self.shape, self.bytes = array.shape, array.nbytes
-        if (size := pages_of(self.bytes)) < len(self.pages):
+        if (size := page_count(self.bytes)) < len(self.pages):
             del self.pages[size:], self.digests[size:]
             for held in (self.present, self.changed, self.waiting, self.shown):
                 held.intersection_update(range(size))
@@ -88,14 +88,16 @@ class Snapshot:
         arrays, blank = replica.model_arrays(), Replica(replica.design).model_arrays()
         self._copies = [_Copy(name, arrays[name], blank[name]) for name in sorted(arrays)]
         self._ledger = replica.ledger.small_arrays()
-        for touched in replica.touched().values():
+        for touched in replica.dirty_pages().values():
             touched[:] = 0
         self._refill()
 
     @property
     def dirty_bytes(self) -> int:
         """How many bytes `freeze` would copy now, to a page."""
-        return PAGE_BYTES * sum(int(np.count_nonzero(t)) for t in self._replica.touched().values())
+        return PAGE_BYTES * sum(
+            int(np.count_nonzero(t)) for t in self._replica.dirty_pages().values()
+        )
 
     def freeze(self) -> int:
         """Copy what was written since the last time, and return how many bytes that were.
@@ -104,7 +106,7 @@ class Snapshot:
         """
         with self._alone("freeze"):
             replica, copied = self._replica, 0
-            arrays, touched = replica.model_arrays(), replica.touched()
+            arrays, touched = replica.model_arrays(), replica.dirty_pages()
             self._frozen = [held for held in self._frozen if held() is not None]
             for copy in self._copies:
                 copied += self._update(copy, arrays[copy.name], touched[copy.name])
@@ -113,10 +115,10 @@ class Snapshot:
             self._arrays = None
         return copied
 
-    def _update(self, copy: _Copy, array: NDArray[Any], touched: NDArray[np.uint8]) -> int:
+    def _update(self, copy: _Copy, array: NDArray[Any], dirty_pages: NDArray[np.uint8]) -> int:
         """Copy the touched pages of one array and clear their marks; return their bytes."""
         copy.cut_to(array)
-        numbers = np.flatnonzero(touched).tolist()
+        numbers = np.flatnonzero(dirty_pages).tolist()
         flat, copied = array.reshape(-1).view(np.uint8), 0
         for page in numbers:
             source = flat[page * PAGE_BYTES : (page + 1) * PAGE_BYTES]
@@ -130,7 +132,7 @@ class Snapshot:
             copied += len(source)
         for kind in (copy.present, copy.changed, copy.waiting):
             kind.update(numbers)
-        touched[:] = 0
+        dirty_pages[:] = 0
         return copied
 
     def _page(self) -> Page:

@@ -12,22 +12,22 @@ learner may do worse and be worth its epsilon.
 """
 
 from stream_app.evaluation.baselines import item_means, running_item_means
-from stream_app.evaluation.devices import Asking, Devices, Sent
+from stream_app.evaluation.devices import AdaptiveDevices, Devices, FixedReports
 from stream_app.evaluation.ratings import PROTOCOLS, evaluate
-from stream_app.evaluation.results import Result, Truth, split
-from stream_app.evaluation.scope import evaluate_scope, head
+from stream_app.evaluation.results import EvaluationResult, TrueRatings, split
+from stream_app.evaluation.scope import evaluate_scope, most_rated_items
 
 __all__ = [
     "PROTOCOLS",
-    "Asking",
+    "AdaptiveDevices",
     "Devices",
-    "Result",
-    "Sent",
-    "Truth",
+    "EvaluationResult",
+    "FixedReports",
+    "TrueRatings",
     "evaluate",
     "evaluate_scope",
-    "head",
     "item_means",
+    "most_rated_items",
     "running_item_means",
     "split",
 ]

@@ -37,7 +37,7 @@ class Devices(Protocol):
         """Return the reports and channel numbers of some rows; each row is asked for once."""
 
 
-class Sent:
+class FixedReports:
     """Reports (n,) of one channel, number 0."""
 
     def __init__(self, reports: NDArray[np.uint8]) -> None:
@@ -51,7 +51,7 @@ class Sent:
         return self._reports[rows], np.zeros(len(rows), np.uint16)
 
 
-class Asking:
+class AdaptiveDevices:
     """Ratings (n,) of users and items; `mechanism` has masks and is number 0 of `channels`."""
 
     def __init__(

@@ -21,7 +21,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from stream_app.models.neighborhood.profile_neighbours import Neighbours
+from stream_app.models.neighborhood.profile_neighbours import ProfileNeighbours
 from stream_app.privacy.profiles.mechanism import ProfileMechanism
 from stream_app.privacy.randomness import SeededSource
 
@@ -132,9 +132,9 @@ def _released(
     mechanism: ProfileMechanism,
     source: SeededSource,
     catalogue: int,
-) -> tuple[Neighbours, float]:
+) -> tuple[ProfileNeighbours, float]:
     """Return the neighbours over one release of each profile, and the seconds of the releases."""
-    found = Neighbours(mechanism, catalogue)
+    found = ProfileNeighbours(mechanism, catalogue)
     began = time.perf_counter()
     released = np.stack([mechanism.release(profile, source) for profile in profiles])
     seconds = time.perf_counter() - began

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from stream_app.evaluation.baselines import item_means, running_item_means
 from stream_app.evaluation.devices import Devices
-from stream_app.evaluation.results import Result, Truth, rms, split
+from stream_app.evaluation.results import EvaluationResult, TrueRatings, rms, split
 from stream_app.models.factorization.learner import Learner
 
 Protocol = Literal["prequential", "one-pass"]
@@ -23,7 +23,7 @@ def evaluate(
     users: NDArray[np.uint64],
     items: NDArray[np.uint64],
     devices: Devices,
-    truth: Truth,
+    truth: TrueRatings,
     learner: Learner,
     *,
     protocol: str = "prequential",
@@ -31,7 +31,7 @@ def evaluate(
     epsilon: float | None = None,
     seed: int = 0,
     progress: Callable[[int], None] = lambda events: None,  # noqa: ARG005 (a silent default)
-) -> Result:
+) -> EvaluationResult:
     """Return how well a fresh `learner` predicts; its channels are those of the devices.
 
     The columns are in time order. `progress` is told how many events were just done.
@@ -54,7 +54,7 @@ def evaluate(
         predicted = learner.predict_many(users[tested], items[tested])
         baseline = item_means(items[learned], ratings[learned], items[tested])
     errors = truth.errors(predicted, tested)
-    return Result(
+    return EvaluationResult(
         protocol=protocol,
         model=learner.name,
         mechanism=mechanism,
@@ -87,8 +87,8 @@ def _learn(
         part = rows[first : first + _BATCH]
         columns = users[part], items[part], *devices.report(part, learner)
         began = time.process_time()
-        lessons = learner.learn_many(*columns, all_of_them[: len(part)])
+        update = learner.learn_many(*columns, all_of_them[: len(part)])
         seconds += time.process_time() - began
-        predicted[first : first + len(part)] = lessons.predicted
+        predicted[first : first + len(part)] = update.predicted
         progress(len(part))
     return predicted, seconds

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 
 @dataclass(frozen=True)
-class Result:
+class EvaluationResult:
     """What came out; `rmse`, `mae` and `rmse_baseline` are in the data's units.
 
     learned: ratings, or published cells, that were learned. scope, cells: items and cells that
@@ -31,7 +31,7 @@ class Result:
 
 
 @dataclass(frozen=True, eq=False)
-class Truth:
+class TrueRatings:
     """The true ratings of the events (n,), and the ends of their scale."""
 
     ratings: NDArray[np.float64]

@@ -17,9 +17,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stream_app.evaluation.baselines import item_means
-from stream_app.evaluation.results import Result, Truth, rms, split
+from stream_app.evaluation.results import EvaluationResult, TrueRatings, rms, split
 from stream_app.models.factorization.learner import Learner
-from stream_app.models.factorization.presence_rates import Presence
+from stream_app.models.factorization.presence_rates import PresenceRates
 from stream_app.privacy.mechanism import Mechanism
 from stream_app.privacy.randomness import RandomSource
 
@@ -28,7 +28,7 @@ _BATCH = 8192
 Batch = tuple[NDArray[np.int64], NDArray[np.uint64], NDArray[np.uint64], NDArray[np.uint8]]
 
 
-def head(items: NDArray[np.uint64], count: int) -> NDArray[np.uint64]:
+def most_rated_items(items: NDArray[np.uint64], count: int) -> NDArray[np.uint64]:
     """Return the `count` most rated items, by key; ties go to the smaller key."""
     keys, counts = np.unique(items, return_counts=True)
     if not 1 <= count <= len(keys):
@@ -40,23 +40,23 @@ def evaluate_scope(
     users: NDArray[np.uint64],
     items: NDArray[np.uint64],
     levels: NDArray[np.uint8],
-    truth: Truth,
+    truth: TrueRatings,
     learner: Learner,
-    presence: Presence,
+    presence: PresenceRates,
     mechanism: Mechanism,
     source: RandomSource,
     *,
     scope: int = 300,
     seed: int = 0,
     progress: Callable[[int], None] = lambda events: None,  # noqa: ARG005 (a silent default)
-) -> Result:
+) -> EvaluationResult:
     """Return how well a fresh `learner` predicts; `mechanism` is number 0 of its channels.
 
     `progress` is told how many cells were just done; there are users times `scope`.
     """
     if mechanism.inputs == mechanism.levels:
         raise ValueError(f"{mechanism.id}: presence is public; evaluate its ratings one by one")
-    chosen = head(items, scope)
+    chosen = most_rated_items(items, scope)
     rows = np.flatnonzero(np.isin(items, chosen))
     parts = (part[np.isin(part, rows)] for part in split(len(users), seed))
     learned, _, tested = parts
@@ -76,7 +76,7 @@ def evaluate_scope(
     errors = truth.errors(learner.predict_many(users[tested], items[tested]), tested)
     ratings = truth.ratings
     baseline = item_means(items[learned], ratings[learned], items[tested]) - ratings[tested]
-    return Result(
+    return EvaluationResult(
         protocol="scope",
         model=learner.name,
         mechanism=mechanism.id,
@@ -92,7 +92,7 @@ def evaluate_scope(
     )
 
 
-def learn_cells(learner: Learner, presence: Presence, missing: int, batch: Batch) -> int:
+def learn_cells(learner: Learner, presence: PresenceRates, missing: int, batch: Batch) -> int:
     """Learn whole records, (counts, users, items, reports); return how many cells say something."""
     counts, users, items, reports = batch
     channels, says = np.zeros(len(users), np.uint16), reports != missing

@@ -18,10 +18,10 @@ from numpy.typing import NDArray
 from stream_app.kernels.machine.dirty_pages import PAGE_BITS, PAGE_BYTES
 
 Arrays = Mapping[str, NDArray[Any]]
-Bitmap = NDArray[np.uint8]
+DirtyMap = NDArray[np.uint8]
 
 
-class Part(Protocol):
+class StatePart(Protocol):
     """A part of the state."""
 
     growing: frozenset[str]
@@ -30,7 +30,7 @@ class Part(Protocol):
     def arrays(self) -> dict[str, NDArray[Any]]:
         """Return everything that decides what the part will say: the arrays, not copies."""
 
-    def touched(self) -> dict[str, Bitmap]:
+    def dirty_pages(self) -> dict[str, DirtyMap]:
         """Return the bitmap of each array, to be read and cleared."""
 
     def load(self, arrays: Arrays) -> None:
@@ -38,35 +38,35 @@ class Part(Protocol):
         nothing replaced, where they do not fit."""
 
 
-def pages_of(size_bytes: int) -> int:
+def page_count(size_bytes: int) -> int:
     """Return how many pages so many bytes take."""
     return int(-(-size_bytes >> PAGE_BITS))
 
 
-def bitmap(array: NDArray[Any]) -> Bitmap:
+def dirty_map(array: NDArray[Any]) -> DirtyMap:
     """Return a clear bitmap for an array."""
-    return np.zeros(pages_of(array.nbytes), np.uint8)
+    return np.zeros(page_count(array.nbytes), np.uint8)
 
 
-def grown(old: Bitmap, array: NDArray[Any]) -> Bitmap:
+def grown_map(old: DirtyMap, array: NDArray[Any]) -> DirtyMap:
     """Return a bitmap for an array that has grown, with the marks of the old one."""
-    new = bitmap(array)
+    new = dirty_map(array)
     new[: len(old)] = old
     return new
 
 
-def shown(of: Bitmap, array: NDArray[Any]) -> Bitmap:
+def leading_pages(of: DirtyMap, array: NDArray[Any]) -> DirtyMap:
     """Return the bitmap of the first rows of an array with room."""
-    return of[: pages_of(array.nbytes)]
+    return of[: page_count(array.nbytes)]
 
 
-def touch(of: Bitmap, first: int, stop: int) -> None:
+def mark_dirty(of: DirtyMap, first: int, stop: int) -> None:
     """Mark the pages of bytes first .. stop-1."""
     if stop > first:
-        of[first // PAGE_BYTES : pages_of(stop)] = 1
+        of[first // PAGE_BYTES : page_count(stop)] = 1
 
 
-def check(given: Arrays, own: Arrays, growing: frozenset[str] = frozenset()) -> None:
+def check_arrays(given: Arrays, own: Arrays, growing: frozenset[str] = frozenset()) -> None:
     """Raise ValueError unless `given` has the names, types and shapes of `own`; those of `growing`
     may have another first dimension."""
     if given.keys() != own.keys():
@@ -83,10 +83,10 @@ def check(given: Arrays, own: Arrays, growing: frozenset[str] = frozenset()) -> 
             )
 
 
-def take_over(given: Arrays, own: Arrays, touched: Mapping[str, Bitmap]) -> None:
+def copy_into(given: Arrays, own: Arrays, dirty_pages: Mapping[str, DirtyMap]) -> None:
     """Copy arrays of fixed shape into one's own, in place; raises ValueError where one does not
     fit."""
-    check(given, own)
+    check_arrays(given, own)
     for name, array in own.items():
         np.copyto(array, given[name])
-        touched[name][:] = 1
+        dirty_pages[name][:] = 1

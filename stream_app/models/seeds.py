@@ -10,6 +10,6 @@ USERS, ITEMS, CELLS = 1, 2, 3
 _STEP = 0x9E3779B97F4A7C15
 
 
-def salt(seed: int, use: int) -> np.uint64:
+def derive_seed(seed: int, use: int) -> np.uint64:
     """Return the 64-bit salt of one use under `seed`."""
     return np.uint64(mix(np.uint64((seed * 4 + use) * _STEP % 2**64)))

@@ -70,7 +70,7 @@ class Gauges:
         metrics.ratings(
             learned=len(outcome.users) - held,
             held_out=held,
-            clipped=int((outcome.lessons.clipped & ~outcome.held).sum()),
+            clipped=int((outcome.update.clipped & ~outcome.held).sum()),
             duplicate=outcome.duplicates,
         )
         self.cells_missing += len(outcome.silent.rows)
@@ -83,7 +83,7 @@ class Gauges:
 
     def _score(self, outcome: Outcome) -> None:
         channels, rows = self._replica.channels, outcome.rows
-        predicted, numbers, reports = outcome.lessons.predicted, outcome.channels, outcome.reports
+        predicted, numbers, reports = outcome.update.predicted, outcome.channels, outcome.reports
         # A cell that makes its item known was chosen by its own report: fakes would not cancel.
         chosen = channels.presence[numbers] & (rows >= self._met) if self._weighed else None
         if chosen is None or not chosen.any():
@@ -103,8 +103,8 @@ class Gauges:
             which = ~channels.inverted[outcome.channels]
             told = channels.rows(outcome.channels[which], outcome.reports[which])
             g = np.where(channels.absent[told] > 0, outcome.priors[which], 1.0)
-            blank = g * channels.flat[told] + (1 - g) * channels.absent[told]
-            self.log_loss.add(outcome.lessons.chance[which], blank)
+            blank = g * channels.uniform[told] + (1 - g) * channels.absent[told]
+            self.log_loss.add(outcome.update.probability[which], blank)
 
     def _score_silent(self, outcome: Outcome) -> None:
         """Score the cells that say nothing: without them, fakes would not cancel."""
@@ -125,7 +125,7 @@ class Gauges:
         if m > self._scratch.shape[1]:
             self._scratch = np.empty((6, 2 * m))
         error_scores.score(
-            predicted, self.baseline.predict(rows), channels, reports, of.starts, of.reading,
+            predicted, self.baseline.predict(rows), channels, reports, of.starts, of.face_value,
             of.value, of.square, of.weight, self._scratch,
         )  # fmt: skip
         reported, debiased, others, other, values, weights = self._scratch[:, :m]

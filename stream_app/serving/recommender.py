@@ -37,7 +37,7 @@ class Answer:
 
 
 class Recommender:
-    """Answers from one replica; `touched` and `refresh` keep its index close to the learner."""
+    """Answers from one replica; `mark_stale` and `refresh` keep its index close to the learner."""
 
     def __init__(
         self, replica: Replica, catalogue: Catalogue, method: str = "auto", code_bits: int = 256
@@ -57,7 +57,7 @@ class Recommender:
         self._next = 0
         self._popular: tuple[int, Rows] = (-1, np.empty(0, np.int64))
 
-    def touched(self, rows: Rows) -> None:
+    def mark_stale(self, rows: Rows) -> None:
         """Note items (rows of the item directory) whose vectors have changed or are new."""
         if len(rows):
             top = int(rows.max()) + 1

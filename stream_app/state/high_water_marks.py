@@ -16,7 +16,14 @@ from numpy.typing import NDArray
 
 from stream_app.kernels.machine.dirty_pages import PAGE_BYTES
 from stream_app.kernels.stream import high_water_marks as marks
-from stream_app.models.paged_arrays import Arrays, Bitmap, bitmap, check, grown, shown
+from stream_app.models.paged_arrays import (
+    Arrays,
+    DirtyMap,
+    check_arrays,
+    dirty_map,
+    grown_map,
+    leading_pages,
+)
 
 _SMALLEST = 1024
 
@@ -43,7 +50,7 @@ class Marks:
         self._devices = np.zeros((room, 2), np.uint64)
         self._marks = np.zeros(room, np.int64)
         self._slots = np.full(2 * room, -1, np.int64)
-        self._pages = bitmap(self._devices), bitmap(self._marks)
+        self._pages = dirty_map(self._devices), dirty_map(self._marks)
 
     def advance(
         self,
@@ -104,14 +111,14 @@ class Marks:
         """Return the state itself, not a copy: devices (n, 2) by first appearance, marks (n,)."""
         return {"devices": self._devices[: self._count], "marks": self._marks[: self._count]}
 
-    def touched(self) -> dict[str, Bitmap]:
+    def dirty_pages(self) -> dict[str, DirtyMap]:
         """Return the bitmap of each array."""
         pages = zip(self.arrays().items(), self._pages, strict=True)
-        return {name: shown(page, array) for (name, array), page in pages}
+        return {name: leading_pages(page, array) for (name, array), page in pages}
 
     def load(self, arrays: Arrays) -> None:
         """Replace the state by what `arrays()` returned; raises ValueError where it cannot be."""
-        check(arrays, self.arrays(), self.growing)
+        check_arrays(arrays, self.arrays(), self.growing)
         devices, values = arrays["devices"], arrays["marks"]
         if len(devices) != len(values) or (len(values) and values.min() < 0):
             raise ValueError(
@@ -134,7 +141,7 @@ class Marks:
         self._clear(2 * len(self._marks))
         self._devices[:count], self._marks[:count] = old[0], old[1]
         self._count = count
-        self._pages = grown(old[2][0], self._devices), grown(old[2][1], self._marks)
+        self._pages = grown_map(old[2][0], self._devices), grown_map(old[2][1], self._marks)
         marks.place(self._slots, self._devices, self._seed, count)
 
     @property

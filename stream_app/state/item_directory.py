@@ -6,7 +6,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stream_app.kernels.stream.hash_index import add_all, rehash, rows_of
-from stream_app.models.paged_arrays import Arrays, Bitmap, bitmap, check, grown, shown, touch
+from stream_app.models.paged_arrays import (
+    Arrays,
+    DirtyMap,
+    check_arrays,
+    dirty_map,
+    grown_map,
+    leading_pages,
+    mark_dirty,
+)
 
 
 class Directory:
@@ -19,7 +27,7 @@ class Directory:
             raise ValueError(f"room {room}: must be at least 1")
         self._count = 0
         self._keys: NDArray[np.uint64] = np.empty(0, np.uint64)
-        self._pages = bitmap(self._keys)
+        self._pages = dirty_map(self._keys)
         self._slots: NDArray[np.int64] = np.empty(0, np.int64)
         self.reserve(room)
 
@@ -35,13 +43,13 @@ class Directory:
         """Return the state itself, not a copy."""
         return {"keys": self.keys}
 
-    def touched(self) -> dict[str, Bitmap]:
+    def dirty_pages(self) -> dict[str, DirtyMap]:
         """Return the bitmap of each array."""
-        return {"keys": shown(self._pages, self.keys)}
+        return {"keys": leading_pages(self._pages, self.keys)}
 
     def load(self, arrays: Arrays) -> None:
         """Replace the state by what `arrays()` returned; raises ValueError where it cannot be."""
-        check(arrays, self.arrays(), self.growing)
+        check_arrays(arrays, self.arrays(), self.growing)
         new = Directory(max(1, len(arrays["keys"])))
         new.rows(arrays["keys"], add=True)
         if len(new) != len(arrays["keys"]):
@@ -62,7 +70,7 @@ class Directory:
         room = max(16, 1 << (room - 1).bit_length())
         keys = np.empty(room, np.uint64)
         keys[: self._count] = self.keys
-        self._keys, self._pages = keys, grown(self._pages, keys)
+        self._keys, self._pages = keys, grown_map(self._pages, keys)
         self._slots = np.full(2 * room, -1, np.int64)
         rehash(self._slots, self._keys, self._count)
 
@@ -74,7 +82,7 @@ class Directory:
             self.reserve(self._count + len(keys))
             before = self._count
             self._count = add_all(self._slots, self._keys, before, keys, rows)
-            touch(self._pages, 8 * before, 8 * self._count)
+            mark_dirty(self._pages, 8 * before, 8 * self._count)
         else:
             rows_of(self._slots, self._keys, keys, rows)
         return rows

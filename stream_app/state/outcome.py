@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from stream_app.models.factorization.learner import Lessons
+from stream_app.models.factorization.learner import UpdateResult
 from stream_app.state.rating_columns import Silent
 
 
@@ -15,7 +15,7 @@ from stream_app.state.rating_columns import Silent
 class Outcome:
     """What one batch did: per record (n,) the outcome, and the reason (an index into `REASONS`, 0
     for none) why it was set aside; gaps in `seq`, ratings that came again; per applied rating (m,)
-    the columns, the prior that there is one, and the lessons; what was silent.
+    the columns, the prior that there is one, and the update; what was silent.
     """
 
     records: NDArray[np.uint8]
@@ -29,5 +29,5 @@ class Outcome:
     priors: NDArray[np.float32]
     held: NDArray[np.bool_]
     rows: NDArray[np.int64]
-    lessons: Lessons
+    update: UpdateResult
     silent: Silent

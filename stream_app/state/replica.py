@@ -35,12 +35,12 @@ from stream_app.kernels.stream.ledger_chain import enter
 from stream_app.log.ledger import APPLIED, DUPLICATE, JUMPED, Ledger
 from stream_app.models.factorization.channels import NO_CHANNEL, Channels
 from stream_app.models.factorization.hyperparameters import Parameters
-from stream_app.models.factorization.learner import Learner, Lessons, build
-from stream_app.models.factorization.presence_rates import Presence
-from stream_app.models.paged_arrays import Bitmap, Part, check
-from stream_app.models.sketches.ams import SecondMoment
+from stream_app.models.factorization.learner import Learner, UpdateResult, build
+from stream_app.models.factorization.presence_rates import PresenceRates
+from stream_app.models.paged_arrays import DirtyMap, StatePart, check_arrays
+from stream_app.models.sketches.ams import AmsSketch
 from stream_app.models.sketches.bloom import SeenFilter
-from stream_app.models.sketches.count_min import Frequencies
+from stream_app.models.sketches.count_min import CountMinSketch
 from stream_app.state.digests import digest
 from stream_app.state.erasures import Forgotten, words_of
 from stream_app.state.high_water_marks import Marks
@@ -66,7 +66,7 @@ class Replica:
     def __init__(self, design: Design, base: StateOrigin | None = None) -> None:
         self.design = design
         self.base = base or StateOrigin(0, (0,) * design.partitions)
-        self.channels = Channels.of(design.mechanisms)
+        self.channels = Channels.from_mechanisms(design.mechanisms)
         self.learner: Learner = build(
             design.model,
             self.channels,
@@ -78,13 +78,13 @@ class Replica:
             seed=design.seed,
         )
         self.presence = (
-            Presence(self.channels, design.presence_bytes, seed=design.seed)
+            PresenceRates(self.channels, design.presence_bytes, seed=design.seed)
             if self.channels.presence.any()
             else None
         )
         self.seen = SeenFilter(design.seen_bytes, seed=design.seed)
-        self.frequencies = Frequencies(seed=design.seed)
-        self.second_moment = SecondMoment(seed=design.seed)
+        self.frequencies = CountMinSketch(seed=design.seed)
+        self.second_moment = AmsSketch(seed=design.seed)
         self.marks = Marks()
         self.items = Directory()
         self.ledger = Ledger(design.partitions, self.base.ends)
@@ -105,12 +105,12 @@ class Replica:
             again = int((~cells.silent)[np.repeat(outcomes == DUPLICATE, batch.counts)].sum())
             cells = cells.at(np.repeat(applied, batch.counts))
         if self.presence is not None and self._protects(batch):
-            told, rows, lessons, silent = self._apply_hidden(
+            told, rows, update, silent = self._apply_hidden(
                 self.presence, cells, batch.counts[applied]
             )
         else:
             told, silent = cells, SILENCE
-            lessons = self.learner.learn_many(*cells[:4], ~cells.held)
+            update = self.learner.learn_many(*cells[:4], ~cells.held)
             self.seen.add_many(cells.users, cells.items)
             rows = self._count(cells.items)
         offset_sum, chain = enter(batch.offsets, outcomes, batch.partition, self.ledger.chain[0])
@@ -118,12 +118,12 @@ class Replica:
         counts = {
             "learned": len(rows) - held,
             "held_out": held,
-            "clipped": int((lessons.clipped & ~told.held).sum()),
+            "clipped": int((update.clipped & ~told.held).sum()),
             "duplicate": again,
         }
         skipped = int(gaps.sum())
         self.ledger.add(batch.partition, outcomes, reasons, counts, skipped, offset_sum, chain)
-        return Outcome(outcomes, reasons, skipped, again, *told[:6], rows, lessons, silent)
+        return Outcome(outcomes, reasons, skipped, again, *told[:6], rows, update, silent)
 
     def _protects(self, batch: Batch) -> bool:
         """Return whether a mechanism of this batch protects presence."""
@@ -145,13 +145,13 @@ class Replica:
         return Cells(users, items, reports, channels, priors, held, silent)
 
     def _apply_hidden(
-        self, presence: Presence, cells: Cells, counts: NDArray[np.int64]
-    ) -> tuple[Cells, NDArray[np.int64], Lessons, Silent]:
-        """Learn records of `counts` cells; return what says something, its rows and lessons, and
+        self, presence: PresenceRates, cells: Cells, counts: NDArray[np.int64]
+    ) -> tuple[Cells, NDArray[np.int64], UpdateResult, Silent]:
+        """Learn records of `counts` cells; return what says something, its rows and update, and
         the rest."""
         priors = presence.priors(counts, *cells[:4])
         asked = np.where(cells.silent, np.uint16(NO_CHANNEL), cells.channels)
-        lessons = self.learner.learn_many(*cells[:3], asked, ~cells.held, priors)
+        update = self.learner.learn_many(*cells[:3], asked, ~cells.held, priors)
         says = ~cells.silent
         told, quiet = cells._replace(priors=priors).at(says), cells.at(cells.silent)
         public = ~self.channels.presence[told.channels]
@@ -159,9 +159,9 @@ class Replica:
         rows = self._count(told.items)
         silent = Silent(
             self.items.rows(quiet.items), quiet.reports, quiet.channels,
-            lessons.predicted[cells.silent],
+            update.predicted[cells.silent],
         )  # fmt: skip
-        return told, rows, Lessons._make(column[says] for column in lessons), silent
+        return told, rows, UpdateResult._make(column[says] for column in update), silent
 
     def _count(self, items: NDArray[np.uint64]) -> NDArray[np.int64]:
         """Count the items of a batch and return their rows in the directory."""
@@ -210,9 +210,9 @@ class Replica:
         """Return the digest of everything that predicts, filters or counts."""
         return digest(self.design.digest, self.model_arrays())
 
-    def parts(self) -> dict[str, Part]:
+    def parts(self) -> dict[str, StatePart]:
         """Return what predicts, filters or counts, by name."""
-        presence: dict[str, Part] = {"presence": self.presence} if self.presence else {}
+        presence: dict[str, StatePart] = {"presence": self.presence} if self.presence else {}
         return presence | {
             "learner": self.learner,
             "seen": self.seen,
@@ -227,11 +227,11 @@ class Replica:
         parts = self.parts().items()
         return {f"{name}.{key}": a for name, part in parts for key, a in part.arrays().items()}
 
-    def touched(self) -> dict[str, Bitmap]:
+    def dirty_pages(self) -> dict[str, DirtyMap]:
         """Return for each array one byte a page: set since it was last cleared where the page may
         have changed."""
         parts = self.parts().items()
-        return {f"{name}.{key}": a for name, part in parts for key, a in part.touched().items()}
+        return {f"{name}.{key}": a for name, part in parts for key, a in part.dirty_pages().items()}
 
     @property
     def growing(self) -> frozenset[str]:
@@ -253,7 +253,7 @@ class Replica:
         Raises ValueError where names, types or shapes do not fit the design; nothing is replaced
         then, except where keys stand in an array twice.
         """
-        check(model, self.model_arrays(), self.growing)
+        check_arrays(model, self.model_arrays(), self.growing)
         fresh = Ledger(self.design.partitions, base.ends)
         fresh.load(ledger)
         if fresh.starts.tolist() != list(base.ends) or fresh.ends.tolist() != list(ends):

@@ -10,10 +10,18 @@ from __future__ import annotations
 
 import numpy as np
 
-from stream_app.evaluation import Asking, Devices, Result, Sent, Truth, evaluate, evaluate_scope
+from stream_app.evaluation import (
+    AdaptiveDevices,
+    Devices,
+    EvaluationResult,
+    FixedReports,
+    TrueRatings,
+    evaluate,
+    evaluate_scope,
+)
 from stream_app.models.factorization.channels import Channels
 from stream_app.models.factorization.learner import Learner, build
-from stream_app.models.factorization.presence_rates import Presence
+from stream_app.models.factorization.presence_rates import PresenceRates
 from stream_app.privacy import registry
 from stream_app.privacy.mechanism import Mechanism
 from stream_app.privacy.randomness import SeededSource
@@ -85,40 +93,44 @@ def measure() -> list[Figure]:
     return [*figures, Figure("RMSE scope of 300, the items' true means", means, "stars")]
 
 
-def _figure(name: str, results: list[Result], target: str = "") -> Figure:
+def _figure(name: str, results: list[EvaluationResult], target: str = "") -> Figure:
     return Figure(name, float(np.mean([result.rmse for result in results])), "stars", target)
 
 
-def _one_pass(ratings: Ratings, model: str, name: str, protocol: str, seed: int) -> Result:
+def _one_pass(
+    ratings: Ratings, model: str, name: str, protocol: str, seed: int
+) -> EvaluationResult:
     mechanism = registry.parse(name)
-    channels = Channels.of([registry.parse(_CLEAN) if protocol == "naive" else mechanism])
+    channels = Channels.from_mechanisms(
+        [registry.parse(_CLEAN) if protocol == "naive" else mechanism]
+    )
     devices: Devices
     if mechanism.masks:
         columns = channels, ratings.users, ratings.items, ratings.levels, SeededSource(seed)
-        devices = Asking(mechanism, *columns, user_bias="leaning" in protocol)
+        devices = AdaptiveDevices(mechanism, *columns, user_bias="leaning" in protocol)
     else:
-        devices = Sent(ratings.reports(mechanism))
+        devices = FixedReports(ratings.reports(mechanism))
     return evaluate(
         ratings.users,
         ratings.items,
         devices,
-        Truth(ratings.levels + 1.0, 1, 5),
+        TrueRatings(ratings.levels + 1.0, 1, 5),
         _learner(model, channels, 32, seed),
         protocol="prequential" if protocol == "prequential" else "one-pass",
         seed=seed,
     )
 
 
-def _scope(ratings: Ratings, model: str, factors: int, name: str, seed: int) -> Result:
+def _scope(ratings: Ratings, model: str, factors: int, name: str, seed: int) -> EvaluationResult:
     mechanism: Mechanism = registry.parse(name)
-    channels = Channels.of([mechanism])
+    channels = Channels.from_mechanisms([mechanism])
     return evaluate_scope(
         ratings.users,
         ratings.items,
         ratings.levels,
-        Truth(ratings.levels + 1.0, 1, 5),
+        TrueRatings(ratings.levels + 1.0, 1, 5),
         _learner(model, channels, factors, seed),
-        Presence(channels, 4 << 20, seed),
+        PresenceRates(channels, 4 << 20, seed),
         mechanism,
         SeededSource(seed),
         seed=seed,

@@ -112,7 +112,7 @@ def pauses(state: Replica, snapshot: Snapshot) -> list[Figure]:
 
 def _write(state: Replica, names: list[str], rng: np.random.Generator) -> None:
     """Change one byte of 256 whole pages, anywhere in the large arrays, and mark them."""
-    arrays, touched = state.model_arrays(), state.touched()
+    arrays, touched = state.model_arrays(), state.dirty_pages()
     places = [(name, page) for name in names for page in range(arrays[name].nbytes // PAGE_BYTES)]
     for at in rng.choice(len(places), _FROZEN_BYTES // PAGE_BYTES, replace=False):
         name, page = places[at]

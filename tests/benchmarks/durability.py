@@ -132,7 +132,7 @@ def recovery_figures(settings: Settings, bootstrap: str) -> Iterator[Figure]:
     replica, rng = Replica(design), np.random.default_rng(1)
     for array in replica.model_arrays().values():
         array.reshape(-1).view(np.uint8)[:] = rng.integers(0, 256, array.nbytes, np.uint8)
-    for touched in replica.touched().values():
+    for touched in replica.dirty_pages().values():
         touched[:] = 1
     size = sum(array.nbytes for array in replica.model_arrays().values()) / 1e6
     began = time.monotonic()

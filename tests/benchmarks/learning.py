@@ -45,7 +45,10 @@ def measure() -> list[Figure]:
 
 
 def _speed(model: str, mechanism: RandomizedResponse | None, ratings: Ratings) -> float:
-    channels, reports = Channels.of([mechanism or Identity(5)]), ratings.reports(mechanism)
+    channels, reports = (
+        Channels.from_mechanisms([mechanism or Identity(5)]),
+        ratings.reports(mechanism),
+    )
     zeros, ones = np.zeros(_BATCH, np.uint16), np.ones(_BATCH, np.bool_)
     best = 0.0
     for _ in range(_PASSES):

@@ -23,7 +23,7 @@ from pathlib import Path
 import numpy as np
 
 from stream_app.evaluation.profiles import evaluate_profiles, profiles_of
-from stream_app.models.neighborhood.profile_neighbours import Neighbours
+from stream_app.models.neighborhood.profile_neighbours import ProfileNeighbours
 from stream_app.privacy.profiles.blip import Blip
 from stream_app.privacy.profiles.codebook import positions
 from stream_app.privacy.profiles.jlt import Jlt
@@ -182,8 +182,8 @@ def _released(data: Data, made: ProfileMechanism) -> np.ndarray:
     return np.stack([made.release(profile, source) for profile in data.profiles])
 
 
-def _neighbours(data: Data, made: ProfileMechanism, released: np.ndarray) -> Neighbours:
-    found = Neighbours(made, len(data.catalogue))
+def _neighbours(data: Data, made: ProfileMechanism, released: np.ndarray) -> ProfileNeighbours:
+    found = ProfileNeighbours(made, len(data.catalogue))
     found.put_many(np.arange(len(released), dtype=np.uint64), released)
     return found
 

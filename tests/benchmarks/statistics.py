@@ -7,9 +7,9 @@ from collections.abc import Callable
 
 import numpy as np
 
-from stream_app.models.sketches.ams import SecondMoment
+from stream_app.models.sketches.ams import AmsSketch
 from stream_app.models.sketches.bloom import SeenFilter
-from stream_app.models.sketches.count_min import Frequencies
+from stream_app.models.sketches.count_min import CountMinSketch
 from stream_app.state.high_water_marks import Marks
 from tests.benchmarks.figure import Figure
 from tests.naive import statistics as naive
@@ -80,9 +80,11 @@ def measure() -> list[Figure]:
         Figure("seen add, 64 MiB", rate(large.add_many, users, items), "M/s"),
         Figure("seen test, 1 MiB", rate(small.test_many, users, items), "M/s"),
         Figure(
-            "count-min add, 4 rows of 2^16", rate(Frequencies().add_many, items), "M/s", ">= 15"
+            "count-min add, 4 rows of 2^16", rate(CountMinSketch().add_many, items), "M/s", ">= 15"
         ),
-        Figure("count-min add, 4 rows of 2^20", rate(Frequencies(4, 2**20).add_many, users), "M/s"),
-        Figure("AMS add, 5 rows of 256", rate(SecondMoment().add_many, items), "M/s", ">= 15"),
+        Figure(
+            "count-min add, 4 rows of 2^20", rate(CountMinSketch(4, 2**20).add_many, users), "M/s"
+        ),
+        Figure("AMS add, 5 rows of 256", rate(AmsSketch().add_many, items), "M/s", ">= 15"),
         Figure("marks advance, 2,000 devices", marks_rate(devices), "M/s", ">= 10"),
     ]

@@ -13,7 +13,7 @@ import numpy as np
 from stream_app.kernels.factorization.count_sketch_blocked import MULTIPLIERS
 from stream_app.kernels.factorization.initialization import UNIT
 from stream_app.models.factorization.hyperparameters import Parameters
-from stream_app.models.seeds import CELLS, ITEMS, USERS, salt
+from stream_app.models.seeds import CELLS, ITEMS, USERS, derive_seed
 
 WORD = 2**64
 GOLDEN = 0x9E3779B97F4A7C15
@@ -87,7 +87,7 @@ class Vectors:
 
     def __init__(self, factors: int, seed: int, parameters: Parameters) -> None:
         self.d, self.p = factors, parameters
-        self.salts = [int(salt(seed, USERS)), int(salt(seed, ITEMS))]
+        self.salts = [int(derive_seed(seed, USERS)), int(derive_seed(seed, ITEMS))]
 
     def hash(self, side: int, key: int) -> int:
         return mix((key + self.salts[side]) % WORD)
@@ -117,7 +117,7 @@ class Sketch(Vectors):
     ) -> None:
         super().__init__(factors, seed, parameters)
         self.k, self.w = depth, width
-        sd, s = parameters.cell_sd * math.sqrt(depth), mix(int(salt(seed, CELLS)))
+        sd, s = parameters.cell_sd * math.sqrt(depth), mix(int(derive_seed(seed, CELLS)))
         cells = [sd / UNIT * odd(mix((s + x * GOLDEN) % WORD)) for x in range(depth * width)]
         self.C = np.array(cells).reshape(depth, width)
 

@@ -101,7 +101,7 @@ class GroundTruth(threading.Thread):
         if not len(outcome.users):
             return
         stars = self._truth.of(outcome.users, outcome.items)
-        self._sum += float(((outcome.lessons.predicted - stars) ** 2).sum())
+        self._sum += float(((outcome.update.predicted - stars) ** 2).sum())
         self._baseline.add(outcome.rows, stars, stars, stars * stars)
         self.events += len(stars)
 

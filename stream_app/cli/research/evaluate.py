@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     from producers.datasets.load import Dataset
     from producers.scale import Scale
-    from stream_app.evaluation import Result
+    from stream_app.evaluation import EvaluationResult
     from stream_app.evaluation.profiles import ProfileResult
     from stream_app.privacy.mechanism import Mechanism
 
@@ -98,7 +98,7 @@ def evaluate(
     if json_file:
         writable(json_file)
     dataset = load(file, scale_from(scale)).in_time_order()
-    result: Result | ProfileResult
+    result: EvaluationResult | ProfileResult
     if mechanism.partition(":")[0] in _PROFILES:
         result = _profiles(dataset, mechanism, epsilon, seed)
     else:
@@ -167,14 +167,16 @@ def _mechanism(name: str, epsilon: str | None, share: str | None, scale: Scale) 
     return found
 
 
-def _measured(dataset: Dataset, mechanism: Mechanism, options: EvaluationOptions) -> Result:
+def _measured(
+    dataset: Dataset, mechanism: Mechanism, options: EvaluationOptions
+) -> EvaluationResult:
     """Sanitize the data and measure a fresh learner on them."""
     import numpy as np
 
     from stream_app import evaluation
     from stream_app.models.factorization.channels import Channels
     from stream_app.models.factorization.learner import build
-    from stream_app.models.factorization.presence_rates import Presence
+    from stream_app.models.factorization.presence_rates import PresenceRates
     from stream_app.privacy.randomness import SeededSource
 
     hides = mechanism.inputs > mechanism.levels
@@ -191,8 +193,12 @@ def _measured(dataset: Dataset, mechanism: Mechanism, options: EvaluationOptions
             f"--scope {scope}: the ratings are of {catalogue} items; give 1 to {catalogue}"
         )
     entities = len(np.unique(users)) + (scope if hides else catalogue)
-    channels, values, seed = Channels.of([mechanism]), dataset.scale.values, options.seed
-    truth = evaluation.Truth(dataset.ratings, float(values[0]), float(values[-1]))
+    channels, values, seed = (
+        Channels.from_mechanisms([mechanism]),
+        dataset.scale.values,
+        options.seed,
+    )
+    truth = evaluation.TrueRatings(dataset.ratings, float(values[0]), float(values[-1]))
     source, levels = SeededSource(seed), dataset.levels
     learner = build(
         options.model,
@@ -205,7 +211,7 @@ def _measured(dataset: Dataset, mechanism: Mechanism, options: EvaluationOptions
         seed=seed,
     )
     if hides:
-        presence = Presence(channels, _PRESENCE_BYTES, seed)
+        presence = PresenceRates(channels, _PRESENCE_BYTES, seed)
         columns = users, items, levels, truth, learner, presence, mechanism, source
         with _Bar(len(np.unique(users)) * scope) as advance:
             return evaluation.evaluate_scope(*columns, scope=scope, seed=seed, progress=advance)
@@ -213,9 +219,9 @@ def _measured(dataset: Dataset, mechanism: Mechanism, options: EvaluationOptions
     if mechanism.masks:
         leaning = options.choice == "leaning"
         columns_asked = channels, users, items, levels, source
-        devices = evaluation.Asking(mechanism, *columns_asked, user_bias=leaning)
+        devices = evaluation.AdaptiveDevices(mechanism, *columns_asked, user_bias=leaning)
     else:
-        devices = evaluation.Sent(mechanism.release(levels, source))
+        devices = evaluation.FixedReports(mechanism.release(levels, source))
     with _Bar(len(dataset)) as advance:
         return evaluation.evaluate(
             users,
@@ -265,7 +271,7 @@ class _Bar:
         self._bar.stop()
 
 
-def _show(result: Result, scale: str) -> None:
+def _show(result: EvaluationResult, scale: str) -> None:
     from rich.console import Console
     from rich.table import Table
 

@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 
 from stream_app.models.factorization.batch_columns import Columns, columns
 from stream_app.models.factorization.channels import NO_CHANNEL, Channels
-from stream_app.models.factorization.learner import Keys, Lessons
-from stream_app.models.seeds import ITEMS, USERS, salt
+from stream_app.models.factorization.learner import Keys, UpdateResult
+from stream_app.models.seeds import ITEMS, USERS, derive_seed
 
 MAX_FACTORS = 256
 Entities = tuple[NDArray[np.float32], NDArray[np.float32]]
@@ -35,7 +35,7 @@ class Factorization(ABC):
         self._tables = channels.tables
         self._protects = bool(channels.presence.any())
         self._overall = np.array([3.0, mean_variance])
-        self._salts = np.array([salt(seed, USERS), salt(seed, ITEMS)], np.uint64)
+        self._seeds = np.array([derive_seed(seed, USERS), derive_seed(seed, ITEMS)], np.uint64)
 
     @abstractmethod
     def learn_many(
@@ -46,7 +46,7 @@ class Factorization(ABC):
         channels: NDArray[np.uint16],
         learn: NDArray[np.bool_],
         priors: NDArray[np.floating] | None = None,
-    ) -> Lessons:
+    ) -> UpdateResult:
         """Predict, decode and learn each rating in order; see `Learner`."""
 
     def residuals(

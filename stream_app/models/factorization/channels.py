@@ -6,7 +6,7 @@ mask 0 for a mechanism that has none, and fits 16 bits. A report z of channel c 
     row = starts[c] + z
     likelihood[row, v] = P(report = z | a rating of level v)        (R, Lmax), zero filled
     absent[row]        = P(report = z | no rating)                  0 where presence is public
-    flat[row]          = mean of likelihood[row, v] over the levels
+    uniform[row]       = mean of likelihood[row, v] over the levels
 
 so that a long list of channels of different sizes takes no more room than it has entries. Level v
 of L is the internal rating ("stars")  1 + 4 v / (L - 1),  whatever the data's own scale. Where
@@ -35,7 +35,7 @@ from numpy.typing import NDArray
 from stream_app.privacy.mechanism import Mechanism
 
 LOWEST, HIGHEST = 1.0, 5.0
-MOST = 65_535
+MAX_CHANNELS = 65_535
 NO_CHANNEL = 65_535  # a number that is never given: an event of it is predicted and nothing more
 _AS_LIKELY = 1e-9
 
@@ -61,39 +61,39 @@ class Channels:
     inverted: NDArray[np.bool_]  # (C,) value and square are numbers
     likelihood: NDArray[np.float64]  # (R, Lmax)
     absent: NDArray[np.float64]  # (R,)
-    flat: NDArray[np.float64]  # (R,)
+    uniform: NDArray[np.float64]  # (R,)
     weight: NDArray[np.float64]  # (R,)
     value: NDArray[np.float64]  # (R,)
     square: NDArray[np.float64]  # (R,)
-    reading: NDArray[np.float64]  # (R,) the report taken as the rating; NaN where it says nothing
+    face_value: NDArray[np.float64]  # (R,) the report as a rating; NaN where it means "no rating"
 
     def __len__(self) -> int:
         return len(self.starts)
 
     @classmethod
-    def of(cls, mechanisms: Sequence[Mechanism]) -> Channels:
+    def from_mechanisms(cls, mechanisms: Sequence[Mechanism]) -> Channels:
         """Return the tables of `mechanisms` in their order; ValueError for an unusable channel."""
         if not 1 <= len(mechanisms) <= 256:
             raise ValueError(f"{len(mechanisms)} mechanisms: an allow-list has 1 to 256")
         # Number first + 0 of a mechanism with masks names nothing, so its alphabet is empty.
         sizes = [1 + max(mechanism.masks, default=0) for mechanism in mechanisms]
         first = np.cumsum([0, *sizes])
-        if first[-1] > MOST:
+        if first[-1] > MAX_CHANNELS:
             raise ValueError(
-                f"{first[-1]} channels: at most {MOST} have a number; allow fewer mechanisms with "
-                "partitions of many levels"
+                f"{first[-1]} channels: at most {MAX_CHANNELS} have a number; allow fewer "
+                "mechanisms with partitions of many levels"
             )
         alphabets, levels, missing = np.zeros((3, first[-1]), np.int64)
         exact, presence, inverted = np.zeros((3, first[-1]), np.bool_)
         missing[:] = -1
-        parts: list[_Part] = []
+        parts: list[_ChannelRows] = []
         for begin, mechanism in zip(first, mechanisms, strict=False):
             for mask in mechanism.masks or (0,):
-                c, part = begin + mask, _Part.of(mechanism, mask)
+                c, part = begin + mask, _ChannelRows.of(mechanism, mask)
                 alphabets[c], levels[c] = part.likelihood.shape
                 exact[c], inverted[c] = part.exact, not np.isnan(part.square).any()
                 presence[c] = part.protects
-                missing[c] = len(part.reading) - 1 if part.protects else -1
+                missing[c] = len(part.face_value) - 1 if part.protects else -1
                 parts.append(part)
         deepest = max(part.likelihood.shape[1] for part in parts)
         padded = [
@@ -105,7 +105,7 @@ class Channels:
             missing, inverted, np.concatenate(padded),
             *(
                 np.concatenate([getattr(part, name) for part in parts])
-                for name in ("absent", "flat", "weight", "value", "square", "reading")
+                for name in ("absent", "uniform", "weight", "value", "square", "face_value")
             ),
         )  # fmt: skip
 
@@ -142,21 +142,21 @@ class Channels:
 
 
 @dataclass(frozen=True, eq=False)
-class _Part:
+class _ChannelRows:
     """The rows of one channel; see the module."""
 
     likelihood: NDArray[np.float64]  # (Z, L)
     absent: NDArray[np.float64]
-    flat: NDArray[np.float64]
+    uniform: NDArray[np.float64]
     weight: NDArray[np.float64]
     value: NDArray[np.float64]
     square: NDArray[np.float64]
-    reading: NDArray[np.float64]
+    face_value: NDArray[np.float64]
     exact: bool
     protects: bool
 
     @classmethod
-    def of(cls, mechanism: Mechanism, mask: int) -> _Part:
+    def of(cls, mechanism: Mechanism, mask: int) -> _ChannelRows:
         whole = _checked(mechanism, mask)
         z, v = len(whole), mechanism.levels
         protects = mechanism.inputs > v
@@ -176,7 +176,7 @@ class _Part:
             weight,
             origin * weight + value,
             origin**2 * weight + 2 * origin * value + square,
-            np.append(_reading(channel[:-1]), np.nan) if protects else _reading(channel),
+            np.append(_face_values(channel[:-1]), np.nan) if protects else _face_values(channel),
             exact=not protects and z == v and np.array_equal(channel, np.eye(z)),
             protects=protects,
         )
@@ -200,7 +200,7 @@ def _checked(mechanism: Mechanism, mask: int) -> NDArray[np.float64]:
     return channel
 
 
-def _reading(channel: NDArray[np.float64]) -> NDArray[np.float64]:
+def _face_values(channel: NDArray[np.float64]) -> NDArray[np.float64]:
     """Return what each report says at face value: the mean of the levels that it is likeliest for.
 
     Reports that are no level's likeliest lie evenly between their neighbours that are.

@@ -22,9 +22,9 @@ from stream_app.models.factorization.base import USER, Entities, Factorization
 from stream_app.models.factorization.batch_columns import keys_of
 from stream_app.models.factorization.channels import Channels
 from stream_app.models.factorization.hyperparameters import Parameters
-from stream_app.models.factorization.learner import Keys, Lessons
-from stream_app.models.paged_arrays import Arrays, Bitmap, bitmap, take_over
-from stream_app.models.seeds import CELLS, salt
+from stream_app.models.factorization.learner import Keys, UpdateResult
+from stream_app.models.paged_arrays import Arrays, DirtyMap, copy_into, dirty_map
+from stream_app.models.seeds import CELLS, derive_seed
 
 _CACHE_LINE = 64
 
@@ -60,11 +60,11 @@ class SketchLearner(Factorization):
         self._constants = parameters.constants
         self._cells = _aligned(depth * self.width)
         spread = parameters.cell_sd * math.sqrt(depth)
-        self._first = salt(seed, CELLS), spread / UNIT
+        self._first = derive_seed(seed, CELLS), spread / UNIT
         fill(self._cells, *self._first)
         self._tags = np.zeros(slots, np.uint32)
         self._scalars = np.tile(np.array([0, 1, 1], np.float32), (slots, 1))
-        self._pages = [bitmap(array) for array in self.arrays().values()]
+        self._pages = [dirty_map(array) for array in self.arrays().values()]
         self._literal = literal = name == "literal"
         self._learn = (learning.literal_loop if literal else learning.blocked_loop)(factors, depth)
         self._read = (reading.literal_reader if literal else reading.blocked_reader)(factors, depth)
@@ -77,23 +77,23 @@ class SketchLearner(Factorization):
         channels: NDArray[np.uint16],
         learn: NDArray[np.bool_],
         priors: NDArray[np.floating] | None = None,
-    ) -> Lessons:
+    ) -> UpdateResult:
         """Predict, decode and learn each rating in order; see `Learner`."""
         batch = self._columns(users, items, reports, channels, learn, priors=priors)
-        lessons = Lessons.blank(len(users))
+        update = UpdateResult.empty(len(users))
         self._learn(
             self._cells, self._tags, self._scalars, self._overall, *self._pages[:3],
-            self._salts, self._constants, *self._tables,
-            *batch, *lessons,
+            self._seeds, self._constants, *self._tables,
+            *batch, *update,
         )  # fmt: skip
         self._pages[3][0] |= batch[4].any()
-        return lessons
+        return update
 
     def _entities(self, keys: Keys, side: int) -> Entities:
         keys = keys_of(keys)
         vectors = np.empty((len(keys), self.factors), np.float32)
         biases = np.empty(len(keys), np.float32)
-        self._read(self._cells, self._tags, self._scalars, self._salts[side], keys, vectors, biases)
+        self._read(self._cells, self._tags, self._scalars, self._seeds[side], keys, vectors, biases)
         return vectors, biases
 
     def arrays(self) -> dict[str, NDArray[np.generic]]:
@@ -105,20 +105,20 @@ class SketchLearner(Factorization):
             "overall": self._overall,
         }
 
-    def touched(self) -> dict[str, Bitmap]:
+    def dirty_pages(self) -> dict[str, DirtyMap]:
         """Return the bitmap of each array."""
         return dict(zip(self.arrays(), self._pages, strict=True))
 
     def load(self, arrays: Arrays) -> None:
         """Replace the state by what `arrays()` returned; raises ValueError where it does not
         fit."""
-        take_over(arrays, self.arrays(), self.touched())
+        copy_into(arrays, self.arrays(), self.dirty_pages())
 
     def forget(self, user: np.uint64) -> None:
         """Make a user read as an unknown one (`kernels/forgetting.py`); its tag remains, and so do
         scalars that it shares."""
         cells, _, scalars, _ = self._pages
-        at, layout = self._salts[USER], (self._literal, self.factors, self.depth)
+        at, layout = self._seeds[USER], (self._literal, self.factors, self.depth)
         forget_vector(self._cells, cells, user, at, *self._first, *layout)
         forget_scalars(self._tags, self._scalars, scalars, user, at)
 

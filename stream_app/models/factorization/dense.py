@@ -21,8 +21,16 @@ from stream_app.models.factorization.base import USER, Entities, Factorization
 from stream_app.models.factorization.batch_columns import keys_of
 from stream_app.models.factorization.channels import Channels
 from stream_app.models.factorization.hyperparameters import Parameters
-from stream_app.models.factorization.learner import Keys, Lessons
-from stream_app.models.paged_arrays import Arrays, Bitmap, bitmap, check, grown, shown, touch
+from stream_app.models.factorization.learner import Keys, UpdateResult
+from stream_app.models.paged_arrays import (
+    Arrays,
+    DirtyMap,
+    check_arrays,
+    dirty_map,
+    grown_map,
+    leading_pages,
+    mark_dirty,
+)
 
 _SIDES, _PARTS = ("user", "item"), ("keys", "vectors", "scalars")
 _SLICE = 4096  # events between two looks at the room left: bounds what a batch reserves ahead
@@ -37,7 +45,7 @@ class _Rows:
         self.vectors: NDArray[np.float32] = np.empty(0, np.float32)
         self.scalars: NDArray[np.float32] = np.empty((0, 3), np.float32)
         self.slots: NDArray[np.int64] = np.empty(0, np.int64)
-        self.pages = [bitmap(array) for array in (self.keys, self.vectors, self.scalars)]
+        self.pages = [dirty_map(array) for array in (self.keys, self.vectors, self.scalars)]
         self.reserve(room, 0)
 
     def reserve(self, room: int, count: int) -> None:
@@ -49,7 +57,7 @@ class _Rows:
         self.vectors = _more(self.vectors, self.room * self.factors)
         self.scalars = _more(self.scalars, self.room)
         arrays: tuple[NDArray[Any], ...] = self.keys, self.vectors, self.scalars
-        self.pages = [grown(old, array) for old, array in zip(self.pages, arrays, strict=True)]
+        self.pages = [grown_map(old, array) for old, array in zip(self.pages, arrays, strict=True)]
         self.slots = np.full(2 * self.room, -1, np.int64)
         rehash(self.slots, self.keys, count)
 
@@ -93,7 +101,7 @@ class DenseLearner(Factorization):
         self._scales = np.array([parameters.user_sd, parameters.item_sd]) / UNIT
         self._sides = (_Rows(factors), _Rows(factors))
         self._counts = np.zeros(2, np.int64)
-        self._overall_pages = bitmap(self._overall)
+        self._overall_pages = dirty_map(self._overall)
         self._learn = dense_loop(factors)
 
     def learn_many(
@@ -104,10 +112,10 @@ class DenseLearner(Factorization):
         channels: NDArray[np.uint16],
         learn: NDArray[np.bool_],
         priors: NDArray[np.floating] | None = None,
-    ) -> Lessons:
+    ) -> UpdateResult:
         """Predict, decode and learn each rating in order; see `Learner`."""
         batch = self._columns(users, items, reports, channels, learn, priors=priors)
-        lessons = Lessons.blank(len(users))
+        update = UpdateResult.empty(len(users))
         for first in range(0, len(users), _SLICE):
             part = slice(first, first + _SLICE)
             for side, count in zip(self._sides, self._counts, strict=True):
@@ -117,13 +125,13 @@ class DenseLearner(Factorization):
             self._learn(
                 u.slots, u.keys, u.vectors, u.scalars, i.slots, i.keys, i.vectors, i.scalars,
                 self._counts, *u.pages[1:], *i.pages[1:],
-                self._overall, self._salts, self._scales, self._constants, *self._tables,
-                *(column[part] for column in (*batch, *lessons)),
+                self._overall, self._seeds, self._scales, self._constants, *self._tables,
+                *(column[part] for column in (*batch, *update)),
             )  # fmt: skip
             for side, old, new in zip(self._sides, before, self._counts.tolist(), strict=True):
-                touch(side.pages[0], 8 * old, 8 * new)
+                mark_dirty(side.pages[0], 8 * old, 8 * new)
         self._overall_pages[0] |= batch[4].any()
-        return lessons
+        return update
 
     def _entities(self, keys: Keys, side: int) -> Entities:
         rows = self._sides[side]
@@ -132,7 +140,7 @@ class DenseLearner(Factorization):
         vectors = np.empty((len(keys), self.factors), np.float32)
         biases = np.empty(len(keys), np.float32)
         read_many(
-            rows.slots, rows.keys, self._counts[side], keys, self._salts[side], self._scales[side],
+            rows.slots, rows.keys, self._counts[side], keys, self._seeds[side], self._scales[side],
             self.factors, rows.vectors, rows.scalars, vectors, biases,
         )  # fmt: skip
         return vectors, biases
@@ -144,15 +152,15 @@ class DenseLearner(Factorization):
         named = {f"{side}_{name}": a for side, arrays in used for name, a in arrays.items()}
         return {"overall": self._overall} | named
 
-    def touched(self) -> dict[str, Bitmap]:
+    def dirty_pages(self) -> dict[str, DirtyMap]:
         """Return the bitmap of each array."""
         pages = [self._overall_pages, *self._sides[0].pages, *self._sides[1].pages]
         arrays = zip(self.arrays().items(), pages, strict=True)
-        return {name: shown(page, array) for (name, array), page in arrays}
+        return {name: leading_pages(page, array) for (name, array), page in arrays}
 
     def load(self, arrays: Arrays) -> None:
         """Replace the state by what `arrays()` returned; raises ValueError where it cannot be."""
-        check(arrays, self.arrays(), self.growing)
+        check_arrays(arrays, self.arrays(), self.growing)
         sides = _Rows(self.factors), _Rows(self.factors)
         for name, rows in zip(_SIDES, sides, strict=True):
             rows.load({part: arrays[f"{name}_{part}"] for part in _PARTS})
@@ -166,7 +174,7 @@ class DenseLearner(Factorization):
         rows = self._sides[USER]
         forget_row(
             rows.slots, rows.keys, rows.vectors, rows.scalars, *rows.pages[1:], user,
-            self._salts[USER], self._scales[USER], self.factors,
+            self._seeds[USER], self._scales[USER], self.factors,
         )  # fmt: skip
 
     @property
@@ -184,6 +192,6 @@ _T = TypeVar("_T", bound=np.generic)
 
 
 def _more(array: NDArray[_T], rows: int) -> NDArray[_T]:
-    grown = np.zeros((rows, *array.shape[1:]), array.dtype)
-    grown[: len(array)] = array
-    return grown
+    grown_map = np.zeros((rows, *array.shape[1:]), array.dtype)
+    grown_map[: len(array)] = array
+    return grown_map

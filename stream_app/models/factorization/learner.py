@@ -19,22 +19,24 @@ from numpy.typing import NDArray
 
 from stream_app.models.factorization.channels import Channels
 from stream_app.models.factorization.hyperparameters import Parameters
-from stream_app.models.paged_arrays import Arrays, Bitmap
+from stream_app.models.paged_arrays import Arrays, DirtyMap
 
 Keys = NDArray[np.uint64]
 MODELS = ("sketch", "literal", "hashing", "dense")
 
 
-class Lessons(NamedTuple):
+class UpdateResult(NamedTuple):
     """What a batch taught: (m,) each."""
 
     predicted: NDArray[np.float64]  # before learning, within 1 .. 5
     error: NDArray[np.float64]  # decoded: E[rating | report, prediction] - prediction
     clipped: NDArray[np.bool_]  # refused: e^2 above `clip`, or a report outside its alphabet
-    chance: NDArray[np.float64]  # P(report | prediction, channel, prior); NaN where not decoded
+    probability: NDArray[
+        np.float64
+    ]  # P(report | prediction, channel, prior); NaN where not decoded
 
     @classmethod
-    def blank(cls, events: int) -> Lessons:
+    def empty(cls, events: int) -> UpdateResult:
         """Return the columns that a kernel fills."""
         predicted, error = np.empty(events), np.empty(events)
         return cls(predicted, error, np.empty(events, np.bool_), np.full(events, np.nan))
@@ -55,7 +57,7 @@ class Learner(Protocol):
         channels: NDArray[np.uint16],
         learn: NDArray[np.bool_],
         priors: NDArray[np.floating] | None = None,
-    ) -> Lessons:
+    ) -> UpdateResult:
         """Predict, decode and learn each rating in order; where not `learn`, only predict.
 
         channels: numbers of `Channels`; a report outside its channel is predicted and refused.
@@ -89,7 +91,7 @@ class Learner(Protocol):
     def arrays(self) -> dict[str, NDArray[np.generic]]:
         """Return all that decides future predictions, equal in every byte for equal histories."""
 
-    def touched(self) -> dict[str, Bitmap]:
+    def dirty_pages(self) -> dict[str, DirtyMap]:
         """Return the bitmap of each array (`pages.py`)."""
 
     def load(self, arrays: Arrays) -> None:

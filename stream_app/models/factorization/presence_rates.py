@@ -19,14 +19,14 @@ from numpy.typing import NDArray
 from stream_app.kernels.factorization.erase import forget_sums
 from stream_app.kernels.factorization.presence_rates import count_and_estimate
 from stream_app.models.factorization.channels import Channels
-from stream_app.models.paged_arrays import Arrays, Bitmap, bitmap, take_over
-from stream_app.models.seeds import ITEMS, USERS, salt
+from stream_app.models.paged_arrays import Arrays, DirtyMap, copy_into, dirty_map
+from stream_app.models.seeds import ITEMS, USERS, derive_seed
 
-TYPICAL = 0.1  # the rate at which the information of a report is taken
+TYPICAL_RATE = 0.1  # the rate at which the information of a report is taken
 SLOT_BYTES = 28
 
 
-class Presence:
+class PresenceRates:
     """Rates of users and items in `size_bytes`; the state is a function of the records in order."""
 
     growing: frozenset[str] = frozenset()
@@ -38,10 +38,10 @@ class Presence:
         self._tags = np.zeros(slots, np.uint32)
         self._sums = np.zeros((slots, 3))
         self._overall = np.zeros(2)
-        self._pages = bitmap(self._tags), bitmap(self._sums), bitmap(self._overall)
-        self._salts = np.array([salt(seed, USERS), salt(seed, ITEMS)], np.uint64)
+        self._pages = dirty_map(self._tags), dirty_map(self._sums), dirty_map(self._overall)
+        self._seeds = np.array([derive_seed(seed, USERS), derive_seed(seed, ITEMS)], np.uint64)
         self._starts, self._weight = channels.starts, channels.weight
-        self._information = information(channels)
+        self._information = report_information(channels)
 
     def priors(
         self,
@@ -57,7 +57,7 @@ class Presence:
         """
         priors = np.empty(len(users), np.float32)
         count_and_estimate(
-            self._tags, self._sums, self._overall, *self._pages[:2], self._salts, self._starts,
+            self._tags, self._sums, self._overall, *self._pages[:2], self._seeds, self._starts,
             self._information, self._weight, counts, users, items, reports, channels, priors,
         )  # fmt: skip
         self._pages[2][:] = 1
@@ -66,21 +66,21 @@ class Presence:
     @property
     def rate(self) -> float:
         """The share of cells that hold a rating, as the reports tell; NaN before the first."""
-        told, information = self._overall
-        return float(told / information) if information else float("nan")
+        told, report_information = self._overall
+        return float(told / report_information) if report_information else float("nan")
 
     def arrays(self) -> dict[str, NDArray[np.generic]]:
         """Return the state itself, not a copy."""
         return {"tags": self._tags, "sums": self._sums, "overall": self._overall}
 
-    def touched(self) -> dict[str, Bitmap]:
+    def dirty_pages(self) -> dict[str, DirtyMap]:
         """Return the bitmap of each array."""
         return dict(zip(("tags", "sums", "overall"), self._pages, strict=True))
 
     def load(self, arrays: Arrays) -> None:
         """Replace the state by what `arrays()` returned; raises ValueError where it does not
         fit."""
-        take_over(arrays, self.arrays(), self.touched())
+        copy_into(arrays, self.arrays(), self.dirty_pages())
 
     def forget(self, user: np.uint64) -> None:
         """Clear the sums of a user with a slot of its own.
@@ -88,7 +88,7 @@ class Presence:
         What the user's reports told of items and of everybody stays in their sums, and so does a
         slot that is shared.
         """
-        forget_sums(self._tags, self._sums, self._pages[1], user, self._salts[0])
+        forget_sums(self._tags, self._sums, self._pages[1], user, self._seeds[0])
 
     @property
     def memory_bytes(self) -> int:
@@ -96,7 +96,7 @@ class Presence:
         return sum(array.nbytes for array in self.arrays().values())
 
 
-def information(channels: Channels) -> NDArray[np.float64]:
+def report_information(channels: Channels) -> NDArray[np.float64]:
     """Return for each channel 1 / Var[weight(z)] at a typical rate; 0 where presence is public.
 
     It goes into the state, so it is summed without rounding: a dot product of the library's has
@@ -108,8 +108,8 @@ def information(channels: Channels) -> NDArray[np.float64]:
         spread = []
         for row in range(start, start + channels.alphabets[c]):
             rated = math.fsum(channels.likelihood[row, :levels].tolist()) / int(levels)
-            chance = TYPICAL * rated + (1 - TYPICAL) * float(channels.absent[row])
-            off = float(channels.weight[row]) - TYPICAL
+            chance = TYPICAL_RATE * rated + (1 - TYPICAL_RATE) * float(channels.absent[row])
+            off = float(channels.weight[row]) - TYPICAL_RATE
             spread.append(chance * off * off)
         found[c] = 1 / math.fsum(spread)
     return found

@@ -37,14 +37,14 @@ _TINY = 1e-12
 
 
 @dataclass(frozen=True, eq=False)
-class Near:
+class NearestProfiles:
     """The nearest of each asked device, best first: (m, k) device keys and similarities."""
 
     devices: NDArray[np.uint64]
     similarities: NDArray[np.float64]
 
 
-class Neighbours:
+class ProfileNeighbours:
     """The newest profile of each device under one mechanism, and who is near whom.
 
     `catalogue`: how many items there are, which bounds the sizes. ValueError for a mechanism whose
@@ -90,7 +90,7 @@ class Neighbours:
         """Return the posterior mean of each profile's size, in the order of arrival."""
         return self._of_all().sizes
 
-    def nearest(self, devices: NDArray[np.uint64], k: int) -> Near:
+    def nearest(self, devices: NDArray[np.uint64], k: int) -> NearestProfiles:
         """Return the k most similar others of each of the devices (m,), or all there are.
 
         ValueError for a device without a profile.
@@ -105,7 +105,7 @@ class Neighbours:
             order = np.lexsort((keys[best], -near), axis=1)
             found[part] = np.take_along_axis(best, order, axis=1)
             similarities[part] = np.take_along_axis(near, order, axis=1)
-        return Near(keys[found], similarities)
+        return NearestProfiles(keys[found], similarities)
 
     def popular(self, items: NDArray[np.uint64]) -> NDArray[np.float32]:
         """Return pop(j) of every item key (n,): about the share of profiles that have it."""

@@ -7,7 +7,7 @@ The user's own bias and the mean move all items alike and stay out of the order.
 
 from stream_app.models.retrieval.auto_index import EXACT_BELOW, AutoIndex, build
 from stream_app.models.retrieval.exact_index import ExactIndex
-from stream_app.models.retrieval.index import Index, Keep, recall
+from stream_app.models.retrieval.index import Index, RowFilter, recall
 from stream_app.models.retrieval.qolsh_index import QoLSHIndex
 
 __all__ = [
@@ -15,8 +15,8 @@ __all__ = [
     "AutoIndex",
     "ExactIndex",
     "Index",
-    "Keep",
     "QoLSHIndex",
+    "RowFilter",
     "build",
     "recall",
 ]

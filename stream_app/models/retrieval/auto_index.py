@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stream_app.models.retrieval.exact_index import ExactIndex
-from stream_app.models.retrieval.index import Index, Keep, Rows
+from stream_app.models.retrieval.index import Index, RowFilter, Rows
 from stream_app.models.retrieval.qolsh_index import QoLSHIndex
 
 EXACT_BELOW = 30_000
@@ -48,7 +48,7 @@ class AutoIndex:
             self._index, self._small = self._large, None
 
     def search(
-        self, vector: NDArray[np.float32], count: int, keep: Keep
+        self, vector: NDArray[np.float32], count: int, keep: RowFilter
     ) -> tuple[Rows, NDArray[np.float32]]:
         """Return the best rows that `keep` lets through and their scores."""
         return self._index.search(vector, count, keep)

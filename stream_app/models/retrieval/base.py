@@ -7,13 +7,13 @@ from abc import ABC, abstractmethod
 import numpy as np
 from numpy.typing import NDArray
 
-from stream_app.models.retrieval.index import Keep, Rows, checked_update, checked_vector, grown
+from stream_app.models.retrieval.index import RowFilter, Rows, checked_update, checked_vector, grown
 from stream_app.models.retrieval.top_k import Ranker
 
-Found = tuple[Rows, NDArray[np.float32]]
+SearchResult = tuple[Rows, NDArray[np.float32]]
 
 
-class StoredItems(ABC):
+class StoredIndex(ABC):
     """An index without its vectors: an heir stores these its own way and finds the best."""
 
     def __init__(self, factors: int, seed: int) -> None:
@@ -32,7 +32,7 @@ class StoredItems(ABC):
         self._biases[rows] = biases
         self.size = size
 
-    def search(self, vector: NDArray[np.float32], count: int, keep: Keep) -> Found:
+    def search(self, vector: NDArray[np.float32], count: int, keep: RowFilter) -> SearchResult:
         """Return the best rows found that `keep` lets through and their scores."""
         p = checked_vector(self.factors, vector)
         if count <= 0 or self.size == 0:
@@ -50,5 +50,5 @@ class StoredItems(ABC):
         """Set the vectors of rows, with room for `size` of them."""
 
     @abstractmethod
-    def _found(self, p: NDArray[np.float32], count: int, keep: Keep) -> Found:
+    def _found(self, p: NDArray[np.float32], count: int, keep: RowFilter) -> SearchResult:
         """Return the best of at least one item for a checked query and a count above zero."""

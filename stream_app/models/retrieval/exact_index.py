@@ -6,11 +6,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stream_app.kernels.retrieval import exact_scan as scan
-from stream_app.models.retrieval.base import Found, StoredItems
-from stream_app.models.retrieval.index import Keep, Rows, grown, walk
+from stream_app.models.retrieval.base import SearchResult, StoredIndex
+from stream_app.models.retrieval.index import RowFilter, Rows, grown, walk_ranking
 
 
-class ExactIndex(StoredItems):
+class ExactIndex(StoredIndex):
     """Item vectors component by component, scanned as a whole for every search."""
 
     method = "exact"
@@ -25,7 +25,7 @@ class ExactIndex(StoredItems):
         self._columns = grown(self._columns, 1, size)
         self._columns[:, rows] = vectors.T
 
-    def _found(self, p: NDArray[np.float32], count: int, keep: Keep) -> Found:
+    def _found(self, p: NDArray[np.float32], count: int, keep: RowFilter) -> SearchResult:
         scores = self._scores[: self.size]
         scan.scores(self._columns, self._biases, p, scores)
         kept = np.empty(0, np.int64)
@@ -33,7 +33,7 @@ class ExactIndex(StoredItems):
         while True:
             # A longer ranking begins with the shorter one, so what was asked stays asked.
             ranking = self._ranker.ranking(scores, fetch)
-            more, start = walk(ranking, start, count - len(kept), keep)
+            more, start = walk_ranking(ranking, start, count - len(kept), keep)
             kept = np.concatenate((kept, more))
             if len(kept) == count or len(ranking) == self.size:
                 rows = ranking[kept]

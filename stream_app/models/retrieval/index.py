@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 Rows = NDArray[np.int64]
 _Array = TypeVar("_Array", bound=NDArray[Any])
-Keep = Callable[[Rows], NDArray[np.bool_]]
+RowFilter = Callable[[Rows], NDArray[np.bool_]]
 
 
 class Index(Protocol):
@@ -40,7 +40,7 @@ class Index(Protocol):
         """
 
     def search(
-        self, vector: NDArray[np.float32], count: int, keep: Keep
+        self, vector: NDArray[np.float32], count: int, keep: RowFilter
     ) -> tuple[Rows, NDArray[np.float32]]:
         """Return at most `count` rows that `keep` lets through, best first, and their exact scores.
 
@@ -99,7 +99,7 @@ def grown(array: _Array, axis: int, needed: int) -> _Array:
     return larger
 
 
-def walk(ranking: Rows, start: int, wanted: int, keep: Keep) -> tuple[Rows, int]:
+def walk_ranking(ranking: Rows, start: int, wanted: int, keep: RowFilter) -> tuple[Rows, int]:
     """Ask `keep` down a ranking from `start`; return the kept places and where it stopped."""
     kept: list[Rows] = []
     have = 0

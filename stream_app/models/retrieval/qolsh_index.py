@@ -23,8 +23,8 @@ from numpy.typing import NDArray
 
 from stream_app.kernels.retrieval import exact_scan as scan
 from stream_app.kernels.retrieval import qolsh
-from stream_app.models.retrieval.base import Found, StoredItems
-from stream_app.models.retrieval.index import Keep, Rows, grown, walk
+from stream_app.models.retrieval.base import SearchResult, StoredIndex
+from stream_app.models.retrieval.index import RowFilter, Rows, grown, walk_ranking
 from stream_app.models.retrieval.qolsh_codes import Encoder, Frame
 
 _SHARE = 4
@@ -32,7 +32,7 @@ _A_COUNT = 8
 _NARROW = 3
 
 
-class QoLSHIndex(StoredItems):
+class QoLSHIndex(StoredIndex):
     """Item vectors with their codes; `shortlist` is the most that a search for few lets by."""
 
     method = "qolsh"
@@ -71,7 +71,7 @@ class QoLSHIndex(StoredItems):
             codes.norms, aligned, out=np.zeros_like(aligned), where=aligned > 0
         )
 
-    def _found(self, p: NDArray[np.float32], count: int, keep: Keep) -> Found:
+    def _found(self, p: NDArray[np.float32], count: int, keep: RowFilter) -> SearchResult:
         estimates = self._scores[: self.size]
         query = self.encoder.encode(p[None, :])
         qolsh.from_codes(
@@ -87,7 +87,7 @@ class QoLSHIndex(StoredItems):
         shortlist = max(min(self.shortlist, -(-self.size // _SHARE)), _A_COUNT * count)
         while True:
             rows, scores = self._ranked(p, estimates, shortlist)
-            kept, stopped = walk(rows, 0, count, keep)
+            kept, stopped = walk_ranking(rows, 0, count, keep)
             # Good items are missing from the tail, so the answer must come from the better half;
             # a walk that did not find enough stopped at the end.
             if stopped <= len(rows) // 2 or len(rows) == self.size:
@@ -96,7 +96,7 @@ class QoLSHIndex(StoredItems):
 
     def _ranked(
         self, p: NDArray[np.float32], estimates: NDArray[np.float32], shortlist: int
-    ) -> Found:
+    ) -> SearchResult:
         """Return a third of the shortlist, chosen by query against code, by exact score."""
         narrowed = -(-shortlist // _NARROW)
         if shortlist < self.size:

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from stream_app.kernels.machine.wide_integers import PRIME
 from stream_app.kernels.sketches import ams as second_moment
-from stream_app.models.paged_arrays import Arrays, Bitmap, bitmap, take_over
+from stream_app.models.paged_arrays import Arrays, DirtyMap, copy_into, dirty_map
 
 _MASK = 2**64 - 1
 
@@ -32,7 +32,7 @@ def _coefficients(depth: int, seed: int) -> NDArray[np.uint64]:
     return np.array(values, np.uint64).reshape(depth, 4)
 
 
-class SecondMoment:
+class AmsSketch:
     """A fast AMS sketch, `depth` rows of `width` signed cells."""
 
     growing: frozenset[str] = frozenset()
@@ -44,7 +44,7 @@ class SecondMoment:
             raise ValueError(f"width {width}: use 1 to 2^31 cells a row")
         self._cells = np.zeros((depth, width), np.int64)
         self._moments = np.zeros(depth, np.int64)
-        self._pages = bitmap(self._cells), bitmap(self._moments)
+        self._pages = dirty_map(self._cells), dirty_map(self._moments)
         self._coefficients = _coefficients(depth, seed)
 
     def add_many(self, keys: NDArray[np.uint64], counts: NDArray[np.int64] | None = None) -> None:
@@ -71,7 +71,7 @@ class SecondMoment:
         depth, width = self._cells.shape
         return math.sqrt(2.0 / width) * math.sqrt(math.pi / (2 * depth + math.pi - 2))
 
-    def merge(self, other: SecondMoment) -> None:
+    def merge(self, other: AmsSketch) -> None:
         """Add the counts of a sketch with the same shape and seed."""
         same = self._cells.shape == other._cells.shape
         if not same or not np.array_equal(self._coefficients, other._coefficients):
@@ -84,14 +84,14 @@ class SecondMoment:
         """Return the state itself, not a copy."""
         return {"cells": self._cells, "moments": self._moments}
 
-    def touched(self) -> dict[str, Bitmap]:
+    def dirty_pages(self) -> dict[str, DirtyMap]:
         """Return the bitmap of each array."""
         return dict(zip(("cells", "moments"), self._pages, strict=True))
 
     def load(self, arrays: Arrays) -> None:
         """Replace the state by what `arrays()` returned; raises ValueError where it does not
         fit."""
-        take_over(arrays, self.arrays(), self.touched())
+        copy_into(arrays, self.arrays(), self.dirty_pages())
 
     @property
     def memory_bytes(self) -> int:

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stream_app.kernels.sketches import bloom
-from stream_app.models.paged_arrays import Arrays, Bitmap, bitmap, take_over
+from stream_app.models.paged_arrays import Arrays, DirtyMap, copy_into, dirty_map
 
 
 def expected_false_positive_ratio(pairs: int, size_bytes: int) -> float:
@@ -43,7 +43,7 @@ class SeenFilter:
         if not 0 <= seed < 2**64:
             raise ValueError(f"seed {seed}: use 0 to 2^64 - 1")
         self._blocks = np.zeros((size_bytes // bloom.BLOCK_BYTES, bloom.WORDS), np.uint32)
-        self._pages = bitmap(self._blocks)
+        self._pages = dirty_map(self._blocks)
         self._seed = np.uint64(seed)
 
     def add_many(self, users: NDArray[np.uint64], items: NDArray[np.uint64]) -> None:
@@ -86,14 +86,14 @@ class SeenFilter:
         """Return the state itself, not a copy."""
         return {"blocks": self._blocks}
 
-    def touched(self) -> dict[str, Bitmap]:
+    def dirty_pages(self) -> dict[str, DirtyMap]:
         """Return the bitmap of each array."""
         return {"blocks": self._pages}
 
     def load(self, arrays: Arrays) -> None:
         """Replace the state by what `arrays()` returned; raises ValueError where it does not
         fit."""
-        take_over(arrays, self.arrays(), self.touched())
+        copy_into(arrays, self.arrays(), self.dirty_pages())
 
     @property
     def memory_bytes(self) -> int:

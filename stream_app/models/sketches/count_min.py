@@ -15,10 +15,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stream_app.kernels.sketches import count_min
-from stream_app.models.paged_arrays import Arrays, Bitmap, bitmap, take_over
+from stream_app.models.paged_arrays import Arrays, DirtyMap, copy_into, dirty_map
 
 
-class Frequencies:
+class CountMinSketch:
     """A count-min sketch of keys, `depth` rows of `width` 64-bit counters."""
 
     growing: frozenset[str] = frozenset()
@@ -32,7 +32,7 @@ class Frequencies:
             raise ValueError(f"seed {seed}: use 0 to 2^57 - 1")
         self._cells = np.zeros((depth, width), np.int64)
         self._total = np.zeros(1, np.int64)
-        self._pages, self._total_pages = bitmap(self._cells), bitmap(self._total)
+        self._pages, self._total_pages = dirty_map(self._cells), dirty_map(self._total)
         self._seed = seed
         # Rows of one sketch, and sketches of neighbouring seeds, never share a hash.
         self._seeds = np.array([seed * 64 + j for j in range(depth)], np.uint64)
@@ -50,7 +50,7 @@ class Frequencies:
         count_min.estimate(self._cells, self._seeds, keys, counts)
         return counts
 
-    def merge(self, other: Frequencies) -> None:
+    def merge(self, other: CountMinSketch) -> None:
         """Add the counts of a sketch with the same shape and seed."""
         if self._cells.shape != other._cells.shape or self._seed != other._seed:
             raise ValueError("count-min sketches merge only with the same depth, width and seed")
@@ -77,14 +77,14 @@ class Frequencies:
         """Return the state itself, not a copy."""
         return {"cells": self._cells, "total": self._total}
 
-    def touched(self) -> dict[str, Bitmap]:
+    def dirty_pages(self) -> dict[str, DirtyMap]:
         """Return the bitmap of each array."""
         return {"cells": self._pages, "total": self._total_pages}
 
     def load(self, arrays: Arrays) -> None:
         """Replace the state by what `arrays()` returned; raises ValueError where it does not
         fit."""
-        take_over(arrays, self.arrays(), self.touched())
+        copy_into(arrays, self.arrays(), self.dirty_pages())
 
     @property
     def memory_bytes(self) -> int:

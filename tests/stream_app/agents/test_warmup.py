@@ -54,7 +54,7 @@ def test_nothing_is_compiled_after_the_warm_up(
             batch = decode_many(run_of(part, start, stop, p), design.intake)
             outcome = replica.apply(batch)
             gauges.watch(outcome)
-            recommender.touched(outcome.rows)
+            recommender.mark_stale(outcome.rows)
     replica.end_round(1, [len(part) for part in log(records)])
     gauges.publish()
     gauges.publish_fill()

@@ -224,10 +224,10 @@ def test_what_has_changed_adds_up_until_a_checkpoint_is_written() -> None:
     told = []
     for cut in range(1, ROUNDS + 1):
         play(replica, records, cut, cut)
-        before = {name for name, bits in replica.touched().items() if bits.any()}
+        before = {name for name, bits in replica.dirty_pages().items() if bits.any()}
         snapshot.freeze()
         told.append(before)
-        assert not any(bits.any() for bits in replica.touched().values())
+        assert not any(bits.any() for bits in replica.dirty_pages().values())
     snapshot.hash()
     frozen = snapshot.frozen("topic", 0)
     names = {frozen.arrays[number].name for number, _ in frozen.changed}

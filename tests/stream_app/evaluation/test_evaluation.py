@@ -11,21 +11,21 @@ import pytest
 from producers.datasets.synthetic import generate
 from stream_app.evaluation import (
     PROTOCOLS,
-    Asking,
+    AdaptiveDevices,
     Devices,
-    Result,
-    Sent,
-    Truth,
+    EvaluationResult,
+    FixedReports,
+    TrueRatings,
     evaluate,
     evaluate_scope,
-    head,
     item_means,
+    most_rated_items,
     running_item_means,
     split,
 )
 from stream_app.models.factorization.channels import Channels
 from stream_app.models.factorization.learner import Learner, build
-from stream_app.models.factorization.presence_rates import Presence
+from stream_app.models.factorization.presence_rates import PresenceRates
 from stream_app.privacy import registry
 from stream_app.privacy.mechanism import Mechanism
 from stream_app.privacy.randomness import SeededSource
@@ -49,10 +49,10 @@ def run(
     *,
     naive: bool = False,
     user_bias: bool = False,
-) -> Result:
+) -> EvaluationResult:
     data = WORLD.dataset
     users, items = data.users.astype(np.uint64), data.items.astype(np.uint64)
-    channels = Channels.of([Identity(5) if naive else mechanism])
+    channels = Channels.from_mechanisms([Identity(5) if naive else mechanism])
     learner = build(
         model,
         channels,
@@ -64,16 +64,16 @@ def run(
     source = SeededSource(4)
     devices: Devices
     if mechanism.masks:
-        devices = Asking(
+        devices = AdaptiveDevices(
             mechanism, channels, users, items, data.levels, source, user_bias=user_bias
         )
     else:
-        devices = Sent(mechanism.release(data.levels, source))
+        devices = FixedReports(mechanism.release(data.levels, source))
     return evaluate(
         users,
         items,
         devices,
-        Truth(data.ratings, 1, 5),
+        TrueRatings(data.ratings, 1, 5),
         learner,
         protocol=protocol,
         mechanism=mechanism.id,
@@ -123,8 +123,8 @@ def asked(levels: np.ndarray, learner: Learner, *, user_bias: bool = False) -> n
     """Return the channels that devices chose for 6,000 ratings, half of them before a table."""
     u = np.arange(6000, dtype=np.uint64) % 60
     i = np.arange(6000, dtype=np.uint64) % 50
-    channels = Channels.of([GROUPS])
-    devices = Asking(GROUPS, channels, u, i, levels, SeededSource(1), user_bias=user_bias)
+    channels = Channels.from_mechanisms([GROUPS])
+    devices = AdaptiveDevices(GROUPS, channels, u, i, levels, SeededSource(1), user_bias=user_bias)
     chosen = []
     for first in (0, 3000):
         reports, numbers = devices.report(np.arange(first, first + 3000), learner)
@@ -136,7 +136,7 @@ def asked(levels: np.ndarray, learner: Learner, *, user_bias: bool = False) -> n
 
 def test_a_question_depends_on_nothing_but_the_item_table():
     """Whatever the ratings are, the same is asked; without a table 3.5 is expected."""
-    learner = build("dense", Channels.of([CLEAN]), factors=2)
+    learner = build("dense", Channels.from_mechanisms([CLEAN]), factors=2)
     u, z = np.arange(50, dtype=np.uint64), (np.arange(50) % 5).astype(np.uint8)
     for _ in range(20):
         learner.learn_many(u, u, z, np.zeros(50, np.uint16), np.ones(50, np.bool_))
@@ -148,24 +148,24 @@ def test_a_question_depends_on_nothing_but_the_item_table():
 
 
 def test_a_user_bias_depends_on_released_reports():
-    learner = build("dense", Channels.of([CLEAN]), factors=2)
+    learner = build("dense", Channels.from_mechanisms([CLEAN]), factors=2)
     low, high = (np.full(6000, level, np.uint8) for level in (0, 4))
     one, other = (asked(levels, learner, user_bias=True) for levels in (low, high))
     assert (one[:3000] == other[:3000]).all()
     assert one[3000:].mean() < other[3000:].mean()
 
 
-def in_scope(name: str, scope: int = 60, **given: Any) -> Result:
+def in_scope(name: str, scope: int = 60, **given: Any) -> EvaluationResult:
     """Evaluate the cells of the generated world; `given` replaces columns."""
     data, mechanism = WORLD.dataset, registry.parse(name)
-    channels = Channels.of([mechanism])
+    channels = Channels.from_mechanisms([mechanism])
     columns = {
         "users": data.users.astype(np.uint64),
         "items": data.items.astype(np.uint64),
         "levels": data.levels,
-        "truth": Truth(data.ratings, 1, 5),
+        "truth": TrueRatings(data.ratings, 1, 5),
         "learner": build("dense", channels, factors=2, seed=1),
-        "presence": Presence(channels, 1 << 16, 1),
+        "presence": PresenceRates(channels, 1 << 16, 1),
         "mechanism": mechanism,
         "source": SeededSource(4),
     } | given
@@ -181,7 +181,7 @@ def test_cells_of_a_scope_teach_more_than_no_rating_at_all(name: str) -> None:
     assert result.cells == 60 * len(np.unique(data.users))
     assert 0 < result.learned < result.cells
     tested = split(len(data), 2)[2]
-    tested = tested[np.isin(data.items[tested], head(data.items.astype(np.uint64), 60))]
+    tested = tested[np.isin(data.items[tested], most_rated_items(data.items.astype(np.uint64), 60))]
     assert result.events == len(tested)
     assert result.rmse < data.ratings[tested].std()
     assert result.rmse == in_scope(name).rmse
@@ -192,19 +192,19 @@ def test_without_noise_the_cells_of_a_scope_are_the_ratings_in_it() -> None:
     data = WORLD.dataset
     result = in_scope("cell:5:64")
     learned = split(len(data), 2)[0]
-    chosen = head(data.items.astype(np.uint64), 60)
+    chosen = most_rated_items(data.items.astype(np.uint64), 60)
     assert result.learned == np.isin(data.items[learned], chosen).sum()
     assert result.rmse < result.rmse_baseline
 
 
 def test_the_head_are_the_most_rated_items() -> None:
     items = np.array([5, 5, 9, 9, 2, 7, 7, 7], np.uint64)
-    assert head(items, 1).tolist() == [7]
-    assert head(items, 3).tolist() == [5, 7, 9]
-    assert head(items, 2).tolist() == [5, 7]  # 5 and 9 tie
+    assert most_rated_items(items, 1).tolist() == [7]
+    assert most_rated_items(items, 3).tolist() == [5, 7, 9]
+    assert most_rated_items(items, 2).tolist() == [5, 7]  # 5 and 9 tie
     for count in (0, 5):
         with pytest.raises(ValueError, match=f"scope {count}"):
-            head(items, count)
+            most_rated_items(items, count)
 
 
 def test_what_cannot_be_a_scope_is_refused() -> None:
@@ -243,9 +243,9 @@ def test_errors_are_in_the_units_of_the_data(protocol):
     levels = np.random.default_rng(1).integers(0, 5, 400).astype(np.uint8)
     errors = []
     for width in (1, 5):
-        learner = build("dense", Channels.of([CLEAN]), factors=4)
-        truth = Truth(levels * width * 1.0, 0, 4 * width)
-        result = evaluate(*columns, Sent(levels), truth, learner, protocol=protocol)
+        learner = build("dense", Channels.from_mechanisms([CLEAN]), factors=4)
+        truth = TrueRatings(levels * width * 1.0, 0, 4 * width)
+        result = evaluate(*columns, FixedReports(levels), truth, learner, protocol=protocol)
         errors.append((result.rmse, result.mae, result.rmse_baseline))
     assert np.array(errors[1]) == pytest.approx(5 * np.array(errors[0]))
 
@@ -254,8 +254,8 @@ def test_prequential_error_is_that_of_predictions_made_before_learning():
     data = np.random.default_rng(2)
     u, i = data.integers(0, 9, (2, 300)).astype(np.uint64)
     z = data.integers(0, 5, 300).astype(np.uint8)
-    one, other = (build("dense", Channels.of([CLEAN]), factors=4) for _ in range(2))
-    result = evaluate(u, i, Sent(z), Truth(z + 1.0, 1, 5), one)
+    one, other = (build("dense", Channels.from_mechanisms([CLEAN]), factors=4) for _ in range(2))
+    result = evaluate(u, i, FixedReports(z), TrueRatings(z + 1.0, 1, 5), one)
     errors = []
     for n in range(300):
         at = slice(n, n + 1)
@@ -290,21 +290,21 @@ def test_progress_is_told_of_every_event():
     told: list[int] = []
     u = np.arange(20_000, dtype=np.uint64) % 50
     z = np.zeros(20_000, np.uint8)
-    learner = build("dense", Channels.of([CLEAN]), factors=2)
-    evaluate(u, u, Sent(z), Truth(z + 1.0, 1, 5), learner, progress=told.append)
+    learner = build("dense", Channels.from_mechanisms([CLEAN]), factors=2)
+    evaluate(u, u, FixedReports(z), TrueRatings(z + 1.0, 1, 5), learner, progress=told.append)
     assert sum(told) == 20_000
     assert len(told) > 1
 
 
 def test_what_cannot_be_evaluated_is_refused():
-    learner = build("dense", Channels.of([CLEAN]), factors=2)
+    learner = build("dense", Channels.from_mechanisms([CLEAN]), factors=2)
     u, z = np.zeros(20, np.uint64), np.zeros(20, np.uint8)
-    truth = Truth(z + 1.0, 1, 5)
+    truth = TrueRatings(z + 1.0, 1, 5)
     with pytest.raises(ValueError, match="prequential"):
-        evaluate(u, u, Sent(z), truth, learner, protocol="forwards")
+        evaluate(u, u, FixedReports(z), truth, learner, protocol="forwards")
     with pytest.raises(ValueError, match="one length"):
-        evaluate(u[:15], u, Sent(z), truth, learner)
+        evaluate(u[:15], u, FixedReports(z), truth, learner)
     with pytest.raises(ValueError, match="9 ratings"):
-        evaluate(u[:9], u[:9], Sent(z[:9]), Truth(truth.ratings[:9], 1, 5), learner)
+        evaluate(u[:9], u[:9], FixedReports(z[:9]), TrueRatings(truth.ratings[:9], 1, 5), learner)
     with pytest.raises(ValueError, match="scale"):
-        Truth(truth.ratings, 5, 5)
+        TrueRatings(truth.ratings, 5, 5)

@@ -26,7 +26,7 @@ MECHANISMS = (
     Ternary(5, Fraction(1), Fraction(1, 2)),
     PartitionResponse(4, Fraction(1)),
 )
-CHANNELS = Channels.of(MECHANISMS)
+CHANNELS = Channels.from_mechanisms(MECHANISMS)
 NOBODYS = 6  # the number of the partition under mask 0, which is none
 KNOWN = tuple(np.flatnonzero(CHANNELS.alphabets).tolist())
 SIZES = {"factors": 4, "depth": 3, "sketch_bytes": 3 * 7 * 4 * 4, "scalars_bytes": 8 * 16}

@@ -7,7 +7,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from stream_app.models.factorization.channels import MOST, NO_CHANNEL, Channels, stars_of
+from stream_app.models.factorization.channels import MAX_CHANNELS, NO_CHANNEL, Channels, stars_of
 from stream_app.privacy import registry
 from stream_app.privacy.mechanism import Mechanism
 from stream_app.privacy.ratings.identity import Identity
@@ -47,13 +47,13 @@ def whole(channels: Channels, c: int) -> tuple[np.ndarray, np.ndarray]:
 
 @pytest.mark.parametrize("mechanism", EVERY_MECHANISM, ids=name)
 def test_every_channel_is_the_mechanisms_own(mechanism: Mechanism) -> None:
-    channels = Channels.of([mechanism])
+    channels = Channels.from_mechanisms([mechanism])
     for mask in mechanism.masks or (0,):
         c = int(channels.numbers(np.array([0]), np.array([mask], np.uint16))[0])
         rows, channel = whole(channels, c)
         assert (channel == mechanism.likelihood(mask)).all()
         assert channel.sum(0) == pytest.approx(1)
-        assert channels.flat[rows] == pytest.approx(channel[:, : mechanism.levels].mean(1))
+        assert channels.uniform[rows] == pytest.approx(channel[:, : mechanism.levels].mean(1))
         assert channels.presence[c] == (mechanism.inputs > mechanism.levels)
         assert channels.missing[c] == (mechanism.alphabet - 1 if channels.presence[c] else -1)
         if not channels.presence[c]:
@@ -65,7 +65,7 @@ def test_the_debiased_squared_error_is_exact_for_every_rating_and_prediction(
     mechanism: Mechanism,
 ) -> None:
     """E[f_t(z) | r] = (r - t)^2 and 0 without a rating, by summing over all reports."""
-    channels = Channels.of([mechanism])
+    channels = Channels.from_mechanisms([mechanism])
     c = int(channels.numbers(np.array([0]), mechanism.masks[-1] if mechanism.masks else 0)[0])
     rows, channel = whole(channels, c)
     value, square, weight = (
@@ -89,14 +89,14 @@ def test_what_has_an_inverse_and_what_has_none() -> None:
         has_none = mechanism.family == "partition" or (
             mechanism.family == "ternary" and mechanism.levels > 2
         )
-        assert Channels.of([mechanism]).inverted[-1] != has_none
+        assert Channels.from_mechanisms([mechanism]).inverted[-1] != has_none
 
 
 def test_a_report_reads_as_the_rating_on_one_to_five() -> None:
-    channels = Channels.of([Given(np.eye(5)), Given(np.eye(10)), Given(np.eye(2))])
+    channels = Channels.from_mechanisms([Given(np.eye(5)), Given(np.eye(10)), Given(np.eye(2))])
     numbers = np.array([0, 0, 1, 1, 2, 2], np.uint8)
     rows = channels.rows(numbers, np.array([0, 3, 0, 9, 0, 1], np.uint8))
-    assert channels.reading[rows].tolist() == [1, 4, 1, 5, 1, 5]
+    assert channels.face_value[rows].tolist() == [1, 4, 1, 5, 1, 5]
     assert channels.exact.all()
 
 
@@ -106,19 +106,19 @@ def test_a_group_of_levels_reads_as_its_middle_and_no_rating_as_nothing() -> Non
         RandomizedResponseWithMissing(5, Fraction(1)),
         registry.parse("ternary:5:2"),
     ]
-    channels = Channels.of(mechanisms)
+    channels = Channels.from_mechanisms(mechanisms)
     rows, _ = whole(channels, 0b0100)
-    assert channels.reading[rows].tolist() == [2, 4.5]
+    assert channels.face_value[rows].tolist() == [2, 4.5]
     rows, _ = whole(channels, int(channels.first[1]))
-    assert channels.reading[rows[:5]].tolist() == [1, 2, 3, 4, 5]
-    assert np.isnan(channels.reading[rows[5]])
+    assert channels.face_value[rows[:5]].tolist() == [1, 2, 3, 4, 5]
+    assert np.isnan(channels.face_value[rows[5]])
     rows, _ = whole(channels, int(channels.first[2]))
-    assert channels.reading[rows[:2]].tolist() == [2, 4]
+    assert channels.face_value[rows[:2]].tolist() == [2, 4]
 
 
 def test_a_report_that_is_no_levels_likeliest_reads_between_its_neighbours() -> None:
     channel = np.array([[0.6, 0.1], [0.3, 0.3], [0.1, 0.6]])
-    assert Channels.of([Given(channel)]).reading.tolist() == [1, 3, 5]
+    assert Channels.from_mechanisms([Given(channel)]).face_value.tolist() == [1, 3, 5]
 
 
 def test_a_number_names_a_mechanism_and_its_mask() -> None:
@@ -127,7 +127,7 @@ def test_a_number_names_a_mechanism_and_its_mask() -> None:
         RandomizedResponse(5, Fraction(2)),
         Identity(3),
     ]
-    channels = Channels.of(mechanisms)
+    channels = Channels.from_mechanisms(mechanisms)
     assert channels.first.tolist() == [0, 8, 9]
     assert len(channels) == 10
     assert channels.alphabets.tolist() == [0, 2, 2, 3, 2, 3, 3, 4, 5, 3]
@@ -137,28 +137,28 @@ def test_a_number_names_a_mechanism_and_its_mask() -> None:
 
 def test_the_numbers_fit_sixteen_bits_and_one_is_left_for_nobody() -> None:
     class Wide(Given):
-        masks = range(1, MOST)
+        masks = range(1, MAX_CHANNELS)
 
         def likelihood(self, mask: int = 0) -> np.ndarray:
             return np.eye(2)
 
-    assert NO_CHANNEL == 2**16 - 1 >= MOST
+    assert NO_CHANNEL == 2**16 - 1 >= MAX_CHANNELS
     with pytest.raises(ValueError, match="65536 channels"):
-        Channels.of([Wide(np.eye(2)), Given(np.eye(2))])
+        Channels.from_mechanisms([Wide(np.eye(2)), Given(np.eye(2))])
 
 
 def test_a_long_list_of_channels_takes_the_room_of_its_entries() -> None:
     """Ten levels: 511 channels of 2,815 reports, 0.4 MB; beside one of 256 levels 6 MB."""
-    channels = Channels.of([PartitionResponse(10, Fraction(2))])
+    channels = Channels.from_mechanisms([PartitionResponse(10, Fraction(2))])
     assert len(channels) == 512
     assert len(channels.likelihood) == 2815
     assert channels.memory_bytes < 450_000
-    wide = Channels.of([PartitionResponse(10, Fraction(2)), Identity(256)])
+    wide = Channels.from_mechanisms([PartitionResponse(10, Fraction(2)), Identity(256)])
     assert wide.memory_bytes < 7_000_000
 
 
 def test_mechanisms_of_different_sizes_share_the_tables() -> None:
-    channels = Channels.of([Given(np.eye(2)), Given(np.full((5, 5), 0.2))])
+    channels = Channels.from_mechanisms([Given(np.eye(2)), Given(np.full((5, 5), 0.2))])
     assert channels.likelihood.shape == (7, 5)
     assert channels.starts.tolist() == [0, 2]
     assert channels.alphabets.tolist() == channels.levels.tolist() == [2, 5]
@@ -179,10 +179,10 @@ def test_mechanisms_of_different_sizes_share_the_tables() -> None:
 )
 def test_what_is_not_a_channel_is_refused(channel, levels: int | None, why: str) -> None:
     with pytest.raises(ValueError, match=why):
-        Channels.of([Given(np.array(channel), levels)])
+        Channels.from_mechanisms([Given(np.array(channel), levels)])
 
 
 def test_an_allow_list_has_between_one_and_256_mechanisms() -> None:
     for many in (0, 257):
         with pytest.raises(ValueError, match=str(many)):
-            Channels.of([Given(np.eye(2))] * many)
+            Channels.from_mechanisms([Given(np.eye(2))] * many)

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from stream_app.models.factorization.channels import Channels
 from stream_app.models.factorization.learner import Learner, build
-from stream_app.models.factorization.presence_rates import Presence
-from stream_app.models.seeds import USERS, salt
+from stream_app.models.factorization.presence_rates import PresenceRates
+from stream_app.models.seeds import USERS, derive_seed
 from tests.naive import learning as naive
 from tests.stream_app.models.learners import (
     CHANNELS,
@@ -133,7 +133,7 @@ def test_a_slot_that_is_shared_stays_and_a_slot_of_ones_own_is_cleared() -> None
     made.learn_many(u, i, z, c, learn, g)
     arrays, owners = made.arrays(), 0
     for user in range(40):
-        tag = max(naive.mix((user + int(salt(5, USERS))) % 2**64) % 2**32, 1)
+        tag = max(naive.mix((user + int(derive_seed(5, USERS))) % 2**64) % 2**32, 1)
         before = arrays["scalars"].copy()
         made.forget(np.uint64(user))
         changed = np.flatnonzero((arrays["scalars"] != before).any(axis=1)).tolist()
@@ -144,7 +144,7 @@ def test_a_slot_that_is_shared_stays_and_a_slot_of_ones_own_is_cleared() -> None
     assert 0 < owners < 8
 
 
-def hidden(users: np.ndarray, presence: Presence) -> np.ndarray:
+def hidden(users: np.ndarray, presence: PresenceRates) -> np.ndarray:
     cells = 12
     n = len(users) * cells
     return presence.priors(
@@ -157,7 +157,7 @@ def hidden(users: np.ndarray, presence: Presence) -> np.ndarray:
 
 
 def test_how_busy_a_user_is_is_forgotten_and_how_often_items_are_rated_is_not() -> None:
-    presence = Presence(CHANNELS, 1 << 16)
+    presence = PresenceRates(CHANNELS, 1 << 16)
     hidden(np.arange(20, dtype=np.uint64), presence)
     before = {name: array.copy() for name, array in presence.arrays().items()}
     presence.forget(USER[0])
@@ -175,7 +175,9 @@ def test_how_busy_a_user_is_is_forgotten_and_how_often_items_are_rated_is_not() 
 def test_a_wide_vector_is_forgotten_with_its_repeated_signs() -> None:
     """Above 32 components the signs come from a further hash, and repeat after 64."""
     sizes = SIZES | {"factors": 100, "sketch_bytes": 3 * 50 * 4 * 100}
-    made, fresh = (build("sketch", Channels.of(MECHANISMS[:1]), seed=1, **sizes) for _ in range(2))
+    made, fresh = (
+        build("sketch", Channels.from_mechanisms(MECHANISMS[:1]), seed=1, **sizes) for _ in range(2)
+    )
     u, i, z, _, learn, _ = stream(400, 8)
     made.learn_many(u, i, z % 5, np.zeros(400, np.uint16), learn)
     made.forget(USER[0])

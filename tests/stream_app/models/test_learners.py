@@ -52,17 +52,17 @@ def naive_of(model: str, parameters: Parameters) -> naive.Learner:
 def test_the_kernels_do_what_the_obvious_version_does(model: str, batch: Batch) -> None:
     parameters = Parameters(clip=6.0)
     learner, obvious = small(model, parameters), naive_of(model, parameters)
-    lessons = learner.learn_many(*batch)
+    update = learner.learn_many(*batch)
     for n, (u, i, z, c, learn, g) in enumerate(
         zip(*(column.tolist() for column in batch), strict=True)
     ):
         if c not in KNOWN:
-            assert lessons.clipped[n]
+            assert update.clipped[n]
             continue
         start, channel = CHANNELS.starts[c], CHANNELS.channel(c)
         absent = CHANNELS.absent[start : start + len(channel)] if CHANNELS.presence[c] else None
         wanted = obvious.learn(u, i, z, channel, exact=c == CLEAN, learn=learn, absent=absent, g=g)
-        found = tuple(column[n].item() for column in lessons)
+        found = tuple(column[n].item() for column in update)
         assert found == pytest.approx(wanted, abs=2e-4, nan_ok=True)
     for side, (read, keys) in enumerate(((learner.users, batch[0]), (learner.items, batch[1]))):
         vectors, biases = read(keys)
@@ -105,8 +105,8 @@ def test_what_is_not_to_be_learned_leaves_the_state_untouched(model: str) -> Non
     learner.learn_many(*stream(500, 2))
     before = digest(learner)
     u, i, z, c, _, g = stream(500, 3, users=400, items=400)
-    lessons = learner.learn_many(u, i, z, c, np.zeros(500, np.bool_), g)
-    assert np.abs(lessons.error).max() > 0.1
+    update = learner.learn_many(u, i, z, c, np.zeros(500, np.bool_), g)
+    assert np.abs(update.error).max() > 0.1
     learner.predict_many(u, i)
     learner.residuals(u, i, z, c, g)
     learner.users(u)
@@ -120,9 +120,9 @@ def test_a_clipped_rating_leaves_the_state_untouched(model: str) -> None:
     learner.learn_many(*stream(200, 4))
     far = batch_of([(1, 1, 0, CLEAN, True), (10**9, 10**9, 0, CLEAN, True)])
     before = digest(learner)
-    lessons = learner.learn_many(*far)
-    assert lessons.clipped.all()
-    assert (lessons.error**2 > 0.3).all()
+    update = learner.learn_many(*far)
+    assert update.clipped.all()
+    assert (update.error**2 > 0.3).all()
     assert digest(learner) == before
 
 
@@ -136,10 +136,10 @@ def test_a_report_or_mechanism_outside_the_tables_is_refused(model: str) -> None
         (1, 1, 0, len(CHANNELS), True),
         (1, 1, 255, 65_535, True),
     ]
-    lessons = learner.learn_many(*batch_of(bad))
-    assert lessons.clipped.all()
-    assert (lessons.error == 0).all()
-    assert np.isnan(lessons.chance).all()
+    update = learner.learn_many(*batch_of(bad))
+    assert update.clipped.all()
+    assert (update.error == 0).all()
+    assert np.isnan(update.probability).all()
     assert digest(learner) == before
 
 
@@ -151,9 +151,9 @@ def test_predictions_and_residuals_are_those_of_learning(model: str) -> None:
     first = slice(0, 1)
     predicted, residuals = learner.predict_many(u, i), learner.residuals(u, i, z, c, g)
     one = (column[first] for column in (u, i, z, c))
-    lessons = learner.learn_many(*one, np.ones(1, np.bool_), g[first])
-    assert lessons.predicted[0] == predicted[0]
-    assert lessons.error[0] == residuals[0]
+    update = learner.learn_many(*one, np.ones(1, np.bool_), g[first])
+    assert update.predicted[0] == predicted[0]
+    assert update.error[0] == residuals[0]
     assert ((predicted >= 1) & (predicted <= 5)).all()
 
 
@@ -193,7 +193,7 @@ def _uncertain_by(little: float):
 
         presence = square = value
 
-    channels = Channels.of([Nearly()])  # type: ignore[list-item]
+    channels = Channels.from_mechanisms([Nearly()])  # type: ignore[list-item]
     assert not channels.exact[0]
     return channels
 
@@ -280,7 +280,7 @@ def test_without_priors_every_event_is_a_rating(model: str) -> None:
     one.learn_many(*batch[:5])
     other.learn_many(*batch[:5], np.ones(200))
     assert digest(one) == digest(other)
-    open_channels = Channels.of(MECHANISMS[:4])
+    open_channels = Channels.from_mechanisms(MECHANISMS[:4])
     known = batch[3] < HIDDEN
     told = [column[known] for column in batch]
     learners = [build(model, open_channels, seed=5, **SIZES) for _ in range(2)]
@@ -294,10 +294,8 @@ def test_a_cell_that_is_surely_empty_teaches_nothing_and_a_likelier_one_more(mod
     found = []
     for g in (0.0, 0.1, 0.5, 1.0):
         learner = small(model)
-        lessons = learner.learn_many(*batch_of([(1, 2, 4, HIDDEN, True)], [g]))
-        found.append(
-            (float(lessons.error[0]), float(learner.items(np.array([2], np.uint64))[1][0]))
-        )
+        update = learner.learn_many(*batch_of([(1, 2, 4, HIDDEN, True)], [g]))
+        found.append((float(update.error[0]), float(learner.items(np.array([2], np.uint64))[1][0])))
     assert found[0] == (0.0, 0.0)
     assert sorted(found) == found
     assert len(set(found)) == 4
@@ -310,7 +308,7 @@ def test_the_chance_of_reports_is_a_distribution(model: str) -> None:
     for c in KNOWN[1:]:
         reports = np.arange(CHANNELS.alphabets[c])
         rows = [(1, 2, int(z), c, False) for z in reports]
-        chance = learner.learn_many(*batch_of(rows, [0.3] * len(rows))).chance
+        chance = learner.learn_many(*batch_of(rows, [0.3] * len(rows))).probability
         assert chance.sum() == pytest.approx(1)
         assert (chance > 0).all()
 
@@ -319,8 +317,8 @@ def test_the_chance_of_reports_is_a_distribution(model: str) -> None:
 def test_an_empty_batch_is_a_batch(model: str) -> None:
     learner = small(model)
     before = digest(learner)
-    lessons = learner.learn_many(*batch_of([]))
-    assert [len(column) for column in lessons] == [0, 0, 0, 0]
+    update = learner.learn_many(*batch_of([]))
+    assert [len(column) for column in update] == [0, 0, 0, 0]
     assert digest(learner) == before
 
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from stream_app.models.neighborhood import profile_neighbours as neighbours
-from stream_app.models.neighborhood.profile_neighbours import Neighbours
+from stream_app.models.neighborhood.profile_neighbours import ProfileNeighbours
 from stream_app.privacy.profiles.blip import Blip
 from stream_app.privacy.profiles.jlt import Jlt
 from stream_app.privacy.profiles.mechanism import ProfileMechanism, posterior_sizes
@@ -38,11 +38,11 @@ def two_tastes(users: int) -> list[np.ndarray]:
 
 def filled(
     mechanism: ProfileMechanism, profiles: list[np.ndarray], seed: int = 1
-) -> tuple[Neighbours, np.ndarray, np.ndarray]:
+) -> tuple[ProfileNeighbours, np.ndarray, np.ndarray]:
     source = SeededSource(seed)
     released = np.stack([mechanism.release(items, source) for items in profiles])
     devices = np.arange(1000, 1000 + len(profiles), dtype=np.uint64)
-    found = Neighbours(mechanism, len(CATALOGUE))
+    found = ProfileNeighbours(mechanism, len(CATALOGUE))
     found.put_many(devices, released)
     return found, devices, released
 
@@ -122,7 +122,7 @@ def test_the_newest_profile_of_a_device_counts() -> None:
 def test_profiles_come_in_any_number_of_calls() -> None:
     profiles = two_tastes(70)
     at_once, devices, released = filled(CLEAR, profiles)
-    one_by_one = Neighbours(CLEAR, len(CATALOGUE))
+    one_by_one = ProfileNeighbours(CLEAR, len(CATALOGUE))
     for device, profile in zip(devices, released, strict=True):
         one_by_one.put_many(np.array([device]), profile[None])
     for found in (at_once, one_by_one):
@@ -135,7 +135,7 @@ def test_profiles_come_in_any_number_of_calls() -> None:
 
 def test_equal_similarities_go_by_the_key_of_the_device() -> None:
     _, devices, released = filled(CLEAR, [CATALOGUE[:40]] * 5)
-    found = Neighbours(CLEAR)
+    found = ProfileNeighbours(CLEAR)
     found.put_many(devices[::-1], released)  # those that came first have the larger keys
     assert found.nearest(devices[2:3], 4).devices.tolist() == [[1000, 1001, 1003, 1004]]
 
@@ -166,7 +166,7 @@ def test_fewer_neighbours_than_asked_for_are_no_trouble() -> None:
         alone.scores(device, CATALOGUE)[0], alone.popular(CATALOGUE), atol=1e-6
     )
     assert alone.recommend(device, CATALOGUE, 0).shape == (1, 0)
-    empty = Neighbours(CLEAR)
+    empty = ProfileNeighbours(CLEAR)
     assert len(empty) == 0
     assert empty.sizes().shape == (0,)
     assert (empty.popular(CATALOGUE) == 0).all()
@@ -174,9 +174,9 @@ def test_fewer_neighbours_than_asked_for_are_no_trouble() -> None:
 
 def test_what_cannot_be_done_is_one_sentence() -> None:
     with pytest.raises(ValueError, match="uniform at epsilon 0"):
-        Neighbours(Blip(64, 2, Fraction(0)))
+        ProfileNeighbours(Blip(64, 2, Fraction(0)))
     with pytest.raises(ValueError, match="at least 1"):
-        Neighbours(CLEAR, 0)
+        ProfileNeighbours(CLEAR, 0)
     found, devices, released = filled(CLEAR, [CATALOGUE[:40]] * 2)
     with pytest.raises(ValueError, match="device 7: has released no profile"):
         found.nearest(np.array([7], np.uint64), 1)

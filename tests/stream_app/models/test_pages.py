@@ -9,11 +9,11 @@ from hypothesis import strategies as st
 
 from stream_app.kernels.machine.dirty_pages import PAGE_BYTES
 from stream_app.models.factorization.learner import build
-from stream_app.models.factorization.presence_rates import Presence
-from stream_app.models.paged_arrays import Part, check, touch
-from stream_app.models.sketches.ams import SecondMoment
+from stream_app.models.factorization.presence_rates import PresenceRates
+from stream_app.models.paged_arrays import StatePart, check_arrays, mark_dirty
+from stream_app.models.sketches.ams import AmsSketch
 from stream_app.models.sketches.bloom import SeenFilter
-from stream_app.models.sketches.count_min import Frequencies
+from stream_app.models.sketches.count_min import CountMinSketch
 from stream_app.state.high_water_marks import Marks
 from stream_app.state.item_directory import Directory
 from tests.stream_app.models.learners import CHANNELS, EVERY_MODEL, stream
@@ -35,7 +35,7 @@ def learner(model: str, factors: int):
 
 
 def presence():
-    made = Presence(CHANNELS, 600_000)
+    made = PresenceRates(CHANNELS, 600_000)
     hiding = int(np.flatnonzero(CHANNELS.presence)[0])
 
     def feed(seed: int, events: int) -> None:
@@ -97,8 +97,8 @@ PARTS = {
     **{f"{m} {f}": lambda m=m, f=f: learner(m, f) for m, f in LEARNERS},
     "presence": presence,
     "seen": seen,
-    "frequencies": lambda: of_keys(Frequencies()),
-    "second moment": lambda: of_keys(SecondMoment(width=5000)),
+    "frequencies": lambda: of_keys(CountMinSketch()),
+    "second moment": lambda: of_keys(AmsSketch(width=5000)),
     "marks": marks,
     "directory": directory,
 }
@@ -114,12 +114,12 @@ def changed(before: list[bytes], after: list[bytes]) -> set[int]:
     return {n for n, page in enumerate(after) if n >= len(before) or before[n] != page}
 
 
-def marked(part: Part) -> dict[str, set[int]]:
-    return {name: set(np.flatnonzero(bits).tolist()) for name, bits in part.touched().items()}
+def marked(part: StatePart) -> dict[str, set[int]]:
+    return {name: set(np.flatnonzero(bits).tolist()) for name, bits in part.dirty_pages().items()}
 
 
-def clear(part: Part) -> None:
-    for bits in part.touched().values():
+def clear(part: StatePart) -> None:
+    for bits in part.dirty_pages().values():
         bits[:] = 0
 
 
@@ -138,7 +138,7 @@ GROWING = [(1, 9000), (2, 2), (3, 9000)]  # from one page to several within a st
 def test_every_page_that_changes_is_marked(make, steps) -> None:
     """Whatever came before and however tables have grown; and one event marks few pages."""
     part, feed = make()
-    assert not any(bits.any() for bits in part.touched().values())
+    assert not any(bits.any() for bits in part.dirty_pages().values())
     for seed, events in steps:
         before = {name: pages(array) for name, array in part.arrays().items()}
         clear(part)
@@ -147,7 +147,7 @@ def test_every_page_that_changes_is_marked(make, steps) -> None:
         assert arrays.keys() == found.keys()
         for name, array in arrays.items():
             after = pages(array)
-            assert len(part.touched()[name]) == len(after)
+            assert len(part.dirty_pages()[name]) == len(after)
             assert changed(before[name], after) <= found[name]
             if events <= 2 and name not in ("moments", "cells"):
                 assert len(found[name]) <= 12
@@ -179,7 +179,7 @@ def test_whoever_takes_over_the_arrays_goes_on_as_the_one_they_are_of(
     for seed, events in other:
         feed_two(seed, events)
     two.load({name: array.copy() for name, array in one.arrays().items()})
-    for bits in two.touched().values():
+    for bits in two.dirty_pages().values():
         assert bits.all()
     clear(two)
     held = {name: pages(array) for name, array in two.arrays().items()}
@@ -243,7 +243,7 @@ def test_rows_that_do_not_go_together_are_refused(make, torn) -> None:
 
 
 def test_another_order_of_bytes_is_taken_for_the_same_numbers() -> None:
-    check({"a": np.zeros(3, ">u4")}, {"a": np.zeros(3, "<u4")})
+    check_arrays({"a": np.zeros(3, ">u4")}, {"a": np.zeros(3, "<u4")})
 
 
 @pytest.mark.parametrize(
@@ -259,7 +259,7 @@ def test_another_order_of_bytes_is_taken_for_the_same_numbers() -> None:
 )
 def test_a_range_of_bytes_touches_its_pages(first: int, stop: int, wanted: list[int]) -> None:
     bits = np.zeros(4, np.uint8)
-    touch(bits, first, stop)
+    mark_dirty(bits, first, stop)
     assert np.flatnonzero(bits).tolist() == wanted
 
 
@@ -272,4 +272,4 @@ def test_marks_survive_that_a_table_grows() -> None:
         zeros = np.zeros(len(part), np.uint8)
         made.learn_many(part, part, zeros, zeros.astype(np.uint16), np.ones(len(part), np.bool_))
     for one in (items, made):
-        assert all(bits.all() for bits in one.touched().values())
+        assert all(bits.all() for bits in one.dirty_pages().values())

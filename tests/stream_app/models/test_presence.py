@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from stream_app.kernels.factorization.presence_rates import busy
 from stream_app.models.factorization.channels import Channels
-from stream_app.models.factorization.presence_rates import Presence, information
+from stream_app.models.factorization.presence_rates import PresenceRates, report_information
 from stream_app.privacy.randomness import SeededSource
 from stream_app.privacy.ratings.modified_laplace import ModifiedLaplace
 from stream_app.privacy.ratings.randomized_response import RandomizedResponse
@@ -31,7 +31,7 @@ MECHANISMS = (
     Ternary(5, Fraction(2), Fraction(1, 4)),
     ModifiedLaplace(5, Fraction(2)),
 )
-CHANNELS = Channels.of(MECHANISMS)
+CHANNELS = Channels.from_mechanisms(MECHANISMS)
 SIZE = 1 << 16
 Records = list[tuple[int, int, list[tuple[int, int]]]]  # user, channel, (item, report) of each cell
 
@@ -64,7 +64,7 @@ def logs(draw: st.DrawFn) -> Records:
 @given(records=logs())
 def test_the_kernel_does_what_the_obvious_version_does(records: Records) -> None:
     """Users and items with equal keys, cells that come again, records of public presence."""
-    found = Presence(CHANNELS, SIZE).priors(*columns(records)).tolist()
+    found = PresenceRates(CHANNELS, SIZE).priors(*columns(records)).tolist()
     obvious, wanted = naive.Presence(), []
     for user, channel, cells in records:
         if channel == OPEN:
@@ -73,14 +73,14 @@ def test_the_kernel_does_what_the_obvious_version_does(records: Records) -> None
         reports = np.array([z for _, z in cells], np.int64)
         weights = MECHANISMS[channel].presence(reports).tolist()
         items = [i for i, _ in cells]
-        wanted += obvious.priors(user, items, weights, float(information(CHANNELS)[channel]))
+        wanted += obvious.priors(user, items, weights, float(report_information(CHANNELS)[channel]))
     assert found == pytest.approx(wanted, rel=1e-5)
 
 
 @settings(deadline=None, max_examples=40)
 @given(records=logs(), cut=st.integers(0, 8))
 def test_a_log_may_be_cut_between_any_two_records(records: Records, cut: int) -> None:
-    whole, parts = Presence(CHANNELS, SIZE), Presence(CHANNELS, SIZE)
+    whole, parts = PresenceRates(CHANNELS, SIZE), PresenceRates(CHANNELS, SIZE)
     once = whole.priors(*columns(records))
     twice = [parts.priors(*columns(some)) for some in (records[:cut], records[cut:])]
     assert once.tobytes() == np.concatenate(twice).tobytes()
@@ -89,7 +89,7 @@ def test_a_log_may_be_cut_between_any_two_records(records: Records, cut: int) ->
 
 
 def test_records_of_public_presence_leave_the_state_untouched() -> None:
-    found = Presence(CHANNELS, SIZE)
+    found = PresenceRates(CHANNELS, SIZE)
     assert (found.priors(*columns([(1, OPEN, [(1, 0), (2, 4)])])) == 1).all()
     assert not any(array.any() for array in found.arrays().values())
     assert np.isnan(found.rate)
@@ -99,7 +99,9 @@ def test_a_whole_record_is_counted_before_its_priors() -> None:
     """The first cell of a record knows of the last one: a busy user is busy in all cells."""
     quiet = [(i, 5) for i in range(40)]
     busy = [(i, 0) for i in range(40)]
-    found = [Presence(CHANNELS, SIZE).priors(*columns([(1, STRONG, c)]))[0] for c in (quiet, busy)]
+    found = [
+        PresenceRates(CHANNELS, SIZE).priors(*columns([(1, STRONG, c)]))[0] for c in (quiet, busy)
+    ]
     assert found[0] < 0.1 < found[1]
 
 
@@ -120,7 +122,7 @@ def test_rates_of_items_and_users_are_found_through_the_noise(channel: int) -> N
     rated = random.random(rates.shape) < rates
     levels = np.where(rated, random.integers(0, 5, rates.shape), 5).astype(np.uint8)
     reports = mechanism.release(levels.reshape(-1), SeededSource(6))
-    presence = Presence(CHANNELS, SIZE)
+    presence = PresenceRates(CHANNELS, SIZE)
     priors = presence.priors(
         np.full(2000, 40),
         np.repeat(np.arange(2000, dtype=np.uint64), 40),
@@ -147,7 +149,7 @@ def test_how_busy_a_user_is_goes_from_the_usual_to_what_was_counted() -> None:
 
 def test_a_report_counts_by_the_information_of_its_channel() -> None:
     """One over the variance of the presence estimate; thinning and noise lower it."""
-    found = information(CHANNELS)
+    found = report_information(CHANNELS)
     assert found[OPEN] == 0
     assert found[STRONG] > found[FINE] > found[WEAK] > 0
     p = RandomizedResponseWithMissing(5, Fraction(1)).likelihood()
@@ -157,7 +159,7 @@ def test_a_report_counts_by_the_information_of_its_channel() -> None:
 
 
 def test_the_memory_is_fixed_whatever_ids_arrive() -> None:
-    presence = Presence(CHANNELS, 400)
+    presence = PresenceRates(CHANNELS, 400)
     held = presence.memory_bytes
     assert held <= 400 + 32
     keys = np.random.default_rng(1).integers(0, 2**64, (2, 500), dtype=np.uint64)
@@ -173,7 +175,7 @@ def test_the_memory_is_fixed_whatever_ids_arrive() -> None:
 def test_the_state_stays_finite_under_a_flood() -> None:
     """Everything published, or nothing: the debiased rates leave 0 .. 1, the priors do not."""
     for report in (0, 5):
-        presence = Presence(CHANNELS, 400)
+        presence = PresenceRates(CHANNELS, 400)
         cells = [(i % 7, report) for i in range(3000)]
         priors = presence.priors(*columns([(1, WEAK, cells), (2, WEAK, cells)]))
         assert np.isfinite(priors).all()
@@ -183,11 +185,11 @@ def test_the_state_stays_finite_under_a_flood() -> None:
 @pytest.mark.parametrize("size", [0, 79])
 def test_a_table_without_a_bucket_is_refused(size: int) -> None:
     with pytest.raises(ValueError, match=f"presence_bytes {size}"):
-        Presence(CHANNELS, size)
+        PresenceRates(CHANNELS, size)
 
 
 def history() -> str:
-    presence = Presence(CHANNELS, 400)
+    presence = PresenceRates(CHANNELS, 400)
     random = np.random.default_rng(2)
     records: Records = [
         (int(random.integers(9)), c % 5, [(int(i), int(i) % 3) for i in random.integers(0, 30, 8)])

@@ -270,7 +270,7 @@ def test_256_bits_find_the_best_of_a_realistic_catalogue(n, hidden):
 def learned() -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Return 2,000 items' vectors and biases and 100 users' vectors, of 60,000 made-up ratings."""
     world = generate(1, users=1000, items=2000, ratings=60_000).dataset
-    learner = learner_of("dense", Channels.of([Identity(5)]), seed=1)
+    learner = learner_of("dense", Channels.from_mechanisms([Identity(5)]), seed=1)
     none, all_of = np.zeros(len(world), np.uint8), np.ones(len(world), np.bool_)
     users, items = world.users.astype(np.uint64), world.items.astype(np.uint64)
     learner.learn_many(users, items, world.levels, none, all_of)

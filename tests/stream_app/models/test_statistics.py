@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 from numba import njit
 
 from stream_app.kernels.sketches.ams import polynomial
-from stream_app.models.sketches.ams import SecondMoment
+from stream_app.models.sketches.ams import AmsSketch
 from stream_app.models.sketches.bloom import SeenFilter, expected_false_positive_ratio
-from stream_app.models.sketches.count_min import Frequencies
+from stream_app.models.sketches.count_min import CountMinSketch
 from stream_app.state.high_water_marks import Marks
 from tests.naive import statistics as naive
 
@@ -34,8 +34,8 @@ class SeenOfKeys(SeenFilter):
 
 SKETCHES = {
     "seen": SeenOfKeys,
-    "frequencies": lambda: Frequencies(width=64),
-    "second moment": SecondMoment,
+    "frequencies": lambda: CountMinSketch(width=64),
+    "second moment": AmsSketch,
 }
 
 
@@ -79,10 +79,10 @@ def test_the_state_is_handed_out_not_copied_and_its_size_is_told(make):
     [
         (SeenFilter(64), SeenFilter(96)),
         (SeenFilter(64), SeenFilter(64, seed=2)),
-        (Frequencies(width=8), Frequencies(width=9)),
-        (Frequencies(width=8), Frequencies(width=8, seed=2)),
-        (SecondMoment(), SecondMoment(depth=4)),
-        (SecondMoment(), SecondMoment(seed=2)),
+        (CountMinSketch(width=8), CountMinSketch(width=9)),
+        (CountMinSketch(width=8), CountMinSketch(width=8, seed=2)),
+        (AmsSketch(), AmsSketch(depth=4)),
+        (AmsSketch(), AmsSketch(seed=2)),
     ],
 )
 def test_sketches_of_different_shape_or_seed_do_not_merge(one, other):
@@ -95,11 +95,11 @@ def test_sketches_of_different_shape_or_seed_do_not_merge(one, other):
     [
         lambda: SeenFilter(31),
         lambda: SeenFilter(64, seed=-1),
-        lambda: Frequencies(depth=0),
-        lambda: Frequencies(width=0),
-        lambda: Frequencies(seed=-1),
-        lambda: SecondMoment(depth=65),
-        lambda: SecondMoment(width=0),
+        lambda: CountMinSketch(depth=0),
+        lambda: CountMinSketch(width=0),
+        lambda: CountMinSketch(seed=-1),
+        lambda: AmsSketch(depth=65),
+        lambda: AmsSketch(width=0),
         lambda: Marks(seed=2**64),
         lambda: expected_false_positive_ratio(-1, 64),
         lambda: SeenFilter(64).add_many(np.zeros(2, np.uint64), np.zeros(3, np.uint64)),
@@ -176,7 +176,7 @@ def test_no_count_is_too_small_and_few_exceed_the_bound():
     """
     rng = np.random.default_rng(5)
     stream = keys(rng, 200_000) % np.uint64(50_000)
-    frequencies = Frequencies(depth=2, width=64)
+    frequencies = CountMinSketch(depth=2, width=64)
     frequencies.add_many(stream)
     items, counts = np.unique(stream, return_counts=True)
     estimates = frequencies.estimate_many(items)
@@ -188,7 +188,7 @@ def test_no_count_is_too_small_and_few_exceed_the_bound():
 
 
 def test_few_keys_in_a_wide_sketch_are_counted_exactly():
-    frequencies = Frequencies()
+    frequencies = CountMinSketch()
     frequencies.add_many(np.repeat(np.arange(20, dtype=np.uint64), np.arange(20)))
     assert frequencies.estimate_many(np.arange(22, dtype=np.uint64)).tolist() == [*range(20), 0, 0]
 
@@ -237,7 +237,7 @@ def test_the_second_moment_is_unbiased_and_varies_as_stated(ids):
     true = float((np.unique(stream, return_counts=True)[1].astype(float) ** 2).sum())
     ratios = []
     for seed in range(10):
-        sketch = SecondMoment(depth=64, seed=seed)
+        sketch = AmsSketch(depth=64, seed=seed)
         sketch.add_many(stream)
         ratios.append(sketch.arrays()["moments"] / true)
     rows = np.concatenate(ratios)
@@ -252,7 +252,7 @@ def test_the_deviation_of_the_median_is_the_stated_one():
     stream = np.repeat(np.arange(500, dtype=np.uint64), 2)
     estimates = []
     for seed in range(300):
-        sketch = SecondMoment(seed=seed)
+        sketch = AmsSketch(seed=seed)
         sketch.add_many(stream)
         estimates.append(sketch.estimate() / 2000)
     assert sketch.relative_deviation == pytest.approx(0.047, abs=0.001)
@@ -260,7 +260,7 @@ def test_the_deviation_of_the_median_is_the_stated_one():
 
 
 def test_one_key_has_the_square_of_its_count():
-    sketch = SecondMoment()
+    sketch = AmsSketch()
     sketch.add_many(np.full(1000, 2**63 + 5, np.uint64))
     assert sketch.estimate() == 1e6
 

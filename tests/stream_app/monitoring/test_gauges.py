@@ -67,7 +67,7 @@ def watched(name: str, mask: int = 0, seed: int = 3) -> tuple[Gauges, float]:
         outcome = replica.apply(batch)
         gauges.watch(outcome)
         predicted = np.empty(len(truth))
-        predicted[says], predicted[~says] = outcome.lessons.predicted, outcome.silent.predicted
+        predicted[says], predicted[~says] = outcome.update.predicted, outcome.silent.predicted
         squares.append((predicted - truth - 1.0)[truth < 5] ** 2)
     return gauges, float(np.sqrt(np.concatenate(squares).mean()))
 

@@ -31,7 +31,7 @@ def recommender(method: str, *made: Event, catalogue: Catalogue | None = None) -
     for event in made:
         record = publish(event)
         batch = decode_many(run_of([record], 0, 1, record.partition), SMALL.intake)
-        found.touched(replica.apply(batch).rows)
+        found.mark_stale(replica.apply(batch).rows)
     replica.end_round(1, replica.ends)
     return found
 

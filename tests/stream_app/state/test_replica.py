@@ -188,7 +188,7 @@ def test_a_cell_is_decoded_with_its_own_prior() -> None:
     columns = outcome.users, outcome.items, outcome.reports, outcome.channels
     learn = np.ones(len(outcome.users), np.bool_)
     assert fresh.learn_many(*columns, learn, outcome.priors).error.tolist() == (
-        outcome.lessons.error.tolist()
+        outcome.update.error.tolist()
     )
     assert (outcome.priors < 0.9).all()
 
@@ -236,7 +236,7 @@ def test_a_report_is_decoded_under_its_own_mask() -> None:
         )  # fmt: skip
         outcome = applied(replica, event)
         assert outcome.channels[0] == replica.channels.first[2] + mask
-        errors.append(float(outcome.lessons.error[0]))
+        errors.append(float(outcome.update.error[0]))
     assert errors[0] < 0 < errors[1]
 
 

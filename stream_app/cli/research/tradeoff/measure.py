@@ -25,7 +25,7 @@ from stream_app import evaluation
 from stream_app.cli.research.evaluate import keys_of
 from stream_app.models.factorization.channels import Channels
 from stream_app.models.factorization.learner import Learner, build
-from stream_app.models.factorization.presence_rates import Presence
+from stream_app.models.factorization.presence_rates import PresenceRates
 from stream_app.privacy import registry
 from stream_app.privacy.exact.gaussian_calibration import analytic_variance, lemma_variance
 from stream_app.privacy.mechanism import Mechanism
@@ -101,35 +101,37 @@ class _Data:
         self.options = options
         self.users, self.items = keys_of(ordered.users), keys_of(ordered.items)
         self.levels: NDArray[np.uint8] = ordered.levels
-        self.truth = evaluation.Truth(ordered.ratings, float(values[0]), float(values[-1]))
+        self.truth = evaluation.TrueRatings(ordered.ratings, float(values[0]), float(values[-1]))
         self.step = len(values)
         self.people, self.catalogue = len(np.unique(self.users)), len(np.unique(self.items))
         self.scope = min(options.scope, self.catalogue)
 
-    def by_value(self, family: str, epsilon: Fraction | None) -> evaluation.Result:
+    def by_value(self, family: str, epsilon: Fraction | None) -> evaluation.EvaluationResult:
         """Return one pass over all ratings; `naive` reads the reports of `rr` as ratings."""
         asked = "rr" if family == "naive" else family
         mechanism = registry.mechanism(asked, self.step, epsilon)
         source = SeededSource(self.options.seed)
-        channels = Channels.of([Identity(self.step) if family == "naive" else mechanism])
+        channels = Channels.from_mechanisms(
+            [Identity(self.step) if family == "naive" else mechanism]
+        )
         devices: evaluation.Devices
         if mechanism.masks:
             columns = self.users, self.items, self.levels
-            devices = evaluation.Asking(mechanism, channels, *columns, source)
+            devices = evaluation.AdaptiveDevices(mechanism, channels, *columns, source)
         else:
-            devices = evaluation.Sent(mechanism.release(self.levels, source))
+            devices = evaluation.FixedReports(mechanism.release(self.levels, source))
         learner = self._learner(channels, self.options.factors)
         return evaluation.evaluate(
             self.users, self.items, devices, self.truth, learner,
             protocol="one-pass", mechanism=mechanism.id, seed=self.options.seed,
         )  # fmt: skip
 
-    def by_cell(self, family: str, epsilon: Fraction) -> evaluation.Result:
+    def by_cell(self, family: str, epsilon: Fraction) -> evaluation.EvaluationResult:
         """Return one pass over every cell of the public scope."""
         mechanism: Mechanism = registry.mechanism(family, self.step, epsilon)
-        channels, seed = Channels.of([mechanism]), self.options.seed
+        channels, seed = Channels.from_mechanisms([mechanism]), self.options.seed
         learner = self._learner(channels, min(_FEW_FACTORS, self.options.factors))
-        presence = Presence(channels, _PRESENCE_BYTES, seed)
+        presence = PresenceRates(channels, _PRESENCE_BYTES, seed)
         return evaluation.evaluate_scope(
             self.users, self.items, self.levels, self.truth, learner, presence, mechanism,
             SeededSource(seed), scope=self.scope, seed=seed,
@@ -148,7 +150,7 @@ class _Data:
 
 
 def _row(
-    family: str, epsilon: Fraction, options: TradeoffOptions, result: evaluation.Result
+    family: str, epsilon: Fraction, options: TradeoffOptions, result: evaluation.EvaluationResult
 ) -> dict[str, Any]:
     adjacency = "cell" if family in BY_CELL else "value"
     return {
