@@ -39,7 +39,7 @@ from stream_app.wire import (
 _UNNAMED = re.compile("key:[0-9a-f]{16}")
 
 
-class Best(msgspec.Struct, frozen=True):
+class RecommendedItems(msgspec.Struct, frozen=True):
     """The best items for one user, best first, with predicted ratings on the scale 1 .. 5;
     `left_out` items of the list were among those that the asker leaves out."""
 
@@ -81,7 +81,7 @@ class Recommendations:
 
     def best(
         self, user: str, k: int = 10, seconds: float = 2.0, without: Collection[int] = ()
-    ) -> Best:
+    ) -> RecommendedItems:
         """Return the best k items for the user with this pseudonym.
 
         `without`: keys of items that the asker leaves out here, from the longest list there is; the
@@ -155,7 +155,9 @@ def key_of(item: Item) -> int:
     return key(item)
 
 
-def _best(reply: Recommendation, k: int, seconds: float, without: Collection[int]) -> Best:
+def _best(
+    reply: Recommendation, k: int, seconds: float, without: Collection[int]
+) -> RecommendedItems:
     if reply.status is Status.BUSY:
         raise Refusal("the worker is busy: ask again in a moment, or run another worker")
     if reply.status is not Status.OK:
@@ -169,7 +171,7 @@ def _best(reply: Recommendation, k: int, seconds: float, without: Collection[int
     if without:
         found = [(item, score) for item, score in found if key_of(item) not in without]
     left_out, found = there - len(found), found[:k]
-    return Best(
+    return RecommendedItems(
         tuple(item for item, _ in found),
         tuple(score for _, score in found),
         reply.method,

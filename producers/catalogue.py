@@ -29,13 +29,14 @@ def entries(
             yield CatalogueEntry(item, title)
 
 
-def publish(line: Publisher, made: Iterable[CatalogueEntry]) -> int:
-    """Send entries, close the line and return how many were accepted; refuses where one was not."""
-    with line:
+def publish(publisher: Publisher, made: Iterable[CatalogueEntry]) -> int:
+    """Send entries, close the publisher and return their number; Refusal if one was refused."""
+    with publisher:
         for entry in made:
-            line.send(str(entry.item).encode(), encode_message(entry))
-    if line.failed:
+            publisher.send(str(entry.item).encode(), encode_message(entry))
+    if publisher.failed:
         raise Refusal(
-            f"{line.failed} of {line.sent} catalogue entries were not accepted: {line.first_error}"
+            f"{publisher.failed} of {publisher.sent} catalogue entries were not accepted: "
+            f"{publisher.first_error}"
         )
-    return line.accepted
+    return publisher.accepted

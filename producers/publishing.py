@@ -2,7 +2,7 @@
 
     send -> librdkafka's queue -> broker -> delivery report -> accepted | failed
              full? wait for reports and try again
-    Courier: the same for what a journal has given out; a report of acceptance is noted there
+    OutboxRelay: the same for what a journal has given out; a report of acceptance is noted there
 
 The producer comes from `stream_app.clients.producer`: idempotent, acks=all, murmur2. One thread of
 one process owns a publisher; librdkafka's threads do not survive a fork and its queue would be sent
@@ -43,7 +43,7 @@ class Producer(Protocol):
 
 
 @dataclass(frozen=True)
-class Place:
+class RecordPosition:
     """Where a record landed."""
 
     partition: int
@@ -52,7 +52,7 @@ class Place:
 
 @dataclass
 class Publisher:
-    """An open line to one topic; use it as a context manager, or call `close`.
+    """A publisher to one topic; use it as a context manager, or call `close`.
 
     A queue that stays full for `patience_seconds` without one delivery report is a `Refusal`: the
     broker is gone, and what was not sent is not forgotten silently.
@@ -66,7 +66,7 @@ class Publisher:
     accepted: int = field(default=0, init=False)
     failed: int = field(default=0, init=False)
     first_error: str = field(default="", init=False)
-    last: Place | None = field(default=None, init=False)
+    last: RecordPosition | None = field(default=None, init=False)
     _owner: tuple[int, int] = field(init=False, repr=False)
     _closed: bool = field(default=False, init=False)
 
@@ -79,7 +79,7 @@ class Publisher:
         value: bytes,
         *,
         topic: str | None = None,
-        accepted: Callable[[Place], object] | None = None,
+        accepted: Callable[[RecordPosition], object] | None = None,
     ) -> None:
         """Hand over one record; waits while the queue is full and raises rather than drop it.
 
@@ -145,10 +145,10 @@ class Publisher:
         self.close(DEADLINE_SECONDS if error is None else 3.0)
 
     def _delivered(
-        self, error: Any, record: Any, told: Callable[[Place], object] | None = None
+        self, error: Any, record: Any, told: Callable[[RecordPosition], object] | None = None
     ) -> None:
         if error is None and told is not None:
-            told(Place(record.partition(), record.offset()))
+            told(RecordPosition(record.partition(), record.offset()))
         if self._closed and self.accepted + self.failed >= self.sent:
             return  # counted as failed at the deadline already
         if error is not None:
@@ -156,7 +156,7 @@ class Publisher:
             self.first_error = self.first_error or str(error.str())
         else:
             self.accepted += 1
-            self.last = Place(record.partition(), record.offset())
+            self.last = RecordPosition(record.partition(), record.offset())
 
     def _check(self) -> None:
         if self._closed:
@@ -169,7 +169,7 @@ class Publisher:
 
 
 @dataclass
-class Courier:
+class OutboxRelay:
     """Takes what a journal gives out to the broker, and notes there what the broker has.
 
     After a record that the broker did not take nothing more is sent: a later seq of the same device
@@ -178,23 +178,24 @@ class Courier:
     """
 
     journal: Journal
-    line: Publisher
-    places: dict[int, Place] = field(default_factory=dict, init=False)
+    publisher: Publisher
+    places: dict[int, RecordPosition] = field(default_factory=dict, init=False)
 
     def send(self, message: Message, *, kept: bool = False) -> None:
         """Send one message; `kept` also remembers its place in `places`."""
-        if self.line.failed:
+        if self.publisher.failed:
             raise Refusal(
-                f"{self.line.failed} events were not accepted: {self.line.first_error}; they are "
-                "kept, and the next run sends the same bytes"
+                f"{self.publisher.failed} events were not accepted: "
+                f"{self.publisher.first_error}; they are kept, and "
+                "the next run sends the same bytes"
             )
 
-        def accepted(place: Place) -> None:
+        def accepted(place: RecordPosition) -> None:
             self.journal.acknowledge(message.number)
             if kept:
                 self.places[message.number] = place
 
-        self.line.send(message.key, message.value, topic=message.topic, accepted=accepted)
+        self.publisher.send(message.key, message.value, topic=message.topic, accepted=accepted)
 
     def resend(self, topics: Collection[str]) -> tuple[int, int]:
         """Send what earlier runs have left for these topics; return (sent, left for others)."""
@@ -207,4 +208,4 @@ class Courier:
     def make_room(self) -> None:
         """Wait until the broker has half of what the journal may hold back, or refuses some."""
         half = self.journal.outbox_bytes // 2
-        self.line.wait(lambda: self.journal.waiting_bytes <= half or self.line.failed > 0)
+        self.publisher.wait(lambda: self.journal.waiting_bytes <= half or self.publisher.failed > 0)

@@ -21,28 +21,28 @@ def rate(
     user: int | str,
     item: wire.Item,
     raw_rating: object,
-    line: device.Line,
+    reporting: device.ReportSettings,
     *,
     scale: Scale,
     journal: Journal,
     epoch: int,
-    again: bool = False,
+    republish: bool = False,
 ) -> Message:
     """Return the message of one rating: durable, paid for, to be sent until the broker has it.
 
     Raises ValueError for bad input, `BudgetExhausted` where the budget does not hold it, and
-    `Refusal` for a rating that was published before, unless `again`; the journal is as it was.
+    `Refusal` for a rating that was published before, unless `republish`; the journal is as it was.
     """
-    check_levels_agree(scale, line.mechanism)
-    check_may_be_sent_at_once(line.mechanism)
+    check_levels_agree(scale, reporting.mechanism)
+    check_may_be_sent_at_once(reporting.mechanism)
     raw_level = scale.level(raw_rating)
     request = device.request(
         np.array([raw_level], np.uint8),
         np.array([wire.key(item)], np.uint64),
-        line,
+        reporting,
         device=pseudonym(journal.key, user),
         epoch=journal.epoch(epoch),
-        again=again,
+        republish=republish,
     )
     (message,) = journal.release(request)
     return message

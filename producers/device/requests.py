@@ -32,7 +32,7 @@ Encoder = Callable[[wire.Event], bytes]
 
 
 @dataclass(frozen=True, eq=False)
-class Line:
+class ReportSettings:
     """Where and how a device reports: topic and mechanism, and what its events say besides.
 
     `table` is what the public knows of the items; `encode` writes an event as bytes.
@@ -51,11 +51,11 @@ class Line:
 def request(
     raw_levels: NDArray[np.uint8],
     items: Sequence[wire.Item] | NDArray[np.uint64],
-    line: Line,
+    reporting: ReportSettings,
     *,
     device: bytes,
     epoch: int,
-    again: bool = False,
+    republish: bool = False,
     ratings_per_message: int = wire.MAX_RATINGS,
 ) -> Request:
     """Return the request to release these ratings of one device; ValueError for what is none.
@@ -69,30 +69,31 @@ def request(
             f"{len(keys)} items and {len(raw_levels)} ratings: "
             "an event has equally many of both, 1 or more"
         )
-    memo = keys if len(keys) == 1 else np.sort(keys)
-    if len(keys) > 1 and (memo[1:] == memo[:-1]).any():
+    reported_keys = keys if len(keys) == 1 else np.sort(keys)
+    if len(keys) > 1 and (reported_keys[1:] == reported_keys[:-1]).any():
         raise ValueError("items: the same item twice in one event; report each rating once")
-    masks = masks_of(line.mechanism, keys, line.table)
-    return made(
-        raw_levels, keys, masks, memo, line, device=device, epoch=epoch, again=again,
-        parts=pieces(len(keys), ratings_per_message),
+    masks = masks_of(reporting.mechanism, keys, reporting.table)
+    return build_request(
+        raw_levels, keys, masks, reported_keys, reporting,
+        device=device, epoch=epoch, republish=republish,
+        parts=message_slices(len(keys), ratings_per_message),
     )  # fmt: skip
 
 
-def made(
+def build_request(
     raw_inputs: NDArray[np.uint8],
     keys: NDArray[np.uint64],
     masks: NDArray[np.uint16] | None,
-    memo: NDArray[np.uint64],
-    line: Line,
+    reported_keys: NDArray[np.uint64],
+    reporting: ReportSettings,
     *,
     device: bytes,
     epoch: int,
-    again: bool,
+    republish: bool,
     parts: tuple[slice, ...],
 ) -> Request:
     """Return the request for columns that are known to belong together: one row an item."""
-    name, encode = line.name, line.encode
+    name, encode = reporting.name, reporting.encode
 
     def encoded(seq: int, part: slice, released: Any, test: bool) -> bytes:
         of = None if masks is None else masks[part]
@@ -100,16 +101,16 @@ def made(
 
     return Request(
         device=device,
-        topic=line.topic,
-        memo=memo,
-        mechanism=line.mechanism,
+        topic=reporting.topic,
+        reported_keys=reported_keys,
+        mechanism=reporting.mechanism,
         raw_inputs=raw_inputs,
         count=len(keys),
         encode=encoded,
         epoch=epoch,
         parts=parts,
         masks=masks,
-        again=again,
+        republish=republish,
         joined=True,
     )
 
@@ -132,7 +133,7 @@ def _choice(levels: int, epsilon: Fraction) -> PartitionSelector:
 
 
 @lru_cache(maxsize=1024)
-def pieces(count: int, most: int) -> tuple[slice, ...]:
+def message_slices(count: int, most: int) -> tuple[slice, ...]:
     """Return the parts of `count` rows, `most` in each but the last."""
     if not 1 <= most <= wire.MAX_RATINGS:
         raise ValueError(f"{most} ratings per message: 1 to {wire.MAX_RATINGS}")

@@ -32,7 +32,7 @@ from numpy.typing import NDArray
 from producers.device import requests as device
 from producers.device.rating import check_levels_agree
 from producers.fleet.population import Population, runs
-from producers.fleet.replay import Pace, recorded
+from producers.fleet.replay import Pace, commit_when_room
 from producers.journal import Journal, Message, Request
 from stream_app import wire
 from stream_app.privacy.adjacency import Adjacency
@@ -44,7 +44,7 @@ _PERSON, _SAMPLE_PERSON = b"murmurec epoch", b"murmurec sample"
 
 
 @dataclass(frozen=True)
-class Emitted:
+class EpochProgress:
     """How far an epoch's end has come. `ratings` of the data were among the cells, `outside` were
     not in the scope, `before` were reported on before, `unsampled` are of items that their device
     has not picked, `held` did not fit the budget; `over` devices sent nothing because their budget
@@ -69,7 +69,7 @@ class Emitted:
 
 def emit(
     population: Population,
-    line: device.Line,
+    reporting: device.ReportSettings,
     *,
     journal: Journal,
     send: Callable[[Message], None],
@@ -77,10 +77,10 @@ def emit(
     scope: NDArray[np.uint64] | None = None,
     sample: ItemSample | None = None,
     pace: Pace | None = None,
-    again: bool = False,
+    republish: bool = False,
     make_room: Callable[[], None] | None = None,
     cells: int = CELLS,
-) -> Iterator[Emitted]:
+) -> Iterator[EpochProgress]:
     """End an epoch for a population: every device that has something to send does so once.
 
     `scope`: the public items whose turn it is, rising keys; needed where presence is protected and
@@ -89,19 +89,19 @@ def emit(
     a device sends what its budget still holds, in the order of its key. `pace` spreads the devices
     over the time that the reports take at its speed.
     """
-    check_levels_agree(population.scale, line.mechanism)
-    hidden = line.mechanism.adjacency is Adjacency.CELL
+    check_levels_agree(population.scale, reporting.mechanism)
+    hidden = reporting.mechanism.adjacency is Adjacency.CELL
     if hidden != (scope is not None):
         raise ValueError(
-            f"mechanism {line.mechanism.id}: "
+            f"mechanism {reporting.mechanism.id}: "
             + ("needs a public scope of items" if hidden else "reports what was rated, no scope")
         )
     if scope is not None and not len(scope):
         raise ValueError("scope: no item has its turn in this epoch; nothing is to be sent")
-    if sample is not None and (scope is None or line.mechanism.epsilon != sample.epsilon):
+    if sample is not None and (scope is None or reporting.mechanism.epsilon != sample.epsilon):
         raise ValueError(
-            f"mechanism {line.mechanism.id}: a sample of {sample.reports} items of a scope needs "
-            f"epsilon {sample.epsilon} for each"
+            f"mechanism {reporting.mechanism.id}: a sample of {sample.reports} items of a scope "
+            f"needs epsilon {sample.epsilon} for each"
         )
     limits = journal.limits
     if sample is not None and (limits.epsilon != sample.budget or limits.window is not None):
@@ -109,11 +109,11 @@ def emit(
             f"sample for a budget of {sample.budget}: the journal's limit is {limits}, but must be "
             "the same and for life, or another scope is a second sample"
         )
-    made = _Epoch(population, line, journal, journal.epoch(epoch), again, sample)
+    made = _Epoch(population, reporting, journal, journal.epoch(epoch), republish, sample)
     return _run(made, scope, send, pace or Pace(), make_room, cells)
 
 
-def moment(pseudonym: bytes, epoch: int) -> float:
+def emission_time(pseudonym: bytes, epoch: int) -> float:
     """Return when in an epoch's end a device sends, 0 <= share < 1: a public function of both."""
     digest = blake2b(
         pseudonym + epoch.to_bytes(8, "little"), digest_size=8, person=_PERSON
@@ -122,7 +122,7 @@ def moment(pseudonym: bytes, epoch: int) -> float:
 
 
 @lru_cache(maxsize=1024)
-def near_equal(count: int) -> tuple[slice, ...]:
+def balanced_slices(count: int) -> tuple[slice, ...]:
     """Return the parts of `count` cells: as few messages as hold them, of nearly equal size."""
     parts = -(-count // wire.MAX_RATINGS)
     ends = [count * i // parts for i in range(parts + 1)]
@@ -138,10 +138,10 @@ def _sample_key(key: bytes, pseudonym: bytes) -> int:
 @dataclass(frozen=True)
 class _Epoch:
     population: Population
-    line: device.Line
+    reporting: device.ReportSettings
     journal: Journal
     epoch: int
-    again: bool
+    republish: bool
     sample: ItemSample | None = None
 
     def rows(self) -> list[NDArray[np.int64]]:
@@ -164,7 +164,7 @@ class _Epoch:
             keys = scope
         else:
             keys = self.sample.items(scope, _sample_key(self.journal.key, who))
-        left = np.ones(len(keys), bool) if self.again else self.journal.unreported(who, keys)
+        left = np.ones(len(keys), bool) if self.republish else self.journal.unreported(who, keys)
         # `keys` itself where all are left: a memo that devices share is written once.
         return keys if left.all() else keys[left]
 
@@ -180,7 +180,7 @@ class _Epoch:
         mine = self.population.items[rows]
         mine = mine if scope is None else mine[np.isin(mine, scope)]
         before = 0
-        if not self.again:
+        if not self.republish:
             before = int(np.count_nonzero(~self.journal.unreported(who, mine)))
         among = int(np.count_nonzero(np.isin(mine, left)))
         return before, len(mine) - before - among, among
@@ -188,7 +188,7 @@ class _Epoch:
     def affordable(self, who: bytes, keys: NDArray[np.uint64]) -> NDArray[np.uint64]:
         """Return what the budget holds of these, rising: all or nothing, but of a sample the first
         by the device's key. It depends on what was spent, never on a rating."""
-        room = self.journal.room(who, self.line.mechanism, self.epoch)
+        room = self.journal.room(who, self.reporting.mechanism, self.epoch)
         if self.sample is not None:
             return np.sort(keys[:room])
         return keys if room is None or room >= len(keys) else keys[:0]
@@ -198,22 +198,22 @@ class _Epoch:
     ) -> tuple[Request, int]:
         """Return the request of one device for these items, and how many of them it has rated."""
         of = self.population
-        raw_levels = np.full(len(keys), self.line.mechanism.inputs - 1, np.uint8)
+        raw_levels = np.full(len(keys), self.reporting.mechanism.inputs - 1, np.uint8)
         places = np.searchsorted(keys, of.items[rows])
         there = keys[np.minimum(places, len(keys) - 1)] == of.items[rows]
         raw_levels[places[there]] = of.raw_levels[rows[there]]
         order = np.argsort(np.frombuffer(os.urandom(8 * len(keys)), "<u8"), kind="stable")
         shuffled = keys[order]
-        request = device.made(
+        request = device.build_request(
             raw_levels[order],
             shuffled,
-            device.masks_of(self.line.mechanism, shuffled, self.line.table),
+            device.masks_of(self.reporting.mechanism, shuffled, self.reporting.table),
             keys,
-            self.line,
+            self.reporting,
             device=who,
             epoch=self.epoch,
-            again=self.again,
-            parts=near_equal(len(keys)),
+            republish=self.republish,
+            parts=balanced_slices(len(keys)),
         )
         return request, int(np.count_nonzero(there))
 
@@ -225,9 +225,9 @@ def _run(
     pace: Pace,
     make_room: Callable[[], None] | None,
     most: int,
-) -> Iterator[Emitted]:
+) -> Iterator[EpochProgress]:
     devices, rows = made.population.devices, made.rows()
-    when = [moment(who, made.epoch) for who in devices]
+    when = [emission_time(who, made.epoch) for who in devices]
     order = sorted(range(len(devices)), key=lambda place: (when[place], devices[place]))
     width = 0 if scope is None else len(scope)
     width = min(width, made.sample.reports) if made.sample is not None else width
@@ -258,7 +258,7 @@ def _run(
         cells += open_cells
         messages += _send(made.journal, waiting, send, pace, started, reports, make_room)
         waiting, open_cells = [], 0
-        yield Emitted(
+        yield EpochProgress(
             *(done, len(order), cells, messages, ratings, outside, over, idle),
             ended=done == len(order),
             before=before,
@@ -281,7 +281,7 @@ def _send(
     """Record what some devices send, then send it, each device at its moment; return how many."""
     if not waiting:
         return 0
-    messages = recorded(journal, [request for _, request in waiting], None, make_room)
+    messages = commit_when_room(journal, [request for _, request in waiting], None, make_room)
     given_out = iter(messages)
     for share, request in waiting:
         pace.wait(started, share * reports)

@@ -25,9 +25,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from producers.fleet.epoch_emission import moment
+from producers.fleet.epoch_emission import emission_time
 from producers.fleet.population import Population
-from producers.fleet.replay import recorded
+from producers.fleet.replay import commit_when_room
 from producers.journal import Journal, Message, Request
 from stream_app import wire
 from stream_app.privacy.profiles.codebook import words
@@ -40,7 +40,7 @@ Send = Callable[[Message], None]
 
 
 @dataclass(frozen=True)
-class Published:
+class ProfileProgress:
     """How far a run has come. Of `total` devices `done` are dealt with: `published`, `before` have
     released a profile in this epoch already, `over` have too little budget. `outside` items were
     not in the scope, `capped` ones were but not among those that their device keeps to."""
@@ -110,7 +110,7 @@ def request(
         device=device,
         topic=topic,
         scope=SCOPE,
-        memo=np.array([epoch], np.uint64),
+        reported_keys=np.array([epoch], np.uint64),
         mechanism=mechanism,
         raw_inputs=raw_profile.raw_items,
         count=1,
@@ -131,7 +131,7 @@ def publish(
     most: int = MOST_ITEMS,
     make_room: Callable[[], None] | None = None,
     together: int = TOGETHER,
-) -> Iterator[Published]:
+) -> Iterator[ProfileProgress]:
     """Release the profile of every device once in this epoch; closing the iterator stops after
     the record it is at.
 
@@ -147,7 +147,7 @@ def publish(
             f"keeps to {most} items"
         )
     epoch = journal.epoch(epoch)
-    order = sorted(raw_profiles, key=lambda one: (moment(one.device, epoch), one.device))
+    order = sorted(raw_profiles, key=lambda one: (emission_time(one.device, epoch), one.device))
     within = [_within(one, scope, most, journal.key) for one in order]
     outside, capped = (sum(column) for column in zip(*(cut for _, cut in within), strict=True))
     requests = [request(one, mechanism, topic=topic, epoch=epoch) for one, _ in within]
@@ -162,19 +162,21 @@ def _run(
     together: int,
     outside: int,
     capped: int,
-) -> Iterator[Published]:
+) -> Iterator[ProfileProgress]:
     published = before = over = 0
     for start in range(0, len(requests), together):
         part = requests[start : start + together]
-        new = [one for one in part if journal.unreported(one.device, one.memo, SCOPE).all()]
+        new = [
+            one for one in part if journal.unreported(one.device, one.reported_keys, SCOPE).all()
+        ]
         paid = [one for one in new if _fits(journal, one)]
         before, over = before + len(part) - len(new), over + len(new) - len(paid)
         if paid:
-            for message in recorded(journal, paid, None, make_room):
+            for message in commit_when_room(journal, paid, None, make_room):
                 send(message)
         published += len(paid)
         done = start + len(part)
-        yield Published(done, len(requests), published, before, over, outside, capped)
+        yield ProfileProgress(done, len(requests), published, before, over, outside, capped)
 
 
 def _fits(journal: Journal, one: Request) -> bool:

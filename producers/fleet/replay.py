@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 from producers.device import requests as device
 from producers.device.rating import check_levels_agree, check_may_be_sent_at_once
 from producers.fleet.population import Population, runs
-from producers.journal import Journal, Message, OutboxFull, Replay, Request
+from producers.journal import DatasetProgress, Journal, Message, OutboxFull, Request
 from stream_app import wire
 
 CHUNK = 16_384
@@ -38,7 +38,7 @@ Send = Callable[[Message], None]
 
 
 @dataclass(frozen=True)
-class Progress:
+class ReplayProgress:
     """How far a run has come; `rows` counts the data set's rows dealt with in this run.
 
     `skipped` rows were recorded by an earlier run; `total` is what this run will deal with; `most`
@@ -87,22 +87,22 @@ class Pace:
 
 def replay(
     population: Population,
-    line: device.Line,
+    reporting: device.ReportSettings,
     *,
     journal: Journal,
     send: Send,
     epoch: int,
     pace: Pace | None = None,
     limit: int | None = None,
-    again: bool = False,
+    republish: bool = False,
     ratings_per_message: int = wire.MAX_RATINGS,
     chunk: int = CHUNK,
     make_room: Callable[[], None] | None = None,
-) -> Iterator[Progress]:
+) -> Iterator[ReplayProgress]:
     """Publish a population, chunk by chunk; closing the iterator stops after the chunk it is at.
 
     A data set that is finished but for rows over budget is gone through again: what was published
-    is passed over, and what fits now goes. `limit`: at most so many rows in this run; `again`:
+    is passed over, and what fits now goes. `limit`: at most so many rows in this run; `republish`:
     start over and publish what the journal says was published already, at the price of a second
     epsilon; `make_room` waits for the broker where the journal holds too much back, and without it
     that is an `OutboxFull`.
@@ -110,18 +110,22 @@ def replay(
     pace = pace or Pace()
     if limit is not None and limit < 1:
         raise ValueError(f"limit {limit}: publish at least 1 row")
-    device.pieces(1, ratings_per_message)
+    device.message_slices(1, ratings_per_message)
     if chunk < 1:
         raise ValueError(f"chunk of {chunk} rows: at least 1")
-    check_levels_agree(population.scale, line.mechanism)
-    check_may_be_sent_at_once(line.mechanism)
-    record = journal.begin(population.digest, line.mechanism.id, population.rows, again=again)
+    check_levels_agree(population.scale, reporting.mechanism)
+    check_may_be_sent_at_once(reporting.mechanism)
+    record = journal.begin(
+        population.digest, reporting.mechanism.id, population.rows, republish=republish
+    )
     last = population.rows if limit is None else min(population.rows, record.reserved + limit)
     if pace.speed is not None:
         chunk = max(1, min(chunk, int(pace.speed / _SLICES_PER_SECOND)))
 
-    def release(start: int, over: int) -> Chunk:
-        asked = _Chunk(population, line, journal, record, journal.epoch(epoch), ratings_per_message)
+    def release(start: int, over: int) -> ReleasedChunk:
+        asked = _ChunkReleaser(
+            population, reporting, journal, record, journal.epoch(epoch), ratings_per_message
+        )
         return asked.release(start, min(start + chunk, last), record.over + over, make_room)
 
     return _run(population, record, range(record.reserved, last, chunk), last, release, send, pace)
@@ -129,13 +133,13 @@ def replay(
 
 def _run(
     population: Population,
-    record: Replay,
+    record: DatasetProgress,
     starts: range,
     last: int,
-    release: Callable[[int, int], Chunk],
+    release: Callable[[int, int], ReleasedChunk],
     send: Send,
     pace: Pace,
-) -> Iterator[Progress]:
+) -> Iterator[ReplayProgress]:
     first = record.reserved
     # Unreadable rows have no place in the order; the run that begins the data set counts them.
     published, refused, messages = 0, 0 if first else population.unreadable, 0
@@ -152,7 +156,7 @@ def _run(
         spent += np.bincount(population.users[done.rows], minlength=len(spent))
         refused += end - start - len(done.rows)
         before, over = before + done.before, over + done.over
-        yield Progress(
+        yield ReplayProgress(
             *(end - first + extra, published, refused, messages, first, last - first + extra),
             *(int(spent.max()), end == last, before, over, extra),
         )
@@ -161,7 +165,7 @@ def _run(
 
 
 @dataclass(frozen=True)
-class Chunk:
+class ReleasedChunk:
     """What became of some rows: their messages, which rows those hold, and why others stayed."""
 
     messages: list[Message]
@@ -171,17 +175,17 @@ class Chunk:
 
 
 @dataclass(frozen=True)
-class _Chunk:
+class _ChunkReleaser:
     population: Population
-    line: device.Line
+    reporting: device.ReportSettings
     journal: Journal
-    record: Replay
+    record: DatasetProgress
     epoch: int
     ratings_per_message: int
 
     def release(
         self, start: int, end: int, over: int, make_room: Callable[[], None] | None
-    ) -> Chunk:
+    ) -> ReleasedChunk:
         """Record rows start .. end-1: everything that may go of them, in one commit; `over` rows
         before them did not fit the budget."""
         fresh = start + np.flatnonzero(self.population.fresh[start:end])
@@ -189,13 +193,13 @@ class _Chunk:
         rows = self._unreported(fresh)
         fitting = self._affordable(rows)
         requests = self._requests(fitting)
-        progress = _moved(self.record, end, over + len(rows) - len(fitting))
-        messages = recorded(self.journal, requests, progress, make_room)
-        return Chunk(messages, fitting, len(fresh) - len(rows), len(rows) - len(fitting))
+        progress = _advanced(self.record, end, over + len(rows) - len(fitting))
+        messages = commit_when_room(self.journal, requests, progress, make_room)
+        return ReleasedChunk(messages, fitting, len(fresh) - len(rows), len(rows) - len(fitting))
 
     def _unreported(self, rows: NDArray[np.int64]) -> NDArray[np.int64]:
         """Return the rows that were not published before; all, where they are published again."""
-        if self.record.again or not len(rows):
+        if self.record.republish or not len(rows):
             return rows
         owners, heads = runs(self.population.users[rows])
         devices = self.population.devices
@@ -216,7 +220,7 @@ class _Chunk:
         kept = np.zeros(len(rows), bool)
         for owner, head, size in zip(owners.tolist(), heads.tolist(), sizes, strict=True):
             room = self.journal.room(
-                self.population.devices[owner], self.line.mechanism, self.epoch
+                self.population.devices[owner], self.reporting.mechanism, self.epoch
             )
             kept[head : head + (size if room is None else min(room, size))] = True
         return rows[kept]
@@ -226,36 +230,42 @@ class _Chunk:
         if not len(rows):
             return []
         keys = self.population.items[rows]
-        masks = device.masks_of(self.line.mechanism, keys, self.line.table)
+        masks = device.masks_of(self.reporting.mechanism, keys, self.reporting.table)
         owners, heads = runs(self.population.users[rows])
         raw_levels, most = self.population.raw_levels[rows], self.ratings_per_message
         ends = [*heads[1:].tolist(), len(rows)]
         return [
-            device.made(
+            device.build_request(
                 raw_levels[head:end],
                 keys[head:end],
                 None if masks is None else masks[head:end],
                 np.sort(keys[head:end]),
-                self.line,
+                self.reporting,
                 device=self.population.devices[owner],
                 epoch=self.epoch,
-                again=self.record.again,
-                parts=device.pieces(end - head, most),
+                republish=self.record.republish,
+                parts=device.message_slices(end - head, most),
             )
             for owner, head, end in zip(owners.tolist(), heads.tolist(), ends, strict=True)
         ]
 
 
-def _moved(record: Replay, reserved: int, over: int) -> Replay:
-    return Replay(
-        record.digest, record.mechanism, reserved, record.total, record.begun, record.again, over
+def _advanced(record: DatasetProgress, reserved: int, over: int) -> DatasetProgress:
+    return DatasetProgress(
+        record.digest,
+        record.mechanism,
+        reserved,
+        record.total,
+        record.begun,
+        record.republish,
+        over,
     )
 
 
-def recorded(
+def commit_when_room(
     journal: Journal,
     requests: list[Request],
-    progress: Replay | None,
+    progress: DatasetProgress | None,
     make_room: Callable[[], None] | None,
 ) -> list[Message]:
     """Commit requests; where too much waits for the broker, make room and try again."""

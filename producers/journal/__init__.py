@@ -10,7 +10,8 @@ only then gives out the bytes:
         request = Request(
             device=pseudonym,                            # 16 bytes, from journal.key
             topic=topics.profiles,                       # full name; seqs rise per (device, topic)
-            scope="profile", memo=np.array([epoch], np.uint64),   # once an epoch, unless again=True
+            scope="profile",                             # one report a key, unless republish=True
+            reported_keys=np.array([epoch], np.uint64),
             mechanism=blip,                              # id, adjacency, epsilon[, delta], certify
             raw_inputs=raw_items,                        # blip.release(raw_items, ticket)
             count=1,                                     # reports: on the ticket and in the debit
@@ -38,8 +39,8 @@ from producers.journal.account_book import Spent
 from producers.journal.budget import ATTO, NANO, Debit, Limits, debit
 from producers.journal.errors import BudgetExhausted, FinishedBefore, OutboxFull, Unwritable
 from producers.journal.journal import OUTBOX_BYTES, Journal
-from producers.journal.records import Replay
-from producers.journal.replay import View, look, read_key
+from producers.journal.records import DatasetProgress
+from producers.journal.replay import JournalView, read_journal, read_key
 from producers.journal.request import Message, Request
 
 __all__ = [
@@ -47,18 +48,18 @@ __all__ = [
     "NANO",
     "OUTBOX_BYTES",
     "BudgetExhausted",
+    "DatasetProgress",
     "Debit",
     "FinishedBefore",
     "Journal",
+    "JournalView",
     "Limits",
     "Message",
     "OutboxFull",
-    "Replay",
     "Request",
     "Spent",
     "Unwritable",
-    "View",
     "debit",
-    "look",
+    "read_journal",
     "read_key",
 ]

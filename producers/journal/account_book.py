@@ -21,12 +21,12 @@ from producers.journal.budget import ATTO, CLOCK_EPOCHS, NANO, NOTHING, Limits
 from producers.journal.records import (
     Accounts,
     Commit,
-    Memos,
-    Replay,
-    Row,
+    DatasetProgress,
+    KeyColumns,
+    RowIndex,
     Texts,
     column,
-    memos_in,
+    key_columns_of,
     numbers,
 )
 from stream_app.errors import Refusal
@@ -66,11 +66,11 @@ class Spent:
 class Account:
     """What one device has used up."""
 
-    __slots__ = ("memos", "seqs", "spends")
+    __slots__ = ("reported_keys", "seqs", "spends")
 
     def __init__(self) -> None:
         self.seqs: dict[str, int] = {}
-        self.memos: dict[str, NDArray[np.uint64]] = {}
+        self.reported_keys: dict[str, NDArray[np.uint64]] = {}
         self.spends: dict[tuple[int, str, str], list[int]] = {}
 
     def total(self, after: int = -1) -> tuple[int, int]:
@@ -99,12 +99,12 @@ class Account:
         return found
 
 
-def reported(memo: NDArray[np.uint64], keys: NDArray[np.uint64]) -> NDArray[np.int64]:
+def report_counts(reported_keys: NDArray[np.uint64], keys: NDArray[np.uint64]) -> NDArray[np.int64]:
     """Return how often each key stands in a sorted memo."""
-    return memo.searchsorted(keys, "right") - memo.searchsorted(keys, "left")
+    return reported_keys.searchsorted(keys, "right") - reported_keys.searchsorted(keys, "left")
 
 
-def joined(old: NDArray[np.uint64], new: NDArray[np.uint64]) -> NDArray[np.uint64]:
+def merge_sorted(old: NDArray[np.uint64], new: NDArray[np.uint64]) -> NDArray[np.uint64]:
     """Return the sorted column of both."""
     merged = np.concatenate((old, new))
     merged.sort(kind="stable")
@@ -112,20 +112,20 @@ def joined(old: NDArray[np.uint64], new: NDArray[np.uint64]) -> NDArray[np.uint6
 
 
 @dataclass
-class Book:
+class BudgetState:
     """All accounts of a journal, the progress of data sets, and the numbers that rise."""
 
     epoch: int = 0
     next: int = 1  # number of the next message
     accounts: dict[bytes, Account] = field(default_factory=dict, repr=False)
-    replays: dict[bytes, Replay] = field(default_factory=dict, repr=False)
+    replays: dict[bytes, DatasetProgress] = field(default_factory=dict, repr=False)
 
-    def memo(self, device: bytes, scope: str) -> NDArray[np.uint64]:
+    def reported_keys(self, device: bytes, scope: str) -> NDArray[np.uint64]:
         """Return the keys on which a device has reported in a scope, sorted."""
         account = self.accounts.get(device)
-        return _NONE if account is None else account.memos.get(scope, _NONE)
+        return _NONE if account is None else account.reported_keys.get(scope, _NONE)
 
-    def check_progress(self, replay: Replay) -> None:
+    def check_progress(self, replay: DatasetProgress) -> None:
         """Raise RuntimeError for progress that goes back, or belongs to a run that was replaced."""
         known = self.replays.get(replay.digest)
         if known is not None and (replay.begun, replay.reserved) <= (known.begun, known.reserved):
@@ -143,7 +143,7 @@ class Book:
 
     def check_clock(self, epoch: int, limits: Limits) -> None:
         """Refuse an epoch so far beyond the largest seen that the clock may be wrong."""
-        if self.epoch and epoch > self.epoch + CLOCK_EPOCHS and not limits.clock_is_right:
+        if self.epoch and epoch > self.epoch + CLOCK_EPOCHS and not limits.trust_clock:
             raise Refusal(
                 f"the clock says day {epoch}, {epoch - self.epoch} days after the last release in "
                 f"this journal ({self.epoch}), at most {CLOCK_EPOCHS} are believed: a clock set "
@@ -160,8 +160,8 @@ class Book:
         self.epoch = max(self.epoch, commit.epoch)
         if commit.replay is not None:
             self.replays[commit.replay.digest] = commit.replay
-        texts, memos = commit.texts, memos_in(commit)
-        shared = len(memos) < len(commit.devices) // DEVICE_BYTES
+        texts, columns = commit.texts, key_columns_of(commit)
+        shared = len(columns) < len(commit.devices) // DEVICE_BYTES
         merged: dict[tuple[int, int], tuple[NDArray[np.uint64], NDArray[np.uint64]]] = {}
         rows = zip(
             commit.scopes,
@@ -170,7 +170,7 @@ class Book:
             numbers(commit.nanos, "<u8"),
             numbers(commit.attos, "<u8"),
             numbers(commit.reports, "<u4"),
-            numbers(commit.memos, "<u4"),
+            numbers(commit.reported_keys, "<u4"),
             numbers(commit.messages, "<u4"),
             numbers(commit.seqs, "<u8"),
             strict=True,
@@ -187,32 +187,35 @@ class Book:
             spend[1] += atto
             spend[2] += reports
             self.next += messages
-            new = memos[memo]
-            old = account.memos.get(name)
+            new = columns[memo]
+            old = account.reported_keys.get(name)
             if old is None:
-                account.memos[name] = new if shared or len(new) > _SMALL else new.copy()
+                account.reported_keys[name] = new if shared or len(new) > _SMALL else new.copy()
             elif shared:
                 pair = id(old), memo
                 if pair not in merged:
-                    merged[pair] = old, joined(old, new)  # `old` is kept: its id stays its own
-                account.memos[name] = merged[pair][1]
+                    merged[pair] = (
+                        old,
+                        merge_sorted(old, new),
+                    )  # `old` is kept: its id stays its own
+                account.reported_keys[name] = merged[pair][1]
             else:
-                account.memos[name] = joined(old, new)
+                account.reported_keys[name] = merge_sorted(old, new)
 
     # --- a compacted file -------------------------------------------------------------------------
 
     def record(self) -> Accounts:
         """Return everything as one record."""
-        texts, memos = Texts(), Memos()
+        texts, columns = Texts(), KeyColumns()
         seqs = [
             (i, texts.place(topic), seq)
             for i, account in enumerate(self.accounts.values())
             for topic, seq in account.seqs.items()
         ]
         kept = [
-            (i, texts.place(scope), memos.place(memo))
+            (i, texts.place(scope), columns.place(memo))
             for i, account in enumerate(self.accounts.values())
-            for scope, memo in account.memos.items()
+            for scope, memo in account.reported_keys.items()
         ]
         spends = [
             (i, texts.place(kind), texts.place(scope), epoch, *spend)
@@ -220,7 +223,7 @@ class Book:
             for (epoch, kind, scope), spend in account.spends.items()
         ]
         seqs_of, (last,) = _columns(seqs, "<u8")
-        memos_of, (places,) = _columns(kept, "<u4")
+        reported_of, (places,) = _columns(kept, "<u4")
         spends_of, spent = _columns(spends, "u1", "<u4", "<u8", "<u8", "<u8")
         return Accounts(
             self.epoch,
@@ -230,16 +233,16 @@ class Book:
             b"".join(self.accounts),
             seqs_of,
             last,
-            memos_of,
+            reported_of,
             places,
-            memos.sizes,
-            memos.keys,
+            columns.sizes,
+            columns.keys,
             spends_of,
             *spent,
         )
 
     @classmethod
-    def of(cls, record: Accounts) -> Book:
+    def of(cls, record: Accounts) -> BudgetState:
         """Return the book that a compacted file begins with."""
         book = cls(record.epoch, record.next)
         book.replays = {replay.digest: replay for replay in record.replays}
@@ -249,31 +252,31 @@ class Book:
         ]
         accounts = [Account() for _ in names]
         book.accounts = dict(zip(names, accounts, strict=True))
-        texts, memos = record.texts, memos_in(record)
+        texts, columns = record.texts, key_columns_of(record)
         for i, name, seq in _rows(record.seqs_of, (record.seqs, "<u8")):
             accounts[i].seqs[texts[name]] = seq
-        for i, name, place in _rows(record.memos_of, (record.memos, "<u4")):
-            accounts[i].memos[texts[name]] = memos[place]
-        columns = (
+        for i, name, place in _rows(record.reported_of, (record.reported_keys, "<u4")):
+            accounts[i].reported_keys[texts[name]] = columns[place]
+        spend_columns = (
             (record.spend_scopes, "u1"),
             (record.spend_epochs, "<u4"),
             (record.spend_nanos, "<u8"),
             (record.spend_attos, "<u8"),
             (record.spend_reports, "<u8"),
         )
-        for i, kind, scope, epoch, *spend in _rows(record.spends_of, *columns):
+        for i, kind, scope, epoch, *spend in _rows(record.spends_of, *spend_columns):
             accounts[i].spends[epoch, texts[kind], texts[scope]] = spend
         return book
 
 
-def _columns(rows: Sequence[tuple[int, ...]], *kinds: str) -> tuple[Row, tuple[bytes, ...]]:
+def _columns(rows: Sequence[tuple[int, ...]], *kinds: str) -> tuple[RowIndex, tuple[bytes, ...]]:
     """Return rows (device, name, values...) as columns."""
     columns = list(zip(*rows, strict=True)) or [()] * (2 + len(kinds))
-    of = Row(column(columns[0], "<u4"), bytes(columns[1]))
+    of = RowIndex(column(columns[0], "<u4"), bytes(columns[1]))
     return of, tuple(column(c, kind) for c, kind in zip(columns[2:], kinds, strict=True))
 
 
-def _rows(of: Row, *columns: tuple[bytes, str]) -> list[tuple[int, ...]]:
+def _rows(of: RowIndex, *columns: tuple[bytes, str]) -> list[tuple[int, ...]]:
     return list(
         zip(
             numbers(of.of, "<u4"),

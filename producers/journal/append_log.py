@@ -23,10 +23,10 @@ from producers.journal.errors import Unwritable
 from producers.journal.frames import (
     HEADER_BYTES,
     MAGIC,
-    DamagedError,
-    ForeignError,
+    CorruptJournalError,
     Frame,
     Kind,
+    NotAJournalError,
     Scan,
     frame,
     header,
@@ -46,10 +46,10 @@ class Log:
         self._disk = disk
         self._broken = False
         self.made, self.cut = False, 0
-        with told(path):
+        with refusing_os_errors(path):
             self._handle = disk.open(path)
         try:
-            with told(path):
+            with refusing_os_errors(path):
                 found = self._read()
             self.key, self.size = found.key, found.end
             self.frames: tuple[Frame, ...] = found.frames
@@ -66,7 +66,7 @@ class Log:
             raise Refusal(f"device journal {self.path}: is not a plain file; {_ANOTHER}")
         data = self._disk.read(self._handle)
         if data and not data.startswith(MAGIC):
-            read(data, self.path)  # says what it is: no key of ours is in it
+            scan_or_refuse(data, self.path)  # says what it is: no key of ours is in it
         if mode & 0o077:
             raise Refusal(
                 f"device journal {self.path}: others can open it (mode {mode & 0o777:o}) and it "
@@ -76,7 +76,7 @@ class Log:
             self.made = True
             self._swap([header(os.urandom(KEY_BYTES), HEADER_BYTES)])
             data = self._disk.read(self._handle)
-        found = read(data, self.path)
+        found = scan_or_refuse(data, self.path)
         self.cut = len(data) - found.end
         if self.cut:
             self._disk.truncate(self._handle, found.end)
@@ -97,7 +97,7 @@ class Log:
                 f"device journal {self.path}: an earlier write failed; open it again to go on"
             )
         data = b"".join(frame(kind, body, self._synced) for kind, body in records)
-        with told(self.path):
+        with refusing_os_errors(self.path):
             try:
                 self._disk.append(self._handle, data)
                 if durable:
@@ -123,7 +123,7 @@ class Log:
         """Put a file with these records, and the same key, in the place of this one."""
         framed = [frame(kind, body, 0) for kind, body in records]
         whole = HEADER_BYTES + sum(map(len, framed))
-        with told(self.path):
+        with refusing_os_errors(self.path):
             self._swap([header(self.key, whole), *framed])
         self.size = self._synced = whole
         self.unvouched = False
@@ -160,17 +160,17 @@ class Log:
             self._handle = -1
 
 
-def read(data: bytes, path: Path) -> Scan:
+def scan_or_refuse(data: bytes, path: Path) -> Scan:
     """Return what a journal's bytes hold; refuses what is foreign or damaged."""
     try:
         return scan(data)
-    except DamagedError as error:
+    except CorruptJournalError as error:
         raise Refusal(
             f"device journal {path}: is damaged at byte {error.position} of {len(data)}; nothing "
             "is sent from it, as what was spent is no longer known: restore it from its disk, or "
             "give another with --journal, which makes new pseudonyms"
         ) from None
-    except ForeignError as error:
+    except NotAJournalError as error:
         raise Refusal(f"device journal {path}: {error}; {_ANOTHER}") from None
 
 
@@ -186,7 +186,7 @@ _SENTENCES = {
 
 
 @contextmanager
-def told(path: Path) -> Iterator[None]:
+def refusing_os_errors(path: Path) -> Iterator[None]:
     """Turn what the operating system says into one sentence with the mend."""
     try:
         yield

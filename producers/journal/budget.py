@@ -97,7 +97,7 @@ class Limits:
     """How much each user may spend: `epsilon` (None: no limit) and `delta` (None: no limit) in life
     or in `window` epochs, and on how many `reports` of one item.
 
-    `clock_is_right`: an epoch far beyond the stored one is no mistake; see the module.
+    `trust_clock`: an epoch far beyond the stored one is no mistake; see the module.
 
     >>> Limits(Fraction(20)).nano
     20000000000
@@ -107,7 +107,7 @@ class Limits:
     window: int | None = None
     reports: int = 1
     delta: Fraction | None = LARGEST_DELTA
-    clock_is_right: bool = False
+    trust_clock: bool = False
 
     def __post_init__(self) -> None:
         if self.epsilon is not None and (

@@ -65,7 +65,7 @@ class Scan:
     end: int
 
 
-class DamagedError(ValueError):
+class CorruptJournalError(ValueError):
     """Bytes that were durable have changed; `position` is where the first of them may stand."""
 
     def __init__(self, position: int) -> None:
@@ -73,7 +73,7 @@ class DamagedError(ValueError):
         self.position = position
 
 
-class ForeignError(ValueError):
+class NotAJournalError(ValueError):
     """The file is no journal, or one of another format; the message says which."""
 
 
@@ -99,24 +99,24 @@ def scan(data: bytes) -> Scan:
         frames.append(found)
         position += FRAME_BYTES + len(found.body)
     if position < whole or _vouched_for(data, position):
-        raise DamagedError(position)
+        raise CorruptJournalError(position)
     return Scan(key, tuple(frames), position)
 
 
 def _header(data: bytes) -> tuple[bytes, int]:
     if data[: len(MAGIC)] != MAGIC:
         if data.startswith(b"SQLite format 3\0"):
-            raise ForeignError("is a device store of an earlier murmurec, which cannot be read")
-        raise ForeignError("is not a device journal")
+            raise NotAJournalError("is a device store of an earlier murmurec, which cannot be read")
+        raise NotAJournalError("is not a device journal")
     if len(data) < HEADER_BYTES:
-        raise DamagedError(0)
+        raise CorruptJournalError(0)
     _, version, _, _, whole, key, _ = _HEADER.unpack_from(data)
     if zlib.crc32(data[: _HEADER.size]) != int.from_bytes(
         data[_HEADER.size : HEADER_BYTES], "little"
     ):
-        raise DamagedError(0)
+        raise CorruptJournalError(0)
     if version != FORMAT:
-        raise ForeignError(f"has format {version}, this murmurec reads {FORMAT}")
+        raise NotAJournalError(f"has format {version}, this murmurec reads {FORMAT}")
     return key, whole
 
 
@@ -132,7 +132,9 @@ def _frame(view: memoryview, position: int) -> Frame | None:
     try:
         kind = Kind(checked[0])
     except ValueError:
-        raise ForeignError(f"holds a record of kind {checked[0]}, of a later murmurec") from None
+        raise NotAJournalError(
+            f"holds a record of kind {checked[0]}, of a later murmurec"
+        ) from None
     return Frame(kind, checked[_VOUCHER.size :], position)
 
 

@@ -27,16 +27,16 @@ from typing import Self
 import numpy as np
 from numpy.typing import NDArray
 
-from producers.journal.account_book import Book, Spent, reported
+from producers.journal.account_book import BudgetState, Spent, report_counts
 from producers.journal.append_log import Log
 from producers.journal.budget import Costing, Limits, fitting
 from producers.journal.disk import Disk
 from producers.journal.errors import FinishedBefore, OutboxFull
 from producers.journal.frames import HEADER_BYTES, Kind
 from producers.journal.outbox import Outbox
-from producers.journal.records import Acks, Replay, column, encode
-from producers.journal.release import Drawer, affordable, written
-from producers.journal.replay import taken
+from producers.journal.records import Acks, DatasetProgress, column, encode
+from producers.journal.release import ReleaseSampler, commit_record, debits_of
+from producers.journal.replay import apply_frame
 from producers.journal.request import Message, Request
 from stream_app.errors import Refusal
 from stream_app.privacy.randomness import RandomSource, SystemSource
@@ -58,15 +58,15 @@ class Journal:
         self.unsafe = source.unsafe
         self.outbox_bytes = outbox_bytes
         self._log = log
-        self._drawer = Drawer(source)
+        self._drawer = ReleaseSampler(source)
         self._owner = os.getpid(), threading.get_ident()
         self._closed = self._torn = False
         self._acks: list[int] = []
-        self._book, self._outbox = Book(), Outbox()
+        self._book, self._outbox = BudgetState(), Outbox()
         # A compacted file begins with what was alive then: it has grown by what stands behind.
         self._compacted = HEADER_BYTES
         for frame in log.frames:
-            self._book = taken(frame, self._book, self._outbox, log.path)
+            self._book = apply_frame(frame, self._book, self._outbox, log.path)
             if frame.kind in (Kind.ACCOUNTS, Kind.PENDING):
                 self._compacted = frame.position + len(frame.body)
         log.frames = ()
@@ -121,7 +121,7 @@ class Journal:
     def epoch(self, now: int) -> int:
         """Return the epoch to release in: `now`, or the largest seen where the clock went back.
 
-        Refused is one more than 366 days beyond the largest seen, unless `Limits.clock_is_right`:
+        Refused is one more than 366 days beyond the largest seen, unless `Limits.trust_clock`:
         a clock set forward would open a window, and all later releases would bear its date.
         """
         if not 0 <= now < 2**32:
@@ -142,7 +142,7 @@ class Journal:
         self, device: bytes, keys: NDArray[np.uint64], scope: str = "rating"
     ) -> NDArray[np.bool_]:
         """Return for each distinct key whether it may still be reported on, (n,) bool."""
-        return reported(self._book.memo(device, scope), keys) < self.limits.reports
+        return report_counts(self._book.reported_keys(device, scope), keys) < self.limits.reports
 
     def room(self, device: bytes, mechanism: Costing, epoch: int) -> int | None:
         """Return how many reports in one release the budget still holds; None where nothing limits
@@ -160,18 +160,20 @@ class Journal:
         account = self._book.accounts.get(device)
         return {} if account is None else account.by_adjacency()
 
-    def begin(self, digest: bytes, mechanism: str, total: int, *, again: bool = False) -> Replay:
-        """Return where a data set goes on: after its last reserved row, or at row 0: `again`, or
-        where it is finished but for rows over budget (the memo passes over the others).
+    def begin(
+        self, digest: bytes, mechanism: str, total: int, *, republish: bool = False
+    ) -> DatasetProgress:
+        """Return where a data set goes on: after its last reserved row, or at row 0: `republish`,
+        or where it is finished but for rows over budget (the memo passes over the others).
 
         It is durable with the first commit that carries it. A data set that is finished, or was
-        begun under another mechanism, is refused unless `again`.
+        begun under another mechanism, is refused unless `republish`.
         """
         self._check_owner()
         known = self._book.replays.get(digest)
-        if known is None or again:
+        if known is None or republish:
             begun = 1 if known is None else known.begun + 1
-            return Replay(digest, mechanism, 0, total, begun, again)
+            return DatasetProgress(digest, mechanism, 0, total, begun, republish)
         if known.reserved >= total and not known.over:
             raise FinishedBefore(
                 f"this data set was published already ({total} rows under {known.mechanism}); "
@@ -184,7 +186,7 @@ class Journal:
                 f"rows), not {mechanism}; go on with {known.mechanism}, or start over with --again"
             )
         if known.reserved >= total:
-            return Replay(digest, mechanism, 0, total, known.begun + 1, False)
+            return DatasetProgress(digest, mechanism, 0, total, known.begun + 1, False)
         return known
 
     def held_back(self, digest: bytes) -> int:
@@ -198,7 +200,9 @@ class Journal:
         """Release one request; see `commit`."""
         return self.commit([request])
 
-    def commit(self, requests: Sequence[Request], replay: Replay | None = None) -> list[Message]:
+    def commit(
+        self, requests: Sequence[Request], replay: DatasetProgress | None = None
+    ) -> list[Message]:
         """Pay for, draw and record all requests in one durable record; return what is to be sent.
 
         All or nothing. Raises `BudgetExhausted`, `Refusal` (a memo that is used up), `OutboxFull`,
@@ -209,9 +213,11 @@ class Journal:
         if replay is not None:
             self._book.check_progress(replay)
         self._check_room(0)
-        debits = affordable(self._book, self.limits, requests)
+        debits = debits_of(self._book, self.limits, requests)
         drawn = self._drawer.drawn(requests)
-        commit, messages = written(self._book, requests, debits, drawn, replay, test=self.unsafe)
+        commit, messages = commit_record(
+            self._book, requests, debits, drawn, replay, test=self.unsafe
+        )
         self._check_room(len(commit.values))
         self._torn = True  # an interrupt between file and memory would leave them apart
         try:

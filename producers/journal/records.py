@@ -22,10 +22,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 
-class Replay(msgspec.Struct, array_like=True, frozen=True):
+class DatasetProgress(msgspec.Struct, array_like=True, frozen=True):
     """How far a data set has been published: rows 0 .. reserved-1 of `total`, begun so often.
 
-    `again`: it was begun in order to publish what was published before, and goes on like that.
+    `republish`: it was begun in order to publish what was published before, and goes on like that.
     `over`: so many of these rows stayed because the budget did not hold them; they may go later.
     """
 
@@ -34,7 +34,7 @@ class Replay(msgspec.Struct, array_like=True, frozen=True):
     reserved: int
     total: int
     begun: int
-    again: bool
+    republish: bool
     over: int = 0
 
 
@@ -43,7 +43,7 @@ class Commit(msgspec.Struct, array_like=True, gc=False):
 
     epoch: int
     first: int  # number of the first message
-    replay: Replay | None
+    replay: DatasetProgress | None
     texts: list[str]
     devices: bytes  # (r, 16)
     scopes: bytes  # (r,) u8: place in texts
@@ -52,9 +52,9 @@ class Commit(msgspec.Struct, array_like=True, gc=False):
     nanos: bytes  # (r,) u64
     attos: bytes  # (r,) u64
     reports: bytes  # (r,) u32
-    memos: bytes  # (r,) u32: place among the distinct memos
-    memo_sizes: bytes  # (d,) u32
-    memo_keys: bytes  # (k,) u64
+    reported_keys: bytes  # (r,) u32: place among the distinct columns
+    column_sizes: bytes  # (d,) u32
+    column_keys: bytes  # (k,) u64
     messages: bytes  # (r,) u32: how many
     seqs: bytes  # (r,) u64: of the first message
     value_sizes: bytes  # (m,) u32
@@ -79,7 +79,7 @@ class Pending(msgspec.Struct, array_like=True, gc=False):
     values: bytes
 
 
-class Row(msgspec.Struct, array_like=True, frozen=True, gc=False):
+class RowIndex(msgspec.Struct, array_like=True, frozen=True, gc=False):
     """One column family of `Accounts`: rows that belong to devices by their place, `of` (n,) u32,
     named by a text, `names` (n,) u8."""
 
@@ -92,16 +92,16 @@ class Accounts(msgspec.Struct, array_like=True, gc=False):
 
     epoch: int
     next: int  # number of the next message
-    replays: list[Replay]
+    replays: list[DatasetProgress]
     texts: list[str]
     devices: bytes  # (n, 16)
-    seqs_of: Row
+    seqs_of: RowIndex
     seqs: bytes  # u64: the last that was used
-    memos_of: Row
-    memos: bytes  # u32: place among the distinct memos
-    memo_sizes: bytes
-    memo_keys: bytes
-    spends_of: Row  # named by the adjacency
+    reported_of: RowIndex
+    reported_keys: bytes  # u32: place among the distinct columns
+    column_sizes: bytes
+    column_keys: bytes
+    spends_of: RowIndex  # named by the adjacency
     spend_scopes: bytes  # u8: place in texts
     spend_epochs: bytes  # u32
     spend_nanos: bytes  # u64
@@ -147,7 +147,7 @@ class Texts:
         return list(self.known)
 
 
-class Memos:
+class KeyColumns:
     """Sorted key columns of which each distinct object is written once."""
 
     def __init__(self) -> None:
@@ -172,10 +172,10 @@ class Memos:
         return b"".join(keys.astype("<u8", copy=False).tobytes() for keys in self._columns)
 
 
-def memos_in(record: Commit | Accounts) -> list[NDArray[np.uint64]]:
+def key_columns_of(record: Commit | Accounts) -> list[NDArray[np.uint64]]:
     """Return the distinct memos of a record, columns of their own."""
-    keys = np.frombuffer(record.memo_keys, "<u8").astype(np.uint64, copy=False)
-    ends = np.cumsum(np.frombuffer(record.memo_sizes, "<u4"), dtype=np.int64).tolist()
+    keys = np.frombuffer(record.column_keys, "<u8").astype(np.uint64, copy=False)
+    ends = np.cumsum(np.frombuffer(record.column_sizes, "<u4"), dtype=np.int64).tolist()
     found: list[NDArray[Any]] = []
     start = 0
     for end in ends:

@@ -13,10 +13,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from producers.journal.account_book import Book, reported
+from producers.journal.account_book import BudgetState, report_counts
 from producers.journal.budget import ATTO, NANO, NOTHING, Debit, Limits, debit
 from producers.journal.errors import BudgetExhausted
-from producers.journal.records import Commit, Memos, Replay, Texts, column
+from producers.journal.records import Commit, DatasetProgress, KeyColumns, Texts, column
 from producers.journal.request import Drawing, Message, Request
 from stream_app.errors import Refusal
 from stream_app.privacy.randomness import RandomSource
@@ -25,7 +25,7 @@ from stream_app.privacy.ticket import TicketIssuer
 _KEYS = {"rating": "rating of this item"}  # what a memo's key is, in words
 
 
-def affordable(book: Book, limits: Limits, requests: Sequence[Request]) -> list[Debit]:
+def debits_of(book: BudgetState, limits: Limits, requests: Sequence[Request]) -> list[Debit]:
     """Return what each request costs; refuses the first that memo or budget do not hold."""
     asked: dict[tuple[bytes, str], list[NDArray[np.uint64]]] = {}
     paid: dict[bytes, tuple[int, int]] = {}
@@ -34,9 +34,9 @@ def affordable(book: Book, limits: Limits, requests: Sequence[Request]) -> list[
     for request in requests:
         book.check_clock(request.epoch, limits)
         before = asked.setdefault((request.device, request.scope), [])
-        if not request.again:
+        if not request.republish:
             _check_memo(book, limits, request, before)
-        before.append(request.memo)
+        before.append(request.reported_keys)
         price = id(request.mechanism), request.count
         cost = costs.get(price)
         if cost is None:
@@ -49,14 +49,14 @@ def affordable(book: Book, limits: Limits, requests: Sequence[Request]) -> list[
 
 
 def _check_memo(
-    book: Book, limits: Limits, request: Request, before: list[NDArray[np.uint64]]
+    book: BudgetState, limits: Limits, request: Request, before: list[NDArray[np.uint64]]
 ) -> None:
-    memo = book.memo(request.device, request.scope)
+    memo = book.reported_keys(request.device, request.scope)
     if not before and not len(memo):
         return
-    times = reported(memo, request.memo)
+    times = report_counts(memo, request.reported_keys)
     for earlier in before:
-        times = times + reported(earlier, request.memo)
+        times = times + report_counts(earlier, request.reported_keys)
     if times.max() >= limits.reports:
         what = _KEYS.get(request.scope, f"{request.scope} of this epoch")
         raise Refusal(
@@ -66,7 +66,7 @@ def _check_memo(
 
 
 def _check_budget(
-    book: Book, limits: Limits, request: Request, cost: Debit, already: tuple[int, int]
+    book: BudgetState, limits: Limits, request: Request, cost: Debit, already: tuple[int, int]
 ) -> tuple[int, int]:
     """Return what the device will have paid in this record, of epsilon and of delta."""
     if cost.adjacency == NOTHING:
@@ -91,7 +91,7 @@ def _check_budget(
     return already[0] + cost.nano, already[1] + cost.atto
 
 
-class Drawer:
+class ReleaseSampler:
     """Draws for requests that are paid for; refuses a mechanism that does not prove its claim."""
 
     def __init__(self, source: RandomSource) -> None:
@@ -131,19 +131,19 @@ class Drawer:
         return release(raw_inputs, ticket, *more)
 
 
-def written(
-    book: Book,
+def commit_record(
+    book: BudgetState,
     requests: Sequence[Request],
     debits: Sequence[Debit],
     drawn: Sequence[Any],
-    replay: Replay | None,
+    replay: DatasetProgress | None,
     *,
     test: bool,
 ) -> tuple[Commit, list[Message]]:
     """Return the record of these releases and the messages that it makes durable; `test` marks
     them as drawn from noise that can be replayed."""
     messages, firsts = _messages(book, requests, drawn, test=test)
-    texts, memos = Texts(), Memos()
+    texts, memos = Texts(), KeyColumns()
     columns = (
         b"".join([request.device for request in requests]),
         bytes([texts.place(request.scope) for request in requests]),
@@ -152,7 +152,7 @@ def written(
         column([cost.nano for cost in debits], "<u8"),
         column([cost.atto for cost in debits], "<u8"),
         column([cost.reports for cost in debits], "<u4"),
-        column([memos.place(request.memo) for request in requests], "<u4"),
+        column([memos.place(request.reported_keys) for request in requests], "<u4"),
         *(memos.sizes, memos.keys),
         column([len(request.parts) for request in requests], "<u4"),
         column(firsts, "<u8"),
@@ -164,7 +164,7 @@ def written(
 
 
 def _messages(
-    book: Book, requests: Sequence[Request], drawn: Sequence[Any], *, test: bool
+    book: BudgetState, requests: Sequence[Request], drawn: Sequence[Any], *, test: bool
 ) -> tuple[list[Message], list[int]]:
     """Return every message, and the first seq of each request."""
     seqs: dict[tuple[bytes, str], int] = {}

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import msgspec
 
-from producers.journal.account_book import Book
-from producers.journal.append_log import read, told
+from producers.journal.account_book import BudgetState
+from producers.journal.append_log import refusing_os_errors, scan_or_refuse
 from producers.journal.frames import Frame, Kind
 from producers.journal.outbox import Outbox, messages_of
 from producers.journal.records import (
@@ -21,11 +21,11 @@ from producers.journal.records import (
 from stream_app.errors import Refusal
 
 
-def taken(frame: Frame, book: Book, outbox: Outbox, path: Path) -> Book:
+def apply_frame(frame: Frame, book: BudgetState, outbox: Outbox, path: Path) -> BudgetState:
     """Return the book after a frame, and put its messages into the outbox."""
     try:
         if frame.kind is Kind.ACCOUNTS:
-            return Book.of(decode_accounts(frame.body))
+            return BudgetState.of(decode_accounts(frame.body))
         if frame.kind is Kind.ACKS:
             for number in numbers(decode_acks(frame.body).numbers, "<u8"):
                 outbox.drop(number)
@@ -44,35 +44,35 @@ def taken(frame: Frame, book: Book, outbox: Outbox, path: Path) -> Book:
 
 
 @dataclass(frozen=True)
-class View:
+class JournalView:
     """A journal as it is on the disk now: the device key, what was spent, what waits."""
 
     key: bytes = field(repr=False)
-    book: Book = field(repr=False)
+    book: BudgetState = field(repr=False)
     pending: int
 
 
-def look(path: Path | str) -> View:
+def read_journal(path: Path | str) -> JournalView:
     """Return what a journal holds, also while another process writes it; nothing is changed."""
     path = Path(path).expanduser()
     if not path.exists():
         raise Refusal(f"device journal {path}: there is none; publishing a rating makes it")
     if not path.is_file() and not path.is_dir():
         raise Refusal(f"device journal {path}: is not a plain file; give another with --journal")
-    with told(path):
+    with refusing_os_errors(path):
         data = path.read_bytes()
     if not data:
         raise Refusal(
             f"device journal {path}: is empty and no journal, unless it is just being made; give "
             "another with --journal"
         )
-    scanned = read(data, path)
-    book, outbox = Book(), Outbox()
+    scanned = scan_or_refuse(data, path)
+    book, outbox = BudgetState(), Outbox()
     for frame in scanned.frames:
-        book = taken(frame, book, outbox, path)
-    return View(scanned.key, book, len(outbox))
+        book = apply_frame(frame, book, outbox, path)
+    return JournalView(scanned.key, book, len(outbox))
 
 
 def read_key(path: Path | str) -> bytes:
     """Return the device key of a journal, also while another process writes it."""
-    return look(path).key
+    return read_journal(path).key

@@ -39,8 +39,8 @@ class Request:
     device      the pseudonym, 16 bytes
     topic       the full name of the topic its messages go to
     memo        (m,) uint64, rising and distinct: what is reported on. In one `scope` each key is
-                reported on `Limits.reports` times, unless `again`; ratings use the item's key in
-                the scope "rating", a profile might use its epoch in the scope "profile"
+                reported on `Limits.reports` times, unless `republish`; ratings use the item's key
+                in the scope "rating", a profile might use its epoch in the scope "profile"
     mechanism   draws, once; what it claims is debited `count` times under its adjacency
     raw_inputs  what `mechanism.release` gets, with `masks` where they are not None
     count       how many reports the ticket is for and the debit pays, as the mechanism counts them
@@ -54,7 +54,7 @@ class Request:
 
     device: bytes
     topic: str
-    memo: NDArray[np.uint64]
+    reported_keys: NDArray[np.uint64]
     mechanism: Drawing
     raw_inputs: Any
     count: int
@@ -63,14 +63,14 @@ class Request:
     scope: str = "rating"
     parts: tuple[slice, ...] = WHOLE
     masks: NDArray[np.uint16] | None = None
-    again: bool = False
+    republish: bool = False
     joined: bool = False
 
     def __post_init__(self) -> None:
         if len(self.device) != DEVICE_BYTES:
             raise ValueError(f"device of {len(self.device)} bytes: a pseudonym has {DEVICE_BYTES}")
-        many = len(self.memo)
-        if many != 1 and (not many or not (self.memo[1:] > self.memo[:-1]).all()):
+        many = len(self.reported_keys)
+        if many != 1 and (not many or not (self.reported_keys[1:] > self.reported_keys[:-1]).all()):
             raise ValueError(
                 "memo: give rising, distinct keys, 1 or more; each is reported on once"
             )

@@ -45,7 +45,7 @@ def _drawn() -> list[Figure]:
 
 def _journal() -> list[Figure]:
     """One release by itself, and 256 together: request, budget, ticket, draw, record and sync."""
-    line = device.Line(TOPIC, registry.parse("rr:5:2"))
+    line = device.ReportSettings(TOPIC, registry.parse("rr:5:2"))
     one, who = np.zeros(1, np.uint8), [i.to_bytes(16, "big") for i in range(1, GROUP + 1)]
     with tempfile.TemporaryDirectory() as folder, Journal.open(Path(folder) / "journal") as journal:
 
@@ -72,7 +72,7 @@ def _journal() -> list[Figure]:
 
 def _replayed() -> list[Figure]:
     figures = []
-    line = device.Line(TOPIC, registry.parse("rr:5:2"))
+    line = device.ReportSettings(TOPIC, registry.parse("rr:5:2"))
     world = generate(1)
     with tempfile.TemporaryDirectory() as folder, Journal.open(Path(folder) / "journal") as journal:
         population = populate(world.dataset, journal.key)
@@ -87,7 +87,7 @@ def _replayed() -> list[Figure]:
                     journal=journal,
                     send=lambda message: journal.acknowledge(message.number),
                     epoch=20_000,
-                    again=True,
+                    republish=True,
                     ratings_per_message=most,
                     chunk=chunk,
                 ):
@@ -103,7 +103,7 @@ def _replayed() -> list[Figure]:
 def _emitted() -> list[Figure]:
     """Whole epochs: 2000 items of 3000 devices, presence protected."""
     world, scope = generate(1), np.arange(1, 2001, dtype=np.uint64)
-    line = device.Line(TOPIC, registry.parse("cell:5:2"))
+    line = device.ReportSettings(TOPIC, registry.parse("cell:5:2"))
 
     def publish(population: Population, journal: Journal) -> None:
         for _ in emit(
@@ -113,7 +113,7 @@ def _emitted() -> list[Figure]:
             send=lambda message: journal.acknowledge(message.number),
             epoch=20_000,
             scope=scope,
-            again=True,
+            republish=True,
         ):
             pass
 

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 from producers.device import requests as device
-from producers.journal import Journal, Message, look, read_key
+from producers.journal import Journal, Message, read_journal, read_key
 from producers.pseudonyms import pseudonym
 from stream_app import wire
 from stream_app.cli import run
@@ -203,12 +203,12 @@ def test_what_an_earlier_process_has_left_is_sent_first_the_same_bytes(
     events = sorted(everything(kafka, here), key=lambda event: event.seq)
     assert [wire.encode(event) for event in events[:2]] == [message.value for message in left]
     assert [event.items.tolist() for event in events] == [[1], [2], [3]]
-    assert look("device.journal").pending == 0
+    assert read_journal("device.journal").pending == 0
 
 
 def released_at(topic: str, epoch: int, *items: int) -> list[Message]:
     """Release ratings of ann that nobody sends."""
-    line = device.Line(topic, registry.parse("rr:5:2"))
+    line = device.ReportSettings(topic, registry.parse("rr:5:2"))
     with Journal.open("device.journal") as journal:
         who = pseudonym(journal.key, "ann")
         level = np.array([3], np.uint8)
@@ -253,7 +253,7 @@ def test_a_replay_that_is_killed_loses_nothing_and_draws_nothing_twice(
         assert time.monotonic() < deadline
     process.kill()
     process.communicate()
-    before = look("device.journal")
+    before = read_journal("device.journal")
     assert 0 < sum(replayed.reserved for replayed in before.book.replays.values()) < 3000
     assert run(replay) == 0
     told = capsys.readouterr().out
@@ -272,13 +272,13 @@ def test_a_replay_that_is_killed_loses_nothing_and_draws_nothing_twice(
         (pseudonym(key, int(user)), int(item)): int(item) % 5
         for user, item in zip(users, items, strict=True)
     }
-    assert look("device.journal").pending == 0
+    assert read_journal("device.journal").pending == 0
 
 
 def look_or_none(path: str) -> bool:
     """Whether the journal has recorded something of a data set."""
     try:
-        return any(replayed.reserved for replayed in look(path).book.replays.values())
+        return any(replayed.reserved for replayed in read_journal(path).book.replays.values())
     except Refusal:  # it is just being made
         return False
 
@@ -353,7 +353,7 @@ def test_a_sample_spends_what_it_says_on_a_whole_user(
         assert (row["reports"], row["events_accepted"]) == (0, 0)
     key = read_key("device.journal")
     for user in (1, 2, 3):
-        spent = look("device.journal").book.accounts[pseudonym(key, user)].by_adjacency()
+        spent = read_journal("device.journal").book.accounts[pseudonym(key, user)].by_adjacency()
         assert spent["cell"].reports == 4
 
 

@@ -24,7 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from producers.journal.disk import Disk
-from producers.journal.frames import DamagedError
+from producers.journal.frames import CorruptJournalError
 from stream_app.errors import Refusal
 
 Names = tuple[tuple[str, bytes, bytes], ...]  # name, what is read back, what is durable
@@ -248,7 +248,7 @@ def explore(
             try:
                 run(life)
                 finish(life)
-            except (Refusal, DamagedError) as error:
+            except (Refusal, CorruptJournalError) as error:
                 raise ViolationError(f"it refuses what it has written: {error}") from error
             found = 1
             if number < crashes:

@@ -15,12 +15,12 @@ import numpy as np
 import pytest
 
 from producers.journal import BudgetExhausted, Journal, Limits, Message, Request
-from producers.journal.account_book import Book
+from producers.journal.account_book import BudgetState
 from producers.journal.frames import Kind, scan
 from producers.journal.outbox import Outbox
 from producers.journal.records import encode
-from producers.journal.release import affordable, written
-from producers.journal.replay import taken
+from producers.journal.release import commit_record, debits_of
+from producers.journal.replay import apply_frame
 from stream_app.privacy.adjacency import Adjacency
 from stream_app.privacy.ticket import admitted
 from tests.producers.crashes import CrashingDisk, Found, Life, ViolationError, explore
@@ -52,7 +52,7 @@ ECHO = Echo()
 
 def request(item: int) -> Request:
     return Request(
-        device=WHO, topic="t", memo=np.array([item], np.uint64), mechanism=ECHO,
+        device=WHO, topic="t", reported_keys=np.array([item], np.uint64), mechanism=ECHO,
         raw_inputs=np.zeros(1, np.uint8), count=1, epoch=7,
         encode=lambda seq, part, released, _: bytes([seq, item]) + released[part].tobytes(),
     )  # fmt: skip
@@ -106,12 +106,12 @@ def books(names: Any) -> Known:
 
 @cache
 def book_of(data: bytes) -> Known:
-    book, outbox, frames = Book(), Outbox(), scan(data).frames if data else ()
+    book, outbox, frames = BudgetState(), Outbox(), scan(data).frames if data else ()
     for frame in frames:
-        book = taken(frame, book, outbox, PATH)
+        book = apply_frame(frame, book, outbox, PATH)
     nano = sum(account.total()[0] for account in book.accounts.values())
     waiting = any(frame.kind is Kind.PENDING for frame in frames)
-    return Known(frozenset(book.memo(WHO, "rating").tolist()), nano, waiting)
+    return Known(frozenset(book.reported_keys(WHO, "rating").tolist()), nano, waiting)
 
 
 def check(life: Life, seq: int, value: bytes) -> None:
@@ -188,8 +188,8 @@ def explored(crashes: int, capsys: pytest.CaptureFixture[str]) -> Found:
 
 
 def prepared(journal: Journal, requests: Any, drawn: Any) -> Any:
-    debits = affordable(journal._book, journal.limits, requests)
-    return written(journal._book, requests, debits, drawn, None, test=True)
+    debits = debits_of(journal._book, journal.limits, requests)
+    return commit_record(journal._book, requests, debits, drawn, None, test=True)
 
 
 def taken_in(journal: Journal, commit: Any, messages: list[Message]) -> list[Message]:
@@ -214,7 +214,7 @@ class PublishThenDebit(Journal):
 
 def stubbed(requests: Any) -> list[Request]:
     """The requests, with records that name the event and do not hold its bytes."""
-    stubs = [request(int(one.memo[0])) for one in requests]
+    stubs = [request(int(one.reported_keys[0])) for one in requests]
     for stub in stubs:
         encoded = stub.encode
         stub.encode = lambda *given, encoded=encoded: encoded(*given)[:2]

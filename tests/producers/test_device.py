@@ -30,7 +30,7 @@ TABLE = ItemTable(np.array([3, 5, 9], np.uint64), np.array([1.4, 4.5, 3.0]))
 
 
 def make(levels: list[int], items: Any, **changed: Any) -> Request:
-    line = device.Line(
+    line = device.ReportSettings(
         TOPIC,
         changed.pop("mechanism", OPEN),
         changed.pop("table", ItemTable()),
@@ -87,7 +87,7 @@ def test_a_seeded_journal_marks_every_event_whoever_asks_for_it(tmp_path: Any) -
     ("changed", "said"),
     [({"count": 2}, "3 inputs, 2 reports, 3 keys in the memo"),
      ({"count": 1}, "3 inputs, 1 reports"),
-     ({"memo": np.array([1, 2], np.uint64)}, "2 keys in the memo"),
+     ({"reported_keys": np.array([1, 2], np.uint64)}, "2 keys in the memo"),
      ({"raw_inputs": np.zeros(4, np.uint8)}, "4 inputs, 3 reports"),
      ({"masks": np.ones(2, np.uint16)}, "2 masks")],
     ids=lambda value: next(iter(value)) if isinstance(value, dict) else None,
@@ -126,7 +126,7 @@ def test_a_level_off_the_scale_is_refused_with_the_journal_as_it_was(journal: Jo
 def test_an_event_survives_both_encodings(journal: Journal) -> None:
     levels = Scale().classify([1, 3, 5])[0].tolist()
     for first, encode in ((0, wire.encode), (10, wire.encode_json)):
-        line = device.Line(TOPIC, OPEN, encode=encode)
+        line = device.ReportSettings(TOPIC, OPEN, encode=encode)
         asked = device.request(
             np.array(levels, np.uint8), [first, first + 1, first + 2], line, device=WHO, epoch=1
         )

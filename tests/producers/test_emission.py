@@ -15,12 +15,12 @@ from numpy.typing import NDArray
 
 from producers.datasets.load import Dataset
 from producers.device.item_table import ItemTable
-from producers.device.requests import Line
+from producers.device.requests import ReportSettings
 from producers.device.scope import from_file, turn
-from producers.fleet.epoch_emission import Emitted, emit, moment, near_equal
+from producers.fleet.epoch_emission import EpochProgress, balanced_slices, emission_time, emit
 from producers.fleet.population import Population, populate
 from producers.fleet.replay import Pace, replay
-from producers.journal import Journal, Limits, Message, look
+from producers.journal import Journal, Limits, Message, read_journal
 from stream_app import wire
 from stream_app.errors import Refusal
 from stream_app.privacy import registry
@@ -75,8 +75,8 @@ class Observer:
 def run(
     population: Population, journal: Journal, seen: Observer, mechanism: Mechanism = CELL,
     **changed: Any,
-) -> Emitted:  # fmt: skip
-    line = Line(TOPIC, mechanism, table=changed.pop("table", ItemTable()))
+) -> EpochProgress:  # fmt: skip
+    line = ReportSettings(TOPIC, mechanism, table=changed.pop("table", ItemTable()))
     hidden = mechanism in (CELL, LOUD) or "sample" in changed
     scope = changed.pop("scope", SCOPE if hidden else None)
     given: dict[str, Any] = {"epoch": 20_000, "cells": 300} | changed
@@ -120,7 +120,7 @@ def test_what_is_not_in_scope_is_never_reported(small: Dataset, journal: Journal
 def test_messages_are_as_few_as_hold_the_scope_and_of_nearly_one_size(
     count: int, sizes: list[int], journal: Journal
 ) -> None:
-    parts = near_equal(count)
+    parts = balanced_slices(count)
     assert [part.stop - part.start for part in parts] == sizes
     assert [part.start for part in parts][1:] == [part.stop for part in parts][:-1]
     seen, population = Observer(), populate(dataset([1, 2], [5, 6], [1, 5]), journal.key)
@@ -163,13 +163,15 @@ def test_times_sizes_and_order_are_the_same_to_the_byte_whatever_was_rated(
     assert len({size for _, _, size in seen[0]}) == 1
     span = 20 * 60 / 1000
     for when, device, _ in seen[0]:
-        assert when == pytest.approx(span * moment(device, 20_000))
+        assert when == pytest.approx(span * emission_time(device, 20_000))
 
 
 def test_the_moment_is_a_public_function_of_pseudonym_and_epoch_alone() -> None:
     names = [i.to_bytes(16, "big") for i in range(4000)]
-    first, second = (np.array([moment(name, epoch) for name in names]) for epoch in (1, 2))
-    assert moment(bytes(16), 20_000) == moment(bytes(16), 20_000) == 0.16867154012912933
+    first, second = (np.array([emission_time(name, epoch) for name in names]) for epoch in (1, 2))
+    assert (
+        emission_time(bytes(16), 20_000) == emission_time(bytes(16), 20_000) == 0.16867154012912933
+    )
     for shares in (first, second):
         assert 0 <= shares.min() < 0.01
         assert 0.99 < shares.max() < 1
@@ -241,7 +243,7 @@ def observed(people: People, path: Path, by_epoch: bool) -> tuple[NDArray[Any], 
         else:
             ordered = people.data.in_time_order()
             assert ordered.timestamps is not None
-            line = Line(TOPIC, RR)
+            line = ReportSettings(TOPIC, RR)
             steps = replay(
                 population, line, journal=journal, send=observer.send, epoch=20_000, chunk=10,
                 pace=Pace(),
@@ -344,7 +346,7 @@ def test_a_sample_spends_its_budget_once_in_life_however_the_scope_grows(
     for epoch, scope in enumerate((SCOPE[:2], SCOPE[:30], SCOPE, SCOPE[5:], SCOPE[40:]), 20_000):
         with Journal.open(tmp_path / "j", limits=Limits(whole)) as journal:
             population = populate(small, journal.key)
-            given = {"scope": scope, "sample": sample, "epoch": epoch, "again": epoch == 20_003}
+            given = {"scope": scope, "sample": sample, "epoch": epoch, "republish": epoch == 20_003}
             seen.intake = intake
             end = run(population, journal, seen, mechanism, **given)
             reports.append(end.cells)
@@ -393,7 +395,7 @@ def test_a_cell_is_drawn_once_in_life_unless_again(small: Dataset, journal: Jour
     assert end.cells == 20 * 10
     assert len(seen.cells()) == 20 * 70
     again = Observer()
-    assert run(population, journal, again, again=True).cells == 20 * 60
+    assert run(population, journal, again, republish=True).cells == 20 * 60
     assert journal.spent(population.devices[0])["cell"].reports == 130
 
 
@@ -435,11 +437,11 @@ def test_an_interrupted_epoch_goes_on_and_sends_every_cell_once(
             seen.send(message)
             journal.acknowledge(message.number)
 
-        line = Line(TOPIC, CELL)
+        line = ReportSettings(TOPIC, CELL)
         with pytest.raises(KeyboardInterrupt):
             list(emit(population, line, journal=journal, send=breaks, epoch=20_000, scope=SCOPE,
                       cells=300))  # fmt: skip
-    assert look(path).pending == 3
+    assert read_journal(path).pending == 3
     with Journal.open(path) as journal:
         for message in journal.pending():
             seen.send(message)
@@ -460,7 +462,7 @@ def test_where_presence_is_public_each_device_sends_its_new_ratings_at_its_momen
     assert seen.cells() == {(population.devices[u], int(i)): int(v) for u, i, v in rated}
     assert (end.cells, end.ratings, len(seen.events)) == (500, 500, 20)
     for when, device, _ in seen.seen:
-        assert when == pytest.approx(5.0 * moment(device, 20_000))
+        assert when == pytest.approx(5.0 * emission_time(device, 20_000))
     assert run(population, journal, Observer(), OPEN).idle == 20
 
 
@@ -528,7 +530,7 @@ def test_every_row_of_the_data_is_counted_once(small: Dataset, tmp_path: Path) -
     few = ItemSample.of(Fraction(20))
     sampled = registry.parse("cell:5:5/2")
 
-    def rows(end: Emitted) -> int:
+    def rows(end: EpochProgress) -> int:
         parts = end.ratings, end.outside, end.before, end.unsampled, end.held
         return sum(parts) + end.repeated + end.unreadable
 

@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 from producers.journal.frames import (
     FRAME_BYTES,
     HEADER_BYTES,
-    DamagedError,
-    ForeignError,
+    CorruptJournalError,
     Kind,
+    NotAJournalError,
     frame,
     header,
     scan,
@@ -59,9 +59,9 @@ def test_a_flipped_bit_before_the_last_frame_is_refused_with_its_position(
     bit = data.draw(st.integers(0, 8 * places[-1] - 1))
     flipped = bytearray(whole)
     flipped[bit // 8] ^= 1 << bit % 8
-    with pytest.raises((DamagedError, ForeignError)) as caught:
+    with pytest.raises((CorruptJournalError, NotAJournalError)) as caught:
         scan(bytes(flipped))
-    if isinstance(caught.value, DamagedError) and bit // 8 >= HEADER_BYTES:
+    if isinstance(caught.value, CorruptJournalError) and bit // 8 >= HEADER_BYTES:
         assert caught.value.position == max(p for p in places if p <= bit // 8)
 
 
@@ -72,9 +72,9 @@ def test_a_compacted_file_vouches_for_itself() -> None:
     for place in (HEADER_BYTES + FRAME_BYTES, len(whole) - 1):
         flipped = bytearray(whole)
         flipped[place] ^= 1
-        with pytest.raises(DamagedError):
+        with pytest.raises(CorruptJournalError):
             scan(bytes(flipped))
-    with pytest.raises(DamagedError):
+    with pytest.raises(CorruptJournalError):
         scan(whole[:-1])
     torn = scan(whole + frame(Kind.ACKS, b"torn", 0)[:-1])
     assert torn.end == len(whole)
@@ -84,7 +84,7 @@ def test_damage_is_told_from_a_torn_end_also_far_before_what_vouches_for_it() ->
     data, places = written([b"first", b"x" * 3_000_000, b"last"])
     flipped = bytearray(data)
     flipped[places[0] + FRAME_BYTES] ^= 1
-    with pytest.raises(DamagedError) as caught:
+    with pytest.raises(CorruptJournalError) as caught:
         scan(bytes(flipped))
     assert caught.value.position == places[0]
 
@@ -106,7 +106,7 @@ def test_unsynced_frames_behind_a_hole_do_not_make_damage_of_a_torn_end() -> Non
     ids=["empty", "text", "sqlite", "noise"],
 )  # fmt: skip
 def test_what_is_no_journal_is_told(data: bytes, said: str) -> None:
-    with pytest.raises(ForeignError, match=said):
+    with pytest.raises(NotAJournalError, match=said):
         scan(data)
 
 
@@ -117,8 +117,8 @@ def test_a_later_format_and_a_later_record_are_told() -> None:
     later = bytearray(header(KEY, HEADER_BYTES))
     later[8:10] = struct.pack("<H", 9)
     later[-4:] = zlib.crc32(later[:-4]).to_bytes(4, "little")
-    with pytest.raises(ForeignError, match="format 9, this murmurec reads 1"):
+    with pytest.raises(NotAJournalError, match="format 9, this murmurec reads 1"):
         scan(bytes(later))
     unknown = frame(99, b"", 0)  # type: ignore[arg-type]
-    with pytest.raises(ForeignError, match="kind 99, of a later murmurec"):
+    with pytest.raises(NotAJournalError, match="kind 99, of a later murmurec"):
         scan(header(KEY, HEADER_BYTES) + unknown)

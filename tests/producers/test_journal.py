@@ -28,7 +28,7 @@ from producers.journal import (
     OutboxFull,
     Request,
     Spent,
-    look,
+    read_journal,
     read_key,
 )
 from producers.journal.disk import Disk
@@ -47,8 +47,8 @@ RR, HALF, OPEN, CELL = (
 
 
 def ask(who: bytes, *items: int, mechanism: Mechanism = RR, **changed: Any) -> Request:
-    given = {"epoch": changed.pop("epoch", 20_000), "again": changed.pop("again", False)}
-    line = device.Line(changed.pop("topic", TOPIC), mechanism)
+    given = {"epoch": changed.pop("epoch", 20_000), "republish": changed.pop("republish", False)}
+    line = device.ReportSettings(changed.pop("topic", TOPIC), mechanism)
     levels = np.zeros(len(items), np.uint8)
     return device.request(levels, list(items), line, device=who, **given, **changed)
 
@@ -79,7 +79,7 @@ def test_the_key_is_made_once_and_shown_to_nobody(tmp_path: Path) -> None:
     with at(path) as journal:
         assert journal.key == key
     assert read_key(path) == key
-    assert repr(key) not in repr(look(path))
+    assert repr(key) not in repr(read_journal(path))
     with at(tmp_path / "other") as other:
         assert other.key != key
 
@@ -102,9 +102,9 @@ def test_nobody_else_may_open_what_holds_the_key(path: Path) -> None:
 def test_a_second_process_gets_one_sentence_and_may_look(journal: Journal) -> None:
     release(journal, ANN, 1)
     program = f"""
-from producers.journal import Journal, look, read_key
+from producers.journal import Journal, read_journal, read_key
 from stream_app.errors import Refusal
-print(read_key({str(journal.path)!r}).hex(), look({str(journal.path)!r}).pending)
+print(read_key({str(journal.path)!r}).hex(), read_journal({str(journal.path)!r}).pending)
 try:
     Journal.open({str(journal.path)!r})
 except Refusal as refusal:
@@ -266,7 +266,7 @@ def test_an_item_is_reported_once_unless_again_and_that_is_a_new_debit(journal: 
             release(journal, ANN, 7, mechanism=mechanism)
     assert release(journal, BOB, 7)[0].seq == 1
     assert journal.spent(ANN)["value"] == Spent("value", 2 * 10**9, 0, 1)
-    assert release(journal, ANN, 7, again=True)[0].seq == 2
+    assert release(journal, ANN, 7, republish=True)[0].seq == 2
     assert journal.spent(ANN)["value"].spend == PrivacyLoss(
         Fraction(4), Fraction(0), Adjacency.VALUE
     )
@@ -328,10 +328,10 @@ def test_one_limit_holds_for_values_and_cells_together(
         for mechanism in (first, second):
             assert journal.room(ANN, mechanism, 20_000) == 1
             with pytest.raises(BudgetExhausted, match=r"spent 4 .*values, cells and profiles"):
-                release(journal, ANN, 2, 3, mechanism=mechanism, again=True)
+                release(journal, ANN, 2, 3, mechanism=mechanism, republish=True)
         with pytest.raises(BudgetExhausted):  # also within one record
             journal.commit([ask(ANN, 3, mechanism=first), ask(ANN, 4, mechanism=second)])
-        release(journal, ANN, 2, mechanism=second, again=True)
+        release(journal, ANN, 2, mechanism=second, republish=True)
         assert journal.room(ANN, first, 20_000) == journal.room(ANN, second, 20_000) == 0
         assert {kind: spent.nano for kind, spent in journal.spent(ANN).items()} == {
             str(first.adjacency): 4 * 10**9, str(second.adjacency): 2 * 10**9,
@@ -350,7 +350,7 @@ def test_a_clock_set_far_forward_is_refused_unless_it_is_right(path: Path) -> No
         with pytest.raises(Refusal, match=said):  # whoever made the request
             release(journal, ANN, 2, epoch=20_367)
         assert path.read_bytes() == before
-    with at(path, limits=Limits(clock_is_right=True)) as journal:
+    with at(path, limits=Limits(trust_clock=True)) as journal:
         release(journal, ANN, 2, epoch=journal.epoch(30_000))
     with at(path) as journal:
         assert journal.epoch(20_001) == 30_000
@@ -471,12 +471,12 @@ def test_a_full_outbox_is_an_error_and_nothing_is_lost(path: Path) -> None:
 
 def test_a_public_scope_that_all_devices_share_is_kept_once(path: Path) -> None:
     scope = np.arange(5000, dtype=np.uint64)
-    line = device.Line(TOPIC, CELL)
+    line = device.ReportSettings(TOPIC, CELL)
 
     def asked(place: int) -> Request:
-        return device.made(
+        return device.build_request(
             np.full(5000, 5, np.uint8), scope, None, scope, line, device=bytes([place] * 16),
-            epoch=1, again=False, parts=device.pieces(5000, 4096),
+            epoch=1, republish=False, parts=device.message_slices(5000, 4096),
         )  # fmt: skip
 
     with at(path) as journal:
@@ -497,7 +497,7 @@ def test_a_public_scope_that_all_devices_share_is_kept_once(path: Path) -> None:
 
 def moved(replay: Any, reserved: int) -> Any:
     return type(replay)(
-        replay.digest, replay.mechanism, reserved, replay.total, replay.begun, replay.again
+        replay.digest, replay.mechanism, reserved, replay.total, replay.begun, replay.republish
     )
 
 
@@ -522,8 +522,8 @@ def test_progress_is_durable_with_the_events_it_belongs_to(path: Path) -> None:
         for mechanism in ("rr:5:2", "rr:5:1"):
             with pytest.raises(FinishedBefore, match=r"100 rows under rr:5:2.*--again"):
                 journal.begin(b"digest", mechanism, 100)
-        anew = journal.begin(b"digest", "rr:5:2", 100, again=True)
-        assert (anew.reserved, anew.begun, anew.again) == (0, 2, True)
+        anew = journal.begin(b"digest", "rr:5:2", 100, republish=True)
+        assert (anew.reserved, anew.begun, anew.republish) == (0, 2, True)
         journal.commit([], moved(anew, 20))
         assert journal.begin(b"digest", "rr:5:2", 100) == moved(anew, 20)
         with pytest.raises(RuntimeError, match="recorded already"):
@@ -749,11 +749,11 @@ def test_the_lock_of_a_file_that_was_replaced_meanwhile_is_not_taken(
     assert len(calls) == 2
 
 
-@pytest.mark.parametrize("memo", [[], [3, 3], [4, 3]], ids=str)
-def test_a_memo_that_is_none_is_refused(memo: list[int]) -> None:
+@pytest.mark.parametrize("reported_keys", [[], [3, 3], [4, 3]], ids=str)
+def test_reported_keys_must_be_rising_and_distinct(reported_keys: list[int]) -> None:
     with pytest.raises(ValueError, match="rising, distinct keys"):
         Request(
-            device=ANN, topic=TOPIC, memo=np.array(memo, np.uint64), mechanism=RR,
+            device=ANN, topic=TOPIC, reported_keys=np.array(reported_keys, np.uint64), mechanism=RR,
             raw_inputs=np.zeros(1, np.uint8), count=1, epoch=1,
             encode=lambda seq, part, released, test: b"",
         )  # fmt: skip

@@ -11,14 +11,14 @@ import pytest
 from producers.device import requests as device
 from producers.fleet.population import populate
 from producers.fleet.profile_release import (
-    Published,
+    ProfileProgress,
     RawProfile,
     kept_scope,
     profiles_of,
     publish,
     request,
 )
-from producers.journal import NANO, BudgetExhausted, Journal, Limits, Message, look
+from producers.journal import NANO, BudgetExhausted, Journal, Limits, Message, read_journal
 from stream_app import wire
 from stream_app.privacy import registry
 from stream_app.privacy.profiles import blip, jlt
@@ -46,7 +46,7 @@ def run(
     epoch: int = 20_000,
     mechanism: ProfileMechanism = MECHANISM,
     **more: object,
-) -> tuple[list[Message], Published]:
+) -> tuple[list[Message], ProfileProgress]:
     sent: list[Message] = []
     steps = list(
         publish(
@@ -139,7 +139,7 @@ def test_a_budget_that_does_not_hold_it_keeps_the_profile_back(tmp_path: Path) -
 
 def test_a_profile_counts_as_cells_do_in_the_budget(tmp_path: Path) -> None:
     who, scope = bytes(16), np.arange(2, dtype=np.uint64)
-    line = device.Line("ratings", registry.parse("cell:5:1/2"))
+    line = device.ReportSettings("ratings", registry.parse("cell:5:1/2"))
     with Journal.open(tmp_path / "j", limits=Limits(Fraction(5, 2))) as journal:
         request = device.request(np.zeros(2, np.uint8), scope, line, device=who, epoch=20_000)
         journal.release(request)
@@ -152,7 +152,7 @@ def test_a_profile_counts_as_cells_do_in_the_budget(tmp_path: Path) -> None:
         journal.compact()
     with Journal.open(tmp_path / "j", limits=Limits(Fraction(4))) as journal:
         assert run(devices(3), journal, epoch=20_001)[1].over == 1
-    spent = look(tmp_path / "j").book.accounts[who].spent()
+    spent = read_journal(tmp_path / "j").book.accounts[who].spent()
     assert {key: one.nano for key, one in spent.items()} == {
         ("rating", "cell"): NANO, ("profile", "cell"): 2 * NANO,
     }  # fmt: skip

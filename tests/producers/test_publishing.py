@@ -16,7 +16,7 @@ from confluent_kafka import KafkaError, KafkaException
 
 from producers.device import requests as device
 from producers.journal import Journal, Message
-from producers.publishing import Courier, Place, Publisher
+from producers.publishing import OutboxRelay, Publisher, RecordPosition
 from stream_app.errors import Refusal
 from stream_app.privacy import registry
 from tests.producers.conftest import TOPIC
@@ -76,7 +76,7 @@ def test_a_full_queue_is_waited_for_and_nothing_is_dropped() -> None:
     assert [value for _, value in queue.landed] == [str(i).encode() for i in range(1000)]
     assert queue.refused > 0
     assert (line.sent, line.accepted, line.failed, line.first_error) == (1000, 1000, 0, "")
-    assert line.last == Place(2, 999)
+    assert line.last == RecordPosition(2, 999)
 
 
 def test_a_failed_delivery_is_counted_with_its_first_reason() -> None:
@@ -173,7 +173,7 @@ os.waitpid(child, 0)
 
 
 def given_out(journal: Journal, count: int, topic: str = TOPIC, first: int = 0) -> list[Message]:
-    line = device.Line(topic, registry.parse("rr:5:2"))
+    line = device.ReportSettings(topic, registry.parse("rr:5:2"))
     return [
         message
         for item in range(first, first + count)
@@ -185,17 +185,17 @@ def given_out(journal: Journal, count: int, topic: str = TOPIC, first: int = 0) 
 
 def test_what_the_broker_has_is_acknowledged_and_only_that(journal: Journal) -> None:
     queue = Queue()
-    courier = Courier(journal, Publisher(queue, TOPIC))
+    relay = OutboxRelay(journal, Publisher(queue, TOPIC))
     messages = given_out(journal, 4)
     for message in messages:
-        courier.send(message, kept=message is messages[3])
+        relay.send(message, kept=message is messages[3])
     assert journal.pending() == messages
     queue.poll(0), queue.poll(0)
     assert journal.pending() == messages[2:]
-    courier.line.close()
+    relay.publisher.close()
     assert journal.pending() == []
     assert queue.landed == [(message.key, message.value) for message in messages]
-    assert courier.places == {messages[3].number: Place(2, 3)}
+    assert relay.places == {messages[3].number: RecordPosition(2, 3)}
 
 
 def test_what_was_left_is_sent_first_the_same_bytes_to_its_own_topic(tmp_path: Path) -> None:
@@ -206,17 +206,17 @@ def test_what_was_left_is_sent_first_the_same_bytes_to_its_own_topic(tmp_path: P
     with Journal.open(path) as journal:
         queue = Queue()
         with Publisher(queue, TOPIC) as line:
-            courier = Courier(journal, line)
-            assert courier.resend({TOPIC}) == (3, 2)
+            relay = OutboxRelay(journal, line)
+            assert relay.resend({TOPIC}) == (3, 2)
             (new,) = given_out(journal, 1, first=20)
-            courier.send(new)
+            relay.send(new)
         assert [value for _, value in queue.landed] == [m.value for m in [*left, new]]
         assert set(queue.topics) == {TOPIC}
         assert journal.pending() == other
     with Journal.open(path) as journal:
         queue = Queue()
         with Publisher(queue, TOPIC) as line:
-            assert Courier(journal, line).resend({TOPIC, "other.ratings.v1"}) == (2, 0)
+            assert OutboxRelay(journal, line).resend({TOPIC, "other.ratings.v1"}) == (2, 0)
         assert queue.topics == ["other.ratings.v1"] * 2
         assert journal.pending() == []
 
@@ -230,29 +230,29 @@ def test_after_a_record_that_was_not_taken_nothing_more_is_sent_and_all_is_kept(
         return KafkaError(KafkaError._MSG_TIMED_OUT) if number == 1 else None
 
     queue = Queue(room=1, fate=fate)
-    courier = Courier(journal, Publisher(queue, TOPIC))
+    relay = OutboxRelay(journal, Publisher(queue, TOPIC))
     messages = given_out(journal, 4)
     for message in messages[:2]:
-        courier.send(message)
+        relay.send(message)
     queue.poll(0)
     with pytest.raises(Refusal, match=r"1 events were not accepted.*timed out.*the same bytes"):
-        courier.send(messages[2])
-    courier.line.close()
+        relay.send(messages[2])
+    relay.publisher.close()
     assert journal.pending() == messages[1:]
 
 
 def test_room_is_made_by_waiting_for_the_broker(tmp_path: Path) -> None:
     with Journal.open(tmp_path / "j", outbox_bytes=1100) as journal:
         queue = Queue(room=100)
-        courier = Courier(journal, Publisher(queue, TOPIC, clock=iter(range(10**6)).__next__))
+        relay = OutboxRelay(journal, Publisher(queue, TOPIC, clock=iter(range(10**6)).__next__))
         for message in given_out(journal, 8):
-            courier.send(message)
+            relay.send(message)
         waiting = journal.waiting_bytes
-        courier.make_room()
+        relay.make_room()
         assert journal.waiting_bytes <= 550 < waiting
         assert 0 < len(queue.landed) < 8
         for message in given_out(journal, 2, first=10):
-            courier.send(message)
+            relay.send(message)
         queue.answers = False
         with pytest.raises(Refusal, match="nothing for 60 seconds"):
-            Courier(journal, courier.line).line.wait(lambda: False)
+            OutboxRelay(journal, relay.publisher).publisher.wait(lambda: False)

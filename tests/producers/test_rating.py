@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from producers.device.rating import rate
-from producers.device.requests import Line
+from producers.device.requests import ReportSettings
 from producers.journal import BudgetExhausted, Journal, Limits, Message
 from producers.pseudonyms import pseudonym
 from producers.scale import Scale
@@ -31,7 +31,9 @@ def publish(journal: Journal, **changed: Any) -> Message:
     arguments = GOOD | changed
     names = ("user", "item", "raw_rating", "mechanism")
     user, item, raw_rating, mechanism = (arguments.pop(name) for name in names)
-    return rate(user, item, raw_rating, Line(TOPIC, mechanism), journal=journal, **arguments)
+    return rate(
+        user, item, raw_rating, ReportSettings(TOPIC, mechanism), journal=journal, **arguments
+    )
 
 
 def test_a_rating_becomes_an_event_of_its_users_device(journal: Journal) -> None:
@@ -53,7 +55,7 @@ def test_a_rating_is_published_once_unless_again(journal: Journal) -> None:
     for mechanism in ("rr:5:2", "rr:5:1"):
         with pytest.raises(Refusal, match=r"published already.*--again"):
             publish(journal, mechanism=registry.parse(mechanism), raw_rating=5)
-    assert publish(journal, again=True).seq == 2
+    assert publish(journal, republish=True).seq == 2
     assert publish(journal, item=7).seq == 3
 
 
@@ -74,7 +76,7 @@ def test_the_same_rating_and_a_budget_that_is_gone_leave_the_journal_as_it_was(
         publish(journal)
         before = path.read_bytes()
         for wrong, said in (
-            ({}, Refusal), ({"item": 7}, BudgetExhausted), ({"again": True}, BudgetExhausted),
+            ({}, Refusal), ({"item": 7}, BudgetExhausted), ({"republish": True}, BudgetExhausted),
         ):  # fmt: skip
             with pytest.raises(said):
                 publish(journal, **wrong)

@@ -17,10 +17,10 @@ from hypothesis import strategies as st
 from producers.datasets.load import Dataset
 from producers.device.item_table import ItemTable
 from producers.device.rating import rate
-from producers.device.requests import Line
+from producers.device.requests import ReportSettings
 from producers.fleet.population import populate
-from producers.fleet.replay import Pace, Progress, replay
-from producers.journal import Journal, Limits, Message, OutboxFull, look
+from producers.fleet.replay import Pace, ReplayProgress, replay
+from producers.journal import Journal, Limits, Message, OutboxFull, read_journal
 from producers.pseudonyms import pseudonym
 from producers.scale import Scale
 from stream_app import wire
@@ -69,13 +69,13 @@ class Topic:
         ]
 
 
-def run(data: Dataset, journal: Journal, topic: Topic, **changed: Any) -> Iterator[Progress]:
-    line = Line(TOPIC, changed.pop("mechanism", OPEN), changed.pop("table", ItemTable()))
+def run(data: Dataset, journal: Journal, topic: Topic, **changed: Any) -> Iterator[ReplayProgress]:
+    line = ReportSettings(TOPIC, changed.pop("mechanism", OPEN), changed.pop("table", ItemTable()))
     given: dict[str, Any] = {"epoch": 20_000, "chunk": 64} | changed
     return replay(populate(data, journal.key), line, journal=journal, send=topic.send, **given)
 
 
-def last(steps: Iterator[Progress]) -> Progress:
+def last(steps: Iterator[ReplayProgress]) -> ReplayProgress:
     return list(steps)[-1]
 
 
@@ -159,7 +159,7 @@ def test_the_first_rating_in_time_of_a_cell_counts_and_the_others_are_refused(
 def test_rows_that_the_loader_refused_are_counted(small: Dataset, journal: Journal) -> None:
     end = last(run(replace(small, refused=11), journal, Topic()))
     assert (end.rows, end.total, end.published, end.refused) == (511, 511, 500, 11)
-    begun = last(run(replace(small, refused=11), journal, Topic(), again=True, limit=200))
+    begun = last(run(replace(small, refused=11), journal, Topic(), republish=True, limit=200))
     ended = last(run(replace(small, refused=11), journal, Topic()))
     assert (begun.rows, begun.refused, ended.rows, ended.refused) == (211, 11, 300, 0)
 
@@ -207,7 +207,7 @@ def test_a_crash_loses_nothing_and_no_number_and_no_rating_is_used_twice(
         for event, value in zip(topic.events, topic.values, strict=True):
             assert sent.setdefault((event.device, event.seq), value) == value
             events[event.device, event.seq] = event
-    assert look(path).pending == 0
+    assert read_journal(path).pending == 0
     drawn = [(event.device, int(item)) for event in events.values() for item in event.items]
     assert len(drawn) == len(set(drawn)) == len({(user, item) for user, item, _ in rows})
     for device in {who for who, _ in events}:
@@ -242,7 +242,7 @@ def test_again_publishes_everything_a_second_time_under_new_numbers(
 ) -> None:
     topic = Topic()
     last(run(small, journal, topic))
-    last(run(small, journal, topic, again=True))
+    last(run(small, journal, topic, republish=True))
     numbers = [(event.device, event.seq) for event in topic.events]
     assert len(topic.cells()) == 1000
     assert len(set(numbers)) == len(numbers)
@@ -270,7 +270,7 @@ def test_a_file_that_has_grown_publishes_its_new_rows_only(
     assert (end.rows, end.published, end.refused, end.before, end.most) == (503, 2, 501, 500, 1)
     assert [cell[1:] for cell in topic.cells()[500:]] == [(1000, 1), (5, 3)]
     assert len({cell[:2] for cell in topic.cells()}) == len(topic.cells()) == 502
-    again = last(run(grown, journal, topic, again=True))
+    again = last(run(grown, journal, topic, republish=True))
     assert (again.published, again.refused, again.before) == (502, 1, 0)
 
 
@@ -298,7 +298,7 @@ def test_a_rating_that_was_published_alone_is_not_replayed_and_the_other_way_rou
     journal: Journal,
 ) -> None:
     given: dict[str, Any] = {"scale": Scale(1, 5, 1), "journal": journal, "epoch": 20_000}
-    line = Line(TOPIC, OPEN)
+    line = ReportSettings(TOPIC, OPEN)
     rate("1", 7, 5, line, **given)
     topic = Topic()
     end = last(run(dataset([1, 1], [7, 8], [5, 4]), journal, topic))
@@ -313,7 +313,7 @@ def test_a_replay_that_publishes_again_goes_on_with_it_after_an_interruption(
 ) -> None:
     topic = Topic()
     last(run(small, journal, topic))
-    last(run(small, journal, topic, again=True, limit=200))
+    last(run(small, journal, topic, republish=True, limit=200))
     end = last(run(small, journal, topic))
     assert (end.skipped, end.published, end.before) == (200, 300, 0)
 
@@ -347,7 +347,7 @@ def test_speed_is_kept_by_waiting_between_chunks(small: Dataset, journal: Journa
         waits.append(seconds)
         now[0] += seconds
 
-    def took(progress: Progress) -> None:
+    def took(progress: ReplayProgress) -> None:
         now[0] += 0.03 if progress.rows < 250 else 0.3  # the second half is slower than asked for
 
     for step in run(small, journal, Topic(), pace=Pace(500, lambda: now[0], pause)):
@@ -480,7 +480,7 @@ def test_an_interrupted_run_remembers_what_was_over_budget(small: Dataset, tmp_p
 
 def test_every_refused_row_has_a_reason(journal: Journal) -> None:
     data = replace(dataset([1, 1, 1, 2], [5, 5, 6, 5], [1, 2, 3, 4]), refused=3)
-    rate(1, 6, 3, Line(TOPIC, RR), scale=Scale(1, 5, 1), journal=journal, epoch=20_000)
+    rate(1, 6, 3, ReportSettings(TOPIC, RR), scale=Scale(1, 5, 1), journal=journal, epoch=20_000)
     end = last(run(data, journal, Topic(), mechanism=RR))
     assert (end.rows, end.published, end.refused) == (7, 2, 5)
     assert (end.unreadable, end.repeated, end.before, end.over) == (3, 1, 1, 0)

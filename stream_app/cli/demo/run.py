@@ -17,9 +17,9 @@ from rich.console import Console
 
 from producers.datasets import load as datasets
 from producers.datasets import synthetic as world
-from producers.device.requests import Line
-from producers.fleet.replay import Pace, Progress, replay
-from producers.publishing import Courier, Publisher
+from producers.device.requests import ReportSettings
+from producers.fleet.replay import Pace, ReplayProgress, replay
+from producers.publishing import OutboxRelay, Publisher
 from stream_app.cli.demo import report, view
 from stream_app.cli.demo.ground_truth import GroundTruth, TrueRatings
 from stream_app.cli.demo.query_load import QueryLoad
@@ -157,12 +157,12 @@ def _stream(stage: DemoSetup, options: DemoOptions, figures: Figures) -> None:
         shadow.stop()
 
 
-def _rating(stage: DemoSetup, seconds: float, line: Publisher) -> Iterator[Progress]:
+def _rating(stage: DemoSetup, seconds: float, line: Publisher) -> Iterator[ReplayProgress]:
     try:
-        courier = Courier(stage.journal, line)
+        courier = OutboxRelay(stage.journal, line)
         yield from replay(
             stage.population,
-            Line(stage.topics.ratings, stage.mechanism),
+            ReportSettings(stage.topics.ratings, stage.mechanism),
             journal=stage.journal,
             send=courier.send,
             epoch=int(time.time()) // EPOCH_SECONDS,
@@ -173,7 +173,7 @@ def _rating(stage: DemoSetup, seconds: float, line: Publisher) -> Iterator[Progr
         raise Refusal(str(error)) from None
 
 
-def _count(figures: Figures, progress: Progress, began: float) -> None:
+def _count(figures: Figures, progress: ReplayProgress, began: float) -> None:
     figures.published = progress.published
     figures.refused = progress.refused
     figures.ratings_per_second = progress.published / max(1e-9, time.monotonic() - began)

@@ -21,7 +21,7 @@ from stream_app.cli.output import printable
 from stream_app.errors import Refusal
 
 if TYPE_CHECKING:
-    from producers.journal import Limits, Spent, View
+    from producers.journal import JournalView, Limits, Spent
     from producers.journal.account_book import Account
 
 app = typer.Typer(no_args_is_help=True, help="What the users of a device have spent.")
@@ -50,12 +50,12 @@ def show(
 
     It also reads a journal that another process is writing to.
     """
-    from producers.journal import look
+    from producers.journal import read_journal
     from stream_app.wire import EPOCH_SECONDS
 
     settings = settings_from(config)
     limits = limits_from(budget, window)
-    view = look(journal_path(settings, journal))
+    view = read_journal(journal_path(settings, journal))
     epoch = max(view.book.epoch, int(time.time()) // EPOCH_SECONDS)
     after = view.book.after(epoch, limits)
     row = _one(view, user, limits, after) if user is not None else _all(view, limits, after)
@@ -67,7 +67,7 @@ def show(
     _tell(row, limits)
 
 
-def _one(view: View, user: str, limits: Limits, after: int) -> dict[str, Any]:
+def _one(view: JournalView, user: str, limits: Limits, after: int) -> dict[str, Any]:
     """Return what one user has spent, exact numbers as text."""
     from producers.pseudonyms import pseudonym
 
@@ -80,7 +80,7 @@ def _one(view: View, user: str, limits: Limits, after: int) -> dict[str, Any]:
     return {"user": user, "device": who.hex(), **_sums(accounts, limits, after)}
 
 
-def _all(view: View, limits: Limits, after: int) -> dict[str, Any]:
+def _all(view: JournalView, limits: Limits, after: int) -> dict[str, Any]:
     """Return for each kind what the user with the most has spent, and how many users there are.
 
     The epsilons of different users protect different people and are not added.
@@ -123,7 +123,7 @@ def _on_one(account: Account) -> int:
     """Return the largest number of reports on one rating; a memo has each key once a report."""
     import numpy as np
 
-    memo = account.memos.get("rating")
+    memo = account.reported_keys.get("rating")
     return 0 if memo is None else int(np.unique(memo, return_counts=True)[1].max())
 
 

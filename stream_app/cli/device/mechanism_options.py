@@ -156,7 +156,7 @@ def scale_from(given: tuple[float, float, float] | None) -> Scale | None:
         raise Refusal(str(error)) from None
 
 
-def limits_from(budget: str | None, window: int | None, *, clock_is_right: bool = False) -> Limits:
+def limits_from(budget: str | None, window: int | None, *, trust_clock: bool = False) -> Limits:
     """Return what each user may spend."""
     from producers.journal import Limits
 
@@ -164,7 +164,7 @@ def limits_from(budget: str | None, window: int | None, *, clock_is_right: bool 
         raise Refusal(f"--window {window}: it goes with --budget; give both")
     try:
         epsilon = None if budget is None else positive_fraction("--budget", budget)
-        return Limits(epsilon, window, clock_is_right=clock_is_right)
+        return Limits(epsilon, window, trust_clock=trust_clock)
     except ValueError as error:
         raise Refusal(f"--{error}") from None
 

@@ -49,7 +49,7 @@ from stream_app.errors import Refusal
 if TYPE_CHECKING:
     from producers.device.requests import Encoder
     from producers.journal import Message
-    from producers.publishing import Place
+    from producers.publishing import RecordPosition
     from stream_app.privacy.mechanism import Mechanism
     from stream_app.wire import Item
 
@@ -70,8 +70,8 @@ def publish(
     window: WindowOption = None,
     emission: EmissionOption = "immediate",
     journal: JournalOption = None,
-    again: RepublishOption = False,
-    clock_is_right: TrustClockOption = False,
+    republish: RepublishOption = False,
+    trust_clock: TrustClockOption = False,
     json_encoding: Annotated[
         bool, typer.Option("--json-encoding", help="Send JSON instead of MessagePack.")
     ] = False,
@@ -83,9 +83,9 @@ def publish(
 ) -> None:
     """Publish one rating: murmurec publish --user ann --item 1193 --rating 4"""
     from producers.device.rating import check_may_be_sent_at_once, rate
-    from producers.device.requests import Line
+    from producers.device.requests import ReportSettings
     from producers.journal import Journal, Unwritable
-    from producers.publishing import Courier
+    from producers.publishing import OutboxRelay
     from producers.scale import Scale
     from stream_app import wire
 
@@ -96,7 +96,7 @@ def publish(
         )
     settings = settings_from(config, bootstrap, prefix, kafka)
     grid = scale_from(scale) or Scale()
-    limits = limits_from(budget, window, clock_is_right=clock_is_right)
+    limits = limits_from(budget, window, trust_clock=trust_clock)
     chosen = mechanism_from(mechanism, epsilon, grid)
     named = _item(item)
     number = _number(sys.stdin.readline() if rating == "-" else rating)
@@ -113,7 +113,7 @@ def publish(
         with Journal.open(journal_path(settings, journal), limits=limits) as kept, line:
             for sentence in journal_notices(kept):
                 typer.echo(sentence, err=True)
-            courier = Courier(kept, line)
+            courier = OutboxRelay(kept, line)
             left, _ = courier.resend({line.topic})
             if left:
                 typer.echo(f"sending {left} events again that an earlier run has left", err=True)
@@ -121,11 +121,13 @@ def publish(
                 user,
                 named,
                 number,
-                Line(line.topic, chosen, table=table, encode=_encoder(json_encoding, named)),
+                ReportSettings(
+                    line.topic, chosen, table=table, encode=_encoder(json_encoding, named)
+                ),
                 scale=grid,
                 journal=kept,
                 epoch=int(time.time()) // wire.EPOCH_SECONDS,
-                again=again,
+                republish=republish,
             )
             courier.send(message, kept=True)
     except Unwritable as error:
@@ -148,7 +150,7 @@ def _encoder(as_json: bool, item: Item) -> Encoder:
 
 
 def _result(
-    message: Message, place: Place, mechanism: Mechanism, item: Item, as_json: bool
+    message: Message, place: RecordPosition, mechanism: Mechanism, item: Item, as_json: bool
 ) -> None:
     if as_json:
         row = {

@@ -34,7 +34,7 @@ def journal(environment: Callable[..., None]) -> Iterator[Journal]:
 
 
 def spend(journal: Journal, user: str, id: str, *items: int, epoch: int = TODAY) -> None:
-    line = device.Line(TOPIC, registry.parse(id))
+    line = device.ReportSettings(TOPIC, registry.parse(id))
     who = pseudonym(journal.key, user)
     levels = np.zeros(len(items), np.uint8)
     journal.release(device.request(levels, list(items), line, device=who, epoch=epoch))
@@ -208,11 +208,14 @@ def test_a_user_that_is_none_is_one_sentence(
 def test_several_reports_on_one_rating_are_told(
     journal: Journal, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    line, who = device.Line(TOPIC, registry.parse("rr:5:2")), pseudonym(journal.key, "ann")
+    line, who = (
+        device.ReportSettings(TOPIC, registry.parse("rr:5:2")),
+        pseudonym(journal.key, "ann"),
+    )
     for item in (1, 2, 2, 2):
         level = np.zeros(1, np.uint8)
         journal.release(
-            device.request(level, [item], line, device=who, epoch=TODAY, again=item == 2)
+            device.request(level, [item], line, device=who, epoch=TODAY, republish=item == 2)
         )
     assert "a rating reported on 3 times is told apart by e^(3 x epsilon)" in shown(capsys)
     assert "reported on" not in shown(capsys, "--user", "bob")

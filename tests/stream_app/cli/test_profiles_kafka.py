@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from producers.journal import NANO, look
+from producers.journal import NANO, read_journal
 from producers.pseudonyms import pseudonym
 from stream_app import wire
 from stream_app.cli import run
@@ -70,7 +70,7 @@ def test_every_user_has_one_profile_in_the_topic_and_a_second_run_adds_none(
     again = json.loads(capsys.readouterr().out)
     assert (again["published"], again["published_before"]) == (0, 20)
     events = everything(kafka, topic)
-    key = look("device.journal").key
+    key = read_journal("device.journal").key
     assert {event.device for event in events} == {pseudonym(key, f"u{i}") for i in range(20)}
     assert {event.seq for event in events} == {1}
     made, who = profiles.parse(ID), pseudonym(key, "u3")
@@ -101,6 +101,6 @@ def test_what_was_spent_is_a_cell_of_epsilon(
 ) -> None:
     assert run(["profiles", "publish", "mine.csv", "--mechanism", ID]) == 0
     capsys.readouterr()
-    view = look("device.journal")
+    view = read_journal("device.journal")
     spent = view.book.accounts[pseudonym(view.key, "u3")].spent()
     assert spent["profile", "cell"].nano == 8 * NANO

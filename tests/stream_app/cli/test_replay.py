@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from producers.device.requests import Line
+from producers.device.requests import ReportSettings
 from producers.fleet.population import Population, populate
 from producers.fleet.replay import Pace, replay
 from producers.journal import Journal, Limits
@@ -117,7 +117,7 @@ def ratings(key: bytes, count: int = 30) -> Population:
 
 
 def priced(journal: Journal, mechanism: str = "rr:5:2", **changed: Any) -> Cost:
-    given: dict[str, Any] = {"scope": None, "sample": None, "again": False, "ended": False}
+    given: dict[str, Any] = {"scope": None, "sample": None, "republish": False, "ended": False}
     given |= changed
     of = registry.parse(mechanism)
     return cost(ratings(journal.key), journal, of, 20_000, **given)
@@ -131,13 +131,13 @@ def test_what_is_spent_in_sum_knows_the_budget_what_was_spent_before_and_again()
             RR, price.most, price.before
         )
         assert warnings(RR, price.most, price.whole) == []
-        line = Line("ratings", RR)
+        line = ReportSettings("ratings", RR)
         list(replay(ratings(journal.key), line, journal=journal, send=id, epoch=20_000))
         assert priced(journal) == Cost(0, Fraction(20), Fraction(20), 0, RR.epsilon)
         assert "has spent 20 before" in spending_claim(RR, 0, Fraction(20))
     with Journal.open("j") as journal:
         assert priced(journal).whole == 60
-        assert (price := priced(journal, again=True)).whole == 80
+        assert (price := priced(journal, republish=True)).whole == 80
         assert price.most == 30
         assert "above 20 in sum" in warnings(RR, 10, price.whole)[0]
 
@@ -220,7 +220,9 @@ def test_a_disk_that_fills_in_the_middle_says_how_much_was_sent_and_the_rest_goe
     def made(journal: Journal) -> ReplayRun:
         line = Publisher(Accepting(), "ratings")
         people = ratings(journal.key, 100)
-        return ReplayRun(journal, line, Line("ratings", RR), people, Pace(500), 20_000, again=False)
+        return ReplayRun(
+            journal, line, ReportSettings("ratings", RR), people, Pace(500), 20_000, republish=False
+        )
 
     with (
         Journal.open("j", disk=Small()) as journal,

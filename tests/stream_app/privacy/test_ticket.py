@@ -169,7 +169,7 @@ def test_a_claim_that_cannot_be_proved_releases_nothing(
         issuer.ticket(Boasting(), 3)
     with Journal.open(tmp_path / "device.journal") as journal:
         before = journal.path.read_bytes()
-        line = device.Line("t", RR)
+        line = device.ReportSettings("t", RR)
         request = device.request(LEVELS, [1, 2, 3], line, device=bytes(16), epoch=1)
         request.mechanism = Boasting()  # type: ignore[assignment]
         with pytest.raises(ValueError, match="tells two inputs apart"):
@@ -240,7 +240,7 @@ def test_the_journal_is_the_only_way_and_it_is_paid_for(tmp_path: Path) -> None:
     with Journal.open(
         tmp_path / "device.journal", limits=Limits(Fraction(6)), source=entropy
     ) as journal:
-        line = device.Line("t", RR)
+        line = device.ReportSettings("t", RR)
         journal.release(device.request(LEVELS, [1, 2, 3], line, device=who, epoch=1))
         assert entropy.taken == 3
         for items in ([1], [4]):  # reported already; beyond the budget

@@ -103,7 +103,7 @@ def publish(
     budget: BudgetOption = None,
     window: WindowOption = None,
     journal: JournalOption = None,
-    clock_is_right: TrustClockOption = False,
+    trust_clock: TrustClockOption = False,
     config: ConfigOption = None,
     bootstrap: BootstrapOption = None,
     prefix: PrefixOption = None,
@@ -123,7 +123,7 @@ def publish(
 
     settings = settings_from(config, bootstrap, prefix, kafka)
     chosen = mechanism_of(mechanism, epsilon, length, hashes, delta)
-    limits = limits_from(budget, window, clock_is_right=clock_is_right)
+    limits = limits_from(budget, window, trust_clock=trust_clock)
     limits = _bounded(limits, chosen, reproduction=reproduction)
     dataset = load(file, scale_from(scale))
     items = None if scope is None else public.from_file(scope)

@@ -14,9 +14,9 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 
 from producers.fleet.population import Population
-from producers.fleet.profile_release import Published, profiles_of, publish
+from producers.fleet.profile_release import ProfileProgress, profiles_of, publish
 from producers.journal import Journal
-from producers.publishing import Courier, Publisher
+from producers.publishing import OutboxRelay, Publisher
 from stream_app.errors import Refusal
 from stream_app.privacy.profiles.mechanism import ProfileMechanism
 from stream_app.wire import EPOCH_SECONDS
@@ -41,7 +41,7 @@ class ProfileRun:
 
     def publish(self, population: Population) -> ProfileOutcome:
         """Send what an earlier run has left, then every profile; wait for their fate."""
-        began, courier = time.monotonic(), Courier(self.journal, self.publisher)
+        began, courier = time.monotonic(), OutboxRelay(self.journal, self.publisher)
         with self.publisher:
             left, _ = courier.resend({self.publisher.topic})
             if left:
@@ -59,7 +59,7 @@ class ProfileRun:
             last = _last(steps)
         return self._outcome(last, left, time.monotonic() - began)
 
-    def _outcome(self, last: Published, left: int, seconds: float) -> ProfileOutcome:
+    def _outcome(self, last: ProfileProgress, left: int, seconds: float) -> ProfileOutcome:
         line = self.publisher
         row = {
             "devices": last.total,
@@ -92,7 +92,7 @@ class ProfileRun:
         return ProfileOutcome(row, told)
 
 
-def _last(steps: Iterator[Published]) -> Published:
+def _last(steps: Iterator[ProfileProgress]) -> ProfileProgress:
     """Return the last step, with a bar on a terminal and nothing elsewhere."""
     console, last = Console(stderr=True), None
     columns = (TextColumn("profiles"), BarColumn(), MofNCompleteColumn())

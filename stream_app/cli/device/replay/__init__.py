@@ -114,8 +114,8 @@ def replay(
     budget: BudgetOption = None,
     window: WindowOption = None,
     journal: JournalOption = None,
-    again: RepublishOption = False,
-    clock_is_right: TrustClockOption = False,
+    republish: RepublishOption = False,
+    trust_clock: TrustClockOption = False,
     config: ConfigOption = None,
     bootstrap: BootstrapOption = None,
     prefix: PrefixOption = None,
@@ -127,7 +127,7 @@ def replay(
     An interrupted replay goes on where it was; a finished one is not published twice.
     """
     from producers.datasets.load import load
-    from producers.device.requests import Line
+    from producers.device.requests import ReportSettings
     from producers.fleet.population import populate
     from producers.journal import Journal
     from stream_app.cli.device.replay.cost import cost
@@ -138,7 +138,7 @@ def replay(
     few, pace = _sample(sample, epsilon, budget, window, period), _pace(speed)
     # A sample is the user's budget for life, whatever the scope will be.
     whole = budget if few is None else str(few.budget)
-    limits = limits_from(whole, window, clock_is_right=clock_is_right)
+    limits = limits_from(whole, window, trust_clock=trust_clock)
     epoch = int(time.time()) // EPOCH_SECONDS
     grid = scale_from(scale)
     with status_line(f"reading {file}"):
@@ -159,7 +159,9 @@ def replay(
         with status_line(f"making a device for every user of {dataset.name}"):
             population = populate(dataset, kept.key)
             today = kept.epoch(epoch)
-            price = cost(population, kept, chosen, today, items, few, again=again, ended=ended)
+            price = cost(
+                population, kept, chosen, today, items, few, republish=republish, ended=ended
+            )
         price.check(kept.limits)
         say(f"{dataset.name}: {len(dataset)} ratings on {dataset.scale}")
         if grid is None:
@@ -176,7 +178,15 @@ def replay(
             say(f"warning: {sentence}")
         for sentence in _of_the_data(dataset, population.items, items):
             say(f"warning: {sentence}")
-        run = ReplayRun(kept, line, Line(line.topic, chosen, table), population, pace, epoch, again)
+        run = ReplayRun(
+            kept,
+            line,
+            ReportSettings(line.topic, chosen, table),
+            population,
+            pace,
+            epoch,
+            republish,
+        )
         try:
             outcome = run.epoch(items, few) if ended else run.immediate(limit)
         except ValueError as error:

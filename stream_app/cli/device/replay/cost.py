@@ -54,14 +54,14 @@ def cost(
     scope: NDArray[np.uint64] | None,
     sample: ItemSample | None,
     *,
-    again: bool,
+    republish: bool,
     ended: bool,
 ) -> Cost:
     """Return what a run can spend at most."""
     all_or_nothing = ended and sample is None
     most, before, whole, asked = 0, Fraction(0), Fraction(0), 0
     for who, keys in _cells(population, scope):
-        left = len(keys) if again else int(np.count_nonzero(journal.unreported(who, keys)))
+        left = len(keys) if republish else int(np.count_nonzero(journal.unreported(who, keys)))
         if sample is not None:
             left = min(left, sample.reports)
         asked = max(asked, left)

@@ -15,12 +15,12 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
 from rich.progress import Progress as Bar
 
-from producers.device.requests import Line
-from producers.fleet.epoch_emission import Emitted, emit
+from producers.device.requests import ReportSettings
+from producers.fleet.epoch_emission import EpochProgress, emit
 from producers.fleet.population import Population
-from producers.fleet.replay import Pace, Progress, replay
+from producers.fleet.replay import Pace, ReplayProgress, replay
 from producers.journal import FinishedBefore, Journal, Unwritable
-from producers.publishing import Courier, Publisher
+from producers.publishing import OutboxRelay, Publisher
 from stream_app.errors import Refusal
 from stream_app.privacy.ratings.item_sampling import ItemSample
 
@@ -41,16 +41,16 @@ class ReplayRun:
 
     journal: Journal
     publisher: Publisher
-    line: Line
+    line: ReportSettings
     population: Population
     pace: Pace
     today: int
-    again: bool
+    republish: bool
 
     def immediate(self, limit: int | None) -> ReplayOutcome:
         """Send every rating in time order, going on where an earlier run was."""
         began = time.monotonic()
-        held_back = 0 if self.again else self.journal.held_back(self.population.digest)
+        held_back = 0 if self.republish else self.journal.held_back(self.population.digest)
         with self._sending() as (courier, left):
             try:
                 steps = replay(
@@ -61,7 +61,7 @@ class ReplayRun:
                     epoch=self.today,
                     pace=self.pace,
                     limit=limit,
-                    again=self.again,
+                    republish=self.republish,
                     make_room=courier.make_room,
                 )
             except FinishedBefore:
@@ -92,16 +92,16 @@ class ReplayRun:
                 scope=scope,
                 sample=sample,
                 pace=self.pace,
-                again=self.again,
+                republish=self.republish,
                 make_room=courier.make_room,
             )
             last = _last(_shown(steps, "devices", lambda step: (step.devices, step.total)))
         return self._emitted(last, left, time.monotonic() - began)
 
     @contextmanager
-    def _sending(self) -> Iterator[tuple[Courier, int]]:
+    def _sending(self) -> Iterator[tuple[OutboxRelay, int]]:
         """Send what an earlier run has left, then what the block gives out; wait for its fate."""
-        courier = Courier(self.journal, self.publisher)
+        courier = OutboxRelay(self.journal, self.publisher)
         try:
             with self.publisher:
                 left, others = courier.resend({self.publisher.topic})
@@ -149,7 +149,7 @@ class ReplayRun:
             ],
         )
 
-    def _published(self, last: Progress, left: int, seconds: float) -> ReplayOutcome:
+    def _published(self, last: ReplayProgress, left: int, seconds: float) -> ReplayOutcome:
         told = []
         if last.skipped:
             told.append(f"went on after {last.skipped} rows of an earlier run")
@@ -184,7 +184,7 @@ class ReplayRun:
         }
         return ReplayOutcome({**row, **self._base(left, seconds)}, told)
 
-    def _emitted(self, last: Emitted, left: int, seconds: float) -> ReplayOutcome:
+    def _emitted(self, last: EpochProgress, left: int, seconds: float) -> ReplayOutcome:
         told = [
             f"{last.cells} reports of {last.total - last.over - last.idle} devices; "
             f"{last.ratings} of them on ratings, which is told here and to nobody else"
