@@ -120,10 +120,13 @@ def _flip(typingctx, lanes, bits):
         return None
 
     def codegen(context, builder, signature, args):
-        n, word = lanes.count, min(lanes.count, 64)
+        # Without AVX-512, LLVM aborts where 33 to 63 bits of a word become a vector, so the mask
+        # has a power of two bits and is then cut to size.
+        n = lanes.count
+        word = min(_filled(n), 64)
         narrow = builder.trunc(args[1], ir.IntType(word)) if word < 64 else args[1]
         chosen = builder.bitcast(narrow, ir.VectorType(ir.IntType(1), word))
-        if n > word:
+        if n != word:
             chosen = _pick(builder, chosen, chosen, [i % word for i in range(n)])
         return builder.select(chosen, builder.fneg(args[0]), args[0])
 

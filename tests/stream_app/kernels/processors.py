@@ -1,0 +1,124 @@
+"""Digests of every kernel that uses SIMD vectors, computed on the processor that numba is set to.
+
+    python -m tests.stream_app.kernels.processors KIND FACTORS ...
+
+The kinds:
+
+    vectors     the operations of `machine/simd.py`
+    step        read, dot product, move and write of the sketch, as the learners inline them
+    learners    `learn_many` and the look-up of factors of the sketch, literal and dense learners
+
+Prints a JSON object: "zmm", whether the machine code of the chosen kind uses a 512-bit register
+(null where nothing is compiled), and "digests", one for each number of factors.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable
+from hashlib import blake2b
+
+import numpy as np
+from numba import config, njit
+
+from stream_app.kernels.factorization import count_sketch_blocked as sketch
+from stream_app.kernels.factorization.kalman_update import dot, move
+from stream_app.kernels.machine.simd import add, flip, load, multiply, scale, store, total
+from stream_app.models.factorization.count_sketch import SketchLearner
+from stream_app.models.factorization.dense import DenseLearner
+from stream_app.models.factorization.learner import build
+from tests.stream_app.models.learners import CHANNELS, CLEAN, NOISY
+
+_ROWS, _DEPTH, _EVENTS, _KEYS = 20, 3, 60, 12
+
+
+def vectors_kernel(n: int) -> Callable[..., None]:
+    """Return a kernel that applies every vector operation to rows of n floats."""
+
+    @njit
+    def operations(a, b, words, out):
+        for row in range(words.size):
+            v = flip(load(a, row * n, n), words[row])
+            w = scale(add(v, load(b, row * n, n)), np.float32(0.7))
+            store(out, row * (n + 1), multiply(w, v))
+            out[row * (n + 1) + n] = total(w)
+
+    return operations
+
+
+def step_kernel(n: int) -> Callable[..., None]:
+    """Return a kernel that moves the blocks of one row into those of the next, n floats each."""
+
+    @njit
+    def steps(C, pages, at, words, out):
+        for row in range(1, words.shape[0]):
+            p = sketch.read(C, at, words, row - 1, n, _DEPTH)
+            q = sketch.read(C, at, words, row, n, _DEPTH)
+            out[row] = dot(p, q)
+            sketch.write(C, pages, at, words, row, n, _DEPTH, move(p, q, 0.25 * out[row], 0.125))
+
+    return steps
+
+
+def _digest(*arrays: np.ndarray) -> str:
+    digest = blake2b(digest_size=8)
+    for array in arrays:
+        digest.update(np.ascontiguousarray(array).tobytes())
+    return digest.hexdigest()
+
+
+def _wide(kernel: Callable[..., None]) -> bool:
+    inspect = getattr(kernel, "inspect_asm", None)
+    return inspect is not None and any("zmm" in code for code in inspect().values())
+
+
+def vectors(n: int) -> tuple[str, bool]:
+    """Return the digest of all vector operations on n floats, and whether zmm occurs."""
+    random, kernel = np.random.default_rng(n), vectors_kernel(n)
+    a, b = random.normal(size=(2, _ROWS * n)).astype(np.float32)
+    words = random.integers(0, 2**64, _ROWS, np.uint64)
+    out = np.zeros(_ROWS * (n + 1), np.float32)
+    kernel(a, b, words, out)
+    return _digest(out), _wide(kernel)
+
+
+def step(n: int) -> tuple[str, bool]:
+    """Return the digest of a sketch of n factors after some steps, and whether zmm occurs."""
+    random, kernel = np.random.default_rng(n), step_kernel(n)
+    C = random.normal(size=_ROWS * n).astype(np.float32)
+    at = random.integers(0, _ROWS, (_ROWS, _DEPTH)) * n
+    words = random.integers(0, 2**64, (_ROWS, _DEPTH), np.uint64)
+    pages, out = np.zeros(1, np.uint8), np.zeros(_ROWS)
+    kernel(C, pages, at, words, out)
+    return _digest(C, pages, out), _wide(kernel)
+
+
+def learners(n: int) -> tuple[str, bool]:
+    """Return the digest of three learners of n factors after a batch, and whether zmm occurs."""
+    random, found, wide = np.random.default_rng(n), [], False
+    keys = random.integers(0, _KEYS, (2, _EVENTS)).astype(np.uint64)
+    reports = random.integers(0, 5, _EVENTS).astype(np.uint8)
+    channels = random.choice(np.array([CLEAN, NOISY], np.uint16), _EVENTS)
+    for model in ("sketch", "literal", "dense"):
+        size = 4 * _DEPTH * n * 16
+        learner = build(
+            model, CHANNELS, factors=n, depth=_DEPTH, sketch_bytes=size, scalars_bytes=512, seed=3
+        )
+        assert isinstance(learner, SketchLearner | DenseLearner)
+        learner.learn_many(*keys, reports, channels, np.ones(_EVENTS, np.bool_))
+        found += [*learner.arrays().values(), *learner.users(keys[0]), *learner.items(keys[1])]
+        wide |= _wide(learner._learn)
+    return _digest(*found), wide
+
+
+def main() -> None:
+    """Print the digests of the kind named first for the numbers of factors that follow."""
+    kind = {"vectors": vectors, "step": step, "learners": learners}[sys.argv[1]]
+    found = {n: kind(int(n)) for n in sys.argv[2:]}
+    wide = None if config.DISABLE_JIT else any(zmm for _, zmm in found.values())
+    print(json.dumps({"zmm": wide, "digests": {n: digest for n, (digest, _) in found.items()}}))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,86 @@
+"""Every number of factors compiles for every processor, and all of them agree in every bit."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from llvmlite import binding
+
+ROOT = Path(__file__).parents[3]
+# SSE4 alone, AVX2 twice, AVX-512.
+PROCESSORS = ("x86-64-v2", "haswell", "znver3", "skylake-avx512")
+WIDTHS = (1, 2, 7, 8, 31, 32, 33, 40, 63, 64, 65, 100, 130)
+EVERY_WIDTH = range(1, 131)
+# What this processor must have in order to run what is compiled for another.
+NEEDED = {
+    "x86-64-v2": ("sse4.2",),
+    "haswell": ("avx2", "fma", "bmi2"),
+    "znver3": ("avx2", "fma", "bmi2", "vaes", "sha", "clzero"),
+    "skylake-avx512": ("avx512f", "avx512bw", "avx512dq", "avx512vl"),
+}
+
+x86_only = pytest.mark.skipif(
+    not binding.get_process_triple().startswith("x86_64"), reason="no x86-64 processor"
+)
+
+
+def run_program(kind: str, widths: Any, cache: Path, **numba: str) -> dict[str, Any]:
+    """Run the program of `processors.py` in a process of its own; raises where that aborts."""
+    inherited = {k: v for k, v in os.environ.items() if not k.startswith("NUMBA_")}
+    environment = inherited | {f"NUMBA_{k.upper()}": v for k, v in numba.items()}
+    done = subprocess.run(
+        [sys.executable, "-m", "tests.stream_app.kernels.processors", kind, *map(str, widths)],
+        cwd=ROOT,
+        env=environment | {"NUMBA_CACHE_DIR": str(cache), "PYTHONWARNINGS": "ignore"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, f"{kind} with {numba}: exit {done.returncode}\n{done.stderr}"
+    return json.loads(done.stdout)  # type: ignore[no-any-return]
+
+
+def check(kind: str, widths: Any, processor: str, cache: Path) -> None:
+    """Compare the digests of compiled code for `processor` with those of plain numpy."""
+    features = binding.get_host_cpu_features()
+    missing = [name for name in NEEDED[processor] if not features.get(name)]
+    if missing:
+        pytest.skip(f"this machine cannot run {processor}: it has no {', '.join(missing)}")
+    # An empty list: the features of the named processor, not those of this one.
+    compiled = run_program(kind, widths, cache, cpu_name=processor, cpu_features="")
+    plain = run_program(kind, widths, cache, disable_jit="1")
+    assert compiled["digests"] == plain["digests"]
+    assert compiled["zmm"] == (processor == "skylake-avx512")
+    assert plain["zmm"] is None
+
+
+@x86_only
+@pytest.mark.parametrize("processor", PROCESSORS)
+def test_vectors_have_the_same_bits_on_every_processor(processor: str, tmp_path: Path) -> None:
+    check("vectors", WIDTHS, processor, tmp_path)
+
+
+@x86_only
+def test_a_step_of_the_sketch_has_the_same_bits_without_avx512(tmp_path: Path) -> None:
+    check("step", (33, 40, 63), "haswell", tmp_path)
+
+
+@x86_only
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", ["vectors", "step"])
+@pytest.mark.parametrize("processor", PROCESSORS)
+def test_every_width_has_the_same_bits(processor: str, kind: str, tmp_path: Path) -> None:
+    check(kind, EVERY_WIDTH, processor, tmp_path)
+
+
+@x86_only
+@pytest.mark.slow
+@pytest.mark.parametrize("processor", PROCESSORS)
+def test_learners_have_the_same_bits_on_every_processor(processor: str, tmp_path: Path) -> None:
+    check("learners", WIDTHS, processor, tmp_path)
