@@ -21,7 +21,7 @@ from typing import Self
 import msgspec
 from confluent_kafka import KafkaError, KafkaException, Message, TopicPartition
 
-from stream_app.errors import Refusal
+from stream_app.errors import UserError
 from stream_app.kafka import clients
 from stream_app.wire import (
     LIST_LENGTH,
@@ -71,9 +71,9 @@ class Recommendations:
             # All topics at once: to ask for one by name would create it where auto-creation is on.
             found = self._consumer.list_topics(timeout=5.0).topics.get(name)
         except KafkaException as error:
-            raise Refusal(f"Kafka did not list its topics: {error.args[0].str()}") from None
+            raise UserError(f"Kafka did not list its topics: {error.args[0].str()}") from None
         if found is None:
-            raise Refusal(f"topic {name} does not exist; create it with murmurec topics apply")
+            raise UserError(f"topic {name} does not exist; create it with murmurec topics apply")
         places = [TopicPartition(name, p) for p in found.partitions]
         for place in places:
             place.offset = clients.offsets(self._consumer, place, 5.0)[1]
@@ -86,8 +86,8 @@ class Recommendations:
 
         `without`: keys of items that the asker leaves out here, from the longest list there is; the
         server does not learn them. Where it cannot know what was rated, they come from the device.
-        Raises Refusal when nobody answers within `seconds`, or the question is refused; ValueError
-        for a k outside 1 .. `LIST_LENGTH` or a pseudonym that is not 32 hex characters.
+        Raises UserError when no worker answers within `seconds`, or the query is rejected;
+        ValueError for a k outside 1 .. `LIST_LENGTH` or a pseudonym that is not 32 hex characters.
         """
         if isinstance(k, bool) or not isinstance(k, int) or not 1 <= k <= LIST_LENGTH:
             raise ValueError(f"k {k!r}: ask for 1 to {LIST_LENGTH} items")
@@ -106,12 +106,12 @@ class Recommendations:
         while time.monotonic() < started + seconds:
             self._producer.poll(0)
             if self._refused is not None:
-                raise Refusal(f"{self._topics.queries}: {self._refused.str()}")
+                raise UserError(f"{self._topics.queries}: {self._refused.str()}")
             message = self._consumer.poll(0.05)
             reply = self._reply(message, question.id)
             if reply is not None:
                 return _best(reply, k, time.monotonic() - started, without)
-        raise Refusal(
+        raise UserError(
             f"no answer within {seconds:g} s: is a worker running on prefix {self._topics.prefix}, "
             "and is it ready (/readyz)?"
         )
@@ -159,9 +159,9 @@ def _best(
     reply: Recommendation, k: int, seconds: float, without: Collection[int]
 ) -> RecommendedItems:
     if reply.status is Status.BUSY:
-        raise Refusal("the worker is busy: ask again in a moment, or run another worker")
+        raise UserError("the worker is busy: ask again in a moment, or run another worker")
     if reply.status is not Status.OK:
-        raise Refusal(f"the worker answered {reply.status}: the question was not accepted")
+        raise UserError(f"the worker answered {reply.status}: the question was not accepted")
     found = [
         (item, score)
         for item, score in zip(reply.items, reply.scores, strict=True)

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 
 from producers.publishing import Publisher
-from stream_app.errors import Refusal
+from stream_app.errors import UserError
 from stream_app.wire import CatalogueEntry, Item, encode_message, parse_item
 
 _LONGEST_TITLE = 500
@@ -30,12 +30,12 @@ def entries(
 
 
 def publish(publisher: Publisher, made: Iterable[CatalogueEntry]) -> int:
-    """Send entries, close the publisher and return their number; Refusal if one was refused."""
+    """Send entries, close the publisher and return their number; UserError if one was refused."""
     with publisher:
         for entry in made:
             publisher.send(str(entry.item).encode(), encode_message(entry))
     if publisher.failed:
-        raise Refusal(
+        raise UserError(
             f"{publisher.failed} of {publisher.sent} catalogue entries were not accepted: "
             f"{publisher.first_error}"
         )

@@ -23,7 +23,7 @@ from typing import Any, Protocol
 from confluent_kafka import KafkaException
 
 from producers.journal import Journal, Message
-from stream_app.errors import Refusal
+from stream_app.errors import UserError
 
 _REPORTS_EVERY = 256  # sends between two looks at the delivery reports
 DEADLINE_SECONDS = 30.0
@@ -54,7 +54,7 @@ class RecordPosition:
 class Publisher:
     """A publisher to one topic; use it as a context manager, or call `close`.
 
-    A queue that stays full for `patience_seconds` without one delivery report is a `Refusal`: the
+    A queue that stays full for `patience_seconds` without one delivery report is a `UserError`: the
     broker is gone, and what was not sent is not forgotten silently.
     """
 
@@ -95,7 +95,7 @@ class Publisher:
             except BufferError:
                 return False
             except KafkaException as error:
-                raise Refusal(f"Kafka takes no more records: {error.args[0].str()}") from None
+                raise UserError(f"Kafka takes no more records: {error.args[0].str()}") from None
             return True
 
         self.wait(queued)
@@ -113,7 +113,7 @@ class Publisher:
                 reports = self.accepted + self.failed
                 deadline = self.clock() + self.patience_seconds
             elif self.clock() >= deadline:
-                raise Refusal(
+                raise UserError(
                     f"Kafka has confirmed nothing for {self.patience_seconds:g} seconds "
                     "and the queue is full; check the broker, then start again to go on"
                 )
@@ -184,7 +184,7 @@ class OutboxRelay:
     def send(self, message: Message, *, kept: bool = False) -> None:
         """Send one message; `kept` also remembers its place in `places`."""
         if self.publisher.failed:
-            raise Refusal(
+            raise UserError(
                 f"{self.publisher.failed} events were not accepted: "
                 f"{self.publisher.first_error}; they are kept, and "
                 "the next run sends the same bytes"

@@ -3,19 +3,19 @@ sentences."""
 
 from __future__ import annotations
 
-from stream_app.errors import Refusal
+from stream_app.errors import UserError
 from stream_app.privacy import registry
 from stream_app.settings import Settings
 from stream_app.state.replica import Replica
-from stream_app.state.spec import Design
+from stream_app.state.spec import StateSpec
 from stream_app.wire.state_records import StateOrigin
 
 
-def design_of(settings: Settings) -> Design:
+def spec_from_settings(settings: Settings) -> StateSpec:
     """Return what decides the state besides the log; refuses an allow-list that names no
     mechanism."""
     try:
-        return Design(
+        return StateSpec(
             mechanisms=tuple(registry.parse(name) for name in settings.mechanisms),
             partitions=settings.partitions,
             accept_tests=settings.accept_tests,
@@ -31,13 +31,13 @@ def design_of(settings: Settings) -> Design:
             seed=settings.hash_seed,
         )
     except ValueError as error:
-        raise Refusal(str(error)) from None
+        raise UserError(str(error)) from None
 
 
-def replica_of(design: Design, base: StateOrigin | None = None) -> Replica:
+def new_replica(design: StateSpec, base: StateOrigin | None = None) -> Replica:
     """Return a replica that has seen nothing and starts from `base`; refuses sizes that do not go
     together."""
     try:
         return Replica(design, base)
     except ValueError as error:
-        raise Refusal(str(error)) from None
+        raise UserError(str(error)) from None

@@ -32,7 +32,7 @@ from pydantic_settings import (
     SettingsConfigDict,
 )
 
-from stream_app.errors import Refusal
+from stream_app.errors import UserError
 
 PREFIX = "MURMUREC_"
 FILE = "murmurec.toml"
@@ -267,7 +267,7 @@ def is_secret(name: str) -> bool:
 
 
 def load(config_file: Path | None = None, **flags: Any) -> Settings:
-    """Return the settings of a run; a flag that is None was not given. Raises `Refusal`."""
+    """Return the settings of a run; a flag that is None was not given. Raises `UserError`."""
     layers = _layers(config_file, flags)
     values = {name: value for layer in reversed(layers) for name, (_, value) in layer.items()}
     origins = {name: where for layer in reversed(layers) for name, (where, _) in layer.items()}
@@ -277,11 +277,11 @@ def load(config_file: Path | None = None, **flags: Any) -> Settings:
         values["kafka"] = {name: text for table in tables for name, text in table.items()}
     for name, value in values.items():
         if isinstance(value, bool) and Settings.model_fields[name].annotation is not bool:
-            raise Refusal(f"{name} = {str(value).lower()} ({origins[name]}): {_limit(name)}")
+            raise UserError(f"{name} = {str(value).lower()} ({origins[name]}): {_limit(name)}")
     try:
         settings = Settings(**values)
     except ValidationError as error:
-        raise Refusal(_sentence(error.errors()[0], values, origins)) from None
+        raise UserError(_sentence(error.errors()[0], values, origins)) from None
     check_memory(settings, machine_bytes())
     return settings
 
@@ -313,7 +313,7 @@ def _layers(config_file: Path | None, flags: Mapping[str, Any]) -> tuple[_Layer,
             near = difflib.get_close_matches(name, known, 1, 0.8)
             if near:
                 meant = f"{PREFIX}{near[0].upper()}"
-                raise Refusal(f"unknown environment variable {variable}: did you mean {meant}?")
+                raise UserError(f"unknown environment variable {variable}: did you mean {meant}?")
     environment = EnvSettingsSource(Settings)()
     place = _file(config_file)
     table = _toml(place) if place else {}
@@ -330,7 +330,7 @@ def _known(name: str, what: str) -> None:
     if name not in Settings.model_fields:
         near = difflib.get_close_matches(name, Settings.model_fields, 1, 0.5)
         mend = f"did you mean {near[0]}?" if near else "murmurec config show lists all"
-        raise Refusal(f"unknown {what}: {mend}")
+        raise UserError(f"unknown {what}: {mend}")
 
 
 def _file(config_file: Path | None) -> Path | None:
@@ -348,20 +348,20 @@ def _toml(path: Path) -> dict[str, Any]:
     try:
         return tomllib.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
-        raise Refusal(f"the configuration file {path} cannot be read: {error.strerror}") from None
+        raise UserError(f"the configuration file {path} cannot be read: {error.strerror}") from None
     except UnicodeDecodeError:
-        raise Refusal(f"the configuration file {path} is not UTF-8 text") from None
+        raise UserError(f"the configuration file {path} is not UTF-8 text") from None
     except tomllib.TOMLDecodeError as error:
-        raise Refusal(f"the configuration file {path} is not TOML: {error}") from None
+        raise UserError(f"the configuration file {path} is not TOML: {error}") from None
 
 
 def _parsed(where: str, value: object) -> dict[str, str]:
     try:
         table = _properties(value)
     except ValueError as error:
-        raise Refusal(f"kafka ({where}): {error}") from None
+        raise UserError(f"kafka ({where}): {error}") from None
     if not isinstance(table, dict):
-        raise Refusal(f"kafka ({where}): write a table of Kafka properties")
+        raise UserError(f"kafka ({where}): write a table of Kafka properties")
     return table
 
 
@@ -429,7 +429,7 @@ def check_memory(settings: Settings, memory: int) -> None:
     of_state = settings.sketch_bytes, settings.scalars_bytes, settings.seen_bytes
     asked = sum((*of_state, settings.presence_bytes))
     if 2 * asked > MEMORY_SHARE * memory:
-        raise Refusal(
+        raise UserError(
             "sketch_bytes + scalars_bytes + seen_bytes + presence_bytes = "
             f"{ByteSize(asked).human_readable()}, held twice for checkpoints, is more than "
             f"{MEMORY_SHARE:.0%} of the {ByteSize(memory).human_readable()} of memory here: lower "

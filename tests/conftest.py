@@ -17,7 +17,7 @@ import hypothesis
 import numpy as np
 import pytest
 
-from stream_app.errors import Refusal
+from stream_app.errors import UserError
 
 # The first example of a compiled kernel takes seconds: a deadline would measure the compiler.
 hypothesis.settings.register_profile("murmurec", deadline=None, print_blob=True)
@@ -41,7 +41,7 @@ def kafka(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Kafka]:
     try:
         block = running(home, cache_dir(), configured=configured)
         broker = block.__enter__()
-    except Refusal as refusal:
+    except UserError as refusal:
         pytest.fail(
             f"{refusal}. Install Java 17 or later and Maven (Debian: apt-get install "
             "openjdk-17-jre-headless maven), start Docker, or set MURMUREC_BOOTSTRAP_SERVERS",

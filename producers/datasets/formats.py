@@ -27,7 +27,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from stream_app.errors import Refusal
+from stream_app.errors import UserError
 
 KINDS = (
     "ml-1m.zip, ratings.dat, u.data, ratings.csv, "
@@ -52,24 +52,24 @@ class Columns:
 
 
 def read(path: Path) -> Columns:
-    """Return the columns of a file of ratings; raises `Refusal` for anything else."""
+    """Return the columns of a file of ratings; raises `UserError` for anything else."""
     if not path.exists():
-        raise Refusal(f"{path}: there is no such file; ratings come as {KINDS}")
+        raise UserError(f"{path}: there is no such file; ratings come as {KINDS}")
     if path.is_dir():
-        raise Refusal(f"{path}: is a directory; give the file of ratings in it")
+        raise UserError(f"{path}: is a directory; give the file of ratings in it")
     try:
         if path.suffix == ".npz":
             return _read_npz(path)
         if path.suffix == ".zip":
             return _read_zip(path)
         if path.suffix not in (".dat", ".data", ".tsv", ".csv"):
-            raise Refusal(f"{path}: not a file of ratings; they come as {KINDS}")
+            raise UserError(f"{path}: not a file of ratings; they come as {KINDS}")
         with path.open(encoding="utf-8-sig", errors="strict", newline="") as lines:
             return _read_table(lines, path.suffix, str(path), _titles_beside(path))
     except UnicodeDecodeError:
-        raise Refusal(f"{path}: is not text in UTF-8; ratings come as {KINDS}") from None
+        raise UserError(f"{path}: is not text in UTF-8; ratings come as {KINDS}") from None
     except OSError as error:
-        raise Refusal(f"{path}: cannot be read ({error.strerror})") from None
+        raise UserError(f"{path}: cannot be read ({error.strerror})") from None
 
 
 # --- tables of text -----------------------------------------------------------------------------
@@ -83,11 +83,11 @@ def _read_table(
     try:
         first = next(rows, None)
         if first is None:
-            raise Refusal(f"{name}: is empty; ratings come as {KINDS}")
+            raise UserError(f"{name}: is empty; ratings come as {KINDS}")
         if suffix == ".csv":
             header, first_row = [_NAMES.get(cell.strip().lower(), "") for cell in first], 2
             if not {"user", "item", "rating"} <= set(header):
-                raise Refusal(
+                raise UserError(
                     f"{name}: its first line must name the columns user,item,rating "
                     "(userId,movieId,rating do too)"
                 )
@@ -95,9 +95,9 @@ def _read_table(
             rows = chain([first], rows)
         blocks = list(_blocks(rows, header, first_row, name))
     except csv.Error as error:
-        raise Refusal(f"{name}: is not a table of text ({error})") from None
+        raise UserError(f"{name}: is not a table of text ({error})") from None
     if not blocks:
-        raise Refusal(f"{name}: has no ratings")
+        raise UserError(f"{name}: has no ratings")
     users, items, ratings, times = (list(column) for column in zip(*blocks, strict=True))
     stamped = not any(column is None for column in times)
     return Columns(
@@ -131,7 +131,7 @@ def _blocks(
             block.pop()
         short = next((i for i, row in enumerate(block) if len(row) < needed), None)
         if short is not None:
-            raise Refusal(
+            raise UserError(
                 f"{name}: row {first_row + short} has {len(block[short])} fields "
                 f"and needs {needed} (user, item, rating)"
             )
@@ -152,7 +152,7 @@ def _blocks(
 def _words(texts: list[str], first_row: int, name: str, word: str) -> NDArray[np.str_]:
     if max(map(len, texts)) > _ID_CHARACTERS:
         bad = next(i for i, text in enumerate(texts) if len(text) > _ID_CHARACTERS)
-        raise Refusal(
+        raise UserError(
             f"{name}: the {word} in row {first_row + bad} has {len(texts[bad])} characters; "
             f"an id has at most {_ID_CHARACTERS}"
         )
@@ -167,7 +167,7 @@ def _numbers(texts: list[str], first_row: int, name: str, word: str) -> NDArray[
     except ValueError:
         pass
     bad = next(i for i, text in enumerate(texts) if not _is_finite(text))
-    raise Refusal(f"{name}: the {word} in row {first_row + bad} is not a number")
+    raise UserError(f"{name}: the {word} in row {first_row + bad} is not a number")
 
 
 def _whole(texts: list[str], first_row: int, name: str) -> NDArray[np.int64]:
@@ -204,7 +204,7 @@ def _read_zip(path: Path) -> Columns:
             names = {Path(member).name: member for member in archive.namelist()}
             found = next((name for name in wanted if name in names), None)
             if found is None:
-                raise Refusal(f"{path}: holds none of {', '.join(wanted)}")
+                raise UserError(f"{path}: holds none of {', '.join(wanted)}")
             titles = next(
                 (
                     _titles(name, archive.read(names[name]))
@@ -217,7 +217,7 @@ def _read_zip(path: Path) -> Columns:
                 text = io.TextIOWrapper(binary, "utf-8-sig", newline="")
                 return _read_table(text, Path(found).suffix, f"{path}/{found}", titles)
     except (zipfile.BadZipFile, zlib.error, NotImplementedError, RuntimeError):
-        raise Refusal(f"{path}: is not a whole zip archive; fetch it again") from None
+        raise UserError(f"{path}: is not a whole zip archive; fetch it again") from None
 
 
 def _read_npz(path: Path) -> Columns:
@@ -225,31 +225,31 @@ def _read_npz(path: Path) -> Columns:
         with np.load(path, allow_pickle=False) as archive:
             missing = [name for name in ("user", "item", "rating") if name not in archive]
             if missing:
-                raise Refusal(
+                raise UserError(
                     f"{path}: has no array {missing[0]!r}; it needs user, item and rating"
                 )
             users, items, ratings = (archive[name] for name in ("user", "item", "rating"))
             times = archive.get("timestamp")
     except (zipfile.BadZipFile, zlib.error, ValueError, EOFError, AttributeError, TypeError):
-        raise Refusal(f"{path}: is not a npz file of plain arrays") from None
+        raise UserError(f"{path}: is not a npz file of plain arrays") from None
     columns = [users, items, ratings] + ([] if times is None else [times])
     if any(column.ndim != 1 or len(column) != len(users) for column in columns):
-        raise Refusal(f"{path}: user, item and rating must be columns of one length")
+        raise UserError(f"{path}: user, item and rating must be columns of one length")
     if not len(users):
-        raise Refusal(f"{path}: has no ratings")
+        raise UserError(f"{path}: has no ratings")
     numeric = [ratings] if times is None else [ratings, times]
     if any(column.dtype.kind not in "iuf" for column in numeric):
-        raise Refusal(f"{path}: rating and timestamp must be arrays of numbers")
+        raise UserError(f"{path}: rating and timestamp must be arrays of numbers")
     if any(ids.dtype.kind not in "iuU" for ids in (users, items)):
-        raise Refusal(f"{path}: user and item must be arrays of integers or text")
+        raise UserError(f"{path}: user and item must be arrays of integers or text")
     numbers = _widened(ratings)
     if not np.isfinite(numbers).all():
         bad = int(np.flatnonzero(~np.isfinite(numbers))[0])
-        raise Refusal(f"{path}: the rating in row {bad + 1} is not a number")
+        raise UserError(f"{path}: the rating in row {bad + 1} is not a number")
     stamps = None
     if times is not None:
         if not np.isfinite(times).all():
-            raise Refusal(f"{path}: the timestamps hold something that is not a number")
+            raise UserError(f"{path}: the timestamps hold something that is not a number")
         stamps = np.floor(times).astype(np.int64)
     return Columns(_npz_ids(users), _npz_ids(items), numbers, stamps, _titles_beside(path))
 
@@ -291,5 +291,5 @@ def _titles(name: str, content: bytes) -> Mapping[int | str, str] | None:
             rows = [line.split(separator) for line in text.splitlines() if line]
         ids = _ids(_words([row[0] for row in rows], 1, name, "item")).tolist()
         return {item: row[1] for item, row in zip(ids, rows, strict=True)}
-    except (ValueError, KeyError, IndexError, csv.Error, zipfile.BadZipFile, Refusal):
+    except (ValueError, KeyError, IndexError, csv.Error, zipfile.BadZipFile, UserError):
         return None

@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 
 from producers.datasets.formats import Columns, read
 from producers.scale import Scale
-from stream_app.errors import Refusal
+from stream_app.errors import UserError
 
 __all__ = ["Dataset", "Scale", "find_scale", "load"]
 
@@ -75,13 +75,13 @@ class Dataset:
 
 
 def load(path: Path | str, scale: Scale | None = None) -> Dataset:
-    """Return the data set in a file; raises `Refusal` with one sentence where there is none."""
+    """Return the data set in a file; raises `UserError` with one sentence where there is none."""
     path = Path(path).expanduser()
     columns = read(path)
     scale = scale or find_scale(columns.ratings, path)
     levels, on_scale = scale.classify(columns.ratings)
     if not on_scale.any():
-        raise Refusal(
+        raise UserError(
             f"{path}: no rating lies on the scale {scale}; give the file's own with --scale"
         )
     if not on_scale.all():
@@ -105,7 +105,7 @@ def find_scale(ratings: NDArray[np.float64], path: Path | str = "ratings") -> Sc
     distinct = np.unique(ratings)
     low, high = float(distinct[0]), float(distinct[-1])
     if low == high and low not in (1.0, 2.0, 3.0, 4.0, 5.0):
-        raise Refusal(
+        raise UserError(
             f"{path}: all ratings are equal, so the scale is unknown; give it with --scale"
         )
     if (distinct == np.rint(distinct)).all() and low >= 0 and high <= 100:
@@ -116,7 +116,7 @@ def find_scale(ratings: NDArray[np.float64], path: Path | str = "ratings") -> Sc
         return Scale(0 if low < 0.5 else 0.5, top, 0.5)
     bottom, top = math.floor(low), math.ceil(high)
     if not top - bottom <= 1e6:
-        raise Refusal(
+        raise UserError(
             f"{path}: the ratings span too much for ten bins; give the scale with --scale"
         )
     return Scale(bottom, top, (top - bottom) / _BINS, binned=True)

@@ -31,7 +31,8 @@ def rate(
     """Return the message of one rating: durable, paid for, to be sent until the broker has it.
 
     Raises ValueError for bad input, `BudgetExhausted` where the budget does not hold it, and
-    `Refusal` for a rating that was published before, unless `republish`; the journal is as it was.
+    `UserError` for a rating that was published before, unless `republish`; the journal is
+    unchanged.
     """
     check_levels_agree(scale, reporting.mechanism)
     check_may_be_sent_at_once(reporting.mechanism)

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stream_app import wire
-from stream_app.errors import Refusal
+from stream_app.errors import UserError
 from stream_app.privacy.ratings.item_sampling import Scope
 
 _LONGEST = 100_000_000  # bytes of a file of ids
@@ -26,12 +26,12 @@ def from_file(path: Path) -> NDArray[np.uint64]:
     path = path.expanduser()
     try:
         if path.stat().st_size > _LONGEST:
-            raise Refusal(f"{path}: is longer than {_LONGEST} bytes; is it a list of item ids?")
+            raise UserError(f"{path}: is longer than {_LONGEST} bytes; is it a list of item ids?")
         lines = path.read_text(encoding="utf-8-sig").splitlines()
     except OSError as error:
-        raise Refusal(f"{path}: cannot be read ({error.strerror})") from None
+        raise UserError(f"{path}: cannot be read ({error.strerror})") from None
     except UnicodeDecodeError:
-        raise Refusal(f"{path}: is not text in UTF-8; write one item id per line") from None
+        raise UserError(f"{path}: is not text in UTF-8; write one item id per line") from None
     keys = []
     for row, line in enumerate(lines, 1):
         if not line.strip():
@@ -39,9 +39,9 @@ def from_file(path: Path) -> NDArray[np.uint64]:
         try:
             keys.append(wire.key(wire.parse_item(line.strip())))
         except ValueError as error:
-            raise Refusal(f"{path}: line {row}: {error}") from None
+            raise UserError(f"{path}: line {row}: {error}") from None
     if not keys:
-        raise Refusal(f"{path}: holds no item; write one item id per line")
+        raise UserError(f"{path}: holds no item; write one item id per line")
     return np.unique(np.array(keys, np.uint64))
 
 

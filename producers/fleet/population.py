@@ -13,7 +13,7 @@ from producers.device import requests as device
 from producers.pseudonyms import pseudonyms
 from producers.scale import Scale
 from stream_app import wire
-from stream_app.errors import Refusal
+from stream_app.errors import UserError
 
 
 @dataclass(frozen=True, eq=False, repr=False)  # raw columns have no place in a log
@@ -50,7 +50,7 @@ def populate(dataset: Dataset, key: bytes) -> Population:
         item_keys = device.item_keys([_item(name) for name in item_names.tolist()])
         devices = tuple(pseudonyms(key, names.tolist()))
     except ValueError as error:
-        raise Refusal(f"{dataset.name}: {error}") from None
+        raise UserError(f"{dataset.name}: {error}") from None
     keys, same = np.unique(item_keys, return_inverse=True)
     cells = users.astype(np.int64) * len(keys) + same[places]
     fresh = np.zeros(len(cells), bool)

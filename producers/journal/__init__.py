@@ -26,8 +26,8 @@ only then gives out the bytes:
 
 `send` is the caller's (`producers.publishing.Publisher`, which also acknowledges). What the classes
 of error mean: `BudgetExhausted`, do not send; `OutboxFull`, wait for the broker and try again;
-`Refusal`, the request's memo is used up or the file cannot be used; ValueError, the request cannot
-be released. After any of them file, budget and memo are as they were.
+`UserError`, the request's memo is used up or the file cannot be used; ValueError, the request
+cannot be released. After any of them file, budget and memo are as they were.
 
     frames      bytes of the file, torn end or damage      accounts    what was spent, by device
     records     what the frames say, as columns            outbox      what waits for the broker

@@ -29,7 +29,7 @@ from producers.journal.records import (
     key_columns_of,
     numbers,
 )
-from stream_app.errors import Refusal
+from stream_app.errors import UserError
 from stream_app.privacy.accounting import PrivacyLoss
 from stream_app.privacy.adjacency import Adjacency
 from stream_app.wire import DEVICE_BYTES
@@ -144,7 +144,7 @@ class BudgetState:
     def check_clock(self, epoch: int, limits: Limits) -> None:
         """Refuse an epoch so far beyond the largest seen that the clock may be wrong."""
         if self.epoch and epoch > self.epoch + CLOCK_EPOCHS and not limits.trust_clock:
-            raise Refusal(
+            raise UserError(
                 f"the clock says day {epoch}, {epoch - self.epoch} days after the last release in "
                 f"this journal ({self.epoch}), at most {CLOCK_EPOCHS} are believed: a clock set "
                 "forward opens budgets for good; set it, or where it is right, give "

@@ -33,7 +33,7 @@ from producers.journal.frames import (
     scan,
 )
 from producers.pseudonyms import KEY_BYTES
-from stream_app.errors import Refusal
+from stream_app.errors import UserError
 
 _ANOTHER = "give another with --journal"
 
@@ -63,12 +63,12 @@ class Log:
     def _read(self) -> Scan:
         mode = self._disk.mode(self._handle)
         if not stat.S_ISREG(mode):
-            raise Refusal(f"device journal {self.path}: is not a plain file; {_ANOTHER}")
+            raise UserError(f"device journal {self.path}: is not a plain file; {_ANOTHER}")
         data = self._disk.read(self._handle)
         if data and not data.startswith(MAGIC):
             scan_or_refuse(data, self.path)  # says what it is: no key of ours is in it
         if mode & 0o077:
-            raise Refusal(
+            raise UserError(
                 f"device journal {self.path}: others can open it (mode {mode & 0o777:o}) and it "
                 f"holds the device key; run chmod 600 {self.path}"
             )
@@ -93,7 +93,7 @@ class Log:
     def append(self, records: Sequence[tuple[Kind, bytes]], *, durable: bool) -> None:
         """Write records at the end; when `durable`, they outlive a power cut on return."""
         if self._broken:
-            raise Refusal(
+            raise UserError(
                 f"device journal {self.path}: an earlier write failed; open it again to go on"
             )
         data = b"".join(frame(kind, body, self._synced) for kind, body in records)
@@ -165,13 +165,13 @@ def scan_or_refuse(data: bytes, path: Path) -> Scan:
     try:
         return scan(data)
     except CorruptJournalError as error:
-        raise Refusal(
+        raise UserError(
             f"device journal {path}: is damaged at byte {error.position} of {len(data)}; nothing "
             "is sent from it, as what was spent is no longer known: restore it from its disk, or "
             "give another with --journal, which makes new pseudonyms"
         ) from None
     except NotAJournalError as error:
-        raise Refusal(f"device journal {path}: {error}; {_ANOTHER}") from None
+        raise UserError(f"device journal {path}: {error}; {_ANOTHER}") from None
 
 
 _SENTENCES = {

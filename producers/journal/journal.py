@@ -38,7 +38,7 @@ from producers.journal.records import Acks, DatasetProgress, column, encode
 from producers.journal.release import ReleaseSampler, commit_record, debits_of
 from producers.journal.replay import apply_frame
 from producers.journal.request import Message, Request
-from stream_app.errors import Refusal
+from stream_app.errors import UserError
 from stream_app.privacy.randomness import RandomSource, SystemSource
 
 OUTBOX_BYTES = 64 * 1024 * 1024
@@ -181,7 +181,7 @@ class Journal:
                 "a second time: --again does so"
             )
         if known.mechanism != mechanism:
-            raise Refusal(
+            raise UserError(
                 f"this data set was begun under {known.mechanism} ({known.reserved} of {total} "
                 f"rows), not {mechanism}; go on with {known.mechanism}, or start over with --again"
             )
@@ -205,9 +205,9 @@ class Journal:
     ) -> list[Message]:
         """Pay for, draw and record all requests in one durable record; return what is to be sent.
 
-        All or nothing. Raises `BudgetExhausted`, `Refusal` (a memo that is used up), `OutboxFull`,
-        or ValueError for what cannot be released; each leaves file and budget as they were.
-        `replay` is recorded with them.
+        All or nothing. Raises `BudgetExhausted`, `UserError` (a memo that is used up),
+        `OutboxFull`, or ValueError for what cannot be released; each leaves file and budget as they
+        were. `replay` is recorded with them.
         """
         self._check_owner()
         if replay is not None:
@@ -222,7 +222,7 @@ class Journal:
         self._torn = True  # an interrupt between file and memory would leave them apart
         try:
             self._append((Kind.COMMIT, encode(commit)), durable=True)
-        except (Refusal, ValueError):
+        except (UserError, ValueError):
             self._torn = False
             raise
         self._book.apply(commit)
@@ -236,7 +236,7 @@ class Journal:
         """Compact; what was just recorded is given out also where there is no room for that."""
         try:
             self.compact()
-        except Refusal:
+        except UserError:
             self._compacted = self._log.size  # try again when it has doubled
 
     def _check_room(self, more: int) -> None:
@@ -260,7 +260,7 @@ class Journal:
 
     def _note_or_not(self) -> None:
         """Write the acknowledgements that wait; where there is no room for them they wait on."""
-        with suppress(Refusal):
+        with suppress(UserError):
             self._append(durable=False)
 
     def _append(self, *more: tuple[Kind, bytes], durable: bool) -> None:

@@ -18,7 +18,7 @@ from producers.journal.budget import ATTO, NANO, NOTHING, Debit, Limits, debit
 from producers.journal.errors import BudgetExhausted
 from producers.journal.records import Commit, DatasetProgress, KeyColumns, Texts, column
 from producers.journal.request import Drawing, Message, Request
-from stream_app.errors import Refusal
+from stream_app.errors import UserError
 from stream_app.privacy.randomness import RandomSource
 from stream_app.privacy.ticket import TicketIssuer
 
@@ -59,7 +59,7 @@ def _check_memo(
         times = times + report_counts(earlier, request.reported_keys)
     if times.max() >= limits.reports:
         what = _KEYS.get(request.scope, f"{request.scope} of this epoch")
-        raise Refusal(
+        raise UserError(
             f"this user's {what} was published already; "
             "a second report spends a second epsilon on it: --again does so"
         )

@@ -18,7 +18,7 @@ from producers.journal.records import (
     decode_pending,
     numbers,
 )
-from stream_app.errors import Refusal
+from stream_app.errors import UserError
 
 
 def apply_frame(frame: Frame, book: BudgetState, outbox: Outbox, path: Path) -> BudgetState:
@@ -35,7 +35,7 @@ def apply_frame(frame: Frame, book: BudgetState, outbox: Outbox, path: Path) -> 
             return book
         commit = decode_commit(frame.body)
     except msgspec.MsgspecError:
-        raise Refusal(
+        raise UserError(
             f"device journal {path}: holds a record of a later murmurec; use that one"
         ) from None
     book.apply(commit)
@@ -56,13 +56,13 @@ def read_journal(path: Path | str) -> JournalView:
     """Return what a journal holds, also while another process writes it; nothing is changed."""
     path = Path(path).expanduser()
     if not path.exists():
-        raise Refusal(f"device journal {path}: there is none; publishing a rating makes it")
+        raise UserError(f"device journal {path}: there is none; publishing a rating makes it")
     if not path.is_file() and not path.is_dir():
-        raise Refusal(f"device journal {path}: is not a plain file; give another with --journal")
+        raise UserError(f"device journal {path}: is not a plain file; give another with --journal")
     with refusing_os_errors(path):
         data = path.read_bytes()
     if not data:
-        raise Refusal(
+        raise UserError(
             f"device journal {path}: is empty and no journal, unless it is just being made; give "
             "another with --journal"
         )

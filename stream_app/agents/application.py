@@ -41,8 +41,8 @@ from stream_app.agents.runtime import Runtime
 from stream_app.agents.warmup import warm_up
 from stream_app.checkpoints import reader as checkpoint_reader
 from stream_app.checkpoints.protocol.recovery import Found, Recovery
-from stream_app.deployment import design_of, replica_of
-from stream_app.errors import Refusal
+from stream_app.deployment import new_replica, spec_from_settings
+from stream_app.errors import UserError
 from stream_app.kafka import clients
 from stream_app.log.canonical_order import Start
 from stream_app.log.cut_clock import Clock
@@ -68,8 +68,8 @@ def build(
 ) -> tuple[faust.App, Runtime]:
     """Return the application and what its stages share; call it inside a running event loop."""
     topics = Topics(settings.topic_prefix)
-    design = design_of(settings)
-    replica = replica_of(design)
+    design = spec_from_settings(settings)
+    replica = new_replica(design)
     catalogue = Catalogue()
     registry = CollectorRegistry()
     ProcessCollector(registry=registry)
@@ -186,7 +186,7 @@ def _reader(app: faust.App, runtime: Runtime, bootstrap: str, clock: Clock) -> L
         check_base(bootstrap, settings.kafka, topics, settings.partitions, design.digest)
         past = history(bootstrap, settings.kafka, topics, settings.partitions)
         gone = past.forgotten(len(past.cuts), rebuild_only=True)
-        return StateOrigin(0, (0,) * settings.partitions, without=gone)
+        return StateOrigin(0, (0,) * settings.partitions, excluded=gone)
 
     cuts = clients.producer(bootstrap, settings.kafka, linger_ms=0)
     same = checkpoint_reader.SameTopic(clients.admin(bootstrap, settings.kafka), topics.ratings)
@@ -292,7 +292,7 @@ def credentials(extra: dict[str, str]) -> Any:
         return faust.SSLCredentials(context)
     mechanism = extra.get("sasl.mechanism", extra.get("sasl.mechanisms", "PLAIN"))
     if mechanism not in ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"):
-        raise Refusal(f"sasl.mechanism {mechanism}: a worker knows PLAIN and SCRAM-SHA-256/512")
+        raise UserError(f"sasl.mechanism {mechanism}: a worker knows PLAIN and SCRAM-SHA-256/512")
     return faust.SASLCredentials(
         username=extra.get("sasl.username"),
         password=extra.get("sasl.password"),
@@ -346,7 +346,7 @@ def _log_thread_end(ended: threading.ExceptHookArgs) -> None:
 def _as_refusal(failure: BaseException | None) -> BaseException | None:
     """Return what ended the worker, as a sentence where it is a right that was taken away."""
     if isinstance(failure, TopicAuthorizationFailedError):
-        return Refusal(
+        return UserError(
             f"the worker may not go on with what it reads ({failure}); check the topic and the "
             "right to read it"
         )
@@ -362,7 +362,7 @@ async def _until_ended(app: faust.App, runtime: Runtime, address: str) -> None:
         await asyncio.wait({starting, ending, crashed}, return_when=asyncio.FIRST_COMPLETED)
         reason = starting.exception() if starting.done() else None
         if isinstance(reason, OSError):
-            raise Refusal(
+            raise UserError(
                 f"{address} cannot be served ({reason.strerror}): choose another address with "
                 "--admin-port or admin_host"
             )

@@ -11,7 +11,7 @@ from confluent_kafka import KafkaError, Message, Producer
 
 from stream_app.agents.crash_guard import crash_guard
 from stream_app.agents.runtime import Runtime
-from stream_app.errors import Refusal
+from stream_app.errors import UserError
 from stream_app.kafka import clients
 from stream_app.serving.item_table import Pages
 from stream_app.wire import encode_message
@@ -27,7 +27,7 @@ def attach(app: faust.App, runtime: Runtime, producer: Producer) -> None:
     def told(error: KafkaError | None, _: Message) -> None:
         if error is not None:
             runtime.fail_from_thread(
-                Refusal(
+                UserError(
                     f"{runtime.topics.item_table}: a page could not be written ({error.str()}); "
                     "check the topic and the right to write to it"
                 )

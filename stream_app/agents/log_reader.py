@@ -29,7 +29,7 @@ from mode import Service
 from stream_app.agents.checkpointing.restore import Restored
 from stream_app.agents.runtime import Runtime
 from stream_app.checkpoints.protocol.recovery import Found
-from stream_app.errors import Refusal
+from stream_app.errors import UserError
 from stream_app.kafka import clients
 from stream_app.log.canonical_order import Start
 from stream_app.log.cut_clock import Clock
@@ -127,7 +127,7 @@ class LogReader(Service):
         follower = self._follow(Start(base.cut, base.ends, 0))
         try:
             follower.log_ends()
-        except Refusal:
+        except UserError:
             return False
         finally:
             follower.close()
@@ -219,7 +219,7 @@ class LogReader(Service):
         if error is None or error.retriable() or error.code() == KafkaError._MSG_TIMED_OUT:
             return
         self._runtime.fail_from_thread(
-            Refusal(
+            UserError(
                 f"{self._runtime.topics.cuts}: an entry could not be written ({error.str()}); "
                 "check the topic and the right to write to it"
             )

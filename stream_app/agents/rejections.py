@@ -13,7 +13,7 @@ from collections.abc import Callable
 
 from confluent_kafka import KafkaError, Message, Producer
 
-from stream_app.errors import Refusal
+from stream_app.errors import UserError
 from stream_app.kafka import clients
 from stream_app.wire import Rejection, encode_message
 
@@ -48,7 +48,7 @@ class RejectionWriter:
             except BufferError:
                 if time.monotonic() > deadline:
                     waiting = self.queued_count - self._delivered_count
-                    raise Refusal(
+                    raise UserError(
                         f"{self._topic}: {waiting:,} rejections wait to be written and the broker "
                         f"accepted none for {_ROOM_SECONDS:.0f} s"
                     ) from None
@@ -75,7 +75,7 @@ class RejectionWriter:
         """Wait for what is queued."""
         if self._producer.flush(seconds):
             self._fail(
-                Refusal(f"{self._topic}: not all rejections were written within {seconds} s")
+                UserError(f"{self._topic}: not all rejections were written within {seconds} s")
             )
 
     def _delivered(self, error: KafkaError | None, _: Message) -> None:
@@ -84,7 +84,7 @@ class RejectionWriter:
                 self._delivered_count += 1
         else:
             self._fail(
-                Refusal(
+                UserError(
                     f"{self._topic}: a rejection could not be written ({error.str()}); "
                     "check the topic and the right to write to it"
                 )

@@ -25,11 +25,11 @@ from stream_app.agents.checkpointing import divergence_evidence
 from stream_app.agents.checkpointing.digest_comparison import DigestComparison, Digests
 from stream_app.agents.checkpointing.restore import Reload, Restored
 from stream_app.checkpoints.shadow_copy import load_found
-from stream_app.errors import Refusal
+from stream_app.errors import UserError
 from stream_app.monitoring.gauges import Gauges
 from stream_app.monitoring.metrics import Metrics
 from stream_app.privacy.adjacency import Adjacency
-from stream_app.replay.recompute import without
+from stream_app.replay.recompute import excluding
 from stream_app.serving.catalogue import Catalogue
 from stream_app.serving.recommender import Answer, Recommender
 from stream_app.settings import Settings
@@ -145,14 +145,14 @@ class Runtime:
             self.replica.forget(bytes.fromhex(entry.device))
             self.mid_round = True  # it belongs to the round that begins here
             log.info("device.forgotten", cut=self.replica.cut)
-        elif entry.device not in base.without:
+        elif entry.device not in base.excluded:
             if base.origin:
-                raise Refusal(
+                raise UserError(
                     f"cut {self.replica.cut}: a device is to be forgotten with a rebuild, but the "
                     f"state began from the snapshot {base.origin}: start over with murmurec state "
                     "rebuild --snapshot FILE"
                 )
-            self.reload = Reload("a device is forgotten", without(base, [entry.device]))
+            self.reload = Reload("a device is forgotten", excluding(base, [entry.device]))
 
     def compare(self, witness: DigestReport) -> None:
         """Compare what another replica held; what this worker wrote itself says nothing."""
@@ -202,7 +202,7 @@ class Runtime:
         self._reloads += 1
         if self._reloads > _RELOADS:
             self.fail(
-                Refusal(
+                UserError(
                     f"the state differs from another replica's at cut {witness.cut} again, after "
                     f"{_RELOADS} reloads: run murmurec state verify, and replace the machine that "
                     "is wrong, or the checkpoint (murmurec state rebuild)"
@@ -213,7 +213,7 @@ class Runtime:
         try:
             path = divergence_evidence.keep_evidence(folder, replica, witness, ours, self.mid_round)
             log.error("replica.evidence", path=str(path))
-        except (OSError, Refusal) as reason:
+        except (OSError, UserError) as reason:
             # A full disk must not keep a wrong state alive.
             log.error("replica.evidence_lost", reason=str(reason))
         base = None if replica.base.origin else replica.base

@@ -18,14 +18,14 @@ from stream_app.monitoring.gauges import Gauges
 from stream_app.monitoring.metrics import Metrics
 from stream_app.serving.catalogue import Catalogue
 from stream_app.serving.recommender import Recommender
-from stream_app.state.replica import Design, Replica
+from stream_app.state.replica import Replica, StateSpec
 from stream_app.wire import Batch, Event, RecordRun, decode_many, encode, partitions_of
 
 # As many as it takes to make tables grow, and to let qoLSH shorten a list instead of scanning all.
 _DEVICES, _ITEMS = 1500, 2600
 
 
-def warm_up(design: Design, index: str = "exact", code_bits: int = 256) -> None:
+def warm_up(design: StateSpec, index: str = "exact", code_bits: int = 256) -> None:
     """Run every kernel that a worker of this design calls, on invented events."""
     small = {"sketch_bytes": 1 << 16, "scalars_bytes": 1 << 14, "seen_bytes": 1 << 14}
     replica = Replica(replace(design, held_out=0.3, **small))  # type: ignore[arg-type]
@@ -48,7 +48,7 @@ def warm_up(design: Design, index: str = "exact", code_bits: int = 256) -> None:
     replica.apply(_decoded(events, 0, design))  # again: duplicates, and a device to be refused
 
 
-def _events(design: Design) -> list[Event]:
+def _events(design: StateSpec) -> list[Event]:
     random = np.random.default_rng(0)
     made = []
     for i in range(_DEVICES):
@@ -60,7 +60,7 @@ def _events(design: Design) -> list[Event]:
     return made
 
 
-def _decoded(events: list[Event], partition: int, design: Design) -> Batch:
+def _decoded(events: list[Event], partition: int, design: StateSpec) -> Batch:
     keys = np.frombuffer(b"".join([event.key for event in events]), np.uint8).reshape(-1, 32)
     places = partitions_of(keys, design.partitions)
     mine = [event for event, place in zip(events, places, strict=True) if place == partition]

@@ -16,7 +16,7 @@ from confluent_kafka import KafkaException
 from stream_app.broker import KAFKA_VERSION, Broker
 from stream_app.broker.jars import Tell
 from stream_app.broker.local import cluster_id, free_ports, to_stderr
-from stream_app.errors import Refusal
+from stream_app.errors import UserError
 from stream_app.kafka import clients
 
 IMAGE = f"apache/kafka:{KAFKA_VERSION}"
@@ -57,7 +57,7 @@ def run(port: int | None = None, tell: Tell = to_stderr) -> Iterator[Broker]:
         from docker.errors import DockerException
         from testcontainers.core.container import DockerContainer
     except ImportError:
-        raise Refusal("testcontainers is not installed: pip install testcontainers") from None
+        raise UserError("testcontainers is not installed: pip install testcontainers") from None
     place = port or free_ports(1)[0]
     tell(f"Starting {IMAGE} in a container (the image is fetched once) ...")
     try:
@@ -67,7 +67,7 @@ def run(port: int | None = None, tell: Tell = to_stderr) -> Iterator[Broker]:
         container.start()
     except (DockerException, OSError) as error:
         reason = str(error).splitlines()[0][:200]
-        raise Refusal(f"no container engine answers or it could not start: {reason}") from None
+        raise UserError(f"no container engine answers or it could not start: {reason}") from None
     try:
         broker = Broker(f"localhost:{place}", "container")
         _wait_until_ready(broker)
@@ -85,4 +85,4 @@ def _wait_until_ready(broker: Broker) -> None:
                 return
         except KafkaException:
             continue
-    raise Refusal(f"Kafka in its container was not ready after {READY_SECONDS:.0f} s")
+    raise UserError(f"Kafka in its container was not ready after {READY_SECONDS:.0f} s")

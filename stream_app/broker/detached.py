@@ -22,7 +22,7 @@ from pathlib import Path
 from stream_app.broker import Broker
 from stream_app.broker.jars import Tell, jars, java
 from stream_app.broker.local import STOP_SECONDS, is_free, launch_ready, to_stderr
-from stream_app.errors import Refusal
+from stream_app.errors import UserError
 
 USUAL_PORT = 9092
 
@@ -72,14 +72,14 @@ def stop(data_dir: Path) -> bool:
             return False
         if _ended(running.pid, state.started):
             return True
-    raise Refusal(f"process {running.pid} does not end: look at {running.log}")
+    raise UserError(f"process {running.pid} does not end: look at {running.log}")
 
 
 def log_file(data_dir: Path) -> Path:
     """Return the log of the background broker; refused where there never was one."""
     log = data_dir / "broker" / "server.log"
     if not log.exists():
-        raise Refusal(f"there is no log at {log}: start a broker with murmurec broker start")
+        raise UserError(f"there is no log at {log}: start a broker with murmurec broker start")
     return log
 
 
@@ -118,7 +118,7 @@ def _ended(pid: int, started: str) -> bool:
 
 def _agreed(running: Broker, port: int | None) -> Broker:
     if port is not None and running.bootstrap != f"127.0.0.1:{port}":
-        raise Refusal(
+        raise UserError(
             f"a broker already runs at {running.bootstrap}, not on port {port}: "
             "stop it first (murmurec broker stop) or leave --port out"
         )
@@ -128,7 +128,7 @@ def _agreed(running: Broker, port: int | None) -> Broker:
 def _write(home: Path, process: subprocess.Popen[bytes], broker: Broker) -> None:
     started = started_at(process.pid)
     if started is None:
-        raise Refusal(f"the local Kafka ended at once; look at {broker.log}")
+        raise UserError(f"the local Kafka ended at once; look at {broker.log}")
     state = _State(process.pid, started, broker.bootstrap, str(broker.log))
     # It outlives this process on purpose; without this Popen warns that it was not waited for.
     process.returncode = 0
@@ -157,7 +157,7 @@ def _alone(home: Path) -> Iterator[None]:
         home.mkdir(parents=True, exist_ok=True)
         lock = (home / "lock").open("w")
     except OSError as error:
-        raise Refusal(
+        raise UserError(
             f"the data folder {home} cannot be written ({error.strerror}): "
             "choose another with MURMUREC_DATA_DIR"
         ) from None

@@ -18,7 +18,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from stream_app.broker import KAFKA_VERSION
-from stream_app.errors import Refusal
+from stream_app.errors import UserError
 
 OLDEST_JAVA = 17
 LOG4J_VERSION = "2.25.5"
@@ -43,18 +43,18 @@ def java(path: str | None = None) -> str:
     """Return the Java program to run, looked up on `path`; a missing or too old one is refused."""
     program = shutil.which("java", path=path)
     if program is None:
-        raise Refusal(
+        raise UserError(
             f"no java on the PATH: a local Kafka needs Java {OLDEST_JAVA} or later "
             "(Debian: apt-get install openjdk-17-jre-headless)"
         )
     answer = subprocess.run([program, "-version"], capture_output=True, text=True, check=False)
     found = re.search(r'version "(?:1\.)?(\d+)', answer.stderr + answer.stdout)
     if found is None:
-        raise Refusal(
+        raise UserError(
             f"{program} -version does not name a version: install Java {OLDEST_JAVA} or later"
         )
     if int(found[1]) < OLDEST_JAVA:
-        raise Refusal(
+        raise UserError(
             f"{program} is Java {found[1]}: Kafka {KAFKA_VERSION} needs Java {OLDEST_JAVA} or later"
         )
     return program
@@ -77,7 +77,7 @@ def _locked(path: Path) -> Iterator[None]:
         path.parent.mkdir(parents=True, exist_ok=True)
         lock = path.open("w")
     except OSError as error:
-        raise Refusal(
+        raise UserError(
             f"the cache folder {path.parent} cannot be written ({error.strerror}): "
             "choose another with MURMUREC_CACHE_DIR"
         ) from None
@@ -89,7 +89,7 @@ def _locked(path: Path) -> Iterator[None]:
 def _fetch(place: Path, tell: Tell, path: str | None) -> None:
     maven = shutil.which("mvn", path=path)
     if maven is None:
-        raise Refusal(
+        raise UserError(
             "no mvn on the PATH: Maven fetches Kafka's jars once (Debian: apt-get install maven)"
         )
     tell(f"Fetching Apache Kafka {KAFKA_VERSION} with Maven into {place} (44 MB, once) ...")
@@ -108,11 +108,11 @@ def _fetch(place: Path, tell: Tell, path: str | None) -> None:
                 timeout=FETCH_SECONDS,
             )
         except subprocess.TimeoutExpired:
-            raise Refusal(
+            raise UserError(
                 f"Maven did not fetch Kafka's jars within {FETCH_SECONDS} s: check the network"
             ) from None
         if done.returncode != 0 or not any((work / "lib").glob("kafka_2.13-*.jar")):
-            raise Refusal(
+            raise UserError(
                 f"Maven could not fetch Kafka's jars: {_reason(done.stdout + done.stderr)}; "
                 "check the network or the mirror in ~/.m2/settings.xml"
             )

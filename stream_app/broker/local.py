@@ -28,7 +28,7 @@ from confluent_kafka.admin import AdminClient
 
 from stream_app.broker import Broker
 from stream_app.broker.jars import Tell, jars, java
-from stream_app.errors import Refusal
+from stream_app.errors import UserError
 from stream_app.kafka import clients
 
 READY_SECONDS = 60.0
@@ -186,7 +186,7 @@ def launch_ready(
 ) -> tuple[subprocess.Popen[bytes], Broker]:
     """Format if new, start and wait until ready; another free port is tried when one was taken."""
     if port is not None and not is_free(port):
-        raise Refusal(f"port {port} is in use: choose another with --port or leave it out")
+        raise UserError(f"port {port} is in use: choose another with --port or leave it out")
     home.mkdir(parents=True, exist_ok=True)
     new = not _formatted(home)
     for attempt in range(_ATTEMPTS):
@@ -199,7 +199,7 @@ def launch_ready(
         process, broker = _launch(program, library, home, place, controller, extra, leash)
         try:
             wait_until_ready(broker, process)
-        except Refusal:
+        except UserError:
             _end(process)
             assert broker.log is not None
             taken = "Address already in use" in broker.log.read_text(errors="replace")
@@ -238,7 +238,7 @@ def _launch(
             [*flags, *tool, "--standalone"], capture_output=True, text=True, check=False
         )
         if done.returncode != 0:
-            raise Refusal(f"Kafka could not format {home}: {_tail(done.stdout + done.stderr)}")
+            raise UserError(f"Kafka could not format {home}: {_tail(done.stdout + done.stderr)}")
     command = [*flags, "kafka.Kafka", str(configuration)]
     if leash:
         command = leashed(command)
@@ -269,7 +269,7 @@ def wait_until_ready(broker: Broker, process: subprocess.Popen[bytes]) -> None:
     said = _tail(broker.log.read_text(errors="replace"))
     ended = process.poll() is not None
     what = "ended while starting" if ended else f"was not ready after {READY_SECONDS:.0f} s"
-    raise Refusal(f"the local Kafka {what}; its log {broker.log} ends: {said}")
+    raise UserError(f"the local Kafka {what}; its log {broker.log} ends: {said}")
 
 
 def _tail(text: str) -> str:

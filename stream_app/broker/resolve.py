@@ -14,7 +14,7 @@ from typing import Literal
 from stream_app.broker import Broker, container, local
 from stream_app.broker.jars import Tell
 from stream_app.broker.local import to_stderr
-from stream_app.errors import Refusal
+from stream_app.errors import UserError
 from stream_app.kafka import clients
 
 Prefer = Literal["auto", "local", "container"]
@@ -30,7 +30,7 @@ def running(
     extra: Mapping[str, str] | None = None,
     tell: Tell = to_stderr,
 ) -> Iterator[Broker]:
-    """Give a broker for the length of the block; raises `Refusal` where there is none.
+    """Give a broker for the length of the block; raises `UserError` where there is none.
 
     `configured` (bootstrap servers, with the client properties `extra`) wins and is only checked.
     Without `data_dir` a broker that is started forgets everything afterwards.
@@ -40,7 +40,7 @@ def running(
         yield Broker(configured, "configured")
         return
     with ExitStack() as stack:
-        # Entered before the yield, so that a Refusal of the block is never taken for one of these.
+        # Entered before the yield: a UserError of the block is never taken for one of these.
         broker = _first(stack, data_dir, cache_dir, port, prefer, tell)
         yield broker
 
@@ -57,14 +57,14 @@ def _first(
     if prefer in ("auto", "local"):
         try:
             return stack.enter_context(local.run(data_dir, cache_dir, port, tell=tell))
-        except Refusal as refusal:
+        except UserError as refusal:
             missing.append(f"a local Kafka ({refusal})")
     if prefer in ("auto", "container"):
         try:
             return stack.enter_context(container.run(port, tell=tell))
-        except Refusal as refusal:
+        except UserError as refusal:
             missing.append(f"a container ({refusal})")
-    raise Refusal(
+    raise UserError(
         "there is no Kafka: tried the configured bootstrap servers (MURMUREC_BOOTSTRAP_SERVERS is "
         f"not set), then {', then '.join(missing)}"
     )

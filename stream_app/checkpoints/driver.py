@@ -11,7 +11,14 @@ from queue import SimpleQueue
 
 from confluent_kafka import KafkaError, Message
 
-from stream_app.checkpoints.protocol.writer import Acked, Disown, Durable, Event, Send, Writer
+from stream_app.checkpoints.protocol.writer import (
+    Acked,
+    Durable,
+    Event,
+    LeaseReleased,
+    Send,
+    Writer,
+)
 from stream_app.wire.state_records import Manifest
 
 _POLL_SECONDS = 0.01
@@ -20,7 +27,7 @@ Delivered = Callable[[KafkaError | None, Message], None]
 Produce = Callable[[bytes, bytes | None, Delivered], None]
 
 
-class Line:
+class CheckpointDriver:
     """One writer and the way to its topic.
 
     `produce(key, value, on_delivery)` sends a record, or raises BufferError when none can be taken
@@ -53,7 +60,7 @@ class Line:
                     waiting.add(output.token)
             outputs = []
             if not self._may_go_on():
-                self.writer.step(Disown())
+                self.writer.step(LeaseReleased())
                 return None
             self._poll(_POLL_SECONDS)
             while not self._acks.empty():

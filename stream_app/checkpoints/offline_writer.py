@@ -13,10 +13,10 @@ from collections.abc import Callable, Mapping
 from confluent_kafka import KafkaError, Message
 
 from stream_app.checkpoints import reader as changelog
-from stream_app.checkpoints.driver import Delivered, Line
-from stream_app.checkpoints.protocol.writer import OWNER_BYTES, Freeze, Own
+from stream_app.checkpoints.driver import CheckpointDriver, Delivered
+from stream_app.checkpoints.protocol.writer import OWNER_BYTES, Freeze, LeaseAcquired
 from stream_app.checkpoints.shadow_copy import Snapshot
-from stream_app.errors import Refusal
+from stream_app.errors import UserError
 from stream_app.kafka import clients
 from stream_app.state.replica import Replica
 from stream_app.wire import Rejection, Topics, encode_message
@@ -41,12 +41,12 @@ def write_checkpoint(
     snapshot.hash()
     rating_topic = changelog.topic_id(clients.admin(bootstrap, extra), topics.ratings)
     frozen = snapshot.frozen(rating_topic, cut_offset)
-    stale = changelog.live_keys(bootstrap, extra, topics)
+    obsolete_keys = changelog.live_keys(bootstrap, extra, topics)
     line = _line(bootstrap, extra, topics.state, progress or (lambda _: None))
-    line.drive(Own(secrets.token_bytes(OWNER_BYTES), worker, stale))
+    line.drive(LeaseAcquired(secrets.token_bytes(OWNER_BYTES), worker, obsolete_keys))
     manifest = line.drive(Freeze(frozen))
     if manifest is None:
-        raise Refusal(f"{topics.state}: the checkpoint did not become durable; try again")
+        raise UserError(f"{topics.state}: the checkpoint did not become durable; try again")
     return manifest
 
 
@@ -111,7 +111,7 @@ class Rejecting:
 
 def _line(
     bootstrap: str, extra: Mapping[str, str], topic: str, progress: Callable[[int], None]
-) -> Line:
+) -> CheckpointDriver:
     """Return a line that refuses when a record is, or when nothing has come back for long."""
     producer = clients.producer(bootstrap, extra, linger_ms=5, compression_type="lz4")
     moved = time.monotonic()
@@ -132,19 +132,19 @@ def _line(
             raise _late(topic)
         return True
 
-    line = Line(produce, producer.poll, may_go_on)
+    line = CheckpointDriver(produce, producer.poll, may_go_on)
     return line
 
 
-def _refusal(topic: str, error: KafkaError) -> Refusal:
-    return Refusal(
+def _refusal(topic: str, error: KafkaError) -> UserError:
+    return UserError(
         f"{topic} could not be written ({error.str()}): check the topic and the right to write "
         "to it"
     )
 
 
-def _late(topic: str) -> Refusal:
-    return Refusal(
+def _late(topic: str) -> UserError:
+    return UserError(
         f"{topic} could not be written: the broker has acknowledged nothing for {_SECONDS:.0f} s; "
         "try again"
     )

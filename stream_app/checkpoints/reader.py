@@ -22,12 +22,12 @@ from confluent_kafka import (
 from confluent_kafka.admin import AdminClient
 
 from stream_app.checkpoints.protocol.recovery import (
-    CheckpointDamaged,
     CheckpointRefused,
     Found,
     Recovery,
+    UnusableCheckpoint,
 )
-from stream_app.errors import Refusal
+from stream_app.errors import UserError
 from stream_app.kafka import clients
 from stream_app.wire import Topics, WireError
 from stream_app.wire.state_records import Manifest, decode_manifest
@@ -41,7 +41,7 @@ _ASK_SECONDS = 1.0
 _ASKED = 3
 
 
-class DamagedCheckpoint(Refusal):
+class DamagedCheckpoint(UserError):
     """The newest checkpoint is damaged; who gives it up may go on without it."""
 
 
@@ -65,10 +65,10 @@ def read_checkpoint(
     read(bootstrap, extra, topics, recovery.read, progress)
     try:
         return recovery.newest()
-    except CheckpointDamaged as damaged:
+    except UnusableCheckpoint as damaged:
         raise DamagedCheckpoint(f"{topics.state}: {damaged}") from None
     except CheckpointRefused as refused:
-        raise Refusal(f"{topics.state}: {refused}") from None
+        raise UserError(f"{topics.state}: {refused}") from None
     finally:
         if tell is not None:
             tell(recovery)
@@ -117,21 +117,21 @@ def topic_id(admin: AdminClient, topic: str) -> str:
     try:
         return str(future.result(timeout=_TOPIC_SECONDS).topic_id)
     except TimeoutError:
-        raise Refusal(
+        raise UserError(
             f"topic {topic} cannot be described: the broker has said nothing for "
             f"{_TOPIC_SECONDS:.0f} s; try again"
         ) from None
     except KafkaException as error:
         reason: KafkaError = error.args[0]
         if reason.code() == KafkaError.UNKNOWN_TOPIC_OR_PART:
-            raise Refusal(
+            raise UserError(
                 f"topic {topic} does not exist: create it with murmurec topics apply"
             ) from None
         if reason.code() == KafkaError.TOPIC_AUTHORIZATION_FAILED:
-            raise Refusal(
+            raise UserError(
                 f"topic {topic} cannot be seen by this user: give it the right to read or write it"
             ) from None
-        raise Refusal(f"topic {topic} cannot be described: {reason.str()}") from None
+        raise UserError(f"topic {topic} cannot be described: {reason.str()}") from None
 
 
 class SameTopic:
@@ -163,7 +163,7 @@ class SameTopic:
         else:
             self._absent = 0
         if found != self.topic_id:
-            raise Refusal(
+            raise UserError(
                 f"topic {self._topic} was deleted or made anew under this worker (topic id "
                 f"{found}, not {self.topic_id}): restore it or start a new deployment (--prefix)"
             )
@@ -214,13 +214,13 @@ def records(
                 elif error.code() == KafkaError._PARTITION_EOF:
                     here, ended = max(here, offset), offset >= high
                 elif error.code() in _DAMAGED:
-                    raise Refusal(
+                    raise UserError(
                         f"topic {topic} cannot be read at offset {offset}: the broker's disk has "
                         f"damaged it ({error.str()}); if it holds checkpoints, delete it and run "
                         "murmurec topics apply: the state is made again from the log"
                     )
                 elif not error.retriable():
-                    raise Refusal(
+                    raise UserError(
                         f"topic {topic} cannot be read ({error.str()}); check the topic and the "
                         "right to read it"
                     )
@@ -228,7 +228,7 @@ def records(
             if progress is not None:
                 progress(here - low, max(here, high) - low)
             if time.monotonic() - moved > _STALL_SECONDS:
-                raise Refusal(
+                raise UserError(
                     f"topic {topic} cannot be read: the broker has sent nothing for "
                     f"{_STALL_SECONDS:.0f} s; try again"
                 )
@@ -242,7 +242,7 @@ def _ends(consumer: Consumer, topic: str) -> tuple[int, int]:
         # All topics at once: to ask for one by name would create it where auto-creation is on.
         there = topic in consumer.list_topics(timeout=_TOPIC_SECONDS).topics
     except KafkaException as error:
-        raise Refusal(f"Kafka did not list its topics: {error.args[0].str()}") from None
+        raise UserError(f"Kafka did not list its topics: {error.args[0].str()}") from None
     if not there:
-        raise Refusal(f"topic {topic} does not exist: create it with murmurec topics apply")
+        raise UserError(f"topic {topic} does not exist: create it with murmurec topics apply")
     return clients.offsets(consumer, TopicPartition(topic, 0))

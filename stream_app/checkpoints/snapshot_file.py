@@ -5,7 +5,7 @@
 
 A zip of arrays that `numpy.load(path, allow_pickle=False)` reads as well; nothing in it is
 compressed, and equal states give equal files. Whoever reads one gets a state whose digests are
-right, or a `Refusal`: nothing that was damaged, made with another design or by a newer version is
+right, or a `UserError`: nothing that was damaged, made with another design or by a newer version is
 taken for good, and nothing in it is run. It holds what the server holds: released reports in sums,
 and pseudonyms.
 """
@@ -30,10 +30,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stream_app import __version__
-from stream_app.errors import Refusal
+from stream_app.errors import UserError
 from stream_app.state.digests import digest
 from stream_app.state.replica import Replica
-from stream_app.state.spec import Design, digest_of
+from stream_app.state.spec import StateSpec, digest_of
 from stream_app.wire.state_records import SmallArray, StateOrigin, ledger_root
 
 FORMAT = 1
@@ -81,7 +81,7 @@ class SnapshotFile:
         """What a state that starts from this file has as the `origin` of its base."""
         return self.meta.digest
 
-    def check(self, design: Design) -> None:
+    def check(self, design: StateSpec) -> None:
         """Refuse a design other than that of the snapshot, naming the settings that differ."""
         if design.digest == self.meta.design:
             return
@@ -91,7 +91,7 @@ class SnapshotFile:
             for name in sorted(there.keys() | here.keys())
             if there.get(name) != here.get(name)
         ]
-        raise Refusal(
+        raise UserError(
             f"{self.path}: the snapshot was made with another design ({'; '.join(odd)}): use its "
             "settings, or a snapshot of this design"
         )
@@ -106,7 +106,7 @@ class SnapshotFile:
         """Start from the model of the snapshot at `base`, which must name it as its origin."""
         self.check(replica.design)
         if base.origin != self.digest:
-            raise Refusal(
+            raise UserError(
                 f"{self.path}: it holds {self.digest}, and the state began from {base.origin}: "
                 "give the snapshot that it began from"
             )
@@ -116,19 +116,19 @@ class SnapshotFile:
         try:
             take(*arguments)
         except ValueError as error:
-            raise Refusal(f"{self.path}: {error}") from None
+            raise UserError(f"{self.path}: {error}") from None
 
 
 def write(path: Path, replica: Replica, about: Mapping[str, str] | None = None) -> Meta:
     """Write the state of a replica, which stands at a cut and is at rest; return what it is told
     as.
 
-    The file appears whole or not at all, for its owner alone to read; raises `Refusal` where it
+    The file appears whole or not at all, for its owner alone to read; raises `UserError` where it
     cannot be written or something stands there that is no file.
     """
     if path.exists() and not path.is_file():
         # A rename would put a file in the place of a device or a pipe.
-        raise Refusal(f"{path}: is no regular file; choose another place")
+        raise UserError(f"{path}: is no regular file; choose another place")
     design, model = replica.design, replica.model_arrays()
     meta = Meta(
         _KIND, FORMAT, __version__, design.digest, design.told,
@@ -149,7 +149,7 @@ def write(path: Path, replica: Replica, about: Mapping[str, str] | None = None) 
             part.unlink()
         size = sum(array.nbytes for array in model.values())
         why = f"the disk is full, and {size:,} bytes are needed" if _full(error) else error.strerror
-        raise Refusal(
+        raise UserError(
             f"{path}: the snapshot was not written: {why}; choose another place"
         ) from None
     return meta
@@ -179,8 +179,8 @@ def _sync_folder(folder: Path) -> None:
         os.close(number)
 
 
-def read(path: Path, design: Design | None = None) -> SnapshotFile:
-    """Return a snapshot whose digests are right; raises `Refusal` for any other file, and for one
+def read(path: Path, design: StateSpec | None = None) -> SnapshotFile:
+    """Return a snapshot whose digests are right; raises `UserError` for any other file, and for one
     of another design if one is given."""
     try:
         with zipfile.ZipFile(path) as archive:
@@ -190,10 +190,10 @@ def read(path: Path, design: Design | None = None) -> SnapshotFile:
                 for member in archive.infolist()
                 if member.filename != _META
             }
-    except Refusal:
+    except UserError:
         raise
     except OSError as error:
-        raise Refusal(f"{path}: it cannot be read: {error.strerror}; give a snapshot") from None
+        raise UserError(f"{path}: it cannot be read: {error.strerror}; give a snapshot") from None
     except Exception as error:  # noqa: BLE001 - a damaged file makes zipfile and numpy raise anything
         raise _damaged(path, str(error)) from None
     found = SnapshotFile(path, meta, _of(arrays, _MODEL), _of(arrays, _LEDGER))
@@ -205,14 +205,14 @@ def read(path: Path, design: Design | None = None) -> SnapshotFile:
 
 def _meta(path: Path, archive: zipfile.ZipFile) -> Meta:
     if _META not in archive.namelist() or archive.getinfo(_META).file_size > _MOST_META_BYTES:
-        raise Refusal(f"{path}: it is not a snapshot: make one with murmurec state export")
+        raise UserError(f"{path}: it is not a snapshot: make one with murmurec state export")
     told = _bytes(archive, archive.getinfo(_META))
     try:
         head = msgspec.json.decode(told, type=dict[str, Any])
         if head.get("kind") != _KIND or not isinstance(head.get("format"), int):
-            raise Refusal(f"{path}: it is not a snapshot: make one with murmurec state export")
+            raise UserError(f"{path}: it is not a snapshot: make one with murmurec state export")
         if head["format"] > FORMAT:
-            raise Refusal(
+            raise UserError(
                 f"{path}: the snapshot has format {head['format']}, and this version reads up to "
                 f"{FORMAT}: install murmurec {head.get('murmurec', 'of a newer version')} or later"
             )
@@ -235,7 +235,7 @@ def _array(path: Path, archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> NDA
         raise ValueError(f"{member.filename} is not an array of format 1.0")
     shape, fortran, dtype = np.lib.format.read_array_header_1_0(data)
     if dtype.hasobject:
-        raise Refusal(
+        raise UserError(
             f"{path}: {member.filename} holds objects, which would run code when read: it is not a "
             "snapshot; make one with murmurec state export"
         )
@@ -269,10 +269,10 @@ def _verify(found: SnapshotFile) -> None:
             raise _damaged(found.path, f"the digest of the {what} is {holds} and not {told}")
 
 
-def _damaged(path: Path, why: str) -> Refusal:
+def _damaged(path: Path, why: str) -> UserError:
     if zipfile.is_zipfile(path) or _begins_as_zip(path):
-        return Refusal(f"{path}: the snapshot is damaged or cut short ({why}): use another copy")
-    return Refusal(f"{path}: it is not a snapshot: make one with murmurec state export")
+        return UserError(f"{path}: the snapshot is damaged or cut short ({why}): use another copy")
+    return UserError(f"{path}: it is not a snapshot: make one with murmurec state export")
 
 
 def _begins_as_zip(path: Path) -> bool:

@@ -12,7 +12,7 @@ from __future__ import annotations
 import errno
 import sys
 
-from stream_app.errors import Refusal
+from stream_app.errors import UserError
 
 
 def main() -> None:
@@ -26,7 +26,7 @@ def run(arguments: list[str]) -> int:
         from stream_app.cli.app import app
 
         app(arguments, prog_name="murmurec")
-    except Refusal as refusal:
+    except UserError as refusal:
         return _fail(str(refusal))
     except KeyboardInterrupt:
         return 130

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from stream_app.errors import Refusal
+from stream_app.errors import UserError
 
 if TYPE_CHECKING:
     from stream_app.settings import Settings
@@ -76,7 +76,7 @@ def settings_from(
     pairs = [_pair(text) for text in kafka or ()]
     for name, _ in pairs:
         if is_secret(name):
-            raise Refusal(
+            raise UserError(
                 f"-X {name[:40]}: every user of this machine can read a command line; "
                 "set it in MURMUREC_KAFKA or in the configuration file"
             )
@@ -93,7 +93,7 @@ def settings_from(
 def servers_of(settings: Settings) -> str:
     """Return the bootstrap servers; refuses settings that name none."""
     if settings.bootstrap_servers is None:
-        raise Refusal(
+        raise UserError(
             "no Kafka is configured: give --bootstrap or set MURMUREC_BOOTSTRAP_SERVERS "
             "(murmurec broker start runs one here)"
         )
@@ -104,13 +104,15 @@ def writable(path: Path) -> Path:
     """Return a path to which a file can be written; asked before the work that fills it begins."""
     try:
         if path.is_dir():
-            raise Refusal(f"{path}: is a directory; give the name of a file in it")
+            raise UserError(f"{path}: is a directory; give the name of a file in it")
         if not path.parent.is_dir():
-            raise Refusal(f"{path}: there is no directory {path.parent}; make it or choose another")
+            raise UserError(
+                f"{path}: there is no directory {path.parent}; make it or choose another"
+            )
         if not os.access(path if path.exists() else path.parent, os.W_OK):
-            raise Refusal(f"{path}: cannot be written; choose another place")
+            raise UserError(f"{path}: cannot be written; choose another place")
     except OSError as error:
-        raise Refusal(f"{path}: cannot be written ({error.strerror})") from None
+        raise UserError(f"{path}: cannot be written ({error.strerror})") from None
     return path
 
 
@@ -118,5 +120,5 @@ def _pair(text: str) -> tuple[str, str]:
     name, equals, value = text.partition("=")
     if not equals or not name.strip():
         # Not repeated whole: a secret may stand in it.
-        raise Refusal(f"-X {name[:40]}: write a Kafka property as -X name=value")
+        raise UserError(f"-X {name[:40]}: write a Kafka property as -X name=value")
     return name.strip(), value.strip()

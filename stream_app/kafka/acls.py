@@ -17,7 +17,7 @@ from typing import Any
 from confluent_kafka import KafkaError, KafkaException, TopicCollection
 from confluent_kafka.admin import AclOperation, AdminClient
 
-from stream_app.errors import Refusal
+from stream_app.errors import UserError
 from stream_app.kafka import clients
 from stream_app.wire import Topics
 
@@ -50,7 +50,7 @@ def check(bootstrap: str, extra: Mapping[str, str], wanted: Mapping[str, Operati
         granted = _granted(topic, asked[topic])
         for operation in operations:
             if granted and not granted & {operation, AclOperation.ALL}:
-                raise Refusal(
+                raise UserError(
                     f"topic {topic}: this user has no right to {operation.name.lower()} it; grant "
                     f"{operation.name} on it to the worker's user"
                 )
@@ -61,17 +61,17 @@ def _granted(topic: str, asked: Future[Any]) -> set[AclOperation]:
     try:
         return set(asked.result(timeout=_SECONDS).authorized_operations or ())
     except TimeoutError:
-        raise Refusal(
+        raise UserError(
             f"topic {topic} cannot be described: the broker has said nothing for {_SECONDS:.0f} s; "
             "try again"
         ) from None
     except KafkaException as error:
         reason: KafkaError = error.args[0]
     if reason.code() == KafkaError.TOPIC_AUTHORIZATION_FAILED:
-        raise Refusal(
+        raise UserError(
             f"topic {topic} cannot be seen: this user has no right to it; grant READ or WRITE on "
             "it to the worker's user"
         )
     if reason.code() == KafkaError.UNKNOWN_TOPIC_OR_PART:
-        raise Refusal(f"topic {topic} does not exist: create it with murmurec topics apply")
-    raise Refusal(f"topic {topic} cannot be described: {reason.str()}")
+        raise UserError(f"topic {topic} does not exist: create it with murmurec topics apply")
+    raise UserError(f"topic {topic} cannot be described: {reason.str()}")

@@ -18,7 +18,7 @@ from typing import Any, TypeVar
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, ClusterMetadata
 
-from stream_app.errors import Refusal
+from stream_app.errors import UserError
 from stream_app.kafka import diagnosis
 
 # The same on every device: a client id of its own would be one more way to tell devices apart.
@@ -123,7 +123,7 @@ def _configuration(
     """Join what the project needs, what the user passes through and what the caller asks for."""
     for name in extra or {}:
         if name in _OWNED:
-            raise Refusal(f"Kafka property {name} cannot be set: {_OWNED[name]}")
+            raise UserError(f"Kafka property {name} cannot be set: {_OWNED[name]}")
     dotted = {_dotted(name): value for name, value in more.items()}
     quiet = {"logger": _log, "error_cb": _note}
     fixed = {"bootstrap.servers": bootstrap, "client.id": CLIENT_ID}
@@ -143,7 +143,7 @@ def _made(kind: Callable[[dict[str, Any]], _Client], configuration: dict[str, An
     try:
         return kind(configuration)
     except KafkaException as error:
-        raise Refusal(_unusable(error.args[0].str())) from None
+        raise UserError(_unusable(error.args[0].str())) from None
 
 
 def _unusable(said: str) -> str:
@@ -169,7 +169,7 @@ def send(producer: Producer, topic: str, **record: Any) -> None:
     try:
         producer.produce(topic, **record)
     except KafkaException as error:
-        raise Refusal(
+        raise UserError(
             f"{topic}: a record was refused ({error.args[0].str()}); check that the topic is there "
             "and the right to write to it"
         ) from None
@@ -187,7 +187,7 @@ def offsets(consumer: Consumer, place: TopicPartition, seconds: float = 30.0) ->
             if reason.code() in _PASSING and time.monotonic() < deadline:
                 time.sleep(_PAUSE_SECONDS)
                 continue
-            raise Refusal(
+            raise UserError(
                 f"the offsets of topic {place.topic} partition {place.partition} cannot be read: "
                 f"{reason.str()}"
             ) from None
@@ -216,9 +216,9 @@ def reach(
         cause = diagnosis.cause(heard.said, bootstrap) if only_one or late else None
         if cause is None and late:
             secure = (extra or {}).get("security.protocol", "").upper().endswith("SSL")
-            cause = diagnosis.ask(bootstrap.split(",")[0].strip(), secure)
+            cause = diagnosis.probe_sentence(bootstrap.split(",")[0].strip(), secure)
         if cause is not None:
-            raise Refusal(cause)
+            raise UserError(cause)
 
 
 class _Heard(logging.Handler):

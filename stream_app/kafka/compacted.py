@@ -11,23 +11,23 @@ from collections.abc import Iterator
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
 
-from stream_app.errors import Refusal
+from stream_app.errors import UserError
 from stream_app.kafka import clients
 
 _PATIENCE_SECONDS = 10.0
 
 
 def exists(consumer: Consumer, topic: str) -> bool:
-    """Return whether the broker knows the topic; raises `Refusal` where it falls silent."""
+    """Return whether the broker knows the topic; raises `UserError` where it falls silent."""
     try:
         found = consumer.list_topics(topic, timeout=_PATIENCE_SECONDS).topics[topic]
     except KafkaException as error:
-        raise Refusal(f"{topic}: cannot be read ({error.args[0].str()})") from None
+        raise UserError(f"{topic}: cannot be read ({error.args[0].str()})") from None
     return found.error is None or found.error.code() != KafkaError.UNKNOWN_TOPIC_OR_PART
 
 
 def records(consumer: Consumer, topic: str) -> Iterator[Message]:
-    """Yield every record; raises `Refusal` where the broker falls silent before the end."""
+    """Yield every record; raises `UserError` where the broker falls silent before the end."""
     place = TopicPartition(topic, 0)
     low, high = clients.offsets(consumer, place, _PATIENCE_SECONDS)
     consumer.assign([TopicPartition(topic, 0, low)])
@@ -42,5 +42,7 @@ def records(consumer: Consumer, topic: str) -> Iterator[Message]:
         elif error is not None and error.code() == KafkaError._PARTITION_EOF:
             break
         elif time.monotonic() > deadline:
-            raise Refusal(f"{topic}: could not be read to its end in {_PATIENCE_SECONDS:g} seconds")
+            raise UserError(
+                f"{topic}: could not be read to its end in {_PATIENCE_SECONDS:g} seconds"
+            )
     consumer.unassign()

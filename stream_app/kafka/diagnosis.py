@@ -1,8 +1,8 @@
 """Why no Kafka answers at an address, as one sentence: what librdkafka says and what the port says.
 
 librdkafka reports a wrong password, a certificate or a closed port, but says nothing of a port that
-speaks another language and little of one that expects TLS. `ask` therefore knocks by hand: with an
-ApiVersions request, which every Kafka answers, and with a TLS handshake.
+speaks another language and little of one that expects TLS. `probe_sentence` therefore probes the
+port with an ApiVersions request, which every Kafka answers, and with a TLS handshake.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _CORRELATION = 0x6D757272
 _API_VERSIONS = struct.pack(">hhih", 18, 0, _CORRELATION, -1)
 
 
-class Answer(Enum):
+class ProbeResult(Enum):
     """What a port did when it was knocked at."""
 
     NOBODY = "nobody listens"
@@ -75,38 +75,39 @@ def cause(said: list[str], at: str) -> str | None:
     return None
 
 
-def ask(address: str, secure: bool) -> str:
+def probe_sentence(address: str, secure: bool) -> str:
     """Return the sentence for a port of which librdkafka had nothing definite to say.
 
     `secure` tells that the client already spoke TLS.
     """
-    answer = knock(address)
-    if answer is Answer.TLS and secure:
-        answer = Answer.OTHER
+    answer = probe(address)
+    if answer is ProbeResult.TLS and secure:
+        answer = ProbeResult.OTHER
     return {
-        Answer.NOBODY: f"nothing can be reached at {address}: check the address and the network",
-        Answer.KAFKA: f"Kafka at {address} closes the connection of a client without a password, "
-        "or is not ready: set security.protocol and sasl.*, or try again",
-        Answer.TLS: f"{address} expects TLS: set security.protocol to SSL or SASL_SSL "
+        ProbeResult.NOBODY: f"nothing can be reached at {address}: check the address and the "
+        "network",
+        ProbeResult.KAFKA: f"Kafka at {address} closes the connection of a client without a "
+        "password, or is not ready: set security.protocol and sasl.*, or try again",
+        ProbeResult.TLS: f"{address} expects TLS: set security.protocol to SSL or SASL_SSL "
         "(-X security.protocol=SSL)",
-        Answer.OTHER: f"what listens at {address} is not Kafka: correct the address",
-        Answer.SILENT: f"what listens at {address} does not answer as Kafka does: "
+        ProbeResult.OTHER: f"what listens at {address} is not Kafka: correct the address",
+        ProbeResult.SILENT: f"what listens at {address} does not answer as Kafka does: "
         "correct the address, or try again if the broker is still starting",
     }[answer]
 
 
-def knock(address: str) -> Answer:
+def probe(address: str) -> ProbeResult:
     """Tell what listens at `host:port`, in two connections of at most a second each."""
     host, port = split(address)
     try:
         said = _exchange(host, port)
     except OSError:
-        return Answer.NOBODY
+        return ProbeResult.NOBODY
     if len(said) >= 8 and struct.unpack(">i", said[4:8])[0] == _CORRELATION:
-        return Answer.KAFKA
+        return ProbeResult.KAFKA
     if _handshakes(host, port):
-        return Answer.TLS
-    return Answer.OTHER if said else Answer.SILENT
+        return ProbeResult.TLS
+    return ProbeResult.OTHER if said else ProbeResult.SILENT
 
 
 def split(address: str) -> tuple[str, int]:

@@ -22,7 +22,7 @@ from confluent_kafka.admin import (
     ResourceType,
 )
 
-from stream_app.errors import Refusal
+from stream_app.errors import UserError
 from stream_app.kafka import clients
 from stream_app.wire import Topic, Topics
 
@@ -34,7 +34,7 @@ _BATCH_BYTES = 1_000_000
 
 
 @dataclass(frozen=True)
-class Step:
+class TopicPlanStep:
     """What is to be done for one topic; `configs` maps a name to (found, wanted)."""
 
     topic: Topic
@@ -72,12 +72,12 @@ def _longer(found: str, want: str) -> bool:
     return found == "-1" or not found.isdigit() or int(found) > int(want)
 
 
-def plan(admin: AdminClient, table: Sequence[Topic]) -> tuple[Step, ...]:
+def plan(admin: AdminClient, table: Sequence[Topic]) -> tuple[TopicPlanStep, ...]:
     """Return one step for each topic of the table, without changing anything."""
     found = partition_counts(admin, [topic.name for topic in table])
     configs = _configs(admin, [name for name, count in found.items() if count is not None])
     return tuple(
-        Step(
+        TopicPlanStep(
             topic,
             found[topic.name],
             {
@@ -90,7 +90,7 @@ def plan(admin: AdminClient, table: Sequence[Topic]) -> tuple[Step, ...]:
     )
 
 
-def apply(admin: AdminClient, steps: Sequence[Step], delete_records: bool = False) -> None:
+def apply(admin: AdminClient, steps: Sequence[TopicPlanStep], delete_records: bool = False) -> None:
     """Create what is missing and alter what differs, or refuse before anything is changed.
 
     Refused are a wrong partition count and, without `delete_records`, a configuration under which
@@ -98,12 +98,12 @@ def apply(admin: AdminClient, steps: Sequence[Step], delete_records: bool = Fals
     """
     for step in steps:
         if step.deletes and not delete_records:
-            raise Refusal(
+            raise UserError(
                 f"topic {step.topic.name}: {step.difference}; to set it would delete records that "
                 "are kept now: add --delete-records if they may go"
             )
         if step.action == "refuse":
-            raise Refusal(
+            raise UserError(
                 f"topic {step.topic.name} has {step.found_partitions} partitions, not "
                 f"{step.topic.partitions}: the count is fixed for life; set partitions to "
                 f"{step.found_partitions} or start a new deployment (--prefix)"
@@ -167,7 +167,7 @@ def check_ratings(
     wanted = "-1" if retention_seconds is None else str(int(retention_seconds * 1000))
     for name, want in (("retention.ms", wanted), ("retention.bytes", "-1")):
         if configs[name] != want and _longer(want, configs[name]):
-            raise Refusal(
+            raise UserError(
                 f"topic {topic} has {name} {configs[name]}: ratings would be deleted sooner than "
                 f"is set; {_APPLY} to {want}, or set ratings_retention_seconds"
             )
@@ -180,7 +180,7 @@ def check_cut_log(admin: AdminClient, topic: str) -> None:
     _check_policy(topic, configs, "delete", "compaction drops cuts")
     for name in ("retention.ms", "retention.bytes"):
         if configs[name] != "-1":
-            raise Refusal(
+            raise UserError(
                 f"topic {topic} has {name} {configs[name]}: cuts, without which the log has no "
                 f"order, would be deleted; {_APPLY} to -1"
             )
@@ -193,7 +193,7 @@ def check_state_topic(admin: AdminClient, topic: str) -> None:
     configs = _configs(admin, [topic])[topic]
     _check_policy(topic, configs, "compact", "old pages would never go, or new ones would")
     if int(configs["max.message.bytes"]) < _BATCH_BYTES:
-        raise Refusal(
+        raise UserError(
             f"topic {topic} has max.message.bytes {configs['max.message.bytes']}: pages of "
             f"checkpoints come in batches of up to {_BATCH_BYTES}; {_APPLY} higher"
         )
@@ -202,9 +202,9 @@ def check_state_topic(admin: AdminClient, topic: str) -> None:
 def _check_partitions(admin: AdminClient, topic: str, wanted: int, mend: str) -> None:
     found = partition_counts(admin, [topic])[topic]
     if found is None:
-        raise Refusal(f"topic {topic} does not exist: create it with murmurec topics apply")
+        raise UserError(f"topic {topic} does not exist: create it with murmurec topics apply")
     if found != wanted:
-        raise Refusal(
+        raise UserError(
             f"topic {topic} has {found} partitions, not {wanted}: {mend.format(found=found)}, "
             "or start a new deployment (--prefix)"
         )
@@ -212,7 +212,7 @@ def _check_partitions(admin: AdminClient, topic: str, wanted: int, mend: str) ->
 
 def _check_policy(topic: str, configs: Mapping[str, str], wanted: str, why: str) -> None:
     if configs["cleanup.policy"] != wanted:
-        raise Refusal(
+        raise UserError(
             f"topic {topic} has cleanup.policy {configs['cleanup.policy']}: {why}; {_APPLY} to "
             f"{wanted}"
         )
@@ -233,7 +233,7 @@ def check_deployment(
     others = [topics.items, topics.queries, topics.recommendations, topics.rejected]
     for name, found in partition_counts(admin, others).items():
         if found is None:
-            raise Refusal(f"topic {name} does not exist: create it with murmurec topics apply")
+            raise UserError(f"topic {name} does not exist: create it with murmurec topics apply")
 
 
 def partition_counts(admin: AdminClient, names: Sequence[str]) -> dict[str, int | None]:
@@ -242,7 +242,7 @@ def partition_counts(admin: AdminClient, names: Sequence[str]) -> dict[str, int 
         # All topics at once: to ask for one by name would create it where auto-creation is on.
         there = admin.list_topics(timeout=SECONDS).topics
     except KafkaException as error:
-        raise Refusal(f"Kafka did not list its topics: {error.args[0].str()}") from None
+        raise UserError(f"Kafka did not list its topics: {error.args[0].str()}") from None
     return {name: len(there[name].partitions) if name in there else None for name in names}
 
 
@@ -265,13 +265,13 @@ def _result(topic: str, future: Future[Any], *allowed: int) -> Any:
     try:
         return future.result(timeout=SECONDS)
     except TimeoutError:
-        raise Refusal(
+        raise UserError(
             f"topic {topic}: Kafka has said nothing for {SECONDS:.0f} s; try again"
         ) from None
     except KafkaException as error:
         if error.args[0].code() in allowed:
             return None
-        raise Refusal(f"topic {topic}: Kafka refused: {error.args[0].str()}") from None
+        raise UserError(f"topic {topic}: Kafka refused: {error.args[0].str()}") from None
 
 
 def _wait(admin: AdminClient, created: Sequence[Topic]) -> None:
@@ -280,7 +280,7 @@ def _wait(admin: AdminClient, created: Sequence[Topic]) -> None:
     names = [topic.name for topic in created]
     while any(count is None for count in partition_counts(admin, names).values()):
         if time.monotonic() > deadline:
-            raise Refusal(f"the new topics did not appear within {SECONDS:.0f} s: try again")
+            raise UserError(f"the new topics did not appear within {SECONDS:.0f} s: try again")
         time.sleep(_PAUSE_SECONDS)
 
 
@@ -289,5 +289,7 @@ def _wait_for_configs(admin: AdminClient, altered: Sequence[Topic]) -> None:
     deadline = time.monotonic() + SECONDS
     while altered and any(step.action == "alter" for step in plan(admin, altered)):
         if time.monotonic() > deadline:
-            raise Refusal(f"the new configuration did not appear within {SECONDS:.0f} s: try again")
+            raise UserError(
+                f"the new configuration did not appear within {SECONDS:.0f} s: try again"
+            )
         time.sleep(_PAUSE_SECONDS)

@@ -26,15 +26,15 @@ from stream_app.checkpoints import snapshot_file
 from stream_app.checkpoints.protocol.recovery import Found
 from stream_app.checkpoints.reader import DamagedCheckpoint
 from stream_app.checkpoints.snapshot_file import SnapshotFile
-from stream_app.errors import Refusal
+from stream_app.errors import UserError
 from stream_app.log.canonical_order import Start
 from stream_app.operations.rebuild import rebuild, refuse_while_workers_run, write
 from stream_app.operations.replay import loaded
 from stream_app.operations.session import Session
 from stream_app.replay import positions as offsets
-from stream_app.replay.cut_history import History, history, lost_base
+from stream_app.replay.cut_history import CutHistory, history, lost_base
 from stream_app.replay.follower import Follower, gone_before
-from stream_app.replay.recompute import begin, without
+from stream_app.replay.recompute import begin, excluding
 from stream_app.state.replica import Replica
 from stream_app.wire import Topics
 from stream_app.wire.state_records import Manifest, StateOrigin
@@ -67,13 +67,13 @@ def adopt(session: Session, origin: SnapshotFile) -> Manifest:
         number, ends = cut.number, cut.ends
     else:
         number, ends, cut_offset = 0, (0,) * session.settings.partitions, 0
-    taught = set(past.forgotten(number + 1, rebuild_only=True)) - set(origin.meta.base.without)
+    taught = set(past.forgotten(number + 1, rebuild_only=True)) - set(origin.meta.base.excluded)
     if taught:
-        raise Refusal(
+        raise UserError(
             f"{origin.path}: it holds what {len(taught)} devices taught that were forgotten with a "
             "rebuild since: take a snapshot from after that, or export one again from the log"
         )
-    base = StateOrigin(number, ends, origin=origin.digest, without=past.forgotten(number + 1))
+    base = StateOrigin(number, ends, origin=origin.digest, excluded=past.forgotten(number + 1))
     manifest = _write(session, begin(session.design, base, origin), cut_offset)
     log.info("state.adopted", snapshot=str(origin.path), cut=number, digest=origin.digest)
     return manifest
@@ -97,7 +97,7 @@ def over_a_gap(session: Session, place: str) -> None:
     base, start = _behind(session, found, place)
     # A device forgotten with a rebuild later on could not be left out any more: it is at once.
     past = history(*_place(session), session.settings.partitions)
-    base = without(base, past.forgotten(len(past.cuts) + 1, rebuild_only=True))
+    base = excluding(base, past.forgotten(len(past.cuts) + 1, rebuild_only=True))
     origin = kept = _kept(session, found) if found is not None else None
     if place:
         origin = None
@@ -127,7 +127,7 @@ def _behind(session: Session, found: Found | None, place: str) -> tuple[StateOri
     place, or at the first cut that the log reaches."""
     if found is not None and not place and _reads_on(session, found):
         m = found.manifest
-        base = StateOrigin(m.cut, m.ends, gap=True, without=m.base.without)
+        base = StateOrigin(m.cut, m.ends, gap=True, excluded=m.base.excluded)
         return base, Start(m.cut, m.ends, m.cut_offset)
     return offsets.resolve_base(
         *_place(session), session.settings.partitions, place or "earliest", may_cut=True
@@ -149,7 +149,7 @@ def _kept(session: Session, found: Found) -> SnapshotFile:
     return snapshot_file.read(path, session.design)
 
 
-def _whole(session: Session, found: Found | None, past: History) -> bool:
+def _whole(session: Session, found: Found | None, past: CutHistory) -> bool:
     """Return whether a worker could begin as it is: the log holds what it will read, also where it
     must begin again without a device, and leads to the state that was."""
     partitions = session.settings.partitions
@@ -158,7 +158,7 @@ def _whole(session: Session, found: Found | None, past: History) -> bool:
     if not _reads_on(session, found):
         return False
     base = found.manifest.base if found else StateOrigin(0, (0,) * partitions)
-    later = set(past.forgotten(len(past.cuts) + 1, rebuild_only=True)) - set(base.without)
+    later = set(past.forgotten(len(past.cuts) + 1, rebuild_only=True)) - set(base.excluded)
     return not later or not gone_before(*_servers(session), session.names.ratings, base.ends)
 
 
@@ -170,7 +170,7 @@ def _reads_on(session: Session, found: Found | None) -> bool:
     follower = Follower(*_place(session), session.design.intake, start=start)
     try:
         follower.log_ends()
-    except Refusal:
+    except UserError:
         return False
     finally:
         follower.close()

@@ -10,7 +10,7 @@ from typing import Any
 from confluent_kafka import KafkaError, KafkaException
 
 from stream_app.checkpoints.offline_writer import Rejecting, write_checkpoint
-from stream_app.errors import Refusal
+from stream_app.errors import UserError
 from stream_app.kafka import clients
 from stream_app.operations.replay import show, told
 from stream_app.operations.session import Session, bar
@@ -82,7 +82,7 @@ def refuse_while_workers_run(session: Session) -> None:
     """Refuse while the workers' group has members: one of them writes to the state topic."""
     members = _members(session)
     if members:
-        raise Refusal(
+        raise UserError(
             f"{members} workers run in group {session.group}: stop them first; if they are "
             "gone already, the group forgets them after its session timeout"
         )
@@ -97,7 +97,7 @@ def _members(session: Session) -> int:
         try:
             return len(asked.result(timeout=_SECONDS).members)
         except TimeoutError:
-            raise Refusal(
+            raise UserError(
                 f"group {session.group} cannot be described: the broker has said nothing for "
                 f"{_SECONDS:.0f} s; try again"
             ) from None
@@ -106,7 +106,7 @@ def _members(session: Session) -> int:
             if reason.code() == KafkaError.GROUP_ID_NOT_FOUND:
                 return 0
             if reason.code() not in _PASSING or time.monotonic() > deadline:
-                raise Refusal(
+                raise UserError(
                     f"group {session.group} cannot be described: {reason.name()}"
                 ) from None
         time.sleep(_PAUSE_SECONDS)

@@ -13,7 +13,7 @@ import typer
 from stream_app.checkpoints import snapshot_file
 from stream_app.checkpoints.protocol.recovery import Found
 from stream_app.checkpoints.shadow_copy import load_found
-from stream_app.errors import Refusal
+from stream_app.errors import UserError
 from stream_app.log.canonical_order import Start
 from stream_app.operations.session import Session
 from stream_app.replay import positions as offsets
@@ -37,7 +37,9 @@ def replay(session: Session, place: str, at_cut: int | None, as_json: bool) -> N
         session.servers, session.settings.kafka, session.names, session.settings.partitions, place
     )
     if at_cut is not None and at_cut < base.cut:
-        raise Refusal(f"cut {at_cut}: from {place} a state begins at cut {base.cut}; ask for more")
+        raise UserError(
+            f"cut {at_cut}: from {place} a state begins at cut {base.cut}; ask for more"
+        )
     with session.replay() as over:
         begun = Replayed(begin(session.design, base), start.cut_offset)
         replica = over.go_on(begun, start, at_cut).replica
@@ -69,7 +71,7 @@ def loaded(session: Session, found: Found) -> Replica:
     try:
         load_found(replica, found)
     except ValueError as error:
-        raise Refusal(f"{session.names.state}: the checkpoint does not fit: {error}") from None
+        raise UserError(f"{session.names.state}: the checkpoint does not fit: {error}") from None
     return replica
 
 

@@ -15,13 +15,13 @@ from stream_app.checkpoints import reader as changelog
 from stream_app.checkpoints import snapshot_file
 from stream_app.checkpoints.snapshot_file import SnapshotFile
 from stream_app.cli.options import servers_of
-from stream_app.deployment import design_of
+from stream_app.deployment import spec_from_settings
 from stream_app.kafka import clients
 from stream_app.kafka import topic_admin as topics
 from stream_app.replay.cut_history import check_base
 from stream_app.replay.recompute import Replay
 from stream_app.settings import Settings
-from stream_app.state.replica import Design
+from stream_app.state.replica import StateSpec
 from stream_app.wire import Topics
 from stream_app.wire.state_records import StateOrigin
 
@@ -36,7 +36,7 @@ class Session:
     settings: Settings
     servers: str
     names: Topics
-    design: Design
+    design: StateSpec
     origin: SnapshotFile | None
 
     @classmethod
@@ -44,7 +44,7 @@ class Session:
         """Return the deployment; refuses a broker that is absent and topics that are not as they
         should be."""
         servers = servers_of(settings)
-        design = design_of(settings)
+        design = spec_from_settings(settings)
         origin = snapshot_file.read(snapshot) if snapshot else None
         clients.reach(servers, settings.kafka)
         names = Topics(settings.topic_prefix)

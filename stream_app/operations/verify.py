@@ -129,7 +129,7 @@ def _compare_checkpoint(manifest: Manifest, replica: Replica, findings: Findings
         found = comparing.differences(manifest, replica)
         findings.differences += [f"checkpoint at cut {manifest.cut}: {what}" for what in found]
     else:
-        more = set(replica.base.without) - set(manifest.base.without)
+        more = set(replica.base.excluded) - set(manifest.base.excluded)
         findings.differences.append(
             f"checkpoint at cut {manifest.cut}: it still holds devices that are forgotten with a "
             f"rebuild before it: {', '.join(sorted(more))}"

@@ -7,7 +7,7 @@ from http.client import HTTPException
 
 import msgspec
 
-from stream_app.errors import Refusal
+from stream_app.errors import UserError
 from stream_app.wire.state_records import StateOrigin
 
 _SECONDS = 15.0
@@ -28,13 +28,13 @@ class Told(msgspec.Struct, frozen=True):
 def ask(url: str) -> Told:
     """Return what the worker at an address holds; refuses one where no worker answers."""
     if not url.startswith(("http://", "https://")):
-        raise Refusal(f"--worker {url}: give an address such as http://127.0.0.1:8470")
+        raise UserError(f"--worker {url}: give an address such as http://127.0.0.1:8470")
     try:
         with urllib.request.urlopen(f"{url.rstrip('/')}/state", timeout=_SECONDS) as reply:
             return msgspec.json.decode(reply.read(_LONGEST), type=Told)
     except (OSError, HTTPException, ValueError):
         # Nothing listens, something else listens, the address is none, or it shows no state.
-        raise Refusal(
+        raise UserError(
             f"no worker showed its state at {url}: is one running there "
             "(murmurec worker --admin-port), and is it ready?"
         ) from None

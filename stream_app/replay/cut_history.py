@@ -10,14 +10,14 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
 from stream_app.checkpoints import reader as changelog
-from stream_app.errors import Refusal
+from stream_app.errors import UserError
 from stream_app.log.canonical_order import Chain
 from stream_app.wire import Cut, DigestReport, Entry, Forget, Topics, WireError, decode_entry
 from stream_app.wire.state_records import StateOrigin
 
 
 @dataclass(frozen=True)
-class Past:
+class CutLogEntry:
     """An entry that counts, and where the cut log goes on after it."""
 
     entry: Entry
@@ -25,7 +25,7 @@ class Past:
 
 
 @dataclass(frozen=True)
-class History:
+class CutHistory:
     """What the cut log holds: the cuts from number 1 on, each with where the log goes on after it,
     and the rest in its order.
 
@@ -56,7 +56,7 @@ def entries(
     topics: Topics,
     partitions: int,
     progress: Callable[[int, int], None] | None = None,
-) -> Iterator[Past]:
+) -> Iterator[CutLogEntry]:
     """Yield the entries that count, from the first to the newest."""
     chain = Chain(0, (0,) * partitions)
     for message in changelog.records(bootstrap, extra, topics.cuts, progress):
@@ -65,7 +65,7 @@ def entries(
         except WireError:
             continue
         if chain.take(entry):
-            yield Past(entry, message.offset() + 1)  # type: ignore[operator]
+            yield CutLogEntry(entry, message.offset() + 1)  # type: ignore[operator]
 
 
 def history(
@@ -74,7 +74,7 @@ def history(
     topics: Topics,
     partitions: int,
     progress: Callable[[int, int], None] | None = None,
-) -> History:
+) -> CutHistory:
     """Return what the cut log holds now."""
     cuts: list[tuple[Cut, int]] = []
     forgets: list[tuple[int, Forget]] = []
@@ -87,10 +87,10 @@ def history(
                 forgets.append((len(cuts) + 1, past.entry))
             case DigestReport():
                 witnesses.append(past.entry)
-    return History(tuple(cuts), tuple(forgets), tuple(witnesses))
+    return CutHistory(tuple(cuts), tuple(forgets), tuple(witnesses))
 
 
-def lost_base(past: History, partitions: int, design: str) -> str | None:
+def lost_base(past: CutHistory, partitions: int, design: str) -> str | None:
     """Return the digest of what a lost state had started from, None where the log alone leads to
     it or nothing is known.
 
@@ -104,7 +104,7 @@ def lost_base(past: History, partitions: int, design: str) -> str | None:
     left_out = list(dict.fromkeys(f.device for _, f in past.forgets if f.rebuild))
     zero = (0,) * partitions
     for count in range(len(left_out) + 1):
-        if StateOrigin(0, zero, without=tuple(sorted(left_out[:count]))).digest == newest.base:
+        if StateOrigin(0, zero, excluded=tuple(sorted(left_out[:count]))).digest == newest.base:
             return None
     return newest.base
 
@@ -117,7 +117,7 @@ def check_base(
     To be asked where the state topic holds no checkpoint; the cut log is read once.
     """
     if lost_base(history(bootstrap, extra, topics, partitions), partitions, design):
-        raise Refusal(
+        raise UserError(
             f"{topics.state} holds no checkpoint, but {topics.cuts} tells of one that began from a "
             "snapshot or behind a gap: the log alone leads to another state; begin with murmurec "
             "worker --from-snapshot FILE, or accept the other state with --accept-gap or --rebuild"

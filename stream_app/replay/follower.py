@@ -24,7 +24,7 @@ from confluent_kafka import (
     TopicPartition,
 )
 
-from stream_app.errors import Refusal
+from stream_app.errors import UserError
 from stream_app.kafka import clients
 from stream_app.log.canonical_order import OrderError, Rounds, Start
 from stream_app.serving.catalogue import Catalogue
@@ -146,9 +146,9 @@ class Follower:
         low, high = clients.offsets(self._consumer, place, seconds)
         if gone := _gone(place, low, first):
             mend = WAYS_OUT if place.topic == self.topics.ratings else _RESTORE
-            raise Refusal(f"{gone}; {mend}")
+            raise UserError(f"{gone}; {mend}")
         if high < first:
-            raise Refusal(
+            raise UserError(
                 f"{place.topic} partition {place.partition} ends at offset {high}, the state has "
                 f"read it up to offset {first}: records that were learned are gone, or the topic "
                 f"was made anew; {_RESTORE}"
@@ -165,9 +165,9 @@ class Follower:
         found = len(there[self.topics.ratings].partitions)
         self._absent = 0 if found else self._absent + 1
         if self._absent >= _ASKED:
-            raise Refusal(f"topic {self.topics.ratings} is gone: {_RESTORE}")
+            raise UserError(f"topic {self.topics.ratings} is gone: {_RESTORE}")
         if found > self.intake.partitions:
-            raise Refusal(
+            raise UserError(
                 f"{self.topics.ratings} has {found} partitions, not {self.intake.partitions}: the "
                 "count is fixed for life, since a device's partition depends on it; start a new "
                 "deployment (--prefix)"
@@ -238,7 +238,7 @@ class Follower:
         try:
             counts = self.rounds.cut(cut, offset)
         except OrderError as error:
-            raise Refusal(
+            raise UserError(
                 f"{self.topics.cuts}: {error}; it is not the log that this state was made from; "
                 f"{_RESTORE}"
             ) from None
@@ -255,7 +255,7 @@ class Follower:
             elif topic == self.topics.ratings:
                 self.rounds.reached(partition, offset)
         elif error.code() in (KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE):
-            raise Refusal(
+            raise UserError(
                 f"{topic} partition {partition}: records that were not read yet are gone "
                 f"({error.str()}); the state cannot go on; "
                 f"{WAYS_OUT if topic == self.topics.ratings else _RESTORE}"
@@ -263,11 +263,11 @@ class Follower:
         elif not error.retriable():
             # What is wrong with a whole broker comes without a place.
             where = f"{topic} partition {partition}" if topic else "the broker"
-            raise Refusal(f"{where} cannot be read: {error.str()}")
+            raise UserError(f"{where} cannot be read: {error.str()}")
 
     def _at_end_of_cuts(self) -> None:
         if not self.rounds.found_start:
-            raise Refusal(
+            raise UserError(
                 f"{self.topics.cuts} ends with cut {self.rounds.newest_cut[0]}, the state begins "
                 f"after cut {self.rounds.start.cut}: it is not the log that this state was made "
                 f"from; {_RESTORE}"

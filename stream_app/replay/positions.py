@@ -20,7 +20,7 @@ from typing import Literal
 from confluent_kafka import Consumer, KafkaException, TopicPartition
 
 from stream_app.checkpoints import offline_writer as changelog_writing
-from stream_app.errors import Refusal
+from stream_app.errors import UserError
 from stream_app.kafka import clients
 from stream_app.log.canonical_order import Start
 from stream_app.replay.cut_history import history
@@ -33,28 +33,28 @@ _LATEST_MILLISECONDS = 253_402_300_800_000  # the year 10000
 
 
 @dataclass(frozen=True)
-class Place:
+class StartPosition:
     """A place in the log as somebody named it; `number` is in milliseconds or records."""
 
     kind: Literal["earliest", "latest", "ts", "last"]
     number: int = 0
 
 
-def parse(text: str) -> Place:
+def parse(text: str) -> StartPosition:
     """Return the place that a text names; refuses any other with the forms there are."""
     name, equals, value = text.strip().partition("=")
     match name, equals:
         case (("earliest" | "latest"), ""):
-            return Place(name)
+            return StartPosition(name)
         case "last", "=":
             number = _number(value)
             if number is not None and number > 0:
-                return Place("last", number)
+                return StartPosition("last", number)
         case "ts", "=":
             milliseconds = _milliseconds(value)
             if milliseconds is not None and 0 <= milliseconds < _LATEST_MILLISECONDS:
-                return Place("ts", milliseconds)
-    raise Refusal(f"{text[:80]!r} is no place in the log: write {FORMS}")
+                return StartPosition("ts", milliseconds)
+    raise UserError(f"{text[:80]!r} is no place in the log: write {FORMS}")
 
 
 def _number(value: str) -> int | None:
@@ -73,7 +73,9 @@ def _milliseconds(value: str) -> int | None:
     return None if moment.tzinfo is None else int(moment.astimezone(UTC).timestamp() * 1000)
 
 
-def resolve(consumer: Consumer, topic: str, partitions: int, place: Place) -> tuple[int, ...]:
+def resolve(
+    consumer: Consumer, topic: str, partitions: int, place: StartPosition
+) -> tuple[int, ...]:
     """Return the offset of a place in each partition, within what the broker has."""
     there = [clients.offsets(consumer, TopicPartition(topic, p)) for p in range(partitions)]
     if place.kind == "ts":
@@ -81,7 +83,7 @@ def resolve(consumer: Consumer, topic: str, partitions: int, place: Place) -> tu
         try:
             found = consumer.offsets_for_times(asked, timeout=_SECONDS)
         except KafkaException as error:
-            raise Refusal(
+            raise UserError(
                 f"topic {topic}: the offsets of a time cannot be read: {error.args[0].str()}"
             ) from None
         # Below 0: there is no record so late.
@@ -114,7 +116,7 @@ def resolve_base(
     consumer = clients.consumer(bootstrap, extra)
     try:
         wanted = resolve(consumer, topics.ratings, partitions, place)
-        low = resolve(consumer, topics.ratings, partitions, Place("earliest"))
+        low = resolve(consumer, topics.ratings, partitions, StartPosition("earliest"))
     finally:
         consumer.close()
     if not any(wanted):
@@ -127,12 +129,12 @@ def resolve_base(
         past = history(bootstrap, extra, topics, partitions)
         found = _first(past.cuts[-1:], low)
     if found is None:
-        raise Refusal(
+        raise UserError(
             f"{topics.cuts}: no cut reaches what {topics.ratings} still holds (from offsets "
             f"{list(low)} on); murmurec worker --accept-gap writes one"
         )
     cut, cut_offset = found
-    base = StateOrigin(cut.number, cut.ends, gap=True, without=past.forgotten(cut.number))
+    base = StateOrigin(cut.number, cut.ends, gap=True, excluded=past.forgotten(cut.number))
     return base, Start(cut.number, cut.ends, cut_offset)
 
 

@@ -17,10 +17,10 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from stream_app.errors import Refusal
+from stream_app.errors import UserError
 from stream_app.log.canonical_order import Start
 from stream_app.replay.follower import Decoded, Follower
-from stream_app.state.replica import Design, Outcome, Replica
+from stream_app.state.replica import Outcome, Replica, StateSpec
 from stream_app.wire import Batch, Topics
 from stream_app.wire.state_records import StateOrigin
 
@@ -35,7 +35,7 @@ def recompute(
     bootstrap: str,
     extra: Mapping[str, str],
     topics: Topics,
-    design: Design,
+    design: StateSpec,
     at_cut: int | None = None,
     progress: Progress | None = None,
     base: StateOrigin | None = None,
@@ -67,7 +67,7 @@ class Replay:
     bootstrap: str
     extra: Mapping[str, str]
     topics: Topics
-    design: Design
+    design: StateSpec
     progress: Progress | None = None
     origin: SnapshotFile | None = None
     each_cut: Callable[[Replica], None] = field(default=lambda _: None)
@@ -77,7 +77,9 @@ class Replay:
         """Return the state at a cut, computed from what it starts from."""
         base = base or StateOrigin(0, (0,) * self.design.partitions)
         if at_cut is not None and at_cut < base.cut:
-            raise Refusal(f"cut {at_cut}: the state begins at cut {base.cut}; ask for a later one")
+            raise UserError(
+                f"cut {at_cut}: the state begins at cut {base.cut}; ask for a later one"
+            )
         begun = Replayed(begin(self.design, base, self.origin), 0)
         return self.go_on(begun, Start(base.cut, base.ends), at_cut)
 
@@ -91,7 +93,7 @@ class Replay:
         finally:
             follower.close()
         if devices:
-            return self.from_base(without(begun.replica.base, devices), at_cut)
+            return self.from_base(excluding(begun.replica.base, devices), at_cut)
         return begun
 
     def _follow(self, follower: Follower, begun: Replayed, at_cut: int | None) -> set[str]:
@@ -103,7 +105,7 @@ class Replay:
                 if piece.forget is not None and piece.forget.rebuild:
                     ahead = [piece.forget, *follower.rounds.forgets_ahead(at_cut)]
                     devices = {forget.device for forget in ahead if forget.rebuild}
-                    if devices - set(replica.base.without):
+                    if devices - set(replica.base.excluded):
                         return devices
                 outcome = take(replica, piece)
                 if piece.batch is not None and outcome is not None:
@@ -116,7 +118,9 @@ class Replay:
             newest = follower.rounds.newest_cut[0]
             if follower.cuts_at_end and follower.rounds.number == newest:
                 if at_cut is not None:
-                    raise Refusal(f"cut {at_cut}: the newest cut of {self.topics.cuts} is {newest}")
+                    raise UserError(
+                        f"cut {at_cut}: the newest cut of {self.topics.cuts} is {newest}"
+                    )
                 return set()
             if self.progress is not None:
                 self.progress(sum(replica.ends) - first, total - first)
@@ -124,21 +128,21 @@ class Replay:
         return set()
 
 
-def begin(design: Design, base: StateOrigin, origin: SnapshotFile | None = None) -> Replica:
+def begin(design: StateSpec, base: StateOrigin, origin: SnapshotFile | None = None) -> Replica:
     """Return the replica that stands at a base; refuses one whose snapshot is not given."""
     try:
         replica = Replica(design, base)
     except ValueError as error:
-        raise Refusal(str(error)) from None
+        raise UserError(str(error)) from None
     if not base.origin:
         return replica
     if origin is None:
-        raise Refusal(
+        raise UserError(
             f"the state began from a snapshot, {base.origin}: give its file (--snapshot FILE)"
         )
     origin.adopt(replica, base)
     # The snapshot may be older than the wish to be forgotten; the base refuses their records.
-    for device in base.without:
+    for device in base.excluded:
         replica.clear(bytes.fromhex(device))
     return replica
 
@@ -154,9 +158,9 @@ def take(replica: Replica, piece: Decoded) -> Outcome | None:
     return outcome
 
 
-def without(base: StateOrigin, devices: Iterable[str]) -> StateOrigin:
+def excluding(base: StateOrigin, devices: Iterable[str]) -> StateOrigin:
     """Return the base that leaves out these devices as well."""
-    return msgspec.structs.replace(base, without=tuple(sorted({*base.without, *devices})))
+    return msgspec.structs.replace(base, excluded=tuple(sorted({*base.excluded, *devices})))
 
 
 class _Patience:
@@ -172,7 +176,7 @@ class _Patience:
         if here != self._before:
             self._before, self._moved = here, time.monotonic()
         elif time.monotonic() - self._moved > _STALL_SECONDS:
-            raise Refusal(
+            raise UserError(
                 f"{self._ratings} holds fewer records than cut {newest} names: records are "
                 "missing, and the state cannot be recomputed; restore the topic"
             )

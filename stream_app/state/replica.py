@@ -47,11 +47,11 @@ from stream_app.state.high_water_marks import Marks
 from stream_app.state.item_directory import Directory
 from stream_app.state.outcome import Outcome
 from stream_app.state.rating_columns import SILENCE, Cells, Silent
-from stream_app.state.spec import Design
+from stream_app.state.spec import StateSpec
 from stream_app.wire import REASON_CODE, Batch, Reason
 from stream_app.wire.state_records import StateOrigin, ledger_root
 
-__all__ = ["Design", "Outcome", "Replica"]
+__all__ = ["Outcome", "Replica", "StateSpec"]
 
 _SEQ_JUMP = np.uint8(REASON_CODE[Reason.SEQ_JUMP])
 
@@ -63,7 +63,7 @@ class Replica:
     had never been.
     """
 
-    def __init__(self, design: Design, base: StateOrigin | None = None) -> None:
+    def __init__(self, design: StateSpec, base: StateOrigin | None = None) -> None:
         self.design = design
         self.base = base or StateOrigin(0, (0,) * design.partitions)
         self.channels = Channels.from_mechanisms(design.mechanisms)

@@ -19,7 +19,7 @@ STATE_FORMAT = 3
 
 
 @dataclass(frozen=True)
-class Design:
+class StateSpec:
     """What decides the state besides the log; two replicas agree only if they agree on this."""
 
     mechanisms: tuple[Mechanism, ...]

@@ -77,7 +77,7 @@ class StateOrigin(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """What a state starts from: with the log after it, this decides every byte.
 
     `cut` and `ends` are where the log is taken up, `origin` the digest of the snapshot that was
-    there before (empty: nothing), `gap` whether records before were given up, `without` the
+    there before (empty: nothing), `gap` whether records before were given up, `excluded` the
     pseudonyms (hex, sorted) whose records are passed over as if they had never been.
     """
 
@@ -85,7 +85,7 @@ class StateOrigin(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     ends: tuple[int, ...]
     origin: str = ""
     gap: bool = False
-    without: tuple[str, ...] = ()
+    excluded: tuple[str, ...] = msgspec.field(default=(), name="without")
 
     @property
     def digest(self) -> str:

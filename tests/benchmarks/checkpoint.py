@@ -21,19 +21,26 @@ from fractions import Fraction
 import numpy as np
 
 from stream_app.checkpoints.protocol.recovery import Found, Recovery
-from stream_app.checkpoints.protocol.writer import Acked, Durable, Freeze, Frozen, Own, Writer
+from stream_app.checkpoints.protocol.writer import (
+    Acked,
+    Durable,
+    Freeze,
+    Frozen,
+    LeaseAcquired,
+    Writer,
+)
 from stream_app.checkpoints.shadow_copy import Snapshot, load_found
 from stream_app.privacy.ratings.identity import Identity
 from stream_app.privacy.ratings.randomized_response import RandomizedResponse
 from stream_app.privacy.ratings.randomized_response_missing import RandomizedResponseWithMissing
 from stream_app.state import replica
-from stream_app.state.replica import Design, Replica
+from stream_app.state.replica import Replica, StateSpec
 from stream_app.wire import Batch
 from stream_app.wire.state_records import PAGE_BYTES
 from tests.benchmarks.figure import Figure
 
 _MB = 1 << 20
-DESIGN = Design(
+DESIGN = StateSpec(
     (
         Identity(5),
         RandomizedResponse(5, Fraction(2)),
@@ -140,7 +147,7 @@ def recovery(state: Replica, snapshot: Snapshot) -> list[Figure]:
 def written(frozen: Frozen) -> list[tuple[int, bytes, bytes | None]]:
     """Return the records of a checkpoint, through the real protocol."""
     writer, records = Writer(), []
-    outputs = writer.step(Own(bytes(16), "benchmark"))
+    outputs = writer.step(LeaseAcquired(bytes(16), "benchmark"))
     for event in (None, Freeze(frozen)):
         outputs += writer.step(event) if event else []
         while outputs:

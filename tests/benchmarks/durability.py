@@ -20,7 +20,7 @@ from stream_app.checkpoints import reader as changelog
 from stream_app.checkpoints.offline_writer import write_checkpoint
 from stream_app.checkpoints.shadow_copy import load_found
 from stream_app.cli.demo.worker import Worker
-from stream_app.deployment import design_of
+from stream_app.deployment import spec_from_settings
 from stream_app.kafka import clients
 from stream_app.kafka.topic_admin import create
 from stream_app.settings import Settings, load
@@ -127,7 +127,7 @@ def recovery_figures(settings: Settings, bootstrap: str) -> Iterator[Figure]:
     chosen = settings.model_copy(
         update={"mechanisms": ("none:5:inf",), "sketch_bytes": 32 << 20, "seen_bytes": 20 << 20}
     )
-    design, topics = design_of(chosen), Topics(f"bench-{os.getpid()}-recovery")
+    design, topics = spec_from_settings(chosen), Topics(f"bench-{os.getpid()}-recovery")
     create(clients.admin(bootstrap), topics.table())
     replica, rng = Replica(design), np.random.default_rng(1)
     for array in replica.model_arrays().values():

@@ -29,7 +29,7 @@ from stream_app.agents.warmup import warm_up
 from stream_app.broker.local import free_ports
 from stream_app.broker.resolve import running as broker_running
 from stream_app.cli.demo.worker import Worker, running
-from stream_app.deployment import design_of
+from stream_app.deployment import spec_from_settings
 from stream_app.kafka import clients
 from stream_app.kafka.topic_admin import create
 from stream_app.replay.recompute import recompute
@@ -142,7 +142,7 @@ def publish(bootstrap: str, topic: str, stream: Iterator[tuple[bytes, bytes]]) -
 def worker_on(settings: Settings, bootstrap: str, prefix: str, mechanism: str) -> Iterator[Worker]:
     """Run a worker of the default design on a prefix; its kernels are compiled beforehand."""
     chosen = settings.model_copy(update={"mechanisms": (mechanism,)})
-    warm_up(design_of(chosen), "qolsh", settings.code_bits)
+    warm_up(spec_from_settings(chosen), "qolsh", settings.code_bits)
     arguments = ["--bootstrap", bootstrap, "--prefix", prefix, "--group", prefix]
     arguments += ["--allow", mechanism, "--index", "qolsh"]
     with (
@@ -216,7 +216,7 @@ def movielens(settings: Settings, bootstrap: str, prefix: str) -> list[Figure]:
         recall = [v for k, v in worker.metrics().items() if k.startswith("query_recall")]
     chosen = settings.model_copy(update={"mechanisms": ("rr:5:2",)})
     began = time.monotonic()
-    replica = recompute(bootstrap, {}, topics, design_of(chosen), state["cut"])
+    replica = recompute(bootstrap, {}, topics, spec_from_settings(chosen), state["cut"])
     rebuilt = time.monotonic() - began
     same = replica.model_digest() == state["model_digest"]
     return [

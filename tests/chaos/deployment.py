@@ -13,11 +13,11 @@ from typing import Any
 
 from confluent_kafka.admin import AlterConfigOpType, ConfigEntry, ConfigResource, ResourceType
 
-from stream_app.deployment import design_of
+from stream_app.deployment import spec_from_settings
 from stream_app.kafka import clients
 from stream_app.kafka import topic_admin as broker_topics
 from stream_app.settings import load as settings_of
-from stream_app.state.replica import Design
+from stream_app.state.replica import StateSpec
 from stream_app.wire import Topics
 from tests.chaos.processes import Life, environment
 from tests.fixtures.streams import MECHANISMS
@@ -82,12 +82,12 @@ class Deployment:
             self.lives.append(life)
 
     @property
-    def design(self) -> Design:
+    def design(self) -> StateSpec:
         """What the workers learn with."""
         flags: dict[str, Any] = {
             name.removeprefix("MURMUREC_").lower(): text for name, text in DESIGN.items()
         }
-        return design_of(settings_of(bootstrap_servers=self.bootstrap, **flags))
+        return spec_from_settings(settings_of(bootstrap_servers=self.bootstrap, **flags))
 
     def _make_topics(self, setup: Setup, stack: ExitStack) -> None:
         admin = clients.admin(self.bootstrap)

@@ -45,7 +45,7 @@ def run(
     """Kill at least so many workers on topics of their own and return what was found; `tell` hears
     what comes and how many are dead, `more` is set in the environment of the workers.
 
-    Raises AssertionError or Refusal where a worker does not come back.
+    Raises AssertionError or UserError where a worker does not come back.
     """
     began = time.monotonic()
     with ExitStack() as stack:

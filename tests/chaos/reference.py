@@ -6,9 +6,9 @@ from __future__ import annotations
 import time
 from collections import OrderedDict
 
-from stream_app.deployment import replica_of
+from stream_app.deployment import new_replica
 from stream_app.replay.follower import Follower
-from stream_app.state.replica import Design
+from stream_app.state.replica import StateSpec
 from stream_app.wire import DigestReport, Topics
 
 Digests = tuple[str, str]
@@ -19,8 +19,8 @@ _STALL_SECONDS = 60.0
 class Reference:
     """Follows the log when it is asked; `wrong` are the witnesses that it contradicts."""
 
-    def __init__(self, bootstrap: str, topics: Topics, design: Design) -> None:
-        self.replica = replica_of(design)
+    def __init__(self, bootstrap: str, topics: Topics, design: StateSpec) -> None:
+        self.replica = new_replica(design)
         self._follower = Follower(bootstrap, {}, topics, design.intake)
         self._digests: OrderedDict[int, Digests] = OrderedDict()
         self._digests[0] = self._now()

@@ -7,7 +7,7 @@ from collections import Counter
 import numpy as np
 
 from stream_app.privacy import registry
-from stream_app.state.replica import Design, Replica
+from stream_app.state.replica import Replica, StateSpec
 from stream_app.wire import decode_many
 from tests.chaos.load import Population
 from tests.fixtures.streams import MECHANISMS, log, run_of
@@ -18,7 +18,7 @@ def test_what_must_become_of_every_record_is_known_when_it_is_made(
 ) -> None:
     population = Population(rng, devices=40)
     made = [population.next() for _ in range(4000)]
-    design = Design(
+    design = StateSpec(
         tuple(registry.parse(name) for name in MECHANISMS),
         factors=4,
         sketch_bytes=1 << 16,

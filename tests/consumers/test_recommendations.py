@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from consumers.recommendations import Recommendations, _best, key_of
-from stream_app.errors import Refusal
+from stream_app.errors import UserError
 from stream_app.wire import (
     Item,
     Query,
@@ -82,7 +82,7 @@ def test_an_item_is_known_by_its_key_however_an_answer_names_it() -> None:
 
 def test_an_answer_that_is_none_is_one_sentence() -> None:
     for status in (Status.BUSY, Status.REFUSED):
-        with pytest.raises(Refusal):
+        with pytest.raises(UserError):
             _best(answer((), status), 3, 0.1, ())
 
 

@@ -26,7 +26,7 @@ from confluent_kafka.admin import (
 from stream_app.checkpoints import reader as changelog
 from stream_app.cli import run
 from stream_app.cli.demo.worker import Worker
-from stream_app.deployment import design_of, replica_of
+from stream_app.deployment import new_replica, spec_from_settings
 from stream_app.kafka import clients
 from stream_app.kafka.topic_admin import delete
 from stream_app.log.canonical_order import Chain
@@ -144,7 +144,7 @@ def replayed(kafka: Kafka, names: Topics, settings: Settings) -> Callable[..., R
     no longer holds them."""
 
     def applied(records: Sequence[Published], at_cut: int) -> Replica:
-        replica, parts = replica_of(design_of(settings)), log(list(records))
+        replica, parts = new_replica(spec_from_settings(settings)), log(list(records))
         for cut in cuts(kafka, names):
             if cut.number > at_cut:
                 break

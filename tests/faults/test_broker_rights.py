@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from confluent_kafka.admin import ResourceType
 
-from stream_app.errors import Refusal
+from stream_app.errors import UserError
 from stream_app.kafka import acls as rights
 from stream_app.wire import Topics
 from tests.conftest import Kafka
@@ -98,7 +98,7 @@ def test_each_right_that_a_worker_lacks_is_told_by_its_name(
     own.allow(ResourceType.TOPIC, name, "DESCRIBE")
     own.take(ResourceType.TOPIC, name, operation)
     sentence = f"topic {name}: this user has no right to {operation.lower()} it"
-    with pytest.raises(Refusal, match=sentence):
+    with pytest.raises(UserError, match=sentence):
         rights.check(own.guarded, password(), wanted)
 
 

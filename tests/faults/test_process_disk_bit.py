@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from confluent_kafka.admin import AdminClient
 
-from stream_app.errors import Refusal
+from stream_app.errors import UserError
 from stream_app.wire import Topics
 from tests.conftest import Kafka
 from tests.faults.brokers import node, until
@@ -79,7 +79,7 @@ def test_a_bit_that_the_brokers_disk_flips_is_found_and_costs_nothing_but_time(
     try:
         second.wait_until_ready()
         assert not whole
-    except Refusal:
+    except UserError:
         said = sentence(second)
         assert "cannot be read" in said
         assert "topics apply" in said

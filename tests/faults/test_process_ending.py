@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from stream_app.checkpoints import reader as changelog
-from stream_app.errors import Refusal
+from stream_app.errors import UserError
 from stream_app.wire import Topics
 from stream_app.wire.state_records import decode_manifest
 from tests.conftest import Kafka
@@ -142,7 +142,7 @@ def test_a_defect_ends_the_process_non_zero_and_the_state_is_whole(
     with monkeypatch.context() as defect:
         defect.setenv("PYTHONPATH", str(tmp_path / "site"))
         worker = start(ready=False)
-    with suppress(Refusal):
+    with suppress(UserError):
         worker.wait_until_ready()
     with flow(records):
         try:

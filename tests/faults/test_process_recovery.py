@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from stream_app.cli.demo.worker import Worker
-from stream_app.deployment import design_of, replica_of
+from stream_app.deployment import new_replica, spec_from_settings
 from stream_app.kafka import clients
 from stream_app.settings import Settings
 from stream_app.wire import Cut, Topics, decode_many, encode_message
@@ -131,7 +131,7 @@ def without(
     at_cut: int,
 ) -> str:
     """Return the model digest of the same rounds of a log in which the device never was."""
-    replica = replica_of(design_of(settings))
+    replica = new_replica(spec_from_settings(settings))
     before: tuple[int, ...] = (0, 0, 0, 0)
     name = device.hex().encode()
     for cut in cuts(kafka, names):

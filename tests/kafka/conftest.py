@@ -10,7 +10,7 @@ import pytest
 
 from stream_app.broker.local import free_ports
 from stream_app.cli.demo.worker import Worker, running
-from stream_app.deployment import design_of
+from stream_app.deployment import spec_from_settings
 from stream_app.kafka import clients
 from stream_app.replay.recompute import recompute
 from stream_app.settings import Settings, load
@@ -98,7 +98,7 @@ def oracle(settings: Settings) -> Callable[..., Replica]:
 
     def recomputed(at_cut: int | None = None) -> Replica:
         names = Topics(settings.topic_prefix)
-        return recompute(bootstrap, {}, names, design_of(settings), at_cut)
+        return recompute(bootstrap, {}, names, spec_from_settings(settings), at_cut)
 
     return recomputed
 

@@ -28,7 +28,7 @@ from stream_app.agents.checkpointing.fenced_producer import FencedProducer, gap_
 from stream_app.agents.faust_ext import group_membership as membership
 from stream_app.agents.faust_ext import state_table as table
 from stream_app.broker.local import free_ports
-from stream_app.errors import Refusal
+from stream_app.errors import UserError
 from stream_app.kafka import clients
 from stream_app.wire import Topics
 from stream_app.wire.state_records import PAGE_BYTES, Claim, ClaimKey, PageKey, encode_claim
@@ -201,7 +201,7 @@ async def run(options: argparse.Namespace) -> int:
         await member.app.stop()
         if member.failure is not None:
             raise member.failure
-    except Refusal as refusal:
+    except UserError as refusal:
         tell("refused", sentence=str(refusal))
         return 1
     tell("ended")

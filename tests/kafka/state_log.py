@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from stream_app.deployment import design_of
+from stream_app.deployment import spec_from_settings
 from stream_app.kafka import clients
 from stream_app.replay.recompute import Replay, Replayed
 from stream_app.settings import Settings
@@ -55,7 +55,7 @@ class Log:
     def cut(self, ends: tuple[int, ...]) -> Cut:
         """Append the next cut."""
         self.number, self.ends = self.number + 1, ends
-        cut = Cut(self.number, ends, 0, design_of(self.settings).digest)
+        cut = Cut(self.number, ends, 0, spec_from_settings(self.settings).digest)
         self.entry(cut)
         self.cuts.append(cut)
         return cut
@@ -67,5 +67,5 @@ class Log:
 
     def replayed(self, at_cut: int | None = None, base: StateOrigin | None = None) -> Replayed:
         """Return the state at a cut, from the log."""
-        replay = Replay(self.servers, {}, self.names, design_of(self.settings))
+        replay = Replay(self.servers, {}, self.names, spec_from_settings(self.settings))
         return replay.from_base(base, at_cut)

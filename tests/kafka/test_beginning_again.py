@@ -15,7 +15,7 @@ from stream_app.checkpoints import snapshot_file
 from stream_app.checkpoints.offline_writer import write_checkpoint
 from stream_app.cli import run
 from stream_app.cli.device.connections import publisher_for
-from stream_app.errors import Refusal
+from stream_app.errors import UserError
 from stream_app.kafka import clients
 from stream_app.kafka import topic_admin as topics
 from stream_app.operations import adopt as beginning
@@ -126,7 +126,7 @@ def test_a_device_is_forgotten_also_where_retention_has_passed_before_the_worker
     beginning.over_a_gap(Session.of(log.settings), "")
     after = held(log)
     assert (after.cut, after.ends, after.base.gap) == (before.cut, before.ends, True)
-    assert after.base.without == (device.hex(),)
+    assert after.base.excluded == (device.hex(),)
     (file,) = (log.settings.data_dir / "gaps").glob("*.npz")
     origin = snapshot_file.read(file)
     wanted = Session.of(log.settings, file)
@@ -149,7 +149,7 @@ def test_a_lost_state_topic_is_not_replaced_by_another_state(
     session = Session.of(log.settings)
     place: tuple[str, dict[str, str], Topics, int, str]
     place = log.servers, {}, log.names, 4, session.design.digest
-    with pytest.raises(Refusal, match=r"--from-snapshot FILE.*--accept-gap or --rebuild"):
+    with pytest.raises(UserError, match=r"--from-snapshot FILE.*--accept-gap or --rebuild"):
         check_base(*place)
     where = ["--bootstrap", log.servers, "--prefix", log.names.prefix, "--json"]
     assert run(["state", "digest", *where]) == 1
@@ -179,7 +179,7 @@ def test_a_damaged_checkpoint_is_given_up_where_a_place_is_named(
     producer = clients.producer(log.servers)
     producer.produce(log.names.state, key=page, value=b"\1" + bytes(9))
     assert producer.flush(30) == 0
-    with pytest.raises(Refusal, match=r"the newest checkpoint .* is damaged"):
+    with pytest.raises(UserError, match=r"the newest checkpoint .* is damaged"):
         beginning.over_a_gap(Session.of(log.settings), "")
     beginning.over_a_gap(Session.of(log.settings), "last=12")
     assert held(log).generation > adopted.generation
@@ -214,10 +214,10 @@ def test_no_checkpoint_passes_over_what_could_not_be_told(
     log.round([Published(2, b"f" * 32, b"poison")])
     session = Session.of(log.settings)
     topics.delete(clients.admin(log.servers), [log.names.rejected])
-    with pytest.raises(Refusal, match="does not exist: create it"):
+    with pytest.raises(UserError, match="does not exist: create it"):
         Session.of(log.settings)
     monkeypatch.setattr("stream_app.changelog_writing._SECONDS", 2.0)
-    with pytest.raises(Refusal, match="could not be written"):
+    with pytest.raises(UserError, match="could not be written"):
         rebuilding.rebuild(session, as_json=True)
     topics.create(clients.admin(log.servers), log.names.table())
     assert Session.of(log.settings).checkpoint() is None
@@ -238,7 +238,7 @@ def test_a_worker_that_came_during_the_replay_keeps_its_state(
 
     monkeypatch.setattr(Replay, "from_base", and_a_worker_comes)
     try:
-        with pytest.raises(Refusal, match="stop them first"):
+        with pytest.raises(UserError, match="stop them first"):
             rebuilding.rebuild(Session.of(log.settings), as_json=True)
     finally:
         member.close()
@@ -249,9 +249,9 @@ def test_a_device_need_not_know_how_long_the_server_keeps_reports(log: Log) -> N
     hour = log.settings.model_copy(update={"ratings_retention_seconds": 3600.0})
     step = topics.plan(clients.admin(log.servers), log.names.table(4, 3600.0))
     topics.apply(clients.admin(log.servers), step, delete_records=True)
-    with pytest.raises(Refusal, match="ratings would be deleted sooner"):
+    with pytest.raises(UserError, match="ratings would be deleted sooner"):
         Session.of(log.settings)
     assert Session.of(hour)
     assert publisher_for(log.settings)
-    with pytest.raises(Refusal, match="has 4 partitions, not 8"):
+    with pytest.raises(UserError, match="has 4 partitions, not 8"):
         publisher_for(log.settings.model_copy(update={"partitions": 8}))

@@ -18,7 +18,7 @@ from producers.journal import Journal, Message, read_journal, read_key
 from producers.pseudonyms import pseudonym
 from stream_app import wire
 from stream_app.cli import run
-from stream_app.errors import Refusal
+from stream_app.errors import UserError
 from stream_app.kafka import clients
 from stream_app.privacy import registry
 from tests.conftest import Kafka
@@ -279,7 +279,7 @@ def look_or_none(path: str) -> bool:
     """Whether the journal has recorded something of a data set."""
     try:
         return any(replayed.reserved for replayed in read_journal(path).book.replays.values())
-    except Refusal:  # it is just being made
+    except UserError:  # it is just being made
         return False
 
 

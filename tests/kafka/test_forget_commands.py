@@ -101,7 +101,7 @@ def test_a_rebuilt_state_is_that_of_a_log_in_which_the_device_never_was(
     assert (told["cut"], told["base"]["without"]) == (ROUNDS, [device.hex()])
     log.cut(log.ends)
     rebuilt = log.replayed().replica
-    assert rebuilt.base.without == (device.hex(),)
+    assert rebuilt.base.excluded == (device.hex(),)
     assert rebuilt.model_digest() == told["model_digest"]
     size = -(-len(published) // ROUNDS)
     for first in range(0, len(published), size):
@@ -124,9 +124,9 @@ def test_a_state_that_goes_on_from_a_checkpoint_begins_again_without_the_device(
     log.entry(Forget(second, rebuild=True))
     log.cut(log.ends)
     replica = log.replayed().replica
-    assert replica.base.without == tuple(sorted({first, second}))
+    assert replica.base.excluded == tuple(sorted({first, second}))
     assert replica.cut == log.number
-    direct = log.replayed(base=StateOrigin(0, (0,) * 4, without=replica.base.without)).replica
+    direct = log.replayed(base=StateOrigin(0, (0,) * 4, excluded=replica.base.excluded)).replica
     assert direct.model_digest() == replica.model_digest()
     assert direct.ledger_digest() == replica.ledger_digest()
 

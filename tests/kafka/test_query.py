@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from consumers.recommendations import Recommendations
-from stream_app.errors import Refusal
+from stream_app.errors import UserError
 from stream_app.kafka import clients
 from stream_app.wire import LIST_LENGTH, Query, Topics, encode_message
 from tests.conftest import Kafka
@@ -109,7 +109,7 @@ def test_a_flood_of_questions_is_answered_busy_and_survived(
 
 
 def test_nobody_there_is_one_sentence(kafka: Kafka, topics: str) -> None:
-    with Recommendations(kafka.bootstrap, topics) as ask, pytest.raises(Refusal, match="readyz"):
+    with Recommendations(kafka.bootstrap, topics) as ask, pytest.raises(UserError, match="readyz"):
         ask.best("0" * 32, 5, 0.2)
-    with pytest.raises(Refusal, match="topics apply"):
+    with pytest.raises(UserError, match="topics apply"):
         Recommendations(kafka.bootstrap, "no-such-deployment")

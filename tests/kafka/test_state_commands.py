@@ -18,7 +18,7 @@ from stream_app.checkpoints import reader as changelog
 from stream_app.checkpoints import snapshot_file
 from stream_app.checkpoints.offline_writer import write_checkpoint
 from stream_app.cli import run
-from stream_app.deployment import design_of
+from stream_app.deployment import spec_from_settings
 from stream_app.kafka import clients
 from stream_app.operations import replay as replaying
 from stream_app.replay.positions import resolve_base
@@ -182,7 +182,7 @@ def test_a_worker_before_the_base_is_told_and_nothing_else_is_kept_from_being_co
     log: Log, murmurec: Callable[..., Answer]
 ) -> None:
     base, start = resolve_base(log.servers, {}, log.names, 4, "last=12")
-    replica = begin(design_of(log.settings), base)
+    replica = begin(spec_from_settings(log.settings), base)
     write_checkpoint(log.servers, {}, log.names, replica, start.cut_offset, "test")
     told = replaying.told(log.replayed(1).replica)
     right = replaying.told(log.replayed(base=base).replica)
@@ -329,7 +329,7 @@ def read_back(log: Log) -> Manifest | None:
         log.servers,
         {},
         log.names,
-        design_of(log.settings).digest,
+        spec_from_settings(log.settings).digest,
         log.settings.partitions,
         lambda done, total: told.append((done, total)),
     )

@@ -11,8 +11,8 @@ from confluent_kafka import TopicPartition
 from confluent_kafka.admin import NewPartitions
 
 from stream_app.checkpoints import reader as changelog
-from stream_app.deployment import design_of
-from stream_app.errors import Refusal
+from stream_app.deployment import spec_from_settings
+from stream_app.errors import UserError
 from stream_app.kafka import clients
 from stream_app.log.canonical_order import Start
 from stream_app.replay.follower import Follower
@@ -41,7 +41,7 @@ def log(settings: Settings, send: Send, rng: np.random.Generator) -> Log:
 @pytest.fixture
 def replay(log: Log) -> Replay:
     """Give a replay of it."""
-    return Replay(log.servers, {}, log.names, design_of(log.settings))
+    return Replay(log.servers, {}, log.names, spec_from_settings(log.settings))
 
 
 def test_a_log_taken_up_after_a_cut_leads_to_the_same_state(log: Log, replay: Replay) -> None:
@@ -61,7 +61,7 @@ def test_what_a_checkpoint_covers_may_be_gone(log: Log, replay: Replay) -> None:
     start = Start(2, log.cuts[1].ends, half.cut_offset)
     assert replay.go_on(half, start).replica.model_digest() == whole.model_digest()
     with pytest.raises(
-        Refusal, match=r"begins at offset \d+, the state goes on from offset 0.*gap"
+        UserError, match=r"begins at offset \d+, the state goes on from offset 0.*gap"
     ):
         replay.from_base()
 
@@ -71,7 +71,7 @@ def test_more_than_a_checkpoint_covers_must_not_be_gone(log: Log, replay: Replay
     one_more = tuple(end + 1 for end in log.cuts[1].ends)
     remove(log, one_more)
     first = log.cuts[1].ends[0]
-    with pytest.raises(Refusal) as refused:
+    with pytest.raises(UserError) as refused:
         replay.go_on(half, Start(2, log.cuts[1].ends, half.cut_offset))
     assert str(refused.value) == (
         f"{log.names.ratings} partition 0 begins at offset {first + 1}, the state goes on from "
@@ -91,14 +91,16 @@ def remove(log: Log, ends: tuple[int, ...]) -> None:
 @pytest.fixture
 def follower(log: Log) -> Iterator[Follower]:
     """Give one that reads the log from its beginning."""
-    with closing(Follower(log.servers, {}, log.names, design_of(log.settings).intake)) as reading:
+    with closing(
+        Follower(log.servers, {}, log.names, spec_from_settings(log.settings).intake)
+    ) as reading:
         yield reading
 
 
 def test_a_log_that_ends_before_the_state_is_refused(log: Log, replay: Replay) -> None:
     beyond = tuple(end + 5 for end in log.ends)
     begun = Replayed(begin(replay.design, StateOrigin(9, beyond)), 3)
-    with pytest.raises(Refusal, match=r"ends at offset \d+, the state has read it up to offset"):
+    with pytest.raises(UserError, match=r"ends at offset \d+, the state has read it up to offset"):
         replay.go_on(begun, Start(9, beyond, 3))
 
 
@@ -114,12 +116,12 @@ def test_a_cut_log_that_is_not_that_of_the_state_is_refused(
     log: Log, replay: Replay, cut: int, moved: int, sentence: str
 ) -> None:
     ends = tuple(end + moved for end in log.cuts[2].ends)
-    with pytest.raises(Refusal, match=sentence):
+    with pytest.raises(UserError, match=sentence):
         replay.from_base(StateOrigin(cut, ends))
 
 
 def test_a_cut_before_the_base_is_refused(log: Log, replay: Replay) -> None:
-    with pytest.raises(Refusal, match=r"cut 1: the state begins at cut 3"):
+    with pytest.raises(UserError, match=r"cut 1: the state begins at cut 3"):
         replay.from_base(StateOrigin(3, log.cuts[2].ends), 1)
 
 
@@ -129,7 +131,7 @@ def test_partitions_that_came_later_are_refused_while_reading(log: Log, follower
     admin = clients.admin(log.servers)
     for future in admin.create_partitions([NewPartitions(log.names.ratings, 5)]).values():
         future.result(10)
-    with pytest.raises(Refusal, match=r"has 5 partitions, not 4: the count is fixed for life"):
+    with pytest.raises(UserError, match=r"has 5 partitions, not 4: the count is fixed for life"):
         ask_until_told(follower)
 
 
@@ -147,7 +149,7 @@ def test_a_rating_topic_that_is_deleted_while_reading_is_refused(
     admin = clients.admin(log.servers)
     for future in admin.delete_topics([log.names.ratings]).values():
         future.result(10)
-    with pytest.raises(Refusal, match=rf"topic {log.names.ratings} is gone: restore the topic"):
+    with pytest.raises(UserError, match=rf"topic {log.names.ratings} is gone: restore the topic"):
         ask_until_told(follower)
 
 
@@ -171,13 +173,13 @@ def test_a_topic_made_anew_has_another_identity(log: Log) -> None:
     first = changelog.topic_id(admin, log.names.ratings)
     assert first == changelog.topic_id(admin, log.names.ratings)
     assert first != changelog.topic_id(admin, log.names.cuts)
-    with pytest.raises(Refusal, match="does not exist: create it with murmurec topics apply"):
+    with pytest.raises(UserError, match="does not exist: create it with murmurec topics apply"):
         changelog.topic_id(admin, f"{log.names.prefix}.absent")
 
 
 def test_a_state_topic_that_is_absent_is_refused(log: Log) -> None:
     names = Topics(f"{log.names.prefix}-absent")
-    with pytest.raises(Refusal, match="does not exist: create it with murmurec topics apply"):
+    with pytest.raises(UserError, match="does not exist: create it with murmurec topics apply"):
         changelog.live_keys(log.servers, {}, names)
 
 

@@ -10,11 +10,11 @@ from confluent_kafka import TIMESTAMP_CREATE_TIME, TopicPartition
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stream_app.deployment import design_of
-from stream_app.errors import Refusal
+from stream_app.deployment import spec_from_settings
+from stream_app.errors import UserError
 from stream_app.kafka import clients
 from stream_app.log.canonical_order import Start
-from stream_app.replay.positions import Place, parse, resolve, resolve_base
+from stream_app.replay.positions import StartPosition, parse, resolve, resolve_base
 from stream_app.replay.recompute import Replay, Replayed, begin
 from stream_app.settings import Settings
 from stream_app.wire import Forget
@@ -27,17 +27,17 @@ from tests.kafka.state_log import Log
 @pytest.mark.parametrize(
     ("text", "place"),
     [
-        ("earliest", Place("earliest")),
-        (" latest ", Place("latest")),
-        ("last=1000", Place("last", 1000)),
-        ("ts=0", Place("ts", 0)),
-        ("ts=1793491200000", Place("ts", 1_793_491_200_000)),
-        ("ts=2026-11-01T00:00:00Z", Place("ts", 1_793_491_200_000)),
-        ("ts=2026-11-01T02:00:00+02:00", Place("ts", 1_793_491_200_000)),
-        ("ts=2026-11-01T00:00:00.250Z", Place("ts", 1_793_491_200_250)),
+        ("earliest", StartPosition("earliest")),
+        (" latest ", StartPosition("latest")),
+        ("last=1000", StartPosition("last", 1000)),
+        ("ts=0", StartPosition("ts", 0)),
+        ("ts=1793491200000", StartPosition("ts", 1_793_491_200_000)),
+        ("ts=2026-11-01T00:00:00Z", StartPosition("ts", 1_793_491_200_000)),
+        ("ts=2026-11-01T02:00:00+02:00", StartPosition("ts", 1_793_491_200_000)),
+        ("ts=2026-11-01T00:00:00.250Z", StartPosition("ts", 1_793_491_200_250)),
     ],
 )
-def test_a_place_is_understood(text: str, place: Place) -> None:
+def test_a_place_is_understood(text: str, place: StartPosition) -> None:
     assert parse(text) == place
 
 
@@ -50,7 +50,9 @@ def test_a_place_is_understood(text: str, place: Place) -> None:
     ],
 )
 def test_what_is_no_place_is_refused_with_the_value_and_the_forms(text: str) -> None:
-    with pytest.raises(Refusal, match=r"is no place in the log: write earliest, latest, ts=") as it:
+    with pytest.raises(
+        UserError, match=r"is no place in the log: write earliest, latest, ts="
+    ) as it:
         parse(text)
     assert repr(text) in str(it.value)
 
@@ -59,7 +61,7 @@ def test_what_is_no_place_is_refused_with_the_value_and_the_forms(text: str) -> 
     st.one_of(st.text(max_size=300), st.sampled_from(["last=" + "9" * 5000, "ts=" + "9" * 5000]))
 )
 def test_any_text_is_a_place_or_refused(text: str) -> None:
-    with suppress(Refusal):
+    with suppress(UserError):
         parse(text)
 
 
@@ -124,13 +126,13 @@ def test_a_base_is_the_first_cut_behind_the_place_without_who_was_forgotten_befo
     third = log.cuts[2]
     remove(log, tuple(end - 1 for end in third.ends))
     assert base_of(log, "earliest") == (
-        StateOrigin(3, third.ends, gap=True, without=without),
+        StateOrigin(3, third.ends, gap=True, excluded=without),
         Start(3, third.ends, 5),
     )
     base, start = base_of(log, "latest")
-    assert (base.cut, base.without, start.cut_offset) == (4, (*without, "c" * 32), 7)
+    assert (base.cut, base.excluded, start.cut_offset) == (4, (*without, "c" * 32), 7)
     log.round([publish(event) for event in events(np.random.default_rng(1), 40)])
-    replay = Replay(log.servers, {}, log.names, design_of(log.settings))
+    replay = Replay(log.servers, {}, log.names, spec_from_settings(log.settings))
     on = replay.go_on(Replayed(begin(replay.design, base), start.cut_offset), start).replica
     again = replay.from_base(base).replica
     assert (on.cut, again.cut) == (5, 5)
@@ -143,7 +145,7 @@ def test_where_no_cut_reaches_what_is_left_one_is_written_if_it_may_be(log: Log)
     log.send([publish(event) for event in events(np.random.default_rng(1), 40)])
     low = tuple(end + 1 for end in log.ends)
     remove(log, low)
-    with pytest.raises(Refusal, match=r"no cut reaches .* worker --accept-gap writes one"):
+    with pytest.raises(UserError, match=r"no cut reaches .* worker --accept-gap writes one"):
         base_of(log, "earliest")
     base, start = base_of(log, "earliest", may_cut=True)
     assert (base.cut, base.ends, base.gap) == (5, low, True)

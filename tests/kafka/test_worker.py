@@ -17,7 +17,7 @@ from confluent_kafka import TopicPartition
 
 from stream_app.cli import run
 from stream_app.cli.demo.worker import Worker
-from stream_app.deployment import design_of, replica_of
+from stream_app.deployment import new_replica, spec_from_settings
 from stream_app.kafka import clients
 from stream_app.settings import Settings
 from stream_app.state.replica import Replica
@@ -224,7 +224,7 @@ def without(
     poison: list[Published], mixed: list[Published], chain: list[Cut], settings: Settings
 ) -> str:
     """Return the model digest of the same rounds with the poison taken out."""
-    replica = replica_of(design_of(settings))
+    replica = new_replica(spec_from_settings(settings))
     before = (0, 0, 0, 0)
     for cut in chain:
         for p, part in enumerate(log(mixed)):

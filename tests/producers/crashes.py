@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 
 from producers.journal.disk import Disk
 from producers.journal.frames import CorruptJournalError
-from stream_app.errors import Refusal
+from stream_app.errors import UserError
 
 Names = tuple[tuple[str, bytes, bytes], ...]  # name, what is read back, what is durable
 
@@ -248,7 +248,7 @@ def explore(
             try:
                 run(life)
                 finish(life)
-            except (Refusal, CorruptJournalError) as error:
+            except (UserError, CorruptJournalError) as error:
                 raise ViolationError(f"it refuses what it has written: {error}") from error
             found = 1
             if number < crashes:

@@ -13,7 +13,7 @@ import pytest
 from producers.datasets import formats
 from producers.datasets.load import Dataset, find_scale, load
 from producers.scale import Scale
-from stream_app.errors import Refusal
+from stream_app.errors import UserError
 
 USERS, ITEMS, RATINGS, TIMES = [3, 1, 3, 2], [10, 20, 30, 10], [5, 1, 4, 3], [400, 100, 300, 300]
 ROWS = list(zip(USERS, ITEMS, RATINGS, TIMES, strict=True))
@@ -121,7 +121,7 @@ def test_the_blocks_of_a_large_file_are_joined(
     assert found.users.tolist() == list(range(10))
     assert found.items.tolist() == [*"0123456", "x", "8", "9"]
     file.write_text("".join(f"{n}::{n}::{'?' if n == 7 else 3}::{n}\n" for n in range(10)))
-    with pytest.raises(Refusal, match="row 8"):
+    with pytest.raises(UserError, match="row 8"):
         load(file)
 
 
@@ -154,7 +154,7 @@ def test_a_long_id_is_refused_by_its_row_before_it_takes_room(
     else:
         file.write_text(header + text)
     row = 4322 + bool(header)
-    with pytest.raises(Refusal, match=f"the {word} in row {row} has 100000 characters"):
+    with pytest.raises(UserError, match=f"the {word} in row {row} has 100000 characters"):
         load(file)
 
 
@@ -203,7 +203,7 @@ def test_ratings_off_a_given_scale_are_left_out_and_counted(tmp_path: Path) -> N
     assert found.ratings.tolist() == [5, 1]
     assert found.items.tolist() == [1, 1]
     assert found.refused == 2
-    with pytest.raises(Refusal, match=r"no rating lies on the scale 10\.\.20"):
+    with pytest.raises(UserError, match=r"no rating lies on the scale 10\.\.20"):
         load(file, Scale(10, 20, 1))
 
 
@@ -244,7 +244,7 @@ def test_what_is_no_file_of_ratings_is_refused_in_one_sentence(
     name: str, content: bytes, said: str, tmp_path: Path
 ) -> None:
     (tmp_path / name).write_bytes(content)
-    with pytest.raises(Refusal, match=said) as caught:
+    with pytest.raises(UserError, match=said) as caught:
         load(tmp_path / name)
     assert "good" not in str(caught.value)
     assert "\n" not in str(caught.value)
@@ -271,25 +271,25 @@ def test_arrays_that_are_no_ratings_are_refused(
     arrays: dict[str, list[object]], said: str, tmp_path: Path
 ) -> None:
     np.savez(tmp_path / "a.npz", **{name: np.array(column) for name, column in arrays.items()})  # type: ignore[arg-type]
-    with pytest.raises(Refusal, match=said):
+    with pytest.raises(UserError, match=said):
         load(tmp_path / "a.npz")
 
 
 def test_a_file_that_could_run_code_is_not_opened(tmp_path: Path) -> None:
     np.savez(tmp_path / "a.npz", user=np.array([print], object), item=[1], rating=[1])
-    with pytest.raises(Refusal, match="not a npz file of plain arrays"):
+    with pytest.raises(UserError, match="not a npz file of plain arrays"):
         load(tmp_path / "a.npz")
 
 
 def test_an_absent_file_or_a_folder_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(Refusal, match="no such file"):
+    with pytest.raises(UserError, match="no such file"):
         load(tmp_path / "nothing.csv")
-    with pytest.raises(Refusal, match="is a directory"):
+    with pytest.raises(UserError, match="is a directory"):
         load(tmp_path)
     empty = tmp_path / "empty.zip"
     with zipfile.ZipFile(empty, "w") as target:
         target.writestr("readme.txt", "nothing")
-    with pytest.raises(Refusal, match=r"holds none of ratings\.dat"):
+    with pytest.raises(UserError, match=r"holds none of ratings\.dat"):
         load(empty)
 
 
@@ -301,7 +301,7 @@ def test_titles_that_cannot_be_read_do_no_harm(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("ratings", [[7.0], [1e300, 0.5], [0.0, 1e7]])
 def test_ratings_that_show_no_scale_ask_for_one(ratings: list[float]) -> None:
-    with pytest.raises(Refusal, match="--scale"):
+    with pytest.raises(UserError, match="--scale"):
         find_scale(np.array(ratings))
 
 

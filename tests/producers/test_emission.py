@@ -22,7 +22,7 @@ from producers.fleet.population import Population, populate
 from producers.fleet.replay import Pace, replay
 from producers.journal import Journal, Limits, Message, read_journal
 from stream_app import wire
-from stream_app.errors import Refusal
+from stream_app.errors import UserError
 from stream_app.privacy import registry
 from stream_app.privacy.mechanism import Mechanism
 from stream_app.privacy.ratings.item_sampling import ItemSample
@@ -519,10 +519,10 @@ def test_a_file_that_is_no_list_of_items_is_one_sentence(
 ) -> None:
     path = tmp_path / "scope.txt"
     path.write_bytes(content)
-    with pytest.raises(Refusal, match=said):
+    with pytest.raises(UserError, match=said):
         from_file(path)
     for other in (tmp_path, tmp_path / "nowhere"):
-        with pytest.raises(Refusal, match="cannot be read"):
+        with pytest.raises(UserError, match="cannot be read"):
             from_file(other)
 
 

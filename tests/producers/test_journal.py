@@ -32,7 +32,7 @@ from producers.journal import (
     read_key,
 )
 from producers.journal.disk import Disk
-from stream_app.errors import Refusal
+from stream_app.errors import UserError
 from stream_app.privacy import registry
 from stream_app.privacy.accounting import PrivacyLoss
 from stream_app.privacy.adjacency import Adjacency
@@ -95,7 +95,7 @@ def test_nobody_else_may_open_what_holds_the_key(path: Path) -> None:
     finally:
         os.umask(old)
     path.chmod(0o644)
-    with pytest.raises(Refusal, match=r"others can open it .mode 644.*chmod 600"):
+    with pytest.raises(UserError, match=r"others can open it .mode 644.*chmod 600"):
         at(path)
 
 
@@ -103,11 +103,11 @@ def test_a_second_process_gets_one_sentence_and_may_look(journal: Journal) -> No
     release(journal, ANN, 1)
     program = f"""
 from producers.journal import Journal, read_journal, read_key
-from stream_app.errors import Refusal
+from stream_app.errors import UserError
 print(read_key({str(journal.path)!r}).hex(), read_journal({str(journal.path)!r}).pending)
 try:
     Journal.open({str(journal.path)!r})
-except Refusal as refusal:
+except UserError as refusal:
     print(refusal)
 """
     out = subprocess.run(
@@ -118,7 +118,7 @@ except Refusal as refusal:
     assert "another process is using it" in sentence
     assert "--journal" in sentence
     journal.compact()  # another file has the name now; its lock is held as well
-    with pytest.raises(Refusal, match="another process is using it"):
+    with pytest.raises(UserError, match="another process is using it"):
         at(journal.path)
     assert release(journal, ANN, 2)[0].seq == 2
 
@@ -141,12 +141,12 @@ def test_what_is_no_journal_is_refused_in_one_sentence(tmp_path: Path) -> None:
         "sqlite": "is a device store of an earlier murmurec, which cannot be read",
         "noise/below": "cannot be used", "/dev/full": "is not a plain file",
     }.items():  # fmt: skip
-        with pytest.raises(Refusal, match=said) as caught:
+        with pytest.raises(UserError, match=said) as caught:
             at(tmp_path / name)
         assert str(caught.value).startswith("device journal ")
         assert "--journal" in str(caught.value)
     assert before == {file.name: file.read_bytes() for file in tmp_path.iterdir()}
-    with pytest.raises(Refusal, match="there is none"):
+    with pytest.raises(UserError, match="there is none"):
         read_key(tmp_path / "nowhere")
     assert not (tmp_path / "nowhere").exists()
 
@@ -163,7 +163,9 @@ def test_damage_is_refused_with_its_position_and_a_torn_end_is_cut(path: Path) -
     damaged = bytearray(whole)
     damaged[place + 30] ^= 4
     path.write_bytes(damaged)
-    with pytest.raises(Refusal, match=rf"damaged at byte {place} of {len(whole)}; nothing is sent"):
+    with pytest.raises(
+        UserError, match=rf"damaged at byte {place} of {len(whole)}; nothing is sent"
+    ):
         at(path)
     assert path.read_bytes() == damaged
     path.write_bytes(whole[: place + 30])
@@ -185,7 +187,7 @@ def test_damage_of_the_last_record_is_told_from_its_first_delivery_report_on(pat
     copy = path.with_name("copy")
     copy.touch(0o600)
     copy.write_bytes(damaged)
-    with pytest.raises(Refusal, match=f"damaged at byte {place}"):
+    with pytest.raises(UserError, match=f"damaged at byte {place}"):
         at(copy)
     size = path.stat().st_size
     for given in journal.commit([ask(ANN, item) for item in range(3, 30)]):
@@ -252,7 +254,7 @@ os.kill(os.getpid(), signal.SIGKILL)
     with at(path) as journal:
         (message,) = journal.pending()
         assert message.value.hex() == ended.stdout.strip()
-        with pytest.raises(Refusal, match="published already"):
+        with pytest.raises(UserError, match="published already"):
             release(journal, ANN, 7)
 
 
@@ -262,7 +264,7 @@ os.kill(os.getpid(), signal.SIGKILL)
 def test_an_item_is_reported_once_unless_again_and_that_is_a_new_debit(journal: Journal) -> None:
     assert release(journal, ANN, 7)[0].seq == 1
     for mechanism in (RR, HALF, CELL):  # the memo is of the rating, whatever reports on it
-        with pytest.raises(Refusal, match=r"rating of this item was published already.*--again"):
+        with pytest.raises(UserError, match=r"rating of this item was published already.*--again"):
             release(journal, ANN, 7, mechanism=mechanism)
     assert release(journal, BOB, 7)[0].seq == 1
     assert journal.spent(ANN)["value"] == Spent("value", 2 * 10**9, 0, 1)
@@ -278,7 +280,7 @@ def test_a_limit_may_allow_more_reports_of_an_item(path: Path) -> None:
     with at(path, limits=Limits(reports=2)) as journal:
         release(journal, ANN, 7)
         release(journal, ANN, 7)
-        with pytest.raises(Refusal, match="published already"):
+        with pytest.raises(UserError, match="published already"):
             release(journal, ANN, 7)
     with at(path, limits=Limits(reports=3)) as journal:
         release(journal, ANN, 7)
@@ -310,7 +312,7 @@ def test_an_event_is_paid_for_as_a_whole_or_not_at_all(path: Path) -> None:
             release(journal, ANN, 1, 2, 3)
         with pytest.raises(BudgetExhausted):  # gone in the middle of a batch
             journal.commit([ask(ANN, 1), ask(BOB, 1), ask(ANN, 2), ask(ANN, 3)])
-        with pytest.raises(Refusal, match="published already"):  # by the same batch
+        with pytest.raises(UserError, match="published already"):  # by the same batch
             journal.commit([ask(ANN, 1), ask(ANN, 1)])
         assert path.read_bytes() == before
         assert journal.spent(ANN) == journal.spent(BOB) == {}
@@ -345,9 +347,9 @@ def test_a_clock_set_far_forward_is_refused_unless_it_is_right(path: Path) -> No
         assert journal.epoch(20_366) == 20_366
         before = path.read_bytes()
         said = r"says day 20367, 367 days after the last release.*20000.*--clock-is-right"
-        with pytest.raises(Refusal, match=said):
+        with pytest.raises(UserError, match=said):
             journal.epoch(20_367)
-        with pytest.raises(Refusal, match=said):  # whoever made the request
+        with pytest.raises(UserError, match=said):  # whoever made the request
             release(journal, ANN, 2, epoch=20_367)
         assert path.read_bytes() == before
     with at(path, limits=Limits(trust_clock=True)) as journal:
@@ -506,7 +508,7 @@ def test_progress_is_durable_with_the_events_it_belongs_to(path: Path) -> None:
         replay = journal.begin(b"digest", "rr:5:2", 100)
         assert (replay.reserved, replay.begun) == (0, 1)
         journal.commit([ask(ANN, 1)], moved(replay, 40))
-        with pytest.raises(Refusal):
+        with pytest.raises(UserError):
             journal.commit([ask(ANN, 1)], moved(replay, 60))
         for reserved in (40, 10):
             with pytest.raises(RuntimeError, match="recorded already"):
@@ -514,7 +516,7 @@ def test_progress_is_durable_with_the_events_it_belongs_to(path: Path) -> None:
     with at(path) as journal:
         replay = journal.begin(b"digest", "rr:5:2", 100)
         assert (replay.reserved, replay.begun) == (40, 1)
-        with pytest.raises(Refusal, match=r"begun under rr:5:2 .40 of 100 rows., not rr:5:1"):
+        with pytest.raises(UserError, match=r"begun under rr:5:2 .40 of 100 rows., not rr:5:1"):
             journal.begin(b"digest", "rr:5:1", 100)
         journal.commit([], moved(replay, 100))
         journal.compact()
@@ -643,7 +645,7 @@ def test_a_file_that_cannot_be_opened_is_one_sentence(
         raise OSError(number, os.strerror(number))
 
     monkeypatch.setattr(os, "open", refused)
-    with pytest.raises(Refusal, match=said):
+    with pytest.raises(UserError, match=said):
         at(path)
 
 
@@ -653,7 +655,7 @@ def test_a_journal_that_may_not_be_written_is_one_sentence(path: Path) -> None:
     path.chmod(0o400)
     if os.access(path, os.W_OK):
         pytest.skip("the superuser may write everywhere")
-    with pytest.raises(Refusal, match=r"cannot be used .Permission denied."):
+    with pytest.raises(UserError, match=r"cannot be used .Permission denied."):
         at(path)
 
 
@@ -686,7 +688,7 @@ def test_a_full_disk_leaves_the_file_as_it_was_and_the_journal_usable(
     journal, disk = failing
     before = journal.path.read_bytes()
     disk.call, disk.number = "append", 28
-    with pytest.raises(Refusal, match=r"the disk is full; free some space"):
+    with pytest.raises(UserError, match=r"the disk is full; free some space"):
         release(journal, ANN, 2)
     assert journal.path.read_bytes() == before
     disk.call = ""
@@ -698,10 +700,10 @@ def test_after_a_sync_that_failed_nothing_is_given_out_any_more(
 ) -> None:
     journal, disk = failing
     disk.call, disk.number = "sync", 5
-    with pytest.raises(Refusal, match="the disk cannot be read or written; check it"):
+    with pytest.raises(UserError, match="the disk cannot be read or written; check it"):
         release(journal, ANN, 2)
     disk.call = ""
-    with pytest.raises(Refusal, match="an earlier write failed; open it again"):
+    with pytest.raises(UserError, match="an earlier write failed; open it again"):
         release(journal, ANN, 2)
     assert len(journal.pending()) == 1
 
@@ -711,7 +713,7 @@ def test_a_compaction_that_fails_keeps_the_old_file(failing: tuple[Journal, Fail
     before = journal.path.read_bytes()
     for call in ("append", "sync", "rename"):
         disk.call, disk.number = call, 28
-        with pytest.raises(Refusal, match="the disk is full"):
+        with pytest.raises(UserError, match="the disk is full"):
             journal.compact()
         assert journal.path.read_bytes() == before
         assert [file.name for file in journal.path.parent.iterdir()] == [journal.path.name]
@@ -763,7 +765,7 @@ def test_a_file_that_may_not_grow_is_one_sentence(path: Path) -> None:
     program = f"""
 import resource
 from pathlib import Path
-from stream_app.errors import Refusal
+from stream_app.errors import UserError
 from tests.producers.test_journal import ANN, at, release
 path = Path({str(path)!r})
 with at(path) as journal:
@@ -772,7 +774,7 @@ with at(path) as journal:
     resource.setrlimit(resource.RLIMIT_FSIZE, (len(before) + 50, resource.RLIM_INFINITY))
     try:
         release(journal, ANN, 2)
-    except Refusal as refusal:
+    except UserError as refusal:
         print(refusal)
     print(path.read_bytes() == before)
     resource.setrlimit(resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
@@ -807,11 +809,11 @@ def test_an_interrupt_in_the_middle_of_a_commit_ends_the_use_of_the_journal(
 def test_a_file_that_is_no_journal_is_told_so_before_its_mode_is(path: Path) -> None:
     path.write_text("hello")
     path.chmod(0o644)
-    with pytest.raises(Refusal, match="is not a device journal"):
+    with pytest.raises(UserError, match="is not a device journal"):
         at(path)
     path.unlink()
     with at(path) as journal:
         assert journal.made
     path.chmod(0o644)
-    with pytest.raises(Refusal, match="run chmod 600"):
+    with pytest.raises(UserError, match="run chmod 600"):
         at(path)

@@ -17,7 +17,7 @@ from confluent_kafka import KafkaError, KafkaException
 from producers.device import requests as device
 from producers.journal import Journal, Message
 from producers.publishing import OutboxRelay, Publisher, RecordPosition
-from stream_app.errors import Refusal
+from stream_app.errors import UserError
 from stream_app.privacy import registry
 from tests.producers.conftest import TOPIC
 
@@ -110,7 +110,7 @@ def test_a_broker_that_is_gone_ends_the_waiting() -> None:
         Queue(room=1, answers=False), "t", patience_seconds=60, clock=lambda: 10.0 * next(ticks)
     )
     line.send(b"k", b"v")
-    with pytest.raises(Refusal, match="nothing for 60 seconds"):
+    with pytest.raises(UserError, match="nothing for 60 seconds"):
         line.send(b"k", b"v")
     assert line.sent == 1
 
@@ -120,7 +120,7 @@ def test_an_error_of_the_client_is_one_sentence() -> None:
         def produce(self, topic: str, *, key: bytes, value: bytes, on_delivery: Any) -> None:
             raise KafkaException(KafkaError(KafkaError._FATAL))
 
-    with pytest.raises(Refusal, match="Kafka takes no more records"):
+    with pytest.raises(UserError, match="Kafka takes no more records"):
         Publisher(Broken(), "t").send(b"k", b"v")
 
 
@@ -235,7 +235,7 @@ def test_after_a_record_that_was_not_taken_nothing_more_is_sent_and_all_is_kept(
     for message in messages[:2]:
         relay.send(message)
     queue.poll(0)
-    with pytest.raises(Refusal, match=r"1 events were not accepted.*timed out.*the same bytes"):
+    with pytest.raises(UserError, match=r"1 events were not accepted.*timed out.*the same bytes"):
         relay.send(messages[2])
     relay.publisher.close()
     assert journal.pending() == messages[1:]
@@ -254,5 +254,5 @@ def test_room_is_made_by_waiting_for_the_broker(tmp_path: Path) -> None:
         for message in given_out(journal, 2, first=10):
             relay.send(message)
         queue.answers = False
-        with pytest.raises(Refusal, match="nothing for 60 seconds"):
+        with pytest.raises(UserError, match="nothing for 60 seconds"):
             OutboxRelay(journal, relay.publisher).publisher.wait(lambda: False)

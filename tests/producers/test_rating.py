@@ -16,7 +16,7 @@ from producers.journal import BudgetExhausted, Journal, Limits, Message
 from producers.pseudonyms import pseudonym
 from producers.scale import Scale
 from stream_app import wire
-from stream_app.errors import Refusal
+from stream_app.errors import UserError
 from stream_app.privacy import registry
 from tests.producers.conftest import TOPIC
 
@@ -53,7 +53,7 @@ def test_every_rating_of_a_device_has_the_next_number(journal: Journal) -> None:
 def test_a_rating_is_published_once_unless_again(journal: Journal) -> None:
     publish(journal)
     for mechanism in ("rr:5:2", "rr:5:1"):
-        with pytest.raises(Refusal, match=r"published already.*--again"):
+        with pytest.raises(UserError, match=r"published already.*--again"):
             publish(journal, mechanism=registry.parse(mechanism), raw_rating=5)
     assert publish(journal, republish=True).seq == 2
     assert publish(journal, item=7).seq == 3
@@ -76,7 +76,7 @@ def test_the_same_rating_and_a_budget_that_is_gone_leave_the_journal_as_it_was(
         publish(journal)
         before = path.read_bytes()
         for wrong, said in (
-            ({}, Refusal), ({"item": 7}, BudgetExhausted), ({"republish": True}, BudgetExhausted),
+            ({}, UserError), ({"item": 7}, BudgetExhausted), ({"republish": True}, BudgetExhausted),
         ):  # fmt: skip
             with pytest.raises(said):
                 publish(journal, **wrong)

@@ -24,7 +24,7 @@ from producers.journal import Journal, Limits, Message, OutboxFull, read_journal
 from producers.pseudonyms import pseudonym
 from producers.scale import Scale
 from stream_app import wire
-from stream_app.errors import Refusal
+from stream_app.errors import UserError
 from stream_app.privacy import registry
 from stream_app.privacy.randomness import SeededSource, SystemSource
 from stream_app.privacy.ratings.partition_choice import PartitionSelector
@@ -202,7 +202,9 @@ def test_a_crash_loses_nothing_and_no_number_and_no_rating_is_used_twice(
                 assert end.skipped + end.rows - (0 if end.skipped else unreadable) == len(rows)
             except CrashError:
                 pass
-            except Refusal:  # the one before it recorded the last chunk, whether it crashed or not
+            except (
+                UserError
+            ):  # the one before it recorded the last chunk, whether it crashed or not
                 pass
         for event, value in zip(topic.events, topic.values, strict=True):
             assert sent.setdefault((event.device, event.seq), value) == value
@@ -225,7 +227,7 @@ def test_an_interrupted_replay_goes_on_after_the_last_recorded_chunk(
     end = last(run(small, journal, topic, chunk=100))
     assert (end.skipped, end.rows, end.published) == (200, 300, 300)
     assert len(topic.cells()) == len({cell[:2] for cell in topic.cells()}) == 500
-    with pytest.raises(Refusal, match="published already"):
+    with pytest.raises(UserError, match="published already"):
         run(small, journal, topic)
 
 
@@ -304,7 +306,7 @@ def test_a_rating_that_was_published_alone_is_not_replayed_and_the_other_way_rou
     end = last(run(dataset([1, 1], [7, 8], [5, 4]), journal, topic))
     assert (end.published, end.refused, end.before) == (1, 1, 1)
     assert [event.seq for event in topic.events] == [2]
-    with pytest.raises(Refusal, match="published already"):
+    with pytest.raises(UserError, match="published already"):
         rate("1", 8, 4, line, **given)
 
 
@@ -437,9 +439,9 @@ def test_a_full_outbox_waits_for_the_broker_or_says_so(small: Dataset, tmp_path:
 
 
 def test_a_bad_id_names_the_data_set_and_not_the_rating(journal: Journal) -> None:
-    with pytest.raises(Refusal, match="small: item -7"):
+    with pytest.raises(UserError, match="small: item -7"):
         populate(dataset([1, 2], [3, -7], [1, 2]), journal.key)
-    with pytest.raises(Refusal, match="small: user"):
+    with pytest.raises(UserError, match="small: user"):
         populate(dataset(["ann", ""], [3, 7], [1, 2]), journal.key)
 
 
@@ -464,7 +466,7 @@ def test_what_a_budget_held_back_goes_with_a_larger_one_and_nothing_goes_twice(
     assert len(cells) == len(set(cells)) == 500
     with (
         Journal.open(path, limits=Limits(Fraction(200))) as journal,
-        pytest.raises(Refusal, match="published already"),
+        pytest.raises(UserError, match="published already"),
     ):
         run(small, journal, topic, mechanism=RR)
 

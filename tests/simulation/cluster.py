@@ -8,7 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from stream_app.checkpoints.protocol.writer import Acked, Disown, Durable, Freeze, Own, Send
+from stream_app.checkpoints.protocol.writer import (
+    Acked,
+    Durable,
+    Freeze,
+    LeaseAcquired,
+    LeaseReleased,
+    Send,
+)
 from tests.simulation.broker import FIRST_OFFSET
 from tests.simulation.process import Mail, Phase, Process
 from tests.simulation.scene import Scene
@@ -143,7 +150,7 @@ class Cluster(Scene):
         if process.mail.pop(0) is Mail.DISOWN:
             self._say(f"{process.name} no longer owns the clock")
             process.owns = False
-            self._take(process, process.writer.step(Disown()))
+            self._take(process, process.writer.step(LeaseReleased()))
             return None
         self._say(f"{process.name} owns the clock")
         a, b = self.processes
@@ -155,7 +162,7 @@ class Cluster(Scene):
         """Claim a generation, some time after the topic was surveyed."""
         survey = process.claim()
         owner = self.random.randbytes(16)
-        event = Own(owner, process.name, survey.keys, survey.reach(BASE))
+        event = LeaseAcquired(owner, process.name, survey.keys, survey.greatest_cut(BASE))
         self._take(process, process.writer.step(event))
 
     # --- network --------------------------------------------------------------------------

@@ -28,7 +28,7 @@ from functools import partial
 from typing import Any, TypeVar
 
 from stream_app.checkpoints.protocol.recovery import Recovery
-from stream_app.checkpoints.protocol.writer import Acked, Disown, Freeze, Own
+from stream_app.checkpoints.protocol.writer import Acked, Freeze, LeaseAcquired, LeaseReleased
 from tests.simulation.process import Variant
 from tests.simulation.scope import EMPTY, Node, Numbers, Request, Topic, Worker, contents
 from tests.simulation.world import BASE, World
@@ -136,10 +136,10 @@ class Search:
         worker = self._workers.things[number]
         heard = worker._replace(told=worker.told[1:], owns=worker.told[0], frozen=0, durable=0)
         if not heard.owns:
-            make = partial(heard.moved, Disown())
+            make = partial(heard.moved, LeaseReleased())
             return self._step(node, index, ("disown", number), make)
         _, keys, reach = self._recovered(node.topic)
-        make = partial(heard.moved, Own(bytes([index]) * 16, "", keys, reach))
+        make = partial(heard.moved, LeaseAcquired(bytes([index]) * 16, "", keys, reach))
         return self._step(node, index, ("own", number, node.topic), make)
 
     def _arrivals(self, node: Node, index: int) -> Iterator[Node]:
@@ -263,7 +263,7 @@ class Search:
         cut = 0 if found is None else found.manifest.cut
         if found is not None and self.world.load(found) != self.world.reference[cut]:
             self.violations.append(f"the checkpoint at cut {cut} holds another state")
-        return cut, recovery.keys, recovery.reach(BASE)
+        return cut, recovery.keys, recovery.greatest_cut(BASE)
 
 
 def _appended(topic: Topic, key: bytes, value: bytes | None) -> Topic:

@@ -10,7 +10,14 @@ from dataclasses import replace
 import msgspec
 
 from stream_app.checkpoints.protocol.recovery import Recovery
-from stream_app.checkpoints.protocol.writer import Durable, Frozen, FrozenArray, Own, Send, Writer
+from stream_app.checkpoints.protocol.writer import (
+    Durable,
+    Frozen,
+    FrozenArray,
+    LeaseAcquired,
+    Send,
+    Writer,
+)
 from stream_app.wire.reasons import WireError
 from stream_app.wire.state_records import (
     UNCHANGED,
@@ -58,11 +65,13 @@ class _Hasty(Writer):
 class _Unclaimed(Writer):
     """Takes the generation after the newest that it has read, and claims nothing."""
 
-    def _own(self, event: Own) -> Outputs:
+    def _own(self, event: LeaseAcquired) -> Outputs:
         super()._own(event)
         self._in_flight.clear()
         self._bytes_in_flight = 0
-        self.generation = 1 + max(map(_generation, [*event.stale, *self._written]), default=0)
+        self.generation = 1 + max(
+            map(_generation, [*event.obsolete_keys, *self._written]), default=0
+        )
         return []
 
 
@@ -79,7 +88,11 @@ class _Eager(Writer):
 
     def _claimed(self, offset: int) -> Outputs:
         super()._claimed(offset)
-        old = (k for k in sorted(self._written.union(self._stale)) if 0 < _generation(k) < offset)
+        old = (
+            k
+            for k in sorted(self._written.union(self._obsolete_keys))
+            if 0 < _generation(k) < offset
+        )
         self._tombstones.extend(old)
         return self._go_on()
 

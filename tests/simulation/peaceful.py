@@ -14,7 +14,7 @@ from stream_app.checkpoints.protocol.writer import (
     Freeze,
     Frozen,
     FrozenArray,
-    Own,
+    LeaseAcquired,
     Writer,
 )
 from stream_app.wire.state_records import (
@@ -82,7 +82,7 @@ def owner(topic: Topic, name: int = 0, bound: int = 8 << 20) -> Writer:
     """Return a writer that owns a generation of the topic."""
     writer = Writer(bound)
     recovery = read(topic)
-    drive(writer, topic, Own(bytes([name]) * 16, f"worker {name}", recovery.keys))
+    drive(writer, topic, LeaseAcquired(bytes([name]) * 16, f"worker {name}", recovery.keys))
     return writer
 
 

@@ -21,11 +21,11 @@ BOUNDS = (1, 66_000, 8 << 20)
 """Bytes in flight: one page at a time, two, all at once."""
 
 
-class Violation(Exception):  # noqa: N818 - it is a finding
+class Violation(Exception):
     """What must hold does not."""
 
 
-class Lost(Exception):  # noqa: N818 - it is an outcome
+class Lost(Exception):
     """After damage there is neither checkpoint nor log: a worker refuses."""
 
 

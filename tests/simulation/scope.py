@@ -61,7 +61,8 @@ class Worker(NamedTuple):
         manifest = w._manifest and (w._manifest.number, w._manifest.cut, w._frozen is None)
         requests = sorted((*r[::2], r.value or b"", r.token in w._in_flight) for r in self.requests)
         return (
-            self[1:8], tuple(requests), w.generation, w._claim is None, w._reach, tuple(w._stale),
+            self[1:8], tuple(requests), w.generation, w._claim is None, w._min_cut,
+            tuple(w._obsolete_keys),
             w._durable and (w._durable.number, w._durable.cut), manifest,
             tuple(w._pages), tuple(w._tombstones), tuple(sorted(w._written)),
         )  # fmt: skip

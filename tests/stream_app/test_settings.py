@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from stream_app.errors import Refusal
+from stream_app.errors import UserError
 from stream_app.settings import Settings, check_memory, is_secret, load
 
 MIB = 1024 * 1024
@@ -147,7 +147,7 @@ CASES = [(name, *case) for name, cases in WRONG.items() for case in cases]
 
 @pytest.mark.parametrize(("name", "value", "said"), CASES, ids=lambda v: str(v)[:30])
 def test_a_bad_value_is_one_sentence_with_the_value_and_the_limit(environment, name, value, said):
-    with pytest.raises(Refusal) as refused:
+    with pytest.raises(UserError) as refused:
         load(**{name: value})
     assert said in str(refused.value)
     assert "\n" not in str(refused.value)
@@ -155,10 +155,10 @@ def test_a_bad_value_is_one_sentence_with_the_value_and_the_limit(environment, n
 
 
 def test_a_sentence_names_the_variable_or_the_file_the_value_came_from(environment, file):
-    with pytest.raises(Refusal, match=r"given\.toml\): must be"):
+    with pytest.raises(UserError, match=r"given\.toml\): must be"):
         load(file("factors = 0"))
     environment(MURMUREC_FACTORS="0")
-    with pytest.raises(Refusal, match=r"factors = 0 \(MURMUREC_FACTORS\)"):
+    with pytest.raises(UserError, match=r"factors = 0 \(MURMUREC_FACTORS\)"):
         load()
 
 
@@ -172,22 +172,22 @@ def test_a_sentence_names_the_variable_or_the_file_the_value_came_from(environme
     ],
 )
 def test_a_wrong_file_is_one_sentence(environment, file, given, said):
-    with pytest.raises(Refusal, match=said):
+    with pytest.raises(UserError, match=said):
         load(file(given))
 
 
 def test_a_file_that_cannot_be_read_is_one_sentence(environment, tmp_path):
-    with pytest.raises(Refusal, match=r"nowhere\.toml cannot be read: No such file"):
+    with pytest.raises(UserError, match=r"nowhere\.toml cannot be read: No such file"):
         load(tmp_path / "nowhere.toml")
-    with pytest.raises(Refusal, match="cannot be read: Is a directory"):
+    with pytest.raises(UserError, match="cannot be read: Is a directory"):
         load(tmp_path)
     (tmp_path / "latin.toml").write_bytes(b"group = '\xe9'")
-    with pytest.raises(Refusal, match="is not UTF-8"):
+    with pytest.raises(UserError, match="is not UTF-8"):
         load(tmp_path / "latin.toml")
 
 
 def test_an_unknown_flag_is_refused_with_the_nearest_name(environment):
-    with pytest.raises(Refusal, match=r"unknown setting partition: did you mean partitions\?"):
+    with pytest.raises(UserError, match=r"unknown setting partition: did you mean partitions\?"):
         load(partition=3)
 
 
@@ -195,7 +195,7 @@ def test_a_misspelt_variable_is_refused_and_what_kubernetes_adds_is_not(environm
     environment(MURMUREC_SERVICE_HOST="10.0.0.1", MURMUREC_PORT="tcp://10.0.0.1:8470")
     load()
     environment(MURMUREC_BOOTSTRAP_SERVER="a:1")
-    with pytest.raises(Refusal, match=r"did you mean MURMUREC_BOOTSTRAP_SERVERS\?"):
+    with pytest.raises(UserError, match=r"did you mean MURMUREC_BOOTSTRAP_SERVERS\?"):
         load()
 
 
@@ -208,7 +208,7 @@ def test_a_secret_is_shown_nowhere(environment):
         "sasl.username": "ann",
     }
     assert "hunter2" not in repr(settings) + str(settings)
-    with pytest.raises(Refusal) as refused:
+    with pytest.raises(UserError) as refused:
         load(kafka={"sasl.password": ["hunter2"]})
     assert "hunter2" not in str(refused.value)
 
@@ -238,12 +238,14 @@ def test_sizes_that_do_not_fit_the_machine_are_refused():
     sizes = {"scalars_bytes": 10 * MIB, "seen_bytes": 6 * MIB, "presence_bytes": 4 * MIB}
     settings = Settings(sketch_bytes=60 * MIB, **sizes)
     check_memory(settings, 200 * MIB)
-    with pytest.raises(Refusal, match=r"= 80\.0MiB, held twice .* 80% of the 199\.9MiB of memory"):
+    with pytest.raises(
+        UserError, match=r"= 80\.0MiB, held twice .* 80% of the 199\.9MiB of memory"
+    ):
         check_memory(settings, 200 * MIB - 100 * 1024)
 
 
 def test_the_size_check_is_part_of_loading(environment):
-    with pytest.raises(Refusal, match="lower one of them"):
+    with pytest.raises(UserError, match="lower one of them"):
         load(sketch_bytes="1000 TiB")
 
 

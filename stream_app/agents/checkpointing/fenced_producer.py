@@ -23,7 +23,7 @@ from typing import Any
 
 from confluent_kafka import KafkaError, Message, Producer, TopicPartition
 
-from stream_app.errors import Refusal
+from stream_app.errors import UserError
 from stream_app.kafka import clients
 from stream_app.wire import WireError
 from stream_app.wire.state_records import ClaimKey, decode_state_key
@@ -92,7 +92,7 @@ class FencedProducer:
                     self._written(key, offset)
             else:
                 self._fail(
-                    Refusal(
+                    UserError(
                         f"{self.topic}: a record of a checkpoint was refused ({error.str()}); "
                         "check that the topic is there and the right to write to it"
                     )
@@ -176,9 +176,9 @@ class FencedProducer:
             self._on_later_claim(offset)
 
 
-def topic_recreated(topic: str, end: int, known: int) -> Refusal:
+def topic_recreated(topic: str, end: int, known: int) -> UserError:
     """Return the sentence for a topic that is shorter than it was."""
-    return Refusal(
+    return UserError(
         f"topic {topic} ends at offset {end} but was known up to {known}: it was made anew; start "
         "the worker again"
     )
@@ -211,7 +211,7 @@ def gap_reader(
                     continue
                 error = message.error()
                 if error is not None and error.code() != KafkaError._PARTITION_EOF:
-                    raise Refusal(f"{topic}: it cannot be read ({error.str()})")
+                    raise UserError(f"{topic}: it cannot be read ({error.str()})")
                 at = message.offset() or 0
                 if at >= beyond:
                     return
@@ -219,7 +219,7 @@ def gap_reader(
                     yield at, message.key()
                 if at == beyond - 1:
                     return
-            raise Refusal(f"{topic}: offsets {first} to {beyond} were not read in time")
+            raise UserError(f"{topic}: offsets {first} to {beyond} were not read in time")
         finally:
             consumer.close()
 

@@ -32,10 +32,10 @@ from stream_app.agents.checkpointing.digest_comparison import Digests
 from stream_app.agents.checkpointing.fenced_producer import FencedProducer
 from stream_app.agents.rejections import RejectionWriter
 from stream_app.agents.runtime import Runtime
-from stream_app.checkpoints.driver import Line
-from stream_app.checkpoints.protocol.writer import OWNER_BYTES, Disown, Freeze, Own
+from stream_app.checkpoints.driver import CheckpointDriver
+from stream_app.checkpoints.protocol.writer import OWNER_BYTES, Freeze, LeaseAcquired, LeaseReleased
 from stream_app.checkpoints.shadow_copy import Snapshot
-from stream_app.errors import Refusal
+from stream_app.errors import UserError
 from stream_app.wire import Cut, DigestReport, encode_message
 from stream_app.wire.state_records import Manifest, StateOrigin
 
@@ -89,7 +89,7 @@ class CheckpointService:
         self._scan_state_topic = scan_state_topic
         self._worker = worker
         self._snapshot = Snapshot(runtime.replica)
-        self._driver = Line(changelog.produce, changelog.poll, self._may_go_on)
+        self._driver = CheckpointDriver(changelog.produce, changelog.poll, self._may_go_on)
         self._writer = self._driver.writer
         self._leases = itertools.count(1)
         self._lease = 0  # 0: none; another number for each time that it was given
@@ -283,14 +283,16 @@ class CheckpointService:
 
     def _claim(self, job: _ClaimJob) -> None:
         """Claim a generation that does not stand behind what is there already."""
-        self._writer.step(Disown())
+        self._writer.step(LeaseReleased())
         self._working_lease = job.lease
         if not self._may_go_on() or (there := self._scan_patiently()) is None:
             return
         keys, manifests = there
         here = self._runtime.replica.design.digest, self._topic_id, job.base
         reach = max((m.cut for m in manifests if (m.design, m.topic_id, m.base) == here), default=0)
-        self._driver.drive(Own(secrets.token_bytes(OWNER_BYTES), self._worker, keys, reach))
+        self._driver.drive(
+            LeaseAcquired(secrets.token_bytes(OWNER_BYTES), self._worker, keys, reach)
+        )
         log.info("checkpoint.claimed", generation=self._writer.generation, reach=reach)
 
     def _scan_patiently(self) -> tuple[list[bytes], list[Manifest]] | None:
@@ -298,7 +300,7 @@ class CheckpointService:
         while self._may_go_on():
             try:
                 return self._scan_state_topic()
-            except Refusal:
+            except UserError:
                 if not self._runtime.broker_unreachable:
                     raise
         return None

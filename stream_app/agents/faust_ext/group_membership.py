@@ -46,7 +46,7 @@ from faust.assignor.partition_assignor import PartitionAssignor
 from faust.transport.drivers import aiokafka as driver
 from yarl import URL
 
-from stream_app.errors import Refusal
+from stream_app.errors import UserError
 
 log = structlog.get_logger()
 EXIT_CODE = 75  # sysexits.h: EX_TEMPFAIL
@@ -103,10 +103,10 @@ class Membership:
         return self._now() - self._last_answer_time < self._session_seconds
 
     def watch(self, coordinator: Any) -> None:
-        """Hear what this group coordinator hears from now on; raises `Refusal` if it cannot be."""
+        """Follow this group coordinator from now on; raises `UserError` if that fails."""
         missing = [name for name in (*_HOOKS, *_READ) if not hasattr(coordinator, name)]
         if missing:
-            raise Refusal(
+            raise UserError(
                 f"aiokafka {aiokafka.__version__} has no {', '.join(missing)}: membership cannot "
                 "be watched; install aiokafka 0.12 to 0.14"
             )
@@ -131,7 +131,7 @@ class Membership:
         def push_error_to_user(error: BaseException) -> Awaitable[Any]:
             # Faust never asks for the error, so the library would wait for that, without a word.
             if not coordinator._closing.done():
-                self._fail(Refusal(_cannot_join(coordinator.group_id, error)))
+                self._fail(UserError(_cannot_join(coordinator.group_id, error)))
             return asyncio.wait([coordinator._closing])
 
         coordinator.reset_generation = reset_generation
@@ -229,7 +229,7 @@ def lock_instance(data_dir: Path, prefix: str, instance: str) -> IO[str]:
         path.parent.mkdir(parents=True, exist_ok=True)
         file = path.open("a+", encoding="utf-8")
     except OSError as error:
-        raise Refusal(
+        raise UserError(
             f"the lock file {path} cannot be opened ({error.strerror}): set data_dir to a folder "
             "that this worker may write to"
         ) from None
@@ -239,7 +239,7 @@ def lock_instance(data_dir: Path, prefix: str, instance: str) -> IO[str]:
         file.seek(0)
         holder = file.read(32).strip() or "unknown"
         file.close()
-        raise Refusal(
+        raise UserError(
             f"instance {instance} of {prefix} runs already on this machine (process {holder}): "
             "give each worker an instance of its own (MURMUREC_INSTANCE), or stop the other one"
         ) from None

@@ -29,7 +29,7 @@ from mode import Service
 from stream_app.agents.checkpointing.fenced_producer import FencedProducer, topic_recreated
 from stream_app.agents.faust_ext.page_store import Arrays, MemoryPages, PageIndex, PageStore
 from stream_app.agents.faust_ext.table_manager import PatientTableManager
-from stream_app.errors import Refusal
+from stream_app.errors import UserError
 from stream_app.kafka import clients, topic_admin
 
 log = structlog.get_logger()
@@ -93,7 +93,7 @@ class StateTable(faust.Table[PageIndex, memoryview]):
     def send_changelog(  # type: ignore[override]
         self, partition: int | None, key: bytes, value: bytes | None, *_: Any, **__: Any
     ) -> asyncio.Future[int]:
-        """Send a record from the event loop; the future is its offset, or fails with `Refusal`.
+        """Send a record from the event loop; the future is its offset, or fails with `UserError`.
 
         Raises BufferError as `FencedProducer.produce` does, which other threads use.
         """
@@ -109,7 +109,7 @@ class StateTable(faust.Table[PageIndex, memoryview]):
             if error is None:
                 sent.set_result(offset)
             else:
-                sent.set_exception(Refusal(f"{self.changelog.topic}: {error.str()}"))
+                sent.set_exception(UserError(f"{self.changelog.topic}: {error.str()}"))
 
         self.changelog.produce(
             key, value, lambda e, m: _soon(loop, answer, e, m.offset() if e is None else -1)
@@ -170,11 +170,11 @@ class StateTable(faust.Table[PageIndex, memoryview]):
         name = self.changelog.topic
         try:
             count = await asyncio.to_thread(self._partitions_now, name)
-        except Refusal:
+        except UserError:
             return
         try:
             check_partitions(name, count)
-        except Refusal as refusal:
+        except UserError as refusal:
             self._fail(refusal)
 
     async def on_recovery_completed(self, active_tps: set[TP], standby_tps: set[TP]) -> None:
@@ -216,9 +216,9 @@ def _soon(loop: asyncio.AbstractEventLoop, answer: Callable[..., None], *what: A
 def check_partitions(topic: str, partitions: int | None) -> None:
     """Refuse a state topic that is absent or has another number of partitions than one."""
     if partitions is None:
-        raise Refusal(f"topic {topic} does not exist: create it with murmurec topics apply")
+        raise UserError(f"topic {topic} does not exist: create it with murmurec topics apply")
     if partitions != 1:
-        raise Refusal(
+        raise UserError(
             f"topic {topic} has {partitions} partitions, not 1: it holds checkpoints only; delete "
             "it and create it with murmurec topics apply"
         )

@@ -52,17 +52,17 @@ class Frozen:
 
 
 @dataclass(frozen=True)
-class Own:
-    """The right to write was given; `owner` is drawn anew each time.
+class LeaseAcquired:
+    """This worker may write from now on; `owner` is a fresh random id for each lease.
 
-    `stale` are the keys that the topic holds now (`Recovery.keys`), `reach` the greatest cut of a
-    checkpoint there that starts from the same base (`Recovery.reach`).
+    `obsolete_keys` are the keys that the topic holds now (`Recovery.keys`), `min_cut` the greatest
+    cut of a checkpoint in it that starts from the same base (`Recovery.greatest_cut`).
     """
 
     owner: bytes
     worker: str
-    stale: Sequence[bytes] = ()
-    reach: int = 0
+    obsolete_keys: Sequence[bytes] = ()
+    min_cut: int = 0
 
     def __post_init__(self) -> None:
         if len(self.owner) != OWNER_BYTES:
@@ -80,17 +80,17 @@ class Acked:
 @dataclass(frozen=True)
 class Freeze:
     """A checkpoint is to be written; allowed when the writer is `ready`, without effect at a cut
-    before `Own.reach`."""
+    before `LeaseAcquired.min_cut`."""
 
     frozen: Frozen
 
 
 @dataclass(frozen=True)
-class Disown:
-    """The right to write is gone."""
+class LeaseReleased:
+    """This worker may not write any more."""
 
 
-Event = Own | Acked | Freeze | Disown
+Event = LeaseAcquired | Acked | Freeze | LeaseReleased
 
 
 @dataclass(frozen=True)

@@ -45,17 +45,17 @@ GENERATIONS = 4
 _WAYS_OUT = "or run `murmurec worker --rebuild` to start over from the log"
 
 
-class CheckpointRefused(Exception):  # noqa: N818 - it is not an error of the program
+class CheckpointRefused(Exception):
     """The newest checkpoint is not one for this worker; the sentence names the ways out."""
 
 
-class CheckpointDamaged(CheckpointRefused):
+class UnusableCheckpoint(CheckpointRefused):
     """The newest checkpoint is damaged, and nothing else in the topic stands in for it."""
 
 
 @dataclass(frozen=True, eq=False)
 class Found:
-    """A whole checkpoint; `keys` are all that the topic holds, for `Own.stale`."""
+    """A whole checkpoint; `keys` are all keys of the topic (`LeaseAcquired.obsolete_keys`)."""
 
     manifest: Manifest
     keys: list[bytes]
@@ -89,13 +89,13 @@ class Recovery:
 
     @property
     def keys(self) -> list[bytes]:
-        """Every key of ours that the topic holds, for `Own.stale`."""
+        """Every key of ours that the topic holds, for `LeaseAcquired.obsolete_keys`."""
         held = [key for values in self._generations.values() for key in values]
         return [*held, *self._bare]
 
-    def reach(self, base: StateOrigin) -> int:
-        """Return the greatest cut of a checkpoint with this base, 0 without one, for `Own.reach`;
-        whether its pages are whole is not looked at."""
+    def greatest_cut(self, base: StateOrigin) -> int:
+        """Return the greatest cut of a checkpoint with this base, 0 without one; its pages are not
+        checked. It is `LeaseAcquired.min_cut` of the next writer."""
         manifests = (m for g in self._generations for m in self._manifests(g).manifests)
         here = self._design, self._topic_id, base
         return max((m.cut for m in manifests if _line(m) == here), default=0)
@@ -147,7 +147,7 @@ class Recovery:
         """Return the checkpoint to start from, None where there is no whole one.
 
         Raises `CheckpointRefused` where the newest was made with another design, over another
-        rating topic, with other partitions, or by a newer worker, and `CheckpointDamaged` where a
+        rating topic, with other partitions, or by a newer worker, and `UnusableCheckpoint` where a
         newer one is not whole and started from something else.
         """
         self.damaged = 0
@@ -184,7 +184,7 @@ class Recovery:
             if manifest.generation <= generation:
                 return
             if _origin(manifest.base) != _origin(here):
-                raise CheckpointDamaged(
+                raise UnusableCheckpoint(
                     f"the newest checkpoint (generation {manifest.generation}, cut {manifest.cut}) "
                     "is damaged, and what is older started from something else: recompute it with "
                     "`murmurec state rebuild`, with --snapshot FILE where it began from a snapshot"

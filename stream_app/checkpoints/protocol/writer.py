@@ -30,13 +30,13 @@ from enum import Enum, auto
 from stream_app.checkpoints.protocol.events import (
     OWNER_BYTES,
     Acked,
-    Disown,
     Durable,
     Event,
     Freeze,
     Frozen,
     FrozenArray,
-    Own,
+    LeaseAcquired,
+    LeaseReleased,
     Send,
 )
 from stream_app.wire.reasons import WireError
@@ -59,13 +59,13 @@ from stream_app.wire.state_records import (
 __all__ = [
     "OWNER_BYTES",
     "Acked",
-    "Disown",
     "Durable",
     "Event",
     "Freeze",
     "Frozen",
     "FrozenArray",
-    "Own",
+    "LeaseAcquired",
+    "LeaseReleased",
     "Send",
     "Writer",
 ]
@@ -95,8 +95,8 @@ class Writer:
     def _forget_ownership(self) -> None:
         self.generation: int | None = None
         self._claim: tuple[bytes, bytes] | None = None
-        self._stale: Sequence[bytes] = ()
-        self._reach = 0
+        self._obsolete_keys: Sequence[bytes] = ()
+        self._min_cut = 0
         self._durable: Manifest | None = None
         self._manifest: Manifest | None = None  # being written
         self._frozen: Frozen | None = None
@@ -124,23 +124,23 @@ class Writer:
                 return self._acked(event)
             case Freeze():
                 return self._freeze(event.frozen)
-            case Own():
+            case LeaseAcquired():
                 return self._own(event)
-            case Disown():
+            case LeaseReleased():
                 self._forget_ownership()
                 return []
 
-    def _own(self, event: Own) -> list[Send | Durable]:
+    def _own(self, event: LeaseAcquired) -> list[Send | Durable]:
         self._forget_ownership()
         claim = encode_claim(Claim(event.worker))
         self._claim = ClaimKey(event.owner).encode(), claim
-        self._stale, self._reach = event.stale, event.reach
+        self._obsolete_keys, self._min_cut = event.obsolete_keys, event.min_cut
         return [self._send(_Kind.CLAIM, *self._claim)]
 
     def _freeze(self, frozen: Frozen) -> list[Send | Durable]:
         if self.generation is None or self._manifest is not None:
             raise ValueError(f"checkpoint at cut {frozen.cut}: the writer is not ready; wait")
-        if frozen.cut < self._reach:
+        if frozen.cut < self._min_cut:
             return []
         arrays = tuple(self._place(number, array) for number, array in enumerate(frozen.arrays))
         self._frozen = frozen
@@ -263,13 +263,13 @@ class Writer:
         first, self._durable, self._manifest = self._durable is None, self._manifest, None
         if first:
             self._tombstones.extend(self._outdated(self._durable.generation))
-            self._stale = ()
+            self._obsolete_keys = ()
         return [Durable(self._durable), *self._go_on()]
 
     def _outdated(self, generation: int) -> list[bytes]:
         """Return the known keys older than the newest generation with a manifest before this one,
         and every other claim."""
-        known = [(key, _decoded(key)) for key in sorted(self._written.union(self._stale))]
+        known = [(key, _decoded(key)) for key in sorted(self._written.union(self._obsolete_keys))]
         manifests = (n.generation for _, n in known if isinstance(n, ManifestKey))
         previous = max((g for g in manifests if g < generation), default=-1)
         assert self._claim is not None

@@ -25,7 +25,7 @@ from stream_app.cli.options import (
     settings_from,
     writable,
 )
-from stream_app.errors import Refusal
+from stream_app.errors import UserError
 
 
 def demo(
@@ -60,7 +60,7 @@ def demo(
     from stream_app.cli.demo.run import DemoOptions, run
 
     if data is None and scale is not None:
-        raise Refusal("--scale goes with --data: the generated world has its own, 1 5 1")
+        raise UserError("--scale goes with --data: the generated world has its own, 1 5 1")
     if json_file is not None:
         writable(json_file)
     settings = settings_from(

@@ -19,11 +19,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from producers.fleet.population import Population
-from stream_app.deployment import replica_of
-from stream_app.errors import Refusal
+from stream_app.deployment import new_replica
+from stream_app.errors import UserError
 from stream_app.monitoring.accuracy import ItemMeanBaseline
 from stream_app.replay.follower import Follower
-from stream_app.state.replica import Design, Outcome
+from stream_app.state.replica import Outcome, StateSpec
 from stream_app.wire import Topics
 
 _GOLDEN = np.uint64(0x9E3779B97F4A7C15)
@@ -67,12 +67,12 @@ class GroundTruth(threading.Thread):
         bootstrap: str,
         extra: Mapping[str, str],
         topics: Topics,
-        design: Design,
+        design: StateSpec,
         truth: TrueRatings,
     ) -> None:
         super().__init__(name="murmurec-shadow", daemon=True)
         self._follower = Follower(bootstrap, extra, topics, design.intake)
-        self._replica = replica_of(design)
+        self._replica = new_replica(design)
         self._truth = truth
         self.unit = truth.unit
         self._baseline = ItemMeanBaseline()
@@ -121,7 +121,7 @@ class GroundTruth(threading.Thread):
         deadline = time.monotonic() + seconds
         while self.cut < cut and self.failure is None:
             if time.monotonic() > deadline:
-                raise Refusal(f"the log was not followed to cut {cut} within {seconds:.0f} s")
+                raise UserError(f"the log was not followed to cut {cut} within {seconds:.0f} s")
             time.sleep(0.05)
 
     def stop(self) -> None:

@@ -19,7 +19,7 @@ from itertools import cycle
 
 from consumers.recommendations import Recommendations
 from stream_app.broker.local import leashed
-from stream_app.errors import Refusal
+from stream_app.errors import UserError
 from stream_app.settings import load
 
 _PAUSE_SECONDS = 0.1
@@ -75,7 +75,7 @@ def main(bootstrap: str, prefix: str) -> None:
             started = time.monotonic()
             try:
                 told = f"{ask.best(device, 10, 2.0).seconds * 1000:.3f}"
-            except Refusal:
+            except UserError:
                 told = "-"
             print(told, flush=True)
             time.sleep(max(0.0, _PAUSE_SECONDS - (time.monotonic() - started)))

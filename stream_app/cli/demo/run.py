@@ -27,8 +27,8 @@ from stream_app.cli.demo.report import Figures
 from stream_app.cli.demo.sample_answers import sample_answers
 from stream_app.cli.demo.setup import DemoSetup, prepare
 from stream_app.cli.device.mechanism_options import hides_presence, mechanism_from, scale_from
-from stream_app.deployment import design_of
-from stream_app.errors import Refusal
+from stream_app.deployment import spec_from_settings
+from stream_app.errors import UserError
 from stream_app.kafka import clients
 from stream_app.replay.recompute import recompute
 from stream_app.settings import Settings
@@ -51,7 +51,7 @@ class DemoOptions:
 
 
 def run(options: DemoOptions, settings: Settings) -> None:
-    """Run the demo; raises Refusal when something the report claims does not hold."""
+    """Run the demo; raises UserError when something the report claims does not hold."""
     console = Console()
     with ExitStack() as stack:
         stack.enter_context(_terminated_like_interrupted())
@@ -59,7 +59,7 @@ def run(options: DemoOptions, settings: Settings) -> None:
         dataset = _dataset(options, figures)
         mechanism = mechanism_from(options.mechanism, options.epsilon, dataset.scale)
         if hides_presence(mechanism):
-            raise Refusal(
+            raise UserError(
                 f"{mechanism.id} hides which items were rated, and the devices of a demo send when "
                 "they rate: choose rr, partition or none (murmurec replay --emission epoch sends "
                 "whole epochs)"
@@ -77,7 +77,7 @@ def run(options: DemoOptions, settings: Settings) -> None:
         if options.keep:
             _wait(console, stage)
     if figures.model_digest != figures.log_digest:
-        raise Refusal("the worker's state is not that of the log: please report this as a defect")
+        raise UserError("the worker's state is not that of the log: please report this as a defect")
 
 
 @contextmanager
@@ -112,7 +112,7 @@ def _dataset(options: DemoOptions, figures: Figures) -> datasets.Dataset:
 def _stream(stage: DemoSetup, options: DemoOptions, figures: Figures) -> None:
     """Let the devices rate while somebody asks and somebody watches."""
     extra = stage.settings.kafka
-    design = design_of(stage.settings)
+    design = spec_from_settings(stage.settings)
     shadow = GroundTruth(
         stage.bootstrap,
         extra,
@@ -146,7 +146,7 @@ def _stream(stage: DemoSetup, options: DemoOptions, figures: Figures) -> None:
             line.close()
             figures.ratings_per_second = figures.published / (time.monotonic() - began)
             if line.failed:
-                raise Refusal(f"{line.failed} events were not accepted: {line.first_error}")
+                raise UserError(f"{line.failed} events were not accepted: {line.first_error}")
             state = stage.worker.wait_for(_log_ends(stage))
             shadow.wait_for(state["cut"])
             time.sleep(1.1)  # one more round of the worker's one-second gauges
@@ -170,7 +170,7 @@ def _rating(stage: DemoSetup, seconds: float, line: Publisher) -> Iterator[Repla
             make_room=courier.make_room,
         )
     except ValueError as error:
-        raise Refusal(str(error)) from None
+        raise UserError(str(error)) from None
 
 
 def _count(figures: Figures, progress: ReplayProgress, began: float) -> None:
@@ -229,7 +229,7 @@ def _finish(stage: DemoSetup, options: DemoOptions, figures: Figures) -> None:
             stage.bootstrap,
             stage.settings.kafka,
             stage.topics,
-            design_of(stage.settings),
+            spec_from_settings(stage.settings),
             state["cut"],
         )
         figures.rebuild_seconds = time.monotonic() - began

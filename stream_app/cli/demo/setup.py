@@ -20,7 +20,7 @@ from stream_app.broker.local import free_ports
 from stream_app.broker.resolve import running as broker_running
 from stream_app.cli.demo.worker import Worker
 from stream_app.cli.demo.worker import running as worker_running
-from stream_app.deployment import design_of
+from stream_app.deployment import spec_from_settings
 from stream_app.kafka import clients
 from stream_app.kafka import topic_admin as topic_table
 from stream_app.privacy.mechanism import Mechanism
@@ -92,7 +92,7 @@ def prepare(
     with console.status(
         "starting the worker (the first start compiles its kernels: about a minute)"
     ):
-        warm_up(design_of(settings), settings.index, settings.code_bits)
+        warm_up(spec_from_settings(settings), settings.index, settings.code_bits)
         worker = stack.enter_context(worker_running(arguments, free_ports(1)[0], folder))
         worker.wait_until_ready()
     journal = stack.enter_context(Journal.open(folder / "device.journal"))

@@ -18,7 +18,7 @@ from typing import Any
 from prometheus_client.parser import text_string_to_metric_families
 
 from stream_app.broker.local import leashed
-from stream_app.errors import Refusal
+from stream_app.errors import UserError
 
 _READY_SECONDS = 300.0
 
@@ -59,7 +59,7 @@ class Worker:
         if self.process.poll() is not None:
             lines = self.log.read_text(errors="replace").strip().splitlines()
             said = " | ".join(lines[-3:]) or "it said nothing"
-            raise Refusal(f"the worker ended with exit code {self.process.returncode}: {said}")
+            raise UserError(f"the worker ended with exit code {self.process.returncode}: {said}")
 
     def wait_until_ready(self) -> None:
         """Return when /readyz says so; the first start on a machine compiles the kernels."""
@@ -72,7 +72,7 @@ class Worker:
             except (OSError, ValueError):
                 pass
             time.sleep(0.1)
-        raise Refusal(
+        raise UserError(
             f"the worker was not ready within {_READY_SECONDS:.0f} s; its log: {self.log}"
         )
 
@@ -85,7 +85,7 @@ class Worker:
             if all(here >= end for here, end in zip(found["positions"], ends, strict=True)):
                 return found
             time.sleep(0.2)
-        raise Refusal(f"the worker did not apply the whole log within {seconds:.0f} s")
+        raise UserError(f"the worker did not apply the whole log within {seconds:.0f} s")
 
 
 @contextmanager

@@ -18,7 +18,7 @@ from stream_app.cli.device.mechanism_options import (
 from stream_app.cli.device.wording import LARGE_PER_USER
 from stream_app.cli.options import ConfigOption, JsonOption, settings_from
 from stream_app.cli.output import printable
-from stream_app.errors import Refusal
+from stream_app.errors import UserError
 
 if TYPE_CHECKING:
     from producers.journal import JournalView, Limits, Spent
@@ -74,7 +74,7 @@ def _one(view: JournalView, user: str, limits: Limits, after: int) -> dict[str, 
     try:
         who = pseudonym(view.key, user)
     except ValueError as error:
-        raise Refusal(str(error)) from None
+        raise UserError(str(error)) from None
     account = view.book.accounts.get(who)
     accounts = [] if account is None else [account]
     return {"user": user, "device": who.hex(), **_sums(accounts, limits, after)}

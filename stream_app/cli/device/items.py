@@ -77,7 +77,7 @@ def withdraw(
 
 
 def _entry(item: str, title: str, categories: tuple[str, ...], withdrawn: bool) -> CatalogueEntry:
-    from stream_app.errors import Refusal
+    from stream_app.errors import UserError
     from stream_app.wire import CatalogueEntry, WireError, decode_message, encode_message, key
     from stream_app.wire import parse_item as parse
 
@@ -86,9 +86,9 @@ def _entry(item: str, title: str, categories: tuple[str, ...], withdrawn: bool) 
         made = CatalogueEntry(parse(item), title, categories, withdrawn)
         decode_message(CatalogueEntry, encode_message(made))  # the limits of the contract
     except ValueError as error:
-        raise Refusal(str(error)) from None
+        raise UserError(str(error)) from None
     except WireError:
-        raise Refusal(
+        raise UserError(
             f"item {item[:40]}: a title has up to 500 characters, a category up to 100"
         ) from None
     return made
@@ -97,12 +97,12 @@ def _entry(item: str, title: str, categories: tuple[str, ...], withdrawn: bool) 
 def _send(settings: Settings, made: Iterable[CatalogueEntry]) -> int:
     from producers.catalogue import publish as send
     from producers.publishing import Publisher
-    from stream_app.errors import Refusal
+    from stream_app.errors import UserError
     from stream_app.kafka import clients
     from stream_app.wire import Topics
 
     servers, topic = servers_of(settings), Topics(settings.topic_prefix).items
     if topic not in clients.reach(servers, settings.kafka).topics:
-        raise Refusal(f"topic {topic} does not exist: create it with murmurec topics apply")
+        raise UserError(f"topic {topic} does not exist: create it with murmurec topics apply")
     line = Publisher(clients.producer(servers, settings.kafka, linger_ms=20), topic)
     return send(line, made)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from stream_app.cli.output import printable
-from stream_app.errors import Refusal
+from stream_app.errors import UserError
 
 if TYPE_CHECKING:
     from fractions import Fraction
@@ -112,20 +112,20 @@ def mechanism_from(
         name, _, cost, kept, *_ = [*printable(family[:60]).split(":"), "", "", ""]
         more = f" and --epsilon {cost}" if cost and name != "none" else ""
         more += f" and --share {kept}" if kept else ""
-        raise Refusal(f"--mechanism {printable(family[:60])}: give --mechanism {name}{more}")
+        raise UserError(f"--mechanism {printable(family[:60])}: give --mechanism {name}{more}")
     default = None if family == "none" else "2"
     try:
         return registry.mechanism(
             family, scale.levels, default if epsilon is None else epsilon, share
         )
     except ValueError as error:
-        raise Refusal(str(error)) from None
+        raise UserError(str(error)) from None
 
 
 def allowed(mechanism: Mechanism, settings: Settings) -> Mechanism:
     """Return a mechanism that may be published with; refuses one that a worker would set aside."""
     if mechanism.id not in settings.mechanisms:
-        raise Refusal(
+        raise UserError(
             f"{mechanism.id} is not allowed ({', '.join(settings.mechanisms)}): nothing was sent; "
             "set MURMUREC_MECHANISMS here and for the workers to allow it"
         )
@@ -135,7 +135,7 @@ def allowed(mechanism: Mechanism, settings: Settings) -> Mechanism:
 def is_epoch_emission(emission: str) -> bool:
     """Return whether whole epochs are sent; refuses a word that is neither."""
     if emission not in ("immediate", "epoch"):
-        raise Refusal(f"--emission {emission[:40]}: choose immediate or epoch")
+        raise UserError(f"--emission {emission[:40]}: choose immediate or epoch")
     return emission == "epoch"
 
 
@@ -153,7 +153,7 @@ def scale_from(given: tuple[float, float, float] | None) -> Scale | None:
     try:
         return None if given is None else Scale(*given)
     except ValueError as error:
-        raise Refusal(str(error)) from None
+        raise UserError(str(error)) from None
 
 
 def limits_from(budget: str | None, window: int | None, *, trust_clock: bool = False) -> Limits:
@@ -161,12 +161,12 @@ def limits_from(budget: str | None, window: int | None, *, trust_clock: bool = F
     from producers.journal import Limits
 
     if budget is None and window is not None:
-        raise Refusal(f"--window {window}: it goes with --budget; give both")
+        raise UserError(f"--window {window}: it goes with --budget; give both")
     try:
         epsilon = None if budget is None else positive_fraction("--budget", budget)
         return Limits(epsilon, window, trust_clock=trust_clock)
     except ValueError as error:
-        raise Refusal(f"--{error}") from None
+        raise UserError(f"--{error}") from None
 
 
 def positive_fraction(option: str, text: str) -> Fraction:
@@ -176,7 +176,7 @@ def positive_fraction(option: str, text: str) -> Fraction:
     # Not whatever Fraction reads: 1e999999999 would take the memory of the machine.
     found = re.fullmatch(r"[0-9]{1,9}(\.[0-9]{1,9}|/0*[1-9][0-9]{0,8})?", text.strip())
     if found is None or not Fraction(text.strip()):
-        raise Refusal(f"{option} {text[:40]}: give a number above 0, as 20, 0.5 or 1/2")
+        raise UserError(f"{option} {text[:40]}: give a number above 0, as 20, 0.5 or 1/2")
     return Fraction(text.strip())
 
 

@@ -44,7 +44,7 @@ from stream_app.cli.options import (
     settings_from,
 )
 from stream_app.cli.output import printable
-from stream_app.errors import Refusal
+from stream_app.errors import UserError
 
 if TYPE_CHECKING:
     from producers.device.requests import Encoder
@@ -90,7 +90,7 @@ def publish(
     from stream_app import wire
 
     if is_epoch_emission(emission):
-        raise Refusal(
+        raise UserError(
             "--emission epoch: one rating is sent at once or not at all; whole epochs are sent by "
             "murmurec replay --emission epoch"
         )
@@ -131,12 +131,12 @@ def publish(
             )
             courier.send(message, kept=True)
     except Unwritable as error:
-        raise Refusal(f"{error}; the rating was not sent") from None
+        raise UserError(f"{error}; the rating was not sent") from None
     except ValueError as error:
-        raise Refusal(str(error)) from None
+        raise UserError(str(error)) from None
     place = courier.places.get(message.number)
     if place is None:
-        raise Refusal(
+        raise UserError(
             f"the event was not accepted: {line.first_error}; it is kept in the journal, and the "
             "next publish or replay sends the same bytes"
         )
@@ -179,7 +179,7 @@ def _item(text: str) -> Item:
 
     item = parse_item(text)
     if isinstance(item, str) and re.fullmatch(r"[+-]?[0-9]+", text):
-        raise Refusal(f"item {text[:40]}: an integer item lies in 0 .. 2^63-1")
+        raise UserError(f"item {text[:40]}: an integer item lies in 0 .. 2^63-1")
     return item
 
 
@@ -187,4 +187,4 @@ def _number(text: str) -> float:
     try:
         return float(text)
     except ValueError:
-        raise Refusal("--rating: is not a number") from None
+        raise UserError("--rating: is not a number") from None

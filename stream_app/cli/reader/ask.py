@@ -19,7 +19,7 @@ from stream_app.cli.options import (
     settings_from,
 )
 from stream_app.cli.output import printable
-from stream_app.errors import Refusal
+from stream_app.errors import UserError
 
 _MOST = 100  # items in the longest answer
 _LONGEST = 1 << 20  # bytes of an answer that are read; 100 items with titles have a tenth
@@ -79,14 +79,14 @@ def ask(
     Example: murmurec ask --user alice -k 10
     """
     if not 1 <= k <= _MOST:
-        raise Refusal(f"-k {k}: ask for 1 to 100 items")
+        raise UserError(f"-k {k}: ask for 1 to 100 items")
     if (user is None) == (device is None):
-        raise Refusal("say who asks: either --user ID or --device HEX")
+        raise UserError("say who asks: either --user ID or --device HEX")
     settings = settings_from(config, bootstrap, prefix, kafka)
     known = _rated(rated)
     pseudonym = device.lower() if device is not None else _pseudonym(settings, user or "", journal)
     if len(pseudonym) != 32 or set(pseudonym) - set("0123456789abcdef"):
-        raise Refusal(f"--device {pseudonym[:40]}: a pseudonym has 32 hex characters")
+        raise UserError(f"--device {pseudonym[:40]}: a pseudonym has 32 hex characters")
     if http:
         answer = _over_http(
             url or f"http://{settings.admin_host}:{settings.admin_port}",
@@ -133,14 +133,14 @@ def _pseudonym(settings: Any, user: str, journal: Path | None) -> str:
 
     path = journal_path(settings, journal)
     if not path.exists():
-        raise Refusal(
+        raise UserError(
             f"device journal {path}: does not exist; publish a rating first, "
             "or give --journal or --device"
         )
     try:
         return pseudonym(read_key(path), user).hex()
     except ValueError as error:
-        raise Refusal(str(error)) from None
+        raise UserError(str(error)) from None
 
 
 def _over_kafka(
@@ -179,7 +179,7 @@ def _over_http(url: str, pseudonym: str, k: int, timeout: float, rated: frozense
     from consumers.recommendations import key_of
 
     if not url.startswith(("http://", "https://")):
-        raise Refusal(f"--url {url}: give an address such as http://127.0.0.1:8470")
+        raise UserError(f"--url {url}: give an address such as http://127.0.0.1:8470")
     address = f"{url.rstrip('/')}/recommendations/{pseudonym}?k={_MOST if rated else k}"
     started = time.monotonic()
     try:
@@ -187,7 +187,7 @@ def _over_http(url: str, pseudonym: str, k: int, timeout: float, rated: frozense
             answer = msgspec.json.decode(reply.read(_LONGEST), type=AskReply)
     except (OSError, HTTPException, ValueError):
         # Nothing listens, something else listens, the address is none, or it is no such answer.
-        raise Refusal(
+        raise UserError(
             f"no query view answered at {url}: is a worker running there "
             "(murmurec worker --admin-port)?"
         ) from None

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from stream_app.cli.options import JsonOption
-from stream_app.errors import Refusal
+from stream_app.errors import UserError
 
 if TYPE_CHECKING:
     from rich.table import Column
@@ -119,7 +119,7 @@ def _profiles(epsilon: Fraction) -> list[CertificateRow]:
 
 
 def report(rows: list[CertificateRow], *, as_json: bool) -> None:
-    """Print the rows; Refusal where one of them is not proved."""
+    """Print the rows; UserError where one of them is not proved."""
     if as_json:
         typer.echo(json.dumps(rows, indent=1))
     else:
@@ -127,7 +127,7 @@ def report(rows: list[CertificateRow], *, as_json: bool) -> None:
     failed = [row for row in rows if not _holds(row)]
     if failed:
         why = failed[0].get("failed", failed[0]["mechanism"])
-        raise Refusal(f"{len(failed)} of {len(rows)} claims are not proved, the first: {why}")
+        raise UserError(f"{len(failed)} of {len(rows)} claims are not proved, the first: {why}")
 
 
 def _holds(row: CertificateRow) -> bool:
@@ -137,7 +137,7 @@ def _holds(row: CertificateRow) -> bool:
 
 
 def _proofs(name: str, epsilon: str | None, levels: int | None) -> tuple[Certificate, ...]:
-    """Return the certificates of a family's mechanism or of a whole id; Refusal for none."""
+    """Return the certificates of a family's mechanism or of a whole id; UserError for none."""
     from stream_app.privacy import registry
 
     whole = ":" in name
@@ -158,9 +158,9 @@ def _proofs(name: str, epsilon: str | None, levels: int | None) -> tuple[Certifi
         else:
             proofs = registry.parse(name).certify()
     except ValueError as error:
-        raise Refusal(str(error)) from None
+        raise UserError(str(error)) from None
     if not proofs:
-        raise Refusal(f"{name}: claims no epsilon, so there is nothing to prove")
+        raise UserError(f"{name}: claims no epsilon, so there is nothing to prove")
     return proofs
 
 

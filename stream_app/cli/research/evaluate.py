@@ -18,7 +18,7 @@ from stream_app.cli.device.mechanism_options import (
     scale_from,
 )
 from stream_app.cli.options import writable
-from stream_app.errors import Refusal
+from stream_app.errors import UserError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -103,18 +103,18 @@ def evaluate(
         result = _profiles(dataset, mechanism, epsilon, seed)
     else:
         if model == "neighbours":
-            raise Refusal("--model neighbours: it works on profiles; add --mechanism blip or jlt")
+            raise UserError("--model neighbours: it works on profiles; add --mechanism blip or jlt")
         means = _mechanism(mechanism, epsilon, share, dataset.scale)
         try:
             result = _measured(dataset, means, chosen)
         except ValueError as error:
-            raise Refusal(str(error)) from None
+            raise UserError(str(error)) from None
         _show(result, str(dataset.scale))
     if json_file:
         try:
             json_file.write_text(json.dumps(asdict(result), indent=1) + "\n")
         except OSError as error:
-            raise Refusal(f"{json_file}: cannot be written ({error.strerror})") from None
+            raise UserError(f"{json_file}: cannot be written ({error.strerror})") from None
 
 
 def _profiles(dataset: Dataset, name: str, epsilon: str | None, seed: int) -> ProfileResult:
@@ -143,11 +143,11 @@ class EvaluationOptions:
 
     def __post_init__(self) -> None:
         if self.protocol not in (None, "prequential", "one-pass"):
-            raise Refusal(f"--protocol {self.protocol}: choose prequential or one-pass")
+            raise UserError(f"--protocol {self.protocol}: choose prequential or one-pass")
         if self.choice not in ("items", "leaning"):
-            raise Refusal(f"--choice {self.choice}: choose items or leaning")
+            raise UserError(f"--choice {self.choice}: choose items or leaning")
         if not 0 <= self.seed < 2**63:
-            raise Refusal(f"--seed {self.seed}: give a number from 0 to 2^63-1")
+            raise UserError(f"--seed {self.seed}: give a number from 0 to 2^63-1")
 
 
 def _mechanism(name: str, epsilon: str | None, share: str | None, scale: Scale) -> Mechanism:
@@ -157,13 +157,13 @@ def _mechanism(name: str, epsilon: str | None, share: str | None, scale: Scale) 
     if ":" not in name:
         return mechanism_from(name, epsilon, scale, share)
     if epsilon is not None or share is not None:
-        raise Refusal(f"--mechanism {name}: an id holds epsilon and share; leave the others out")
+        raise UserError(f"--mechanism {name}: an id holds epsilon and share; leave the others out")
     try:
         found = registry.parse(name)
     except ValueError as error:
-        raise Refusal(str(error)) from None
+        raise UserError(str(error)) from None
     if found.levels != scale.levels:
-        raise Refusal(f"{found.id}: the ratings have {scale.levels} levels ({scale})")
+        raise UserError(f"{found.id}: the ratings have {scale.levels} levels ({scale})")
     return found
 
 
@@ -181,7 +181,7 @@ def _measured(
 
     hides = mechanism.inputs > mechanism.levels
     if hides and options.protocol == "prequential":
-        raise Refusal(
+        raise UserError(
             f"{mechanism.id}: whole scopes are sent at the end of an epoch, in no order of "
             "ratings; leave --protocol out"
         )
@@ -189,7 +189,7 @@ def _measured(
     catalogue = len(np.unique(items))
     scope = min(_SCOPE, catalogue) if options.scope is None else options.scope
     if hides and not 1 <= scope <= catalogue:
-        raise Refusal(
+        raise UserError(
             f"--scope {scope}: the ratings are of {catalogue} items; give 1 to {catalogue}"
         )
     entities = len(np.unique(users)) + (scope if hides else catalogue)
@@ -245,7 +245,7 @@ def keys_of(ids: NDArray[np.int64] | NDArray[np.str_]) -> NDArray[np.uint64]:
 
     names, rows = np.unique(ids, return_inverse=True)
     if names.dtype.kind in "iu" and names[0] < 0:
-        raise Refusal(f"id {names[0]}: ids are numbers from 0 up, or text")
+        raise UserError(f"id {names[0]}: ids are numbers from 0 up, or text")
     return np.array([wire.key(name) for name in names.tolist()], np.uint64)[rows]
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from stream_app.cli.options import ConfigOption, JsonOption, settings_from
-from stream_app.errors import Refusal
+from stream_app.errors import UserError
 
 if TYPE_CHECKING:
     from stream_app.broker import Broker
@@ -49,7 +49,7 @@ def status(config: ConfigOption = None, as_json: JsonOption = False) -> None:
 
     broker = status(settings_from(config).data_dir)
     if broker is None:
-        raise Refusal("no broker runs in the background: start one with murmurec broker start")
+        raise UserError("no broker runs in the background: start one with murmurec broker start")
     _show(broker, as_json)
 
 

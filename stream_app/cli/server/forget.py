@@ -19,7 +19,7 @@ from stream_app.cli.options import (
     PrefixOption,
     settings_from,
 )
-from stream_app.errors import Refusal
+from stream_app.errors import UserError
 
 if TYPE_CHECKING:
     from stream_app.operations.session import Session
@@ -67,7 +67,7 @@ def forget(
     """
     pseudonym = device.lower()
     if not re.fullmatch(r"[0-9a-f]{32}", pseudonym):
-        raise Refusal(f"--device {device[:40]}: a pseudonym has 32 hex characters")
+        raise UserError(f"--device {device[:40]}: a pseudonym has 32 hex characters")
     from stream_app.checkpoints import offline_writer as changelog_writing
     from stream_app.operations.session import Session
     from stream_app.wire import Forget, encode_message
@@ -91,13 +91,13 @@ def _rebuildable(session: Session) -> StateOrigin:
 
     base = session.begins_at()
     if base.origin:
-        raise Refusal(
+        raise UserError(
             f"--rebuild: the state began from the snapshot {base.origin}, which may hold what this "
             "device taught, and a snapshot cannot be replayed: forget it without --rebuild"
         )
     ratings = session.names.ratings
     if gone := gone_before(session.servers, session.settings.kafka, ratings, base.ends):
-        raise Refusal(
+        raise UserError(
             f"--rebuild: {gone}, so the log cannot be replayed: restore the topic, or forget the "
             "device without --rebuild"
         )
@@ -110,7 +110,7 @@ def _ask(pseudonym: str, rebuild: bool, yes: bool, as_json: bool) -> None:
     if yes:
         return
     if not sys.stdin.isatty():
-        raise Refusal(f"forgetting {pseudonym} cannot be taken back: add --yes if that is wanted")
+        raise UserError(f"forgetting {pseudonym} cannot be taken back: add --yes if that is wanted")
     if not typer.confirm(f"Forget {pseudonym}?"):
         raise typer.Exit(1)
 
@@ -120,12 +120,12 @@ def _tell(
 ) -> None:
     """Print what was done, and the digest of the log without the device."""
     from stream_app.operations.replay import show, told
-    from stream_app.replay.recompute import without
+    from stream_app.replay.recompute import excluding
 
     found: dict[str, object] = {"device": pseudonym, "rebuild": rebuild}
     if base is not None:
         with session.replay("replaying the log without the device") as replay:
-            found |= told(replay.from_base(without(base, [pseudonym])).replica)
+            found |= told(replay.from_base(excluding(base, [pseudonym])).replica)
     if as_json:
         typer.echo(json.dumps(found))
         return

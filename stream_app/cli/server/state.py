@@ -26,7 +26,7 @@ from stream_app.cli.options import (
     settings_from,
     writable,
 )
-from stream_app.errors import Refusal
+from stream_app.errors import UserError
 
 app = typer.Typer(no_args_is_help=True, help="Recompute, compare, keep and repair the state.")
 
@@ -166,7 +166,7 @@ def export(
         config, bootstrap, prefix, kafka, mechanisms=tuple(allow or ()) or None, model=model
     )
     if file.exists() and not file.is_dir():
-        raise Refusal(f"{file}: is there already; remove it or give another name")
+        raise UserError(f"{file}: is there already; remove it or give another name")
     replaying.export(Session.of(settings, snapshot), writable(file), at_cut, as_json)
 
 
@@ -200,7 +200,7 @@ def rebuild(
     from the file: --at-newest-cut, which worker --from-snapshot does only the first time.
     """
     if at_newest_cut and snapshot is None:
-        raise Refusal("--at-newest-cut: it goes with --snapshot FILE; give both")
+        raise UserError("--at-newest-cut: it goes with --snapshot FILE; give both")
     from stream_app.operations import rebuild as rebuilding
     from stream_app.operations.session import Session
 

@@ -21,7 +21,7 @@ from stream_app.cli.options import (
 if TYPE_CHECKING:
     from confluent_kafka.admin import AdminClient
 
-    from stream_app.kafka.topic_admin import Step
+    from stream_app.kafka.topic_admin import TopicPlanStep
     from stream_app.settings import Settings
 
 app = typer.Typer(no_args_is_help=True, help="Plan and create the topics.")
@@ -61,7 +61,7 @@ def apply(
     _show(steps, as_json)
 
 
-def _planned(settings: Settings) -> tuple[AdminClient, Sequence[Step]]:
+def _planned(settings: Settings) -> tuple[AdminClient, Sequence[TopicPlanStep]]:
     from stream_app.kafka import clients
     from stream_app.kafka import topic_admin as topics
     from stream_app.wire import Topics
@@ -75,7 +75,7 @@ def _planned(settings: Settings) -> tuple[AdminClient, Sequence[Step]]:
     return admin, topics.plan(admin, table)
 
 
-def _show(steps: Sequence[Step], as_json: bool) -> None:
+def _show(steps: Sequence[TopicPlanStep], as_json: bool) -> None:
     if as_json:
         rows = [
             {

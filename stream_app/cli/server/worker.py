@@ -15,7 +15,7 @@ from stream_app.cli.options import (
     servers_of,
     settings_from,
 )
-from stream_app.errors import Refusal
+from stream_app.errors import UserError
 
 
 def worker(
@@ -87,9 +87,9 @@ def worker(
     Example: murmurec worker --bootstrap localhost:9092 --allow rr:5:2
     """
     if sum(map(bool, (snapshot, rebuild, accept_gap))) > 1:
-        raise Refusal("--from-snapshot, --rebuild and --accept-gap are three ways: choose one")
+        raise UserError("--from-snapshot, --rebuild and --accept-gap are three ways: choose one")
     if place and not accept_gap:
-        raise Refusal(f"--from {place} gives up what lies before: say so with --accept-gap")
+        raise UserError(f"--from {place} gives up what lies before: say so with --accept-gap")
     import asyncio
     import threading
     from importlib import import_module

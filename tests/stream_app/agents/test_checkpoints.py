@@ -312,7 +312,7 @@ def test_a_forgotten_device_is_cleared_or_asks_for_a_rebuild(
             assert runtime.reload is None
             return
         assert runtime.reload is not None
-        assert runtime.reload.base == StateOrigin(0, (0,) * 4, without=(record.device.hex(),))
+        assert runtime.reload.base == StateOrigin(0, (0,) * 4, excluded=(record.device.hex(),))
         await runtime.restore(Restored(runtime.reload.base, None))
         assert runtime.replica.model_digest() == Replica(SMALL).model_digest()
         runtime.forget(Forget(record.device.hex(), rebuild))

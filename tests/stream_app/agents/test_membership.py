@@ -26,7 +26,7 @@ from faust.types import TP
 
 from stream_app.agents.faust_ext import group_membership
 from stream_app.agents.faust_ext.group_membership import Membership, lock_instance, member_identity
-from stream_app.errors import Refusal
+from stream_app.errors import UserError
 
 UNKNOWN_MEMBER_ID, ILLEGAL_GENERATION, FENCED, REBALANCING = 25, 22, 82, 27
 
@@ -201,7 +201,7 @@ def test_a_group_that_cannot_be_joined_is_one_sentence() -> None:
     async def body(group: Group) -> None:
         waiting = group.coordinator._push_error_to_user(GroupAuthorizationFailedError("g"))
         assert "group g cannot be joined" in str(group.failures[0])
-        assert isinstance(group.failures[0], Refusal)
+        assert isinstance(group.failures[0], UserError)
         group.coordinator._closing.set_result(None)
         await waiting
 
@@ -210,7 +210,7 @@ def test_a_group_that_cannot_be_joined_is_one_sentence() -> None:
 
 def test_a_library_that_cannot_be_watched_is_refused() -> None:
     made = Membership(None, 6.0, lambda _: None)
-    with pytest.raises(Refusal, match=f"aiokafka {aiokafka.__version__} has no reset_generation"):
+    with pytest.raises(UserError, match=f"aiokafka {aiokafka.__version__} has no reset_generation"):
         made.watch(SimpleNamespace(generation=1))
 
 
@@ -253,7 +253,7 @@ def test_a_static_member_keeps_its_name_and_a_dynamic_one_never_has_anothers() -
 
 def test_a_second_lock_on_the_same_name_is_refused_and_another_name_is_not(tmp_path: Path) -> None:
     with lock_instance(tmp_path / "new", "p", "a"):
-        with pytest.raises(Refusal, match=rf"instance a of p .*\(process {os.getpid()}\)"):
+        with pytest.raises(UserError, match=rf"instance a of p .*\(process {os.getpid()}\)"):
             lock_instance(tmp_path / "new", "p", "a")
         lock_instance(tmp_path / "new", "p", "b").close()
         lock_instance(tmp_path / "new", "q", "a").close()
@@ -273,7 +273,7 @@ def test_a_lock_ends_with_its_process(tmp_path: Path) -> None:
     ) as process:
         assert process.stdout is not None
         assert process.stdout.readline() == b"locked\n"
-        with pytest.raises(Refusal, match=f"process {process.pid}"):
+        with pytest.raises(UserError, match=f"process {process.pid}"):
             lock_instance(tmp_path, "p", "a")
         process.kill()
         process.wait()
@@ -282,7 +282,7 @@ def test_a_lock_ends_with_its_process(tmp_path: Path) -> None:
 
 def test_a_data_folder_that_cannot_be_written_is_refused(tmp_path: Path) -> None:
     (tmp_path / "instances").write_text("a file")
-    with pytest.raises(Refusal, match="set data_dir"):
+    with pytest.raises(UserError, match="set data_dir"):
         lock_instance(tmp_path, "p", "a")
 
 

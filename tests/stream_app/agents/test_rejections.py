@@ -9,7 +9,7 @@ import pytest
 from confluent_kafka import KafkaError
 
 from stream_app.agents.rejections import RejectionWriter
-from stream_app.errors import Refusal
+from stream_app.errors import UserError
 from stream_app.wire import Reason, Rejection, decode_message
 
 ONE = Rejection("ratings", 2, 7, Reason.MALFORMED, 40)
@@ -69,7 +69,7 @@ def test_a_refused_write_ends_the_process_with_a_sentence() -> None:
     reject = RejectionWriter(FakeProducer(error=error), "rejected", failed.append)  # type: ignore[arg-type]
     reject(ONE)
     reject.close()
-    assert isinstance(failed[0], Refusal)
+    assert isinstance(failed[0], UserError)
     assert "rejected" in str(failed[0])
 
 

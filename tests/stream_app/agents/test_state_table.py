@@ -21,7 +21,7 @@ from stream_app.agents.checkpointing.fenced_producer import FencedProducer
 from stream_app.agents.faust_ext import state_table, table_manager
 from stream_app.agents.faust_ext.page_store import MemoryPages
 from stream_app.agents.faust_ext.table_manager import PatientRecovery
-from stream_app.errors import Refusal
+from stream_app.errors import UserError
 from stream_app.wire.state_records import PAGE_BYTES, ClaimKey, PageKey
 
 CLAIM = ClaimKey(b"o" * 16).encode()
@@ -157,7 +157,7 @@ def test_an_offset_before_our_claim_is_another_topic_of_the_same_name() -> None:
     writer.write(CLAIM)
     writer.broker.end = 0
     writer.write(PAGE)
-    assert [type(reason) for reason in writer.failures] == [Refusal]
+    assert [type(reason) for reason in writer.failures] == [UserError]
     assert "made anew" in str(writer.failures[0])
 
 
@@ -184,7 +184,7 @@ def test_records_that_cannot_be_looked_at_end_the_process() -> None:
 
     def broken(first: int, beyond: int) -> Iterator[tuple[int, bytes | None]]:
         writer.done.set()
-        raise Refusal("it cannot be read")
+        raise UserError("it cannot be read")
 
     writer.changelog._read_between = broken
     writer.changelog.begin_term(0)
@@ -397,7 +397,7 @@ def test_a_record_sent_from_the_loop_is_awaited(tmp_path: Path) -> None:
         async with asyncio.timeout(5):
             assert await made.table.send_changelog(0, CLAIM, b"") == 0
             made.writer.broker.polled.append(lambda: made.writer.broker.acknowledge(Refused()))
-            with pytest.raises(Refusal, match="Topic authorization failed"):
+            with pytest.raises(UserError, match="Topic authorization failed"):
                 await made.table.send_changelog(None, PAGE, b"")
         assert len(made.writer.failures) == 1
         with pytest.raises(ValueError, match="partition 1"):

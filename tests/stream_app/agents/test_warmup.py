@@ -16,7 +16,7 @@ from stream_app.monitoring.gauges import Gauges
 from stream_app.monitoring.metrics import Metrics
 from stream_app.serving.catalogue import Catalogue
 from stream_app.serving.recommender import Recommender
-from stream_app.state.replica import Design, Replica
+from stream_app.state.replica import Replica, StateSpec
 from stream_app.wire import decode_many
 from tests.fixtures.replicas import ALL, SMALL
 from tests.fixtures.streams import EVERY_FAMILY, Published, events, log, publish, run_of
@@ -36,7 +36,7 @@ def compiled() -> dict[str, int]:
 @pytest.mark.parametrize("design", [SMALL, ALL], ids=["public presence", "every family"])
 @pytest.mark.parametrize("model", ["sketch", "dense"])
 def test_nothing_is_compiled_after_the_warm_up(
-    model: str, design: Design, index: str, rng: np.random.Generator
+    model: str, design: StateSpec, index: str, rng: np.random.Generator
 ) -> None:
     design = replace(design, model=model)
     warm_up(design, index)

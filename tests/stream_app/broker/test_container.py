@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from stream_app.broker import container, local
-from stream_app.errors import Refusal
+from stream_app.errors import UserError
 
 
 def test_clients_outside_are_told_the_port_of_the_host():
@@ -40,7 +40,7 @@ def test_the_container_agrees_with_the_local_broker_where_both_decide(tmp_path):
 def test_where_no_engine_answers_it_is_one_sentence(monkeypatch, tmp_path):
     monkeypatch.setenv("DOCKER_HOST", f"unix://{tmp_path}/nowhere.sock")
     with (
-        pytest.raises(Refusal, match="no container engine answers") as refused,
+        pytest.raises(UserError, match="no container engine answers") as refused,
         container.run(tell=lambda line: None),
     ):
         pass

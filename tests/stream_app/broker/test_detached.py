@@ -11,7 +11,7 @@ from confluent_kafka import TopicPartition
 
 from stream_app.broker.detached import log_file, start_detached, started_at, status, stop
 from stream_app.broker.local import free_ports
-from stream_app.errors import Refusal
+from stream_app.errors import UserError
 from stream_app.kafka import clients
 from stream_app.kafka.topic_admin import create
 from stream_app.wire import Topics
@@ -33,7 +33,7 @@ def write_state(home, **fields):
 def test_where_none_was_started_none_runs(tmp_path):
     assert status(tmp_path) is None
     assert stop(tmp_path) is False
-    with pytest.raises(Refusal, match="murmurec broker start"):
+    with pytest.raises(UserError, match="murmurec broker start"):
         log_file(tmp_path)
 
 
@@ -56,7 +56,7 @@ def test_a_state_file_that_is_not_one_counts_as_none(tmp_path, text):
 
 def test_a_data_folder_that_cannot_be_written_is_one_sentence(tmp_path):
     (tmp_path / "file").touch()
-    with pytest.raises(Refusal, match=r"cannot be written .*MURMUREC_DATA_DIR"):
+    with pytest.raises(UserError, match=r"cannot be written .*MURMUREC_DATA_DIR"):
         start_detached(tmp_path / "file", cache_dir())
 
 
@@ -65,7 +65,7 @@ def test_what_was_published_survives_a_stop_and_a_start(home, prefix):
     (port,) = free_ports(1)
     first = start_detached(home, cache_dir(), port)
     assert start_detached(home, cache_dir()) == first == status(home)
-    with pytest.raises(Refusal, match=rf"already runs at 127\.0\.0\.1:{port}, not on port 1:"):
+    with pytest.raises(UserError, match=rf"already runs at 127\.0\.0\.1:{port}, not on port 1:"):
         start_detached(home, cache_dir(), 1)
     cuts = Topics(prefix).cuts
     create(clients.admin(first.bootstrap), Topics(prefix).table()[1:2])

@@ -8,7 +8,7 @@ import sys
 import pytest
 
 from stream_app.broker.jars import jars, java
-from stream_app.errors import Refusal
+from stream_app.errors import UserError
 
 # What Maven does here: fill lib/ in the folder it was called in, and count its calls.
 FETCHES = 'echo called >> "$0.calls"\nmkdir lib\ntouch lib/kafka_2.13-4.3.1.jar\n'
@@ -31,7 +31,7 @@ def programs(tmp_path):
 
 
 def test_without_java_the_sentence_says_what_to_install(programs):
-    with pytest.raises(Refusal, match=r"no java on the PATH: .* Java 17 or later \(Debian"):
+    with pytest.raises(UserError, match=r"no java on the PATH: .* Java 17 or later \(Debian"):
         java(programs())
 
 
@@ -39,7 +39,7 @@ def test_without_java_the_sentence_says_what_to_install(programs):
     ("version", "said"), [("11.0.2", "is Java 11"), ("1.8.0_392", "is Java 8")]
 )
 def test_an_old_java_is_refused_with_its_version(programs, version, said):
-    with pytest.raises(Refusal, match=f"{said}: Kafka 4.3.1 needs Java 17"):
+    with pytest.raises(UserError, match=f"{said}: Kafka 4.3.1 needs Java 17"):
         java(programs(java=f"echo 'openjdk version \"{version}\"' >&2"))
 
 
@@ -50,12 +50,12 @@ def test_a_java_that_is_new_enough_is_taken(programs, version):
 
 
 def test_a_java_that_names_no_version_is_refused(programs):
-    with pytest.raises(Refusal, match="does not name a version"):
+    with pytest.raises(UserError, match="does not name a version"):
         java(programs(java="echo no JVM here; exit 1"))
 
 
 def test_without_maven_the_sentence_says_what_to_install(programs, tmp_path):
-    with pytest.raises(Refusal, match=r"no mvn on the PATH: .*apt-get install maven"):
+    with pytest.raises(UserError, match=r"no mvn on the PATH: .*apt-get install maven"):
         jars(tmp_path / "cache", print, programs())
 
 
@@ -87,7 +87,7 @@ def test_the_jars_are_fetched_once_and_the_wait_is_announced(programs, tmp_path)
 def test_a_failing_maven_is_one_sentence_and_leaves_nothing(programs, tmp_path, output, said):
     cache = tmp_path / "cache"
     path = programs(mvn=f"echo '{output}'\nmkdir lib\ntouch lib/kafka_2.13-4.3.1.jar\nexit 1\n")
-    with pytest.raises(Refusal) as refused:
+    with pytest.raises(UserError) as refused:
         jars(cache, print, path)
     assert "Maven could not fetch Kafka's jars: " in str(refused.value)
     assert said in str(refused.value)
@@ -97,7 +97,7 @@ def test_a_failing_maven_is_one_sentence_and_leaves_nothing(programs, tmp_path, 
 
 
 def test_a_maven_that_succeeds_without_kafka_is_refused(programs, tmp_path):
-    with pytest.raises(Refusal, match="could not fetch"):
+    with pytest.raises(UserError, match="could not fetch"):
         jars(tmp_path / "cache", print, programs(mvn="mkdir lib\ntouch lib/other.jar\n"))
 
 
@@ -120,5 +120,5 @@ def test_processes_that_ask_at_once_fetch_once(programs, tmp_path):
 
 def test_a_cache_folder_that_cannot_be_written_is_one_sentence(programs, tmp_path):
     (tmp_path / "file").touch()
-    with pytest.raises(Refusal, match=r"cannot be written .*MURMUREC_CACHE_DIR"):
+    with pytest.raises(UserError, match=r"cannot be written .*MURMUREC_CACHE_DIR"):
         jars(tmp_path / "file" / "cache", print, programs(mvn=FETCHES))

@@ -13,7 +13,7 @@ import sys
 import pytest
 
 from stream_app.broker import local
-from stream_app.errors import Refusal
+from stream_app.errors import UserError
 from stream_app.kafka import clients
 from tests.conftest import cache_dir
 
@@ -50,7 +50,7 @@ def test_a_port_that_somebody_holds_is_refused_before_anything_starts(tmp_path):
         port = server.getsockname()[1]
         assert not local.is_free(port)
         with (
-            pytest.raises(Refusal, match=f"port {port} is in use: choose another with --port"),
+            pytest.raises(UserError, match=f"port {port} is in use: choose another with --port"),
             local.run(tmp_path / "home", cache_dir(), port),
         ):
             pass
@@ -85,7 +85,7 @@ def test_another_port_is_tried_when_one_was_taken_in_between(tmp_path, monkeypat
 @pytest.mark.kafka
 def test_a_broker_that_ends_while_starting_is_one_sentence_with_its_reason(tmp_path):
     with (
-        pytest.raises(Refusal, match=r"num\.io\.threads") as refused,
+        pytest.raises(UserError, match=r"num\.io\.threads") as refused,
         local.run(tmp_path, cache_dir(), extra={"num.io.threads": "0"}),
     ):
         pass

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from stream_app.broker.resolve import running
-from stream_app.errors import Refusal
+from stream_app.errors import UserError
 
 
 @pytest.fixture
@@ -17,7 +17,10 @@ def bare(monkeypatch, tmp_path):
 
 
 def refused(*arguments, **options):
-    with pytest.raises(Refusal) as refusal, running(*arguments, tell=lambda line: None, **options):
+    with (
+        pytest.raises(UserError) as refusal,
+        running(*arguments, tell=lambda line: None, **options),
+    ):
         pass
     return str(refusal.value)
 
@@ -48,7 +51,7 @@ def test_a_configured_broker_is_used_and_nothing_is_started(kafka, bare):
 @pytest.mark.kafka
 def test_a_refusal_of_the_block_is_passed_on_and_starts_nothing_else(kafka, bare):
     with (
-        pytest.raises(Refusal, match="of the block"),
+        pytest.raises(UserError, match="of the block"),
         running(None, bare / "cache", configured=kafka.bootstrap),
     ):
-        raise Refusal("of the block")
+        raise UserError("of the block")

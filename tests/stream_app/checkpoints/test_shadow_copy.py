@@ -14,10 +14,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from stream_app.checkpoints.protocol.recovery import Found, Recovery
-from stream_app.checkpoints.protocol.writer import Acked, Durable, Freeze, Frozen, Own, Writer
+from stream_app.checkpoints.protocol.writer import (
+    Acked,
+    Durable,
+    Freeze,
+    Frozen,
+    LeaseAcquired,
+    Writer,
+)
 from stream_app.checkpoints.shadow_copy import Snapshot, load_found
 from stream_app.models.factorization.learner import MODELS
-from stream_app.state.replica import Design, Replica
+from stream_app.state.replica import Replica, StateSpec
 from stream_app.wire import decode_many
 from stream_app.wire.state_records import PAGE_BYTES, StateOrigin, page_digest
 from tests.fixtures.replicas import ALL
@@ -67,9 +74,9 @@ class Topic:
     def __init__(self) -> None:
         self.offset, self.values = 0, {}  # type: int, dict[bytes, tuple[int, bytes | None]]
         self.writer = Writer()
-        self._drive(Own(bytes(16), "a worker"))
+        self._drive(LeaseAcquired(bytes(16), "a worker"))
 
-    def _drive(self, event: Own | Freeze) -> None:
+    def _drive(self, event: LeaseAcquired | Freeze) -> None:
         outputs = self.writer.step(event)
         while outputs:
             output = outputs.pop(0)
@@ -82,7 +89,7 @@ class Topic:
     def write(self, frozen: Frozen) -> None:
         self._drive(Freeze(frozen))
 
-    def found(self, design: Design) -> Found:
+    def found(self, design: StateSpec) -> Found:
         recovery = Recovery(design.digest, "topic", design.partitions)
         for key, (offset, value) in sorted(self.values.items(), key=lambda item: item[1][0]):
             recovery.read(offset, key, value)
@@ -342,7 +349,7 @@ def test_a_replica_that_starts_over_is_as_a_fresh_one(model: str) -> None:
     design, records = replace(BIG, model=model), records_of(7)
     replica = Replica(design)
     play(replica, records, 1, ROUNDS)
-    base = StateOrigin(2, (5, 0, 7, 1), without=("00" * 16,))
+    base = StateOrigin(2, (5, 0, 7, 1), excluded=("00" * 16,))
     replica.restart(base)
     assert digests(replica) == digests(Replica(design, base))
     assert replica.base == base

@@ -15,8 +15,8 @@ import numpy as np
 import pytest
 
 from stream_app.checkpoints import snapshot_file
-from stream_app.errors import Refusal
-from stream_app.state.replica import Design, Replica
+from stream_app.errors import UserError
+from stream_app.state.replica import Replica, StateSpec
 from stream_app.wire.state_records import StateOrigin
 from tests.fixtures.replicas import ALL
 from tests.stream_app.checkpoints.test_shadow_copy import digests, every_model, play, records_of
@@ -25,8 +25,8 @@ from tests.stream_app.checkpoints.test_shadow_copy import digests, every_model, 
 TINY = replace(ALL, factors=4, sketch_bytes=1 << 12, seen_bytes=1 << 10, presence_bytes=1 << 12)
 
 
-def used(design: Design = TINY) -> Replica:
-    replica = Replica(design, StateOrigin(0, (0,) * 4, without=("ff" * 16,)))
+def used(design: StateSpec = TINY) -> Replica:
+    replica = Replica(design, StateOrigin(0, (0,) * 4, excluded=("ff" * 16,)))
     play(replica, records_of(1, 60), 1, 4)
     return replica
 
@@ -38,8 +38,8 @@ def written(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
-def refusal(path: Path, design: Design | None = None) -> str:
-    with pytest.raises(Refusal) as refused:
+def refusal(path: Path, design: StateSpec | None = None) -> str:
+    with pytest.raises(UserError) as refused:
         snapshot_file.read(path, design)
     sentence = str(refused.value)
     assert sentence.startswith(f"{path}: ")
@@ -86,7 +86,7 @@ def test_a_state_starts_from_the_model_of_the_snapshot_that_its_base_names(writt
     found.adopt(replica, StateOrigin(0, (0,) * 4, origin=found.digest))
     assert replica.model_digest() == found.meta.model
     assert replica.ledger.counts()["applied"] == 0
-    with pytest.raises(Refusal, match="the state began from 0000"):
+    with pytest.raises(UserError, match="the state began from 0000"):
         found.adopt(Replica(TINY), StateOrigin(0, (0,) * 4, origin="00" * 16))
 
 
@@ -111,13 +111,13 @@ def test_another_design_is_refused_by_the_settings_that_differ(
     written: Path, change: dict[str, object], sentence: str
 ) -> None:
     other = replace(TINY, **change)  # type: ignore[arg-type]
-    with pytest.raises(Refusal, match=sentence):
+    with pytest.raises(UserError, match=sentence):
         snapshot_file.read(written, other)
     found, untouched = snapshot_file.read(written), Replica(other)
     before = digests(untouched)
-    with pytest.raises(Refusal, match=sentence):
+    with pytest.raises(UserError, match=sentence):
         found.load(untouched)
-    with pytest.raises(Refusal, match=sentence):
+    with pytest.raises(UserError, match=sentence):
         found.adopt(untouched, StateOrigin(0, (0,) * 4, origin=found.digest))
     assert digests(untouched) == before
 
@@ -160,7 +160,7 @@ def test_a_flipped_bit_anywhere_is_refused_or_changes_nothing(
         path.write_bytes(data)
         try:
             found = snapshot_file.read(path)
-        except Refusal:
+        except UserError:
             refused += 1
         else:
             told = (wanted.meta.model, wanted.meta.ledger, wanted.digest)
@@ -276,7 +276,7 @@ def test_a_file_that_cannot_be_written_leaves_nothing_and_the_old_one_alone(
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, hard))
     try:
-        with pytest.raises(Refusal, match=r"the disk is full, and 2,[\d,]+ bytes are needed"):
+        with pytest.raises(UserError, match=r"the disk is full, and 2,[\d,]+ bytes are needed"):
             snapshot_file.write(path, replica)
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
@@ -285,7 +285,7 @@ def test_a_file_that_cannot_be_written_leaves_nothing_and_the_old_one_alone(
 
 
 def test_a_folder_that_is_not_there_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(Refusal, match=os.strerror(errno.ENOENT)):
+    with pytest.raises(UserError, match=os.strerror(errno.ENOENT)):
         snapshot_file.write(tmp_path / "nowhere" / "a", used())
 
 
@@ -301,7 +301,7 @@ def test_a_second_snapshot_replaces_the_first(tmp_path: Path) -> None:
 def test_what_is_no_file_is_not_replaced_by_one(tmp_path: Path) -> None:
     pipe = tmp_path / "pipe.npz"
     os.mkfifo(pipe)
-    with pytest.raises(Refusal, match="no regular file"):
+    with pytest.raises(UserError, match="no regular file"):
         snapshot_file.write(pipe, Replica(TINY))
     assert pipe.is_fifo()
     assert list(tmp_path.iterdir()) == [pipe]

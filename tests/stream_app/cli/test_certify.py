@@ -10,7 +10,7 @@ import pytest
 
 from stream_app.cli import run
 from stream_app.cli.research import certify
-from stream_app.errors import Refusal
+from stream_app.errors import UserError
 from stream_app.privacy import registry
 
 KEYS = {"mechanism", "epsilon", "adjacency", "worst_log_ratio", "slack", "outputs", "seconds"}
@@ -112,19 +112,19 @@ def test_a_claim_that_does_not_hold_is_a_row_and_a_refusal(capsys):
     rows = certify.attempt("rr:5:2", Fraction(2), prove)
     assert set(rows[0]) == KEYS | {"failed"}
     for as_json in (True, False):
-        with pytest.raises(Refusal, match=r"1 of 1 claims are not proved.* 2\.5 nats"):
+        with pytest.raises(UserError, match=r"1 of 1 claims are not proved.* 2\.5 nats"):
             certify.report(rows, as_json=as_json)
     assert "NOT PROVED" in capsys.readouterr().out
 
 
 def test_a_proof_that_exceeds_its_claim_is_refused_however_it_came_about():
     row = dict.fromkeys(KEYS, 0.0) | {"mechanism": "rr:5:2", "adjacency": "value", "slack": 1e-12}
-    with pytest.raises(Refusal, match="rr:5:2"):
+    with pytest.raises(UserError, match="rr:5:2"):
         certify.report([row], as_json=True)
 
 
 def test_a_delta_that_is_not_proved_is_refused():
     row = dict.fromkeys(KEYS) | {"mechanism": "jlt:9:2:1/10", "adjacency": "cell", "seconds": 0.0}
     certify.report([row | {"delta": 0.1, "delta_bound": 0.1}], as_json=True)
-    with pytest.raises(Refusal, match="1 of 1 claims are not proved, the first: jlt:9:2:1/10"):
+    with pytest.raises(UserError, match="1 of 1 claims are not proved, the first: jlt:9:2:1/10"):
         certify.report([row | {"delta": 0.1, "delta_bound": 0.11}], as_json=True)

@@ -10,7 +10,7 @@ import pytest
 
 from stream_app.cli import run
 from stream_app.cli.options import settings_from, writable
-from stream_app.errors import Refusal
+from stream_app.errors import UserError
 
 
 def test_a_path_that_can_be_written_is_returned_and_not_made(tmp_path: Path) -> None:
@@ -31,7 +31,7 @@ def test_a_path_that_cannot_be_written_is_refused_by_its_reason(tmp_path: Path) 
         tmp_path / ("x" * 300): "cannot be written .File name too long.",
         tmp_path / ("x" * 300) / "out.json": "cannot be written .File name too long.",
     }.items():
-        with pytest.raises(Refusal, match=said) as caught:
+        with pytest.raises(UserError, match=said) as caught:
             writable(path)
         assert str(caught.value).startswith(f"{path}: ")
 
@@ -39,7 +39,7 @@ def test_a_path_that_cannot_be_written_is_refused_by_its_reason(tmp_path: Path) 
 @pytest.mark.skipif(os.geteuid() == 0, reason="the superuser may write everywhere")
 def test_a_path_in_a_directory_that_is_not_ours_is_refused(tmp_path: Path) -> None:
     tmp_path.chmod(0o500)
-    with pytest.raises(Refusal, match="cannot be written"):
+    with pytest.raises(UserError, match="cannot be written"):
         writable(tmp_path / "out.json")
 
 

@@ -11,7 +11,7 @@ from producers.datasets.load import load
 from stream_app.cli import run
 from stream_app.cli.device.profiles import mechanism_of, sentences
 from stream_app.cli.device.profiles.evaluation import measured, show
-from stream_app.errors import Refusal
+from stream_app.errors import UserError
 from stream_app.privacy.profiles import registry as profiles
 
 
@@ -95,5 +95,5 @@ def test_the_profiles_of_a_file_can_be_evaluated(capsys: pytest.CaptureFixture[s
     assert result.precision_clear == pytest.approx(result.precision, abs=0.2)
     show(result)
     assert "neighbours, blip:2000:2:inf" in capsys.readouterr().out
-    with pytest.raises(Refusal, match="at least 12 are needed"):
+    with pytest.raises(UserError, match="at least 12 are needed"):
         measured(load("mine.csv"), profiles.parse("blip:2000:2:8"), seed=1)

@@ -28,7 +28,7 @@ from stream_app.cli.device.wording import (
     spending_claim,
     warnings,
 )
-from stream_app.errors import Refusal
+from stream_app.errors import UserError
 from stream_app.privacy import registry
 from stream_app.privacy.ratings.item_sampling import ItemSample
 from tests.producers.conftest import dataset
@@ -151,7 +151,7 @@ def test_a_large_epsilon_does_not_hide_that_the_sum_is_large() -> None:
 def test_a_budget_that_holds_the_scope_of_no_device_is_refused_with_the_mend() -> None:
     with Journal.open("j", limits=Limits(Fraction(20))) as journal:
         price = priced(journal, "cell:5:2", scope=SCOPE, ended=True)
-        with pytest.raises(Refusal, match="give a larger --budget, or --sample 20") as refused:
+        with pytest.raises(UserError, match="give a larger --budget, or --sample 20") as refused:
             price.check(journal.limits)
         assert "50 items at 2 each are 100" in str(refused.value)
         priced(journal, "cell:5:2", scope=SCOPE[:10], ended=True).check(journal.limits)
@@ -226,7 +226,7 @@ def test_a_disk_that_fills_in_the_middle_says_how_much_was_sent_and_the_rest_goe
 
     with (
         Journal.open("j", disk=Small()) as journal,
-        pytest.raises(Refusal, match=r"the disk is full.* 1 events were accepted before") as told,
+        pytest.raises(UserError, match=r"the disk is full.* 1 events were accepted before") as told,
     ):
         made(journal).immediate(None)
     assert "nothing was sent after; the same command goes on" in str(told.value)

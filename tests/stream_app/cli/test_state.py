@@ -11,15 +11,15 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from stream_app.checkpoints.protocol.writer import Acked, Durable, Freeze, Own, Writer
+from stream_app.checkpoints.protocol.writer import Acked, Durable, Freeze, LeaseAcquired, Writer
 from stream_app.checkpoints.shadow_copy import Snapshot
 from stream_app.cli import run
-from stream_app.errors import Refusal
+from stream_app.errors import UserError
 from stream_app.operations import diff as comparing
 from stream_app.operations import workers
 from stream_app.operations.inventory import Inventory, inventory
 from stream_app.privacy import registry
-from stream_app.state.replica import Design, Replica
+from stream_app.state.replica import Replica, StateSpec
 from stream_app.wire.state_records import Manifest
 from tests.stream_app.cli.test_server_commands import OK, answering
 
@@ -27,10 +27,10 @@ COMMANDS = ("digest", "replay", "verify", "rebuild", "show", "export x.npz")
 
 
 @pytest.fixture(scope="module")
-def design() -> Design:
+def design() -> StateSpec:
     """Give a small design."""
     small = {"sketch_bytes": 1 << 16, "scalars_bytes": 1 << 13, "seen_bytes": 1 << 18}
-    return Design((registry.parse("rr:5:2"),), factors=8, **small)
+    return StateSpec((registry.parse("rr:5:2"),), factors=8, **small)
 
 
 def written(replica: Replica) -> tuple[Manifest, dict[bytes, bytes]]:
@@ -39,7 +39,7 @@ def written(replica: Replica) -> tuple[Manifest, dict[bytes, bytes]]:
     snapshot.freeze()
     snapshot.hash()
     manifest = None
-    for event in (Own(b"o" * 16, "somewhere"), Freeze(snapshot.frozen("id", 3))):
+    for event in (LeaseAcquired(b"o" * 16, "somewhere"), Freeze(snapshot.frozen("id", 3))):
         outputs = writer.step(event)
         while outputs:
             output = outputs.pop(0)
@@ -68,7 +68,7 @@ def test_without_a_broker_each_command_says_how_to_name_one(
 
 @pytest.mark.parametrize("url", ["127.0.0.1:8470", "ftp://x", ""])
 def test_an_address_that_is_none_is_refused(url: str) -> None:
-    with pytest.raises(Refusal, match=r"give an address such as http://127.0.0.1:8470"):
+    with pytest.raises(UserError, match=r"give an address such as http://127.0.0.1:8470"):
         workers.ask(url)
 
 
@@ -84,18 +84,18 @@ NO_STATES = {
 
 @pytest.mark.parametrize("reply", NO_STATES.values(), ids=NO_STATES)
 def test_what_shows_no_state_is_refused(reply: bytes) -> None:
-    with answering(reply) as url, pytest.raises(Refusal, match="no worker showed its state at"):
+    with answering(reply) as url, pytest.raises(UserError, match="no worker showed its state at"):
         workers.ask(url)
 
 
-def test_a_checkpoint_of_a_replica_does_not_differ_from_it(design: Design) -> None:
+def test_a_checkpoint_of_a_replica_does_not_differ_from_it(design: StateSpec) -> None:
     replica = Replica(design)
     largest(replica).reshape(-1)[0] = 7
     manifest, _ = written(replica)
     assert comparing.differences(manifest, replica) == []
 
 
-def test_what_differs_is_told_by_its_name(design: Design) -> None:
+def test_what_differs_is_told_by_its_name(design: StateSpec) -> None:
     manifest, _ = written(Replica(design))
     replica = Replica(design)
     array = largest(replica)
@@ -114,7 +114,7 @@ def test_what_differs_is_told_by_its_name(design: Design) -> None:
     )
 
 
-def test_arrays_that_only_one_side_has_are_told(design: Design) -> None:
+def test_arrays_that_only_one_side_has_are_told(design: StateSpec) -> None:
     replica = Replica(design)
     manifest, _ = written(replica)
     fewer = msgspec.structs.replace(
@@ -130,7 +130,7 @@ def test_arrays_that_only_one_side_has_are_told(design: Design) -> None:
     assert "design" in comparing.differences(other, replica)[0]
 
 
-def test_the_records_of_the_topic_are_sorted_into_generations(design: Design) -> None:
+def test_the_records_of_the_topic_are_sorted_into_generations(design: StateSpec) -> None:
     replica = Replica(design)
     largest(replica).reshape(-1)[0] = 7
     _, topic = written(replica)

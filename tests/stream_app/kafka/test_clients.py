@@ -13,7 +13,7 @@ from contextlib import contextmanager
 import pytest
 
 from stream_app.broker import local
-from stream_app.errors import Refusal
+from stream_app.errors import UserError
 from stream_app.kafka import clients
 from tests.conftest import cache_dir
 
@@ -27,7 +27,7 @@ SASL = {
 
 
 def unreachable(bootstrap, extra=None, seconds=0.6):
-    with pytest.raises(Refusal) as refused:
+    with pytest.raises(UserError) as refused:
         clients.reach(bootstrap, extra, seconds)
     assert "\n" not in str(refused.value)
     return str(refused.value)
@@ -35,27 +35,31 @@ def unreachable(bootstrap, extra=None, seconds=0.6):
 
 @pytest.mark.parametrize("make", [clients.producer, clients.consumer, clients.admin])
 def test_an_unknown_property_is_refused_with_the_nearest_name(make):
-    with pytest.raises(Refusal, match=r"property sasl\.pasword: did you mean sasl\.password\?"):
+    with pytest.raises(UserError, match=r"property sasl\.pasword: did you mean sasl\.password\?"):
         make(NOWHERE, {"sasl.pasword": "hunter2"})
-    with pytest.raises(Refusal, match="unknown Kafka property zzz: see librdkafka"):
+    with pytest.raises(UserError, match="unknown Kafka property zzz: see librdkafka"):
         make(NOWHERE, {"zzz": "1"})
 
 
 def test_a_bad_value_is_refused_without_repeating_it():
-    with pytest.raises(Refusal, match=r"Kafka property security\.protocol has a value") as refused:
+    with pytest.raises(
+        UserError, match=r"Kafka property security\.protocol has a value"
+    ) as refused:
         clients.admin(NOWHERE, {"security.protocol": "hunter2"})
     assert "hunter2" not in str(refused.value)
 
 
 @pytest.mark.parametrize("name", ["acks", "partitioner", "enable.idempotence", "group.id"])
 def test_a_property_that_carries_a_guarantee_cannot_be_passed_through(name):
-    with pytest.raises(Refusal, match=f"Kafka property {name} cannot be set: "):
+    with pytest.raises(UserError, match=f"Kafka property {name} cannot be set: "):
         clients.producer(NOWHERE, {name: "1"})
 
 
 def test_a_missing_certificate_file_is_one_sentence_and_nothing_on_stderr(capfd, tmp_path):
     given = {"security.protocol": "SSL", "ssl.ca.location": str(tmp_path / "nowhere.pem")}
-    with pytest.raises(Refusal, match=r"the Kafka client cannot be made: ssl\.ca\.location failed"):
+    with pytest.raises(
+        UserError, match=r"the Kafka client cannot be made: ssl\.ca\.location failed"
+    ):
         clients.admin(NOWHERE, given)
     assert capfd.readouterr().err == ""
 

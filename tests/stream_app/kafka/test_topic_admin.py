@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from stream_app.errors import Refusal
+from stream_app.errors import UserError
 from stream_app.kafka import clients
 from stream_app.kafka.topic_admin import (
     apply,
@@ -78,7 +78,7 @@ def test_a_wrong_partition_count_is_refused_before_anything_is_changed(admin, pr
     steps = plan(admin, Topics(prefix).table())
     assert steps[0].action == "refuse"
     assert steps[0].difference == "3 partitions, not 4"
-    with pytest.raises(Refusal, match=r"has 3 partitions, not 4: .* set partitions to 3"):
+    with pytest.raises(UserError, match=r"has 3 partitions, not 4: .* set partitions to 3"):
         apply(admin, steps)
     others = [topic.name for topic in Topics(prefix).table()[1:]]
     assert set(partition_counts(admin, others).values()) == {None}
@@ -98,7 +98,7 @@ def test_a_retention_that_would_lose_ratings_is_shown_and_mended(admin, prefix, 
 def test_a_change_that_deletes_records_needs_a_word_of_its_own(admin, prefix, made, config):
     made(ratings(prefix))
     steps = plan(admin, [ratings(prefix, **config)])
-    with pytest.raises(Refusal, match=r"would delete records .* --delete-records"):
+    with pytest.raises(UserError, match=r"would delete records .* --delete-records"):
         apply(admin, steps)
     assert plan(admin, [ratings(prefix)])[0].action == "ok"
     apply(admin, steps, delete_records=True)
@@ -111,21 +111,21 @@ def test_topics_as_the_table_has_them_are_accepted(kafka, topics):
 
 @pytest.mark.parametrize("check", [check_cut_log, check_state_topic], ids=["cuts", "state"])
 def test_an_absent_topic_is_refused(admin, prefix, check):
-    with pytest.raises(Refusal, match=r"does not exist: create it with murmurec topics apply"):
+    with pytest.raises(UserError, match=r"does not exist: create it with murmurec topics apply"):
         check(admin, f"{prefix}.absent")
-    with pytest.raises(Refusal, match=r"does not exist: create it with murmurec topics apply"):
+    with pytest.raises(UserError, match=r"does not exist: create it with murmurec topics apply"):
         check_ratings(admin, Topics(prefix).ratings, 4)
 
 
 def test_a_rating_topic_with_another_number_of_partitions_is_refused(admin, topics):
-    with pytest.raises(Refusal, match=r"has 4 partitions, not 8: set partitions to 4"):
+    with pytest.raises(UserError, match=r"has 4 partitions, not 8: set partitions to 4"):
         check_ratings(admin, Topics(topics).ratings, 8)
 
 
 @pytest.mark.parametrize("policy", ["compact", "compact,delete"])
 def test_a_rating_topic_that_is_compacted_is_refused(admin, prefix, made, policy):
     topic = made(ratings(prefix, **{"cleanup.policy": policy}))
-    with pytest.raises(Refusal, match=r"has cleanup.policy .*murmurec topics apply"):
+    with pytest.raises(UserError, match=r"has cleanup.policy .*murmurec topics apply"):
         check_ratings(admin, topic.name, 4)
 
 
@@ -135,7 +135,9 @@ def test_a_rating_topic_may_lose_what_a_checkpoint_covers(admin, prefix, made):
     topic = made(table[0])
     check_ratings(admin, topic.name, 4, 7 * 86400)
     check_ratings(admin, topic.name, 4, 3600)  # more is kept than is needed
-    with pytest.raises(Refusal, match=r"retention.ms 604800000: .* set ratings_retention_seconds"):
+    with pytest.raises(
+        UserError, match=r"retention.ms 604800000: .* set ratings_retention_seconds"
+    ):
         check_ratings(admin, topic.name, 4)
     assert plan(admin, table)[0].action == "ok"
     step = plan(admin, [ratings(prefix)])[0]
@@ -159,7 +161,7 @@ def test_a_retention_of_nothing_is_refused(prefix):
 )
 def test_a_cut_log_that_loses_records_is_refused(admin, prefix, made, config):
     topic = made(row(Topics(prefix).cuts, Topics(prefix), **config))
-    with pytest.raises(Refusal, match=rf"has {next(iter(config))} .*murmurec topics apply"):
+    with pytest.raises(UserError, match=rf"has {next(iter(config))} .*murmurec topics apply"):
         check_cut_log(admin, topic.name)
 
 
@@ -174,13 +176,13 @@ def test_a_cut_log_that_loses_records_is_refused(admin, prefix, made, config):
 )
 def test_a_state_topic_that_cannot_hold_checkpoints_is_refused(admin, prefix, made, config):
     topic = made(row(Topics(prefix).state, Topics(prefix), **config))
-    with pytest.raises(Refusal, match=rf"has {next(iter(config))} .*murmurec topics apply"):
+    with pytest.raises(UserError, match=rf"has {next(iter(config))} .*murmurec topics apply"):
         check_state_topic(admin, topic.name)
 
 
 def test_a_state_topic_of_several_partitions_is_refused(admin, prefix, made):
     topic = made(replace(row(Topics(prefix).state, Topics(prefix)), partitions=2))
-    with pytest.raises(Refusal, match="has 2 partitions, not 1"):
+    with pytest.raises(UserError, match="has 2 partitions, not 1"):
         check_state_topic(admin, topic.name)
 
 

@@ -113,10 +113,10 @@ def batch_of(devices: list[tuple[int, int]], aside: list[bool]) -> Batch:
     )  # fmt: skip
 
 
-@given(told=DEVICES, without=DEVICES, later=DEVICES, sent=DEVICES, aside=st.lists(st.booleans()))
+@given(told=DEVICES, excluded=DEVICES, later=DEVICES, sent=DEVICES, aside=st.lists(st.booleans()))
 def test_exactly_the_forgotten_are_refused(
     told: list[tuple[int, int]],
-    without: list[tuple[int, int]],
+    excluded: list[tuple[int, int]],
     later: list[tuple[int, int]],
     sent: list[tuple[int, int]],
     aside: list[bool],
@@ -125,9 +125,9 @@ def test_exactly_the_forgotten_are_refused(
     ledger = Ledger(1)
     for pair in set(told):
         ledger.forget(np.array(pair, np.uint64))
-    hexes = [np.array(pair, "<u8").tobytes().hex() for pair in without]
-    forgotten = Forgotten(StateOrigin(0, (0,), without=tuple(sorted(set(hexes)))), ledger)
-    known = set(told) | set(without)
+    hexes = [np.array(pair, "<u8").tobytes().hex() for pair in excluded]
+    forgotten = Forgotten(StateOrigin(0, (0,), excluded=tuple(sorted(set(hexes)))), ledger)
+    known = set(told) | set(excluded)
     for pair in later:
         assert forgotten.add(np.array(pair, np.uint64)) == (pair not in known)
         known.add(pair)
@@ -141,7 +141,7 @@ def test_exactly_the_forgotten_are_refused(
     assert batch.reasons.tolist() == before.tolist()
     listed = [tuple(pair) for pair in ledger.forgotten.tolist()]
     assert len(listed) == len(set(listed))
-    assert set(listed) == known - (set(without) - set(told))
+    assert set(listed) == known - (set(excluded) - set(told))
 
 
 def test_while_nobody_is_refused_nothing_is_looked_up_or_copied() -> None:

@@ -13,12 +13,12 @@ from confluent_kafka.admin import AdminClient
 
 from stream_app.checkpoints import reader as changelog
 from stream_app.checkpoints import snapshot_file
-from stream_app.errors import Refusal
+from stream_app.errors import UserError
 from stream_app.kafka import acls as rights
 from stream_app.kafka import clients
 from stream_app.kafka import topic_admin as topics
 from stream_app.log.ledger import SET_ASIDE
-from stream_app.replay.cut_history import History, lost_base
+from stream_app.replay.cut_history import CutHistory, lost_base
 from stream_app.replay.follower import Follower
 from stream_app.replay.recompute import begin
 from stream_app.state.rejections import rejected
@@ -57,10 +57,10 @@ def replace_without(base: StateOrigin, device: bytes) -> StateOrigin:
     return StateOrigin(base.cut, base.ends, base.origin, base.gap, (device.hex(),))
 
 
-def past(*bases: StateOrigin, forgets: tuple[Forget, ...] = (), design: str = "ours") -> History:
+def past(*bases: StateOrigin, forgets: tuple[Forget, ...] = (), design: str = "ours") -> CutHistory:
     """Return a history with a witness for each of these bases."""
     held = tuple(DigestReport(3, "0" * 32, "0" * 32, design, base.digest) for base in bases)
-    return History((), tuple((1, forget) for forget in forgets), held)
+    return CutHistory((), tuple((1, forget) for forget in forgets), held)
 
 
 FORGETS = (
@@ -71,11 +71,11 @@ FORGETS = (
 
 
 @pytest.mark.parametrize(
-    "without", [(), (DEVICES[1],), (DEVICES[0], DEVICES[1])], ids=["none", "the first", "both"]
+    "excluded", [(), (DEVICES[1],), (DEVICES[0], DEVICES[1])], ids=["none", "the first", "both"]
 )
-def test_what_the_log_alone_leads_to_is_not_lost(without: tuple[str, ...]) -> None:
+def test_what_the_log_alone_leads_to_is_not_lost(excluded: tuple[str, ...]) -> None:
     assert (
-        lost_base(past(StateOrigin(0, ZERO, without=without), forgets=FORGETS), 4, "ours") is None
+        lost_base(past(StateOrigin(0, ZERO, excluded=excluded), forgets=FORGETS), 4, "ours") is None
     )
 
 
@@ -84,7 +84,7 @@ def test_what_the_log_alone_leads_to_is_not_lost(without: tuple[str, ...]) -> No
     [
         StateOrigin(0, ZERO, origin="a" * 32),
         StateOrigin(3, (1, 1, 1, 1), gap=True),
-        StateOrigin(0, ZERO, without=(DEVICES[2],)),
+        StateOrigin(0, ZERO, excluded=(DEVICES[2],)),
     ],
     ids=["a snapshot", "a gap", "forgotten without a rebuild"],
 )
@@ -126,18 +126,18 @@ def test_a_broker_that_says_nothing_is_told_in_a_sentence(monkeypatch: pytest.Mo
     monkeypatch.setattr(changelog, "_TOPIC_SECONDS", 0.01)
     monkeypatch.setattr(rights, "_SECONDS", 0.01)
     monkeypatch.setattr(topics, "SECONDS", 0.01)
-    with pytest.raises(Refusal, match="topic x cannot be described: the broker has said nothing"):
+    with pytest.raises(UserError, match="topic x cannot be described: the broker has said nothing"):
         changelog.topic_id(silent, "x")
-    with pytest.raises(Refusal, match="cannot be described: the broker has said nothing"):
+    with pytest.raises(UserError, match="cannot be described: the broker has said nothing"):
         rights.check("x:1", {}, rights.of_a_worker(Topics("x")))
-    with pytest.raises(Refusal, match="topic x: Kafka has said nothing"):
+    with pytest.raises(UserError, match="topic x: Kafka has said nothing"):
         topics._result("x", Future())
 
 
 def test_what_is_wrong_with_a_whole_broker_names_no_partition() -> None:
     follower = Follower("127.0.0.1:1", {}, Topics("x"), SMALL.intake)
     try:
-        with pytest.raises(Refusal, match=r"^the broker cannot be read: Local: ") as refused:
+        with pytest.raises(UserError, match=r"^the broker cannot be read: Local: ") as refused:
             follower._failed(KafkaError(KafkaError._AUTHENTICATION), None, -1, -1001)
     finally:
         follower.close()

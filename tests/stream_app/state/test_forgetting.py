@@ -52,7 +52,7 @@ def test_a_state_made_without_devices_is_that_of_a_log_in_which_they_never_were(
     """Over every mechanism, with the same cuts and other batches."""
     design, made = replace(ALL, model=model), made_of(rng)
     records, gone = [publish(e) for e in made], {made[0].device, made[7].device}
-    base = StateOrigin(0, (0,) * 4, without=tuple(sorted(device.hex() for device in gone)))
+    base = StateOrigin(0, (0,) * 4, excluded=tuple(sorted(device.hex() for device in gone)))
     one = played_in(records, Replica(design, base), set(), 17)
     other = played_in(records, Replica(design), gone, 9)
     assert one.model_digest() == other.model_digest()
@@ -138,7 +138,7 @@ def test_a_device_that_was_never_seen_changes_the_list_of_the_forgotten_alone(
 
 def test_a_device_that_the_state_was_made_without_is_not_forgotten_once_more() -> None:
     device = bytes(range(16))
-    replica = Replica(ALL, StateOrigin(0, (0,) * 4, without=(device.hex(),)))
+    replica = Replica(ALL, StateOrigin(0, (0,) * 4, excluded=(device.hex(),)))
     digests = replica.model_digest(), replica.ledger_digest()
     assert not replica.forget(device)
     assert (replica.model_digest(), replica.ledger_digest()) == digests

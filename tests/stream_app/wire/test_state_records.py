@@ -39,7 +39,7 @@ MANIFEST = Manifest(
     cut=5,
     ends=(3, 4),
     cut_offset=10,
-    base=StateOrigin(0, (0, 0), without=("ab" * 16,)),
+    base=StateOrigin(0, (0, 0), excluded=("ab" * 16,)),
     model="0" * 32,
     ledger="1" * 32,
     arrays=(ArrayPages("learner.counts", "<f4", (2, 2), bytes([1]), bytes(range(16))),),

@@ -33,7 +33,7 @@ from stream_app.cli.options import (
     servers_of,
     settings_from,
 )
-from stream_app.errors import Refusal
+from stream_app.errors import UserError
 
 if TYPE_CHECKING:
     from producers.journal import Limits
@@ -135,10 +135,10 @@ def publish(
         try:
             outcome = ProfileRun(kept, line, chosen, items).publish(population)
         except ValueError as error:
-            raise Refusal(str(error)) from None
+            raise UserError(str(error)) from None
     typer.echo(json.dumps(outcome.row) if as_json else "\n".join(outcome.told))
     if line.failed:
-        raise Refusal(
+        raise UserError(
             f"{line.failed} of {line.sent} profiles were not accepted: {line.first_error}; they "
             "are kept in the journal, and the next publish sends the same bytes"
         )
@@ -150,7 +150,7 @@ def _bounded(limits: Limits, mechanism: ProfileMechanism, *, reproduction: bool)
         return replace(limits, delta=None)
     delta = mechanism.delta
     if delta and limits.delta is not None and delta > limits.delta:
-        raise Refusal(
+        raise UserError(
             f"{mechanism.id}: its delta {delta} is above {limits.delta}, the chance that a release "
             "protects nothing: choose jlt with a smaller --delta, or give --reproduction"
         )
@@ -172,10 +172,10 @@ def mechanism_of(
     try:
         if ":" in name:
             if given:
-                raise Refusal(f"{name} says {given[0][2:]} itself; leave {', '.join(given)} out")
+                raise UserError(f"{name} says {given[0][2:]} itself; leave {', '.join(given)} out")
             return profiles.parse(name)
         if hashes is not None and name != "blip":
-            raise Refusal(f"--hashes {hashes}: only blip has hashes; leave it out")
+            raise UserError(f"--hashes {hashes}: only blip has hashes; leave it out")
         return profiles.mechanism(
             name,
             "2" if epsilon is None else epsilon,
@@ -184,7 +184,7 @@ def mechanism_of(
             delta=delta,
         )
     except ValueError as error:
-        raise Refusal(str(error)) from None
+        raise UserError(str(error)) from None
 
 
 def sentences(mechanism: ProfileMechanism, most: int) -> Iterator[str]:
@@ -241,7 +241,7 @@ def _publisher(settings: Settings) -> Publisher:
     clients.reach(servers, settings.kafka)
     there = topics.partition_counts(clients.admin(servers, settings.kafka), [name])
     if there[name] is None:
-        raise Refusal(f"topic {name} does not exist: create it with murmurec topics apply")
+        raise UserError(f"topic {name} does not exist: create it with murmurec topics apply")
     # No record is given up while later ones go: the newest profile of a device counts.
     line = clients.producer(servers, settings.kafka, linger_ms=20, message_timeout_ms=0)
     return Publisher(line, name)

@@ -9,7 +9,7 @@ from rich.table import Table
 
 from producers.datasets.load import Dataset
 from producers.device import requests as device
-from stream_app.errors import Refusal
+from stream_app.errors import UserError
 from stream_app.evaluation.profiles import ProfileResult, evaluate_profiles
 from stream_app.privacy.profiles.mechanism import ProfileMechanism
 from stream_app.wire import parse_item
@@ -34,7 +34,7 @@ def measured(dataset: Dataset, mechanism: ProfileMechanism, seed: int) -> Profil
                 progress=lambda parts: bar.advance(task, parts),
             )
     except ValueError as error:
-        raise Refusal(str(error)) from None
+        raise UserError(str(error)) from None
 
 
 def show(result: ProfileResult) -> None:

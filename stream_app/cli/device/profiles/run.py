@@ -17,7 +17,7 @@ from producers.fleet.population import Population
 from producers.fleet.profile_release import ProfileProgress, profiles_of, publish
 from producers.journal import Journal
 from producers.publishing import OutboxRelay, Publisher
-from stream_app.errors import Refusal
+from stream_app.errors import UserError
 from stream_app.privacy.profiles.mechanism import ProfileMechanism
 from stream_app.wire import EPOCH_SECONDS
 
@@ -101,7 +101,7 @@ def _last(steps: Iterator[ProfileProgress]) -> ProfileProgress:
         for last in steps:
             bar.update(task, completed=last.done, total=last.total)
     if last is None:
-        raise Refusal("there was nothing to publish")
+        raise UserError("there was nothing to publish")
     return last
 
 

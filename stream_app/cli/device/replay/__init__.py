@@ -55,7 +55,7 @@ from stream_app.cli.options import (
     servers_of,
     settings_from,
 )
-from stream_app.errors import Refusal
+from stream_app.errors import UserError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -148,7 +148,9 @@ def replay(
     ended = is_epoch_emission(emission)
     _check(ended, hides_presence(chosen), chosen.id, scope, period, limit)
     if few is not None and not hides_presence(chosen):
-        raise Refusal(f"--sample goes with a mechanism that hides what was rated, not {chosen.id}")
+        raise UserError(
+            f"--sample goes with a mechanism that hides what was rated, not {chosen.id}"
+        )
     allowed(chosen, settings)
     line = publisher_for(settings)
     items = _scope(settings, scope, period, epoch) if hides_presence(chosen) else None
@@ -190,10 +192,10 @@ def replay(
         try:
             outcome = run.epoch(items, few) if ended else run.immediate(limit)
         except ValueError as error:
-            raise Refusal(str(error)) from None
+            raise UserError(str(error)) from None
     typer.echo(json.dumps(outcome.row) if as_json else "\n".join(outcome.told))
     if line.failed:
-        raise Refusal(
+        raise UserError(
             f"{line.failed} of {line.sent} events were not accepted: {line.first_error}; they are "
             "kept in the journal, and the next publish or replay sends the same bytes"
         )
@@ -222,18 +224,18 @@ def _check(
 ) -> None:
     """Refuse options that do not go together."""
     if hidden and not ended:
-        raise Refusal(
+        raise UserError(
             f"{id} hides whether a rating exists, and a message at the moment of rating tells it: "
             "give --emission epoch"
         )
     if not hidden and (scope is not None or period != 1):
-        raise Refusal(
+        raise UserError(
             f"--scope and --period go with a mechanism that hides what was rated, not with {id}"
         )
     if not 1 <= period <= 2**31:
-        raise Refusal(f"--period {str(period)[:40]}: give 1 to 2147483648 epochs")
+        raise UserError(f"--period {str(period)[:40]}: give 1 to 2147483648 epochs")
     if ended and limit is not None:
-        raise Refusal(f"--limit {limit}: an epoch is sent as a whole; leave it out")
+        raise UserError(f"--limit {limit}: an epoch is sent as a whole; leave it out")
 
 
 def _sample(
@@ -246,16 +248,16 @@ def _sample(
     if whole is None:
         return None
     if epsilon is not None:
-        raise Refusal("--sample finds the epsilon of each report; leave --epsilon out")
+        raise UserError("--sample finds the epsilon of each report; leave --epsilon out")
     if budget is not None or window is not None:
-        raise Refusal("--sample is the user's budget, for life; leave --budget and --window out")
+        raise UserError("--sample is the user's budget, for life; leave --budget and --window out")
     if period != 1:
-        raise Refusal(
+        raise UserError(
             f"--period {period}: a sample is drawn once from the whole scope; leave --period out"
         )
     found = positive_fraction("--sample", whole)
     if (found * NANO).denominator != 1:
-        raise Refusal(f"--sample {whole[:40]}: give at most nine digits behind the point, as 2.5")
+        raise UserError(f"--sample {whole[:40]}: give at most nine digits behind the point, as 2.5")
     return ItemSample.of(found)
 
 
@@ -279,4 +281,4 @@ def _pace(text: str) -> Pace:
     try:
         return Pace(float(text))
     except ValueError:
-        raise Refusal(f"--speed {text[:40]}: give {SPEEDS}") from None
+        raise UserError(f"--speed {text[:40]}: give {SPEEDS}") from None

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import numpy as np
 from numpy.typing import NDArray
 
-from stream_app.errors import Refusal
+from stream_app.errors import UserError
 from stream_app.kafka import clients
 from stream_app.kafka.compacted import records
 from stream_app.serving.catalogue import Catalogue
@@ -25,5 +25,5 @@ def catalogue(bootstrap: str, extra: Mapping[str, str], prefix: str) -> NDArray[
         reader.close()
     keys = [key for key, entry in read.entries.items() if not entry.withdrawn]
     if not keys:
-        raise Refusal(f"{topic}: the catalogue is empty; give the public items with --scope FILE")
+        raise UserError(f"{topic}: the catalogue is empty; give the public items with --scope FILE")
     return np.sort(np.array(keys, np.uint64))

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from producers.fleet.population import Population, runs
 from producers.journal import NANO, Journal, Limits
-from stream_app.errors import Refusal
+from stream_app.errors import UserError
 from stream_app.privacy.mechanism import Mechanism
 from stream_app.privacy.ratings.item_sampling import ItemSample
 
@@ -38,7 +38,7 @@ class Cost:
         """Refuse a budget under which no device at all can send."""
         if not self.cells or self.epsilon is None or limits.epsilon is None:
             return
-        raise Refusal(
+        raise UserError(
             f"--budget {float(limits.epsilon):g} holds the whole scope of no device: "
             f"{self.cells} items at {self.epsilon} each are {float(self.cells * self.epsilon):g}; "
             f"give a larger --budget, or --sample {float(limits.epsilon):g} to report on a few "

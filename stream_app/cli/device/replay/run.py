@@ -21,7 +21,7 @@ from producers.fleet.population import Population
 from producers.fleet.replay import Pace, ReplayProgress, replay
 from producers.journal import FinishedBefore, Journal, Unwritable
 from producers.publishing import OutboxRelay, Publisher
-from stream_app.errors import Refusal
+from stream_app.errors import UserError
 from stream_app.privacy.ratings.item_sampling import ItemSample
 
 _REASONS = ("published_before", "over_budget", "repeated", "unreadable")
@@ -113,7 +113,7 @@ class ReplayRun:
                 with status_line("waiting for the broker"):
                     self.publisher.close()
         except Unwritable as error:
-            raise Refusal(
+            raise UserError(
                 f"{error}; {self.publisher.accepted} events were accepted before and nothing was "
                 "sent after; the same command goes on from here"
             ) from None
@@ -228,7 +228,7 @@ def _last(steps: Iterator[Any]) -> Any:
     for step in steps:
         last = step
     if last is None:
-        raise Refusal("there was nothing to publish")
+        raise UserError("there was nothing to publish")
     return last
 
 

@@ -12,7 +12,7 @@ import typer
 
 from stream_app.cli.device.mechanism_options import ScaleOption, scale_from
 from stream_app.cli.options import writable
-from stream_app.errors import Refusal
+from stream_app.errors import UserError
 
 if TYPE_CHECKING:
     from producers.datasets.load import Dataset
@@ -51,7 +51,7 @@ def tradeoff(
     were held out. A large file takes a few minutes.
     """
     if find_spec("matplotlib") is None:
-        raise Refusal("tradeoff draws with matplotlib, which is not here: install murmurec[plot]")
+        raise UserError("tradeoff draws with matplotlib, which is not here: install murmurec[plot]")
     from producers.datasets.load import load
     from stream_app.cli.research.tradeoff.figure import draw
 
@@ -67,7 +67,7 @@ def tradeoff(
         numbers.write_text(json.dumps(found, indent=1) + "\n")
         draw(found, picture)
     except OSError as error:
-        raise Refusal(f"{output}: cannot be written ({error.strerror})") from None
+        raise UserError(f"{output}: cannot be written ({error.strerror})") from None
     _show(found)
     typer.echo(f"written to {picture} and {numbers}")
 
@@ -82,18 +82,18 @@ def _options(epsilons: str, model: str, factors: int, scope: int, seed: int) -> 
         # The registry reads and bounds an epsilon as everywhere else.
         found = [registry.mechanism("rr", 2, text).epsilon for text in texts]
     except ValueError as error:
-        raise Refusal(f"--epsilons: {error}") from None
+        raise UserError(f"--epsilons: {error}") from None
     exact: list[Fraction] = sorted({epsilon for epsilon in found if epsilon is not None})
     if not exact:
-        raise Refusal("--epsilons: give at least one, as 1/2,1,2")
+        raise UserError("--epsilons: give at least one, as 1/2,1,2")
     if model not in MODELS:
-        raise Refusal(f"--model {model[:40]}: choose one of {', '.join(MODELS)}")
+        raise UserError(f"--model {model[:40]}: choose one of {', '.join(MODELS)}")
     if not 1 <= factors <= 256:
-        raise Refusal(f"--factors {factors}: 1 to 256")
+        raise UserError(f"--factors {factors}: 1 to 256")
     if scope < 1:
-        raise Refusal(f"--scope {scope}: at least 1 item")
+        raise UserError(f"--scope {scope}: at least 1 item")
     if not 0 <= seed < 2**63:
-        raise Refusal(f"--seed {seed}: give a number from 0 to 2^63-1")
+        raise UserError(f"--seed {seed}: give a number from 0 to 2^63-1")
     return TradeoffOptions(tuple(exact), model, factors, scope, seed)
 
 
@@ -112,7 +112,7 @@ def _measured(dataset: Dataset, options: TradeoffOptions) -> dict[str, Any]:
         try:
             return measure(dataset, options, lambda: bar.advance(task))
         except ValueError as error:
-            raise Refusal(str(error)) from None
+            raise UserError(str(error)) from None
 
 
 def _show(found: dict[str, Any]) -> None:

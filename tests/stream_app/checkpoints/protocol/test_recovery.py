@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from stream_app.checkpoints.protocol.recovery import GENERATIONS, CheckpointRefused, Recovery
 from stream_app.checkpoints.protocol.validation import consistent
-from stream_app.checkpoints.protocol.writer import Acked, Freeze, Own, Send, Writer
+from stream_app.checkpoints.protocol.writer import Acked, Freeze, LeaseAcquired, Send, Writer
 from stream_app.wire.state_records import (
     CHECKPOINT_FORMAT,
     PAGE_BYTES,
@@ -262,7 +262,7 @@ def test_a_late_manifest_of_a_slow_owner_takes_nothing_back() -> None:
 
 def test_another_base_of_a_newer_owner_counts_although_its_cut_is_smaller() -> None:
     topic, _ = two()
-    base = StateOrigin(0, (0, 0), without=("ab" * 16,))
+    base = StateOrigin(0, (0, 0), excluded=("ab" * 16,))
     write(owner(topic, 1), topic, frozen({"a": b"\7"}, 1, base))
     found = read(topic).newest()
     assert found is not None
@@ -272,8 +272,8 @@ def test_another_base_of_a_newer_owner_counts_although_its_cut_is_smaller() -> N
 def test_the_reach_is_the_greatest_cut_of_the_base() -> None:
     topic, _ = two()
     recovery = read(topic)
-    assert recovery.reach(StateOrigin(0, (0, 0))) == 2
-    assert recovery.reach(StateOrigin(0, (0, 0), gap=True)) == 0
+    assert recovery.greatest_cut(StateOrigin(0, (0, 0))) == 2
+    assert recovery.greatest_cut(StateOrigin(0, (0, 0), gap=True)) == 0
     assert read(topic, design="e" * 32).reach(StateOrigin(0, (0, 0))) == 0
 
 
@@ -338,7 +338,7 @@ def test_generations_that_nobody_removed_are_let_go_of() -> None:
     topic, generations = Topic(), 10
     for name in range(generations):
         writer = Writer()
-        drive(writer, topic, Own(bytes([name]) * 16, "w"))  # knows of nothing to remove
+        drive(writer, topic, LeaseAcquired(bytes([name]) * 16, "w"))  # knows of nothing to remove
         write(writer, topic, frozen({"a": FULL}, 1 + name))
     recovery = read(topic)
     assert len(recovery._generations) <= GENERATIONS
@@ -352,7 +352,7 @@ def test_a_generation_that_reaches_further_is_kept() -> None:
     topic = Topic()
     for name in range(10):
         writer = Writer()
-        drive(writer, topic, Own(bytes([name]) * 16, "w"))
+        drive(writer, topic, LeaseAcquired(bytes([name]) * 16, "w"))
         write(writer, topic, frozen({"a": FULL}, 99 if name == 0 else 1 + name))
     assert cut_found(topic) == 99
 

@@ -8,14 +8,14 @@ from dataclasses import dataclass, field
 import msgspec
 import pytest
 
-from stream_app.checkpoints.protocol.recovery import CheckpointDamaged, CheckpointRefused, Recovery
+from stream_app.checkpoints.protocol.recovery import CheckpointRefused, Recovery, UnusableCheckpoint
 from stream_app.checkpoints.protocol.writer import (
     Acked,
     Durable,
     Freeze,
     Frozen,
     FrozenArray,
-    Own,
+    LeaseAcquired,
     Writer,
 )
 from stream_app.wire.state_records import (
@@ -40,7 +40,7 @@ class Topic:
 
     records: list[tuple[bytes, bytes | None]] = field(default_factory=list)
 
-    def write(self, writer: Writer, event: Own | Freeze, most: int | None = None) -> None:
+    def write(self, writer: Writer, event: LeaseAcquired | Freeze, most: int | None = None) -> None:
         """Let the writer send what it wants to, at most so many records."""
         outputs = writer.step(event)
         while outputs and (most is None or most > 0):
@@ -55,7 +55,7 @@ class Topic:
         """Write checkpoints (cut, base) as a new owner and return its generation."""
         writer = Writer()
         stale = [key for key, value in dict(self.records).items() if value is not None]
-        self.write(writer, Own(len(self.records).to_bytes(16), "test", stale))
+        self.write(writer, LeaseAcquired(len(self.records).to_bytes(16), "test", stale))
         assert writer.generation is not None
         for cut, base in checkpoints:
             self.write(writer, Freeze(frozen(cut, base)), most)
@@ -106,7 +106,7 @@ def test_a_flipped_bit_does_not_bring_the_abandoned_model_back(
     assert (found := topic.newest()) is not None
     assert found.base == base
     topic.flip(adopted)
-    with pytest.raises(CheckpointDamaged, match=r"is damaged.*murmurec state rebuild.*--snapshot"):
+    with pytest.raises(UnusableCheckpoint, match=r"is damaged.*murmurec state rebuild.*--snapshot"):
         topic.newest()
 
 
@@ -121,11 +121,11 @@ def test_an_older_one_of_the_same_line_stands_in() -> None:
 def test_who_is_left_out_may_be_told_by_the_log_again() -> None:
     topic = Topic()
     topic.generation((6, LOG))
-    topic.flip(topic.generation((8, msgspec.structs.replace(LOG, without=(DEVICE,)))))
+    topic.flip(topic.generation((8, msgspec.structs.replace(LOG, excluded=(DEVICE,)))))
     assert (found := topic.newest()) is not None
     assert found.base == LOG
     alone = Topic()
-    alone.flip(alone.generation((8, msgspec.structs.replace(LOG, without=(DEVICE,)))))
+    alone.flip(alone.generation((8, msgspec.structs.replace(LOG, excluded=(DEVICE,)))))
     assert alone.newest() is None
 
 
@@ -155,7 +155,7 @@ def test_the_slots_of_the_checkpoint_before_may_be_written_over() -> None:
     """A third checkpoint begins to use the first one's slots and is interrupted."""
     topic, writer = Topic(), Writer()
     topic.generation((6, LOG))
-    topic.write(writer, Own(b"o" * 16, "test"))
+    topic.write(writer, LeaseAcquired(b"o" * 16, "test"))
     for cut in (7, 8):
         topic.write(writer, Freeze(frozen(cut, ADOPTED)))
     topic.write(writer, Freeze(frozen(9, ADOPTED)), most=1)
@@ -182,5 +182,5 @@ def test_a_manifest_without_its_pages_is_damage() -> None:
     slots = (PageKey(1, 0, slot, adopted).encode() for slot in (0, 1))
     topic.records += [(key, None) for key in slots]
     assert ManifestKey(1, adopted).encode() in dict(topic.records)
-    with pytest.raises(CheckpointDamaged):
+    with pytest.raises(UnusableCheckpoint):
         topic.newest()

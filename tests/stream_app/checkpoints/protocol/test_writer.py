@@ -6,11 +6,11 @@ import pytest
 
 from stream_app.checkpoints.protocol.writer import (
     Acked,
-    Disown,
     Durable,
     Freeze,
     FrozenArray,
-    Own,
+    LeaseAcquired,
+    LeaseReleased,
     Send,
     Writer,
 )
@@ -42,7 +42,7 @@ def names(topic: Topic) -> list[object]:
 
 def test_a_generation_is_the_offset_of_its_claim() -> None:
     writer = Writer()
-    (claim,) = sends(writer.step(Own(b"a" * 16, "w")))
+    (claim,) = sends(writer.step(LeaseAcquired(b"a" * 16, "w")))
     assert decode_state_key(claim.key) == ClaimKey(b"a" * 16)
     assert (writer.generation, writer.ready) == (None, False)
     assert writer.step(Acked(claim.token, 77)) == []
@@ -51,7 +51,7 @@ def test_a_generation_is_the_offset_of_its_claim() -> None:
 
 def test_a_claim_whose_offset_is_not_told_is_repeated() -> None:
     writer = Writer()
-    (claim,) = sends(writer.step(Own(b"a" * 16, "w")))
+    (claim,) = sends(writer.step(LeaseAcquired(b"a" * 16, "w")))
     (again,) = sends(writer.step(Acked(claim.token, -1)))
     assert (again.key, again.value) == (claim.key, claim.value)
     writer.step(Acked(again.token, 5))
@@ -153,10 +153,10 @@ def test_a_freeze_before_its_time_is_refused() -> None:
 def test_disowning_stops_everything_and_late_acknowledgements_change_nothing() -> None:
     writer = owner(Topic(), bound=1)
     (page,) = sends(writer.step(Freeze(frozen({"a": FULL + FULL}, 1))))
-    assert writer.step(Disown()) == []
+    assert writer.step(LeaseReleased()) == []
     assert (writer.generation, writer.ready) == (None, False)
     assert writer.step(Acked(page.token, 70)) == []
-    (claim,) = sends(writer.step(Own(b"b" * 16, "w")))
+    (claim,) = sends(writer.step(LeaseAcquired(b"b" * 16, "w")))
     assert writer.step(Acked(page.token, 71)) == []
     assert writer.generation is None
     writer.step(Acked(claim.token, 80))
@@ -198,7 +198,7 @@ def test_a_writer_removes_what_it_wrote_under_earlier_ownerships_too() -> None:
     topic, writer = Topic(), Writer()
     generations = []
     for turn in range(3):
-        drive(writer, topic, Own(bytes([turn]) * 16, "w"))
+        drive(writer, topic, LeaseAcquired(bytes([turn]) * 16, "w"))
         write(writer, topic, frozen({"a": bytes([turn + 1])}, turn + 1))
         generations.append(writer.generation)
     held = {getattr(decode_state_key(key), "generation", None) for key in read(topic).keys}
@@ -210,7 +210,7 @@ def test_a_strangers_key_is_left_alone() -> None:
     topic.append(b"stranger", b"1")
     for name in range(3):
         writer = Writer()
-        drive(writer, topic, Own(bytes([name]) * 16, "w", [r.key for r in topic.records]))
+        drive(writer, topic, LeaseAcquired(bytes([name]) * 16, "w", [r.key for r in topic.records]))
         write(writer, topic, frozen({"a": b"\1"}, 1 + name))
     assert [r.value for r in topic.records if r.key == b"stranger"] == [b"1"]
 
@@ -220,7 +220,7 @@ def test_nothing_is_written_behind_a_checkpoint_that_the_topic_holds() -> None:
     write(owner(topic, 0), topic, frozen({"a": b"\1"}, 5))
     writer = Writer()
     reach = read(topic).reach(StateOrigin(0, (0, 0)))
-    drive(writer, topic, Own(b"b" * 16, "w", read(topic).keys, reach))
+    drive(writer, topic, LeaseAcquired(b"b" * 16, "w", read(topic).keys, reach))
     assert reach == 5
     assert writer.step(Freeze(frozen({"a": b"\2"}, 4))) == []
     assert writer.ready
@@ -229,7 +229,7 @@ def test_nothing_is_written_behind_a_checkpoint_that_the_topic_holds() -> None:
 
 def test_what_cannot_be_is_refused_with_its_value() -> None:
     with pytest.raises(ValueError, match="3 bytes"):
-        Own(b"abc", "w")
+        LeaseAcquired(b"abc", "w")
     with pytest.raises(ValueError, match="most_in_flight_bytes 0"):
         Writer(0)
     with pytest.raises(ValueError, match="15 bytes of digests for 1 pages"):
