@@ -1,0 +1,68 @@
+"""murmurec: recommendations from ratings that the server never sees.
+
+The public names; everything else may change between versions.
+
+    Device           one person's device: sanitizes ratings, pays for them, publishes them
+    Recommender      a recommender in this process: fit, partial_fit, predict, recommend; no Kafka
+    evaluate         how well a model predicts ratings that were sanitized with a mechanism
+    mechanisms       the mechanisms for ratings, by id or by class
+    Recommendations  asks a running deployment for recommendations over Kafka
+
+A device install (`pip install murmurec`) has `Device`, `mechanisms` and `Recommendations`;
+`Recommender` and `evaluate` need the extra `server`, and say so.
+
+>>> import murmurec
+>>> murmurec.mechanisms.parse("rr:5:2").epsilon
+Fraction(2, 1)
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+from stream_app import __version__
+
+if TYPE_CHECKING:
+    from consumers.recommendations import Recommendations
+    from murmurec import mechanisms
+    from murmurec.device import Device
+    from murmurec.evaluation import evaluate
+    from murmurec.recommender import Recommender
+
+__all__ = [
+    "Device",
+    "Recommendations",
+    "Recommender",
+    "__version__",
+    "evaluate",
+    "mechanisms",
+]
+
+# Loaded at first use: a device has no numba, and `import murmurec` stays fast.
+_HOMES = {
+    "Device": "murmurec.device",
+    "Recommendations": "consumers.recommendations",
+    "Recommender": "murmurec.recommender",
+    "evaluate": "murmurec.evaluation",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name == "mechanisms":
+        return import_module("murmurec.mechanisms")
+    if name not in _HOMES:
+        raise AttributeError(f"module 'murmurec' has no attribute {name!r}")
+    try:
+        return getattr(import_module(_HOMES[name]), name)
+    except ModuleNotFoundError as error:
+        if error.name not in ("numba", "llvmlite"):
+            raise
+        raise ImportError(
+            f"murmurec.{name} needs numba, which a device install lacks: "
+            "pip install 'murmurec[server]'"
+        ) from None
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -1,0 +1,136 @@
+"""One person's device: the place where a raw rating is sanitized, paid for and recorded.
+
+>>> import tempfile, pathlib
+>>> from murmurec import Device
+>>> folder = pathlib.Path(tempfile.mkdtemp())
+>>> with Device("ann", folder / "device.journal", epsilon=2, budget=20) as device:
+...     event = device.rate("alien", 5)
+...     device.spent, device.remaining
+(Fraction(2, 1), Fraction(18, 1))
+
+The journal (a file that belongs to the device) records debit, event number and noised bytes before
+anything is sent; `publish` sends what the broker has not confirmed, the same bytes after any crash.
+A rating that does not fit the budget is refused, and so is a second report on the same item.
+"""
+
+from __future__ import annotations
+
+import time
+from fractions import Fraction
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from producers.device.rating import rate
+from producers.device.requests import ReportSettings
+from producers.journal import NANO, Journal, Limits, Message
+from producers.pseudonyms import pseudonym
+from producers.publishing import OutboxRelay, Publisher
+from producers.scale import Scale
+from stream_app import wire
+from stream_app.kafka import clients
+from stream_app.privacy import registry
+
+
+class Device:
+    """The device of one user.
+
+    Args:
+        user: the user's id; it never leaves the device, the server sees a pseudonym.
+        journal: path of the journal, created with mode 0600 when it does not exist.
+        mechanism: a family (`"rr"`) or a whole id (`"rr:5:2"`) whose reports may be sent one by
+            one: its adjacency is the value of a rating.
+        epsilon: of one report, when `mechanism` is a family; 2 by default.
+        scale: minimum, maximum and step of the ratings.
+        budget: the most epsilon that this user may spend in sum; None for no limit.
+        prefix: first part of the topics' names.
+
+    Raises ValueError for what cannot be a mechanism, a scale, a budget or a user id.
+    """
+
+    def __init__(
+        self,
+        user: int | str,
+        journal: Path | str,
+        *,
+        mechanism: str = "rr",
+        epsilon: int | float | str | Fraction | None = None,
+        scale: tuple[float, float, float] = (1, 5, 1),
+        budget: int | float | Fraction | None = None,
+        prefix: str = "murmurec",
+    ) -> None:
+        self._scale = Scale(*scale)
+        if ":" in mechanism:
+            if epsilon is not None:
+                raise ValueError(f"epsilon {epsilon}: the id {mechanism} holds one; leave it out")
+            chosen = registry.parse(mechanism)
+        else:
+            written = Fraction(2) if epsilon is None else Fraction(str(epsilon))
+            chosen = registry.mechanism(mechanism, self._scale.levels, written)
+        self.user, self.mechanism = user, chosen
+        self._topics = wire.Topics(prefix)
+        self._budget = None if budget is None else Fraction(str(budget))
+        pseudonym(bytes(32), user)  # refused before a journal is made
+        self._journal = Journal.open(journal, limits=Limits(self._budget))
+        self._line = ReportSettings(self._topics.ratings, self.mechanism)
+
+    @property
+    def pseudonym(self) -> str:
+        """What the server knows the user by: 32 hexadecimal characters."""
+        return pseudonym(self._journal.key, self.user).hex()
+
+    @property
+    def spent(self) -> Fraction:
+        """The epsilon spent so far, summed over every report in the journal about this user."""
+        debits = self._journal.spent(bytes.fromhex(self.pseudonym)).values()
+        return sum((Fraction(debit.nano, NANO) for debit in debits), Fraction(0))
+
+    @property
+    def remaining(self) -> Fraction | None:
+        """What the budget still holds; None without a budget."""
+        return None if self._budget is None else self._budget - self.spent
+
+    @property
+    def waiting(self) -> int:
+        """How many messages the broker has not confirmed yet."""
+        return len(self._journal.pending())
+
+    def rate(self, item: int | str, rating: float, *, republish: bool = False) -> Message:
+        """Sanitize one rating and record it; `publish` sends it.
+
+        `republish` draws a second report on an item and spends its epsilon again. Raises ValueError
+        for an item or a rating that is none, `BudgetExhausted` when the budget does not hold it and
+        `UserError` for an item that was reported before; nothing is spent then.
+        """
+        return rate(
+            self.user,
+            item,
+            rating,
+            self._line,
+            scale=self._scale,
+            journal=self._journal,
+            epoch=int(time.time()) // wire.EPOCH_SECONDS,
+            republish=republish,
+        )
+
+    def publish(self, bootstrap_servers: str) -> int:
+        """Send every message that waits and return how many the broker has confirmed."""
+        with Publisher(clients.producer(bootstrap_servers), self._topics.ratings) as line:
+            relay = OutboxRelay(self._journal, line)
+            relay.resend({self._topics.ratings})
+        return line.accepted
+
+    def close(self) -> None:
+        """Close the journal; what waits stays in it."""
+        self._journal.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()

@@ -1,0 +1,208 @@
+"""A recommender in this process: the model of the server, fed with ratings that are at hand.
+
+>>> from murmurec import Recommender
+>>> ratings = {"user": [1, 1, 2, 2, 3], "item": [10, 11, 10, 12, 11], "rating": [5, 1, 5, 4, 2]}
+>>> model = Recommender(model="dense", factors=8).fit(ratings)
+>>> [item for item, stars in model.recommend(3, k=2)]
+[10, 12]
+>>> model.predict([3], [10]).shape
+(1,)
+
+With a mechanism (`Recommender("rr:5:2")`) each rating is sanitized before it is learned, as its
+device would do, so the model is one that a server could have; the noise then comes from a seed, so
+that a figure can be repeated. Whoever holds the ratings sees them all the same: only a `Device`
+keeps a rating from the server.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from murmurec.ratings import Ratings, columns_of, ids_of, keys_of
+from producers.datasets.load import Dataset
+from producers.scale import Scale
+from stream_app.models import retrieval
+from stream_app.models.factorization.channels import Channels
+from stream_app.models.factorization.learner import Learner, build
+from stream_app.privacy import registry
+from stream_app.privacy.mechanism import Mechanism
+from stream_app.privacy.randomness import SeededSource
+
+_BATCH = 8192
+_LOWEST, _HIGHEST = 1.0, 5.0  # the internal scale of every learner
+
+
+class Recommender:
+    """Matrix factorization learned online, with top-k by inner product.
+
+    Args:
+        mechanism: id of a mechanism that protects the value of a rating, `"rr:5:2"`; None learns
+            the ratings as they are.
+        model: `"sketch"` (fixed memory, the server's default), `"dense"` (more accurate, grows),
+            `"literal"` or `"hashing"`.
+        factors, depth: length of a latent vector; rows of the sketch.
+        sketch_bytes: memory of the sketch.
+        scale: minimum, maximum and step of the ratings; None reads it off the first ratings.
+        seed: of every hash, the initial vectors and the noise.
+
+    The state after n ratings depends on these ratings in their order alone, not on how they were
+    cut into calls. Raises ValueError for arguments out of range.
+    """
+
+    def __init__(
+        self,
+        mechanism: str | None = None,
+        *,
+        model: str = "sketch",
+        factors: int = 32,
+        depth: int = 4,
+        sketch_bytes: int = 1 << 24,
+        scale: tuple[float, float, float] | None = None,
+        seed: int = 0,
+    ) -> None:
+        self.model, self.factors, self.depth = model, factors, depth
+        self.sketch_bytes, self.seed = sketch_bytes, seed
+        self._mechanism_id = mechanism
+        self._given_scale = None if scale is None else Scale(*scale)
+        self._scale: Scale | None = None
+        # Bad arguments are refused now, not at the first fit; the levels are the mechanism's.
+        levels = 5 if mechanism is None else registry.parse(mechanism).levels
+        self._start(self._given_scale or Scale(1, levels, 1))
+        self._scale = self._given_scale
+
+    def fit(self, ratings: Ratings) -> Self:
+        """Forget everything and learn these ratings, in time order where times are given."""
+        self._scale = self._given_scale
+        data = columns_of(ratings, self._scale)  # refused before anything is forgotten
+        self._start(data.scale)
+        return self._learn(data)
+
+    def partial_fit(self, ratings: Ratings) -> Self:
+        """Learn more ratings: a data frame, a mapping of columns, a tuple of arrays or a file.
+
+        Raises ValueError for ratings that are none or off the scale; nothing is learned then.
+        """
+        data = columns_of(ratings, self._scale)
+        if self._scale is None:
+            self._start(data.scale)
+        return self._learn(data)
+
+    def _learn(self, data: Dataset) -> Self:
+        users, items = keys_of(data.users), keys_of(data.items)
+        reports = self._mechanism.release(data.levels, self._source)
+        channels = np.zeros(_BATCH, np.uint16)
+        learn = np.ones(_BATCH, np.bool_)
+        for first in range(0, len(users), _BATCH):
+            part = slice(first, first + _BATCH)
+            n = len(users[part])
+            self._learner.learn_many(
+                users[part], items[part], reports[part], channels[:n], learn[:n]
+            )
+        self._remember(data.items, users, items)
+        return self
+
+    def predict(
+        self, users: Iterable[int | str], items: Iterable[int | str]
+    ) -> NDArray[np.float64]:
+        """Return the predicted rating of each (user, item), (n,), within the scale."""
+        pair = ids_of(_column(users), "user"), ids_of(_column(items), "item")
+        if len(pair[0]) != len(pair[1]):
+            raise ValueError(f"{len(pair[0])} users and {len(pair[1])} items: give one each")
+        if not len(pair[0]):
+            return np.empty(0)
+        return self._on_scale(self._learner.predict_many(*(keys_of(ids) for ids in pair)))
+
+    def recommend(
+        self, user: int | str, k: int = 10, *, exclude_seen: bool = True
+    ) -> list[tuple[int | str, float]]:
+        """Return at most k items with their predicted ratings, best first.
+
+        Items that the user has rated are left out; fewer than k come back when there are no more.
+        A user who is unknown gets the items of the largest bias.
+        """
+        if isinstance(k, bool) or not isinstance(k, int) or k < 1:
+            raise ValueError(f"k {k!r}: ask for 1 or more items")
+        key = keys_of(ids_of([user], "user"))
+        if not len(self._items):
+            return []
+        self._refresh()
+        seen = self._seen.get(int(key[0]), set()) if exclude_seen else set()
+        rated = np.fromiter((self._rows[item] for item in seen), np.int64, len(seen))
+        vector = self._learner.users(key)[0][0]
+        rows, _ = self._index.search(vector, k, lambda found: ~np.isin(found, rated))
+        items = self._keys[rows]
+        stars = self._on_scale(self._learner.predict_many(np.repeat(key, len(items)), items))
+        return [(self._items[row], float(s)) for row, s in zip(rows.tolist(), stars, strict=True)]
+
+    def _start(self, scale: Scale) -> None:
+        """Make everything new for ratings on this scale."""
+        self._scale = scale
+        self._mechanism = _mechanism_of(self._mechanism_id, scale)
+        self._source = SeededSource(self.seed)
+        self._learner: Learner = build(
+            self.model,
+            Channels.from_mechanisms([self._mechanism]),
+            factors=self.factors,
+            depth=self.depth,
+            sketch_bytes=self.sketch_bytes,
+            seed=self.seed,
+        )
+        self._items: list[int | str] = []
+        self._rows: dict[int, int] = {}
+        self._keys: NDArray[np.uint64] = np.empty(0, np.uint64)
+        self._seen: dict[int, set[int]] = {}
+        self._index = retrieval.build("auto", self.factors, seed=self.seed)
+        self._stale = False
+
+    def _remember(
+        self,
+        names: NDArray[np.int64] | NDArray[np.str_],
+        users: NDArray[np.uint64],
+        items: NDArray[np.uint64],
+    ) -> None:
+        _, first = np.unique(items, return_index=True)
+        for row in np.sort(first).tolist():
+            key = int(items[row])
+            if key not in self._rows:
+                self._rows[key] = len(self._items)
+                self._items.append(names[row].item())
+        self._keys = np.fromiter(self._rows, np.uint64, len(self._rows))
+        for user, item in zip(users.tolist(), items.tolist(), strict=True):
+            self._seen.setdefault(user, set()).add(item)
+        self._stale = True
+
+    def _refresh(self) -> None:
+        """Bring the index up to date: every rating may move every item of a sketch."""
+        if self._stale:
+            self._index.update(np.arange(len(self._keys)), *self._learner.items(self._keys))
+            self._stale = False
+
+    def _on_scale(self, stars: NDArray[np.float64]) -> NDArray[np.float64]:
+        values = (self._scale or Scale()).values
+        low, high = float(values[0]), float(values[-1])
+        return np.asarray(low + (stars - _LOWEST) / (_HIGHEST - _LOWEST) * (high - low))
+
+
+def _mechanism_of(id: str | None, scale: Scale) -> Mechanism:
+    mechanism = (
+        registry.parse(id) if id is not None else registry.mechanism("none", scale.levels, None)
+    )
+    if mechanism.levels != scale.levels:
+        raise ValueError(
+            f"mechanism {mechanism.id}: has {mechanism.levels} levels, but the scale {scale} has "
+            f"{scale.levels}"
+        )
+    if mechanism.inputs > mechanism.levels or mechanism.masks:
+        raise ValueError(
+            f"mechanism {mechanism.id}: is not sent one rating at a time; use rr, or "
+            "murmurec.evaluate"
+        )
+    return mechanism
+
+
+def _column(ids: Iterable[int | str]) -> object:
+    return ids if hasattr(ids, "__array__") or isinstance(ids, list | tuple) else list(ids)

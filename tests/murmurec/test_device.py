@@ -1,0 +1,102 @@
+"""The public device: what it spends, what it refuses, and that its events reach a real broker."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from murmurec import Device
+from stream_app.errors import UserError
+
+
+def test_a_rating_is_paid_for_and_waits(tmp_path: Path) -> None:
+    with Device("ann", tmp_path / "j", epsilon="1/2", budget=1) as device:
+        message = device.rate("alien", 5)
+        assert (device.spent, device.remaining, device.waiting) == (
+            Fraction(1, 2),
+            Fraction(1, 2),
+            1,
+        )
+    assert message.key.decode() == device_name(tmp_path)
+    assert b"ann" not in message.value
+
+
+def device_name(folder: Path) -> str:
+    with Device("ann", folder / "j") as device:
+        return device.pseudonym
+
+
+def test_what_was_spent_is_remembered(tmp_path: Path) -> None:
+    with Device("ann", tmp_path / "j", budget=3) as device:
+        device.rate(1, 5)
+    with Device("ann", tmp_path / "j", budget=3) as device:
+        assert device.remaining == 1
+        with pytest.raises(UserError, match="budget"):
+            device.rate(2, 5)
+        assert device.spent == 2
+
+
+def test_users_of_one_journal_have_budgets_of_their_own(tmp_path: Path) -> None:
+    with Device("ann", tmp_path / "j") as device:
+        device.rate(1, 5)
+    with Device("bob", tmp_path / "j") as device:
+        assert device.spent == 0
+
+
+def test_an_item_is_reported_once_unless_asked(tmp_path: Path) -> None:
+    with Device("ann", tmp_path / "j") as device:
+        device.rate(1, 5)
+        with pytest.raises(UserError):
+            device.rate(1, 4)
+        device.rate(1, 4, republish=True)
+        assert device.spent == 4
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        {"mechanism": "rr:5:2", "epsilon": 2},
+        {"mechanism": "xx"},
+        {"epsilon": 0},
+        {"epsilon": float("nan")},
+        {"epsilon": "much"},
+        {"scale": (5, 1, 1)},
+        {"budget": -1},
+        {"user": ""},
+        {"user": "a\0b"},
+    ],
+    ids=str,
+)
+def test_bad_arguments_leave_no_journal(tmp_path: Path, arguments: dict[str, Any]) -> None:
+    with pytest.raises(ValueError, match=r"."):
+        Device(**{"user": "ann", "journal": tmp_path / "j"} | arguments)
+    assert not (tmp_path / "j").exists()
+
+
+@pytest.mark.parametrize("rating", [6, 0, 4.5, float("nan"), "5", True])
+def test_a_rating_off_the_scale_costs_nothing(tmp_path: Path, rating: Any) -> None:
+    with Device("ann", tmp_path / "j") as device:
+        with pytest.raises(ValueError, match="must be a number on the scale"):
+            device.rate(1, rating)
+        assert device.spent == 0
+
+
+def test_a_mechanism_that_hides_presence_is_refused_at_the_rating(tmp_path: Path) -> None:
+    with (
+        Device("ann", tmp_path / "j", mechanism="cell:5:2") as device,
+        pytest.raises(ValueError, match="whole epochs"),
+    ):
+        device.rate(1, 5)
+
+
+@pytest.mark.kafka
+def test_events_reach_the_topic(tmp_path: Path, kafka: Any, topics: str) -> None:
+    with Device("ann", tmp_path / "j", prefix=topics) as device:
+        device.rate(1, 5)
+        device.rate(2, 3)
+        assert device.publish(kafka.bootstrap) == 2
+        assert device.waiting == 0
+        assert device.publish(kafka.bootstrap) == 0

@@ -1,0 +1,127 @@
+"""The wheel, installed into an environment of its own, gives the public names.
+
+The environment sees the wheel and the third-party packages that its metadata ask for, linked from
+the ones that run this test: nothing is fetched, and nothing of the checkout can be imported.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import sysconfig
+import venv
+from importlib import metadata
+from pathlib import Path
+
+import pytest
+from packaging.requirements import Requirement
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("dist")
+    subprocess.run(
+        [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(folder)],
+        cwd=ROOT, check=True, capture_output=True, timeout=120,
+    )  # fmt: skip
+    (built,) = folder.glob("murmurec-*.whl")
+    return built
+
+
+def needed(name: str, extras: frozenset[str], found: dict[str, metadata.Distribution]) -> None:
+    """Enter into `found` what a distribution needs, itself left out."""
+    for text in metadata.distribution(name).requires or ():
+        requirement = Requirement(text)
+        wanted = [{"extra": extra} for extra in extras or {""}]
+        if requirement.marker and not any(requirement.marker.evaluate(e) for e in wanted):
+            continue
+        key = requirement.name.lower()
+        if key == "murmurec":
+            needed(key, frozenset(requirement.extras), found)
+        elif key not in found:
+            found[key] = metadata.distribution(key)
+            needed(key, frozenset(requirement.extras), found)
+
+
+def installed(wheel: Path, folder: Path, extras: frozenset[str]) -> Path:
+    """Return the Python of a new environment with the wheel and what it needs."""
+    venv.create(folder, with_pip=False)
+    python = folder / "bin" / "python"
+    site = Path(sysconfig.get_path("purelib", vars={"base": str(folder), "platbase": str(folder)}))
+    subprocess.run(
+        [sys.executable, "-m", "pip", "--python", str(python), "install", "--quiet", "--no-deps",
+         "--no-index", str(wheel)],
+        check=True, capture_output=True, timeout=120,
+    )  # fmt: skip
+    found: dict[str, metadata.Distribution] = {}
+    needed("murmurec", extras, found)
+    for distribution in found.values():
+        for top in {file.parts[0] for file in distribution.files or () if ".." not in file.parts}:
+            source, target = Path(str(distribution.locate_file(top))), site / top
+            if source.exists() and not target.exists():
+                target.symlink_to(source)
+    return python
+
+
+def run(python: Path, code: str, folder: Path) -> str:
+    done = subprocess.run(
+        [str(python), "-I", "-c", code],
+        check=False, cwd=folder, capture_output=True, text=True, timeout=600,
+        env={"HOME": str(folder), "NUMBA_CACHE_DIR": str(folder / "numba")},
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def test_a_device_install_has_the_device_and_says_what_it_lacks(
+    wheel: Path, tmp_path: Path
+) -> None:
+    python = installed(wheel, tmp_path / "env", frozenset())
+    said = run(
+        python,
+        "import murmurec, sys\n"
+        "assert '/env/' in murmurec.__file__, murmurec.__file__\n"
+        "with murmurec.Device('ann', 'device.journal', budget=2) as device:\n"
+        "    device.rate('alien', 5)\n"
+        "    print(device.spent, murmurec.mechanisms.parse('rr:5:2').id)\n"
+        "print(murmurec.Recommendations.__name__)\n"
+        "assert 'numba' not in sys.modules and 'faust' not in sys.modules\n"
+        "try:\n"
+        "    murmurec.Recommender\n"
+        "except ImportError as error:\n"
+        "    print(error)\n",
+        tmp_path,
+    )
+    assert said.splitlines() == [
+        "2 rr:5:2",
+        "Recommendations",
+        "murmurec.Recommender needs numba, which a device install lacks: "
+        "pip install 'murmurec[server]'",
+    ]
+
+
+def test_a_server_install_fits_and_recommends(wheel: Path, tmp_path: Path) -> None:
+    python = installed(wheel, tmp_path / "env", frozenset({"server"}))
+    said = run(
+        python,
+        "from murmurec import Recommender, evaluate\n"
+        "ratings = [1, 1, 2] * 9, [10, 11, 10] * 9, [5, 1, 5] * 9\n"
+        "model = Recommender('rr:5:2', model='dense', factors=2, scale=(1, 5, 1)).fit(ratings)\n"
+        "print([item for item, _ in model.recommend(2)])\n"
+        "print(evaluate(ratings, 'rr:5:2', model='dense', factors=2, scale=(1, 5, 1)).events)\n",
+        tmp_path,
+    )
+    assert said.splitlines() == ["[11]", "27"]
+    command = python.with_name("murmurec")
+    version = subprocess.run(
+        [str(command), "--version"],
+        check=False,
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    assert version.returncode == 0, version.stderr
+    assert version.stdout.strip().endswith(metadata.version("murmurec"))
