@@ -16,14 +16,10 @@ from numpy.typing import NDArray
 
 from stream_app.kernels.factorization import error_scores
 from stream_app.log.ledger import APPLIED, DUPLICATE
-from stream_app.monitoring.accuracy import (
-    PREDICTORS,
-    GeneralizationGap,
-    ItemMeanBaseline,
-    LogLoss,
-    PrequentialError,
-)
+from stream_app.monitoring.baselines import ItemMeanBaseline
+from stream_app.monitoring.generalization_gap import GeneralizationGap
 from stream_app.monitoring.metrics import Metrics
+from stream_app.monitoring.prequential_error import PREDICTORS, LogLoss, PrequentialError
 from stream_app.serving.recommender import Recommender
 from stream_app.state.replica import Outcome, Replica
 from stream_app.wire import REASONS

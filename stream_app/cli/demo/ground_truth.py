@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from producers.fleet.population import Population
 from stream_app.deployment import new_replica
 from stream_app.errors import UserError
-from stream_app.monitoring.accuracy import ItemMeanBaseline
+from stream_app.monitoring.baselines import ItemMeanBaseline
 from stream_app.replay.follower import Follower
 from stream_app.state.replica import Outcome, StateSpec
 from stream_app.wire import Topics

@@ -1,0 +1,80 @@
+"""Baseline predictors: what a prediction without any taste achieves on the same events.
+
+The mean of an item seen n times is shrunken towards the mean of all by k pseudo-events,
+
+    mean_i = (sum_i + k mean) / (n_i + k)        k = Var(values) / spread^2
+
+so that noisier reports need more of them. Where presence is protected, n_i is the sum of the
+weights, and the variance is that of value - mean * weight, for each unit of weight.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from stream_app.monitoring.prequential_error import Floats, PrequentialError
+
+
+class ItemMeanBaseline:
+    """Running item means.
+
+    `spread` is the standard deviation of the items' true means in stars; predictions stay in
+    low .. high, and are `(low + high) / 2` at first.
+    """
+
+    def __init__(
+        self, low: float = 1.0, high: float = 5.0, spread: float = 0.55, recent: int = 10_000
+    ) -> None:
+        if not low < high or not spread > 0:
+            raise ValueError(f"low {low}, high {high}, spread {spread}: low < high and spread > 0")
+        self.low, self.high, self.spread = low, high, spread
+        self.error = PrequentialError(recent)
+        self._sums = np.zeros(0)
+        self._counts = np.zeros(0)
+        self._total = np.zeros(2)  # sum of the weights, of the values
+        self._squares = np.zeros(3)  # sum of value^2, of value * weight, of weight^2
+
+    def predict(self, rows: NDArray[np.int64]) -> Floats:
+        """Return the current mean of the items at `rows` (n,), each clipped to low .. high."""
+        weights, total = self._total
+        if not weights > 0:
+            return np.full(len(rows), (self.low + self.high) / 2)
+        self._grow(rows)
+        mean = total / weights
+        variance = self._squares @ (1, -2 * mean, mean**2) / weights
+        pseudo = max(float(variance), 1e-9) / self.spread**2
+        counts = self._counts[rows]
+        # The same as above; a sum of weights below 0, by chance, counts as 0.
+        means = mean + (self._sums[rows] - mean * counts) / (np.maximum(counts, 0) + pseudo)
+        return np.clip(means, self.low, self.high)
+
+    def add(
+        self, rows: NDArray[np.int64], stars: ArrayLike, values: ArrayLike, squares: ArrayLike
+    ) -> None:
+        """Predict a batch (n,) from the events before it, score that, then learn its values."""
+        self.error.add(self.predict(rows), stars, values, squares)
+        self.learn(rows, values)
+
+    def learn(
+        self, rows: NDArray[np.int64], values: ArrayLike, weights: ArrayLike | None = None
+    ) -> None:
+        """Learn unbiased values (n,) of items; a NaN is unknown and left out."""
+        self._grow(rows)
+        known = np.asarray(values, np.float64)
+        weighed = np.broadcast_to(1.0, len(known)) if weights is None else np.asarray(weights)
+        unknown = np.isnan(known)
+        if unknown.any():
+            rows, known, weighed = rows[~unknown], known[~unknown], weighed[~unknown]
+        np.add.at(self._sums, rows, known)
+        np.add.at(self._counts, rows, weighed)
+        self._total += weighed.sum(), known.sum()
+        # Not a dot product: its threads would keep spinning while the next batch is learned.
+        self._squares += (known * known).sum(), (known * weighed).sum(), (weighed * weighed).sum()
+
+    def _grow(self, rows: NDArray[np.int64]) -> None:
+        needed = int(rows.max()) + 1 if len(rows) else 0
+        if needed > len(self._sums):
+            more = max(needed, 2 * len(self._sums)) - len(self._sums)
+            self._sums = np.concatenate((self._sums, np.zeros(more)))
+            self._counts = np.concatenate((self._counts, np.zeros(more)))
