@@ -21,7 +21,7 @@ from prometheus_client import CollectorRegistry
 
 from deploy.boards import OVERVIEW, Panel
 from stream_app.monitoring.metrics import CONTENT_TYPE, Metrics
-from tests.stream_app.monitoring.test_metrics import CALLS
+from tests.fixtures.metric_calls import CALLS
 
 DEADLINE_SECONDS = 60.0
 # What a worker says about itself before the first event.

@@ -11,11 +11,11 @@ reached through /proc, and nothing is left mounted, whatever becomes of the test
 
 from __future__ import annotations
 
+import errno
 import os
 import select
 import subprocess
-import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
@@ -32,9 +32,11 @@ from stream_app.broker import local
 from stream_app.broker.jars import jars, java
 from stream_app.kafka import clients
 from tests.conftest import cache_dir
+from tests.fixtures.waiting import PATIENCE_SECONDS, until
 
 USER = "worker"
 PASSWORD = "as-secret-as-a-test"
+_PAGE_BYTES = 4096  # of a tmpfs
 # A node that was killed is taken for dead after this time, and may register again.
 _SESSION = {"broker.session.timeout.ms": "1000", "broker.heartbeat.interval.ms": "200"}
 
@@ -123,8 +125,8 @@ class Node:
         """Give these rights, and return when the broker goes by them."""
         admin = clients.admin(self.bootstrap)  # kept: what it was asked ends with it
         for future in admin.create_acls(list(bindings)).values():
-            future.result(timeout=10)
-        until(lambda: set(bindings) <= set(self._rights()), 10, "the rights are there")
+            future.result(timeout=PATIENCE_SECONDS)
+        until(lambda: set(bindings) <= set(self._rights()), "the rights are there")
 
     def take(self, kind: ResourceType, name: str, operation: str) -> list[AclBinding]:
         """Take a right away, and return what gives it back when the broker goes by it."""
@@ -148,8 +150,8 @@ class Node:
             for right in taken
         ]
         for future in admin.delete_acls(filters).values():
-            future.result(timeout=10)
-        until(lambda: not set(taken) & set(self._rights()), 10, "the rights are gone")
+            future.result(timeout=PATIENCE_SECONDS)
+        until(lambda: not set(taken) & set(self._rights()), "the rights are gone")
         return taken
 
     def _rights(self) -> list[AclBinding]:
@@ -164,7 +166,7 @@ class Node:
             AclPermissionType.ANY,
         )
         admin = clients.admin(self.bootstrap)
-        found: list[AclBinding] = admin.describe_acls(everything).result(timeout=10)
+        found: list[AclBinding] = admin.describe_acls(everything).result(timeout=PATIENCE_SECONDS)
         return found
 
 
@@ -211,7 +213,7 @@ def small_disk(folder: Path, size: str, inodes: int = 0) -> Iterator[Path]:
     try:
         assert keeper.stdout is not None
         assert keeper.stderr is not None
-        readable, _, _ = select.select([keeper.stdout], [], [], 10)
+        readable, _, _ = select.select([keeper.stdout], [], [], PATIENCE_SECONDS)
         if not readable or keeper.stdout.readline() != b"mounted\n":
             keeper.kill()
             raise NoMountError(keeper.stderr.read().decode().strip() or "mount gave no answer")
@@ -224,24 +226,22 @@ def small_disk(folder: Path, size: str, inodes: int = 0) -> Iterator[Path]:
                 pipe.close()
 
 
-def fill(disk: Path, leave: int = 0) -> Path:
-    """Write a file that takes all room of a disk but `leave` bytes; delete it to make room."""
+def fill(disk: Path) -> Path:
+    """Write a file that takes all room of a disk; delete it to make room.
+
+    The file grows until the disk refuses one more page: how much is free changes while a broker
+    writes to the same disk.
+    """
     ballast = disk / "ballast"
-    free = os.statvfs(disk)
+    size, step = 0, 1 << 20
     with ballast.open("wb") as file:
-        os.posix_fallocate(file.fileno(), 0, max(1, free.f_bavail * free.f_frsize - leave))
+        while step >= _PAGE_BYTES:
+            try:
+                os.posix_fallocate(file.fileno(), size, step)
+            except OSError as error:
+                if error.errno != errno.ENOSPC:
+                    raise
+                step //= 2
+            else:
+                size += step
     return ballast
-
-
-# --- waiting --------------------------------------------------------------------------------------
-
-
-def until(true: Callable[[], object], seconds: float, what: str) -> None:
-    """Return when `true()` holds; OSError and ValueError count as not yet."""
-    deadline = time.monotonic() + seconds
-    while time.monotonic() < deadline:
-        with suppress(OSError, ValueError):
-            if true():
-                return
-        time.sleep(0.05)
-    raise AssertionError(f"{what}: not within {seconds:.0f} s")

@@ -23,19 +23,19 @@ from confluent_kafka.admin import (
     ResourceType,
 )
 
-from stream_app.checkpoints import reader as changelog
 from stream_app.cli import run
 from stream_app.cli.demo.worker import Worker
 from stream_app.deployment import new_replica, spec_from_settings
 from stream_app.kafka import clients
 from stream_app.kafka.topic_admin import delete
-from stream_app.log.canonical_order import Chain
 from stream_app.settings import Settings
 from stream_app.state.replica import Replica
-from stream_app.wire import Cut, Topics, WireError, decode_entry, decode_many
+from stream_app.wire import Topics, decode_many
 from tests.conftest import Kafka
-from tests.faults.brokers import NoMountError, small_disk, until
+from tests.faults.brokers import NoMountError, small_disk
+from tests.fixtures.cut_log import cuts
 from tests.fixtures.streams import Published, log, run_of
+from tests.fixtures.waiting import PATIENCE_SECONDS, until
 from tests.kafka.conftest import oracle, send, settings, start
 
 __all__ = ["oracle", "send", "settings", "start"]  # fixtures
@@ -44,7 +44,6 @@ Oracle = Callable[..., Replica]
 Flow = Callable[[Sequence[Published]], AbstractContextManager[None]]
 Proof = Callable[[dict[str, Any]], None]
 Command = Callable[..., tuple[int, str]]
-END_SECONDS = 30.0
 
 
 @pytest.fixture(autouse=True)
@@ -104,7 +103,7 @@ def flow(kafka: Kafka, names: Topics) -> Flow:
         finally:
             hurry.set()
             sending.join()
-        assert producer.flush(60) == 0
+        assert producer.flush(PATIENCE_SECONDS) == 0
         assert not failed
 
     return flowing
@@ -185,7 +184,7 @@ def digests(replica: Replica) -> tuple[str, str]:
     return replica.model_digest(), replica.ledger_digest()
 
 
-def sentence(worker: Worker, seconds: float = END_SECONDS) -> str:
+def sentence(worker: Worker, seconds: float = PATIENCE_SECONDS) -> str:
     """Return the one sentence with which a worker ends by itself, refused, within so many
     seconds."""
     try:
@@ -210,30 +209,26 @@ def durable_cut(worker: Worker) -> int:
     return -1 if found is None else int(found)
 
 
-def another_checkpoint(worker: Worker, seconds: float = 20.0) -> int:
+def another_checkpoint(worker: Worker) -> int:
     """Return the cut of a checkpoint that becomes durable from now on."""
     before = durable_cut(worker)
-    until(lambda: durable_cut(worker) > before, seconds, f"a checkpoint after cut {before}")
+    until(lambda: durable_cut(worker) > before, f"a checkpoint after cut {before}")
     return durable_cut(worker)
+
+
+def nothing_but_witnesses_differs(command: Command, worker: Worker) -> None:
+    """What was witnessed wrongly stays in the log and is told; worker and checkpoint are right."""
+    code, said = command("state", "verify", "--worker", worker.url)
+    differing = [line for line in said.splitlines() if line.startswith("DIFFERS")]
+    assert code == 1
+    assert differing
+    assert all(line.startswith("DIFFERS: witness of cut") for line in differing), said
 
 
 def stop(worker: Worker) -> None:
     """End a worker as its operator does; it writes a last checkpoint."""
     worker.process.terminate()
-    assert worker.process.wait(10) == 0, worker.log.read_text()[-2000:]
-
-
-def cuts(kafka: Kafka, names: Topics) -> list[Cut]:
-    """Return the cuts of the cut log that count."""
-    chain, found = Chain(0, (0,) * 4), []
-    for message in changelog.records(kafka.bootstrap, {}, names.cuts):
-        try:
-            entry = decode_entry(message.value())
-        except WireError:
-            continue
-        if chain.take(entry) and isinstance(entry, Cut):
-            found.append(entry)
-    return found
+    assert worker.process.wait(PATIENCE_SECONDS) == 0, worker.log.read_text()[-2000:]
 
 
 # --- what is done to topics -----------------------------------------------------------------------
@@ -242,7 +237,9 @@ def cuts(kafka: Kafka, names: Topics) -> list[Cut]:
 def remove(admin: AdminClient, topic: str) -> None:
     """Delete a topic and return when the broker no longer lists it."""
     delete(admin, [topic])
-    until(lambda: topic not in admin.list_topics(timeout=5).topics, 20, f"{topic} is gone")
+    until(
+        lambda: topic not in admin.list_topics(timeout=PATIENCE_SECONDS).topics, f"{topic} is gone"
+    )
 
 
 def configure(admin: AdminClient, topic: str, name: str, value: str) -> None:
@@ -250,10 +247,10 @@ def configure(admin: AdminClient, topic: str, name: str, value: str) -> None:
     entry = ConfigEntry(name, value, incremental_operation=AlterConfigOpType.SET)
     resource = ConfigResource(ResourceType.TOPIC, topic, incremental_configs=[entry])
     for future in admin.incremental_alter_configs([resource]).values():
-        future.result(timeout=10)
+        future.result(timeout=PATIENCE_SECONDS)
 
     def there() -> bool:
         asked = admin.describe_configs([ConfigResource(ResourceType.TOPIC, topic)])
-        return all(f.result(timeout=10)[name].value == value for f in asked.values())
+        return all(f.result(timeout=PATIENCE_SECONDS)[name].value == value for f in asked.values())
 
-    until(there, 10, f"{topic}: {name} is {value}")
+    until(there, f"{topic}: {name} is {value}")

@@ -68,8 +68,8 @@ class TestBrokerDisk:
             worker.check()
             ballast.unlink()
             broker.start()
-            another_checkpoint(worker, 40)
-        proof(worker.wait_for(ends_of(records), 30))
+            another_checkpoint(worker)
+        proof(worker.wait_for(ends_of(records)))
 
 
 def test_a_full_data_directory_stops_no_worker(

@@ -13,7 +13,6 @@ from stream_app.checkpoints import reader as changelog
 from stream_app.cli.demo.worker import Worker
 from stream_app.wire import Rejection, Topics, decode_message
 from tests.conftest import Kafka
-from tests.faults.brokers import until
 from tests.faults.conftest import (
     Command,
     Flow,
@@ -25,6 +24,7 @@ from tests.faults.conftest import (
     stop,
 )
 from tests.fixtures.streams import Published, events, publish
+from tests.fixtures.waiting import until
 from tests.kafka.conftest import Send, Start, ends_of
 
 pytestmark = pytest.mark.kafka
@@ -65,12 +65,12 @@ def test_without_the_rejected_topic_a_worker_ends_and_what_was_not_told_is_told_
     worker = start()
     send([*records[:100], *first])
     worker.wait_for(ends_of([*records[:100], *first]))
-    until(lambda: len(told(kafka, names)) == 4, 10, "the first ones are told")
+    until(lambda: len(told(kafka, names)) == 4, "the first ones are told")
     stop(worker)
     worker = start()
     remove(admin, names.rejected)
     send([*records[100:200], *second])
-    until(lambda: stands(worker, 12), 20, "the worker has set them aside")
+    until(lambda: stands(worker, 12), "the worker has set them aside")
     passed = worker.state()["cut"]
     with flow(records[200:250]):
         assert durable_cut(worker) < passed
@@ -84,7 +84,7 @@ def test_without_the_rejected_topic_a_worker_ends_and_what_was_not_told_is_told_
     everything = [*records, *first, *second]
     state = worker.wait_for(ends_of(everything))
     assert state["rejected"] == {"malformed": 12}
-    until(lambda: len(told(kafka, names)) >= 8, 10, "the others are told")
+    until(lambda: len(told(kafka, names)) >= 8, "the others are told")
     ends = [*ends_of([*records[:100], *first])]
     missing = {(p, ends[p] + ends_of(records[100:200])[p] + i) for p in range(4) for i in range(2)}
     assert told(kafka, names) == missing
@@ -113,5 +113,5 @@ def test_a_rejection_that_is_refused_for_good_ends_the_worker(
     worker = start()
     send(records[100:])
     state = worker.wait_for(ends_of([*records, *poison(4)]))
-    until(lambda: len(told(kafka, names)) == 4, 10, "they are told")
+    until(lambda: len(told(kafka, names)) == 4, "they are told")
     proof(state)

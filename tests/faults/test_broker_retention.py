@@ -16,6 +16,7 @@ from stream_app.state.replica import Replica
 from stream_app.wire import Topics
 from tests.faults.conftest import Command, Flow, another_checkpoint, digests, remove, sentence, stop
 from tests.fixtures.streams import events, publish
+from tests.fixtures.waiting import PATIENCE_SECONDS
 from tests.kafka.conftest import Send, Start, ends_of
 
 pytestmark = pytest.mark.kafka
@@ -25,7 +26,7 @@ def forget_before(admin: AdminClient, topic: str, ends: list[int]) -> None:
     """Delete what lies before these positions, as retention does."""
     places = [TopicPartition(topic, p, end) for p, end in enumerate(ends)]
     for place, future in admin.delete_records(places).items():
-        assert future.result(timeout=10).low_watermark == ends[place.partition]
+        assert future.result(timeout=PATIENCE_SECONDS).low_watermark == ends[place.partition]
 
 
 def test_a_checkpoint_carries_the_state_over_ratings_that_are_gone(

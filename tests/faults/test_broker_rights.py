@@ -78,7 +78,7 @@ def test_rights_to_write_are_taken_away_under_a_worker_and_given_back(
             another_checkpoint(worker)
         taken = own.take(ResourceType.TOPIC, name, "WRITE")
         with flow(next(parts)):
-            refused = sentence(worker, 15)
+            refused = sentence(worker)
         assert name in refused
         assert "right to write" in refused
         own.grant(taken)
@@ -107,13 +107,13 @@ def test_a_topic_that_a_worker_may_not_see_is_not_called_absent(
 ) -> None:
     """Kafka lists no topic to those who have no right to it."""
     own.take(ResourceType.TOPIC, names.rejected, "WRITE")
-    refused = sentence(guarded(ready=False), 10)
+    refused = sentence(guarded(ready=False))
     assert f"topic {names.rejected} cannot be seen: this user has no right to it" in refused
 
 
 def test_a_group_that_a_worker_may_not_join_is_told(own: Node, guarded: Start, topics: str) -> None:
     own.take(ResourceType.GROUP, topics, "READ")
-    refused = sentence(guarded(ready=False), 15)
+    refused = sentence(guarded(ready=False))
     assert f"group {topics}" in refused
     assert "right" in refused
 
@@ -139,7 +139,7 @@ def test_rights_to_read_that_are_taken_away_under_a_worker_are_told(
     worker.wait_for(ends_of(records[:100]))
     name = f"{topics}.{topic}.v1"
     taken = own.take(ResourceType.TOPIC, name, operation)
-    refused = sentence(worker, 15)
+    refused = sentence(worker)
     assert name in refused
     assert "authorization failed" in refused or "right to read" in refused
     own.grant(taken)

@@ -23,6 +23,7 @@ from tests.faults.conftest import (
     sentence,
 )
 from tests.fixtures.streams import events, publish
+from tests.fixtures.waiting import PATIENCE_SECONDS
 from tests.kafka.conftest import Send, Start, ends_of
 
 pytestmark = pytest.mark.kafka
@@ -91,8 +92,8 @@ def test_more_partitions_end_a_worker_and_start_none(
     assert digests(oracle(state["cut"])) == (state["model_digest"], state["ledger_digest"])
     assert command("state", "verify")[0] == 0
     for future in admin.create_partitions([NewPartitions(names.ratings, 5)]).values():
-        future.result(timeout=10)
-    for said in (sentence(worker, 15), sentence(start(ready=False))):
+        future.result(timeout=PATIENCE_SECONDS)
+    for said in (sentence(worker), sentence(start(ready=False))):
         assert names.ratings in said
         assert "5 partitions, not 4" in said
         assert "--prefix" in said

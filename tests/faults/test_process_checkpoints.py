@@ -31,19 +31,20 @@ from stream_app.wire.state_records import (
     page_digest,
 )
 from tests.conftest import Kafka
-from tests.faults.brokers import until
 from tests.faults.conftest import (
     Command,
     Flow,
     Oracle,
     Proof,
-    cuts,
     digests,
     durable_cut,
+    nothing_but_witnesses_differs,
     sentence,
     stop,
 )
+from tests.fixtures.cut_log import cuts
 from tests.fixtures.streams import events, publish
+from tests.fixtures.waiting import PATIENCE_SECONDS, until
 from tests.kafka.conftest import Send, Start, ends_of
 
 pytestmark = pytest.mark.kafka
@@ -61,7 +62,7 @@ def produce(kafka: Kafka) -> Produce:
         producer.produce(
             topic, key=key, value=value, partition=0, on_delivery=lambda e, _: failed.append(e)
         )
-        assert producer.flush(10) == 0
+        assert producer.flush(PATIENCE_SECONDS) == 0
         assert failed == [None]
 
     return produced
@@ -148,7 +149,7 @@ def test_one_flipped_bit_is_found_told_and_costs_nothing_but_time(
     records = [publish(event) for event in events(rng, 400)]
     first = start()
     with flow(records[:300]):
-        until(lambda: durable_cut(first) > 0, 20, "a checkpoint")
+        until(lambda: durable_cut(first) > 0, "a checkpoint")
     first.wait_for(ends_of(records[:300]))
     stop(first)
     damage()
@@ -173,7 +174,7 @@ def test_what_strangers_write_into_the_state_topic_is_ignored_and_counted(
     records = [publish(event) for event in events(rng, 300)]
     first = start()
     with flow(records[:100]):
-        until(lambda: durable_cut(first) > 0, 20, "a checkpoint")
+        until(lambda: durable_cut(first) > 0, "a checkpoint")
     strange = list(forged(kafka, names, rng))
     for key, value in strange:
         produce(names.state, key, value)
@@ -304,12 +305,12 @@ def test_a_replica_that_differs_from_a_witness_raises_the_alarm_and_ends_right(
     records = [publish(event) for event in events(rng, 300)]
     worker = start()
     with flow(records[:100]):
-        until(lambda: durable_cut(worker) > 0, 20, "a checkpoint")
+        until(lambda: durable_cut(worker) > 0, "a checkpoint")
     worker.wait_for(ends_of(records[:100]))
     marked = [record for record in records[100:] if record.partition == 0][:10]
     lie(kafka, names, produce, worker, len(marked))
     send(marked)
-    until(lambda: worker.metrics()["replicas_differ_total"] >= 1, 20, "the alarm")
+    until(lambda: worker.metrics()["replicas_differ_total"] >= 1, "the alarm")
     rest = [record for record in records[100:] if record not in marked]
     send(rest)
     state = worker.wait_for(ends_of(records))
@@ -324,15 +325,6 @@ def test_a_replica_that_differs_from_a_witness_raises_the_alarm_and_ends_right(
     state = again.wait_for(ends_of(records))
     assert digests(oracle(state["cut"])) == (state["model_digest"], state["ledger_digest"])
     nothing_but_witnesses_differs(command, again)
-
-
-def nothing_but_witnesses_differs(command: Command, worker: Worker) -> None:
-    """What was witnessed wrongly stays in the log and is told; worker and checkpoint are right."""
-    code, said = command("state", "verify", "--worker", worker.url)
-    differing = [line for line in said.splitlines() if line.startswith("DIFFERS")]
-    assert code == 1
-    assert differing
-    assert all(line.startswith("DIFFERS: witness of cut") for line in differing), said
 
 
 def lie(kafka: Kafka, names: Topics, produce: Produce, worker: Worker, count: int) -> None:

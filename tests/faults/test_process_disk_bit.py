@@ -13,9 +13,10 @@ from confluent_kafka.admin import AdminClient
 from stream_app.errors import UserError
 from stream_app.wire import Topics
 from tests.conftest import Kafka
-from tests.faults.brokers import node, until
+from tests.faults.brokers import node
 from tests.faults.conftest import Command, Flow, Proof, durable_cut, remove, sentence, stop
 from tests.fixtures.streams import events, publish
+from tests.fixtures.waiting import until
 from tests.kafka.conftest import Send, Start, ends_of
 
 pytestmark = pytest.mark.kafka
@@ -71,7 +72,7 @@ def test_a_bit_that_the_brokers_disk_flips_is_found_and_costs_nothing_but_time(
     records = [publish(event) for event in events(rng, 400)]
     first = start()
     with flow(records[:300]):
-        until(lambda: durable_cut(first) > 0, 20, "a checkpoint")
+        until(lambda: durable_cut(first) > 0, "a checkpoint")
     first.wait_for(ends_of(records[:300]))
     stop(first)
     flip(home, names.state, rng, whole)

@@ -15,9 +15,9 @@ from stream_app.cli.demo.worker import Worker
 from stream_app.wire import Topics, WireError
 from stream_app.wire.state_records import ManifestKey, decode_manifest, decode_state_key
 from tests.conftest import Kafka
-from tests.faults.brokers import until
 from tests.faults.conftest import Flow, Oracle, Proof, digests, durable_cut, stop
 from tests.fixtures.streams import events, publish
+from tests.fixtures.waiting import PATIENCE_SECONDS, until
 from tests.kafka.conftest import Send, Start, ends_of
 
 pytestmark = pytest.mark.kafka
@@ -37,19 +37,19 @@ def test_an_owner_frozen_for_longer_than_its_session_wakes_up_and_harms_no_check
     records = [publish(event) for event in events(rng, 500)]
     workers = [start(), start()]
     with flow(records[:100]):
-        until(lambda: max(map(durable_cut, workers)) > 0, 20, "a checkpoint")
+        until(lambda: max(map(durable_cut, workers)) > 0, "a checkpoint")
     states = [worker.wait_for(ends_of(records[:100])) for worker in workers]
     owner, other = workers if states[0]["clock"] else workers[::-1]
     os.kill(owner.process.pid, signal.SIGSTOP)
     send(records[100:300])
-    other.wait_for(ends_of(records[:300]), seconds=30)
+    other.wait_for(ends_of(records[:300]))
     before = other.state()["cut"]
     with flow(records[300:350]):
-        until(lambda: durable_cut(other) >= before, 20, "a checkpoint of the new owner")
+        until(lambda: durable_cut(other) >= before, "a checkpoint of the new owner")
     os.kill(owner.process.pid, signal.SIGCONT)
     send(records[350:450])
     for worker in (owner, other):
-        state = worker.wait_for(ends_of(records[:450]), seconds=30)
+        state = worker.wait_for(ends_of(records[:450]))
         assert digests(oracle(state["cut"])) == (state["model_digest"], state["ledger_digest"])
     assert len(generations(kafka, names)) >= 2
     owner.process.kill()
@@ -91,9 +91,9 @@ def test_a_static_worker_frozen_until_its_twin_has_its_place_ends_with_the_reaso
     monkeypatch.setenv("MURMUREC_DATA_DIR", str(tmp_path / "another machine"))
     twin = start("--instance", "one")
     send(records[100:200])
-    twin.wait_for(ends_of(records[:200]), seconds=30)
+    twin.wait_for(ends_of(records[:200]))
     os.kill(frozen.process.pid, signal.SIGCONT)
-    assert frozen.process.wait(15) == _TAKEN_AWAY
+    assert frozen.process.wait(PATIENCE_SECONDS) == _TAKEN_AWAY
     said = frozen.log.read_text()
     assert "instance one" in said.splitlines()[-1]
     assert "Traceback" not in said
@@ -109,7 +109,7 @@ def test_two_workers_of_one_identity_on_one_machine_the_second_does_not_start(
     records = [publish(event) for event in events(rng, 100)]
     first = start("--instance", "one")
     second = start("--instance", "one", ready=False)
-    assert second.process.wait(30) == 1
+    assert second.process.wait(PATIENCE_SECONDS) == 1
     said = second.log.read_text().strip().splitlines()
     assert "instance one" in said[-1]
     assert "runs already on this machine" in said[-1]
@@ -132,7 +132,7 @@ def test_two_workers_of_one_identity_on_two_machines_one_goes_on(
         monkeypatch.setenv("MURMUREC_DATA_DIR", str(tmp_path / machine))
         workers.append(start("--instance", "one", ready=not workers))
     send(records[:100])
-    until(lambda: any(w.process.poll() is not None for w in workers), 30, "one of the twins ends")
+    until(lambda: any(w.process.poll() is not None for w in workers), "one of the twins ends")
     loser, winner = sorted(workers, key=lambda worker: worker.process.poll() is None)
     assert loser.process.returncode == _TAKEN_AWAY
     said = loser.log.read_text().strip().splitlines()
@@ -140,7 +140,7 @@ def test_two_workers_of_one_identity_on_two_machines_one_goes_on(
     assert not any("Traceback" in line for line in said)
     winner.wait_until_ready()
     send(records[100:])
-    proof(winner.wait_for(ends_of(records), seconds=30))
+    proof(winner.wait_for(ends_of(records)))
 
 
 def test_two_clocks_at_once_in_two_groups_write_checkpoints_of_one_state(
@@ -158,10 +158,10 @@ def test_two_clocks_at_once_in_two_groups_write_checkpoints_of_one_state(
     for part in range(4):
         send(records[part * 100 : part * 100 + 100])
         for worker in workers:
-            state = worker.wait_for(ends_of(records[: part * 100 + 100]), seconds=30)
+            state = worker.wait_for(ends_of(records[: part * 100 + 100]))
             assert state["clock"]
             assert digests(oracle(state["cut"])) == (state["model_digest"], state["ledger_digest"])
-    until(lambda: len(generations(kafka, names)) >= 2, 20, "both have written a checkpoint")
+    until(lambda: len(generations(kafka, names)) >= 2, "both have written a checkpoint")
     for worker in workers:
         worker.process.kill()
         worker.process.wait()
@@ -169,4 +169,4 @@ def test_two_clocks_at_once_in_two_groups_write_checkpoints_of_one_state(
     again = start()
     assert '"checkpoint": true' in again.log.read_text()
     send(records[500:])
-    proof(again.wait_for(ends_of(records), seconds=30))
+    proof(again.wait_for(ends_of(records)))

@@ -13,10 +13,16 @@ import pytest
 
 from stream_app.state.replica import Replica
 from stream_app.wire import Topics
-from tests.faults.brokers import until
-from tests.faults.conftest import Command, Flow, Oracle, digests, durable_cut
-from tests.faults.test_process_checkpoints import nothing_but_witnesses_differs
+from tests.faults.conftest import (
+    Command,
+    Flow,
+    Oracle,
+    digests,
+    durable_cut,
+    nothing_but_witnesses_differs,
+)
 from tests.fixtures.streams import events, publish
+from tests.fixtures.waiting import until
 from tests.kafka.conftest import Start, ends_of
 
 pytestmark = pytest.mark.kafka
@@ -80,7 +86,7 @@ def test_a_replica_with_one_wrong_bit_raises_the_alarm_keeps_the_evidence_and_re
     records = [publish(event) for event in events(rng, 1200, devices=200)]
     workers = [start(), start()]
     with flow(records[:400]):
-        until(lambda: max(map(durable_cut, workers)) > 0, 20, "a checkpoint")
+        until(lambda: max(map(durable_cut, workers)) > 0, "a checkpoint")
     states = [worker.wait_for(ends_of(records[:400])) for worker in workers]
     owners, others = (
         [w for w, s in zip(workers, states, strict=True) if s["clock"] is c] for c in (True, False)
@@ -88,7 +94,7 @@ def test_a_replica_with_one_wrong_bit_raises_the_alarm_keeps_the_evidence_and_re
     (wrong,) = owners if of_the_owner else others
     assert flip(wrong.process.pid, pieces(oracle())) >= 1
     with flow(records[400:]):
-        until(lambda: wrong.metrics()["replicas_differ_total"] >= 1, 20, "the alarm")
+        until(lambda: wrong.metrics()["replicas_differ_total"] >= 1, "the alarm")
     for worker in workers:
         worker.wait_until_ready()
         state = worker.wait_for(ends_of(records))
@@ -96,5 +102,5 @@ def test_a_replica_with_one_wrong_bit_raises_the_alarm_keeps_the_evidence_and_re
     kept = list((tmp_path / "data" / "evidence" / names.prefix).glob("*.npz"))
     assert kept
     assert "replica.differs" in wrong.log.read_text()
-    until(lambda: max(map(durable_cut, workers)) >= state["cut"], 20, "a right checkpoint")
+    until(lambda: max(map(durable_cut, workers)) >= state["cut"], "a right checkpoint")
     nothing_but_witnesses_differs(command, wrong)

@@ -14,9 +14,10 @@ from stream_app.kafka import clients
 from stream_app.settings import Settings
 from stream_app.wire import Cut, Topics, decode_many, encode_message
 from tests.conftest import Kafka
-from tests.faults.brokers import until
-from tests.faults.conftest import Command, Oracle, Proof, cuts, digests, stop
+from tests.faults.conftest import Command, Oracle, Proof, digests, stop
+from tests.fixtures.cut_log import cuts
 from tests.fixtures.streams import Published, events, log, publish, run_of
+from tests.fixtures.waiting import PATIENCE_SECONDS, until
 from tests.kafka.conftest import Send, Start, ends_of
 
 pytestmark = pytest.mark.kafka
@@ -43,9 +44,9 @@ def test_queries_are_answered_from_the_checkpoint_while_the_log_is_replayed(
     producer.produce(
         names.cuts, value=encode_message(Cut(last + 1, tuple(ends_of(records)), 20_000))
     )
-    assert producer.flush(10) == 0
+    assert producer.flush(PATIENCE_SECONDS) == 0
     second = start(ready=False)
-    until(lambda: "replaying" in page(second, "/readyz").get("waiting_for", ""), 60, "a replay")
+    until(lambda: "replaying" in page(second, "/readyz").get("waiting_for", ""), "a replay")
     ready = page(second, "/readyz")
     assert ready["ready"] is False
     assert "200 of 300 records" in ready["waiting_for"]
@@ -98,7 +99,7 @@ def test_a_device_is_forgotten_by_two_workers_and_by_every_later_one(
     send(records[300:400])
     ends = ends_of(records[:400])
     for worker in workers:
-        state = worker.wait_for(ends, seconds=30)
+        state = worker.wait_for(ends)
         worker.wait_until_ready()
         state = worker.wait_for(ends)
         assert digests(oracle(state["cut"])) == (state["model_digest"], state["ledger_digest"])
@@ -112,7 +113,7 @@ def test_a_device_is_forgotten_by_two_workers_and_by_every_later_one(
     stop(workers[1])
     again = start()
     send(records[400:])
-    state = again.wait_for(ends_of(records), seconds=30)
+    state = again.wait_for(ends_of(records))
     assert digests(oracle(state["cut"])) == (state["model_digest"], state["ledger_digest"])
     if rebuild:
         assert state["model_digest"] == without(

@@ -18,6 +18,7 @@ from stream_app.state.replica import Replica
 from stream_app.wire import Topics
 from tests.conftest import Kafka
 from tests.fixtures.streams import MECHANISMS, Published
+from tests.fixtures.waiting import PATIENCE_SECONDS
 
 SMALL = {
     "MURMUREC_FACTORS": "8",
@@ -76,7 +77,7 @@ def send(kafka: Kafka, topics: str) -> Send:
                 on_delivery=delivered,
             )
             producer.poll(0)
-        assert producer.flush(30) == 0
+        assert producer.flush(PATIENCE_SECONDS) == 0
         assert not failed
 
     return sent

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from stream_app.broker.local import leashed
+from tests.fixtures.waiting import PATIENCE_SECONDS
 
 Event = dict[str, Any]
 
@@ -35,7 +36,7 @@ class Running:
     def __getitem__(self, event: str) -> list[Event]:
         return [told for told in list(self.told) if told["event"] == event]
 
-    def wait(self, event: str, count: int = 1, seconds: float = 30.0) -> Event:
+    def wait(self, event: str, count: int = 1, seconds: float = PATIENCE_SECONDS) -> Event:
         """Return the `count`-th event of this name."""
         deadline = time.monotonic() + seconds
         while time.monotonic() < deadline:
@@ -53,7 +54,7 @@ class Running:
         self.process.stdin.write(f"{line}\n".encode())
         self.process.stdin.flush()
 
-    def exit_code(self, seconds: float = 20.0) -> int:
+    def exit_code(self, seconds: float = PATIENCE_SECONDS) -> int:
         """Return the code with which it ends."""
         return self.process.wait(seconds)
 

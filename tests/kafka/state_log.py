@@ -13,6 +13,7 @@ from stream_app.settings import Settings
 from stream_app.wire import Cut, Entry, Topics, encode_message
 from stream_app.wire.state_records import StateOrigin
 from tests.fixtures.streams import Published
+from tests.fixtures.waiting import PATIENCE_SECONDS
 from tests.kafka.conftest import Send
 
 
@@ -63,7 +64,7 @@ class Log:
     def entry(self, entry: Entry) -> None:
         """Append an entry of the cut log."""
         self._producer.produce(self.names.cuts, encode_message(entry))
-        assert self._producer.flush(30) == 0
+        assert self._producer.flush(PATIENCE_SECONDS) == 0
 
     def replayed(self, at_cut: int | None = None, base: StateOrigin | None = None) -> Replayed:
         """Return the state at a cut, from the log."""

@@ -20,6 +20,7 @@ from stream_app.settings import Settings
 from stream_app.wire import Topics
 from tests.conftest import Kafka
 from tests.fixtures.streams import events, publish
+from tests.fixtures.waiting import PATIENCE_SECONDS
 from tests.kafka.conftest import Send, Start, ends_of
 
 pytestmark = pytest.mark.kafka
@@ -54,7 +55,7 @@ def elsewhere(kafka: Kafka) -> Iterator[str]:
 def stopped(worker: Worker) -> None:
     """End a worker as its supervisor would."""
     worker.process.terminate()
-    assert worker.process.wait(20) == 0
+    assert worker.process.wait(PATIENCE_SECONDS) == 0
 
 
 def test_a_new_deployment_begins_with_the_model_of_another(
@@ -118,7 +119,7 @@ def test_a_worker_that_runs_keeps_others_from_replacing_its_state(
     state("export", file)
     for way in (["--from-snapshot", file], ["--rebuild"], ["--accept-gap", "--from", "latest"]):
         refused = start(*way, ready=False)
-        assert refused.process.wait(60) == 1
+        assert refused.process.wait(PATIENCE_SECONDS) == 1
         assert "stop them first" in refused.log.read_text()
     assert worker.state()["counts"]["applied"] == 50
 
@@ -137,7 +138,7 @@ def test_other_settings_are_refused_and_rebuilt_when_told(
     stopped(worker)
     monkeypatch.setenv("MURMUREC_HASH_SEED", "2")
     refused = start(ready=False)
-    assert refused.process.wait(60) == 1
+    assert refused.process.wait(PATIENCE_SECONDS) == 1
     said = refused.log.read_text()
     assert "--rebuild" in said
     assert "Traceback" not in said
@@ -172,7 +173,7 @@ def test_a_gap_behind_a_checkpoint_keeps_its_model(
     for future in admin.delete_records(gone).values():
         future.result(30)
     refused = start(ready=False)
-    assert refused.process.wait(60) == 1
+    assert refused.process.wait(PATIENCE_SECONDS) == 1
     said = refused.log.read_text()
     assert "--accept-gap" in said
     assert any(f"goes on from offset {end}:" in said for end in before["positions"])
@@ -208,7 +209,7 @@ def test_a_snapshot_does_not_bring_back_who_was_forgotten(
     assert run(["forget", "--device", device, "--rebuild", "--yes", *where]) == 0
     stopped(worker)
     refused = start("--from-snapshot", file, ready=False)
-    assert refused.process.wait(60) == 1
+    assert refused.process.wait(PATIENCE_SECONDS) == 1
     assert "forgotten with a rebuild" in refused.log.read_text()
 
 

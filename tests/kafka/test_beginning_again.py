@@ -28,6 +28,7 @@ from stream_app.settings import Settings
 from stream_app.wire import DigestReport, Event, Forget, Rejection, Topics
 from stream_app.wire.state_records import Manifest, StateOrigin
 from tests.fixtures.streams import Published, events, publish
+from tests.fixtures.waiting import PATIENCE_SECONDS
 from tests.kafka.conftest import Send
 from tests.kafka.state_log import Log
 
@@ -178,7 +179,7 @@ def test_a_damaged_checkpoint_is_given_up_where_a_place_is_named(
     )
     producer = clients.producer(log.servers)
     producer.produce(log.names.state, key=page, value=b"\1" + bytes(9))
-    assert producer.flush(30) == 0
+    assert producer.flush(PATIENCE_SECONDS) == 0
     with pytest.raises(UserError, match=r"the newest checkpoint .* is damaged"):
         beginning.over_a_gap(Session.of(log.settings), "")
     beginning.over_a_gap(Session.of(log.settings), "last=12")

@@ -23,6 +23,7 @@ from stream_app.cli import run
 from stream_app.kafka import clients
 from tests.conftest import Kafka
 from tests.fixtures.streams import Published, partition_of
+from tests.fixtures.waiting import PATIENCE_SECONDS
 from tests.kafka.conftest import Send, Start
 
 pytestmark = pytest.mark.kafka
@@ -56,12 +57,14 @@ def records(kafka: Kafka, prefix: str) -> Iterator[tuple[str, bytes]]:
     """Yield every record of every topic of a deployment, as (where, key + value + headers)."""
     reader = clients.consumer(kafka.bootstrap, group=f"{prefix}-scan")
     try:
-        for name, topic in clients.admin(kafka.bootstrap).list_topics(timeout=10).topics.items():
+        for name, topic in (
+            clients.admin(kafka.bootstrap).list_topics(timeout=PATIENCE_SECONDS).topics.items()
+        ):
             if not name.startswith(prefix):
                 continue
             for partition in topic.partitions:
                 place = TopicPartition(name, partition, 0)
-                low, high = reader.get_watermark_offsets(place, timeout=10)
+                low, high = reader.get_watermark_offsets(place, timeout=PATIENCE_SECONDS)
                 reader.assign([TopicPartition(name, partition, low)])
                 here = low
                 while here < high:
@@ -171,7 +174,10 @@ def test_nothing_raw_is_written_anywhere(
     send(foreign)
     reader = clients.consumer(kafka.bootstrap, group=f"{topics}-ends")
     name = wire.Topics(topics).ratings
-    ends = [reader.get_watermark_offsets(TopicPartition(name, p), timeout=10)[1] for p in range(4)]
+    ends = [
+        reader.get_watermark_offsets(TopicPartition(name, p), timeout=PATIENCE_SECONDS)[1]
+        for p in range(4)
+    ]
     reader.close()
     state = worker.wait_for(ends)
     assert state["counts"]["rejected"] >= len(foreign), state["counts"]

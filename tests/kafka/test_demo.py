@@ -28,7 +28,7 @@ def test_the_demo_runs_through_and_accounts_for_every_row(kafka: Kafka, tmp_path
     command = [sys.executable, "-m", "stream_app.cli", "demo", "--bootstrap", kafka.bootstrap]
     command += ["--ratings", "20000", "--seconds", "5", "--epsilon", "4", "--plain"]
     done = subprocess.run(
-        [*command, "--json", str(report)], capture_output=True, text=True, timeout=120, check=False
+        [*command, "--json", str(report)], capture_output=True, text=True, timeout=600, check=False
     )
     assert done.returncode == 0, done.stdout + done.stderr
     found = json.loads(report.read_text())

@@ -22,6 +22,7 @@ from stream_app.errors import UserError
 from stream_app.kafka import clients
 from stream_app.privacy import registry
 from tests.conftest import Kafka
+from tests.fixtures.waiting import PATIENCE_SECONDS
 
 pytestmark = pytest.mark.kafka
 INTAKE = wire.Intake(
@@ -245,9 +246,9 @@ def test_a_replay_that_is_killed_loses_nothing_and_draws_nothing_twice(
     program = "import sys; from stream_app.cli import run; sys.exit(run(sys.argv[1:]))"
     replay = ["replay", "mine.npz", "--mechanism", "none"]
     process = subprocess.Popen(
-        [sys.executable, "-c", program, *replay, "--speed", "2000"], stderr=subprocess.PIPE
+        [sys.executable, "-c", program, *replay, "--speed", "200"], stderr=subprocess.PIPE
     )
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + PATIENCE_SECONDS
     while not (Path("device.journal").exists() and look_or_none("device.journal")):
         assert process.poll() is None, process.stderr and process.stderr.read()
         assert time.monotonic() < deadline

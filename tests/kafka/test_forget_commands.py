@@ -21,6 +21,7 @@ from stream_app.settings import Settings
 from stream_app.wire import Event, Forget, Topics
 from stream_app.wire.state_records import StateOrigin
 from tests.fixtures.streams import Published, events, publish
+from tests.fixtures.waiting import PATIENCE_SECONDS
 from tests.kafka.conftest import Send
 from tests.kafka.state_log import Log
 
@@ -69,7 +70,7 @@ def other(settings: Settings) -> Iterator[Log]:
     def send(records: list[Published]) -> None:
         for record in records:
             producer.produce(names.ratings, record.value, record.key, record.partition)
-        assert producer.flush(30) == 0
+        assert producer.flush(PATIENCE_SECONDS) == 0
 
     yield Log(settings.model_copy(update={"topic_prefix": names.prefix}), send)  # type: ignore[arg-type]
     delete(admin, [topic.name for topic in names.table()])

@@ -13,6 +13,7 @@ from stream_app.kafka import clients
 from stream_app.wire import Event, Topics
 from tests.conftest import Kafka
 from tests.fixtures.streams import publish
+from tests.fixtures.waiting import PATIENCE_SECONDS
 from tests.kafka.conftest import Send, Start, ends_of
 
 pytestmark = pytest.mark.kafka
@@ -38,7 +39,7 @@ def test_a_device_learns_which_items_are_liked(
     ]
     send(records)
     start().wait_for(ends_of(records))
-    deadline = time.monotonic() + 20
+    deadline = time.monotonic() + PATIENCE_SECONDS
     found = ItemTable()
     while not len(found) and time.monotonic() < deadline:
         found = table(kafka, topics)

@@ -3,9 +3,6 @@ on."""
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable
-
 import numpy as np
 import pytest
 
@@ -14,6 +11,7 @@ from stream_app.cli import run
 from stream_app.wire import Event, key
 from tests.conftest import Kafka
 from tests.fixtures.streams import publish
+from tests.fixtures.waiting import until
 from tests.kafka.conftest import Send, Start, ends_of
 
 pytestmark = pytest.mark.kafka
@@ -22,15 +20,6 @@ pytestmark = pytest.mark.kafka
 def event(device: bytes, *items: int | str) -> Event:
     keys = np.array([key(item) for item in items], np.uint64)
     return Event(device, 1, "none:5:inf", 0, keys, np.full(len(keys), 4, np.uint8))
-
-
-def until(wanted: Callable[[], bool], seconds: float = 15) -> bool:
-    """Return whether it came true in time."""
-    deadline = time.monotonic() + seconds
-    while time.monotonic() < deadline:
-        if wanted():
-            return True
-    return False
 
 
 def test_words_are_named_and_withdrawn_items_stay_away(
@@ -48,11 +37,11 @@ def test_words_are_named_and_withdrawn_items_stay_away(
 
         assert set(items()) == {8, f"key:{key('film'):016x}"}
         assert run(["items", "put", "film", *where, "--title", "A Film"]) == 0
-        assert until(lambda: set(items()) == {8, "film"})
+        until(lambda: set(items()) == {8, "film"}, "the catalogue is in the answers")
         assert run(["items", "withdraw", "8", *where]) == 0
-        assert until(lambda: set(items()) == {"film"})
+        until(lambda: set(items()) == {"film"}, "the catalogue is in the answers")
         assert run(["items", "put", "8", *where]) == 0
-        assert until(lambda: set(items()) == {8, "film"})
+        until(lambda: set(items()) == {8, "film"}, "the catalogue is in the answers")
     assert run(["items", "put", "x" * 200, *where]) == 1
     assert run(["items", "put", "8", "--title", "t" * 501, *where]) == 1
     assert "up to 500" in capsys.readouterr().err

@@ -22,6 +22,7 @@ from stream_app.kafka import clients
 from stream_app.kafka.topic_admin import create
 from stream_app.wire import Topics
 from tests.conftest import Kafka, cache_dir
+from tests.fixtures.waiting import PATIENCE_SECONDS
 from tests.kafka.members import Running, running
 
 pytestmark = pytest.mark.kafka
@@ -87,7 +88,7 @@ def test_what_a_static_worker_had_goes_to_its_peer_when_it_does_not_come_back(
     first.wait("owns")
     first.wait("recovered", 2)
     kill(first)
-    peer.wait("owns", seconds=20)
+    peer.wait("owns")
     assert len(partitions(peer)) == 6
 
 
@@ -102,7 +103,7 @@ def test_a_static_worker_that_wakes_up_after_its_twin_took_over_ends(member: Mem
         time.sleep(
             SESSION_SECONDS + 1
         )  # frozen for longer than a session: there is nothing to poll
-    frozen_code = frozen.exit_code(5)
+    frozen_code = frozen.exit_code()
     assert frozen_code == 75
     assert "instance a of group" in frozen.said()
     twin.command("claim")
@@ -122,7 +123,7 @@ def test_of_two_live_workers_with_one_name_the_first_ends(member: Member) -> Non
     first = member("--instance", "a", folder="here")
     first.wait("owns")
     second = member("--instance", "a", folder="elsewhere")
-    assert first.exit_code(5) == 75
+    assert first.exit_code() == 75
     assert "MURMUREC_INSTANCE" in first.said()
     second.wait("owns")
     with suppress(AssertionError):
@@ -151,7 +152,7 @@ def test_a_dynamic_worker_that_wakes_up_writes_nothing_and_joins_again(
     frozen.command("claim")
     frozen.wait("done")
     with awakened(frozen):
-        peer.wait("owns", seconds=20)
+        peer.wait("owns")
         peer.command("claim")
         peer.wait("done")
         frozen.command("page 1")  # what it finds to do first when it wakes up
@@ -206,7 +207,7 @@ def test_members_outlast_a_broker_that_is_killed_in_a_rebalance_and_away_for_two
             time.sleep(2 * SESSION_SECONDS)
         with local.run(home, cache_dir(), port):
             up = time.clock_gettime(time.CLOCK_BOOTTIME)
-            deadline = time.monotonic() + 40
+            deadline = time.monotonic() + PATIENCE_SECONDS
             while not all(settled(process, up) for process in (static, dynamic)):
                 ended = [process.process.poll() for process in (static, dynamic)]
                 assert ended == [None, None], (static.told, dynamic.told)

@@ -18,6 +18,7 @@ from stream_app.kafka import clients
 from stream_app.wire import LIST_LENGTH, Query, Topics, encode_message
 from tests.conftest import Kafka
 from tests.fixtures.streams import events, publish
+from tests.fixtures.waiting import PATIENCE_SECONDS, until
 from tests.kafka.conftest import Send, Start, ends_of
 
 pytestmark = pytest.mark.kafka
@@ -69,16 +70,16 @@ def test_bad_and_late_questions_are_counted_and_not_answered(
         producer.produce(Topics(topics).queries, key=b"f" * 16, value=value)
     late = Query("a" * 16, "0" * 32, 10, int(time.time() * 1000) - 1)
     producer.produce(Topics(topics).queries, key=b"a" * 16, value=encode_message(late))
-    assert producer.flush(10) == 0
+    assert producer.flush(PATIENCE_SECONDS) == 0
     with Recommendations(kafka.bootstrap, topics) as ask:
         assert ask.best("0" * 32, 5, 10).items == ()
-    deadline = time.monotonic() + 10
-    while time.monotonic() < deadline:
+    counted = {"refused": len(values), "expired": 1}
+
+    def outcomes() -> dict[str, float]:
         found = worker.metrics()
-        if found.get("queries_total{outcome=refused}") == len(values):
-            break
-    assert found["queries_total{outcome=refused}"] == len(values)
-    assert found["queries_total{outcome=expired}"] == 1
+        return {name: found.get(f"queries_total{{outcome={name}}}", 0.0) for name in counted}
+
+    until(lambda: outcomes() == counted, f"{counted} in the metrics")
 
 
 def test_a_flood_of_questions_is_answered_busy_and_survived(
@@ -88,22 +89,22 @@ def test_a_flood_of_questions_is_answered_busy_and_survived(
     worker."""
     worker = start()
     producer = clients.producer(kafka.bootstrap, linger_ms=50)
-    deadline = int(time.time() * 1000) + 60_000
+    deadline = int((time.time() + PATIENCE_SECONDS) * 1000)
     os.kill(worker.process.pid, signal.SIGSTOP)
     for i in range(3000):
         question = Query(f"{i:016x}", "0" * 32, 10, deadline)
         producer.produce(Topics(topics).queries, key=b"k", value=encode_message(question))
-    assert producer.flush(10) == 0
+    assert producer.flush(PATIENCE_SECONDS) == 0
     os.kill(worker.process.pid, signal.SIGCONT)
-    until = time.monotonic() + 30
-    outcomes: dict[str, float] = {}
-    while time.monotonic() < until and sum(outcomes.values()) < 3000:
+    names = ("answered", "busy", "expired", "refused")
+
+    def outcomes() -> dict[str, float]:
         found = worker.metrics()
-        names = ("answered", "busy", "expired", "refused")
-        outcomes = {name: found[f"queries_total{{outcome={name}}}"] for name in names}
-    assert sum(outcomes.values()) == 3000
-    assert outcomes["busy"] > 0
-    assert outcomes["answered"] > 0
+        return {name: found[f"queries_total{{outcome={name}}}"] for name in names}
+
+    until(lambda: sum(outcomes().values()) == 3000, "every question has its outcome")
+    assert outcomes()["busy"] > 0
+    assert outcomes()["answered"] > 0
     with Recommendations(kafka.bootstrap, topics) as ask:
         assert ask.best("0" * 32, 5, 10).method == "popular"
 

@@ -27,6 +27,7 @@ from stream_app.settings import Settings
 from stream_app.wire import DigestReport, Forget
 from stream_app.wire.state_records import Manifest
 from tests.fixtures.streams import events, publish
+from tests.fixtures.waiting import PATIENCE_SECONDS
 from tests.kafka.conftest import Send
 from tests.kafka.state_log import Log
 
@@ -304,7 +305,7 @@ def test_what_the_state_topic_holds_is_shown(log: Log, murmurec: Callable[..., A
     producer = clients.producer(log.servers)
     producer.produce(log.names.state, key=b"stranger", value=b"x")
     producer.produce(log.names.state, key=b"P" + bytes(15), value=b"")
-    assert producer.flush(10) == 0
+    assert producer.flush(PATIENCE_SECONDS) == 0
     code, found = murmurec("show")
     assert code == 0
     assert [each["generation"] for each in found["generations"]] == sorted(

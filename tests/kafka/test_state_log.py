@@ -21,6 +21,7 @@ from stream_app.settings import Settings
 from stream_app.wire import DigestReport, Topics
 from stream_app.wire.state_records import StateOrigin
 from tests.fixtures.streams import events, publish
+from tests.fixtures.waiting import PATIENCE_SECONDS
 from tests.kafka.conftest import Send
 from tests.kafka.state_log import Log
 
@@ -187,5 +188,5 @@ def test_live_keys_are_those_that_have_a_value(log: Log) -> None:
     producer = clients.producer(log.servers)
     for key, value in ((b"a", b"1"), (b"b", b"1"), (b"a", None), (b"c", b"1"), (b"c", b"2")):
         producer.produce(log.names.state, value, key)
-    assert producer.flush(30) == 0
+    assert producer.flush(PATIENCE_SECONDS) == 0
     assert sorted(changelog.live_keys(log.servers, {}, log.names)) == [b"b", b"c"]

@@ -20,6 +20,7 @@ from stream_app.settings import Settings
 from stream_app.wire import Forget
 from stream_app.wire.state_records import StateOrigin
 from tests.fixtures.streams import events, publish
+from tests.fixtures.waiting import PATIENCE_SECONDS
 from tests.kafka.conftest import Send
 from tests.kafka.state_log import Log
 
@@ -73,7 +74,7 @@ def test_a_place_names_an_offset_of_each_partition(settings: Settings, topics: s
     for milliseconds in (1000, 2000, 3000):
         producer.produce(name, b"x", partition=1, timestamp=milliseconds)
     producer.produce(name, b"x", partition=2, timestamp=2500)
-    assert producer.flush(30) == 0
+    assert producer.flush(PATIENCE_SECONDS) == 0
     consumer = clients.consumer(bootstrap)
     try:
         consumer.assign([TopicPartition(name, 1, 0)])

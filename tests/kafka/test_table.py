@@ -15,6 +15,7 @@ from stream_app.kafka.topic_admin import create, delete
 from stream_app.wire import Topics
 from stream_app.wire.state_records import Claim, ClaimKey, encode_claim
 from tests.conftest import Kafka
+from tests.fixtures.waiting import PATIENCE_SECONDS
 from tests.kafka.members import Running, running
 
 pytestmark = pytest.mark.kafka
@@ -68,7 +69,7 @@ def test_a_worker_that_takes_over_reads_nothing_of_a_large_changelog(member: Mem
     first.wait("recovered", 2)
     assert len(first["owns"]) == 1
     first.process.kill()
-    second.wait("owns", seconds=20)
+    second.wait("owns")
     assert {CUTS, STATE} <= owns(second)
     assigned, recovered = second["assigned"][-1], second["recovered"][-1]
     assert recovered["time"] - assigned["time"] < 0.5
@@ -88,7 +89,7 @@ def test_a_later_claim_of_another_is_told_at_once(
     name = Topics(topics).state
     other.produce(name, key=b"junk", value=b"junk", partition=0)
     other.produce(name, key=ClaimKey(b"x" * 16).encode(), value=encode_claim(Claim("other")))
-    assert other.flush(20) == 0
+    assert other.flush(PATIENCE_SECONDS) == 0
     owner.command("page 1")
     assert owner.wait("foreign")["generation"] == 2
     owner.command("claim")
@@ -107,7 +108,7 @@ def test_a_later_claim_is_told_at_a_rebalance_too(
     other = clients.producer(kafka.bootstrap)
     name = Topics(topics).state
     other.produce(name, key=ClaimKey(b"x" * 16).encode(), value=encode_claim(Claim("other")))
-    assert other.flush(20) == 0
+    assert other.flush(PATIENCE_SECONDS) == 0
     member()
     assert owner.wait("foreign")["generation"] == 1
 
@@ -139,5 +140,5 @@ def test_a_state_topic_that_is_deleted_under_a_worker_ends_it_with_a_sentence(
     owner.wait("done")
     delete(clients.admin(kafka.bootstrap), [Topics(topics).state])
     owner.command("page 1")
-    assert owner.exit_code(60) == 1
+    assert owner.exit_code() == 1
     assert Topics(topics).state in owner.wait("refused")["sentence"]

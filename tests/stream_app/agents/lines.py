@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from prometheus_client import CollectorRegistry
@@ -18,9 +18,10 @@ from stream_app.serving.catalogue import Catalogue
 from stream_app.serving.recommender import Recommender
 from stream_app.settings import Settings
 from stream_app.state.replica import Replica
-from stream_app.wire import Rejection, Topics
+from stream_app.wire import Rejection, Topics, decode_many
 from stream_app.wire.state_records import Manifest, decode_manifest
 from tests.fixtures.replicas import SMALL
+from tests.fixtures.streams import Published, log, run_of
 
 TOPIC_ID = "t" * 22
 
@@ -101,3 +102,16 @@ def a_runtime(
     runtime.checkpoints.restart()
     runtime.witness = line.witnesses.append
     return runtime, line
+
+
+def apply(
+    runtime: Runtime, records: list[Published], before: tuple[int, ...] = (0, 0, 0, 0)
+) -> tuple[int, ...]:
+    """Apply records that lie behind offsets `before` and return where each partition ends."""
+    parts = log(records)
+    for p, part in enumerate(parts):
+        if part:
+            run = run_of(part, 0, len(part), p)
+            placed = replace(run, offsets=[before[p] + offset for offset in run.offsets])
+            runtime.apply(decode_many(placed, SMALL.intake))
+    return tuple(len(part) for part in parts)

@@ -18,8 +18,7 @@ from stream_app.wire import Cut, DigestReport, Forget, decode_entry
 from stream_app.wire.state_records import ManifestKey, PageKey, StateOrigin, decode_state_key
 from tests.fixtures.replicas import SMALL
 from tests.fixtures.streams import events, log, publish
-from tests.stream_app.agents.lines import Line, a_runtime
-from tests.stream_app.agents.test_runtime import apply
+from tests.stream_app.agents.lines import Line, a_runtime, apply
 
 Body = Callable[[Runtime, Line], Coroutine[Any, Any, None]]
 SECONDS = 60.0

@@ -289,6 +289,6 @@ def test_a_data_folder_that_cannot_be_written_is_refused(tmp_path: Path) -> None
 def test_the_loser_ends_with_its_exit_code_and_its_sentence() -> None:
     code = "from stream_app.agents.faust_ext.group_membership import end_now; end_now('taken')"
     done = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, timeout=30, check=False
+        [sys.executable, "-c", code], capture_output=True, timeout=300, check=False
     )
     assert (done.returncode, done.stderr) == (75, b"murmurec: taken\n")

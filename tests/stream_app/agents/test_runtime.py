@@ -13,10 +13,10 @@ import pytest
 
 from stream_app.agents.crash_guard import crash_guard
 from stream_app.agents.runtime import Runtime
-from stream_app.wire import Cut, Rejection, decode_many
+from stream_app.wire import Cut, Rejection
 from tests.fixtures.replicas import SMALL
-from tests.fixtures.streams import Published, events, log, publish, run_of
-from tests.stream_app.agents.lines import a_runtime
+from tests.fixtures.streams import Published, events, log, publish
+from tests.stream_app.agents.lines import a_runtime, apply
 
 Rejections = list[Rejection]
 
@@ -33,19 +33,6 @@ def with_runtime(body: Callable[[Runtime, Rejections], Coroutine[Any, Any, None]
             line.checkpoints.close()
 
     asyncio.run(main())
-
-
-def apply(
-    runtime: Runtime, records: list[Published], before: tuple[int, ...] = (0, 0, 0, 0)
-) -> tuple[int, ...]:
-    """Apply records that lie behind offsets `before` and return where each partition ends."""
-    parts = log(records)
-    for p, part in enumerate(parts):
-        if part:
-            run = run_of(part, 0, len(part), p)
-            placed = replace(run, offsets=[before[p] + offset for offset in run.offsets])
-            runtime.apply(decode_many(placed, SMALL.intake))
-    return tuple(len(part) for part in parts)
 
 
 def test_the_digests_are_those_of_a_cut_and_wait_for_it(rng: np.random.Generator) -> None:

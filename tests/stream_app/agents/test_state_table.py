@@ -350,7 +350,7 @@ def test_who_stood_down_and_is_still_assigned_takes_the_right_again(
         made.table.step_down()
         assert made.lease_events == ["own", "disown"]
         watching = asyncio.ensure_future(made.table._watch(made.table))
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(60):
             while len(made.lease_events) < 3:
                 await asyncio.sleep(0)
         watching.cancel()
@@ -394,7 +394,7 @@ def test_a_topic_that_is_there_but_not_assigned_yet_is_waited_for(tmp_path: Path
 def test_a_record_sent_from_the_loop_is_awaited(tmp_path: Path) -> None:
     async def body(made: Table) -> None:
         made.writer.broker.polled.append(made.writer.broker.acknowledge)
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(60):
             assert await made.table.send_changelog(0, CLAIM, b"") == 0
             made.writer.broker.polled.append(lambda: made.writer.broker.acknowledge(Refused()))
             with pytest.raises(UserError, match="Topic authorization failed"):

@@ -114,7 +114,7 @@ def test_processes_that_ask_at_once_fetch_once(programs, tmp_path):
         )
         for _ in range(3)
     ]
-    assert [process.communicate(timeout=30)[0].strip() for process in asking] == [b"1"] * 3
+    assert [process.communicate(timeout=300)[0].strip() for process in asking] == [b"1"] * 3
     assert len((tmp_path / "bin" / "mvn.calls").read_text().split()) == 1
 
 

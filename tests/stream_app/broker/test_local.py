@@ -16,9 +16,10 @@ from stream_app.broker import local
 from stream_app.errors import UserError
 from stream_app.kafka import clients
 from tests.conftest import cache_dir
+from tests.fixtures.waiting import PATIENCE_SECONDS
 
 
-def ends(pidfd, seconds=15):
+def ends(pidfd, seconds=PATIENCE_SECONDS):
     """Tell whether the process behind a pidfd ends within so many seconds."""
     return bool(select.select([pidfd], [], [], seconds)[0])
 

@@ -23,45 +23,16 @@ from stream_app.checkpoints.protocol.writer import (
     Writer,
 )
 from stream_app.checkpoints.shadow_copy import Snapshot, load_found
-from stream_app.models.factorization.learner import MODELS
 from stream_app.state.replica import Replica, StateSpec
 from stream_app.wire import decode_many
 from stream_app.wire.state_records import PAGE_BYTES, StateOrigin, page_digest
 from tests.fixtures.replicas import ALL
-from tests.fixtures.streams import EVERY_FAMILY, Published, events, log, publish, run_of
+from tests.fixtures.rounds import ROUNDS, digests, every_model, play, records_of
+from tests.fixtures.streams import run_of
 
 BIG = replace(
     ALL, sketch_bytes=1 << 18, scalars_bytes=1 << 18, seen_bytes=1 << 18, presence_bytes=1 << 18
 )
-every_model = pytest.mark.parametrize("model", MODELS)
-ROUNDS = 6
-
-
-def records_of(seed: int, count: int = 150, devices: int = 20) -> list[Published]:
-    rng = np.random.default_rng(seed)
-    return [publish(e) for e in events(rng, count, families=EVERY_FAMILY, devices=devices)]
-
-
-def ends_of(parts: list[list[Published]], number: int) -> list[int]:
-    return [len(part) * number // ROUNDS for part in parts]
-
-
-def play(replica: Replica, records: list[Published], first: int, last: int) -> None:
-    """Apply the rounds first .. last; each third one begins with a device that is forgotten."""
-    parts = log(records, replica.design.partitions)
-    for number in range(first, last + 1):
-        if number % 3 == 0:
-            replica.forget(bytes.fromhex((records[number % len(records)].key or b"").decode()))
-        starts, ends = ends_of(parts, number - 1), ends_of(parts, number)
-        for p, part in enumerate(parts):
-            if ends[p] > starts[p]:
-                run = run_of(part, starts[p], ends[p], p)
-                replica.apply(decode_many(run, replica.design.intake))
-        replica.end_round(number, ends)
-
-
-def digests(replica: Replica) -> tuple[str, str, int, tuple[int, ...]]:
-    return replica.model_digest(), replica.ledger_digest(), replica.cut, replica.ends
 
 
 def taken(snapshot: Snapshot) -> tuple[str, str, int, tuple[int, ...]]:

@@ -19,7 +19,7 @@ from stream_app.errors import UserError
 from stream_app.state.replica import Replica, StateSpec
 from stream_app.wire.state_records import StateOrigin
 from tests.fixtures.replicas import ALL
-from tests.stream_app.checkpoints.test_shadow_copy import digests, every_model, play, records_of
+from tests.fixtures.rounds import digests, every_model, play, records_of
 
 # Small, so that every place in the file can be damaged; the count-min sketch alone has 2 MB.
 TINY = replace(ALL, factors=4, sketch_bytes=1 << 12, seen_bytes=1 << 10, presence_bytes=1 << 12)

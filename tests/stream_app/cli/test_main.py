@@ -17,6 +17,7 @@ import pytest
 from stream_app import __version__
 from stream_app.cli import run
 from stream_app.cli.app import app
+from tests.fixtures.waiting import PATIENCE_SECONDS
 
 ROOT = Path(__file__).parents[3]
 HEAVY = ("confluent_kafka", "faust", "numba", "numpy")
@@ -32,7 +33,7 @@ def murmurec(*arguments, before="", **environment):
         capture_output=True,
         text=True,
         check=False,
-        timeout=60,
+        timeout=300,
         env=os.environ | {"NO_COLOR": "1"} | environment,
     )
 
@@ -108,7 +109,7 @@ def test_a_missing_module_of_our_own_is_a_defect_and_not_hidden():
 
 def test_an_interrupt_ends_at_once_with_130_and_no_traceback():
     with socket.create_server(("127.0.0.1", 0)) as server:
-        server.settimeout(30)
+        server.settimeout(PATIENCE_SECONDS)
         address = f"127.0.0.1:{server.getsockname()[1]}"
         with subprocess.Popen(
             [sys.executable, "-m", "stream_app.cli", "topics", "plan", "--bootstrap", address],
@@ -118,7 +119,7 @@ def test_an_interrupt_ends_at_once_with_130_and_no_traceback():
             # Once it has called, it waits for an answer that never comes.
             connection, _ = server.accept()
             process.send_signal(signal.SIGINT)
-            _, err = process.communicate(timeout=15)
+            _, err = process.communicate(timeout=PATIENCE_SECONDS)
             connection.close()
     assert process.returncode == 130
     assert b"Traceback" not in err
@@ -162,7 +163,7 @@ def test_a_reader_that_leaves_early_is_no_error_on_the_screen(program):
         stdout=writing,
         stderr=subprocess.PIPE,
         check=False,
-        timeout=60,
+        timeout=300,
     )
     os.close(writing)
     assert done.stderr == b""

@@ -16,6 +16,7 @@ from stream_app.cli import run
 from stream_app.kafka import clients
 from stream_app.privacy.profiles import registry as profiles
 from tests.conftest import Kafka
+from tests.fixtures.waiting import PATIENCE_SECONDS
 
 pytestmark = pytest.mark.kafka
 ID = "blip:5000:4:8"
@@ -43,7 +44,7 @@ def everything(kafka: Kafka, topic: str) -> list[wire.ProfileEvent]:
     try:
         place = TopicPartition(topic, 0, 0)
         reader.assign([place])
-        left, events = reader.get_watermark_offsets(place, timeout=10)[1], []
+        left, events = reader.get_watermark_offsets(place, timeout=PATIENCE_SECONDS)[1], []
         while left:
             record = reader.poll(10)
             assert record is not None, f"{left} records did not arrive within 10 seconds"

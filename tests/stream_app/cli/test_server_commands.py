@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import http.server
 import json
 import socket
 import subprocess
 import sys
-import threading
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -19,6 +16,7 @@ from stream_app.kafka import clients
 from stream_app.kafka.topic_admin import create, delete
 from stream_app.wire import Topics
 from tests.conftest import Kafka
+from tests.fixtures.http import OK, answering
 
 
 def refused(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> str:
@@ -87,28 +85,6 @@ def test_a_question_that_makes_no_sense_is_refused(
     assert sentence in refused(["ask", *arguments], capsys)
 
 
-@contextmanager
-def answering(reply: bytes) -> Iterator[str]:
-    """Give the address of something that sends these bytes to whoever asks."""
-
-    class Page(http.server.BaseHTTPRequestHandler):
-        def do_GET(self) -> None:
-            self.wfile.write(reply)
-
-        def log_message(self, *_: object) -> None:
-            pass
-
-    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Page) as server:
-        thread = threading.Thread(target=server.serve_forever)
-        thread.start()
-        try:
-            yield f"http://127.0.0.1:{server.server_port}"
-        finally:
-            server.shutdown()
-            thread.join()
-
-
-OK = b"HTTP/1.0 200 OK\r\n\r\n"
 PAGE = {
     "user": "0" * 32,
     "items": [{"item": 7, "title": "Seven", "score": 4.5}, {"item": "x", "title": "", "score": 4}],

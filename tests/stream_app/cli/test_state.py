@@ -21,7 +21,7 @@ from stream_app.operations.inventory import Inventory, inventory
 from stream_app.privacy import registry
 from stream_app.state.replica import Replica, StateSpec
 from stream_app.wire.state_records import Manifest
-from tests.stream_app.cli.test_server_commands import OK, answering
+from tests.fixtures.http import OK, answering
 
 COMMANDS = ("digest", "replay", "verify", "rebuild", "show", "export x.npz")
 

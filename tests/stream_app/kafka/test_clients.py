@@ -215,7 +215,7 @@ def test_the_right_password_reaches_the_broker(guarded):
 
 @pytest.mark.kafka
 def test_a_wrong_password_is_told_and_not_repeated(guarded, capfd):
-    said = unreachable(guarded, SASL | {"sasl.password": "hunter2"}, seconds=5)
+    said = unreachable(guarded, SASL | {"sasl.password": "hunter2"}, seconds=30)
     assert "refuses the user name or password" in said
     assert "hunter2" not in said
     assert capfd.readouterr().err == ""
@@ -223,13 +223,13 @@ def test_a_wrong_password_is_told_and_not_repeated(guarded, capfd):
 
 @pytest.mark.kafka
 def test_a_sasl_mechanism_that_is_not_offered_is_told_with_the_one_that_is(guarded):
-    said = unreachable(guarded, SASL | {"sasl.mechanism": "SCRAM-SHA-512"}, seconds=5)
+    said = unreachable(guarded, SASL | {"sasl.mechanism": "SCRAM-SHA-512"}, seconds=30)
     assert "set it to PLAIN" in said
 
 
 @pytest.mark.kafka
 def test_a_client_without_a_password_is_told_that_one_is_asked(guarded):
-    said = unreachable(guarded, seconds=1)
+    said = unreachable(guarded, seconds=3)
     assert "closes the connection of a client without a password" in said
 
 

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
-from fractions import Fraction
 from math import inf, isnan
 
 import prometheus_client
@@ -17,6 +15,7 @@ from stream_app.monitoring import metrics as module
 from stream_app.monitoring.checkpoint_metrics import CheckpointMetrics
 from stream_app.monitoring.metrics import Metrics
 from stream_app.wire import REASONS, Reason
+from tests.fixtures.metric_calls import CALLS
 
 SOURCES = {
     "released": "Computed from sanitized events (post-processing)",
@@ -57,43 +56,6 @@ WITHOUT_UNIT = {
     "murmurec_ready",
     "murmurec_second_moment",
     "murmurec_second_moment_relative_deviation",
-}
-
-# One call per method; `used()` makes them all.
-CALLS: dict[str, Callable[[Metrics], None]] = {
-    "applied": lambda m: m.applied(3),
-    "duplicate": lambda m: m.duplicate(2),
-    "rejected": lambda m: m.rejected(Reason.MALFORMED, 4),
-    "seq_gaps": lambda m: m.seq_gaps(5),
-    "ratings": lambda m: m.ratings(learned=10, held_out=2, clipped=1, duplicate=6),
-    "cells_missing": lambda m: m.cells_missing(8),
-    "log_loss": lambda m: m.log_loss("model", "recent", 0.61),
-    "rmse": lambda m: m.rmse("debiased", "recent", 0.91),
-    "rmse_baseline": lambda m: m.rmse_baseline("debiased", 0.98),
-    "kl": lambda m: m.kl(0.0144),
-    "clip_threshold": lambda m: m.clip_threshold(inf),
-    "epsilon_claimed": lambda m: m.epsilon_claimed("rr:5:2", "value", Fraction(2)),
-    "privacy_mode": lambda m: m.privacy_mode("local"),
-    "sketch_load": lambda m: m.sketch_load("factors", 0.4),
-    "bloom": lambda m: m.bloom(fill=0.1, false_positive=1e-5),
-    "second_moment": lambda m: m.second_moment(1e6, 0.04),
-    "count_min_error_bound": lambda m: m.count_min_error_bound(12),
-    "entities": lambda m: m.entities(items=100, devices=50),
-    "memory": lambda m: m.memory("sketch", 4096),
-    "query_answered": lambda m: m.query_answered("qolsh", "kafka", 0.004),
-    "query_expired": lambda m: m.query_expired(),
-    "query_refused": lambda m: m.query_refused(),
-    "query_busy": lambda m: m.query_busy(2),
-    "recall": lambda m: m.recall("qolsh", 0.98),
-    "indexed": lambda m: m.indexed("qolsh", 100),
-    "round_applied": lambda m: m.round_applied(7, 0.02, 1.7e9),
-    "lag": lambda m: m.lag(40, 0.3),
-    "ready": lambda m: m.ready(True),
-    "checkpoints.frozen": lambda m: m.checkpoints.frozen(0.0015),
-    "checkpoints.durable": lambda m: m.checkpoints.durable(6, 1.7e9, 0.2, 1 << 24),
-    "checkpoints.recovered": lambda m: m.checkpoints.recovered(0.4),
-    "checkpoints.differs": lambda m: m.checkpoints.differs(),
-    "build": lambda m: m.build({"commit": "abc"}),
 }
 
 
