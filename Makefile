@@ -23,11 +23,12 @@ help: ## List the targets
 demo: $(READY) ## Run the whole system on this machine: broker, worker, devices, recommendations
 	@$(BIN)/murmurec demo $(ARGS)
 
-test: $(READY) ## Run the tests against a real Kafka (all but slow and benchmark)
+test: $(READY) ## Run the tests and the examples of the docstrings, against a real Kafka (all but slow and benchmark)
 	@$(BIN)/python -m pytest $(ARGS)
 
-check: $(READY) ## Run the linter and the type checker
+check: $(READY) ## Run the linter, the formatter's check and the type checker
 	@$(BIN)/ruff check .
+	@$(BIN)/ruff format --check --quiet .
 	@$(BIN)/mypy
 
 bench: $(READY) ## Run the benchmarks

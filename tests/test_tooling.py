@@ -1,0 +1,63 @@
+"""The commands that check the project check what they promise."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+import yaml
+
+from tests.fixtures.waiting import PATIENCE_SECONDS
+
+ROOT = Path(__file__).parents[1]
+CONFIGURATION = tomllib.loads((ROOT / "pyproject.toml").read_text())
+
+
+def recipe(target: str) -> str:
+    """Return the recipe of a target of the Makefile."""
+    lines = (ROOT / "Makefile").read_text().splitlines()
+    first = next(i for i, line in enumerate(lines) if line.startswith(f"{target}:"))
+    rest = lines[first + 1 :]
+    return "\n".join(rest[: next(i for i, line in enumerate(rest) if not line.startswith("\t"))])
+
+
+@pytest.mark.parametrize("command", ["ruff check .", "ruff format --check", "mypy"])
+def test_make_check_runs_the_linter_the_formatter_and_the_type_checker(command: str) -> None:
+    assert f"$(BIN)/{command}" in recipe("check")
+
+
+def test_make_test_runs_the_examples_of_every_package() -> None:
+    packages = CONFIGURATION["tool"]["hatch"]["build"]["targets"]["wheel"]["packages"]
+    assert set(CONFIGURATION["tool"]["pytest"]["ini_options"]["testpaths"]) == {"tests", *packages}
+    assert "python -m pytest" in recipe("test")
+
+
+@pytest.mark.parametrize(("answer", "code"), [("2", 0), ("3", 1)], ids=["right", "wrong"])
+def test_a_wrong_example_fails(tmp_path: Path, answer: str, code: int) -> None:
+    (tmp_path / "example.py").write_text(f'"""One and one.\n\n>>> 1 + 1\n{answer}\n"""\n')
+    command = [sys.executable, "-m", "pytest", "-c", str(ROOT / "pyproject.toml"), str(tmp_path)]
+    done = subprocess.run(
+        [*command, "-p", "no:cacheprovider"],
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE_SECONDS,
+        check=False,
+    )
+    assert done.returncode == code, done.stdout + done.stderr
+    assert f"{1 - code} passed" in done.stdout or f"{code} failed" in done.stdout
+
+
+def test_the_hooks_before_a_commit_are_the_projects_own_ruff() -> None:
+    found = yaml.safe_load((ROOT / ".pre-commit-config.yaml").read_text())
+    hooks = {hook["id"]: hook for repo in found["repos"] for hook in repo["hooks"]}
+    assert [repo["repo"] for repo in found["repos"]] == ["local"]
+    assert set(hooks) == {"ruff-check", "ruff-format"}
+    for hook in hooks.values():
+        assert hook["language"] == "system"
+        assert hook["entry"].startswith(".venv/bin/ruff ")
+        command = hook["entry"].split()[1]
+        assert command == hook["id"].removeprefix("ruff-")
+        assert f"$(BIN)/ruff {command}" in recipe("check")
