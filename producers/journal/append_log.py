@@ -181,6 +181,7 @@ _SENTENCES = {
     errno.EROFS: f"is read-only; make it writable or {_ANOTHER}",
     errno.EIO: "the disk cannot be read or written; check it and go on",
     errno.EISDIR: f"is a directory; {_ANOTHER}",
+    errno.ENOSYS: f"this system cannot lock it; {_ANOTHER}",
     errno.EWOULDBLOCK: f"another process is using it; wait for it to end or {_ANOTHER}",
 }
 

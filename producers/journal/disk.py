@@ -1,33 +1,42 @@
 """The calls to the operating system that a journal is made of, one method each.
 
-A test puts another disk in this place, which can stop after every one of them and forget what was
-not synced. Each promises what POSIX promises: written bytes are in the file for whoever reads it,
-but only `sync` makes them outlive a power cut; a rename replaces a file at once and whole, but only
-`sync_folder` makes it outlive a power cut.
+A test replaces the disk by one that can stop after every call and forget what was not synced. The
+promises are those of POSIX: written bytes are visible to every reader of the file, but only `sync`
+makes them survive a power cut; a rename replaces a file at once and whole, but only `sync_folder`
+makes it survive a power cut.
+
+The lock is the operating system's (flock, or LockFileEx on Windows, both by `filelock`). It belongs
+to the open file: it ends with the process, however the process ends.
 """
 
 from __future__ import annotations
 
-import fcntl
+import errno
 import os
 from pathlib import Path
 
-_SYNC = getattr(os, "fdatasync", os.fsync)  # macOS has no fdatasync
+from filelock import lock_descriptor
+
+_SYNC = getattr(os, "fdatasync", os.fsync)  # macOS and Windows have no fdatasync
+_PRIVATE = getattr(os, "O_CLOEXEC", 0)  # a program that the device starts does not inherit the lock
+_BYTES = os.O_RDWR | os.O_APPEND | os.O_CREAT | _PRIVATE | getattr(os, "O_BINARY", 0)
 
 
 class Disk:
     """The real disk; handles are file descriptors, and an open journal holds the file's lock."""
 
     def open(self, path: Path) -> int:
-        """Open `path`, or make it empty with mode 0600, and take its lock; BlockingIOError when it
-        is taken."""
+        """Open `path`, or create it empty with mode 0600, and lock it.
+
+        BlockingIOError if another process, or another handle of this one, holds the lock.
+        """
         if not path.exists():
             self._make_folders(path)
         while True:
-            handle = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600)
+            handle = os.open(path, _BYTES, 0o600)
             try:
-                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                # Compaction puts another file in this place: the lock of the old one is worthless.
+                self.lock(handle)
+                # Compaction replaces the file: the lock of a replaced file protects nothing.
                 if os.path.samestat(os.fstat(handle), path.stat()):
                     return handle
             except FileNotFoundError:
@@ -37,26 +46,34 @@ class Disk:
                 raise
             os.close(handle)
 
+    def lock(self, handle: int) -> None:
+        """Lock an open file; BlockingIOError if the lock is held, OSError if there are no locks."""
+        if not lock_descriptor(handle, blocking=False):
+            raise BlockingIOError(errno.EWOULDBLOCK, os.strerror(errno.EWOULDBLOCK))
+
     def _make_folders(self, path: Path) -> None:
-        """Make the missing folders above `path`, with names that outlive a power cut."""
+        """Create the missing folders above `path`, with names that survive a power cut."""
         folders = list(path.parents)
         missing = [folder for folder in folders if not folder.exists()]
         for folder in reversed(missing):
             folder.mkdir(exist_ok=True, mode=0o700)
-        # Also those that are there: a process that was killed may have made them and not synced.
+        # Existing folders too: a killed process may have created them without a sync.
         for folder in reversed(folders):
             try:
                 self.sync_folder(folder)
             except OSError:
                 if folder in missing:
-                    raise  # one that is older may be closed to us, and is durable then
+                    raise  # an older folder may be closed to this user, and is durable then
 
     def create(self, path: Path) -> int:
-        """Make an empty file with mode 0600 in place of any other at `path`, locked."""
-        self.remove(path)  # whoever made that may read it
-        flags = os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
-        handle = os.open(path, flags, 0o600)
-        fcntl.flock(handle, fcntl.LOCK_EX)
+        """Create an empty, locked file with mode 0600 that replaces any other at `path`."""
+        self.remove(path)  # a file planted there would be readable by its owner
+        handle = os.open(path, _BYTES | os.O_EXCL, 0o600)
+        try:
+            self.lock(handle)
+        except BaseException:
+            os.close(handle)
+            raise
         return handle
 
     def mode(self, handle: int) -> int:
@@ -70,7 +87,7 @@ class Disk:
             return file.read()
 
     def append(self, handle: int, data: bytes) -> None:
-        """Write at the end of the file; after an OSError some of it may be there."""
+        """Write at the end of the file; after an OSError a part of the data may be in the file."""
         view = memoryview(data)
         while view:
             view = view[os.write(handle, view) :]
@@ -80,25 +97,25 @@ class Disk:
         os.ftruncate(handle, size)
 
     def sync(self, handle: int) -> None:
-        """Return when what is in the file outlives a power cut."""
+        """Return when the content of the file survives a power cut."""
         _SYNC(handle)
 
     def rename(self, path: Path, to: Path) -> None:
-        """Put the file at `path` in the place of `to`."""
-        path.rename(to)
+        """Rename the file at `path` to `to`, replacing the file there."""
+        path.replace(to)
 
     def sync_folder(self, path: Path) -> None:
-        """Return when the name of the file at `path` outlives a power cut."""
-        folder = os.open(path.parent, os.O_RDONLY | os.O_CLOEXEC)
+        """Return when the name of the file at `path` survives a power cut."""
+        folder = os.open(path.parent, os.O_RDONLY | _PRIVATE)
         try:
             os.fsync(folder)
         finally:
             os.close(folder)
 
     def remove(self, path: Path) -> None:
-        """Remove a file, if it is there."""
+        """Remove a file, if it exists."""
         path.unlink(missing_ok=True)
 
     def close(self, handle: int) -> None:
-        """Close the file and give its lock back."""
+        """Close the file and release its lock."""
         os.close(handle)

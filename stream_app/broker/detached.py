@@ -8,7 +8,6 @@ process that matches both is ever signalled.
 
 from __future__ import annotations
 
-import fcntl
 import json
 import os
 import select
@@ -18,6 +17,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
+
+from filelock import lock_descriptor
 
 from stream_app.broker import Broker
 from stream_app.broker.jars import Tell, jars, java
@@ -162,5 +163,5 @@ def _alone(home: Path) -> Iterator[None]:
             "choose another with MURMUREC_DATA_DIR"
         ) from None
     with lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
+        lock_descriptor(lock.fileno())
         yield

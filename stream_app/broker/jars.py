@@ -8,7 +8,6 @@ that exists is whole, and two processes that ask at once fetch once.
 
 from __future__ import annotations
 
-import fcntl
 import re
 import shutil
 import subprocess
@@ -16,6 +15,8 @@ import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+
+from filelock import lock_descriptor
 
 from stream_app.broker import KAFKA_VERSION
 from stream_app.errors import UserError
@@ -82,7 +83,7 @@ def _locked(path: Path) -> Iterator[None]:
             "choose another with MURMUREC_CACHE_DIR"
         ) from None
     with lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
+        lock_descriptor(lock.fileno())
         yield
 
 

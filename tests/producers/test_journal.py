@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import errno
-import fcntl
 import os
 import stat
 import subprocess
@@ -732,23 +731,26 @@ def test_what_was_recorded_is_given_out_also_where_the_disk_has_no_room_to_compa
     assert len(journal.pending()) == 11
 
 
-def test_the_lock_of_a_file_that_was_replaced_meanwhile_is_not_taken(
-    path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_lock_of_a_file_that_was_replaced_meanwhile_is_not_taken(path: Path) -> None:
     for other in (path, path.with_name("newer")):
         at(other).close()
-    newer, lock, calls = read_key(path.with_name("newer")), fcntl.flock, []
+    newer = read_key(path.with_name("newer"))
 
-    def replaced(handle: int, how: int) -> None:
-        if not calls:  # another process compacts between opening and locking
-            path.with_name("newer").rename(path)
-        calls.append(how)
-        lock(handle, how)
+    class Compacted(Disk):
+        """Another process compacts between opening and locking."""
 
-    monkeypatch.setattr(fcntl, "flock", replaced)
-    with at(path) as journal:
+        locked = 0
+
+        def lock(self, handle: int) -> None:
+            if not self.locked:
+                path.with_name("newer").rename(path)
+            self.locked += 1
+            super().lock(handle)
+
+    disk = Compacted()
+    with at(path, disk=disk) as journal:
         assert journal.key == newer
-    assert len(calls) == 2
+    assert disk.locked == 2
 
 
 @pytest.mark.parametrize("reported_keys", [[], [3, 3], [4, 3]], ids=str)

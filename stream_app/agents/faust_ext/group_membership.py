@@ -29,7 +29,6 @@ that object; no class of the library is changed. A library without these methods
 from __future__ import annotations
 
 import asyncio
-import fcntl
 import os
 import sys
 import time
@@ -44,6 +43,7 @@ from aiokafka.protocol.group import HeartbeatRequest, JoinGroupRequest, SyncGrou
 from faust.assignor.client_assignment import ClientAssignment
 from faust.assignor.partition_assignor import PartitionAssignor
 from faust.transport.drivers import aiokafka as driver
+from filelock import lock_descriptor
 from yarl import URL
 
 from stream_app.errors import UserError
@@ -234,15 +234,21 @@ def lock_instance(data_dir: Path, prefix: str, instance: str) -> IO[str]:
             "that this worker may write to"
         ) from None
     try:
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:
+        locked = lock_descriptor(file.fileno(), blocking=False)
+    except OSError as error:
+        file.close()
+        raise UserError(
+            f"the lock file {path} cannot be locked ({error.strerror}): set data_dir to a folder "
+            "whose file system has locks"
+        ) from None
+    if not locked:
         file.seek(0)
         holder = file.read(32).strip() or "unknown"
         file.close()
         raise UserError(
             f"instance {instance} of {prefix} runs already on this machine (process {holder}): "
             "give each worker an instance of its own (MURMUREC_INSTANCE), or stop the other one"
-        ) from None
+        )
     file.truncate(0)
     file.write(f"{os.getpid()}\n")
     file.flush()
