@@ -26,7 +26,8 @@ from producers.scale import Scale
 from stream_app import evaluation
 from stream_app.evaluation import EvaluationResult
 from stream_app.models.factorization.channels import Channels
-from stream_app.models.factorization.learner import build
+from stream_app.models.factorization.factory import build
+from stream_app.models.factorization.learner import LearnerSpec
 from stream_app.models.factorization.presence_rates import PresenceRates
 from stream_app.privacy import registry
 from stream_app.privacy.mechanism import Mechanism
@@ -81,12 +82,14 @@ def evaluate(
     learner = build(
         model,
         channels,
-        factors=factors,
-        depth=depth,
-        # At least a vector in each row, however few the users and items are.
-        sketch_bytes=max(entities, depth) * factors * _CELL_BYTES,
-        scalars_bytes=max(64, 64 * entities),
-        seed=seed,
+        LearnerSpec(
+            factors=factors,
+            depth=depth,
+            # At least a vector in each row, however few the users and items are.
+            sketch_bytes=max(entities, depth) * factors * _CELL_BYTES,
+            scalars_bytes=max(64, 64 * entities),
+            seed=seed,
+        ),
     )
     truth, source = _truth(data), SeededSource(seed)
     if hides:

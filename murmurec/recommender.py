@@ -27,7 +27,8 @@ from producers.datasets.load import Dataset
 from producers.scale import Scale
 from stream_app.models import retrieval
 from stream_app.models.factorization.channels import Channels
-from stream_app.models.factorization.learner import Learner, build
+from stream_app.models.factorization.factory import build
+from stream_app.models.factorization.learner import Learner, LearnerSpec
 from stream_app.privacy import registry
 from stream_app.privacy.mechanism import Mechanism
 from stream_app.privacy.randomness import SeededSource
@@ -146,10 +147,12 @@ class Recommender:
         self._learner: Learner = build(
             self.model,
             Channels.from_mechanisms([self._mechanism]),
-            factors=self.factors,
-            depth=self.depth,
-            sketch_bytes=self.sketch_bytes,
-            seed=self.seed,
+            LearnerSpec(
+                factors=self.factors,
+                depth=self.depth,
+                sketch_bytes=self.sketch_bytes,
+                seed=self.seed,
+            ),
         )
         self._items: list[int | str] = []
         self._rows: dict[int, int] = {}

@@ -1,16 +1,15 @@
-"""The pages of an array that have changed since somebody last looked, and arrays taken over from
-elsewhere.
+"""Named arrays in pages of 64 KiB: which pages have changed, and how arrays are copied in.
 
-A part of the state holds named arrays. Beside each lies a bitmap with one byte for each 64 KiB page
-(`kernels/pages.py`), set by whoever writes and cleared by whoever has copied the page. It may be
-set where nothing has changed, never the other way round. An array that grows does so in its first
-dimension, and its bitmap with it.
+A part of the state holds named arrays. Beside each lies a dirty-page map with one byte for each
+page (`kernels/machine/dirty_pages.py`): a writer sets the bytes of the pages that it changes, a
+reader that has copied a page clears its byte. A byte may be set although nothing has changed, never
+the other way round. An array that grows does so in its first dimension, and its map with it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Protocol
+from typing import Any, ClassVar, Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,23 +18,73 @@ from stream_app.kernels.machine.dirty_pages import PAGE_BITS, PAGE_BYTES
 
 Arrays = Mapping[str, NDArray[Any]]
 DirtyMap = NDArray[np.uint8]
+_Array = TypeVar("_Array", bound=NDArray[Any])
 
 
 class StatePart(Protocol):
     """A part of the state."""
 
-    growing: frozenset[str]
-    """The names of the arrays whose first dimension grows."""
+    @property
+    def growing(self) -> frozenset[str]:
+        """The names of the arrays whose first dimension grows."""
 
     def arrays(self) -> dict[str, NDArray[Any]]:
-        """Return everything that decides what the part will say: the arrays, not copies."""
+        """Return everything that decides the part's later results: the arrays, not copies."""
 
     def dirty_pages(self) -> dict[str, DirtyMap]:
-        """Return the bitmap of each array, to be read and cleared."""
+        """Return the dirty-page map of each array, to be read and cleared."""
 
     def load(self, arrays: Arrays) -> None:
-        """Replace the contents by those of `arrays` and mark every page; raises ValueError, with
-        nothing replaced, where they do not fit."""
+        """Replace the contents by those of `arrays` and mark every page.
+
+        Raises ValueError, with nothing replaced, where names, types or shapes do not fit.
+        """
+
+
+class FixedArrays:
+    """A state part whose arrays never change their shape: a subclass names each with `keep`.
+
+    A subclass that writes to few pages sets their bytes in the maps of `maps()`; one that does not
+    care calls `mark_all_dirty` after a change.
+    """
+
+    growing: ClassVar[frozenset[str]] = frozenset()
+
+    def __init__(self) -> None:
+        self._arrays: dict[str, NDArray[Any]] = {}
+        self._maps: dict[str, DirtyMap] = {}
+
+    def keep(self, name: str, array: _Array) -> _Array:
+        """Make `array` part of the state under `name`, with a clear map, and return it."""
+        self._arrays[name], self._maps[name] = array, dirty_map(array)
+        return array
+
+    def maps(self) -> tuple[DirtyMap, ...]:
+        """Return the dirty-page maps in the order in which the arrays were named."""
+        return tuple(self._maps.values())
+
+    def mark_all_dirty(self) -> None:
+        """Mark every page of every array."""
+        for pages in self._maps.values():
+            pages[:] = 1
+
+    def arrays(self) -> dict[str, NDArray[Any]]:
+        """Return the state itself, not a copy."""
+        return dict(self._arrays)
+
+    def dirty_pages(self) -> dict[str, DirtyMap]:
+        """Return the dirty-page map of each array, to be read and cleared."""
+        return dict(self._maps)
+
+    def load(self, arrays: Arrays) -> None:
+        """Replace the state by what `arrays()` returned; raises ValueError where it does not
+        fit."""
+        copy_into(arrays, self._arrays, self._maps)
+
+    @property
+    def memory_bytes(self) -> int:
+        """Size of the state."""
+        return sum(array.nbytes for array in self._arrays.values())
 
 
 def page_count(size_bytes: int) -> int:
@@ -44,26 +93,26 @@ def page_count(size_bytes: int) -> int:
 
 
 def dirty_map(array: NDArray[Any]) -> DirtyMap:
-    """Return a clear bitmap for an array."""
+    """Return a clear dirty-page map for an array."""
     return np.zeros(page_count(array.nbytes), np.uint8)
 
 
 def grown_map(old: DirtyMap, array: NDArray[Any]) -> DirtyMap:
-    """Return a bitmap for an array that has grown, with the marks of the old one."""
+    """Return a map for an array that has grown, with the marks of the old map."""
     new = dirty_map(array)
     new[: len(old)] = old
     return new
 
 
-def leading_pages(of: DirtyMap, array: NDArray[Any]) -> DirtyMap:
-    """Return the bitmap of the first rows of an array with room."""
-    return of[: page_count(array.nbytes)]
+def leading_pages(pages: DirtyMap, array: NDArray[Any]) -> DirtyMap:
+    """Return the part of a map that covers `array`, the rows in use of a larger table."""
+    return pages[: page_count(array.nbytes)]
 
 
-def mark_dirty(of: DirtyMap, first: int, stop: int) -> None:
+def mark_dirty(pages: DirtyMap, first: int, stop: int) -> None:
     """Mark the pages of bytes first .. stop-1."""
     if stop > first:
-        of[first // PAGE_BYTES : page_count(stop)] = 1
+        pages[first // PAGE_BYTES : page_count(stop)] = 1
 
 
 def check_arrays(given: Arrays, own: Arrays, growing: frozenset[str] = frozenset()) -> None:
@@ -73,19 +122,19 @@ def check_arrays(given: Arrays, own: Arrays, growing: frozenset[str] = frozenset
         odd = sorted(given.keys() ^ own.keys())
         raise ValueError(f"arrays {odd}: the state has {sorted(own)}, no more and no less")
     for name, array in given.items():
-        mine = own[name]
+        expected = own[name]
         first = 1 if name in growing else 0
-        same = array.ndim == mine.ndim and array.shape[first:] == mine.shape[first:]
-        if not same or array.dtype.newbyteorder("=") != mine.dtype:
+        same = array.ndim == expected.ndim and array.shape[first:] == expected.shape[first:]
+        if not same or array.dtype.newbyteorder("=") != expected.dtype:
             raise ValueError(
                 f"array {name}: {array.dtype}{list(array.shape)}, and the design has "
-                f"{mine.dtype}{list(mine.shape)}: take the state of the same design"
+                f"{expected.dtype}{list(expected.shape)}: take the state of the same design"
             )
 
 
 def copy_into(given: Arrays, own: Arrays, dirty_pages: Mapping[str, DirtyMap]) -> None:
-    """Copy arrays of fixed shape into one's own, in place; raises ValueError where one does not
-    fit."""
+    """Copy arrays of fixed shape into `own`, in place, and mark them; raises ValueError where one
+    does not fit."""
     check_arrays(given, own)
     for name, array in own.items():
         np.copyto(array, given[name])

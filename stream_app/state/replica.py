@@ -34,8 +34,9 @@ from stream_app.kernels.stream.holdout import held_out
 from stream_app.kernels.stream.ledger_chain import enter
 from stream_app.log.ledger import APPLIED, DUPLICATE, JUMPED, Ledger
 from stream_app.models.factorization.channels import NO_CHANNEL, Channels
+from stream_app.models.factorization.factory import build_durable
 from stream_app.models.factorization.hyperparameters import Parameters
-from stream_app.models.factorization.learner import Learner, UpdateResult, build
+from stream_app.models.factorization.learner import DurableLearner, LearnerSpec, UpdateResult
 from stream_app.models.factorization.presence_rates import PresenceRates
 from stream_app.models.paged_arrays import DirtyMap, StatePart, check_arrays
 from stream_app.models.sketches.ams import AmsSketch
@@ -67,15 +68,17 @@ class Replica:
         self.design = design
         self.base = base or StateOrigin(0, (0,) * design.partitions)
         self.channels = Channels.from_mechanisms(design.mechanisms)
-        self.learner: Learner = build(
+        self.learner: DurableLearner = build_durable(
             design.model,
             self.channels,
-            factors=design.factors,
-            depth=design.depth,
-            sketch_bytes=design.sketch_bytes,
-            scalars_bytes=design.scalars_bytes,
-            parameters=Parameters(clip=design.clip),
-            seed=design.seed,
+            LearnerSpec(
+                factors=design.factors,
+                depth=design.depth,
+                sketch_bytes=design.sketch_bytes,
+                scalars_bytes=design.scalars_bytes,
+                parameters=Parameters(clip=design.clip),
+                seed=design.seed,
+            ),
         )
         self.presence = (
             PresenceRates(self.channels, design.presence_bytes, seed=design.seed)

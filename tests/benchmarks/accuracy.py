@@ -20,7 +20,8 @@ from stream_app.evaluation import (
     evaluate_scope,
 )
 from stream_app.models.factorization.channels import Channels
-from stream_app.models.factorization.learner import Learner, build
+from stream_app.models.factorization.factory import build
+from stream_app.models.factorization.learner import Learner, LearnerSpec
 from stream_app.models.factorization.presence_rates import PresenceRates
 from stream_app.privacy import registry
 from stream_app.privacy.mechanism import Mechanism
@@ -141,8 +142,10 @@ def _learner(model: str, channels: Channels, factors: int, seed: int) -> Learner
     return build(
         model,
         channels,
-        factors=factors,
-        sketch_bytes=SKETCH_BYTES * factors // 32,
-        scalars_bytes=SCALARS_BYTES,
-        seed=seed,
+        LearnerSpec(
+            factors=factors,
+            sketch_bytes=SKETCH_BYTES * factors // 32,
+            scalars_bytes=SCALARS_BYTES,
+            seed=seed,
+        ),
     )

@@ -12,8 +12,9 @@ from fractions import Fraction
 import numpy as np
 
 from stream_app.models.factorization.channels import Channels
+from stream_app.models.factorization.factory import build
 from stream_app.models.factorization.hyperparameters import Parameters
-from stream_app.models.factorization.learner import build
+from stream_app.models.factorization.learner import LearnerSpec
 from stream_app.privacy.ratings.identity import Identity
 from stream_app.privacy.ratings.randomized_response import RandomizedResponse
 from tests.benchmarks.figure import Figure
@@ -53,7 +54,9 @@ def _speed(model: str, mechanism: RandomizedResponse | None, ratings: Ratings) -
     best = 0.0
     for _ in range(_PASSES):
         learner = build(
-            model, channels, sketch_bytes=SKETCH_BYTES, scalars_bytes=SCALARS_BYTES, seed=1
+            model,
+            channels,
+            LearnerSpec(sketch_bytes=SKETCH_BYTES, scalars_bytes=SCALARS_BYTES, seed=1),
         )
         learner.predict_many(ratings.users[:1], ratings.items[:1])  # compiles
         began = time.process_time()

@@ -175,7 +175,8 @@ def _measured(
 
     from stream_app import evaluation
     from stream_app.models.factorization.channels import Channels
-    from stream_app.models.factorization.learner import build
+    from stream_app.models.factorization.factory import build
+    from stream_app.models.factorization.learner import LearnerSpec
     from stream_app.models.factorization.presence_rates import PresenceRates
     from stream_app.privacy.randomness import SeededSource
 
@@ -203,12 +204,14 @@ def _measured(
     learner = build(
         options.model,
         channels,
-        factors=options.factors,
-        depth=options.depth,
-        # At least a vector in each row, however few the users and items are.
-        sketch_bytes=max(entities, options.depth) * options.factors * _CELL_BYTES,
-        scalars_bytes=max(64, 64 * entities),
-        seed=seed,
+        LearnerSpec(
+            factors=options.factors,
+            depth=options.depth,
+            # At least a vector in each row, however few the users and items are.
+            sketch_bytes=max(entities, options.depth) * options.factors * _CELL_BYTES,
+            scalars_bytes=max(64, 64 * entities),
+            seed=seed,
+        ),
     )
     if hides:
         presence = PresenceRates(channels, _PRESENCE_BYTES, seed)

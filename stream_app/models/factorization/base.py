@@ -8,34 +8,30 @@ A batch in which nothing is learned reads the model and leaves the state untouch
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from stream_app.models.factorization.batch_columns import Columns, columns
 from stream_app.models.factorization.channels import NO_CHANNEL, Channels
-from stream_app.models.factorization.learner import Keys, UpdateResult
+from stream_app.models.factorization.learner import Entities, Keys, LearnerSpec, UpdateResult
 from stream_app.models.seeds import ITEMS, USERS, derive_seed
 
 MAX_FACTORS = 256
-Entities = tuple[NDArray[np.float32], NDArray[np.float32]]
 USER, ITEM = 0, 1  # places in `_salts`
 
 
 class Factorization(ABC):
-    """A learner without its tables: an heir keeps vectors and scalars its own way."""
+    """A learner without its tables: a subclass stores vectors and scalars in its own layout."""
 
-    growing: frozenset[str] = frozenset()
-
-    def __init__(self, channels: Channels, factors: int, mean_variance: float, seed: int) -> None:
-        if not 1 <= factors <= MAX_FACTORS:
-            raise ValueError(f"factors {factors}: must be 1 .. {MAX_FACTORS}")
-        self.factors = factors
+    def __init__(self, channels: Channels, spec: LearnerSpec) -> None:
+        if not 1 <= spec.factors <= MAX_FACTORS:
+            raise ValueError(f"factors {spec.factors}: must be 1 .. {MAX_FACTORS}")
+        self.factors = spec.factors
         self._tables = channels.tables
         self._protects = bool(channels.presence.any())
-        self._overall = np.array([3.0, mean_variance])
-        self._seeds = np.array([derive_seed(seed, USERS), derive_seed(seed, ITEMS)], np.uint64)
+        self._constants = spec.parameters.constants
+        self._overall = np.array([3.0, spec.parameters.mean_variance])
+        self._seeds = np.array([derive_seed(spec.seed, side) for side in (USERS, ITEMS)], np.uint64)
 
     @abstractmethod
     def learn_many(
@@ -74,14 +70,6 @@ class Factorization(ABC):
     def items(self, keys: Keys) -> Entities:
         """Return the vectors (n, factors) and biases (n,) of items."""
         return self._entities(keys, ITEM)
-
-    def _columns(self, *given: Any, priors: NDArray[np.floating] | None) -> Columns:
-        """Return a batch as the kernels take it; without `priors` every event is a rating."""
-        if priors is None:
-            priors = np.ones(len(given[0]) if self._protects else 0, np.float32)
-        elif len(priors) != len(given[0]):
-            raise ValueError(f"{len(priors)} priors for {len(given[0])} events: give one each")
-        return columns(*given, priors)
 
     @abstractmethod
     def _entities(self, keys: Keys, side: int) -> Entities:

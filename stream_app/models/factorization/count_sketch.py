@@ -18,53 +18,46 @@ from stream_app.kernels.factorization.bias_table import SLOT_BYTES
 from stream_app.kernels.factorization.count_sketch_blocked import MAX_DEPTH
 from stream_app.kernels.factorization.erase import forget_scalars, forget_vector
 from stream_app.kernels.factorization.initialization import UNIT, fill
-from stream_app.models.factorization.base import USER, Entities, Factorization
-from stream_app.models.factorization.batch_columns import keys_of
+from stream_app.models.factorization.base import USER, Factorization
+from stream_app.models.factorization.batch_columns import batch_columns, keys_of
 from stream_app.models.factorization.channels import Channels
-from stream_app.models.factorization.hyperparameters import Parameters
-from stream_app.models.factorization.learner import Keys, UpdateResult
-from stream_app.models.paged_arrays import Arrays, DirtyMap, copy_into, dirty_map
+from stream_app.models.factorization.learner import Entities, Keys, LearnerSpec, UpdateResult
+from stream_app.models.paged_arrays import FixedArrays
 from stream_app.models.seeds import CELLS, derive_seed
 
 _CACHE_LINE = 64
 
 
-class SketchLearner(Factorization):
+class SketchLearner(FixedArrays, Factorization):
     """Online matrix factorization in one count sketch: `sketch`, `literal` and `hashing`."""
 
-    def __init__(
-        self,
-        name: str,
-        channels: Channels,
-        *,
-        factors: int,
-        depth: int,
-        sketch_bytes: int,
-        scalars_bytes: int,
-        parameters: Parameters,
-        seed: int,
-    ) -> None:
-        super().__init__(channels, factors, parameters.mean_variance, seed)
+    def __init__(self, name: str, channels: Channels, spec: LearnerSpec) -> None:
+        FixedArrays.__init__(self)
+        Factorization.__init__(self, channels, spec)
+        factors, depth = spec.factors, 1 if name == "hashing" else spec.depth
         if not 1 <= depth <= MAX_DEPTH:
             raise ValueError(f"depth {depth}: must be 1 .. {MAX_DEPTH}")
-        self.width = sketch_bytes // (4 * depth * factors) * factors
+        self.width = spec.sketch_bytes // (4 * depth * factors) * factors
         if not 1 <= self.width < 2**31:
             raise ValueError(
-                f"sketch_bytes {sketch_bytes}: {depth} rows of at least one vector take "
+                f"sketch_bytes {spec.sketch_bytes}: {depth} rows of at least one vector take "
                 f"{4 * depth * factors} bytes, and a row has fewer than 2^31 cells"
             )
-        slots = scalars_bytes // SLOT_BYTES // 4 * 4
+        slots = spec.scalars_bytes // SLOT_BYTES // 4 * 4
         if not 4 <= slots < 2**32:
-            raise ValueError(f"scalars_bytes {scalars_bytes}: must be {4 * SLOT_BYTES} .. 2^36")
+            raise ValueError(
+                f"scalars_bytes {spec.scalars_bytes}: must be {4 * SLOT_BYTES} .. 2^36"
+            )
         self.name, self.depth = name, depth
-        self._constants = parameters.constants
-        self._cells = _aligned(depth * self.width)
-        spread = parameters.cell_sd * math.sqrt(depth)
-        self._first = derive_seed(seed, CELLS), spread / UNIT
+        self._cells = self.keep("cells", _aligned(depth * self.width))
+        spread = spec.parameters.cell_sd * math.sqrt(depth)
+        self._first = derive_seed(spec.seed, CELLS), spread / UNIT
         fill(self._cells, *self._first)
-        self._tags = np.zeros(slots, np.uint32)
-        self._scalars = np.tile(np.array([0, 1, 1], np.float32), (slots, 1))
-        self._pages = [dirty_map(array) for array in self.arrays().values()]
+        self._tags = self.keep("tags", np.zeros(slots, np.uint32))
+        first_scalars = np.tile(np.array([0, 1, 1], np.float32), (slots, 1))
+        self._scalars = self.keep("scalars", first_scalars)
+        self.keep("overall", self._overall)
+        self._pages = self.maps()
         self._literal = literal = name == "literal"
         self._learn = (learning.literal_loop if literal else learning.blocked_loop)(factors, depth)
         self._read = (reading.literal_reader if literal else reading.blocked_reader)(factors, depth)
@@ -79,14 +72,15 @@ class SketchLearner(Factorization):
         priors: NDArray[np.floating] | None = None,
     ) -> UpdateResult:
         """Predict, decode and learn each rating in order; see `Learner`."""
-        batch = self._columns(users, items, reports, channels, learn, priors=priors)
+        columns = users, items, reports, channels, learn
+        batch = batch_columns(*columns, priors=priors, protects=self._protects)
         update = UpdateResult.empty(len(users))
         self._learn(
             self._cells, self._tags, self._scalars, self._overall, *self._pages[:3],
             self._seeds, self._constants, *self._tables,
             *batch, *update,
         )  # fmt: skip
-        self._pages[3][0] |= batch[4].any()
+        self._pages[3][0] |= batch.learn.any()
         return update
 
     def _entities(self, keys: Keys, side: int) -> Entities:
@@ -95,24 +89,6 @@ class SketchLearner(Factorization):
         biases = np.empty(len(keys), np.float32)
         self._read(self._cells, self._tags, self._scalars, self._seeds[side], keys, vectors, biases)
         return vectors, biases
-
-    def arrays(self) -> dict[str, NDArray[np.generic]]:
-        """Return all that decides future predictions."""
-        return {
-            "cells": self._cells,
-            "tags": self._tags,
-            "scalars": self._scalars,
-            "overall": self._overall,
-        }
-
-    def dirty_pages(self) -> dict[str, DirtyMap]:
-        """Return the bitmap of each array."""
-        return dict(zip(self.arrays(), self._pages, strict=True))
-
-    def load(self, arrays: Arrays) -> None:
-        """Replace the state by what `arrays()` returned; raises ValueError where it does not
-        fit."""
-        copy_into(arrays, self.arrays(), self.dirty_pages())
 
     def forget(self, user: np.uint64) -> None:
         """Make a user read as an unknown one (`kernels/forgetting.py`); its tag remains, and so do
@@ -127,11 +103,6 @@ class SketchLearner(Factorization):
         """How many entities each table holds before they must share."""
         blocks = self.depth * self.width // self.factors
         return {"vectors": blocks, "scalars": len(self._tags)}
-
-    @property
-    def memory_bytes(self) -> int:
-        """Memory held by the state."""
-        return sum(a.nbytes for a in self.arrays().values())
 
 
 def _aligned(cells: int) -> NDArray[np.float32]:

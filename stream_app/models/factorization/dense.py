@@ -17,11 +17,10 @@ from stream_app.kernels.factorization.erase import forget_row
 from stream_app.kernels.factorization.initialization import UNIT
 from stream_app.kernels.factorization.training_loops import dense_loop
 from stream_app.kernels.stream.hash_index import rehash
-from stream_app.models.factorization.base import USER, Entities, Factorization
-from stream_app.models.factorization.batch_columns import keys_of
+from stream_app.models.factorization.base import USER, Factorization
+from stream_app.models.factorization.batch_columns import batch_columns, keys_of
 from stream_app.models.factorization.channels import Channels
-from stream_app.models.factorization.hyperparameters import Parameters
-from stream_app.models.factorization.learner import Keys, UpdateResult
+from stream_app.models.factorization.learner import Entities, Keys, LearnerSpec, UpdateResult
 from stream_app.models.paged_arrays import (
     Arrays,
     DirtyMap,
@@ -95,9 +94,9 @@ class DenseLearner(Factorization):
     name = "dense"
     growing = frozenset(f"{side}_{part}" for side in _SIDES for part in _PARTS)
 
-    def __init__(self, channels: Channels, factors: int, parameters: Parameters, seed: int) -> None:
-        super().__init__(channels, factors, parameters.mean_variance, seed)
-        self._constants = parameters.constants
+    def __init__(self, channels: Channels, spec: LearnerSpec) -> None:
+        super().__init__(channels, spec)
+        parameters, factors = spec.parameters, spec.factors
         self._scales = np.array([parameters.user_sd, parameters.item_sd]) / UNIT
         self._sides = (_Rows(factors), _Rows(factors))
         self._counts = np.zeros(2, np.int64)
@@ -114,7 +113,8 @@ class DenseLearner(Factorization):
         priors: NDArray[np.floating] | None = None,
     ) -> UpdateResult:
         """Predict, decode and learn each rating in order; see `Learner`."""
-        batch = self._columns(users, items, reports, channels, learn, priors=priors)
+        columns = users, items, reports, channels, learn
+        batch = batch_columns(*columns, priors=priors, protects=self._protects)
         update = UpdateResult.empty(len(users))
         for first in range(0, len(users), _SLICE):
             part = slice(first, first + _SLICE)
@@ -130,7 +130,7 @@ class DenseLearner(Factorization):
             )  # fmt: skip
             for side, old, new in zip(self._sides, before, self._counts.tolist(), strict=True):
                 mark_dirty(side.pages[0], 8 * old, 8 * new)
-        self._overall_pages[0] |= batch[4].any()
+        self._overall_pages[0] |= batch.learn.any()
         return update
 
     def _entities(self, keys: Keys, side: int) -> Entities:

@@ -1,39 +1,59 @@
 """What every online learner promises: test, then learn, one rating after the other.
 
-    sketch     vectors in one count sketch, one address per (entity, row): the default
-    literal    vectors in one count sketch, one address per (entity, row, component): the thesis
-    hashing    the sketch with a single row (feature hashing)
-    dense      one row of floats for every entity seen: the baseline with unbounded memory
+    Learner          predicts and learns: enough to be evaluated
+    DurableLearner   also keeps its state in paged arrays and can forget a user: what a worker needs
 
 Every learner: the state after n ratings depends on these ratings in their order and on the seed
 alone, not on how they were cut into batches or on the machine; nothing random, no clock.
-Predictions are on the internal scale 1 .. 5 (`channels.py`).
+Predictions are on the internal scale 1 .. 5 (`channels.py`) and of one form,
+
+    predicted = within(mean + b_u + b_i + p_u . q_i, 1, 5)
+
+which is what an index over items needs. `factory.py` lists the learners by name.
 """
 
 from __future__ import annotations
 
-from typing import NamedTuple, Protocol
+from dataclasses import dataclass, field
+from typing import NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
 
-from stream_app.models.factorization.channels import Channels
 from stream_app.models.factorization.hyperparameters import Parameters
 from stream_app.models.paged_arrays import Arrays, DirtyMap
 
 Keys = NDArray[np.uint64]
-MODELS = ("sketch", "literal", "hashing", "dense")
+Entities = tuple[NDArray[np.float32], NDArray[np.float32]]
+
+
+@dataclass(frozen=True)
+class LearnerSpec:
+    """The sizes and constants of a learner; each learner takes what it needs of them.
+
+    factors: length d of a vector. depth: rows k of a sketch. sketch_bytes, scalars_bytes: memory of
+    the vectors and of the biases where it is fixed. seed: of every hash, 0 .. 2^64 - 1.
+    """
+
+    factors: int = 32
+    depth: int = 4
+    sketch_bytes: int = 1 << 24
+    scalars_bytes: int = 1 << 20
+    parameters: Parameters = field(default_factory=Parameters)
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.seed < 2**64:
+            raise ValueError(f"seed {self.seed}: must be 0 .. 2^64-1")
 
 
 class UpdateResult(NamedTuple):
-    """What a batch taught: (m,) each."""
+    """What `learn_many` found for each event of a batch: (m,) each."""
 
     predicted: NDArray[np.float64]  # before learning, within 1 .. 5
     error: NDArray[np.float64]  # decoded: E[rating | report, prediction] - prediction
     clipped: NDArray[np.bool_]  # refused: e^2 above `clip`, or a report outside its alphabet
-    probability: NDArray[
-        np.float64
-    ]  # P(report | prediction, channel, prior); NaN where not decoded
+    probability: NDArray[np.float64]  # P(report | prediction, channel, prior); NaN if not decoded
 
     @classmethod
     def empty(cls, events: int) -> UpdateResult:
@@ -47,7 +67,6 @@ class Learner(Protocol):
 
     name: str
     factors: int
-    growing: frozenset[str]
 
     def learn_many(
         self,
@@ -61,7 +80,7 @@ class Learner(Protocol):
         """Predict, decode and learn each rating in order; where not `learn`, only predict.
 
         channels: numbers of `Channels`; a report outside its channel is predicted and refused.
-        priors: the probability of each that there is a rating at all, before its report; looked at
+        priors: the probability of each event that there is a rating at all, before its report; read
         where the channel protects presence. None: 1.
         """
 
@@ -78,28 +97,37 @@ class Learner(Protocol):
     ) -> NDArray[np.float64]:
         """Return the decoded errors under the current model; the state is untouched."""
 
-    def users(self, keys: Keys) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+    def users(self, keys: Keys) -> Entities:
         """Return the vectors (n, factors) and biases (n,) of users, initial where unknown."""
 
-    def items(self, keys: Keys) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+    def items(self, keys: Keys) -> Entities:
         """Return the vectors (n, factors) and biases (n,) of items."""
 
     @property
     def mean(self) -> float:
         """The learned mean rating, on 1 .. 5."""
 
+
+@runtime_checkable
+class DurableLearner(Learner, Protocol):
+    """A learner whose state is checkpointed page by page, and from which a user can be erased."""
+
+    @property
+    def growing(self) -> frozenset[str]:
+        """The names of the arrays whose first dimension grows."""
+
     def arrays(self) -> dict[str, NDArray[np.generic]]:
         """Return all that decides future predictions, equal in every byte for equal histories."""
 
     def dirty_pages(self) -> dict[str, DirtyMap]:
-        """Return the bitmap of each array (`pages.py`)."""
+        """Return the dirty-page map of each array (`paged_arrays.py`)."""
 
     def load(self, arrays: Arrays) -> None:
         """Replace the state by what `arrays()` returned; raises ValueError where it does not
         fit."""
 
     def forget(self, user: np.uint64) -> None:
-        """Clear what is the user's own, so that it reads as an unknown one.
+        """Clear what is the user's own, so that it reads as an unknown user.
 
         What items, the mean and the cells of others have learned from the user's ratings remains.
         """
@@ -111,37 +139,3 @@ class Learner(Protocol):
     @property
     def memory_bytes(self) -> int:
         """Memory held by the state."""
-
-
-def build(
-    model: str,
-    channels: Channels,
-    *,
-    factors: int = 32,
-    depth: int = 4,
-    sketch_bytes: int = 1 << 24,
-    scalars_bytes: int = 1 << 20,
-    parameters: Parameters | None = None,
-    seed: int = 0,
-) -> Learner:
-    """Return a fresh learner; `dense` ignores the sketch's sizes, `hashing` its depth."""
-    from stream_app.models.factorization.count_sketch import SketchLearner
-    from stream_app.models.factorization.dense import DenseLearner
-
-    parameters = parameters or Parameters()
-    if not 0 <= seed < 2**64:
-        raise ValueError(f"seed {seed}: must be 0 .. 2^64-1")
-    if model == "dense":
-        return DenseLearner(channels, factors, parameters, seed)
-    if model in ("sketch", "literal", "hashing"):
-        return SketchLearner(
-            model,
-            channels,
-            factors=factors,
-            depth=1 if model == "hashing" else depth,
-            sketch_bytes=sketch_bytes,
-            scalars_bytes=scalars_bytes,
-            parameters=parameters,
-            seed=seed,
-        )
-    raise ValueError(f"model {model!r}: choose one of {', '.join(MODELS)}")

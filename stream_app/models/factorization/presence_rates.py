@@ -19,26 +19,25 @@ from numpy.typing import NDArray
 from stream_app.kernels.factorization.erase import forget_sums
 from stream_app.kernels.factorization.presence_rates import count_and_estimate
 from stream_app.models.factorization.channels import Channels
-from stream_app.models.paged_arrays import Arrays, DirtyMap, copy_into, dirty_map
+from stream_app.models.paged_arrays import FixedArrays
 from stream_app.models.seeds import ITEMS, USERS, derive_seed
 
 TYPICAL_RATE = 0.1  # the rate at which the information of a report is taken
 SLOT_BYTES = 28
 
 
-class PresenceRates:
+class PresenceRates(FixedArrays):
     """Rates of users and items in `size_bytes`; the state is a function of the records in order."""
-
-    growing: frozenset[str] = frozenset()
 
     def __init__(self, channels: Channels, size_bytes: int, seed: int = 1) -> None:
         slots = size_bytes // SLOT_BYTES // 4 * 4
         if not 4 <= slots < 2**32:
             raise ValueError(f"presence_bytes {size_bytes}: must be {4 * SLOT_BYTES} .. 2^36")
-        self._tags = np.zeros(slots, np.uint32)
-        self._sums = np.zeros((slots, 3))
-        self._overall = np.zeros(2)
-        self._pages = dirty_map(self._tags), dirty_map(self._sums), dirty_map(self._overall)
+        super().__init__()
+        self._tags = self.keep("tags", np.zeros(slots, np.uint32))
+        self._sums = self.keep("sums", np.zeros((slots, 3)))
+        self._overall = self.keep("overall", np.zeros(2))
+        self._pages = self.maps()
         self._seeds = np.array([derive_seed(seed, USERS), derive_seed(seed, ITEMS)], np.uint64)
         self._starts, self._weight = channels.starts, channels.weight
         self._information = report_information(channels)
@@ -69,19 +68,6 @@ class PresenceRates:
         told, report_information = self._overall
         return float(told / report_information) if report_information else float("nan")
 
-    def arrays(self) -> dict[str, NDArray[np.generic]]:
-        """Return the state itself, not a copy."""
-        return {"tags": self._tags, "sums": self._sums, "overall": self._overall}
-
-    def dirty_pages(self) -> dict[str, DirtyMap]:
-        """Return the bitmap of each array."""
-        return dict(zip(("tags", "sums", "overall"), self._pages, strict=True))
-
-    def load(self, arrays: Arrays) -> None:
-        """Replace the state by what `arrays()` returned; raises ValueError where it does not
-        fit."""
-        copy_into(arrays, self.arrays(), self.dirty_pages())
-
     def forget(self, user: np.uint64) -> None:
         """Clear the sums of a user with a slot of its own.
 
@@ -89,11 +75,6 @@ class PresenceRates:
         slot that is shared.
         """
         forget_sums(self._tags, self._sums, self._pages[1], user, self._seeds[0])
-
-    @property
-    def memory_bytes(self) -> int:
-        """Size of the state."""
-        return sum(array.nbytes for array in self.arrays().values())
 
 
 def report_information(channels: Channels) -> NDArray[np.float64]:

@@ -1,8 +1,6 @@
-"""Choosing the index: exact for a small catalogue, qoLSH for a large one, and saying which."""
+"""An index that is exact while the catalogue is small and qoLSH once it is large."""
 
 from __future__ import annotations
-
-from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -52,19 +50,3 @@ class AutoIndex:
     ) -> tuple[Rows, NDArray[np.float32]]:
         """Return the best rows that `keep` lets through and their scores."""
         return self._index.search(vector, count, keep)
-
-
-def build(
-    method: Literal["exact", "qolsh", "auto"] | str,
-    factors: int,
-    code_bits: int = 256,
-    seed: int = 1,
-) -> Index:
-    """Return an empty index; raises ValueError for an unknown method."""
-    if method == "exact":
-        return ExactIndex(factors, seed)
-    if method == "qolsh":
-        return QoLSHIndex(factors, code_bits, seed=seed)
-    if method == "auto":
-        return AutoIndex(factors, code_bits, seed)
-    raise ValueError(f"index {method!r}: use exact, qolsh or auto")

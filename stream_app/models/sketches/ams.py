@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from stream_app.kernels.machine.wide_integers import PRIME
 from stream_app.kernels.sketches import ams as second_moment
-from stream_app.models.paged_arrays import Arrays, DirtyMap, copy_into, dirty_map
+from stream_app.models.paged_arrays import FixedArrays
 
 _MASK = 2**64 - 1
 
@@ -32,31 +32,24 @@ def _coefficients(depth: int, seed: int) -> NDArray[np.uint64]:
     return np.array(values, np.uint64).reshape(depth, 4)
 
 
-class AmsSketch:
+class AmsSketch(FixedArrays):
     """A fast AMS sketch, `depth` rows of `width` signed cells."""
-
-    growing: frozenset[str] = frozenset()
 
     def __init__(self, depth: int = 5, width: int = 256, seed: int = 1) -> None:
         if not 1 <= depth <= 64:
             raise ValueError(f"depth {depth}: use 1 to 64 rows")
         if not 1 <= width <= 2**31:
             raise ValueError(f"width {width}: use 1 to 2^31 cells a row")
-        self._cells = np.zeros((depth, width), np.int64)
-        self._moments = np.zeros(depth, np.int64)
-        self._pages = dirty_map(self._cells), dirty_map(self._moments)
+        super().__init__()
+        self._cells = self.keep("cells", np.zeros((depth, width), np.int64))
+        self._moments = self.keep("moments", np.zeros(depth, np.int64))
         self._coefficients = _coefficients(depth, seed)
 
     def add_many(self, keys: NDArray[np.uint64], counts: NDArray[np.int64] | None = None) -> None:
         """Count each key once, or as often as `counts` says; the state does not tell them apart."""
         counts = np.ones(len(keys), np.int64) if counts is None else counts
         second_moment.add(self._cells, self._moments, self._coefficients, keys, counts)
-        self._touch()
-
-    def _touch(self) -> None:
-        """Mark everything: a few pages, of which each key writes to most."""
-        for pages in self._pages:
-            pages[:] = 1
+        self.mark_all_dirty()  # a few pages, and a batch of keys writes to most of them
 
     def estimate(self) -> float:
         """Return the median of the rows' second moments."""
@@ -78,22 +71,4 @@ class AmsSketch:
             raise ValueError("AMS sketches merge only with the same depth, width and seed")
         self._cells += other._cells
         self._moments[:] = (self._cells * self._cells).sum(axis=1)
-        self._touch()
-
-    def arrays(self) -> dict[str, NDArray[np.generic]]:
-        """Return the state itself, not a copy."""
-        return {"cells": self._cells, "moments": self._moments}
-
-    def dirty_pages(self) -> dict[str, DirtyMap]:
-        """Return the bitmap of each array."""
-        return dict(zip(("cells", "moments"), self._pages, strict=True))
-
-    def load(self, arrays: Arrays) -> None:
-        """Replace the state by what `arrays()` returned; raises ValueError where it does not
-        fit."""
-        copy_into(arrays, self.arrays(), self.dirty_pages())
-
-    @property
-    def memory_bytes(self) -> int:
-        """Size of the state."""
-        return self._cells.nbytes + self._moments.nbytes
+        self.mark_all_dirty()

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stream_app.kernels.sketches import bloom
-from stream_app.models.paged_arrays import Arrays, DirtyMap, copy_into, dirty_map
+from stream_app.models.paged_arrays import FixedArrays
 
 
 def expected_false_positive_ratio(pairs: int, size_bytes: int) -> float:
@@ -32,18 +32,18 @@ def expected_false_positive_ratio(pairs: int, size_bytes: int) -> float:
     return max(0.0, math.fsum(terms))
 
 
-class SeenFilter:
+class SeenFilter(FixedArrays):
     """A split-block Bloom filter of (user, item) keys; its size never changes."""
-
-    growing: frozenset[str] = frozenset()
 
     def __init__(self, size_bytes: int, seed: int = 1) -> None:
         if not bloom.BLOCK_BYTES <= size_bytes < 2**32 * bloom.BLOCK_BYTES:
             raise ValueError(f"seen filter of {size_bytes} bytes: use {bloom.BLOCK_BYTES} to 2^37")
         if not 0 <= seed < 2**64:
             raise ValueError(f"seed {seed}: use 0 to 2^64 - 1")
-        self._blocks = np.zeros((size_bytes // bloom.BLOCK_BYTES, bloom.WORDS), np.uint32)
-        self._pages = dirty_map(self._blocks)
+        super().__init__()
+        blocks = np.zeros((size_bytes // bloom.BLOCK_BYTES, bloom.WORDS), np.uint32)
+        self._blocks = self.keep("blocks", blocks)
+        (self._pages,) = self.maps()
         self._seed = np.uint64(seed)
 
     def add_many(self, users: NDArray[np.uint64], items: NDArray[np.uint64]) -> None:
@@ -65,7 +65,7 @@ class SeenFilter:
         if self._blocks.shape != other._blocks.shape or self._seed != other._seed:
             raise ValueError("seen filters merge only with the same size and seed")
         self._blocks |= other._blocks
-        self._pages[:] = 1
+        self.mark_all_dirty()
 
     @property
     def fill_ratio(self) -> float:
@@ -81,21 +81,3 @@ class SeenFilter:
         """Return fill and false-positive ratio in one reading."""
         ones, found = bloom.fill(self._blocks)
         return float(ones / (8 * self._blocks.nbytes)), float(found)
-
-    def arrays(self) -> dict[str, NDArray[np.generic]]:
-        """Return the state itself, not a copy."""
-        return {"blocks": self._blocks}
-
-    def dirty_pages(self) -> dict[str, DirtyMap]:
-        """Return the bitmap of each array."""
-        return {"blocks": self._pages}
-
-    def load(self, arrays: Arrays) -> None:
-        """Replace the state by what `arrays()` returned; raises ValueError where it does not
-        fit."""
-        copy_into(arrays, self.arrays(), self.dirty_pages())
-
-    @property
-    def memory_bytes(self) -> int:
-        """Size of the state."""
-        return self._blocks.nbytes

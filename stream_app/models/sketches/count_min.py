@@ -15,13 +15,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stream_app.kernels.sketches import count_min
-from stream_app.models.paged_arrays import Arrays, DirtyMap, copy_into, dirty_map
+from stream_app.models.paged_arrays import FixedArrays
 
 
-class CountMinSketch:
+class CountMinSketch(FixedArrays):
     """A count-min sketch of keys, `depth` rows of `width` 64-bit counters."""
-
-    growing: frozenset[str] = frozenset()
 
     def __init__(self, depth: int = 4, width: int = 2**16, seed: int = 1) -> None:
         if not 1 <= depth <= 64:
@@ -30,9 +28,10 @@ class CountMinSketch:
             raise ValueError(f"width {width}: use 1 to 2^32 cells a row")
         if not 0 <= seed < 2**57:
             raise ValueError(f"seed {seed}: use 0 to 2^57 - 1")
-        self._cells = np.zeros((depth, width), np.int64)
-        self._total = np.zeros(1, np.int64)
-        self._pages, self._total_pages = dirty_map(self._cells), dirty_map(self._total)
+        super().__init__()
+        self._cells = self.keep("cells", np.zeros((depth, width), np.int64))
+        self._total = self.keep("total", np.zeros(1, np.int64))
+        self._pages, self._total_pages = self.maps()
         self._seed = seed
         # Rows of one sketch, and sketches of neighbouring seeds, never share a hash.
         self._seeds = np.array([seed * 64 + j for j in range(depth)], np.uint64)
@@ -56,7 +55,7 @@ class CountMinSketch:
             raise ValueError("count-min sketches merge only with the same depth, width and seed")
         self._cells += other._cells
         self._total += other._total
-        self._pages[:] = self._total_pages[:] = 1
+        self.mark_all_dirty()
 
     @property
     def total(self) -> int:
@@ -72,21 +71,3 @@ class CountMinSketch:
     def confidence(self) -> float:
         """The probability with which `error_bound` holds for a key, over seeds."""
         return 1.0 - math.exp(-self._cells.shape[0])
-
-    def arrays(self) -> dict[str, NDArray[np.generic]]:
-        """Return the state itself, not a copy."""
-        return {"cells": self._cells, "total": self._total}
-
-    def dirty_pages(self) -> dict[str, DirtyMap]:
-        """Return the bitmap of each array."""
-        return {"cells": self._pages, "total": self._total_pages}
-
-    def load(self, arrays: Arrays) -> None:
-        """Replace the state by what `arrays()` returned; raises ValueError where it does not
-        fit."""
-        copy_into(arrays, self.arrays(), self.dirty_pages())
-
-    @property
-    def memory_bytes(self) -> int:
-        """Size of the state."""
-        return self._cells.nbytes + self._total.nbytes

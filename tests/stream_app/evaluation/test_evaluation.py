@@ -24,7 +24,8 @@ from stream_app.evaluation import (
     split,
 )
 from stream_app.models.factorization.channels import Channels
-from stream_app.models.factorization.learner import Learner, build
+from stream_app.models.factorization.factory import build
+from stream_app.models.factorization.learner import Learner, LearnerSpec
 from stream_app.models.factorization.presence_rates import PresenceRates
 from stream_app.privacy import registry
 from stream_app.privacy.mechanism import Mechanism
@@ -56,10 +57,12 @@ def run(
     learner = build(
         model,
         channels,
-        factors=16,
-        sketch_bytes=1100 * 16 * 4,
-        scalars_bytes=1 << 16,
-        seed=1,
+        LearnerSpec(
+            factors=16,
+            sketch_bytes=1100 * 16 * 4,
+            scalars_bytes=1 << 16,
+            seed=1,
+        ),
     )
     source = SeededSource(4)
     devices: Devices
@@ -136,7 +139,7 @@ def asked(levels: np.ndarray, learner: Learner, *, user_bias: bool = False) -> n
 
 def test_a_question_depends_on_nothing_but_the_item_table():
     """Whatever the ratings are, the same is asked; without a table 3.5 is expected."""
-    learner = build("dense", Channels.from_mechanisms([CLEAN]), factors=2)
+    learner = build("dense", Channels.from_mechanisms([CLEAN]), LearnerSpec(factors=2))
     u, z = np.arange(50, dtype=np.uint64), (np.arange(50) % 5).astype(np.uint8)
     for _ in range(20):
         learner.learn_many(u, u, z, np.zeros(50, np.uint16), np.ones(50, np.bool_))
@@ -148,7 +151,7 @@ def test_a_question_depends_on_nothing_but_the_item_table():
 
 
 def test_a_user_bias_depends_on_released_reports():
-    learner = build("dense", Channels.from_mechanisms([CLEAN]), factors=2)
+    learner = build("dense", Channels.from_mechanisms([CLEAN]), LearnerSpec(factors=2))
     low, high = (np.full(6000, level, np.uint8) for level in (0, 4))
     one, other = (asked(levels, learner, user_bias=True) for levels in (low, high))
     assert (one[:3000] == other[:3000]).all()
@@ -164,7 +167,7 @@ def in_scope(name: str, scope: int = 60, **given: Any) -> EvaluationResult:
         "items": data.items.astype(np.uint64),
         "levels": data.levels,
         "truth": TrueRatings(data.ratings, 1, 5),
-        "learner": build("dense", channels, factors=2, seed=1),
+        "learner": build("dense", channels, LearnerSpec(factors=2, seed=1)),
         "presence": PresenceRates(channels, 1 << 16, 1),
         "mechanism": mechanism,
         "source": SeededSource(4),
@@ -243,7 +246,7 @@ def test_errors_are_in_the_units_of_the_data(protocol):
     levels = np.random.default_rng(1).integers(0, 5, 400).astype(np.uint8)
     errors = []
     for width in (1, 5):
-        learner = build("dense", Channels.from_mechanisms([CLEAN]), factors=4)
+        learner = build("dense", Channels.from_mechanisms([CLEAN]), LearnerSpec(factors=4))
         truth = TrueRatings(levels * width * 1.0, 0, 4 * width)
         result = evaluate(*columns, FixedReports(levels), truth, learner, protocol=protocol)
         errors.append((result.rmse, result.mae, result.rmse_baseline))
@@ -254,7 +257,9 @@ def test_prequential_error_is_that_of_predictions_made_before_learning():
     data = np.random.default_rng(2)
     u, i = data.integers(0, 9, (2, 300)).astype(np.uint64)
     z = data.integers(0, 5, 300).astype(np.uint8)
-    one, other = (build("dense", Channels.from_mechanisms([CLEAN]), factors=4) for _ in range(2))
+    one, other = (
+        build("dense", Channels.from_mechanisms([CLEAN]), LearnerSpec(factors=4)) for _ in range(2)
+    )
     result = evaluate(u, i, FixedReports(z), TrueRatings(z + 1.0, 1, 5), one)
     errors = []
     for n in range(300):
@@ -290,14 +295,14 @@ def test_progress_is_told_of_every_event():
     told: list[int] = []
     u = np.arange(20_000, dtype=np.uint64) % 50
     z = np.zeros(20_000, np.uint8)
-    learner = build("dense", Channels.from_mechanisms([CLEAN]), factors=2)
+    learner = build("dense", Channels.from_mechanisms([CLEAN]), LearnerSpec(factors=2))
     evaluate(u, u, FixedReports(z), TrueRatings(z + 1.0, 1, 5), learner, progress=told.append)
     assert sum(told) == 20_000
     assert len(told) > 1
 
 
 def test_what_cannot_be_evaluated_is_refused():
-    learner = build("dense", Channels.from_mechanisms([CLEAN]), factors=2)
+    learner = build("dense", Channels.from_mechanisms([CLEAN]), LearnerSpec(factors=2))
     u, z = np.zeros(20, np.uint64), np.zeros(20, np.uint8)
     truth = TrueRatings(z + 1.0, 1, 5)
     with pytest.raises(ValueError, match="prequential"):

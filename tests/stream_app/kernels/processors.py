@@ -27,7 +27,8 @@ from stream_app.kernels.factorization.kalman_update import dot, move
 from stream_app.kernels.machine.simd import add, flip, load, multiply, scale, store, total
 from stream_app.models.factorization.count_sketch import SketchLearner
 from stream_app.models.factorization.dense import DenseLearner
-from stream_app.models.factorization.learner import build
+from stream_app.models.factorization.factory import build
+from stream_app.models.factorization.learner import LearnerSpec
 from tests.stream_app.models.learners import CHANNELS, CLEAN, NOISY
 
 _ROWS, _DEPTH, _EVENTS, _KEYS = 20, 3, 60, 12
@@ -103,7 +104,9 @@ def learners(n: int) -> tuple[str, bool]:
     for model in ("sketch", "literal", "dense"):
         size = 4 * _DEPTH * n * 16
         learner = build(
-            model, CHANNELS, factors=n, depth=_DEPTH, sketch_bytes=size, scalars_bytes=512, seed=3
+            model,
+            CHANNELS,
+            LearnerSpec(factors=n, depth=_DEPTH, sketch_bytes=size, scalars_bytes=512, seed=3),
         )
         assert isinstance(learner, SketchLearner | DenseLearner)
         learner.learn_many(*keys, reports, channels, np.ones(_EVENTS, np.bool_))

@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 
 from stream_app.models.factorization.count_sketch import SketchLearner
+from stream_app.models.factorization.factory import build
 from stream_app.models.factorization.hyperparameters import Parameters
-from stream_app.models.factorization.learner import build
+from stream_app.models.factorization.learner import LearnerSpec
 from tests.naive import learning as naive
 from tests.stream_app.models.learners import CHANNELS, CLEAN, batch_of
 
@@ -27,7 +28,7 @@ STILL = Parameters(
 
 
 def made(model: str, **sizes: int) -> SketchLearner:
-    learner = build(model, CHANNELS, parameters=STILL, **sizes)  # type: ignore[arg-type]
+    learner = build(model, CHANNELS, LearnerSpec(parameters=STILL, **sizes))  # type: ignore[arg-type]
     assert isinstance(learner, SketchLearner)
     return learner
 

@@ -8,8 +8,9 @@ import numpy as np
 from hypothesis import strategies as st
 
 from stream_app.models.factorization.channels import Channels
+from stream_app.models.factorization.factory import LEARNERS, build
 from stream_app.models.factorization.hyperparameters import Parameters
-from stream_app.models.factorization.learner import MODELS, Learner, build
+from stream_app.models.factorization.learner import Learner, LearnerSpec
 from stream_app.privacy.ratings.identity import Identity
 from stream_app.privacy.ratings.partition_response import PartitionResponse
 from stream_app.privacy.ratings.randomized_response import RandomizedResponse
@@ -30,13 +31,17 @@ CHANNELS = Channels.from_mechanisms(MECHANISMS)
 NOBODYS = 6  # the number of the partition under mask 0, which is none
 KNOWN = tuple(np.flatnonzero(CHANNELS.alphabets).tolist())
 SIZES = {"factors": 4, "depth": 3, "sketch_bytes": 3 * 7 * 4 * 4, "scalars_bytes": 8 * 16}
-EVERY_MODEL = MODELS
+EVERY_MODEL = LEARNERS
 
 Batch = tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, np.ndarray, np.ndarray]
 
 
 def small(model: str, parameters: Parameters | None = None, **sizes: int) -> Learner:
-    return build(model, CHANNELS, parameters=parameters, seed=5, **(SIZES | sizes))
+    return build(
+        model,
+        CHANNELS,
+        LearnerSpec(parameters=parameters or Parameters(), seed=5, **(SIZES | sizes)),
+    )
 
 
 def batch_of(

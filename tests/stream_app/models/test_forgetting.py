@@ -9,7 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from stream_app.models.factorization.channels import Channels
-from stream_app.models.factorization.learner import Learner, build
+from stream_app.models.factorization.factory import build
+from stream_app.models.factorization.learner import Learner, LearnerSpec
 from stream_app.models.factorization.presence_rates import PresenceRates
 from stream_app.models.seeds import USERS, derive_seed
 from tests.naive import learning as naive
@@ -32,7 +33,7 @@ USER = np.array([7], np.uint64)
 
 def roomy(model: str) -> Learner:
     sizes = {"factors": 8, "depth": 4, "sketch_bytes": 1 << 20, "scalars_bytes": 1 << 18}
-    return build(model, CHANNELS, seed=5, **sizes)
+    return build(model, CHANNELS, LearnerSpec(seed=5, **sizes))
 
 
 def taught(model: str, make=roomy, users: int = 300) -> Learner:
@@ -176,7 +177,8 @@ def test_a_wide_vector_is_forgotten_with_its_repeated_signs() -> None:
     """Above 32 components the signs come from a further hash, and repeat after 64."""
     sizes = SIZES | {"factors": 100, "sketch_bytes": 3 * 50 * 4 * 100}
     made, fresh = (
-        build("sketch", Channels.from_mechanisms(MECHANISMS[:1]), seed=1, **sizes) for _ in range(2)
+        build("sketch", Channels.from_mechanisms(MECHANISMS[:1]), LearnerSpec(seed=1, **sizes))
+        for _ in range(2)
     )
     u, i, z, _, learn, _ = stream(400, 8)
     made.learn_many(u, i, z % 5, np.zeros(400, np.uint16), learn)

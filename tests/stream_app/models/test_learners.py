@@ -13,8 +13,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from stream_app.models.factorization.channels import Channels
+from stream_app.models.factorization.factory import build
 from stream_app.models.factorization.hyperparameters import Parameters
-from stream_app.models.factorization.learner import Learner, build
+from stream_app.models.factorization.learner import Learner, LearnerSpec
 from tests.naive import learning as naive
 from tests.stream_app.models.learners import (
     CHANNELS,
@@ -170,7 +171,7 @@ def test_a_prediction_is_mean_and_biases_and_inner_product(model: str) -> None:
 @every_model
 def test_a_clean_report_and_a_certain_channel_teach_the_same(model: str) -> None:
     """At epsilon = infinity the decode becomes the clean learner, up to the last Newton step."""
-    certain = build(model, _uncertain_by(1e-15), parameters=None, seed=5, **SIZES)
+    certain = build(model, _uncertain_by(1e-15), LearnerSpec(seed=5, **SIZES))
     clean = small(model)
     u, i, z, c, learn, _ = stream(400, 9)
     z, c = z % 5, np.zeros_like(c)
@@ -204,7 +205,7 @@ def test_the_state_never_becomes_infinite_or_not_a_number(model: str) -> None:
     wild = Parameters(user_variance=99, item_variance=99, user_bias_variance=99, noise=0.01,
                       bias_shrink=50, user_shrink=50, coupling=0.99, prior_slope=0)  # fmt: skip
     one = {"factors": 4, "depth": 3, "sketch_bytes": 48, "scalars_bytes": 64}
-    learner = build(model, CHANNELS, parameters=wild, seed=1, **one)
+    learner = build(model, CHANNELS, LearnerSpec(parameters=wild, seed=1, **one))
     n = np.arange(20_000)
     for c in KNOWN:
         z = np.where(n % 2, 0, CHANNELS.alphabets[c] - 1).astype(np.uint8)
@@ -237,7 +238,7 @@ def test_a_bias_is_held_within_twice_the_width_of_the_scale(model: str) -> None:
 @every_model
 def test_seeds_make_different_learners_and_equal_seeds_equal_ones(model: str) -> None:
     batch = stream(300, 10)
-    made = [build(model, CHANNELS, seed=seed, **SIZES) for seed in (1, 1, 2)]
+    made = [build(model, CHANNELS, LearnerSpec(seed=seed, **SIZES)) for seed in (1, 1, 2)]
     for learner in made:
         learner.learn_many(*batch)
     one, same, other = (digest(learner) for learner in made)
@@ -283,7 +284,7 @@ def test_without_priors_every_event_is_a_rating(model: str) -> None:
     open_channels = Channels.from_mechanisms(MECHANISMS[:4])
     known = batch[3] < HIDDEN
     told = [column[known] for column in batch]
-    learners = [build(model, open_channels, seed=5, **SIZES) for _ in range(2)]
+    learners = [build(model, open_channels, LearnerSpec(seed=5, **SIZES)) for _ in range(2)]
     learners[0].learn_many(*told[:5])
     learners[1].learn_many(*told[:5], np.zeros(known.sum()))
     assert digest(learners[0]) == digest(learners[1])
@@ -352,7 +353,7 @@ def test_any_number_of_factors_works(model: str, factors: int) -> None:
         "sketch_bytes": 2 * 5 * 4 * factors,
         "scalars_bytes": 128,
     }
-    learner = build(model, CHANNELS, seed=1, **sizes)
+    learner = build(model, CHANNELS, LearnerSpec(seed=1, **sizes))
     learner.learn_many(*stream(50, 13))
     width = sizes["sketch_bytes"] // 8
     vectors = naive.Blocked(factors, 2, width, 1, Parameters())
@@ -377,7 +378,7 @@ def test_any_number_of_factors_works(model: str, factors: int) -> None:
 )
 def test_sizes_that_cannot_be_are_refused(model: str, wrong: dict[str, int]) -> None:
     with pytest.raises(ValueError, match=str(next(iter(wrong.values()), "sketsch"))):
-        build(model, CHANNELS, **(SIZES | {"seed": 1} | wrong))
+        build(model, CHANNELS, LearnerSpec(**(SIZES | {"seed": 1} | wrong)))
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,8 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from stream_app.kernels.machine.dirty_pages import PAGE_BYTES
-from stream_app.models.factorization.learner import build
+from stream_app.models.factorization.factory import build
+from stream_app.models.factorization.learner import LearnerSpec
 from stream_app.models.factorization.presence_rates import PresenceRates
 from stream_app.models.paged_arrays import StatePart, check_arrays, mark_dirty
 from stream_app.models.sketches.ams import AmsSketch
@@ -24,7 +25,7 @@ BIG = {"depth": 3, "sketch_bytes": 900_000, "scalars_bytes": 400_000}
 
 
 def learner(model: str, factors: int):
-    made = build(model, CHANNELS, factors=factors, seed=5, **BIG)
+    made = build(model, CHANNELS, LearnerSpec(factors=factors, seed=5, **BIG))
 
     def feed(seed: int, events: int) -> None:
         made.learn_many(*stream(events, seed, users=4000, items=4000))

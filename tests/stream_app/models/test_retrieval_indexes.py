@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 from producers.datasets.synthetic import generate
 from stream_app.kernels.retrieval import exact_scan as scan
 from stream_app.models.factorization.channels import Channels
-from stream_app.models.factorization.learner import build as learner_of
+from stream_app.models.factorization.factory import build as learner_of
+from stream_app.models.factorization.learner import LearnerSpec
 from stream_app.models.retrieval import AutoIndex, ExactIndex, QoLSHIndex, build, recall
 from stream_app.privacy.ratings.identity import Identity
 from tests.naive import retrieval as naive
@@ -234,7 +235,7 @@ def test_auto_says_which_method_is_in_use_and_switches_once():
 def test_build_knows_three_methods():
     methods = [build(name, FACTORS).method for name in ("exact", "qolsh", "auto")]
     assert methods == ["exact", "qolsh", "exact"]
-    with pytest.raises(ValueError, match="'hnsw': use exact, qolsh or auto"):
+    with pytest.raises(ValueError, match="'hnsw': must be one of auto, exact, qolsh"):
         build("hnsw", FACTORS)
     with pytest.raises(ValueError, match="shortlist 0"):
         QoLSHIndex(FACTORS, shortlist=0)
@@ -270,7 +271,7 @@ def test_256_bits_find_the_best_of_a_realistic_catalogue(n, hidden):
 def learned() -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Return 2,000 items' vectors and biases and 100 users' vectors, of 60,000 made-up ratings."""
     world = generate(1, users=1000, items=2000, ratings=60_000).dataset
-    learner = learner_of("dense", Channels.from_mechanisms([Identity(5)]), seed=1)
+    learner = learner_of("dense", Channels.from_mechanisms([Identity(5)]), LearnerSpec(seed=1))
     none, all_of = np.zeros(len(world), np.uint8), np.ones(len(world), np.bool_)
     users, items = world.users.astype(np.uint64), world.items.astype(np.uint64)
     learner.learn_many(users, items, world.levels, none, all_of)

@@ -74,7 +74,7 @@ def tradeoff(
 
 def _options(epsilons: str, model: str, factors: int, scope: int, seed: int) -> TradeoffOptions:
     from stream_app.cli.research.tradeoff.measure import TradeoffOptions
-    from stream_app.models.factorization.learner import MODELS
+    from stream_app.models.factorization.factory import LEARNERS
     from stream_app.privacy import registry
 
     texts = [text.strip() for text in epsilons.split(",") if text.strip()]
@@ -86,8 +86,8 @@ def _options(epsilons: str, model: str, factors: int, scope: int, seed: int) -> 
     exact: list[Fraction] = sorted({epsilon for epsilon in found if epsilon is not None})
     if not exact:
         raise UserError("--epsilons: give at least one, as 1/2,1,2")
-    if model not in MODELS:
-        raise UserError(f"--model {model[:40]}: choose one of {', '.join(MODELS)}")
+    if model not in LEARNERS:
+        raise UserError(f"--model {model[:40]}: choose one of {', '.join(LEARNERS)}")
     if not 1 <= factors <= 256:
         raise UserError(f"--factors {factors}: 1 to 256")
     if scope < 1:

@@ -24,7 +24,8 @@ from producers.datasets.load import Dataset
 from stream_app import evaluation
 from stream_app.cli.research.evaluate import keys_of
 from stream_app.models.factorization.channels import Channels
-from stream_app.models.factorization.learner import Learner, build
+from stream_app.models.factorization.factory import build
+from stream_app.models.factorization.learner import Learner, LearnerSpec
 from stream_app.models.factorization.presence_rates import PresenceRates
 from stream_app.privacy import registry
 from stream_app.privacy.exact.gaussian_calibration import analytic_variance, lemma_variance
@@ -142,10 +143,12 @@ class _Data:
         return build(
             self.options.model,
             channels,
-            factors=factors,
-            sketch_bytes=entities * factors * _CELL_BYTES,
-            scalars_bytes=max(64, 64 * entities),
-            seed=self.options.seed,
+            LearnerSpec(
+                factors=factors,
+                sketch_bytes=entities * factors * _CELL_BYTES,
+                scalars_bytes=max(64, 64 * entities),
+                seed=self.options.seed,
+            ),
         )
 
 

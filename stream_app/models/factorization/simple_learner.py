@@ -1,0 +1,158 @@
+"""A learner written one rating at a time: a subclass says what it knows and how it moves.
+
+    user(key), item(key)         vector and bias of an entity, the initial ones where unknown
+    learn_one(user, item, e)     move the state by one decoded error
+    forget(user)                 only where a worker shall run it: clear what is the user's own
+
+The base class does what every learner owes: batches, decoding of reports through their channels,
+refusals, the overall mean
+
+    mu += e / (n + 10)           over the n ratings learned
+
+and a state in paged arrays of fixed shape, each named once with `keep`. It is a loop in Python,
+some 20 us a rating: enough to evaluate an idea on a million ratings. A learner for a heavy stream
+has kernels, as `count_sketch.py` has.
+"""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from typing import ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stream_app.kernels.factorization.channel_posterior import HIGHEST, LOWEST, decode
+from stream_app.kernels.factorization.kalman_update import MEAN, read_exactly
+from stream_app.kernels.machine.hashing import mix
+from stream_app.models.factorization.batch_columns import batch_columns
+from stream_app.models.factorization.channels import NO_CHANNEL, Channels
+from stream_app.models.factorization.learner import Entities, Keys, LearnerSpec, UpdateResult
+from stream_app.models.paged_arrays import FixedArrays
+from stream_app.models.seeds import derive_seed
+
+_MEAN_PRIOR = 10.0  # ratings that the middle of the scale counts for in the overall mean
+_LEARNED = 1  # place of n in the array `overall`
+
+Entity = tuple[NDArray[np.float32], float]
+
+
+class SimpleLearner(FixedArrays, ABC):
+    """The base class; `zero` is a vector of zeros for entities that have none."""
+
+    name: ClassVar[str]
+
+    def __init__(self, channels: Channels, spec: LearnerSpec) -> None:
+        super().__init__()
+        self.factors = spec.factors
+        self.zero = np.zeros(spec.factors, np.float32)
+        self.spec = spec
+        self._likelihood, self._facts = channels.tables
+        self._protects = bool(channels.presence.any())
+        self._overall = self.keep("overall", np.array([(LOWEST + HIGHEST) / 2, 0.0]))
+
+    @abstractmethod
+    def user(self, key: int) -> Entity:
+        """Return the vector (factors,) float32 and the bias of a user."""
+
+    @abstractmethod
+    def item(self, key: int) -> Entity:
+        """Return the vector (factors,) float32 and the bias of an item."""
+
+    @abstractmethod
+    def learn_one(self, user: int, item: int, error: float) -> None:
+        """Move the state by one rating: `error` is E[rating | report] - prediction, in stars."""
+
+    def slot(self, key: int, use: int, slots: int) -> int:
+        """Return the hashed place of a key among `slots`; `use` is one of `seeds.py`."""
+        return int(mix(np.uint64((key + int(derive_seed(self.spec.seed, use))) % 2**64))) % slots
+
+    def learn_many(
+        self,
+        users: Keys,
+        items: Keys,
+        reports: NDArray[np.uint8],
+        channels: NDArray[np.uint16],
+        learn: NDArray[np.bool_],
+        priors: NDArray[np.floating] | None = None,
+    ) -> UpdateResult:
+        """Predict, decode and learn each rating in order; see `Learner`."""
+        columns = users, items, reports, channels, learn
+        batch = batch_columns(*columns, priors=priors, protects=self._protects)
+        result = UpdateResult.empty(len(users))
+        rows = zip(*(column.tolist() for column in batch[:5]), strict=True)
+        for n, (user, item, report, channel, wanted) in enumerate(rows):
+            rhat = self._estimate(user, item)
+            error, probability, refused = self._observe(rhat, report, channel, batch.priors, n)
+            result.predicted[n] = min(max(rhat, LOWEST), HIGHEST)
+            result.error[n], result.probability[n] = error, probability
+            result.clipped[n] = refused
+            if wanted and not refused:
+                self.learn_one(user, item, error)
+                self._overall[_LEARNED] += 1
+                self._overall[MEAN] += error / (self._overall[_LEARNED] + _MEAN_PRIOR)
+        if batch.learn.any():
+            self.mark_all_dirty()
+        return result
+
+    def _estimate(self, user: int, item: int) -> float:
+        """Return mean + b_u + b_i + p_u . q_i, summed exactly: the same on every machine."""
+        (p, user_bias), (q, item_bias) = self.user(user), self.item(item)
+        products = p.astype(np.float64) * q
+        return math.fsum([self.mean, user_bias, item_bias, *products.tolist()])
+
+    def _observe(
+        self, rhat: float, report: int, channel: int, priors: NDArray[np.float32], n: int
+    ) -> tuple[float, float, bool]:
+        """Return the decoded error, the probability of the report, and whether it is refused."""
+        known = channel < len(self._facts)
+        start, alphabet, levels, exact = self._facts[channel].tolist() if known else (0, 0, 0, 0)
+        if report >= alphabet:
+            return 0.0, math.nan, True
+        if exact:
+            error, probability = read_exactly(rhat, report, levels), math.nan
+        else:
+            spread, row = self.spec.parameters.prior_variance, start + report
+            error, _, probability = decode(rhat, spread, row, self._likelihood, levels, priors, n)
+        return error, probability, error * error > self.spec.parameters.clip
+
+    def predict_many(self, users: Keys, items: Keys) -> NDArray[np.float64]:
+        """Return the predicted ratings, within 1 .. 5."""
+        nothing = np.zeros(len(users), np.uint8), np.full(len(users), NO_CHANNEL, np.uint16)
+        return self.learn_many(users, items, *nothing, np.zeros(len(users), np.bool_)).predicted
+
+    def residuals(
+        self,
+        users: Keys,
+        items: Keys,
+        reports: NDArray[np.uint8],
+        channels: NDArray[np.uint16],
+        priors: NDArray[np.floating] | None = None,
+    ) -> NDArray[np.float64]:
+        """Return the decoded errors under the current model."""
+        untouched = np.zeros(len(users), np.bool_)
+        return self.learn_many(users, items, reports, channels, untouched, priors).error
+
+    def users(self, keys: Keys) -> Entities:
+        """Return the vectors (n, factors) and biases (n,) of users."""
+        return self._entities([self.user(key) for key in keys.tolist()])
+
+    def items(self, keys: Keys) -> Entities:
+        """Return the vectors (n, factors) and biases (n,) of items."""
+        return self._entities([self.item(key) for key in keys.tolist()])
+
+    def _entities(self, entities: list[Entity]) -> Entities:
+        vectors = np.array([vector for vector, _ in entities], np.float32)
+        biases = np.array([bias for _, bias in entities], np.float32)
+        return vectors.reshape(len(entities), self.factors), biases
+
+    @property
+    def mean(self) -> float:
+        """The learned mean rating, on 1 .. 5."""
+        return float(self._overall[MEAN])
+
+    @property
+    def slots(self) -> dict[str, int]:
+        """No table is declared as shared."""
+        return {}
