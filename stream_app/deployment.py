@@ -34,10 +34,10 @@ def spec_from_settings(settings: Settings) -> StateSpec:
         raise UserError(str(error)) from None
 
 
-def new_replica(design: StateSpec, base: StateOrigin | None = None) -> Replica:
-    """Return a replica that has seen nothing and starts from `base`; refuses sizes that do not go
+def new_replica(design: StateSpec, origin: StateOrigin | None = None) -> Replica:
+    """Return a replica that has seen nothing and starts from `origin`; refuses sizes that do not go
     together."""
     try:
-        return Replica(design, base)
+        return Replica(design, origin)
     except ValueError as error:
         raise UserError(str(error)) from None

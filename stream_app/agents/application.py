@@ -48,7 +48,7 @@ from stream_app.log.canonical_order import Start
 from stream_app.log.cut_clock import Clock
 from stream_app.monitoring.gauges import Gauges
 from stream_app.monitoring.metrics import Metrics
-from stream_app.replay.cut_history import check_base, history
+from stream_app.replay.cut_history import check_origin, history
 from stream_app.replay.follower import Follower
 from stream_app.serving.catalogue import Catalogue
 from stream_app.serving.recommender import Recommender
@@ -182,8 +182,8 @@ def _reader(app: faust.App, runtime: Runtime, bootstrap: str, clock: Clock) -> L
             start=start,
         )
 
-    def first_base() -> StateOrigin:
-        check_base(bootstrap, settings.kafka, topics, settings.partitions, design.digest)
+    def first_origin() -> StateOrigin:
+        check_origin(bootstrap, settings.kafka, topics, settings.partitions, design.digest)
         past = history(bootstrap, settings.kafka, topics, settings.partitions)
         gone = past.forgotten(len(past.cuts), rebuild_only=True)
         return StateOrigin(0, (0,) * settings.partitions, excluded=gone)
@@ -191,7 +191,7 @@ def _reader(app: faust.App, runtime: Runtime, bootstrap: str, clock: Clock) -> L
     cuts = clients.producer(bootstrap, settings.kafka, linger_ms=0)
     same = checkpoint_reader.SameTopic(clients.admin(bootstrap, settings.kafka), topics.ratings)
     channel = learn.attach(app, runtime)
-    return LogReader(runtime, recover, first_base, follow, clock, cuts, channel, same.check)
+    return LogReader(runtime, recover, first_origin, follow, clock, cuts, channel, same.check)
 
 
 def _checkpoints(

@@ -50,7 +50,7 @@ class LogReader(Service):
         self,
         runtime: Runtime,
         recover: Callable[[Progress], Found | None],
-        first_base: Callable[[], StateOrigin],
+        first_origin: Callable[[], StateOrigin],
         follow: Callable[[Start], Follower],
         clock: Clock,
         producer: Producer,
@@ -60,7 +60,7 @@ class LogReader(Service):
         super().__init__()
         self._runtime = runtime
         self._recover = recover
-        self._first_base = first_base
+        self._first_origin = first_origin
         self._follow = follow
         self._clock = clock
         self._producer = producer
@@ -95,38 +95,38 @@ class LogReader(Service):
         """Hand over the state from which the log is followed, and return a follower placed
         there."""
         runtime, began = self._runtime, time.monotonic()
-        base = None
+        origin = None
         if (wish := runtime.reload) is not None:
             log.warning("state.reloading", reason=wish.reason)
-            base = wish.base
-            if base is not None and wish.or_checkpoint and not self._reaches_back(base):
-                base = None
-        found = self._recover(self._progress) if base is None else None
+            origin = wish.origin
+            if origin is not None and wish.or_checkpoint and not self._reaches_back(origin):
+                origin = None
+        found = self._recover(self._progress) if origin is None else None
         if found is not None:
-            base = found.manifest.base
-            start = Start(found.manifest.cut, found.manifest.ends, found.manifest.cut_offset)
+            origin = found.manifest.origin
+            start = Start(found.manifest.cut, found.manifest.end_offsets, found.manifest.cut_offset)
             runtime.metrics.checkpoints.recovered(time.monotonic() - began)
         else:
-            base = base or self._first_base()
-            start = Start(base.cut, base.ends, 0)
+            origin = origin or self._first_origin()
+            start = Start(origin.cut, origin.end_offsets, 0)
         follower = self._follow(start)
         try:
-            ends, _ = follower.log_ends()
-            restored = Restored(base, found)
+            end_offsets, _ = follower.log_end_offsets()
+            restored = Restored(origin, found)
             self._hand_over(restored)
             while not (restored.done.wait(0.1) or self._ended.is_set()):
                 pass
-            runtime.start_ends = ends
+            runtime.start_end_offsets = end_offsets
         except BaseException:
             follower.close()
             raise
         self._clock.begin_again()
         return follower
 
-    def _reaches_back(self, base: StateOrigin) -> bool:
-        follower = self._follow(Start(base.cut, base.ends, 0))
+    def _reaches_back(self, origin: StateOrigin) -> bool:
+        follower = self._follow(Start(origin.cut, origin.end_offsets, 0))
         try:
-            follower.log_ends()
+            follower.log_end_offsets()
         except UserError:
             return False
         finally:
@@ -182,8 +182,8 @@ class LogReader(Service):
         self._producer.poll(0)
         self._probe_broker(follower)
         self._compare_designs(follower)
-        if self._runtime.durable_ends not in (None, self._committed):
-            self._committed = self._runtime.durable_ends
+        if self._runtime.durable_end_offsets not in (None, self._committed):
+            self._committed = self._runtime.durable_end_offsets
             follower.commit(self._committed)
         self._runtime.cuts_ignored = follower.cuts_ignored
         lag = follower.lag()

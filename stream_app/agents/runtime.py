@@ -3,9 +3,9 @@
     reader thread --Decoded--> learn (event loop: replica, gauges, index) <-- query, views
                  \\--cut--> cut log
 
-The event loop alone touches what is here, but for this: the reader thread sets `start_ends`,
+The event loop alone touches what is here, but for this: the reader thread sets `start_end_offsets`,
 `progress`, `heard_time`, `last_cut`, `other_design` and `cuts_ignored` as they come, reads
-`reload`, `stopping`, `durable_ends` and how much has changed, and fills the catalogue, whose
+`reload`, `stopping`, `durable_end_offsets` and how much has changed, and fills the catalogue, whose
 readers take one reference; the checkpoint thread reads copies of the state and `reload`; one of the
 pool reads the seen filter for a gauge.
 """
@@ -68,10 +68,10 @@ class Runtime:
     recommender: Recommender
     gauges: Gauges
     reject: Callable[[Rejection], None]
-    start_ends: tuple[int, ...] | None = None
+    start_end_offsets: tuple[int, ...] | None = None
     progress: str = "asking the broker where the log ends"
     reload: Reload | None = None
-    durable_ends: tuple[int, ...] | None = None
+    durable_end_offsets: tuple[int, ...] | None = None
     cut_offset: int = 0
     mid_round: bool = False
     stopping: bool = False  # the clock rests, and the last cut is told
@@ -125,7 +125,7 @@ class Runtime:
 
     def end_round(self, cut: Cut, cut_offset: int) -> None:
         """Close a round; whoever waits for a cut may look now."""
-        self.replica.end_round(cut.number, cut.ends)
+        self.replica.end_round(cut.number, cut.end_offsets)
         self.cut_offset = cut_offset
         self.mid_round = False
         if self.checkpoints is not None:
@@ -140,19 +140,19 @@ class Runtime:
 
     def forget(self, entry: Forget) -> None:
         """Forget a device from here on; with a rebuild, ask for a state in which it never was."""
-        base = self.replica.base
+        origin = self.replica.origin
         if not entry.rebuild:
             self.replica.forget(bytes.fromhex(entry.device))
             self.mid_round = True  # it belongs to the round that begins here
             log.info("device.forgotten", cut=self.replica.cut)
-        elif entry.device not in base.excluded:
-            if base.origin:
+        elif entry.device not in origin.excluded:
+            if origin.snapshot:
                 raise UserError(
                     f"cut {self.replica.cut}: a device is to be forgotten with a rebuild, but the "
-                    f"state began from the snapshot {base.origin}: start over with murmurec state "
-                    "rebuild --snapshot FILE"
+                    f"state began from the snapshot {origin.snapshot}: start over with murmurec "
+                    "state rebuild --snapshot FILE"
                 )
-            self.reload = Reload("a device is forgotten", excluding(base, [entry.device]))
+            self.reload = Reload("a device is forgotten", excluding(origin, [entry.device]))
 
     def compare(self, witness: DigestReport) -> None:
         """Compare what another replica held; what this worker wrote itself says nothing."""
@@ -166,8 +166,8 @@ class Runtime:
         if restored.found is not None:
             load_found(self.replica, restored.found)
             self.cut_offset = restored.found.manifest.cut_offset
-        elif self.replica.cut or self.mid_round or self.replica.base != restored.base:
-            self.replica.restart(restored.base)
+        elif self.replica.cut or self.mid_round or self.replica.origin != restored.origin:
+            self.replica.restart(restored.origin)
             self.cut_offset = 0
         self.mid_round = False
         self.reload = None
@@ -196,7 +196,7 @@ class Runtime:
             mend="murmurec state verify tells which of them the log says",
         )
         replica = self.replica
-        answer = DigestReport(ours.cut, ours.model, ours.ledger, replica.design.digest, ours.base)
+        answer = DigestReport(ours.cut, ours.model, ours.ledger, replica.design.digest, ours.origin)
         self.witness(encode_message(answer))
         self._reloads = 0 if self.digest_comparison.agreed_before else self._reloads
         self._reloads += 1
@@ -216,8 +216,8 @@ class Runtime:
         except (OSError, UserError) as reason:
             # A full disk must not keep a wrong state alive.
             log.error("replica.evidence_lost", reason=str(reason))
-        base = None if replica.base.origin else replica.base
-        self.reload = Reload("this replica and another differ", base, or_checkpoint=True)
+        origin = None if replica.origin.snapshot else replica.origin
+        self.reload = Reload("this replica and another differ", origin, or_checkpoint=True)
 
     # --- questions about the state --------------------------------------------------------
 
@@ -227,10 +227,12 @@ class Runtime:
             return "Kafka does not answer"
         if self.reload is not None:
             return f"starting over: {self.reload.reason}"
-        if self.start_ends is None:
+        if self.start_end_offsets is None:
             return self.progress
-        done, wanted = sum(self.replica.ends), sum(self.start_ends)
-        if any(a < b for a, b in zip(self.replica.ends, self.start_ends, strict=True)):
+        done, wanted = sum(self.replica.end_offsets), sum(self.start_end_offsets)
+        if any(
+            a < b for a, b in zip(self.replica.end_offsets, self.start_end_offsets, strict=True)
+        ):
             return f"replaying the log: {done:,} of {wanted:,} records applied"
         return ""
 
@@ -238,9 +240,12 @@ class Runtime:
     def catching_up(self) -> bool:
         """Whether answers still lack ratings that the log held when this worker started."""
         return (
-            self.start_ends is None
+            self.start_end_offsets is None
             or self.reload is not None
-            or any(here < end for here, end in zip(self.replica.ends, self.start_ends, strict=True))
+            or any(
+                here < end
+                for here, end in zip(self.replica.end_offsets, self.start_end_offsets, strict=True)
+            )
         )
 
     @property
@@ -268,11 +273,11 @@ class Runtime:
         replica, reason = self.replica, self.ready_reason()
         return {
             "cut": held.cut,
-            "positions": list(held.ends),
+            "positions": list(held.end_offsets),
             "model_digest": held.model,
             "ledger_digest": held.ledger,
             "design_digest": replica.design.digest,
-            "base": msgspec.to_builtins(replica.base),
+            "base": msgspec.to_builtins(replica.origin),
             "other_design": self.other_design or None,
             "other_base": self.digest_comparison.other_origin or None,
             "ready": not reason,

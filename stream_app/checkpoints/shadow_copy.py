@@ -74,15 +74,15 @@ class _Copy:
 
 
 class Snapshot:
-    """The copy of one replica's state; `cut`, `ends` and `base` are those of the last `freeze`,
-    `model` and `ledger` the digests of the last `hash`."""
+    """The copy of one replica's state; `cut`, `end_offsets` and `origin` are those of the last
+    `freeze`, `model` and `ledger` the digests of the last `hash`."""
 
     def __init__(self, replica: Replica) -> None:
         self._replica = replica
         self._busy = threading.Lock()
         self._spare: list[Page] = []
         self._frozen: list[weakref.ref[Frozen]] = []
-        self.cut, self.ends, self.base = replica.cut, replica.ends, replica.base
+        self.cut, self.end_offsets, self.origin = replica.cut, replica.end_offsets, replica.origin
         self.model = self.ledger = ""
         self._arrays: tuple[FrozenArray, ...] | None = None
         arrays, blank = replica.model_arrays(), Replica(replica.design).model_arrays()
@@ -111,7 +111,11 @@ class Snapshot:
             for copy in self._copies:
                 copied += self._update(copy, arrays[copy.name], touched[copy.name])
             self._ledger = replica.ledger.small_arrays()
-            self.cut, self.ends, self.base = replica.cut, replica.ends, replica.base
+            self.cut, self.end_offsets, self.origin = (
+                replica.cut,
+                replica.end_offsets,
+                replica.origin,
+            )
             self._arrays = None
         return copied
 
@@ -173,8 +177,8 @@ class Snapshot:
                 (n, at) for n, copy in enumerate(self._copies) for at in copy.changed
             )
             frozen = Frozen(
-                self._replica.design.digest, topic_id, self.cut, self.ends, cut_offset, self.base,
-                self.model, self.ledger, self._arrays, self._ledger, page, changed,
+                self._replica.design.digest, topic_id, self.cut, self.end_offsets, cut_offset,
+                self.origin, self.model, self.ledger, self._arrays, self._ledger, page, changed,
             )  # fmt: skip
             for copy in self._copies:
                 copy.changed.clear()
@@ -225,7 +229,11 @@ def load_found(replica: Replica, found: Found) -> None:
                 raise ValueError(f"{told.name}, page {page}: it is not as in the checkpoint")
         model[told.name] = array
     replica.load(
-        model, ledger_of(manifest.ledger_arrays), manifest.cut, manifest.ends, manifest.base
+        model,
+        ledger_of(manifest.ledger_arrays),
+        manifest.cut,
+        manifest.end_offsets,
+        manifest.origin,
     )
 
 

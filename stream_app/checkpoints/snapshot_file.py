@@ -1,7 +1,7 @@
 """The whole state in one file, to be kept, compared or started from: arrays and what they are of.
 
     model.<name>.npy, ledger.<name>.npy    arrays as numpy writes them
-    meta.json                              format, design, cut, base, and the digests of all of it
+    meta.json                              format, design, cut, origin, and the digests of all of it
 
 A zip of arrays that `numpy.load(path, allow_pickle=False)` reads as well; nothing in it is
 compressed, and equal states give equal files. Whoever reads one gets a state whose digests are
@@ -53,8 +53,8 @@ class Meta(msgspec.Struct, frozen=True):
     design: str
     settings: dict[str, str]
     cut: int
-    ends: tuple[int, ...]
-    base: StateOrigin
+    end_offsets: tuple[int, ...] = msgspec.field(name="ends")
+    origin: StateOrigin = msgspec.field(name="base")
     model: str
     ledger: str
     digest: str = ""
@@ -63,7 +63,14 @@ class Meta(msgspec.Struct, frozen=True):
     @property
     def fingerprint(self) -> str:
         """The digest of what the snapshot holds, 32 hex."""
-        told = (self.design, self.cut, self.ends, self.base.digest, self.model, self.ledger)
+        told = (
+            self.design,
+            self.cut,
+            self.end_offsets,
+            self.origin.digest,
+            self.model,
+            self.ledger,
+        )
         return blake2b(msgspec.msgpack.encode(told), digest_size=16).hexdigest()
 
 
@@ -78,7 +85,7 @@ class SnapshotFile:
 
     @property
     def digest(self) -> str:
-        """What a state that starts from this file has as the `origin` of its base."""
+        """What a state that starts from this file has as the `snapshot` of its origin."""
         return self.meta.digest
 
     def check(self, design: StateSpec) -> None:
@@ -97,20 +104,22 @@ class SnapshotFile:
         )
 
     def load(self, replica: Replica) -> None:
-        """Make the state that of the snapshot, its base and its ledger included."""
+        """Make the state that of the snapshot, its origin and its ledger included."""
         self.check(replica.design)
         meta = self.meta
-        self._fitting(replica.load, self.model, self.ledger, meta.cut, meta.ends, meta.base)
+        self._fitting(
+            replica.load, self.model, self.ledger, meta.cut, meta.end_offsets, meta.origin
+        )
 
-    def adopt(self, replica: Replica, base: StateOrigin) -> None:
-        """Start from the model of the snapshot at `base`, which must name it as its origin."""
+    def adopt(self, replica: Replica, origin: StateOrigin) -> None:
+        """Start from the model of the snapshot at `origin`, which must name it as its snapshot."""
         self.check(replica.design)
-        if base.origin != self.digest:
+        if origin.snapshot != self.digest:
             raise UserError(
-                f"{self.path}: it holds {self.digest}, and the state began from {base.origin}: "
+                f"{self.path}: it holds {self.digest}, and the state began from {origin.snapshot}: "
                 "give the snapshot that it began from"
             )
-        self._fitting(replica.adopt, self.model, self.ledger, base)
+        self._fitting(replica.adopt, self.model, self.ledger, origin)
 
     def _fitting(self, take: Any, *arguments: Any) -> None:
         try:
@@ -132,7 +141,7 @@ def write(path: Path, replica: Replica, about: Mapping[str, str] | None = None) 
     design, model = replica.design, replica.model_arrays()
     meta = Meta(
         _KIND, FORMAT, __version__, design.digest, design.told,
-        replica.cut, replica.ends, replica.base,
+        replica.cut, replica.end_offsets, replica.origin,
         replica.model_digest(), replica.ledger_digest(),
     )  # fmt: skip
     meta = msgspec.structs.replace(meta, digest=meta.fingerprint, about=dict(about or {}))

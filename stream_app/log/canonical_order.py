@@ -32,18 +32,18 @@ class OrderError(Exception):
 
 @dataclass(frozen=True)
 class Start:
-    """Where the log is taken up: after cut `cut`, whose round ends at `ends`.
+    """Where the log is taken up: after cut `cut`, whose round ends at `end_offsets`.
 
     `cut_offset` is the offset in the cut log after that cut's record; 0 where it is not known, then
     the cut log is read from its beginning and what stands before the cut is passed over.
     """
 
     cut: int
-    ends: tuple[int, ...]
+    end_offsets: tuple[int, ...]
     cut_offset: int = 0
 
     def __post_init__(self) -> None:
-        if self.cut < 0 or self.cut_offset < 0 or any(end < 0 for end in self.ends):
+        if self.cut < 0 or self.cut_offset < 0 or any(end < 0 for end in self.end_offsets):
             raise ValueError(f"{self}: a cut, its ends and its offset are at least 0")
 
 
@@ -67,8 +67,8 @@ class Chain:
     it moves at least one on or ends the wait of a device that is to be forgotten.
     """
 
-    def __init__(self, number: int, ends: tuple[int, ...]) -> None:
-        self.number, self.ends = number, ends
+    def __init__(self, number: int, end_offsets: tuple[int, ...]) -> None:
+        self.number, self.end_offsets = number, end_offsets
         self.forget_waits = False
 
     def take(self, entry: Entry) -> bool:
@@ -79,12 +79,18 @@ class Chain:
             return True
         counts = (
             entry.number == self.number + 1
-            and len(entry.ends) == len(self.ends)
-            and all(new >= old for new, old in zip(entry.ends, self.ends, strict=True))
-            and (entry.ends != self.ends or self.forget_waits)
+            and len(entry.end_offsets) == len(self.end_offsets)
+            and all(
+                new >= old for new, old in zip(entry.end_offsets, self.end_offsets, strict=True)
+            )
+            and (entry.end_offsets != self.end_offsets or self.forget_waits)
         )
         if counts:
-            self.number, self.ends, self.forget_waits = entry.number, entry.ends, False
+            self.number, self.end_offsets, self.forget_waits = (
+                entry.number,
+                entry.end_offsets,
+                False,
+            )
         return counts
 
 
@@ -122,14 +128,14 @@ class Rounds:
     def __init__(self, partitions: int, start: Start | None = None) -> None:
         nothing = (0,) * partitions
         self.start = start or Start(0, nothing)
-        if len(self.start.ends) != partitions:
+        if len(self.start.end_offsets) != partitions:
             raise ValueError(f"{self.start}: the log has {partitions} partitions")
         self.number = self.start.cut
-        self.ends = self.start.ends
-        self.received: list[int] = list(self.ends)
+        self.end_offsets = self.start.end_offsets
+        self.received: list[int] = list(self.end_offsets)
         self._chain = Chain(0, nothing)
         if self.start.cut_offset:
-            self._chain = Chain(self.number, self.ends)
+            self._chain = Chain(self.number, self.end_offsets)
         self._next_offset = self.start.cut_offset
         self._entries: deque[tuple[int, Entry]] = deque()
         self._cuts = 0
@@ -139,7 +145,7 @@ class Rounds:
     @property
     def newest_cut(self) -> tuple[int, tuple[int, ...]]:
         """Number and ends of the newest cut that counts, applied or not."""
-        return self._chain.number, self._chain.ends
+        return self._chain.number, self._chain.end_offsets
 
     @property
     def found_start(self) -> bool:
@@ -187,10 +193,10 @@ class Rounds:
         before = not self.found_start
         counts = self._chain.take(entry)
         if before:
-            if counts and self.found_start and self._chain.ends != self.start.ends:
+            if counts and self.found_start and self._chain.end_offsets != self.start.end_offsets:
                 raise OrderError(
-                    f"cut {self.start.cut} of the cut log ends at {self._chain.ends}, not at "
-                    f"{self.start.ends}"
+                    f"cut {self.start.cut} of the cut log ends at {self._chain.end_offsets}, not "
+                    f"at {self.start.end_offsets}"
                 )
         elif counts:
             self._entries.append((place, entry))
@@ -219,11 +225,11 @@ class Rounds:
                 run = self._run(entry, limit, size_limit)
                 if run is not None:
                     return LogStep(run)
-                if self._partition < len(entry.ends):
+                if self._partition < len(entry.end_offsets):
                     return None
                 self._partition = 0
                 self._cuts -= 1
-                self.number, self.ends = entry.number, entry.ends
+                self.number, self.end_offsets = entry.number, entry.end_offsets
             elif isinstance(entry, Forget) and not self._cuts:
                 return None
             self._entries.popleft()
@@ -232,11 +238,11 @@ class Rounds:
 
     def _run(self, cut: Cut, limit: int, size_limit: int) -> RecordRun | None:
         """Return the next run of the open round; None at its end, or until more is delivered."""
-        while self._partition < len(cut.ends):
-            partition, end = self._partition, cut.ends[self._partition]
+        while self._partition < len(cut.end_offsets):
+            partition, end = self._partition, cut.end_offsets[self._partition]
             offsets, keys, values = self._buffers[partition].take(end, limit, size_limit)
             if offsets:
-                if offsets[0] < self.ends[partition]:
+                if offsets[0] < self.end_offsets[partition]:
                     raise OrderError(f"offset {offsets[0]} of partition {partition} came twice")
                 return RecordRun(partition, offsets, keys, values)
             if self.received[partition] < end:

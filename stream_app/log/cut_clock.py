@@ -101,16 +101,16 @@ class Clock:
         """
         if not (self.owned and self._read_to_end):
             return None
-        number, ends = self._latest(now, newest_cut)
+        number, end_offsets = self._latest(now, newest_cut)
         if self._resting or len(self._on_the_way) >= self.in_flight:
             return None
-        waiting = [max(0, here - end) for here, end in zip(received, ends, strict=True)]
+        waiting = [max(0, here - end) for here, end in zip(received, end_offsets, strict=True)]
         # One on its way may be what the device waits for; a second would count for nothing.
         if not any(waiting) and not (forget_waits and not self._on_the_way):
             return None
         if now - self._last_time < self.seconds and max(waiting) < self.round_records:
             return None
-        moved = (e + min(w, self.round_records) for e, w in zip(ends, waiting, strict=True))
+        moved = (e + min(w, self.round_records) for e, w in zip(end_offsets, waiting, strict=True))
         marked = checkpoint_wanted or now - self._marked_time > self.checkpoint_seconds
         cut = Cut(number + 1, tuple(moved), epoch, self.design, marked)
         self._on_the_way.append(cut)
@@ -122,13 +122,13 @@ class Clock:
     def _latest(self, now: float, newest_cut: Newest) -> Newest:
         """Return the cut to continue: the last on its way, or what was read where that one was
         lost."""
-        number, ends = newest_cut
+        number, end_offsets = newest_cut
         while self._on_the_way and self._on_the_way[0].number <= number:
             arrived = self._on_the_way.popleft()
-            if arrived.number == number and arrived.ends != ends:
+            if arrived.number == number and arrived.end_offsets != end_offsets:
                 self._on_the_way.clear()
         if self._on_the_way and now - self._last_time >= self.patience_seconds:
             self._on_the_way.clear()
         if not self._on_the_way:
             return newest_cut
-        return self._on_the_way[-1].number, self._on_the_way[-1].ends
+        return self._on_the_way[-1].number, self._on_the_way[-1].end_offsets

@@ -32,7 +32,7 @@ from stream_app.operations.rebuild import rebuild, refuse_while_workers_run, wri
 from stream_app.operations.replay import loaded
 from stream_app.operations.session import Session
 from stream_app.replay import positions as offsets
-from stream_app.replay.cut_history import CutHistory, history, lost_base
+from stream_app.replay.cut_history import CutHistory, history, lost_origin
 from stream_app.replay.follower import Follower, gone_before
 from stream_app.replay.recompute import begin, excluding
 from stream_app.state.replica import Replica
@@ -44,9 +44,9 @@ log = structlog.get_logger()
 
 def from_snapshot(session: Session, path: Path) -> None:
     """Adopt the state in a file at the newest cut, unless the state began from this file."""
-    origin = snapshot_file.read(path, session.design)
-    before = session.told_base()
-    if before is not None and before.origin == origin.digest:
+    snapshot = snapshot_file.read(path, session.design)
+    before = session.known_origin()
+    if before is not None and before.snapshot == snapshot.digest:
         log.info(
             "state.adopted_before",
             snapshot=str(path),
@@ -54,28 +54,30 @@ def from_snapshot(session: Session, path: Path) -> None:
             again="murmurec state rebuild --snapshot FILE --at-newest-cut",
         )
         return
-    adopt(session, origin)
+    adopt(session, snapshot)
 
 
-def adopt(session: Session, origin: SnapshotFile) -> Manifest:
+def adopt(session: Session, snapshot: SnapshotFile) -> Manifest:
     """Adopt the state in a file at the newest cut, whatever it began from before."""
-    origin.check(session.design)
+    snapshot.check(session.design)
     refuse_while_workers_run(session)
     past = history(*_place(session), session.settings.partitions)
     if past.cuts:
         cut, cut_offset = past.cuts[-1]
-        number, ends = cut.number, cut.ends
+        number, end_offsets = cut.number, cut.end_offsets
     else:
-        number, ends, cut_offset = 0, (0,) * session.settings.partitions, 0
-    taught = set(past.forgotten(number + 1, rebuild_only=True)) - set(origin.meta.base.excluded)
+        number, end_offsets, cut_offset = 0, (0,) * session.settings.partitions, 0
+    taught = set(past.forgotten(number + 1, rebuild_only=True)) - set(snapshot.meta.origin.excluded)
     if taught:
         raise UserError(
-            f"{origin.path}: it holds what {len(taught)} devices taught that were forgotten with a "
-            "rebuild since: take a snapshot from after that, or export one again from the log"
+            f"{snapshot.path}: it holds what {len(taught)} devices taught that were forgotten with "
+            "a rebuild since: take a snapshot from after that, or export one again from the log"
         )
-    base = StateOrigin(number, ends, origin=origin.digest, excluded=past.forgotten(number + 1))
-    manifest = _write(session, begin(session.design, base, origin), cut_offset)
-    log.info("state.adopted", snapshot=str(origin.path), cut=number, digest=origin.digest)
+    origin = StateOrigin(
+        number, end_offsets, snapshot=snapshot.digest, excluded=past.forgotten(number + 1)
+    )
+    manifest = _write(session, begin(session.design, origin, snapshot), cut_offset)
+    log.info("state.adopted", snapshot=str(snapshot.path), cut=number, digest=snapshot.digest)
     return manifest
 
 
@@ -90,25 +92,25 @@ def over_a_gap(session: Session, place: str) -> None:
     offsets.parse(place or "earliest")
     place = "" if place.strip() == "earliest" else place
     found, past = _found(session, place), history(*_place(session), session.settings.partitions)
-    if _whole(session, found, past) and (not place or (found and found.manifest.base.gap)):
+    if _whole(session, found, past) and (not place or (found and found.manifest.origin.truncated)):
         log.info("state.whole", cut=found.manifest.cut if found else 0, gap="nothing is given up")
         return
     refuse_while_workers_run(session)
-    base, start = _behind(session, found, place)
+    origin, start = _behind(session, found, place)
     # A device forgotten with a rebuild later on could not be left out any more: it is at once.
     past = history(*_place(session), session.settings.partitions)
-    base = excluding(base, past.forgotten(len(past.cuts) + 1, rebuild_only=True))
-    origin = kept = _kept(session, found) if found is not None else None
+    origin = excluding(origin, past.forgotten(len(past.cuts) + 1, rebuild_only=True))
+    snapshot = kept = _kept(session, found) if found is not None else None
     if place:
-        origin = None
-    if origin is not None:
-        base = msgspec.structs.replace(base, origin=origin.digest)
-    _write(session, begin(session.design, base, origin), start.cut_offset)
+        snapshot = None
+    if snapshot is not None:
+        origin = msgspec.structs.replace(origin, snapshot=snapshot.digest)
+    _write(session, begin(session.design, origin, snapshot), start.cut_offset)
     log.warning(
         "state.gap_accepted",
-        cut=base.cut,
-        positions=list(base.ends),
-        model="goes on" if origin else "begins anew",
+        cut=origin.cut,
+        positions=list(origin.end_offsets),
+        model="goes on" if snapshot else "begins anew",
         snapshot=str(kept.path) if kept else None,
     )
 
@@ -127,9 +129,9 @@ def _behind(session: Session, found: Found | None, place: str) -> tuple[StateOri
     place, or at the first cut that the log reaches."""
     if found is not None and not place and _reads_on(session, found):
         m = found.manifest
-        base = StateOrigin(m.cut, m.ends, gap=True, excluded=m.base.excluded)
-        return base, Start(m.cut, m.ends, m.cut_offset)
-    return offsets.resolve_base(
+        origin = StateOrigin(m.cut, m.end_offsets, truncated=True, excluded=m.origin.excluded)
+        return origin, Start(m.cut, m.end_offsets, m.cut_offset)
+    return offsets.resolve_origin(
         *_place(session), session.settings.partitions, place or "earliest", may_cut=True
     )
 
@@ -153,23 +155,25 @@ def _whole(session: Session, found: Found | None, past: CutHistory) -> bool:
     """Return whether a worker could begin as it is: the log holds what it will read, also where it
     must begin again without a device, and leads to the state that was."""
     partitions = session.settings.partitions
-    if found is None and lost_base(past, partitions, session.design.digest):
+    if found is None and lost_origin(past, partitions, session.design.digest):
         return False
     if not _reads_on(session, found):
         return False
-    base = found.manifest.base if found else StateOrigin(0, (0,) * partitions)
-    later = set(past.forgotten(len(past.cuts) + 1, rebuild_only=True)) - set(base.excluded)
-    return not later or not gone_before(*_servers(session), session.names.ratings, base.ends)
+    origin = found.manifest.origin if found else StateOrigin(0, (0,) * partitions)
+    later = set(past.forgotten(len(past.cuts) + 1, rebuild_only=True)) - set(origin.excluded)
+    return not later or not gone_before(
+        *_servers(session), session.names.ratings, origin.end_offsets
+    )
 
 
 def _reads_on(session: Session, found: Found | None) -> bool:
     """Return whether the log holds what comes after a checkpoint, or all of it without one."""
     m = found.manifest if found else None
     zero = Start(0, (0,) * session.settings.partitions)
-    start = Start(m.cut, m.ends, m.cut_offset) if m else zero
+    start = Start(m.cut, m.end_offsets, m.cut_offset) if m else zero
     follower = Follower(*_place(session), session.design.intake, start=start)
     try:
-        follower.log_ends()
+        follower.log_end_offsets()
     except UserError:
         return False
     finally:

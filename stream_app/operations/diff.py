@@ -25,8 +25,10 @@ def differences(manifest: Manifest, replica: Replica) -> list[str]:
     if manifest.design != replica.design.digest:
         return [f"design {manifest.design} of the checkpoint is not {replica.design.digest}"]
     found = []
-    if manifest.ends != replica.ends:
-        found.append(f"positions: checkpoint {list(manifest.ends)}, log {list(replica.ends)}")
+    if manifest.end_offsets != replica.end_offsets:
+        found.append(
+            f"positions: checkpoint {list(manifest.end_offsets)}, log {list(replica.end_offsets)}"
+        )
     found += _of_model(manifest.arrays, replica)
     found += _of_ledger(manifest.ledger_arrays, replica.ledger.small_arrays())
     if not found and manifest.model != replica.model_digest():

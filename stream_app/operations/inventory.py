@@ -109,11 +109,11 @@ def _told(manifest: Manifest) -> dict[str, Any]:
     return {
         "number": manifest.number,
         "cut": manifest.cut,
-        "positions": list(manifest.ends),
+        "positions": list(manifest.end_offsets),
         "model_digest": manifest.model,
         "ledger_digest": manifest.ledger,
         "design_digest": manifest.design,
-        "base": msgspec.to_builtins(manifest.base),
+        "base": msgspec.to_builtins(manifest.origin),
     }
 
 

@@ -30,10 +30,10 @@ _PASSING = (
 
 
 def rebuild(session: Session, as_json: bool) -> None:
-    """Recompute the state over the base that the topic tells, tell of every record that was set
+    """Recompute the state over the origin that the topic tells, tell of every record that was set
     aside on the way, and write the state whole."""
     refuse_while_workers_run(session)
-    base = session.told_base()
+    origin = session.known_origin()
     began = time.monotonic()
     topic, kafka = session.names.ratings, session.settings.kafka
     # A worker that goes on from the checkpoint passes over these records: it would never tell.
@@ -45,7 +45,7 @@ def rebuild(session: Session, as_json: bool) -> None:
 
     with session.replay() as replay:
         replay.each_batch = told_of
-        state = replay.from_base(base)
+        state = replay.from_origin(origin)
     tell.flush()
     replayed = time.monotonic()
     with bar("writing the checkpoint") as progress:

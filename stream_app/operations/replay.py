@@ -23,25 +23,25 @@ from stream_app.wire.state_records import StateOrigin
 
 
 def digest(session: Session, at_cut: int | None, as_json: bool) -> None:
-    """Print what the log leads to, over the base of the newest checkpoint."""
-    base = session.begins_at()
+    """Print what the log leads to, over the origin of the newest checkpoint."""
+    origin = session.begins_at()
     with session.replay() as replay:
-        replica = replay.from_base(base, at_cut).replica
+        replica = replay.from_origin(origin, at_cut).replica
     show(told(replica), as_json)
 
 
 def replay(session: Session, place: str, at_cut: int | None, as_json: bool) -> None:
     """Print what the log leads to from another place."""
     offsets.parse(place)
-    base, start = offsets.resolve_base(
+    origin, start = offsets.resolve_origin(
         session.servers, session.settings.kafka, session.names, session.settings.partitions, place
     )
-    if at_cut is not None and at_cut < base.cut:
+    if at_cut is not None and at_cut < origin.cut:
         raise UserError(
-            f"cut {at_cut}: from {place} a state begins at cut {base.cut}; ask for more"
+            f"cut {at_cut}: from {place} a state begins at cut {origin.cut}; ask for more"
         )
     with session.replay() as over:
-        begun = Replayed(begin(session.design, base), start.cut_offset)
+        begun = Replayed(begin(session.design, origin), start.cut_offset)
         replica = over.go_on(begun, start, at_cut).replica
     show(told(replica), as_json)
 
@@ -50,14 +50,14 @@ def export(session: Session, file: Path, at_cut: int | None, as_json: bool) -> N
     """Write the state at a cut to a file: recomputed, or the newest checkpoint followed on."""
     began = time.monotonic()
     found = session.checkpoint()
-    base = found.manifest.base if found else session.begins_at()
+    origin = found.manifest.origin if found else session.begins_at()
     with session.replay() as over:
         if found is None or at_cut is not None:
-            replica = over.from_base(base, at_cut).replica
+            replica = over.from_origin(origin, at_cut).replica
         else:
             manifest = found.manifest
             replica = loaded(session, found)
-            start = Start(manifest.cut, manifest.ends, manifest.cut_offset)
+            start = Start(manifest.cut, manifest.end_offsets, manifest.cut_offset)
             replica = over.go_on(Replayed(replica, manifest.cut_offset), start).replica
     meta = snapshot_file.write(file, replica)
     seconds = time.monotonic() - began
@@ -79,8 +79,8 @@ def told(replica: Replica) -> dict[str, Any]:
     """Return what is told of a state at a cut."""
     return {
         "cut": replica.cut,
-        "positions": list(replica.ends),
-        "base": msgspec.to_builtins(replica.base),
+        "positions": list(replica.end_offsets),
+        "base": msgspec.to_builtins(replica.origin),
         "model_digest": replica.model_digest(),
         "ledger_digest": replica.ledger_digest(),
         "design_digest": replica.design.digest,

@@ -18,7 +18,7 @@ from stream_app.cli.options import servers_of
 from stream_app.deployment import spec_from_settings
 from stream_app.kafka import clients
 from stream_app.kafka import topic_admin as topics
-from stream_app.replay.cut_history import check_base
+from stream_app.replay.cut_history import check_origin
 from stream_app.replay.recompute import Replay
 from stream_app.settings import Settings
 from stream_app.state.replica import StateSpec
@@ -37,7 +37,7 @@ class Session:
     servers: str
     names: Topics
     design: StateSpec
-    origin: SnapshotFile | None
+    snapshot: SnapshotFile | None
 
     @classmethod
     def of(cls, settings: Settings, snapshot: Path | None = None) -> Session:
@@ -45,7 +45,7 @@ class Session:
         should be."""
         servers = servers_of(settings)
         design = spec_from_settings(settings)
-        origin = snapshot_file.read(snapshot) if snapshot else None
+        loaded = snapshot_file.read(snapshot) if snapshot else None
         clients.reach(servers, settings.kafka)
         names = Topics(settings.topic_prefix)
         topics.check_deployment(
@@ -55,7 +55,7 @@ class Session:
             settings.partitions,
             settings.ratings_retention_seconds,
         )
-        return cls(settings, servers, names, design, origin)
+        return cls(settings, servers, names, design, loaded)
 
     @property
     def group(self) -> str:
@@ -74,7 +74,7 @@ class Session:
                 progress,
             )
 
-    def told_base(self) -> StateOrigin | None:
+    def known_origin(self) -> StateOrigin | None:
         """Return what the state of this rating topic starts from, as the newest manifest that can
         be read tells it, of whatever design; None where none does."""
         with bar("reading the state topic") as progress:
@@ -82,30 +82,31 @@ class Session:
         admin = clients.admin(self.servers, self.settings.kafka)
         rating_topic = changelog.topic_id(admin, self.names.ratings)
         ours = [
-            manifest.base
+            manifest.origin
             for manifest in held
-            if manifest.topic_id == rating_topic and len(manifest.ends) == self.settings.partitions
+            if manifest.topic_id == rating_topic
+            and len(manifest.end_offsets) == self.settings.partitions
         ]
         return ours[-1] if ours else None
 
     def begins_at(self) -> StateOrigin:
         """Return what the state starts from: as told, or the log alone where nothing is told;
         refuses that where the cut log tells of something else."""
-        base = self.told_base()
-        if base is None:
+        origin = self.known_origin()
+        if origin is None:
             partitions = self.settings.partitions
-            check_base(
+            check_origin(
                 self.servers, self.settings.kafka, self.names, partitions, self.design.digest
             )
-            base = StateOrigin(0, (0,) * partitions)
-        return base
+            origin = StateOrigin(0, (0,) * partitions)
+        return origin
 
     @contextmanager
     def replay(self, what: str = "replaying the log") -> Iterator[Replay]:
         """Give a replay of this deployment, with a bar."""
         with bar(what) as progress:
             yield Replay(
-                self.servers, self.settings.kafka, self.names, self.design, progress, self.origin
+                self.servers, self.settings.kafka, self.names, self.design, progress, self.snapshot
             )
 
 

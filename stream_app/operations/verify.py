@@ -1,11 +1,11 @@
 """`murmurec state verify`: the log against everything that claims to be the state it leads to.
 
     log --recompute--> state at cut r   ==   newest checkpoint (cut r): arrays page by page, ledger
-                       on the way       ==   every witness of the same base and design
+                       on the way       ==   every witness of the same origin and design
                        and on to cut w  ==   each running worker's /state (cut w)
 
-Where the log no longer reaches back to the base, nothing can be recomputed: then the checkpoint is
-compared with itself (every page with its digest, the ledger with the log that it covers).
+Where the log no longer reaches back to the origin, nothing can be recomputed: then the checkpoint
+is compared with itself (every page with its digest, the ledger with the log that it covers).
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from stream_app.log.canonical_order import Start
 from stream_app.operations import diff as comparing
 from stream_app.operations.session import Session, bar
 from stream_app.operations.workers import Told, ask
-from stream_app.replay.cut_history import history, lost_base
+from stream_app.replay.cut_history import history, lost_origin
 from stream_app.replay.follower import gone_before
 from stream_app.replay.recompute import Replay, Replayed
 from stream_app.state.replica import Replica
@@ -37,7 +37,7 @@ class Findings:
     be compared and why."""
 
     cut: int = 0
-    base: dict[str, Any] = field(default_factory=dict)
+    origin: dict[str, Any] = field(default_factory=dict)
     model_digest: str = ""
     ledger_digest: str = ""
     compared: list[str] = field(default_factory=list)
@@ -50,41 +50,41 @@ def verify(session: Session, workers: tuple[str, ...], strict: bool, as_json: bo
     found = session.checkpoint()
     shown = {url: ask(url) for url in workers}
     manifest = found.manifest if found else None
-    base = manifest.base if manifest else StateOrigin(0, (0,) * session.settings.partitions)
+    origin = manifest.origin if manifest else StateOrigin(0, (0,) * session.settings.partitions)
     findings = Findings()
     if manifest is None:
         findings.missing.append(f"{session.names.state} holds no checkpoint")
     else:
-        _tell(findings, manifest.cut, base, manifest.model, manifest.ledger)
+        _tell(findings, manifest.cut, origin, manifest.model, manifest.ledger)
         pages = sum(len(array.slots) for array in manifest.arrays)
         findings.compared.append(f"checkpoint at cut {manifest.cut} with itself: {pages} pages")
-    unable = _unable(session, base)
+    unable = _unable(session, origin)
     if unable:
         findings.missing += [unable, *(f"worker {url}: nothing to compare with" for url in shown)]
     else:
-        _recompute(session, base, manifest, shown, findings)
+        _recompute(session, origin, manifest, shown, findings)
     good = not findings.differences and not (strict and findings.missing)
     _print(findings, as_json)
     return good
 
 
-def _tell(findings: Findings, cut: int, base: StateOrigin, model: str, ledger: str) -> None:
-    findings.cut, findings.base = cut, msgspec.to_builtins(base)
+def _tell(findings: Findings, cut: int, origin: StateOrigin, model: str, ledger: str) -> None:
+    findings.cut, findings.origin = cut, msgspec.to_builtins(origin)
     findings.model_digest, findings.ledger_digest = model, ledger
 
 
-def _unable(session: Session, base: StateOrigin) -> str:
+def _unable(session: Session, origin: StateOrigin) -> str:
     """Return why nothing can be recomputed, empty where it can."""
-    if base.origin and session.origin is None:
-        return f"the state began from the snapshot {base.origin}: give it with --snapshot FILE"
+    if origin.snapshot and session.snapshot is None:
+        return f"the state began from the snapshot {origin.snapshot}: give it with --snapshot FILE"
     ratings = session.names.ratings
-    gone = gone_before(session.servers, session.settings.kafka, ratings, base.ends)
+    gone = gone_before(session.servers, session.settings.kafka, ratings, origin.end_offsets)
     return f"{gone}: the log no longer reaches back" if gone else ""
 
 
 def _recompute(
     session: Session,
-    base: StateOrigin,
+    origin: StateOrigin,
     manifest: Manifest | None,
     shown: Mapping[str, Told],
     findings: Findings,
@@ -92,9 +92,15 @@ def _recompute(
     """Compare with what the log leads to."""
     with bar("reading the cut log") as progress:
         past = history(
-            session.servers, session.settings.kafka, session.names, len(base.ends), progress
+            session.servers,
+            session.settings.kafka,
+            session.names,
+            len(origin.end_offsets),
+            progress,
         )
-    if manifest is None and (lost := lost_base(past, len(base.ends), session.design.digest)):
+    if manifest is None and (
+        lost := lost_origin(past, len(origin.end_offsets), session.design.digest)
+    ):
         findings.missing.append(
             f"a checkpoint was witnessed that began from something else than the log (base {lost}):"
             " it is lost, and what is computed here is not that state"
@@ -102,19 +108,19 @@ def _recompute(
     with session.replay() as replay:
         witnesses = _Witnesses(session.design.digest, past.witnesses, findings)
         replay.each_cut = witnesses.compare
-        state = replay.from_base(base, manifest.cut if manifest else None)
+        state = replay.from_origin(origin, manifest.cut if manifest else None)
         if manifest is not None:
             _compare_checkpoint(manifest, state.replica, findings)
         for url, told in sorted(shown.items(), key=lambda item: item[1].cut):
-            if told.cut < base.cut:
+            if told.cut < origin.cut:
                 findings.missing.append(
-                    f"worker {url} is at cut {told.cut}, before the state begins (cut {base.cut})"
+                    f"worker {url} is at cut {told.cut}, before the state begins (cut {origin.cut})"
                 )
                 continue
-            state = _reach(replay, state, base, told.cut)
+            state = _reach(replay, state, origin, told.cut)
             _compare_worker(url, told, state.replica, findings)
     replica = state.replica
-    _tell(findings, replica.cut, replica.base, replica.model_digest(), replica.ledger_digest())
+    _tell(findings, replica.cut, replica.origin, replica.model_digest(), replica.ledger_digest())
     if witnesses.compared:
         findings.compared.append(f"{witnesses.compared} witnesses of the cut log with the log")
     if witnesses.others:
@@ -125,35 +131,35 @@ def _recompute(
 
 def _compare_checkpoint(manifest: Manifest, replica: Replica, findings: Findings) -> None:
     findings.compared.append(f"checkpoint at cut {manifest.cut} with the log")
-    if replica.base == manifest.base:
+    if replica.origin == manifest.origin:
         found = comparing.differences(manifest, replica)
         findings.differences += [f"checkpoint at cut {manifest.cut}: {what}" for what in found]
     else:
-        more = set(replica.base.excluded) - set(manifest.base.excluded)
+        more = set(replica.origin.excluded) - set(manifest.origin.excluded)
         findings.differences.append(
             f"checkpoint at cut {manifest.cut}: it still holds devices that are forgotten with a "
             f"rebuild before it: {', '.join(sorted(more))}"
         )
 
 
-def _reach(replay: Replay, state: Replayed, base: StateOrigin, cut: int) -> Replayed:
-    """Return the state at a cut: on from the one at hand, or from the base."""
+def _reach(replay: Replay, state: Replayed, origin: StateOrigin, cut: int) -> Replayed:
+    """Return the state at a cut: on from the one at hand, or from the origin."""
     replica = state.replica
     if cut < replica.cut:
-        return replay.from_base(base, cut)
+        return replay.from_origin(origin, cut)
     if cut == replica.cut:
         return state
-    return replay.go_on(state, Start(replica.cut, replica.ends, state.cut_offset), cut)
+    return replay.go_on(state, Start(replica.cut, replica.end_offsets, state.cut_offset), cut)
 
 
 def _compare_worker(url: str, told: Told, replica: Replica, findings: Findings) -> None:
     ours = Told(
         replica.cut,
-        replica.ends,
+        replica.end_offsets,
         replica.model_digest(),
         replica.ledger_digest(),
         replica.design.digest,
-        replica.base,
+        replica.origin,
     )
     findings.compared.append(f"worker {url} at cut {told.cut} with the log")
     for name in Told.__struct_fields__:
@@ -193,8 +199,8 @@ class _Witnesses:
         """Compare the state at a cut."""
         here = self._at.get(replica.cut, [])
         self._reached.update(number for number, _ in here)
-        kind = self._design, replica.base.digest
-        ours = {n: w for n, w in here if n not in self._compared and (w.design, w.base) == kind}
+        kind = self._design, replica.origin.digest
+        ours = {n: w for n, w in here if n not in self._compared and (w.design, w.origin) == kind}
         if not ours:
             return
         self._compared |= ours.keys()

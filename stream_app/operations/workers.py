@@ -22,7 +22,7 @@ class Told(msgspec.Struct, frozen=True):
     model_digest: str
     ledger_digest: str
     design_digest: str
-    base: StateOrigin
+    origin: StateOrigin = msgspec.field(name="base")
 
 
 def ask(url: str) -> Told:

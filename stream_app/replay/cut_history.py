@@ -90,7 +90,7 @@ def history(
     return CutHistory(tuple(cuts), tuple(forgets), tuple(witnesses))
 
 
-def lost_base(past: CutHistory, partitions: int, design: str) -> str | None:
+def lost_origin(past: CutHistory, partitions: int, design: str) -> str | None:
     """Return the digest of what a lost state had started from, None where the log alone leads to
     it or nothing is known.
 
@@ -104,19 +104,19 @@ def lost_base(past: CutHistory, partitions: int, design: str) -> str | None:
     left_out = list(dict.fromkeys(f.device for _, f in past.forgets if f.rebuild))
     zero = (0,) * partitions
     for count in range(len(left_out) + 1):
-        if StateOrigin(0, zero, excluded=tuple(sorted(left_out[:count]))).digest == newest.base:
+        if StateOrigin(0, zero, excluded=tuple(sorted(left_out[:count]))).digest == newest.origin:
             return None
-    return newest.base
+    return newest.origin
 
 
-def check_base(
+def check_origin(
     bootstrap: str, extra: Mapping[str, str], topics: Topics, partitions: int, design: str
 ) -> None:
     """Refuse to start from the log alone where a checkpoint was witnessed that did not.
 
     To be asked where the state topic holds no checkpoint; the cut log is read once.
     """
-    if lost_base(history(bootstrap, extra, topics, partitions), partitions, design):
+    if lost_origin(history(bootstrap, extra, topics, partitions), partitions, design):
         raise UserError(
             f"{topics.state} holds no checkpoint, but {topics.cuts} tells of one that began from a "
             "snapshot or behind a gap: the log alone leads to another state; begin with murmurec "

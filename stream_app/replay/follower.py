@@ -62,12 +62,14 @@ class Decoded:
     witness: DigestReport | None = None
 
 
-def gone_before(bootstrap: str, extra: Mapping[str, str], topic: str, ends: Sequence[int]) -> str:
+def gone_before(
+    bootstrap: str, extra: Mapping[str, str], topic: str, end_offsets: Sequence[int]
+) -> str:
     """Return in words where a topic no longer holds what comes after these offsets (one for each
     partition), empty where it does."""
     consumer = clients.consumer(bootstrap, extra)
     try:
-        for partition, end in enumerate(ends):
+        for partition, end in enumerate(end_offsets):
             place = TopicPartition(topic, partition)
             if gone := _gone(place, clients.offsets(consumer, place)[0], end):
                 return gone
@@ -125,19 +127,19 @@ class Follower:
         )
         # Offsets and never "the beginning": where records are gone, that would pass over them.
         start = self.rounds.start
-        places = [TopicPartition(topics.ratings, p, end) for p, end in enumerate(start.ends)]
+        places = [TopicPartition(topics.ratings, p, end) for p, end in enumerate(start.end_offsets)]
         places.append(TopicPartition(topics.cuts, 0, start.cut_offset))
         if catalogue is not None:
             places.append(TopicPartition(topics.items, 0, OFFSET_BEGINNING))
         self._waiting = places
 
-    def log_ends(self, seconds: float = 10.0) -> tuple[tuple[int, ...], int]:
+    def log_end_offsets(self, seconds: float = 10.0) -> tuple[tuple[int, ...], int]:
         """Return the end offset of each rating partition and of the cut log, asked of the broker;
         refuses a log that does not hold what this follower is to read."""
         self.check_partitions(seconds)
         start = self.rounds.start
         ratings = tuple(
-            self._end(TopicPartition(self.topics.ratings, p), start.ends[p], seconds)
+            self._end(TopicPartition(self.topics.ratings, p), start.end_offsets[p], seconds)
             for p in range(self.intake.partitions)
         )
         return ratings, self._end(TopicPartition(self.topics.cuts, 0), start.cut_offset, seconds)
@@ -186,7 +188,7 @@ class Follower:
     def lag(self) -> int:
         """Return how many rating records the broker is known to hold beyond what was given out."""
         behind = 0
-        for p, end in enumerate(self.rounds.ends):
+        for p, end in enumerate(self.rounds.end_offsets):
             place = TopicPartition(self.topics.ratings, p)
             _, high = self._consumer.get_watermark_offsets(place, cached=True)
             behind += max(0, max(high, self.rounds.received[p]) - end)
@@ -282,10 +284,10 @@ class Follower:
                 (self._consumer.pause if full else self._consumer.resume)(place)
                 (self._paused.add if full else self._paused.remove)(p)
 
-    def commit(self, ends: tuple[int, ...]) -> None:
+    def commit(self, end_offsets: tuple[int, ...]) -> None:
         """Tell the broker up to where the state is durable: a hint for tools that show lag, which
         nothing here reads."""
-        places = [TopicPartition(self.topics.ratings, p, end) for p, end in enumerate(ends)]
+        places = [TopicPartition(self.topics.ratings, p, end) for p, end in enumerate(end_offsets)]
         self._consumer.commit(offsets=places, asynchronous=True)
 
     def close(self) -> None:

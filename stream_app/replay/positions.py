@@ -98,7 +98,7 @@ def resolve(
     )
 
 
-def resolve_base(
+def resolve_origin(
     bootstrap: str,
     extra: Mapping[str, str],
     topics: Topics,
@@ -106,9 +106,9 @@ def resolve_base(
     grammar: str = "earliest",
     may_cut: bool = False,
 ) -> tuple[StateOrigin, Start]:
-    """Return a base at the first cut at or behind the place, and where the log goes on after it.
+    """Return an origin at the first cut at or behind the place, and where the log goes on after it.
 
-    Whoever was to be forgotten before that cut is left out of the base. Where no cut reaches the
+    Whoever was to be forgotten before that cut is left out of the origin. Where no cut reaches the
     place, the newest one is taken; where that one lies before what Kafka still has, one is written
     if `may_cut`, and refused if not.
     """
@@ -134,14 +134,16 @@ def resolve_base(
             f"{list(low)} on); murmurec worker --accept-gap writes one"
         )
     cut, cut_offset = found
-    base = StateOrigin(cut.number, cut.ends, gap=True, excluded=past.forgotten(cut.number))
-    return base, Start(cut.number, cut.ends, cut_offset)
+    origin = StateOrigin(
+        cut.number, cut.end_offsets, truncated=True, excluded=past.forgotten(cut.number)
+    )
+    return origin, Start(cut.number, cut.end_offsets, cut_offset)
 
 
 def _first(cuts: Sequence[tuple[Cut, int]], wanted: tuple[int, ...]) -> tuple[Cut, int] | None:
     """Return the first cut whose round ends at or behind the wanted offsets."""
     for cut, cut_offset in cuts:
-        if all(end >= want for end, want in zip(cut.ends, wanted, strict=True)):
+        if all(end >= want for end, want in zip(cut.end_offsets, wanted, strict=True)):
             return cut, cut_offset
     return None
 
@@ -154,7 +156,7 @@ def _write_cut(
     low: tuple[int, ...],
 ) -> None:
     """Append the cut at which the log is taken up: nobody could read up to it any more."""
-    number, ends = (newest.number, newest.ends) if newest else (0, (0,) * len(low))
-    moved = tuple(max(end, first) for end, first in zip(ends, low, strict=True))
+    number, end_offsets = (newest.number, newest.end_offsets) if newest else (0, (0,) * len(low))
+    moved = tuple(max(end, first) for end, first in zip(end_offsets, low, strict=True))
     cut = Cut(number + 1, moved, int(time.time()) // EPOCH_SECONDS)
     changelog_writing.append(bootstrap, extra, topics.cuts, encode_message(cut))

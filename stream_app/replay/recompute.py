@@ -1,6 +1,6 @@
 """Recomputing the state from the topics: the oracle against which any worker can be checked.
 
-    state at cut r = f(design, base, log after the base up to r)
+    state at cut r = f(design, origin, log after the origin up to r)
 
 It follows the same log in the same order with the same replica as a worker does, from the same
 origin (`wire.state_records.StateOrigin`): nothing, or an adopted snapshot, without the devices that
@@ -38,17 +38,17 @@ def recompute(
     design: StateSpec,
     at_cut: int | None = None,
     progress: Progress | None = None,
-    base: StateOrigin | None = None,
-    origin: SnapshotFile | None = None,
+    origin: StateOrigin | None = None,
+    snapshot: SnapshotFile | None = None,
 ) -> Replica:
     """Return the replica at cut `at_cut`, or at the newest cut; `progress` hears (records done,
     records in the log).
 
     Refuses a cut that the log does not have, a log that lacks records its cuts name or does not
-    reach back to the base, and a base whose snapshot (`origin`) is not given.
+    reach back to the origin, and an origin whose snapshot (`snapshot`) is not given.
     """
-    replay = Replay(bootstrap, extra, topics, design, progress, origin)
-    return replay.from_base(base, at_cut).replica
+    replay = Replay(bootstrap, extra, topics, design, progress, snapshot)
+    return replay.from_origin(origin, at_cut).replica
 
 
 @dataclass(eq=False)
@@ -69,19 +69,19 @@ class Replay:
     topics: Topics
     design: StateSpec
     progress: Progress | None = None
-    origin: SnapshotFile | None = None
+    snapshot: SnapshotFile | None = None
     each_cut: Callable[[Replica], None] = field(default=lambda _: None)
     each_batch: Callable[[Batch, Outcome], None] = field(default=lambda _batch, _outcome: None)
 
-    def from_base(self, base: StateOrigin | None = None, at_cut: int | None = None) -> Replayed:
+    def from_origin(self, origin: StateOrigin | None = None, at_cut: int | None = None) -> Replayed:
         """Return the state at a cut, computed from what it starts from."""
-        base = base or StateOrigin(0, (0,) * self.design.partitions)
-        if at_cut is not None and at_cut < base.cut:
+        origin = origin or StateOrigin(0, (0,) * self.design.partitions)
+        if at_cut is not None and at_cut < origin.cut:
             raise UserError(
-                f"cut {at_cut}: the state begins at cut {base.cut}; ask for a later one"
+                f"cut {at_cut}: the state begins at cut {origin.cut}; ask for a later one"
             )
-        begun = Replayed(begin(self.design, base, self.origin), 0)
-        return self.go_on(begun, Start(base.cut, base.ends), at_cut)
+        begun = Replayed(begin(self.design, origin, self.snapshot), 0)
+        return self.go_on(begun, Start(origin.cut, origin.end_offsets), at_cut)
 
     def go_on(self, begun: Replayed, start: Start, at_cut: int | None = None) -> Replayed:
         """Return the state at a cut, following the log from `start`, where `begun` stands."""
@@ -93,19 +93,19 @@ class Replay:
         finally:
             follower.close()
         if devices:
-            return self.from_base(excluding(begun.replica.base, devices), at_cut)
+            return self.from_origin(excluding(begun.replica.origin, devices), at_cut)
         return begun
 
     def _follow(self, follower: Follower, begun: Replayed, at_cut: int | None) -> set[str]:
         """Move the replica on to the cut; return the devices without which to begin again."""
         replica, wait = begun.replica, _Patience(follower, self.topics.ratings)
-        first, total = sum(replica.ends), sum(follower.log_ends()[0])
+        first, total = sum(replica.end_offsets), sum(follower.log_end_offsets()[0])
         while at_cut is None or replica.cut < at_cut:
             for piece in follower.poll(0.05):
                 if piece.forget is not None and piece.forget.rebuild:
                     ahead = [piece.forget, *follower.rounds.forgets_ahead(at_cut)]
                     devices = {forget.device for forget in ahead if forget.rebuild}
-                    if devices - set(replica.base.excluded):
+                    if devices - set(replica.origin.excluded):
                         return devices
                 outcome = take(replica, piece)
                 if piece.batch is not None and outcome is not None:
@@ -123,26 +123,26 @@ class Replay:
                     )
                 return set()
             if self.progress is not None:
-                self.progress(sum(replica.ends) - first, total - first)
+                self.progress(sum(replica.end_offsets) - first, total - first)
             wait.check(replica.cut, newest)
         return set()
 
 
-def begin(design: StateSpec, base: StateOrigin, origin: SnapshotFile | None = None) -> Replica:
-    """Return the replica that stands at a base; refuses one whose snapshot is not given."""
+def begin(design: StateSpec, origin: StateOrigin, snapshot: SnapshotFile | None = None) -> Replica:
+    """Return the replica that stands at an origin; refuses one whose snapshot is not given."""
     try:
-        replica = Replica(design, base)
+        replica = Replica(design, origin)
     except ValueError as error:
         raise UserError(str(error)) from None
-    if not base.origin:
+    if not origin.snapshot:
         return replica
-    if origin is None:
+    if snapshot is None:
         raise UserError(
-            f"the state began from a snapshot, {base.origin}: give its file (--snapshot FILE)"
+            f"the state began from a snapshot, {origin.snapshot}: give its file (--snapshot FILE)"
         )
-    origin.adopt(replica, base)
-    # The snapshot may be older than the wish to be forgotten; the base refuses their records.
-    for device in base.excluded:
+    snapshot.adopt(replica, origin)
+    # The snapshot may be older than the wish to be forgotten; the origin refuses their records.
+    for device in origin.excluded:
         replica.clear(bytes.fromhex(device))
     return replica
 
@@ -151,16 +151,16 @@ def take(replica: Replica, piece: Decoded) -> Outcome | None:
     """Move a replica on by the next piece of the log; return what became of its records."""
     outcome = None if piece.batch is None else replica.apply(piece.batch)
     if piece.cut is not None:
-        replica.end_round(piece.cut.number, piece.cut.ends)
-    # One with a rebuild is left out by the base, as if it had never been.
+        replica.end_round(piece.cut.number, piece.cut.end_offsets)
+    # One with a rebuild is left out by the origin, as if it had never been.
     if piece.forget is not None and not piece.forget.rebuild:
         replica.forget(bytes.fromhex(piece.forget.device))
     return outcome
 
 
-def excluding(base: StateOrigin, devices: Iterable[str]) -> StateOrigin:
-    """Return the base that leaves out these devices as well."""
-    return msgspec.structs.replace(base, excluded=tuple(sorted({*base.excluded, *devices})))
+def excluding(origin: StateOrigin, devices: Iterable[str]) -> StateOrigin:
+    """Return the origin that leaves out these devices as well."""
+    return msgspec.structs.replace(origin, excluded=tuple(sorted({*origin.excluded, *devices})))
 
 
 class _Patience:

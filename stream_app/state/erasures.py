@@ -18,12 +18,12 @@ _FORGOTTEN = np.uint8(REASON_CODE[Reason.FORGOTTEN])
 
 
 class Forgotten:
-    """The devices of `ledger.forgotten` and of `base.excluded`."""
+    """The devices of `ledger.forgotten` and of `origin.excluded`."""
 
-    def __init__(self, base: StateOrigin, ledger: Ledger) -> None:
+    def __init__(self, origin: StateOrigin, ledger: Ledger) -> None:
         self._ledger = ledger
         self._all = {_pair(words) for words in ledger.forgotten}
-        self._all |= {_pair(words_of(bytes.fromhex(device))) for device in base.excluded}
+        self._all |= {_pair(words_of(bytes.fromhex(device))) for device in origin.excluded}
         self._sort()
 
     def _sort(self) -> None:

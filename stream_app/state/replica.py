@@ -60,13 +60,13 @@ _SEQ_JUMP = np.uint8(REASON_CODE[Reason.SEQ_JUMP])
 class Replica:
     """The state; `apply` moves it on by one batch and `end_round` closes a round.
 
-    It starts from `base`: where the log is taken up, and whose records are passed over as if they
+    It starts from `origin`: where the log is taken up, and whose records are passed over as if they
     had never been.
     """
 
-    def __init__(self, design: StateSpec, base: StateOrigin | None = None) -> None:
+    def __init__(self, design: StateSpec, origin: StateOrigin | None = None) -> None:
         self.design = design
-        self.base = base or StateOrigin(0, (0,) * design.partitions)
+        self.origin = origin or StateOrigin(0, (0,) * design.partitions)
         self.channels = Channels.from_mechanisms(design.mechanisms)
         self.learner: DurableLearner = build_durable(
             design.model,
@@ -90,9 +90,9 @@ class Replica:
         self.second_moment = AmsSketch(seed=design.seed)
         self.marks = Marks()
         self.items = Directory()
-        self.ledger = Ledger(design.partitions, self.base.ends)
-        self.forgotten = Forgotten(self.base, self.ledger)
-        self.cut, self.ends = self.base.cut, self.base.ends
+        self.ledger = Ledger(design.partitions, self.origin.end_offsets)
+        self.forgotten = Forgotten(self.origin, self.ledger)
+        self.cut, self.end_offsets = self.origin.cut, self.origin.end_offsets
         self._threshold = np.uint64(min(int(design.held_out * 2.0**64), 2**64 - 1))
         self._tally = np.zeros(1024, np.int64)  # scratch, zero between two batches
         self._salt = np.uint64(design.seed + 0x4E1D)
@@ -179,10 +179,10 @@ class Replica:
         self.second_moment.add_many(keys, counts)
         return rows
 
-    def end_round(self, number: int, ends: Sequence[int]) -> None:
+    def end_round(self, number: int, end_offsets: Sequence[int]) -> None:
         """Close the round that cut `number` ends."""
-        self.cut, self.ends = number, tuple(ends)
-        self.ledger.end_round(self.ends)
+        self.cut, self.end_offsets = number, tuple(end_offsets)
+        self.ledger.end_round(self.end_offsets)
 
     def forget(self, device: bytes) -> bool:
         """Refuse a device from here on and clear what is its own; return whether it was known.
@@ -248,8 +248,8 @@ class Replica:
         model: Mapping[str, NDArray[Any]],
         ledger: Mapping[str, NDArray[Any]],
         cut: int,
-        ends: Sequence[int],
-        base: StateOrigin,
+        end_offsets: Sequence[int],
+        origin: StateOrigin,
     ) -> None:
         """Replace the whole state, in place: every part remains the object that it was.
 
@@ -257,36 +257,40 @@ class Replica:
         then, except where keys stand in an array twice.
         """
         check_arrays(model, self.model_arrays(), self.growing)
-        fresh = Ledger(self.design.partitions, base.ends)
+        fresh = Ledger(self.design.partitions, origin.end_offsets)
         fresh.load(ledger)
-        if fresh.starts.tolist() != list(base.ends) or fresh.ends.tolist() != list(ends):
+        if fresh.starts.tolist() != list(origin.end_offsets) or fresh.ends.tolist() != list(
+            end_offsets
+        ):
             raise ValueError(
                 f"ledger from {fresh.starts.tolist()} to {fresh.ends.tolist()}: the state goes "
-                f"from {list(base.ends)} to {list(ends)}"
+                f"from {list(origin.end_offsets)} to {list(end_offsets)}"
             )
         for name, part in self.parts().items():
             held = part.arrays()
             part.load({key: model[f"{name}.{key}"] for key in held})
         self.ledger.load(fresh.arrays())
-        self.base, self.cut, self.ends = base, cut, tuple(ends)
-        self.forgotten = Forgotten(base, self.ledger)
+        self.origin, self.cut, self.end_offsets = origin, cut, tuple(end_offsets)
+        self.forgotten = Forgotten(origin, self.ledger)
 
-    def restart(self, base: StateOrigin) -> None:
+    def restart(self, origin: StateOrigin) -> None:
         """Start over, in place, from a state that has seen nothing."""
-        fresh = Replica(self.design, base)
-        self.load(fresh.model_arrays(), fresh.ledger.arrays(), base.cut, base.ends, base)
+        fresh = Replica(self.design, origin)
+        self.load(
+            fresh.model_arrays(), fresh.ledger.arrays(), origin.cut, origin.end_offsets, origin
+        )
 
     def adopt(
         self,
         model: Mapping[str, NDArray[Any]],
         ledger: Mapping[str, NDArray[Any]],
-        base: StateOrigin,
+        origin: StateOrigin,
     ) -> None:
-        """Start from a model of elsewhere: as `load`, but what is counted begins at `base`, and
+        """Start from a model of elsewhere: as `load`, but what is counted begins at `origin`, and
         who was forgotten there is forgotten here."""
-        fresh = Ledger(self.design.partitions, base.ends)
+        fresh = Ledger(self.design.partitions, origin.end_offsets)
         fresh.forgotten = np.array(ledger["forgotten"], np.uint64).reshape(-1, 2)
-        self.load(model, fresh.arrays(), base.cut, base.ends, base)
+        self.load(model, fresh.arrays(), origin.cut, origin.end_offsets, origin)
 
     def ledger_digest(self) -> str:
         """Return the digest of what happened to each record."""

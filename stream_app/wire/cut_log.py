@@ -24,7 +24,7 @@ _Digest = Annotated[str, msgspec.Meta(pattern="^[0-9a-f]{32}$")]
 
 
 class Cut(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag_field="kind", tag="cut"):
-    """The end of a round: `ends[p]` is the first offset of partition p that is not in it.
+    """The end of a round: `end_offsets[p]` is the first offset of partition p that is not in it.
 
     `design` is the fingerprint of what the writer learns with: a worker that learns otherwise reads
     the same cuts, but its state is another one, and it says so. At a cut with `checkpoint` every
@@ -32,7 +32,9 @@ class Cut(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag_field="ki
     """
 
     number: Annotated[int, msgspec.Meta(ge=1, le=MAX_SEQ)]
-    ends: Annotated[tuple[_Number, ...], msgspec.Meta(min_length=1)]
+    end_offsets: Annotated[tuple[_Number, ...], msgspec.Meta(min_length=1)] = msgspec.field(
+        name="ends"
+    )
     epoch: Epoch
     design: Annotated[str, msgspec.Meta(max_length=32)] = ""
     checkpoint: bool = False
@@ -56,14 +58,14 @@ class Forget(
 class DigestReport(
     msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag_field="kind", tag="witness"
 ):
-    """The digests that a durable checkpoint holds at its cut; `base` names what the state started
+    """The digests that a durable checkpoint holds at its cut; `origin` names what the state started
     from."""
 
     cut: _Number
     model: _Digest
     ledger: _Digest
     design: Annotated[str, msgspec.Meta(max_length=32)]
-    base: _Digest
+    origin: _Digest = msgspec.field(name="base")
     v: int = VERSION
 
 

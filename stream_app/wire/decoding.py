@@ -83,10 +83,10 @@ def decode(record_key: bytes | None, value: bytes | None, partition: int, intake
 
 
 def _last_groups() -> NDArray[np.uint8]:
-    ends = np.zeros(1, np.uint8)
+    last = np.zeros(1, np.uint8)
     for _ in range(16):
-        ends = np.concatenate((ends, ends + np.uint8(1)))
-    return ends
+        last = np.concatenate((last, last + np.uint8(1)))
+    return last
 
 
 LAST_GROUP = _last_groups()  # of each mask: how many bits it has

@@ -76,20 +76,20 @@ class ClaimKey(msgspec.Struct, frozen=True):
 class StateOrigin(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """What a state starts from: with the log after it, this decides every byte.
 
-    `cut` and `ends` are where the log is taken up, `origin` the digest of the snapshot that was
-    there before (empty: nothing), `gap` whether records before were given up, `excluded` the
-    pseudonyms (hex, sorted) whose records are passed over as if they had never been.
+    The log is taken up after `cut`, at `end_offsets`. `snapshot` is the digest of the snapshot that
+    was adopted (empty: none), `truncated` whether earlier records were given up, `excluded` the
+    pseudonyms (hex, sorted) whose records are skipped as if they had never been written.
     """
 
     cut: int
-    ends: tuple[int, ...]
-    origin: str = ""
-    gap: bool = False
+    end_offsets: tuple[int, ...] = msgspec.field(name="ends")
+    snapshot: str = msgspec.field(default="", name="origin")
+    truncated: bool = msgspec.field(default=False, name="gap")
     excluded: tuple[str, ...] = msgspec.field(default=(), name="without")
 
     @property
     def digest(self) -> str:
-        """The fingerprint of this base, 32 hex."""
+        """The fingerprint of this origin, 32 hex."""
         return blake2b(msgspec.msgpack.encode(self), digest_size=DIGEST_BYTES).hexdigest()
 
 
@@ -125,9 +125,9 @@ class Manifest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     design: str
     topic_id: str
     cut: int
-    ends: tuple[int, ...]
+    end_offsets: tuple[int, ...] = msgspec.field(name="ends")
     cut_offset: int
-    base: StateOrigin
+    origin: StateOrigin = msgspec.field(name="base")
     model: str
     ledger: str
     arrays: tuple[ArrayPages, ...]

@@ -237,8 +237,8 @@ class Siege:
 
     def finish(self) -> None:
         """Apply everything, compare with the log replayed from its beginning, and stop cleanly."""
-        ends = self._load.pause()
-        states = [life.running.wait_for(ends) for life in self._lives]
+        end_offsets = self._load.pause()
+        states = [life.running.wait_for(end_offsets) for life in self._lives]
         self._compare()
         for state in states:
             counts = {name: state["counts"][name] for name in self._load.expected}

@@ -110,7 +110,7 @@ class Load:
         self._thread = threading.Thread(target=self._run, name="load", daemon=True)
         self.expected: Counter[str] = Counter()
         self.sent = 0
-        self.ends = [0] * 4
+        self.end_offsets = [0] * 4
 
     def __enter__(self) -> Self:
         self._going.set()
@@ -138,7 +138,7 @@ class Load:
         self._going.clear()
         with self._lock:
             self._flush()
-            return list(self.ends)
+            return list(self.end_offsets)
 
     def go_on(self) -> None:
         """Publish again."""
@@ -176,7 +176,7 @@ class Load:
                 except BufferError:
                     self._producer.poll(0.1)
             self.expected[becomes] += 1
-            self.ends[record.partition] += 1
+            self.end_offsets[record.partition] += 1
             self.sent += 1
         self._producer.poll(0)
 

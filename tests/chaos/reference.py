@@ -47,7 +47,7 @@ class Reference:
             if piece.forget is not None:
                 raise AssertionError("nobody is forgotten here")
             if piece.cut is not None:
-                self.replica.end_round(piece.cut.number, piece.cut.ends)
+                self.replica.end_round(piece.cut.number, piece.cut.end_offsets)
                 self._digests[piece.cut.number] = self._now()
                 if len(self._digests) > _KEPT:
                     self._digests.popitem(last=False)

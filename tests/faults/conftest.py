@@ -148,12 +148,12 @@ def replayed(kafka: Kafka, names: Topics, settings: Settings) -> Callable[..., R
             if cut.number > at_cut:
                 break
             for p, part in enumerate(parts):
-                first, beyond = replica.ends[p], cut.ends[p]
+                first, beyond = replica.end_offsets[p], cut.end_offsets[p]
                 if first < beyond:
                     replica.apply(
                         decode_many(run_of(part, first, beyond, p), replica.design.intake)
                     )
-            replica.end_round(cut.number, cut.ends)
+            replica.end_round(cut.number, cut.end_offsets)
         assert replica.cut == at_cut
         return replica
 

@@ -85,8 +85,10 @@ def test_without_the_rejected_topic_a_worker_ends_and_what_was_not_told_is_told_
     state = worker.wait_for(ends_of(everything))
     assert state["rejected"] == {"malformed": 12}
     until(lambda: len(told(kafka, names)) >= 8, "the others are told")
-    ends = [*ends_of([*records[:100], *first])]
-    missing = {(p, ends[p] + ends_of(records[100:200])[p] + i) for p in range(4) for i in range(2)}
+    end_offsets = [*ends_of([*records[:100], *first])]
+    missing = {
+        (p, end_offsets[p] + ends_of(records[100:200])[p] + i) for p in range(4) for i in range(2)
+    }
     assert told(kafka, names) == missing
     proof(state)
 

@@ -22,11 +22,11 @@ from tests.kafka.conftest import Send, Start, ends_of
 pytestmark = pytest.mark.kafka
 
 
-def forget_before(admin: AdminClient, topic: str, ends: list[int]) -> None:
+def forget_before(admin: AdminClient, topic: str, end_offsets: list[int]) -> None:
     """Delete what lies before these positions, as retention does."""
-    places = [TopicPartition(topic, p, end) for p, end in enumerate(ends)]
+    places = [TopicPartition(topic, p, end) for p, end in enumerate(end_offsets)]
     for place, future in admin.delete_records(places).items():
-        assert future.result(timeout=PATIENCE_SECONDS).low_watermark == ends[place.partition]
+        assert future.result(timeout=PATIENCE_SECONDS).low_watermark == end_offsets[place.partition]
 
 
 def test_a_checkpoint_carries_the_state_over_ratings_that_are_gone(

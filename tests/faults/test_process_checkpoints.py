@@ -331,9 +331,13 @@ def lie(kafka: Kafka, names: Topics, produce: Produce, worker: Worker, count: in
     """Append a marked cut over `count` records to come on partition 0, and a witness of it."""
     last = cuts(kafka, names)[-1]
     state = worker.state()
-    ends = (last.ends[0] + count, *last.ends[1:])
-    design, base = state["design_digest"], msgspec.convert(state["base"], StateOrigin).digest
-    produce(names.cuts, None, encode_message(Cut(last.number + 1, ends, 20_000, design, True)))
+    end_offsets = (last.end_offsets[0] + count, *last.end_offsets[1:])
+    design, origin = state["design_digest"], msgspec.convert(state["base"], StateOrigin).digest
     produce(
-        names.cuts, None, encode_message(DigestReport(last.number + 1, WRONG, WRONG, design, base))
+        names.cuts, None, encode_message(Cut(last.number + 1, end_offsets, 20_000, design, True))
+    )
+    produce(
+        names.cuts,
+        None,
+        encode_message(DigestReport(last.number + 1, WRONG, WRONG, design, origin)),
     )

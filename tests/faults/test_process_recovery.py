@@ -97,11 +97,11 @@ def test_a_device_is_forgotten_by_two_workers_and_by_every_later_one(
     )
     assert code == 0, said
     send(records[300:400])
-    ends = ends_of(records[:400])
+    end_offsets = ends_of(records[:400])
     for worker in workers:
-        state = worker.wait_for(ends)
+        state = worker.wait_for(end_offsets)
         worker.wait_until_ready()
-        state = worker.wait_for(ends)
+        state = worker.wait_for(end_offsets)
         assert digests(oracle(state["cut"])) == (state["model_digest"], state["ledger_digest"])
         assert state["rejected"].get("forgotten", 0) > 0
     if rebuild:
@@ -137,11 +137,11 @@ def without(
     name = device.hex().encode()
     for cut in cuts(kafka, names):
         for p, part in enumerate(log(records)):
-            kept = [r for r in part[before[p] : cut.ends[p]] if r.key != name]
+            kept = [r for r in part[before[p] : cut.end_offsets[p]] if r.key != name]
             if kept:
                 replica.apply(decode_many(run_of(kept, 0, len(kept), p), replica.design.intake))
-        replica.end_round(cut.number, cut.ends)
-        before = cut.ends
+        replica.end_round(cut.number, cut.end_offsets)
+        before = cut.end_offsets
         if cut.number == at_cut:
             break
     return replica.model_digest()

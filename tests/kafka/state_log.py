@@ -19,11 +19,11 @@ from tests.kafka.conftest import Send
 
 @dataclass
 class Log:
-    """The log of one deployment; `ends` and `number` are those of its newest cut."""
+    """The log of one deployment; `end_offsets` and `number` are those of its newest cut."""
 
     settings: Settings
     send: Send
-    ends: tuple[int, ...] = (0, 0, 0, 0)
+    end_offsets: tuple[int, ...] = (0, 0, 0, 0)
     number: int = 0
     cuts: list[Cut] = field(default_factory=list)
 
@@ -45,7 +45,7 @@ class Log:
         """Publish the records and the cut after them."""
         self.send(records)
         counts = [sum(record.partition == p for record in records) for p in range(4)]
-        return self.cut(tuple(end + n for end, n in zip(self.ends, counts, strict=True)))
+        return self.cut(tuple(end + n for end, n in zip(self.end_offsets, counts, strict=True)))
 
     def rounds(self, records: Sequence[Published], count: int) -> None:
         """Publish the records in so many rounds."""
@@ -53,10 +53,10 @@ class Log:
         for first in range(0, len(records), size):
             self.round(records[first : first + size])
 
-    def cut(self, ends: tuple[int, ...]) -> Cut:
+    def cut(self, end_offsets: tuple[int, ...]) -> Cut:
         """Append the next cut."""
-        self.number, self.ends = self.number + 1, ends
-        cut = Cut(self.number, ends, 0, spec_from_settings(self.settings).digest)
+        self.number, self.end_offsets = self.number + 1, end_offsets
+        cut = Cut(self.number, end_offsets, 0, spec_from_settings(self.settings).digest)
         self.entry(cut)
         self.cuts.append(cut)
         return cut
@@ -66,7 +66,7 @@ class Log:
         self._producer.produce(self.names.cuts, encode_message(entry))
         assert self._producer.flush(PATIENCE_SECONDS) == 0
 
-    def replayed(self, at_cut: int | None = None, base: StateOrigin | None = None) -> Replayed:
+    def replayed(self, at_cut: int | None = None, origin: StateOrigin | None = None) -> Replayed:
         """Return the state at a cut, from the log."""
         replay = Replay(self.servers, {}, self.names, spec_from_settings(self.settings))
-        return replay.from_base(base, at_cut)
+        return replay.from_origin(origin, at_cut)

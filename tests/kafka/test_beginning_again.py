@@ -21,8 +21,8 @@ from stream_app.kafka import topic_admin as topics
 from stream_app.operations import adopt as beginning
 from stream_app.operations import rebuild as rebuilding
 from stream_app.operations.session import Session
-from stream_app.replay.cut_history import check_base
-from stream_app.replay.positions import resolve_base
+from stream_app.replay.cut_history import check_origin
+from stream_app.replay.positions import resolve_origin
 from stream_app.replay.recompute import Replay, Replayed
 from stream_app.settings import Settings
 from stream_app.wire import DigestReport, Event, Forget, Rejection, Topics
@@ -69,10 +69,10 @@ def checkpoint(log: Log, at_cut: int) -> Manifest:
     return write_checkpoint(log.servers, {}, log.names, state.replica, state.cut_offset, "test")
 
 
-def remove(log: Log, ends: tuple[int, ...]) -> None:
+def remove(log: Log, end_offsets: tuple[int, ...]) -> None:
     """Let Kafka remove the ratings before these offsets, as retention does."""
     ratings = log.names.ratings
-    places = [TopicPartition(ratings, p, end) for p, end in enumerate(ends) if end]
+    places = [TopicPartition(ratings, p, end) for p, end in enumerate(end_offsets) if end]
     admin = clients.admin(log.servers)
     for future in admin.delete_records(places).values():
         future.result(10)
@@ -80,7 +80,7 @@ def remove(log: Log, ends: tuple[int, ...]) -> None:
 
 def witness(log: Log, of: Manifest) -> None:
     """Append what a worker says of a durable checkpoint."""
-    log.entry(DigestReport(of.cut, of.model, of.ledger, of.design, of.base.digest))
+    log.entry(DigestReport(of.cut, of.model, of.ledger, of.design, of.origin.digest))
 
 
 def state_topic_is_lost(log: Log) -> None:
@@ -97,7 +97,7 @@ def test_a_file_is_adopted_once_and_again_when_that_is_said(
     snapshot_file.write(file, log.replayed(2).replica)
     beginning.from_snapshot(Session.of(log.settings), file)
     first = held(log)
-    assert (first.cut, first.base.origin) == (4, snapshot_file.read(file).digest)
+    assert (first.cut, first.origin.snapshot) == (4, snapshot_file.read(file).digest)
     log.round([publish(event) for event in published[:3]])
     beginning.from_snapshot(Session.of(log.settings), file)  # as a supervisor does
     assert held(log) == first
@@ -112,7 +112,7 @@ def test_a_file_is_adopted_once_and_again_when_that_is_said(
 def test_a_gap_that_was_accepted_is_not_widened(log: Log) -> None:
     beginning.over_a_gap(Session.of(log.settings), "last=12")
     first = held(log)
-    assert first.base.gap
+    assert first.origin.truncated
     beginning.over_a_gap(Session.of(log.settings), "latest")
     assert held(log) == first
 
@@ -122,19 +122,23 @@ def test_a_device_is_forgotten_also_where_retention_has_passed_before_the_worker
 ) -> None:
     before, device = checkpoint(log, 3), published[0].device
     log.entry(Forget(device.hex(), rebuild=True))
-    log.cut(log.ends)
-    remove(log, before.ends)
+    log.cut(log.end_offsets)
+    remove(log, before.end_offsets)
     beginning.over_a_gap(Session.of(log.settings), "")
     after = held(log)
-    assert (after.cut, after.ends, after.base.gap) == (before.cut, before.ends, True)
-    assert after.base.excluded == (device.hex(),)
+    assert (after.cut, after.end_offsets, after.origin.truncated) == (
+        before.cut,
+        before.end_offsets,
+        True,
+    )
+    assert after.origin.excluded == (device.hex(),)
     (file,) = (log.settings.data_dir / "gaps").glob("*.npz")
-    origin = snapshot_file.read(file)
+    snapshot = snapshot_file.read(file)
     wanted = Session.of(log.settings, file)
     with wanted.replay() as replay:
-        replica = replay.from_base(after.base).replica
-    assert replica.base == after.base, "nobody has to begin again"
-    assert origin.meta.model == before.model != after.model
+        replica = replay.from_origin(after.origin).replica
+    assert replica.origin == after.origin, "nobody has to begin again"
+    assert snapshot.meta.model == before.model != after.model
     words = np.frombuffer(device, "<u8").reshape(1, 2).astype(np.uint64)
     assert replica.marks.find(words).tolist() == [0]
     beginning.over_a_gap(Session.of(log.settings), "")
@@ -151,25 +155,25 @@ def test_a_lost_state_topic_is_not_replaced_by_another_state(
     place: tuple[str, dict[str, str], Topics, int, str]
     place = log.servers, {}, log.names, 4, session.design.digest
     with pytest.raises(UserError, match=r"--from-snapshot FILE.*--accept-gap or --rebuild"):
-        check_base(*place)
+        check_origin(*place)
     where = ["--bootstrap", log.servers, "--prefix", log.names.prefix, "--json"]
     assert run(["state", "digest", *where]) == 1
     capsys.readouterr()
     assert run(["state", "verify", *where]) == 0
     assert any("it is lost" in what for what in json.loads(capsys.readouterr().out)["missing"])
     beginning.over_a_gap(session, "")
-    assert held(log).base == StateOrigin(0, (0, 0, 0, 0))
+    assert held(log).origin == StateOrigin(0, (0, 0, 0, 0))
     witness(log, held(log))
-    check_base(*place)
+    check_origin(*place)
 
 
 def test_a_damaged_checkpoint_is_given_up_where_a_place_is_named(
     log: Log, published: list[Event]
 ) -> None:
-    base, _ = resolve_base(log.servers, {}, log.names, 4, "last=12")
+    origin, _ = resolve_origin(log.servers, {}, log.names, 4, "last=12")
     log.round([publish(event) for event in published])
-    state = log.replayed(base=base)
-    assert state.replica.base.gap
+    state = log.replayed(origin=origin)
+    assert state.replica.origin.truncated
     write_checkpoint(log.servers, {}, log.names, state.replica, state.cut_offset, "test")
     adopted = held(log)
     page = next(
@@ -205,7 +209,11 @@ def test_a_rebuild_tells_of_every_record_that_was_set_aside(log: Log, send: Send
         reader.close()
     assert message is not None
     told = msgspec.json.decode(message.value() or b"", type=Rejection)
-    assert (told.topic, told.partition, told.offset) == (log.names.ratings, 2, log.ends[2] - 1)
+    assert (told.topic, told.partition, told.offset) == (
+        log.names.ratings,
+        2,
+        log.end_offsets[2] - 1,
+    )
     assert held(log).cut == 5
 
 
@@ -228,16 +236,16 @@ def test_a_worker_that_came_during_the_replay_keeps_its_state(
     log: Log, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     member = clients.consumer(log.servers, group=Session.of(log.settings).group)
-    replayed = Replay.from_base
+    replayed = Replay.from_origin
 
-    def and_a_worker_comes(self: Replay, base: StateOrigin | None = None) -> Replayed:
-        state = replayed(self, base)
+    def and_a_worker_comes(self: Replay, origin: StateOrigin | None = None) -> Replayed:
+        state = replayed(self, origin)
         member.subscribe([log.names.cuts])
         while not member.assignment():
             member.poll(0.1)
         return state
 
-    monkeypatch.setattr(Replay, "from_base", and_a_worker_comes)
+    monkeypatch.setattr(Replay, "from_origin", and_a_worker_comes)
     try:
         with pytest.raises(UserError, match="stop them first"):
             rebuilding.rebuild(Session.of(log.settings), as_json=True)

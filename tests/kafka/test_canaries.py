@@ -174,12 +174,12 @@ def test_nothing_raw_is_written_anywhere(
     send(foreign)
     reader = clients.consumer(kafka.bootstrap, group=f"{topics}-ends")
     name = wire.Topics(topics).ratings
-    ends = [
+    end_offsets = [
         reader.get_watermark_offsets(TopicPartition(name, p), timeout=PATIENCE_SECONDS)[1]
         for p in range(4)
     ]
     reader.close()
-    state = worker.wait_for(ends)
+    state = worker.wait_for(end_offsets)
     assert state["counts"]["rejected"] >= len(foreign), state["counts"]
     pages = [worker.get(page) for page in ("/metrics", "/state", "/livez", "/readyz")]
     assert run(["ask", "--user", USER, "-k", "3", *where]) == 0

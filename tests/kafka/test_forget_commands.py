@@ -100,9 +100,9 @@ def test_a_rebuilt_state_is_that_of_a_log_in_which_the_device_never_was(
     code, told = forget("--device", device.hex(), "--rebuild", "--yes")
     assert code == 0
     assert (told["cut"], told["base"]["without"]) == (ROUNDS, [device.hex()])
-    log.cut(log.ends)
+    log.cut(log.end_offsets)
     rebuilt = log.replayed().replica
-    assert rebuilt.base.excluded == (device.hex(),)
+    assert rebuilt.origin.excluded == (device.hex(),)
     assert rebuilt.model_digest() == told["model_digest"]
     size = -(-len(published) // ROUNDS)
     for first in range(0, len(published), size):
@@ -121,13 +121,13 @@ def test_a_state_that_goes_on_from_a_checkpoint_begins_again_without_the_device(
     state = log.replayed(2)
     write_checkpoint(log.servers, {}, log.names, state.replica, state.cut_offset, "test")
     assert forget("--device", first, "--rebuild", "--yes")[0] == 0
-    log.cut(log.ends)
+    log.cut(log.end_offsets)
     log.entry(Forget(second, rebuild=True))
-    log.cut(log.ends)
+    log.cut(log.end_offsets)
     replica = log.replayed().replica
-    assert replica.base.excluded == tuple(sorted({first, second}))
+    assert replica.origin.excluded == tuple(sorted({first, second}))
     assert replica.cut == log.number
-    direct = log.replayed(base=StateOrigin(0, (0,) * 4, excluded=replica.base.excluded)).replica
+    direct = log.replayed(origin=StateOrigin(0, (0,) * 4, excluded=replica.origin.excluded)).replica
     assert direct.model_digest() == replica.model_digest()
     assert direct.ledger_digest() == replica.ledger_digest()
 
@@ -145,7 +145,9 @@ def test_a_rebuild_is_refused_where_the_log_does_not_reach_back(
     log: Log, forget: Callable[..., Answer], published: list[Event]
 ) -> None:
     admin = clients.admin(log.servers)
-    places = [TopicPartition(log.names.ratings, p, end) for p, end in enumerate(log.cuts[0].ends)]
+    places = [
+        TopicPartition(log.names.ratings, p, end) for p, end in enumerate(log.cuts[0].end_offsets)
+    ]
     for future in admin.delete_records(places).values():
         future.result(10)
     code, sentence = forget("--device", published[0].device.hex(), "--rebuild", "--yes")

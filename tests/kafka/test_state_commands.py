@@ -21,7 +21,7 @@ from stream_app.cli import run
 from stream_app.deployment import spec_from_settings
 from stream_app.kafka import clients
 from stream_app.operations import replay as replaying
-from stream_app.replay.positions import resolve_base
+from stream_app.replay.positions import resolve_origin
 from stream_app.replay.recompute import begin
 from stream_app.settings import Settings
 from stream_app.wire import DigestReport, Forget
@@ -69,7 +69,7 @@ def test_the_digest_is_that_of_the_log_at_the_cut(
 ) -> None:
     code, newest = murmurec("digest")
     assert code == 0
-    assert (newest["cut"], newest["positions"]) == (6, list(log.ends))
+    assert (newest["cut"], newest["positions"]) == (6, list(log.end_offsets))
     assert newest["model_digest"] == log.replayed().replica.model_digest()
     code, third = murmurec("digest", "--at-cut", "3")
     assert third["cut"] == 3
@@ -85,7 +85,7 @@ def test_a_checkpoint_that_is_right_verifies_with_its_witnesses(
 ) -> None:
     for cut in (2, 4):
         held = checkpoint(log, cut)
-        log.entry(DigestReport(held.cut, held.model, held.ledger, held.design, held.base.digest))
+        log.entry(DigestReport(held.cut, held.model, held.ledger, held.design, held.origin.digest))
     log.entry(DigestReport(3, "0" * 32, "0" * 32, held.design, "0" * 32))
     code, found = murmurec("verify")
     assert code == 0, found
@@ -120,7 +120,7 @@ def test_a_witness_that_differs_from_the_log_is_named(
     log: Log, murmurec: Callable[..., Answer]
 ) -> None:
     held = checkpoint(log, 4)
-    log.entry(DigestReport(2, "0" * 32, held.ledger, held.design, held.base.digest))
+    log.entry(DigestReport(2, "0" * 32, held.ledger, held.design, held.origin.digest))
     code, found = murmurec("verify")
     assert code == 1
     assert len(found["differences"]) == 2
@@ -182,16 +182,16 @@ def test_a_worker_is_compared_at_its_own_cut(
 def test_a_worker_before_the_base_is_told_and_nothing_else_is_kept_from_being_compared(
     log: Log, murmurec: Callable[..., Answer]
 ) -> None:
-    base, start = resolve_base(log.servers, {}, log.names, 4, "last=12")
-    replica = begin(spec_from_settings(log.settings), base)
+    origin, start = resolve_origin(log.servers, {}, log.names, 4, "last=12")
+    replica = begin(spec_from_settings(log.settings), origin)
     write_checkpoint(log.servers, {}, log.names, replica, start.cut_offset, "test")
     told = replaying.told(log.replayed(1).replica)
-    right = replaying.told(log.replayed(base=base).replica)
+    right = replaying.told(log.replayed(origin=origin).replica)
     with worker(told) as early, worker(right) as good:
         code, found = murmurec("verify", "--worker", early, "--worker", good)
     assert code == 0, found
     assert found["missing"] == [
-        f"worker {early} is at cut 1, before the state begins (cut {base.cut})"
+        f"worker {early} is at cut 1, before the state begins (cut {origin.cut})"
     ]
     assert f"worker {good} at cut 6 with the log" in found["compared"]
 
@@ -200,13 +200,13 @@ def test_a_replay_that_begins_again_counts_every_witness_once(
     log: Log, murmurec: Callable[..., Answer]
 ) -> None:
     with_it = checkpoint(log, 4)
-    log.entry(DigestReport(4, with_it.model, with_it.ledger, with_it.design, with_it.base.digest))
+    log.entry(DigestReport(4, with_it.model, with_it.ledger, with_it.design, with_it.origin.digest))
     log.entry(DigestReport(3, "0" * 32, "0" * 32, with_it.design, "0" * 32))
     log.entry(Forget("0" * 32, rebuild=True))
-    log.cut(log.ends)
+    log.cut(log.end_offsets)
     after = log.replayed().replica
     digests = after.model_digest(), after.ledger_digest()
-    log.entry(DigestReport(7, *digests, with_it.design, after.base.digest))
+    log.entry(DigestReport(7, *digests, with_it.design, after.origin.digest))
     with worker(replaying.told(after)) as url:
         code, found = murmurec("verify", "--worker", url)
     assert code == 0, found
@@ -218,7 +218,7 @@ def test_a_log_that_no_longer_reaches_back_leaves_the_checkpoint_itself(
     log: Log, murmurec: Callable[..., Answer]
 ) -> None:
     held = checkpoint(log, 4)
-    remove(log, held.ends)
+    remove(log, held.end_offsets)
     code, found = murmurec("verify")
     assert code == 0
     assert "the log no longer reaches back" in found["missing"][0]
@@ -229,10 +229,10 @@ def test_a_log_that_no_longer_reaches_back_leaves_the_checkpoint_itself(
     assert "--accept-gap" in sentence
 
 
-def remove(log: Log, ends: tuple[int, ...]) -> None:
+def remove(log: Log, end_offsets: tuple[int, ...]) -> None:
     """Let Kafka remove the ratings before these offsets, as retention does."""
     admin = clients.admin(log.servers)
-    places = [TopicPartition(log.names.ratings, p, end) for p, end in enumerate(ends)]
+    places = [TopicPartition(log.names.ratings, p, end) for p, end in enumerate(end_offsets)]
     for future in admin.delete_records(places).values():
         future.result(10)
 
@@ -287,12 +287,12 @@ def test_a_replay_from_another_place_begins_at_the_next_cut(
     code, last = murmurec("replay", "--from", "last=12")
     assert code == 0
     assert last["base"]["gap"]
-    wanted = [max(0, end - 12) for end in log.ends]
+    wanted = [max(0, end - 12) for end in log.end_offsets]
     first = next(
-        cut for cut in log.cuts if all(e >= w for e, w in zip(cut.ends, wanted, strict=True))
+        cut for cut in log.cuts if all(e >= w for e, w in zip(cut.end_offsets, wanted, strict=True))
     )
     assert last["base"]["cut"] == first.number
-    counted = sum(log.ends) - sum(first.ends)
+    counted = sum(log.end_offsets) - sum(first.end_offsets)
     assert last["counts"]["applied"] + last["counts"]["duplicate"] == counted
     assert murmurec("replay", "--from", "latest")[1]["base"]["cut"] == 6
     code, sentence = murmurec("replay", "--from", "yesterday")

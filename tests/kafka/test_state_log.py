@@ -46,34 +46,34 @@ def replay(log: Log) -> Replay:
 
 
 def test_a_log_taken_up_after_a_cut_leads_to_the_same_state(log: Log, replay: Replay) -> None:
-    half = replay.from_base(None, 2)
+    half = replay.from_origin(None, 2)
     assert half.cut_offset == 3
-    start = Start(2, log.cuts[1].ends, half.cut_offset)
+    start = Start(2, log.cuts[1].end_offsets, half.cut_offset)
     on = replay.go_on(half, start).replica
-    whole = replay.from_base().replica
+    whole = replay.from_origin().replica
     assert on.cut == whole.cut == 4
     assert on.model_digest() == whole.model_digest()
     assert on.ledger_digest() == whole.ledger_digest()
 
 
 def test_what_a_checkpoint_covers_may_be_gone(log: Log, replay: Replay) -> None:
-    half, whole = replay.from_base(None, 2), replay.from_base().replica
-    remove(log, log.cuts[1].ends)
-    start = Start(2, log.cuts[1].ends, half.cut_offset)
+    half, whole = replay.from_origin(None, 2), replay.from_origin().replica
+    remove(log, log.cuts[1].end_offsets)
+    start = Start(2, log.cuts[1].end_offsets, half.cut_offset)
     assert replay.go_on(half, start).replica.model_digest() == whole.model_digest()
     with pytest.raises(
         UserError, match=r"begins at offset \d+, the state goes on from offset 0.*gap"
     ):
-        replay.from_base()
+        replay.from_origin()
 
 
 def test_more_than_a_checkpoint_covers_must_not_be_gone(log: Log, replay: Replay) -> None:
-    half = replay.from_base(None, 2)
-    one_more = tuple(end + 1 for end in log.cuts[1].ends)
+    half = replay.from_origin(None, 2)
+    one_more = tuple(end + 1 for end in log.cuts[1].end_offsets)
     remove(log, one_more)
-    first = log.cuts[1].ends[0]
+    first = log.cuts[1].end_offsets[0]
     with pytest.raises(UserError) as refused:
-        replay.go_on(half, Start(2, log.cuts[1].ends, half.cut_offset))
+        replay.go_on(half, Start(2, log.cuts[1].end_offsets, half.cut_offset))
     assert str(refused.value) == (
         f"{log.names.ratings} partition 0 begins at offset {first + 1}, the state goes on from "
         f"offset {first}: the records between are gone; restore the topic, go on without them "
@@ -81,10 +81,10 @@ def test_more_than_a_checkpoint_covers_must_not_be_gone(log: Log, replay: Replay
     )
 
 
-def remove(log: Log, ends: tuple[int, ...]) -> None:
+def remove(log: Log, end_offsets: tuple[int, ...]) -> None:
     """Let Kafka remove the ratings before these offsets, as retention does."""
     admin = clients.admin(log.servers)
-    places = [TopicPartition(log.names.ratings, p, end) for p, end in enumerate(ends)]
+    places = [TopicPartition(log.names.ratings, p, end) for p, end in enumerate(end_offsets)]
     for future in admin.delete_records(places).values():
         future.result(10)
 
@@ -99,7 +99,7 @@ def follower(log: Log) -> Iterator[Follower]:
 
 
 def test_a_log_that_ends_before_the_state_is_refused(log: Log, replay: Replay) -> None:
-    beyond = tuple(end + 5 for end in log.ends)
+    beyond = tuple(end + 5 for end in log.end_offsets)
     begun = Replayed(begin(replay.design, StateOrigin(9, beyond)), 3)
     with pytest.raises(UserError, match=r"ends at offset \d+, the state has read it up to offset"):
         replay.go_on(begun, Start(9, beyond, 3))
@@ -116,18 +116,18 @@ def test_a_log_that_ends_before_the_state_is_refused(log: Log, replay: Replay) -
 def test_a_cut_log_that_is_not_that_of_the_state_is_refused(
     log: Log, replay: Replay, cut: int, moved: int, sentence: str
 ) -> None:
-    ends = tuple(end + moved for end in log.cuts[2].ends)
+    end_offsets = tuple(end + moved for end in log.cuts[2].end_offsets)
     with pytest.raises(UserError, match=sentence):
-        replay.from_base(StateOrigin(cut, ends))
+        replay.from_origin(StateOrigin(cut, end_offsets))
 
 
 def test_a_cut_before_the_base_is_refused(log: Log, replay: Replay) -> None:
     with pytest.raises(UserError, match=r"cut 1: the state begins at cut 3"):
-        replay.from_base(StateOrigin(3, log.cuts[2].ends), 1)
+        replay.from_origin(StateOrigin(3, log.cuts[2].end_offsets), 1)
 
 
 def test_partitions_that_came_later_are_refused_while_reading(log: Log, follower: Follower) -> None:
-    follower.log_ends()
+    follower.log_end_offsets()
     assert follower.answers()
     admin = clients.admin(log.servers)
     for future in admin.create_partitions([NewPartitions(log.names.ratings, 5)]).values():
@@ -155,16 +155,16 @@ def test_a_rating_topic_that_is_deleted_while_reading_is_refused(
 
 
 def test_a_commit_is_a_hint_that_tools_can_read(log: Log, follower: Follower) -> None:
-    follower.commit(log.ends)
+    follower.commit(log.end_offsets)
     group = f"{log.names.prefix}-follower"
     tool = clients.consumer(log.servers, group=group)
     places = [TopicPartition(log.names.ratings, p) for p in range(4)]
     try:
         for _ in range(300):
             told = tuple(place.offset for place in tool.committed(places, 10))
-            if told == log.ends:
+            if told == log.end_offsets:
                 break
-        assert told == log.ends
+        assert told == log.end_offsets
     finally:
         tool.close()
 

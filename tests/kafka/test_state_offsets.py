@@ -14,7 +14,7 @@ from stream_app.deployment import spec_from_settings
 from stream_app.errors import UserError
 from stream_app.kafka import clients
 from stream_app.log.canonical_order import Start
-from stream_app.replay.positions import StartPosition, parse, resolve, resolve_base
+from stream_app.replay.positions import StartPosition, parse, resolve, resolve_origin
 from stream_app.replay.recompute import Replay, Replayed, begin
 from stream_app.settings import Settings
 from stream_app.wire import Forget
@@ -114,7 +114,7 @@ def log(settings: Settings, send: Send, rng: np.random.Generator) -> Log:
 
 
 def base_of(log: Log, grammar: str, may_cut: bool = False) -> tuple[StateOrigin, Start]:
-    return resolve_base(log.servers, {}, log.names, 4, grammar, may_cut)
+    return resolve_origin(log.servers, {}, log.names, 4, grammar, may_cut)
 
 
 @pytest.mark.kafka
@@ -125,17 +125,17 @@ def test_a_base_is_the_first_cut_behind_the_place_without_who_was_forgotten_befo
     assert base_of(log, "earliest") == (StateOrigin(0, zero), Start(0, zero, 0))
     without = ("a" * 32, "b" * 32)
     third = log.cuts[2]
-    remove(log, tuple(end - 1 for end in third.ends))
+    remove(log, tuple(end - 1 for end in third.end_offsets))
     assert base_of(log, "earliest") == (
-        StateOrigin(3, third.ends, gap=True, excluded=without),
-        Start(3, third.ends, 5),
+        StateOrigin(3, third.end_offsets, truncated=True, excluded=without),
+        Start(3, third.end_offsets, 5),
     )
-    base, start = base_of(log, "latest")
-    assert (base.cut, base.excluded, start.cut_offset) == (4, (*without, "c" * 32), 7)
+    origin, start = base_of(log, "latest")
+    assert (origin.cut, origin.excluded, start.cut_offset) == (4, (*without, "c" * 32), 7)
     log.round([publish(event) for event in events(np.random.default_rng(1), 40)])
     replay = Replay(log.servers, {}, log.names, spec_from_settings(log.settings))
-    on = replay.go_on(Replayed(begin(replay.design, base), start.cut_offset), start).replica
-    again = replay.from_base(base).replica
+    on = replay.go_on(Replayed(begin(replay.design, origin), start.cut_offset), start).replica
+    again = replay.from_origin(origin).replica
     assert (on.cut, again.cut) == (5, 5)
     assert on.model_digest() == again.model_digest()
     assert on.ledger_digest() == again.ledger_digest()
@@ -144,19 +144,19 @@ def test_a_base_is_the_first_cut_behind_the_place_without_who_was_forgotten_befo
 @pytest.mark.kafka
 def test_where_no_cut_reaches_what_is_left_one_is_written_if_it_may_be(log: Log) -> None:
     log.send([publish(event) for event in events(np.random.default_rng(1), 40)])
-    low = tuple(end + 1 for end in log.ends)
+    low = tuple(end + 1 for end in log.end_offsets)
     remove(log, low)
     with pytest.raises(UserError, match=r"no cut reaches .* worker --accept-gap writes one"):
         base_of(log, "earliest")
-    base, start = base_of(log, "earliest", may_cut=True)
-    assert (base.cut, base.ends, base.gap) == (5, low, True)
-    assert (start.cut, start.ends, start.cut_offset) == (5, low, 8)
-    assert base_of(log, "earliest") == (base, start)
+    origin, start = base_of(log, "earliest", may_cut=True)
+    assert (origin.cut, origin.end_offsets, origin.truncated) == (5, low, True)
+    assert (start.cut, start.end_offsets, start.cut_offset) == (5, low, 8)
+    assert base_of(log, "earliest") == (origin, start)
 
 
-def remove(log: Log, ends: tuple[int, ...]) -> None:
+def remove(log: Log, end_offsets: tuple[int, ...]) -> None:
     """Let Kafka remove the ratings before these offsets, as retention does."""
     admin = clients.admin(log.servers)
-    places = [TopicPartition(log.names.ratings, p, end) for p, end in enumerate(ends)]
+    places = [TopicPartition(log.names.ratings, p, end) for p, end in enumerate(end_offsets)]
     for future in admin.delete_records(places).values():
         future.result(10)

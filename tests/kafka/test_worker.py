@@ -68,8 +68,8 @@ def test_two_workers_agree_and_the_death_of_the_clocks_owner_stops_nothing(
     first.wait_for(ends_of(records[:200]))
     second = start()
     send(records[200:400])
-    ends = ends_of(records[:400])
-    states = [worker.wait_for(ends) for worker in (first, second)]
+    end_offsets = ends_of(records[:400])
+    states = [worker.wait_for(end_offsets) for worker in (first, second)]
     assert sorted(state["clock"] for state in states) == [False, True]
     same = {s["cut"]: (s["model_digest"], s["ledger_digest"]) for s in states}
     assert len(same) == 1
@@ -151,15 +151,15 @@ def test_foreign_records_in_the_cut_log_are_ignored(
     send(records[:50])
     state = worker.wait_for(ends_of(records[:50]))
     producer = clients.producer(kafka.bootstrap)
-    number, ends = state["cut"], tuple(state["positions"])
-    far = tuple(end + 10**6 for end in ends)
+    number, end_offsets = state["cut"], tuple(state["positions"])
+    far = tuple(end + 10**6 for end in end_offsets)
     for value in (
         b"junk",
         None,
         encode_message(Cut(number, far, 0)),
         encode_message(Cut(number + 5, far, 0)),
         encode_message(Cut(number + 1, far[:2], 0)),
-        encode_message(Cut(number + 1, tuple(max(0, end - 1) for end in ends), 0)),
+        encode_message(Cut(number + 1, tuple(max(0, end - 1) for end in end_offsets), 0)),
     ):
         producer.produce(Topics(topics).cuts, value=value)
     assert producer.flush(PATIENCE_SECONDS) == 0
@@ -213,11 +213,11 @@ def without(
     before = (0, 0, 0, 0)
     for cut in chain:
         for p, part in enumerate(log(mixed)):
-            kept = [r for r in part[before[p] : cut.ends[p]] if r not in poison]
+            kept = [r for r in part[before[p] : cut.end_offsets[p]] if r not in poison]
             if kept:
                 replica.apply(decode_many(run_of(kept, 0, len(kept), p), replica.design.intake))
-        replica.end_round(cut.number, cut.ends)
-        before = cut.ends
+        replica.end_round(cut.number, cut.end_offsets)
+        before = cut.end_offsets
     return replica.model_digest()
 
 
@@ -252,9 +252,9 @@ def test_a_worker_is_not_ready_before_it_has_replayed_the_log(
     wanted."""
     records = [publish(event) for event in events(rng, 300)]
     send(records[:200])
-    ends = ends_of(records)
+    end_offsets = ends_of(records)
     producer = clients.producer(kafka.bootstrap)
-    producer.produce(Topics(topics).cuts, value=encode_message(Cut(1, tuple(ends), 0)))
+    producer.produce(Topics(topics).cuts, value=encode_message(Cut(1, tuple(end_offsets), 0)))
     assert producer.flush(PATIENCE_SECONDS) == 0
     worker = start(ready=False)
     found = wait_for_page(worker, "/readyz", "replaying")
@@ -266,7 +266,7 @@ def test_a_worker_is_not_ready_before_it_has_replayed_the_log(
     send(records[200:])
     worker.wait_until_ready()
     assert json.loads(worker.get("/readyz")) == {"ready": True, "waiting_for": None}
-    assert worker.wait_for(ends)["cut"] == 1
+    assert worker.wait_for(end_offsets)["cut"] == 1
 
 
 def wait_for_page(

@@ -42,8 +42,8 @@ class Cluster(Scene):
                 process.recovery.read(offset, key, value)
                 process.position = offset + 1
         if limit == 1000 or process.position >= stop:
-            state, (cut, ends) = self._recovered(process.recovery)
-            process.start(state, cut, ends)
+            state, (cut, end_offsets) = self._recovered(process.recovery)
+            process.start(state, cut, end_offsets)
             if self.trace is not None:
                 self._say(f"{process.name} starts at cut {cut}")
         return None
@@ -75,7 +75,7 @@ class Cluster(Scene):
         if self.trace is not None:
             self._say(f"{process.name} freezes at cut {process.cut}")
         if self.variant.early:
-            self.committed = process.cut, process.ends
+            self.committed = process.cut, process.end_offsets
         process.frozen_cut = process.cut
         frozen = self.world.freeze(process.state, process.cut)
         self._take(process, process.writer.step(Freeze(frozen)))
@@ -91,7 +91,7 @@ class Cluster(Scene):
             self.seen.durable += 1
             self.seen.zombie_durable += output.manifest.generation < self.claimed
             if not self.variant.early:
-                self.committed = output.manifest.cut, output.manifest.ends
+                self.committed = output.manifest.cut, output.manifest.end_offsets
             if self.trace is not None:
                 name = f"{output.manifest.generation}.{output.manifest.number}"
                 self._say(f"{process.name}: {name} is durable, cut {output.manifest.cut}")

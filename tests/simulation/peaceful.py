@@ -32,7 +32,7 @@ DESIGN, TOPIC_ID = "d" * 32, "topic"
 BASE = StateOrigin(0, (0, 0))
 
 
-def frozen(arrays: Mapping[str, bytes], cut: int, base: StateOrigin = BASE) -> Frozen:
+def frozen(arrays: Mapping[str, bytes], cut: int, origin: StateOrigin = BASE) -> Frozen:
     """Return the state of byte arrays at a cut; a page of zeros is as it was at the start."""
     pages = {
         name: [data[at : at + PAGE_BYTES] for at in range(0, len(data), PAGE_BYTES)]
@@ -55,7 +55,7 @@ def frozen(arrays: Mapping[str, bytes], cut: int, base: StateOrigin = BASE) -> F
         small("records", (2, 2), (1, 1 + cut, 4, 0)),
     )
     return Frozen(
-        DESIGN, TOPIC_ID, cut, (3 + cut, 4), 2 * cut, base, model_root(DESIGN, told),
+        DESIGN, TOPIC_ID, cut, (3 + cut, 4), 2 * cut, origin, model_root(DESIGN, told),
         ledger_root(DESIGN, ledger), told, ledger, lambda array, page: numbered[array][page],
     )  # fmt: skip
 

@@ -61,7 +61,7 @@ class Process:
         self.phase = Phase.READING
         self.position = FIRST_OFFSET
         self.state: State | None = None
-        self.cut, self.ends = 0, BASE.ends
+        self.cut, self.end_offsets = 0, BASE.end_offsets
         self.frozen_cut: int | None = None
         self.durable_cut: int | None = None
         self.paused = self.owns = False
@@ -116,14 +116,14 @@ class Process:
         self.frozen_cut = self.durable_cut = None
         return survey
 
-    def start(self, state: State, cut: int, ends: Ends) -> None:
+    def start(self, state: State, cut: int, end_offsets: Ends) -> None:
         """Take up a checkpoint, or nothing."""
-        self.state, self.cut, self.ends = state, cut, ends
+        self.state, self.cut, self.end_offsets = state, cut, end_offsets
         self.phase = Phase.LIVE
 
     def follow(self, world: World) -> None:
         """Apply the next round."""
         assert self.state is not None
         self.cut += 1
-        self.state = world.apply(self.state, self.ends, self.cut)
-        self.ends = world.ends[self.cut]
+        self.state = world.apply(self.state, self.end_offsets, self.cut)
+        self.end_offsets = world.end_offsets[self.cut]

@@ -46,7 +46,7 @@ class Scene:
         self.world = WORLDS[seed % len(WORLDS)]
         self.topic = Topic()
         self.published = self.kept_from = 0
-        self.committed: tuple[int, Ends] = (0, self.world.ends[0])
+        self.committed: tuple[int, Ends] = (0, self.world.end_offsets[0])
         self.late: list[tuple[int, Send]] = []
         self.fresh = variant.recover()
         self.found: Found | None = None
@@ -70,10 +70,10 @@ class Scene:
 
     def _check(self, _: Process) -> None:
         """Recover from here, replay, and compare; and compare what lives."""
-        state, (start, ends) = self._recovered(self._fresh())
+        state, (start, end_offsets) = self._recovered(self._fresh())
         for number in range(start + 1, self.published + 1):
-            state = self.world.apply(state, ends, number)
-            ends = self.world.ends[number]
+            state = self.world.apply(state, end_offsets, number)
+            end_offsets = self.world.end_offsets[number]
         if state != self.world.reference[self.published]:
             raise Violation(f"recovery at cut {start} leads to another state")
         for process in self.processes:
@@ -93,17 +93,21 @@ class Scene:
     def _recovered(self, recovery: Recovery) -> tuple[State, tuple[int, Ends]]:
         """Return the state that a recovery gives, and where the log is taken up."""
         found = self.found if recovery is self.fresh else recovery.newest()
-        state, cut, ends = self.world.start, 0, self.world.ends[0]
+        state, cut, end_offsets = self.world.start, 0, self.world.end_offsets[0]
         self.seen.recovered += 1
         self.seen.fell_back += recovery.damaged > 0
         if found is None:
             self.seen.recovered_nothing += 1
         else:
-            state, cut, ends = self.world.load(found), found.manifest.cut, found.manifest.ends
+            state, cut, end_offsets = (
+                self.world.load(found),
+                found.manifest.cut,
+                found.manifest.end_offsets,
+            )
             newest = max(int.from_bytes(key[-8:]) for key in found.keys if key[0] == b"M"[0])
             self.seen.took_an_older_generation += found.manifest.generation < newest
         if self.variant.committed:
-            cut, ends = self.committed
+            cut, end_offsets = self.committed
         if cut > self.published:
             raise Violation(f"the checkpoint at cut {cut} is ahead of the log")
         if cut < self.kept_from:
@@ -111,4 +115,4 @@ class Scene:
                 raise Violation(f"neither checkpoint nor log: cut {cut} is no longer kept")
             self.seen.lost_to_damage += 1
             raise Lost
-        return state, (cut, ends)
+        return state, (cut, end_offsets)

@@ -41,7 +41,7 @@ class State(NamedTuple):
     pages: tuple[int, ...]
     records: tuple[int, ...]
     absent: tuple[int, ...]
-    ends: Ends
+    end_offsets: Ends
     chain: int
 
 
@@ -57,15 +57,15 @@ class World:
     _frozen: dict[tuple[State, int], Frozen] = field(default_factory=dict, repr=False)
 
     @cached_property
-    def ends(self) -> list[Ends]:
+    def end_offsets(self) -> list[Ends]:
         """The end offsets at each cut; cut 0 is the beginning."""
         random_ = random.Random(self.seed)
-        ends = [(0,) * PARTITIONS]
+        end_offsets = [(0,) * PARTITIONS]
         for _ in range(self.rounds):
             moved = [random_.randint(0, self.most) for _ in range(PARTITIONS)]
             moved[random_.randrange(PARTITIONS)] += not any(moved)
-            ends.append(tuple(e + m for e, m in zip(ends[-1], moved, strict=True)))
-        return ends
+            end_offsets.append(tuple(e + m for e, m in zip(end_offsets[-1], moved, strict=True)))
+        return end_offsets
 
     @cached_property
     def start(self) -> State:
@@ -79,7 +79,7 @@ class World:
         """The state at each cut."""
         states = [self.start]
         for number in range(1, self.rounds + 1):
-            states.append(self.apply(states[-1], self.ends[number - 1], number))
+            states.append(self.apply(states[-1], self.end_offsets[number - 1], number))
         return states
 
     def apply(self, state: State, begin: Ends, number: int) -> State:
@@ -92,7 +92,7 @@ class World:
 
     def _apply(self, state: State, begin: Ends, number: int) -> State:
         pages, records, chain = list(state.pages), list(state.records), state.chain
-        for partition, (first, end) in enumerate(zip(begin, self.ends[number], strict=True)):
+        for partition, (first, end) in enumerate(zip(begin, self.end_offsets[number], strict=True)):
             for offset in range(first, end):
                 value = _mix((self.seed << 32) + (partition << 24) + offset)
                 if value % 7 == 0:
@@ -103,10 +103,10 @@ class World:
                 if not outcome:
                     here, there = value % self.pages, (value >> 8) % self.pages
                     pages[here] = (pages[here] * 31 + value + pages[there]) & _MASK
-        ends = self.ends[number]
+        end_offsets = self.end_offsets[number]
         counted = (records[2 * p] + records[2 * p + 1] for p in range(PARTITIONS))
-        absent = tuple(e - c for e, c in zip(ends, counted, strict=True))
-        return State(tuple(pages), tuple(records), absent, ends, chain)
+        absent = tuple(e - c for e, c in zip(end_offsets, counted, strict=True))
+        return State(tuple(pages), tuple(records), absent, end_offsets, chain)
 
     def freeze(self, state: State, number: int) -> Frozen:
         """Return the state at cut `number` as the writer takes it."""
@@ -128,11 +128,11 @@ class World:
         ledger = (
             _small("absent", "<i8", (PARTITIONS,), state.absent),
             _small("chain", "<u8", (1,), (state.chain,)),
-            _small("ends", "<i8", (PARTITIONS,), state.ends),
+            _small("ends", "<i8", (PARTITIONS,), state.end_offsets),
             _small("records", "<i8", (PARTITIONS, 2), state.records),
         )
         return Frozen(
-            DESIGN, TOPIC_ID, number, self.ends[number], 2 * number, BASE,
+            DESIGN, TOPIC_ID, number, self.end_offsets[number], 2 * number, BASE,
             model_root(DESIGN, arrays), ledger_root(DESIGN, ledger), arrays, ledger,
             lambda array, page: data[array],
         )  # fmt: skip
@@ -146,11 +146,11 @@ class World:
         )
         if not manifest.ledger_arrays:
             return self.start._replace(pages=pages)
-        absent, chain, ends, records = (
+        absent, chain, end_offsets, records = (
             struct.unpack(f"<{len(a.data) // 8}{'Q' if a.name == 'chain' else 'q'}", a.data)
             for a in manifest.ledger_arrays
         )
-        return State(pages, records, absent, ends, chain[0])
+        return State(pages, records, absent, end_offsets, chain[0])
 
 
 def _small(name: str, dtype: str, shape: tuple[int, ...], numbers: tuple[int, ...]) -> SmallArray:

@@ -2,8 +2,8 @@
 
 At a cut that is marked for it every replica takes its digests; the owner of the clock writes its
 own into the cut log once its checkpoint is durable, and so does a replica that differs, so that the
-owner hears of it. Either may come first. Digests of another design or another base are not
-comparable; that there is another base is told.
+owner hears of it. Either may come first. Digests of another design or another origin are not
+comparable; that there is another origin is told.
 """
 
 from __future__ import annotations
@@ -18,21 +18,21 @@ _KEPT = 16
 
 @dataclass(frozen=True)
 class Digests:
-    """What a replica holds at a cut: positions, and the digests of model, ledger and base."""
+    """What a replica holds at a cut: positions, and the digests of model, ledger and origin."""
 
     cut: int
-    ends: tuple[int, ...]
+    end_offsets: tuple[int, ...]
     model: str
     ledger: str
-    base: str
+    origin: str
 
 
 class DigestComparison:
     """Compares what was told with what is held; `differs` hears of every witness that disagrees.
 
     `agreed` counts witnesses that agree since the last that did not, `agreed_before` those that
-    agreed before that one; `other_base` is the newest
-    witnessed base that is not ours, empty where there is none.
+    agreed before that one; `other_origin` is the newest
+    witnessed origin that is not ours, empty where there is none.
     """
 
     def __init__(self, design: str, differs: Callable[[DigestReport, Digests], None]) -> None:
@@ -68,8 +68,8 @@ class DigestComparison:
         self.other_origin = ""
 
     def _compare(self, witness: DigestReport, digests: Digests) -> None:
-        if witness.base != digests.base:
-            self.other_origin = witness.base
+        if witness.origin != digests.origin:
+            self.other_origin = witness.origin
             return
         self.other_origin = ""
         if (witness.model, witness.ledger) == (digests.model, digests.ledger):

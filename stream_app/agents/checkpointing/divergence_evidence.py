@@ -8,7 +8,6 @@ from __future__ import annotations
 import json
 import os
 import time
-from dataclasses import asdict
 from pathlib import Path
 
 import msgspec
@@ -31,7 +30,13 @@ def keep_evidence(
     folder.mkdir(parents=True, exist_ok=True)
     stem = folder / f"{time.time_ns()}-{os.getpid()}-cut-{ours.cut}"
     told = {
-        "ours": asdict(ours),
+        "ours": {
+            "cut": ours.cut,
+            "ends": ours.end_offsets,
+            "model": ours.model,
+            "ledger": ours.ledger,
+            "base": ours.origin,
+        },
         "theirs": msgspec.to_builtins(witness),
         "held_at": replica.cut,
         "in_the_middle_of_a_round": mid_round,

@@ -12,19 +12,19 @@ from stream_app.wire.state_records import StateOrigin
 
 @dataclass(frozen=True, eq=False)
 class Restored:
-    """A checkpoint to go on from, or the base from which the log is replayed; the learn agent sets
-    `done` when the state is that."""
+    """A checkpoint to continue from, or the origin from which the log is replayed; the learn agent
+    sets `done` when the state is that."""
 
-    base: StateOrigin
+    origin: StateOrigin
     found: Found | None
     done: threading.Event = field(default_factory=threading.Event)
 
 
 @dataclass(frozen=True)
 class Reload:
-    """The wish for another state: from the newest checkpoint, or from the log over this base; with
-    `or_checkpoint` from the checkpoint where the log does not reach back."""
+    """A request for another state: from the newest checkpoint, or from the log over this origin;
+    with `or_checkpoint` from the checkpoint where the log does not reach back."""
 
     reason: str
-    base: StateOrigin | None = None
+    origin: StateOrigin | None = None
     or_checkpoint: bool = False

@@ -60,10 +60,10 @@ class _CheckpointJob:
 
 @dataclass(frozen=True)
 class _ClaimJob:
-    """Claim a generation under a right to write, for a state over `base`."""
+    """Claim a generation under a right to write, for a state over `origin`."""
 
     lease: int
-    base: StateOrigin
+    origin: StateOrigin
 
 
 class CheckpointService:
@@ -113,7 +113,7 @@ class CheckpointService:
         """Become the one who writes: claim a generation, once there is a state to write."""
         self._lease = next(self._leases)
         if self._has_state:
-            self._jobs.put(_ClaimJob(self._lease, self._runtime.replica.base))
+            self._jobs.put(_ClaimJob(self._lease, self._runtime.replica.origin))
 
     def release(self) -> None:
         """Stop writing, between two records; from any thread."""
@@ -260,7 +260,7 @@ class CheckpointService:
         if written is not None:
             manifest, seconds, sent = written
             self._durable_cut = manifest.cut
-            self._runtime.durable_ends = manifest.ends
+            self._runtime.durable_end_offsets = manifest.end_offsets
             self._runtime.metrics.checkpoints.durable(manifest.cut, time.time(), seconds, sent)
         take.done.set_result(written is not None)
         self._serve()
@@ -288,8 +288,10 @@ class CheckpointService:
         if not self._may_go_on() or (there := self._scan_patiently()) is None:
             return
         keys, manifests = there
-        here = self._runtime.replica.design.digest, self._topic_id, job.base
-        reach = max((m.cut for m in manifests if (m.design, m.topic_id, m.base) == here), default=0)
+        here = self._runtime.replica.design.digest, self._topic_id, job.origin
+        reach = max(
+            (m.cut for m in manifests if (m.design, m.topic_id, m.origin) == here), default=0
+        )
         self._driver.drive(
             LeaseAcquired(secrets.token_bytes(OWNER_BYTES), self._worker, keys, reach)
         )
@@ -308,8 +310,10 @@ class CheckpointService:
     def _work_off(self, job: _CheckpointJob) -> _Written | None:
         snapshot = self._snapshot
         snapshot.hash()
-        base = snapshot.base.digest
-        digests = Digests(snapshot.cut, snapshot.ends, snapshot.model, snapshot.ledger, base)
+        origin = snapshot.origin.digest
+        digests = Digests(
+            snapshot.cut, snapshot.end_offsets, snapshot.model, snapshot.ledger, origin
+        )
         self._loop.call_soon_threadsafe(self._digested, digests)
         self._working_lease = job.lease
         if not (job.lease and self._may_go_on() and self._writer.ready):
@@ -327,6 +331,6 @@ class CheckpointService:
     def _report_digests(self, manifest: Manifest) -> None:
         """Let the other replicas compare."""
         m = manifest
-        told = DigestReport(m.cut, m.model, m.ledger, m.design, m.base.digest)
+        told = DigestReport(m.cut, m.model, m.ledger, m.design, m.origin.digest)
         self._reports_written.append(told)
         self._witness(encode_message(told))

@@ -40,9 +40,9 @@ class Frozen:
     design: str
     topic_id: str
     cut: int
-    ends: tuple[int, ...]
+    end_offsets: tuple[int, ...]
     cut_offset: int
-    base: StateOrigin
+    origin: StateOrigin
     model: str
     ledger: str
     arrays: tuple[FrozenArray, ...]
@@ -56,7 +56,7 @@ class LeaseAcquired:
     """This worker may write from now on; `owner` is a fresh random id for each lease.
 
     `obsolete_keys` are the keys that the topic holds now (`Recovery.keys`), `min_cut` the greatest
-    cut of a checkpoint in it that starts from the same base (`Recovery.greatest_cut`).
+    cut of a checkpoint in it that starts from the same origin (`Recovery.greatest_cut`).
     """
 
     owner: bytes

@@ -1,14 +1,14 @@
 """Recovery: from the records of the state topic to the checkpoint that a worker starts from.
 
-    read every record --> newest generation with a whole manifest decides design and base
-                      --> of the whole manifests with that base the one with the greatest cut
+    read every record --> newest generation with a whole manifest decides design and origin
+                      --> of the whole manifests with that origin the one with the greatest cut
 
 A manifest is whole when it is what it says (its digest, its counts, its ledger) and every page that
 it names is there with the right digest. What was written in part, damaged, removed by compaction or
-mixed from several owners never is; an older one stands in for it. All manifests of one base lie on
-one line, for the state at a cut is a function of base and log: so the greatest cut is right,
-whoever wrote it, and a late record of a slow owner cannot take a start back behind what the log
-still holds.
+mixed from several owners never is; an older one is used instead. The state at a cut depends only on
+origin and log, so manifests with the same origin belong to one history and the one with the highest
+cut is used, regardless of its writer: a late record of a slow owner cannot move a start back behind
+what the log still holds.
 
 The topic must be read to its end as it is when the reader gets there, not as it was at the start:
 what was newest then may be compacted away before it is read.
@@ -93,11 +93,12 @@ class Recovery:
         held = [key for values in self._generations.values() for key in values]
         return [*held, *self._bare]
 
-    def greatest_cut(self, base: StateOrigin) -> int:
-        """Return the greatest cut of a checkpoint with this base, 0 without one; its pages are not
-        checked. It is `LeaseAcquired.min_cut` of the next writer."""
+    def greatest_cut(self, origin: StateOrigin) -> int:
+        """Return the greatest cut of a checkpoint with this origin, 0 without one.
+
+        Its pages are not checked. It is `LeaseAcquired.min_cut` of the next writer."""
         manifests = (m for g in self._generations for m in self._manifests(g).manifests)
-        here = self._design, self._topic_id, base
+        here = self._design, self._topic_id, origin
         return max((m.cut for m in manifests if _line(m) == here), default=0)
 
     def read(self, offset: int, key: bytes | None, value: bytes | None) -> None:
@@ -179,11 +180,11 @@ class Recovery:
         durable, so without them it is damaged, not unfinished. Who is left out is not compared: the
         log tells it again.
         """
-        generation, here = (newest.generation, newest.base) if newest else (-1, None)
+        generation, here = (newest.generation, newest.origin) if newest else (-1, None)
         for manifest in manifests:
             if manifest.generation <= generation:
                 return
-            if _origin(manifest.base) != _origin(here):
+            if _lineage(manifest.origin) != _lineage(here):
                 raise UnusableCheckpoint(
                     f"the newest checkpoint (generation {manifest.generation}, cut {manifest.cut}) "
                     "is damaged, and what is older started from something else: recompute it with "
@@ -248,7 +249,12 @@ class Recovery:
         restore = f"restore the rating topic that it was made of, {anew}"
         for what, there, here, mend in (
             ("design", manifest.design, self._design, f"set the settings back, {_WAYS_OUT}"),
-            ("partitions", len(manifest.ends), self._partitions, f"set partitions back, {anew}"),
+            (
+                "partitions",
+                len(manifest.end_offsets),
+                self._partitions,
+                f"set partitions back, {anew}",
+            ),
             ("topic id", manifest.topic_id, self._topic_id, restore),
         ):
             if there != here:
@@ -267,14 +273,14 @@ def _pages(manifest: Manifest) -> Iterator[tuple[bytes, bytes]]:
                 yield key, array.digests[at : at + DIGEST_BYTES]
 
 
-def _origin(base: StateOrigin | None) -> tuple[str, bool, int]:
+def _lineage(origin: StateOrigin | None) -> tuple[str, bool, int]:
     """Return what a state starts from, but for who is left out; None is the log alone."""
-    return (base.origin, base.gap, base.cut) if base else ("", False, 0)
+    return (origin.snapshot, origin.truncated, origin.cut) if origin else ("", False, 0)
 
 
 def _line(manifest: Manifest) -> tuple[str, str, StateOrigin]:
     """Return what a manifest starts from: those that share it are states of one log."""
-    return manifest.design, manifest.topic_id, manifest.base
+    return manifest.design, manifest.topic_id, manifest.origin
 
 
 def _number(manifest: Manifest) -> int:

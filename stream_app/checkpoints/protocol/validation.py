@@ -3,8 +3,8 @@
     arrays     in the order of their names, a slot and a digest for each page of their bytes
     model      is the root over these digests; so no page can be exchanged without being noticed
     ledger     is the root over the ledger's arrays, and these hold what their shapes say
-    identity   records + absent == end - base.end in every partition, and the ledger's ends are the
-               manifest's: the ledger counts exactly the log that the checkpoint covers
+    identity   records + absent == end - origin.end in every partition, and the ledger's ends are
+               those of the manifest: the ledger counts exactly the log that the checkpoint covers
 
 A manifest that was damaged fails already by its own digest; these find one that a defect wrote.
 """
@@ -39,7 +39,7 @@ def consistent(manifest: Manifest) -> bool:
         names == sorted(set(names))
         and all(_counts_pages(array) for array in manifest.arrays)
         and all(_bytes_of(a.dtype, a.shape) == len(a.data) for a in manifest.ledger_arrays)
-        and len(manifest.base.ends) == len(manifest.ends) > 0
+        and len(manifest.origin.end_offsets) == len(manifest.end_offsets) > 0
         and manifest.model == model_root(manifest.design, manifest.arrays)
         and manifest.ledger == ledger_root(manifest.design, manifest.ledger_arrays)
         and _covers_the_log(manifest)
@@ -70,17 +70,20 @@ def _counts_pages(array: ArrayPages) -> bool:
 
 
 def _covers_the_log(manifest: Manifest) -> bool:
-    """Return whether the ledger's counts are those of the log between base and ends."""
+    """Return whether the ledger's counts are those of the log between origin and ends."""
     numbers = {array.name: array for array in manifest.ledger_arrays}
     if _COUNTED - numbers.keys():
         return True
-    partitions = len(manifest.ends)
-    records, absent, ends = (_numbers(numbers[name]) for name in ("records", "absent", "ends"))
-    if len(ends) != partitions or len(absent) != partitions or len(records) % partitions:
+    partitions = len(manifest.end_offsets)
+    records, absent, end_offsets = (
+        _numbers(numbers[name]) for name in ("records", "absent", "ends")
+    )
+    if len(end_offsets) != partitions or len(absent) != partitions or len(records) % partitions:
         return False
     width = len(records) // partitions
-    return list(ends) == list(manifest.ends) and all(
-        sum(records[p * width : (p + 1) * width]) + absent[p] == ends[p] - manifest.base.ends[p]
+    return list(end_offsets) == list(manifest.end_offsets) and all(
+        sum(records[p * width : (p + 1) * width]) + absent[p]
+        == end_offsets[p] - manifest.origin.end_offsets[p]
         for p in range(partitions)
     )
 

@@ -90,7 +90,7 @@ class GroundTruth(threading.Thread):
                     if piece.batch is not None:
                         self._compare(self._replica.apply(piece.batch))
                     if piece.cut is not None:
-                        self._replica.end_round(piece.cut.number, piece.cut.ends)
+                        self._replica.end_round(piece.cut.number, piece.cut.end_offsets)
                         self.cut = piece.cut.number
         except BaseException as reason:  # noqa: BLE001 - told by the main thread
             self.failure = reason

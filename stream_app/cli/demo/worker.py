@@ -76,13 +76,13 @@ class Worker:
             f"the worker was not ready within {_READY_SECONDS:.0f} s; its log: {self.log}"
         )
 
-    def wait_for(self, ends: Sequence[int], seconds: float = 120.0) -> dict[str, Any]:
-        """Return the state once every record below `ends` was applied."""
+    def wait_for(self, end_offsets: Sequence[int], seconds: float = 120.0) -> dict[str, Any]:
+        """Return the state once every record below `end_offsets` was applied."""
         deadline = time.monotonic() + seconds
         while time.monotonic() < deadline:
             self.check()
             found = self.state()
-            if all(here >= end for here, end in zip(found["positions"], ends, strict=True)):
+            if all(here >= end for here, end in zip(found["positions"], end_offsets, strict=True)):
                 return found
             time.sleep(0.2)
         raise UserError(f"the worker did not apply the whole log within {seconds:.0f} s")

@@ -76,32 +76,32 @@ def forget(
         config, bootstrap, prefix, kafka, mechanisms=tuple(allow or ()) or None, model=model
     )
     session = Session.of(settings)
-    base = _rebuildable(session) if rebuild else None
+    origin = _rebuildable(session) if rebuild else None
     _ask(pseudonym, rebuild, yes, as_json)
     entry = Forget(pseudonym, rebuild)
     changelog_writing.append(
         session.servers, settings.kafka, session.names.cuts, encode_message(entry)
     )
-    _tell(session, base, pseudonym, rebuild, as_json)
+    _tell(session, origin, pseudonym, rebuild, as_json)
 
 
 def _rebuildable(session: Session) -> StateOrigin:
     """Return what the state starts from; refuses where the log does not lead there any more."""
     from stream_app.replay.follower import gone_before
 
-    base = session.begins_at()
-    if base.origin:
+    origin = session.begins_at()
+    if origin.snapshot:
         raise UserError(
-            f"--rebuild: the state began from the snapshot {base.origin}, which may hold what this "
-            "device taught, and a snapshot cannot be replayed: forget it without --rebuild"
+            f"--rebuild: the state began from the snapshot {origin.snapshot}, which may hold what "
+            "this device taught, and a snapshot cannot be replayed: forget it without --rebuild"
         )
     ratings = session.names.ratings
-    if gone := gone_before(session.servers, session.settings.kafka, ratings, base.ends):
+    if gone := gone_before(session.servers, session.settings.kafka, ratings, origin.end_offsets):
         raise UserError(
             f"--rebuild: {gone}, so the log cannot be replayed: restore the topic, or forget the "
             "device without --rebuild"
         )
-    return base
+    return origin
 
 
 def _ask(pseudonym: str, rebuild: bool, yes: bool, as_json: bool) -> None:
@@ -116,20 +116,20 @@ def _ask(pseudonym: str, rebuild: bool, yes: bool, as_json: bool) -> None:
 
 
 def _tell(
-    session: Session, base: StateOrigin | None, pseudonym: str, rebuild: bool, as_json: bool
+    session: Session, origin: StateOrigin | None, pseudonym: str, rebuild: bool, as_json: bool
 ) -> None:
     """Print what was done, and the digest of the log without the device."""
     from stream_app.operations.replay import show, told
     from stream_app.replay.recompute import excluding
 
     found: dict[str, object] = {"device": pseudonym, "rebuild": rebuild}
-    if base is not None:
+    if origin is not None:
         with session.replay("replaying the log without the device") as replay:
-            found |= told(replay.from_base(excluding(base, [pseudonym])).replica)
+            found |= told(replay.from_origin(excluding(origin, [pseudonym])).replica)
     if as_json:
         typer.echo(json.dumps(found))
         return
     typer.echo("forgotten from the next cut on")
-    if base is not None:
+    if origin is not None:
         show(found, as_json)
         typer.echo("murmurec state verify --worker URL compares a worker with the log")

@@ -55,7 +55,8 @@ def digest(
     """Recompute the digests from the log; they equal those of every worker's /state at the same
     cut.
 
-    Of the newest checkpoint only the base is taken: what the state of this deployment starts from.
+    Of the newest checkpoint only the origin is read: what the state of this deployment starts
+    from.
     """
     from stream_app.operations import replay as replaying
     from stream_app.operations.session import Session
@@ -214,10 +215,10 @@ def rebuild(
         group=group,
     )
     session = Session.of(settings, snapshot)
-    if session.origin is not None and at_newest_cut:
+    if session.snapshot is not None and at_newest_cut:
         from stream_app.operations import adopt as beginning
 
-        generation = beginning.adopt(session, session.origin).generation
+        generation = beginning.adopt(session, session.snapshot).generation
         typer.echo(f'{{"generation": {generation}}}' if as_json else f"generation  {generation}")
         return
     rebuilding.rebuild(session, as_json)

@@ -30,7 +30,7 @@ def with_line(body: Body, settings: Settings | None = None) -> None:
     async def main() -> None:
         # Checkpoints at marked cuts only, however slow the machine is.
         runtime, line = a_runtime(settings=settings or Settings(checkpoint_seconds=3600))
-        runtime.start_ends = (0, 0, 0, 0)
+        runtime.start_end_offsets = (0, 0, 0, 0)
         try:
             await asyncio.wait_for(body(runtime, line), SECONDS)
         finally:
@@ -49,12 +49,12 @@ async def until(true: Callable[[], bool]) -> None:
 
 def a_round(runtime: Runtime, rng: np.random.Generator, number: int, checkpoint: bool) -> None:
     """Apply a round of records that nobody sent before, and the cut that ends it."""
-    before = runtime.replica.ends
+    before = runtime.replica.end_offsets
     records = [publish(event) for event in events(rng, 20)]
     parts = [len(part) for part in log(records)]
     apply(runtime, records, before)
-    ends = tuple(a + b for a, b in zip(before, parts, strict=True))
-    runtime.end_round(Cut(number, ends, 0, checkpoint=checkpoint), number)
+    end_offsets = tuple(a + b for a, b in zip(before, parts, strict=True))
+    runtime.end_round(Cut(number, end_offsets, 0, checkpoint=checkpoint), number)
 
 
 def kinds(line: Line) -> list[str]:
@@ -78,7 +78,7 @@ def test_the_owner_writes_at_a_marked_cut_and_reports_its_digests(rng: np.random
         witness = decode_entry(line.witnesses[0])
         assert isinstance(witness, DigestReport)
         assert (witness.cut, witness.model) == (2, found.manifest.model)
-        assert runtime.durable_ends == runtime.replica.ends
+        assert runtime.durable_end_offsets == runtime.replica.end_offsets
 
     with_line(body)
 
@@ -93,7 +93,7 @@ def test_others_take_their_digests_at_marked_cuts_and_write_nothing(
         assert known is not None
         replica = runtime.replica
         runtime.digest_comparison.add_report(
-            DigestReport(1, known.model, known.ledger, SMALL.digest, replica.base.digest)
+            DigestReport(1, known.model, known.ledger, SMALL.digest, replica.origin.digest)
         )
         assert runtime.digest_comparison.agreed == 1
         assert not line.records
@@ -151,7 +151,7 @@ def test_a_new_owner_never_writes_behind_what_stands(rng: np.random.Generator) -
             a_round(runtime, rng, number, checkpoint=number == 3)
         await until(lambda: line.checkpoints.status()["durable_cut"] == 3)
         behind, other = a_runtime()
-        behind.start_ends = (0, 0, 0, 0)
+        behind.start_end_offsets = (0, 0, 0, 0)
         other.records = line.records
         try:
             other.checkpoints.acquire()
@@ -233,7 +233,7 @@ def test_a_restart_goes_on_from_the_checkpoint_with_the_same_bytes(
         assert runtime.replica.model_digest() != model
         found = line.recovered()
         assert found is not None
-        await runtime.restore(Restored(found.manifest.base, found))
+        await runtime.restore(Restored(found.manifest.origin, found))
         assert (runtime.replica.cut, runtime.cut_offset) == (1, 1)
         assert (runtime.replica.model_digest(), runtime.replica.ledger_digest()) == (model, ledger)
         digests = await line.checkpoints.digests()
@@ -277,7 +277,7 @@ def test_a_replica_that_differs_keeps_the_evidence_and_asks_for_another_state(
             known = line.checkpoints._known
             assert known is not None
             lie = DigestReport(
-                cut, "0" * 32, known.ledger, SMALL.digest, runtime.replica.base.digest
+                cut, "0" * 32, known.ledger, SMALL.digest, runtime.replica.origin.digest
             )
             runtime.digest_comparison.add_report(lie)
             assert runtime.metrics.registry.get_sample_value(
@@ -285,7 +285,7 @@ def test_a_replica_that_differs_keeps_the_evidence_and_asks_for_another_state(
             ) == float(time)
             if time <= 3:
                 assert runtime.reload is not None
-                assert runtime.reload.base == runtime.replica.base
+                assert runtime.reload.origin == runtime.replica.origin
                 answer = decode_entry(line.witnesses[-1])
                 assert isinstance(answer, DigestReport)
                 assert (answer.cut, answer.model) == (cut, known.model)
@@ -311,8 +311,8 @@ def test_a_forgotten_device_is_cleared_or_asks_for_a_rebuild(
             assert runtime.reload is None
             return
         assert runtime.reload is not None
-        assert runtime.reload.base == StateOrigin(0, (0,) * 4, excluded=(record.device.hex(),))
-        await runtime.restore(Restored(runtime.reload.base, None))
+        assert runtime.reload.origin == StateOrigin(0, (0,) * 4, excluded=(record.device.hex(),))
+        await runtime.restore(Restored(runtime.reload.origin, None))
         assert runtime.replica.model_digest() == Replica(SMALL).model_digest()
         runtime.forget(Forget(record.device.hex(), rebuild))
         assert runtime.reload is None  # it never was

@@ -39,14 +39,14 @@ def test_the_digests_are_those_of_a_cut_and_wait_for_it(rng: np.random.Generator
     records = [publish(event) for event in events(rng, 50)]
 
     async def body(runtime: Runtime, _: Rejections) -> None:
-        ends = apply(runtime, records)
+        end_offsets = apply(runtime, records)
         waiting = asyncio.ensure_future(runtime.state())
         for _ in range(5):
             await asyncio.sleep(0)
         assert not waiting.done()
-        runtime.end_round(Cut(1, ends, 0), 1)
+        runtime.end_round(Cut(1, end_offsets, 0), 1)
         state = await waiting
-        assert (state["cut"], tuple(state["positions"])) == (1, ends)
+        assert (state["cut"], tuple(state["positions"])) == (1, end_offsets)
         assert state["model_digest"] == runtime.replica.model_digest()
         assert state["ledger_digest"] == runtime.replica.ledger_digest()
 
@@ -89,12 +89,12 @@ def test_a_worker_is_ready_when_the_log_as_of_its_start_is_applied(
 
     async def body(runtime: Runtime, _: Rejections) -> None:
         assert "asking" in runtime.ready_reason()
-        ends = tuple(len(part) for part in log(records))
-        runtime.start_ends = ends
+        end_offsets = tuple(len(part) for part in log(records))
+        runtime.start_end_offsets = end_offsets
         assert "0 of 20" in runtime.ready_reason()
         apply(runtime, records)
         assert runtime.ready_reason()
-        runtime.end_round(Cut(1, ends, 0), 1)
+        runtime.end_round(Cut(1, end_offsets, 0), 1)
         assert runtime.ready_reason() == ""
 
     with_runtime(body)
@@ -146,7 +146,7 @@ def test_the_privacy_mode_is_the_weakest_that_is_allowed(mechanisms: tuple[Any, 
 
 def test_a_worker_whose_broker_is_silent_is_not_ready() -> None:
     async def body(runtime: Runtime, _: Rejections) -> None:
-        runtime.start_ends = (0, 0, 0, 0)
+        runtime.start_end_offsets = (0, 0, 0, 0)
         assert runtime.ready_reason() == ""
         runtime.last_answer_time -= 60
         assert "does not answer" in runtime.ready_reason()

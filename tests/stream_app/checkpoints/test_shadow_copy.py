@@ -36,7 +36,7 @@ BIG = replace(
 
 
 def taken(snapshot: Snapshot) -> tuple[str, str, int, tuple[int, ...]]:
-    return snapshot.model, snapshot.ledger, snapshot.cut, snapshot.ends
+    return snapshot.model, snapshot.ledger, snapshot.cut, snapshot.end_offsets
 
 
 class Topic:
@@ -274,7 +274,7 @@ def test_a_state_of_another_form_is_refused_and_nothing_is_replaced() -> None:
     play(one, records_of(6), 1, 3)
     model, ledger = held(one)
     before = digests(two)
-    base, ends = StateOrigin(0, (0,) * 4), one.ends
+    origin, end_offsets = StateOrigin(0, (0,) * 4), one.end_offsets
     wrong = {
         "marks.marks": model["marks.marks"].astype(np.int32),
         "learner.cells": model["learner.cells"][:-1],
@@ -283,17 +283,19 @@ def test_a_state_of_another_form_is_refused_and_nothing_is_replaced() -> None:
     }
     for name, array in wrong.items():
         with pytest.raises(ValueError, match=name):
-            two.load(model | {name: array}, ledger, 3, ends, base)
+            two.load(model | {name: array}, ledger, 3, end_offsets, origin)
     with pytest.raises(ValueError, match=r"learner\.cells"):
-        two.load({k: v for k, v in model.items() if k != "learner.cells"}, ledger, 3, ends, base)
+        two.load(
+            {k: v for k, v in model.items() if k != "learner.cells"}, ledger, 3, end_offsets, origin
+        )
     with pytest.raises(ValueError, match="gaps"):
-        two.load(model, ledger | {"gaps": np.zeros(3, np.int64)}, 3, ends, base)
+        two.load(model, ledger | {"gaps": np.zeros(3, np.int64)}, 3, end_offsets, origin)
     with pytest.raises(ValueError, match="the state goes from"):
-        two.load(model, ledger, 3, (0,) * 4, base)
+        two.load(model, ledger, 3, (0,) * 4, origin)
     with pytest.raises(ValueError, match="the state goes from"):
-        two.load(model, ledger, 3, ends, StateOrigin(0, (1,) * 4))
+        two.load(model, ledger, 3, end_offsets, StateOrigin(0, (1,) * 4))
     assert digests(two) == before
-    two.load(model, ledger, 3, ends, base)
+    two.load(model, ledger, 3, end_offsets, origin)
     assert digests(two) == digests(one)
 
 
@@ -320,11 +322,11 @@ def test_a_replica_that_starts_over_is_as_a_fresh_one(model: str) -> None:
     design, records = replace(BIG, model=model), records_of(7)
     replica = Replica(design)
     play(replica, records, 1, ROUNDS)
-    base = StateOrigin(2, (5, 0, 7, 1), excluded=("00" * 16,))
-    replica.restart(base)
-    assert digests(replica) == digests(Replica(design, base))
-    assert replica.base == base
-    assert (replica.cut, replica.ends) == (2, (5, 0, 7, 1))
+    origin = StateOrigin(2, (5, 0, 7, 1), excluded=("00" * 16,))
+    replica.restart(origin)
+    assert digests(replica) == digests(Replica(design, origin))
+    assert replica.origin == origin
+    assert (replica.cut, replica.end_offsets) == (2, (5, 0, 7, 1))
     assert replica.ledger.absent.tolist() == [0] * 4
 
 
@@ -333,13 +335,13 @@ def test_an_adopted_model_predicts_as_before_and_is_counted_afresh(model: str) -
     design, records = replace(BIG, model=model), records_of(8)
     one, two = Replica(design), Replica(design)
     play(one, records, 1, 4)
-    base = StateOrigin(0, (0,) * 4, origin="ab" * 16)
-    two.adopt(*held(one), base)
+    origin = StateOrigin(0, (0,) * 4, snapshot="ab" * 16)
+    two.adopt(*held(one), origin)
     assert two.model_digest() == one.model_digest()
     assert two.ledger_digest() != one.ledger_digest()
     assert two.ledger.counts() == Replica(design).ledger.counts()
     assert two.ledger.forgotten.tolist() == one.ledger.forgotten.tolist() != []
-    assert (two.cut, two.ends, two.base) == (0, (0,) * 4, base)
+    assert (two.cut, two.end_offsets, two.origin) == (0, (0,) * 4, origin)
     again = run_of([r for r in records if r.key == records[3].key], 0, 1, records[3].partition)
     outcome = two.apply(decode_many(again, design.intake))
     assert outcome.reasons.tolist() != [0], "who was forgotten there is forgotten here"

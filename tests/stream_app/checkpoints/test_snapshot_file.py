@@ -54,11 +54,11 @@ def test_whoever_loads_a_snapshot_holds_the_state_and_goes_on_alike(
     meta = snapshot_file.write(tmp_path / "a.npz", one)
     found = snapshot_file.read(tmp_path / "a.npz", one.design)
     assert found.meta == meta
-    assert (meta.model, meta.ledger, meta.cut, meta.ends) == digests(one)
+    assert (meta.model, meta.ledger, meta.cut, meta.end_offsets) == digests(one)
     two = Replica(one.design)
     found.load(two)
     assert digests(two) == digests(one)
-    assert two.base == one.base
+    assert two.origin == one.origin
     for replica in (one, two):
         play(replica, records_of(1, 60), 5, 6)
     assert digests(two) == digests(one)
@@ -83,17 +83,17 @@ def test_numpy_alone_reads_the_arrays(written: Path) -> None:
 def test_a_state_starts_from_the_model_of_the_snapshot_that_its_base_names(written: Path) -> None:
     found = snapshot_file.read(written)
     replica = Replica(TINY)
-    found.adopt(replica, StateOrigin(0, (0,) * 4, origin=found.digest))
+    found.adopt(replica, StateOrigin(0, (0,) * 4, snapshot=found.digest))
     assert replica.model_digest() == found.meta.model
     assert replica.ledger.counts()["applied"] == 0
     with pytest.raises(UserError, match="the state began from 0000"):
-        found.adopt(Replica(TINY), StateOrigin(0, (0,) * 4, origin="00" * 16))
+        found.adopt(Replica(TINY), StateOrigin(0, (0,) * 4, snapshot="00" * 16))
 
 
 def test_two_snapshots_of_one_model_at_other_cuts_are_told_apart(tmp_path: Path) -> None:
     replica, told = used(), []
     for number in (5, 6):
-        replica.end_round(number, replica.ends)
+        replica.end_round(number, replica.end_offsets)
         told.append(snapshot_file.write(tmp_path / "a", replica).digest)
     assert told[0] != told[1]
 
@@ -118,7 +118,7 @@ def test_another_design_is_refused_by_the_settings_that_differ(
     with pytest.raises(UserError, match=sentence):
         found.load(untouched)
     with pytest.raises(UserError, match=sentence):
-        found.adopt(untouched, StateOrigin(0, (0,) * 4, origin=found.digest))
+        found.adopt(untouched, StateOrigin(0, (0,) * 4, snapshot=found.digest))
     assert digests(untouched) == before
 
 

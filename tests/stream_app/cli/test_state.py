@@ -103,7 +103,7 @@ def test_what_differs_is_told_by_its_name(design: StateSpec) -> None:
     array.reshape(-1).view(np.uint8)[-1] ^= 1
     array.reshape(-1).view(np.uint8)[0] ^= 1
     replica.ledger.records[1, 2] += 3
-    replica.ends = (1, 2, 3, 4)
+    replica.end_offsets = (1, 2, 3, 4)
     model, ledger = comparing.differences(manifest, replica)[1:]
     last = -(-array.nbytes // 65536) - 1
     assert last > 0

@@ -23,22 +23,22 @@ Logs = tuple[list[list[int]], list[tuple[Entry, bool]]]
 def logs(draw: st.DrawFn) -> Logs:
     """Offsets (with holes) of each partition; and a cut log over them, of each entry whether it
     counts. The last cut that counts reaches the end."""
-    offsets, ends = [], []
+    offsets, end_offsets = [], []
     for _ in range(PARTITIONS):
         size = draw(st.integers(0, 12))
         kept = draw(st.lists(st.booleans(), min_size=size, max_size=size))
         offsets.append([o for o, keep in enumerate(kept) if keep])
-        ends.append(size)
+        end_offsets.append(size)
     noisy = draw(st.booleans())
     entries: list[tuple[Entry, bool]] = []
     number, here = 0, [0] * PARTITIONS
-    while here != ends:
+    while here != end_offsets:
         number += 1
         forgets = draw(st.integers(0, 2))
         entries += [(Forget(f"{number:031x}{i}"), True) for i in range(forgets)]
-        step = [draw(st.integers(0, end - at)) for at, end in zip(here, ends, strict=True)]
+        step = [draw(st.integers(0, end - at)) for at, end in zip(here, end_offsets, strict=True)]
         if not any(step) and not forgets:
-            step = [end - at for at, end in zip(here, ends, strict=True)]
+            step = [end - at for at, end in zip(here, end_offsets, strict=True)]
         here = [at + s for at, s in zip(here, step, strict=True)]
         cut = Cut(number, tuple(here), 0)
         entries.append((cut, True))
@@ -53,11 +53,11 @@ def logs(draw: st.DrawFn) -> Logs:
 def noise(cut: Cut) -> Iterator[Cut]:
     """Cuts that must not count: a zombie's, another clock's, one that moves back, one that misses a
     partition, one that moves nothing, a repeat."""
-    yield Cut(cut.number, tuple(o + 5 for o in cut.ends), 0)
-    yield Cut(cut.number + 9, cut.ends, 0)
+    yield Cut(cut.number, tuple(o + 5 for o in cut.end_offsets), 0)
+    yield Cut(cut.number + 9, cut.end_offsets, 0)
     yield Cut(cut.number + 1, (-1,) * PARTITIONS, 0)
-    yield Cut(cut.number + 1, cut.ends[:-1], 0)
-    yield Cut(cut.number + 1, cut.ends, 0)
+    yield Cut(cut.number + 1, cut.end_offsets[:-1], 0)
+    yield Cut(cut.number + 1, cut.end_offsets, 0)
     yield cut
 
 
@@ -78,8 +78,12 @@ def run(draw: st.DataObject, log: Logs, start: Start | None = None) -> list[obje
     offsets, entries = log
     rounds = Rounds(PARTITIONS, start)
     first = rounds.start
-    pending = [[o for o in part if o >= at] for part, at in zip(offsets, first.ends, strict=True)]
-    ends = max((e.ends for e, counts in entries if counts and isinstance(e, Cut)), default=ZERO)
+    pending = [
+        [o for o in part if o >= at] for part, at in zip(offsets, first.end_offsets, strict=True)
+    ]
+    end_offsets = max(
+        (e.end_offsets for e, counts in entries if counts and isinstance(e, Cut)), default=ZERO
+    )
     cut_log = [*enumerate(entries)][first.cut_offset :]
     out: list[object] = []
     while choices := [p for p in range(PARTITIONS) if pending[p]] + ([-1] if cut_log else []):
@@ -96,7 +100,7 @@ def run(draw: st.DataObject, log: Logs, start: Start | None = None) -> list[obje
                 rounds.deliver(choice, offset, b"k", b"again")
         for p in range(PARTITIONS):
             if not pending[p]:
-                rounds.reached(p, ends[p])
+                rounds.reached(p, end_offsets[p])
         collect(rounds, draw.draw(st.integers(1, 4)), out)
     collect(rounds, 2, out)
     return out
@@ -111,7 +115,7 @@ def collect(rounds: Rounds, limit: int, out: list[object]) -> None:
             out.extend((step.run.partition, offset) for offset in step.run.offsets)
             continue
         if step.cut is not None:
-            assert (rounds.number, rounds.ends) == (step.cut.number, step.cut.ends)
+            assert (rounds.number, rounds.end_offsets) == (step.cut.number, step.cut.end_offsets)
         out.append((step.cut or step.forget or step.witness, step.cut_offset))
 
 
@@ -122,8 +126,8 @@ def canonical(log: Logs) -> Iterator[tuple[object, int]]:
     for place, (entry, counts) in enumerate(log[1]):
         if counts and isinstance(entry, Cut):
             for p, part in enumerate(log[0]):
-                yield from ((p, o) for o in part if before[p] <= o < entry.ends[p])
-            before = entry.ends
+                yield from ((p, o) for o in part if before[p] <= o < entry.end_offsets[p])
+            before = entry.end_offsets
         if counts:
             yield entry, place + 1
 
@@ -146,7 +150,7 @@ def test_a_log_taken_up_after_a_cut_gives_the_rest(
     at = draw.draw(st.sampled_from(cuts))
     cut, cut_offset = order[at]
     assert isinstance(cut, Cut)
-    start = Start(cut.number, cut.ends, cut_offset if known else 0)
+    start = Start(cut.number, cut.end_offsets, cut_offset if known else 0)
     assert run(draw, log, start) == order[at + 1 :]
 
 
@@ -182,7 +186,7 @@ def test_a_cut_that_moves_nothing_counts_where_a_device_waits_to_be_forgotten() 
     assert chain.take(Forget(DEVICE))
     assert chain.take(Cut(5, (3,), 0))
     assert not chain.take(Cut(6, (3,), 0))
-    assert (chain.number, chain.ends) == (5, (3,))
+    assert (chain.number, chain.end_offsets) == (5, (3,))
 
 
 def test_a_device_is_forgotten_when_the_cut_after_it_is_known_and_not_before() -> None:
@@ -215,7 +219,7 @@ def test_a_round_waits_for_its_last_record() -> None:
     step = rounds.step()
     assert step is not None
     assert step.cut is not None
-    assert (rounds.number, rounds.ends) == (1, (2,))
+    assert (rounds.number, rounds.end_offsets) == (1, (2,))
 
 
 def test_a_cut_log_with_another_cut_in_the_place_of_the_start_is_refused() -> None:

@@ -85,7 +85,7 @@ def test_a_cut_is_marked_when_the_time_for_a_checkpoint_has_come() -> None:
         cut = clock.due(tick * 0.25, newest, (tick + 1, 0), 0)
         assert cut is not None
         marked.append(cut.checkpoint)
-        newest = cut.number, cut.ends
+        newest = cut.number, cut.end_offsets
     assert marked == [True, *[False] * 4, True, *[False] * 4, True, False]
 
 

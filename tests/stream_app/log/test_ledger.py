@@ -121,7 +121,7 @@ def test_exactly_the_forgotten_are_refused(
     sent: list[tuple[int, int]],
     aside: list[bool],
 ) -> None:
-    """However they came to be known: from a ledger, from the base, or one after the other."""
+    """However they came to be known: from a ledger, from the origin, or one after the other."""
     ledger = Ledger(1)
     for pair in set(told):
         ledger.forget(np.array(pair, np.uint64))

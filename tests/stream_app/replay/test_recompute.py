@@ -18,7 +18,7 @@ from stream_app.kafka import acls as rights
 from stream_app.kafka import clients
 from stream_app.kafka import topic_admin as topics
 from stream_app.log.ledger import SET_ASIDE
-from stream_app.replay.cut_history import CutHistory, lost_base
+from stream_app.replay.cut_history import CutHistory, lost_origin
 from stream_app.replay.follower import Follower
 from stream_app.replay.recompute import begin
 from stream_app.state.rejections import rejected
@@ -38,12 +38,12 @@ def test_a_snapshot_is_adopted_without_the_devices_that_were_forgotten_since(
     made = events(rng, 200, families=EVERY_FAMILY, devices=12)
     old, device = played([publish(e) for e in made], rng, ALL), made[0].device
     snapshot_file.write(tmp_path / "old.npz", old)
-    origin = snapshot_file.read(tmp_path / "old.npz", ALL)
-    base = StateOrigin(9, (5, 5, 5, 5), origin=origin.digest)
-    adopted = begin(ALL, base, origin)
+    snapshot = snapshot_file.read(tmp_path / "old.npz", ALL)
+    origin = StateOrigin(9, (5, 5, 5, 5), snapshot=snapshot.digest)
+    adopted = begin(ALL, origin, snapshot)
     with_it = adopted.model_digest()
     assert adopted.forget(device)
-    begun = begin(ALL, replace_without(base, device), origin)
+    begun = begin(ALL, replace_without(origin, device), snapshot)
     assert begun.model_digest() == adopted.model_digest() != with_it
     words = np.frombuffer(device, "<u8").reshape(1, 2).astype(np.uint64)
     assert begun.marks.find(words).tolist() == [0]
@@ -53,13 +53,15 @@ def test_a_snapshot_is_adopted_without_the_devices_that_were_forgotten_since(
     assert begun.apply(batch).records.tolist() == [SET_ASIDE]
 
 
-def replace_without(base: StateOrigin, device: bytes) -> StateOrigin:
-    return StateOrigin(base.cut, base.ends, base.origin, base.gap, (device.hex(),))
+def replace_without(origin: StateOrigin, device: bytes) -> StateOrigin:
+    return StateOrigin(
+        origin.cut, origin.end_offsets, origin.snapshot, origin.truncated, (device.hex(),)
+    )
 
 
 def past(*bases: StateOrigin, forgets: tuple[Forget, ...] = (), design: str = "ours") -> CutHistory:
     """Return a history with a witness for each of these bases."""
-    held = tuple(DigestReport(3, "0" * 32, "0" * 32, design, base.digest) for base in bases)
+    held = tuple(DigestReport(3, "0" * 32, "0" * 32, design, origin.digest) for origin in bases)
     return CutHistory((), tuple((1, forget) for forget in forgets), held)
 
 
@@ -75,28 +77,31 @@ FORGETS = (
 )
 def test_what_the_log_alone_leads_to_is_not_lost(excluded: tuple[str, ...]) -> None:
     assert (
-        lost_base(past(StateOrigin(0, ZERO, excluded=excluded), forgets=FORGETS), 4, "ours") is None
+        lost_origin(past(StateOrigin(0, ZERO, excluded=excluded), forgets=FORGETS), 4, "ours")
+        is None
     )
 
 
 @pytest.mark.parametrize(
-    "base",
+    "origin",
     [
-        StateOrigin(0, ZERO, origin="a" * 32),
-        StateOrigin(3, (1, 1, 1, 1), gap=True),
+        StateOrigin(0, ZERO, snapshot="a" * 32),
+        StateOrigin(3, (1, 1, 1, 1), truncated=True),
         StateOrigin(0, ZERO, excluded=(DEVICES[2],)),
     ],
     ids=["a snapshot", "a gap", "forgotten without a rebuild"],
 )
-def test_what_the_log_alone_does_not_lead_to_is_lost(base: StateOrigin) -> None:
-    assert lost_base(past(StateOrigin(0, ZERO), base, forgets=FORGETS), 4, "ours") == base.digest
+def test_what_the_log_alone_does_not_lead_to_is_lost(origin: StateOrigin) -> None:
+    assert (
+        lost_origin(past(StateOrigin(0, ZERO), origin, forgets=FORGETS), 4, "ours") == origin.digest
+    )
 
 
 def test_the_newest_witness_of_our_design_decides() -> None:
-    adopted, log = StateOrigin(0, ZERO, origin="a" * 32), StateOrigin(0, ZERO)
-    assert lost_base(past(adopted, log), 4, "ours") is None
-    assert lost_base(past(adopted, design="theirs"), 4, "ours") is None
-    assert lost_base(past(), 4, "ours") is None
+    adopted, log = StateOrigin(0, ZERO, snapshot="a" * 32), StateOrigin(0, ZERO)
+    assert lost_origin(past(adopted, log), 4, "ours") is None
+    assert lost_origin(past(adopted, design="theirs"), 4, "ours") is None
+    assert lost_origin(past(), 4, "ours") is None
 
 
 def test_what_was_set_aside_is_told_by_place_reason_and_size(rng: np.random.Generator) -> None:

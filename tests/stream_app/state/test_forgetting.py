@@ -31,7 +31,7 @@ def bytes_of(replica: Replica) -> dict[str, bytes]:
 def played_in(records: list[Published], replica: Replica, never: set[bytes], most: int) -> Replica:
     """Apply a log in three rounds, in runs of `most` records, without those of some devices."""
     for number in range(1, 4):
-        ends = []
+        end_offsets = []
         for p, part in enumerate(log(records, replica.design.partitions)):
             first, end = len(part) * (number - 1) // 3, len(part) * number // 3
             left = [
@@ -40,8 +40,8 @@ def played_in(records: list[Published], replica: Replica, never: set[bytes], mos
             for at in range(0, len(left), most):
                 run = run_of(left, at, min(len(left), at + most), p)
                 replica.apply(decode_many(run, replica.design.intake))
-            ends.append(end)
-        replica.end_round(number, ends)
+            end_offsets.append(end)
+        replica.end_round(number, end_offsets)
     return replica
 
 
@@ -52,8 +52,8 @@ def test_a_state_made_without_devices_is_that_of_a_log_in_which_they_never_were(
     """Over every mechanism, with the same cuts and other batches."""
     design, made = replace(ALL, model=model), made_of(rng)
     records, gone = [publish(e) for e in made], {made[0].device, made[7].device}
-    base = StateOrigin(0, (0,) * 4, excluded=tuple(sorted(device.hex() for device in gone)))
-    one = played_in(records, Replica(design, base), set(), 17)
+    origin = StateOrigin(0, (0,) * 4, excluded=tuple(sorted(device.hex() for device in gone)))
+    one = played_in(records, Replica(design, origin), set(), 17)
     other = played_in(records, Replica(design), gone, 9)
     assert one.model_digest() == other.model_digest()
     assert one.model_digest() != played_in(records, Replica(design), set(), 17).model_digest()

@@ -90,9 +90,9 @@ def test_a_seq_that_jumps_out_of_reach_is_set_aside_and_its_device_goes_on(
 def test_every_record_is_in_the_ledger_and_holes_are_counted(rng: np.random.Generator) -> None:
     records = [publish(event) for event in events(rng, 200)]
     replica = played(records, rng)
-    replica.end_round(4, [end + 3 for end in replica.ends])
+    replica.end_round(4, [end + 3 for end in replica.end_offsets])
     ledger = replica.ledger
-    assert (ledger.records.sum(axis=1) + ledger.absent == np.array(replica.ends)).all()
+    assert (ledger.records.sum(axis=1) + ledger.absent == np.array(replica.end_offsets)).all()
     assert ledger.counts()["absent"] == 3 * SMALL.partitions
 
 

@@ -37,9 +37,9 @@ MANIFEST = Manifest(
     design="d" * 32,
     topic_id="topic",
     cut=5,
-    ends=(3, 4),
+    end_offsets=(3, 4),
     cut_offset=10,
-    base=StateOrigin(0, (0, 0), excluded=("ab" * 16,)),
+    origin=StateOrigin(0, (0, 0), excluded=("ab" * 16,)),
     model="0" * 32,
     ledger="1" * 32,
     arrays=(ArrayPages("learner.counts", "<f4", (2, 2), bytes([1]), bytes(range(16))),),
@@ -87,7 +87,7 @@ def test_a_claim_has_these_bytes() -> None:
 
 
 def test_a_base_has_this_digest() -> None:
-    assert MANIFEST.base.digest == "d32cd795bc70ea83b0891667277bd15f"
+    assert MANIFEST.origin.digest == "d32cd795bc70ea83b0891667277bd15f"
 
 
 def test_the_roots_are_what_they_are_said_to_be() -> None:

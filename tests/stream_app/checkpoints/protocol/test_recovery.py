@@ -262,19 +262,19 @@ def test_a_late_manifest_of_a_slow_owner_takes_nothing_back() -> None:
 
 def test_another_base_of_a_newer_owner_counts_although_its_cut_is_smaller() -> None:
     topic, _ = two()
-    base = StateOrigin(0, (0, 0), excluded=("ab" * 16,))
-    write(owner(topic, 1), topic, frozen({"a": b"\7"}, 1, base))
+    origin = StateOrigin(0, (0, 0), excluded=("ab" * 16,))
+    write(owner(topic, 1), topic, frozen({"a": b"\7"}, 1, origin))
     found = read(topic).newest()
     assert found is not None
-    assert (found.manifest.cut, found.manifest.base) == (1, base)
+    assert (found.manifest.cut, found.manifest.origin) == (1, origin)
 
 
 def test_the_reach_is_the_greatest_cut_of_the_base() -> None:
     topic, _ = two()
     recovery = read(topic)
     assert recovery.greatest_cut(StateOrigin(0, (0, 0))) == 2
-    assert recovery.greatest_cut(StateOrigin(0, (0, 0), gap=True)) == 0
-    assert read(topic, design="e" * 32).reach(StateOrigin(0, (0, 0))) == 0
+    assert recovery.greatest_cut(StateOrigin(0, (0, 0), truncated=True)) == 0
+    assert read(topic, design="e" * 32).greatest_cut(StateOrigin(0, (0, 0))) == 0
 
 
 # --- refusals -------------------------------------------------------------------------------------
@@ -403,10 +403,10 @@ def plain(**changed: object) -> Callable[[Manifest], Manifest]:
 FLAWS = {
     "another model": plain(model="0" * 32),
     "another ledger": plain(ledger="0" * 32),
-    "ends of fewer partitions": plain(ends=(5,)),
-    "ends that the ledger does not count": plain(ends=(5, 5)),
-    "a base that the ledger does not count": plain(base=StateOrigin(0, (1, 0))),
-    "a base of other partitions": plain(base=StateOrigin(0, (0, 0, 0))),
+    "ends of fewer partitions": plain(end_offsets=(5,)),
+    "ends that the ledger does not count": plain(end_offsets=(5, 5)),
+    "a base that the ledger does not count": plain(origin=StateOrigin(0, (1, 0))),
+    "a base of other partitions": plain(origin=StateOrigin(0, (0, 0, 0))),
     "names out of order": lambda m: rooted(m, m.arrays[::-1]),
     "a name twice": lambda m: rooted(m, (m.arrays[0], m.arrays[0])),
     "a slot too many": array(slots=b"\0\0"),

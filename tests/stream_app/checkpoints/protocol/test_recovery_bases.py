@@ -29,8 +29,8 @@ from stream_app.wire.state_records import (
 )
 
 LOG = StateOrigin(0, (0,))
-ADOPTED = StateOrigin(7, (70,), origin="a" * 32)
-GAP = StateOrigin(7, (70,), gap=True)
+ADOPTED = StateOrigin(7, (70,), snapshot="a" * 32)
+GAP = StateOrigin(7, (70,), truncated=True)
 DEVICE = "d" * 32
 
 
@@ -52,13 +52,13 @@ class Topic:
             most = None if most is None else most - 1
 
     def generation(self, *checkpoints: tuple[int, StateOrigin], most: int | None = None) -> int:
-        """Write checkpoints (cut, base) as a new owner and return its generation."""
+        """Write checkpoints (cut, origin) as a new owner and return its generation."""
         writer = Writer()
         stale = [key for key, value in dict(self.records).items() if value is not None]
         self.write(writer, LeaseAcquired(len(self.records).to_bytes(16), "test", stale))
         assert writer.generation is not None
-        for cut, base in checkpoints:
-            self.write(writer, Freeze(frozen(cut, base)), most)
+        for cut, origin in checkpoints:
+            self.write(writer, Freeze(frozen(cut, origin)), most)
         return writer.generation
 
     def flip(self, generation: int, array: int = 0) -> None:
@@ -81,30 +81,30 @@ class Topic:
         return found.manifest if found else None
 
 
-def frozen(cut: int, base: StateOrigin) -> Frozen:
+def frozen(cut: int, origin: StateOrigin) -> Frozen:
     """Return a state of two pages that differs at every cut."""
-    pages = [f"{name} at {cut} from {base.digest}".encode() for name in "ab"]
+    pages = [f"{name} at {cut} from {origin.digest}".encode() for name in "ab"]
     arrays = tuple(
         FrozenArray(name, "|u1", (len(page),), page_digest(page), b"\1")
         for name, page in zip("ab", pages, strict=True)
     )
     return Frozen(
-        "design", "topic", cut, (10 * cut,), cut, base, model_root("design", arrays),
+        "design", "topic", cut, (10 * cut,), cut, origin, model_root("design", arrays),
         ledger_root("design", ()), arrays, (), lambda array, _: pages[array],
     )  # fmt: skip
 
 
-@pytest.mark.parametrize("base", [ADOPTED, GAP], ids=["a snapshot", "a gap"])
+@pytest.mark.parametrize("origin", [ADOPTED, GAP], ids=["a snapshot", "a gap"])
 @pytest.mark.parametrize("before", [[(6, LOG)], []], ids=["another line before", "nothing before"])
 def test_a_flipped_bit_does_not_bring_the_abandoned_model_back(
-    base: StateOrigin, before: list[tuple[int, StateOrigin]]
+    origin: StateOrigin, before: list[tuple[int, StateOrigin]]
 ) -> None:
     topic = Topic()
     if before:
         topic.generation(*before)
-    adopted = topic.generation((7, base))
+    adopted = topic.generation((7, origin))
     assert (found := topic.newest()) is not None
-    assert found.base == base
+    assert found.origin == origin
     topic.flip(adopted)
     with pytest.raises(UnusableCheckpoint, match=r"is damaged.*murmurec state rebuild.*--snapshot"):
         topic.newest()
@@ -123,7 +123,7 @@ def test_who_is_left_out_may_be_told_by_the_log_again() -> None:
     topic.generation((6, LOG))
     topic.flip(topic.generation((8, msgspec.structs.replace(LOG, excluded=(DEVICE,)))))
     assert (found := topic.newest()) is not None
-    assert found.base == LOG
+    assert found.origin == LOG
     alone = Topic()
     alone.flip(alone.generation((8, msgspec.structs.replace(LOG, excluded=(DEVICE,)))))
     assert alone.newest() is None
@@ -136,7 +136,7 @@ def test_an_interrupted_first_checkpoint_of_an_adopted_state_is_none(most: int) 
     topic.generation((6, LOG))
     topic.generation((7, ADOPTED), most=most)
     assert (found := topic.newest()) is not None
-    assert found.base == LOG
+    assert found.origin == LOG
 
 
 def test_what_a_newer_generation_has_superseded_may_be_damaged() -> None:
