@@ -1,0 +1,172 @@
+"""The documents against the code: commands, settings, topics, paths, links and examples exist."""
+
+from __future__ import annotations
+
+import ast
+import json
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from stream_app import wire
+from stream_app.settings import Settings
+
+ROOT = Path(__file__).parents[1]
+PAGES = {
+    page: (ROOT / page).read_text(encoding="utf-8")
+    for page in (
+        "README.md",
+        "CHANGELOG.md",
+        "CONTRIBUTING.md",
+        "PRIVACY.md",
+        "deploy/README.md",
+        "deploy/REFERENCE.md",
+        "deploy/RUNBOOK.md",
+        "stream_app/README.md",
+        "tests/benchmarks/README.md",
+    )
+}
+README, REFERENCE, ARCHITECTURE = (
+    PAGES[page] for page in ("README.md", "deploy/REFERENCE.md", "stream_app/README.md")
+)
+INTAKE = wire.Intake({"rr:5:2": 5}, wire.PARTITIONS)
+
+
+def section(page: str, title: str) -> str:
+    """Return the text under a heading of the second level."""
+    found = re.search(rf"^## {re.escape(title)}\n(.*?)(?=^## |\Z)", page, re.M | re.S)
+    assert found, title
+    return found[1]
+
+
+def accepted(value: bytes) -> wire.Event:
+    """Return the event as a worker decodes it, with the key and partition of the reference."""
+    key = json.loads(value)["device"].encode()
+    place = wire.partitions_of(np.frombuffer(key, np.uint8).reshape(1, 32), wire.PARTITIONS)
+    return wire.decode(key, value, int(place[0]), INTAKE)
+
+
+def test_the_readme_fits_in_150_lines() -> None:
+    assert len(README.splitlines()) <= 150
+
+
+def test_the_event_of_the_reference_is_accepted() -> None:
+    (example,) = re.findall(r"```json\n(.*?)```", REFERENCE, re.S)
+    event = accepted(example.encode())
+    assert event.mechanism == "rr:5:2"
+    assert len(event.items) == len(event.reports) == 2
+
+
+def test_the_event_of_the_python_snippet_is_accepted_and_goes_to_the_rating_topic() -> None:
+    (program,) = re.findall(r"```python\n(.*?)```", REFERENCE, re.S)
+    ast.parse(program)
+    fields = re.search(r"^event = (\{.*?\})$", program, re.M | re.S)
+    assert fields
+    text = fields[1].replace("int(time.time()) // 86_400", "20000")
+    device = re.search(r'^device = "([0-9a-f]{32})"$', program, re.M)
+    assert device
+    event = ast.literal_eval(text.replace('"device": device', f'"device": "{device[1]}"'))
+    accepted(json.dumps(event).encode())
+    assert f'"{wire.Topics().ratings}"' in program
+    assert '"partitioner": "murmur2_random"' in program
+
+
+def test_the_query_of_the_reference_is_accepted() -> None:
+    shell = re.search(r'^echo "\$ID:(\{.*\})" \|$', REFERENCE, re.M)
+    assert shell
+    text = shell[1].replace('\\"', '"').replace("$ID", "0" * 32).replace("$DEVICE", "1" * 32)
+    text = re.sub(r'"deadline":\$\(\(.*\)\)', '"deadline":1', text)
+    assert wire.decode_message(wire.Query, text.encode()).k == 10
+
+
+def test_the_names_of_the_python_example_are_public() -> None:
+    import murmurec
+
+    (program,) = re.findall(r"```python\n(.*?)```", README, re.S)
+    names = {
+        node.attr
+        for node in ast.walk(ast.parse(program))
+        if isinstance(node, ast.Attribute) and ast.unparse(node.value) == "murmurec"
+    }
+    assert names == {"Recommender", "evaluate", "Device", "Recommendations"}
+    assert names <= set(murmurec.__all__)
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_every_topic_that_is_named_exists(page: str) -> None:
+    names = {topic.name for topic in wire.Topics().table()}
+    assert set(re.findall(r"murmurec\.[a-z]+\.v\d+", PAGES[page])) <= names
+    drawn = {f"murmurec.{name}" for name in re.findall(r"\b([a-z]+\.v\d)\b", PAGES[page])}
+    assert drawn <= names
+
+
+def test_every_setting_is_in_the_table_with_its_default() -> None:
+    rows = re.findall(r"^\| (`.+?) \| (.+?) \| .+ \|$", section(REFERENCE, "Configuration"), re.M)
+    listed = {
+        name: (default, len(names))
+        for cell, default in rows
+        for names in [re.findall(r"`([a-z_]+)`", cell)]
+        for name in names
+    }
+    assert set(listed) == set(Settings.model_fields)
+    values = Settings().model_dump(mode="json")
+    simple = ("topic_prefix", "partitions", "model", "held_out", "hash_seed", "clip")
+    for name in simple:
+        assert listed[name][0].strip("`") == str(values[name])
+    pairs = re.search(r"`factors`, `depth` \| (\d+), (\d+)", REFERENCE)
+    assert pairs
+    assert pairs.groups() == (str(values["factors"]), str(values["depth"]))
+    assert "`auto`, 256" in listed["index"][0]
+    assert (values["index"], values["code_bits"]) == ("auto", 256)
+    assert "16, 8, 16 MiB" in listed["sketch_bytes"][0]
+    sizes = [values[f"{part}_bytes"] >> 20 for part in ("sketch", "scalars", "seen")]
+    assert sizes == [16, 8, 16]
+    assert (values["cut_seconds"], values["round_records"]) == (0.2, 2000)
+    assert listed["cut_seconds"][0] == "0.2, 2000"
+    assert str(values["admin_port"]) in listed["admin_port"][0]
+    assert values["mechanisms"] == ["rr:5:2"]
+
+
+def test_every_command_that_is_named_exists() -> None:
+    from stream_app.cli.app import COMMANDS
+
+    known = {name for panel in COMMANDS.values() for name, _ in panel}
+    for page, text in PAGES.items():
+        named = set(re.findall(r"^(?:    )(?:\.venv/bin/)?murmurec ([a-z]+)", text, re.M))
+        assert named <= known, page
+    in_readme = set(re.findall(r"^    murmurec ([a-z]+)", README, re.M))
+    assert in_readme >= {"broker", "topics", "worker", "publish", "replay", "ask", "state"}
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_every_path_that_is_named_exists(page: str) -> None:
+    if page == "CHANGELOG.md":
+        pytest.skip("names files of earlier versions")
+    tops = "stream_app|producers|consumers|murmurec|deploy|tests"
+    for path in re.findall(rf"`((?:{tops})/[A-Za-z0-9_/.]*)`", PAGES[page]):
+        assert (ROOT / path).exists(), path
+
+
+def test_every_package_and_file_of_the_architecture_exists() -> None:
+    layers, papers = section(ARCHITECTURE, "Layers"), section(ARCHITECTURE, "The papers")
+    life = section(ARCHITECTURE, "The life of a rating")
+    server, device = ROOT / "stream_app", ROOT
+    for path in re.findall(r"`([a-z_]+/[a-z_/]*(?:\.py)?)`", layers + papers + life):
+        assert (server / path).exists() or (device / path).exists(), path
+    packages = {path.parent.name for path in server.glob("*/__init__.py")}
+    assert set(re.findall(r"^\| \d \| `([a-z_]+)/` \|", layers, re.M)) == packages
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_every_link_leads_somewhere(page: str) -> None:
+    for target in re.findall(r"\]\(([^)#]+)\)", PAGES[page]):
+        if "://" not in target and not target.startswith(("doi:", "arXiv:")):
+            assert ((ROOT / page).parent / target).exists(), target
+
+
+def test_what_is_not_protected_is_on_the_first_screens() -> None:
+    head = README[: README.index("## Five commands")]
+    for word in ("exists", "item", "day", "add up", "pseudonym", "Replies", "timing", "clip"):
+        assert word in head
