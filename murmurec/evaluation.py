@@ -17,6 +17,7 @@ data's own units. The noise comes from a seed, so that a figure can be repeated;
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -38,33 +39,43 @@ _SCOPE = 300
 _PRESENCE_BYTES = 4 << 20
 
 
+@dataclass(frozen=True)
+class Options:
+    """What is rarely changed.
+
+    depth: rows of the sketch. scope: the number of items of the public scope, the most rated ones,
+    where presence is protected; 300 or all by default. user_bias: whether a device chooses the
+    groups of a partition also by what its own released reports say of the user.
+    """
+
+    depth: int = 4
+    scope: int | None = None
+    user_bias: bool = False
+
+
 def evaluate(
     ratings: Ratings,
     mechanism: Mechanism | str | None = None,
     *,
     model: str = "sketch",
-    protocol: str | None = None,
     factors: int = 32,
-    depth: int = 4,
-    scope: int | None = None,
-    user_bias: bool = False,
-    scale: tuple[float, float, float] | None = None,
+    protocol: str | None = None,
     seed: int = 0,
+    options: Options = Options(),
     progress: Callable[[int], None] = lambda events: None,  # noqa: ARG005 (a silent default)
 ) -> EvaluationResult:
     """Sanitize ratings with a mechanism, learn them, and return how well that predicts.
 
     Args:
-        ratings: a data frame, a mapping of columns, a tuple of arrays or a file
-            (`murmurec.ratings`).
+        ratings: a data frame, a mapping of columns, a tuple of arrays or a file, on the smallest
+            usual scale that holds them; a `Dataset` on its own scale (`murmurec.ratings`).
         mechanism: a mechanism or its id; None learns the ratings as they are.
         model: name of a learner: `"sketch"`, `"dense"`, `"literal"`, `"hashing"`.
+        factors: components of a latent vector.
         protocol: `"prequential"` (time order, test then learn; the default) or `"one-pass"` (random
             80/10/10 split). A mechanism that protects presence is always measured in one pass over
             a public scope of items.
-        scope: the number of items of that scope, the most rated ones; 300 or all by default.
-        user_bias: whether a device chooses the groups of a partition also by what its own released
-            reports say of the user.
+        seed: of the noise, the split and the hashes.
         progress: gets the number of events after every batch.
 
     A sketch has as many cells as a dense table of these users and items (gamma = 1). Raises
@@ -72,45 +83,24 @@ def evaluate(
     """
     if not 0 <= seed < 2**63:
         raise ValueError(f"seed {seed}: give a number from 0 to 2^63-1")
-    data = columns_of(ratings, None if scale is None else Scale(*scale))
+    data = columns_of(ratings, None)
     chosen = _mechanism_of(mechanism, data.scale)
     users, items = keys_of(data.users), keys_of(data.items)
+    catalogue = len(np.unique(items))
     hides = chosen.inputs > chosen.levels
-    size = _scope_of(scope, len(np.unique(items)), chosen, protocol) if hides else 0
-    entities = len(np.unique(users)) + (size or len(np.unique(items)))
+    scope = _scope_of(options.scope, catalogue, chosen, protocol) if hides else 0
     channels = Channels.from_mechanisms([chosen])
-    learner = build(
-        model,
-        channels,
-        LearnerSpec(
-            factors=factors,
-            depth=depth,
-            # At least a vector in each row, however few the users and items are.
-            sketch_bytes=max(entities, depth) * factors * _CELL_BYTES,
-            scalars_bytes=max(64, 64 * entities),
-            seed=seed,
-        ),
-    )
+    entities = len(np.unique(users)) + (scope or catalogue)
+    learner = build(model, channels, _sizes(entities, factors, options.depth, seed))
     truth, source = _truth(data), SeededSource(seed)
     if hides:
-        return evaluation.evaluate_scope(
-            users,
-            items,
-            data.levels,
-            truth,
-            learner,
-            PresenceRates(channels, _PRESENCE_BYTES, seed),
-            chosen,
-            source,
-            scope=size,
-            seed=seed,
-            progress=progress,
-        )
+        presence = PresenceRates(channels, _PRESENCE_BYTES, seed)
+        known = users, items, data.levels, truth, learner, presence, chosen, source
+        return evaluation.evaluate_scope(*known, scope=scope, seed=seed, progress=progress)
     devices: evaluation.Devices
     if chosen.masks:
-        devices = evaluation.AdaptiveDevices(
-            chosen, channels, users, items, data.levels, source, user_bias=user_bias
-        )
+        asked = chosen, channels, users, items, data.levels, source
+        devices = evaluation.AdaptiveDevices(*asked, user_bias=options.user_bias)
     else:
         devices = evaluation.FixedReports(chosen.release(data.levels, source))
     return evaluation.evaluate(
@@ -124,6 +114,17 @@ def evaluate(
         epsilon=None if chosen.epsilon is None else float(chosen.epsilon),
         seed=seed,
         progress=progress,
+    )
+
+
+def _sizes(entities: int, factors: int, depth: int, seed: int) -> LearnerSpec:
+    """Return sizes with as many cells as a dense table, and a vector in each row at least."""
+    return LearnerSpec(
+        factors=factors,
+        depth=depth,
+        sketch_bytes=max(entities, depth) * factors * _CELL_BYTES,
+        scalars_bytes=max(64, 64 * entities),
+        seed=seed,
     )
 
 

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from murmurec import evaluate, mechanisms
+from murmurec.evaluation import Options
 from producers.datasets import synthetic
 from producers.datasets.load import Dataset
 
@@ -40,7 +41,7 @@ def test_a_protocol_measures_every_tested_rating(
 
 
 def test_hidden_presence_is_measured_over_a_scope(ratings: Dataset) -> None:
-    result = evaluate(ratings, "cell:5:4", model="dense", factors=8, scope=10)
+    result = evaluate(ratings, "cell:5:4", model="dense", factors=8, options=Options(scope=10))
     assert (result.protocol, result.scope) == ("scope", 10)
 
 
@@ -54,8 +55,8 @@ def test_the_same_seed_gives_the_same_figure(ratings: Dataset) -> None:
     [
         ({"mechanism": "rr:10:2"}, "the ratings have 5 levels"),
         ({"mechanism": "cell:5:2", "protocol": "prequential"}, "leave the protocol out"),
-        ({"mechanism": "cell:5:2", "scope": 0}, "scope 0"),
-        ({"mechanism": "cell:5:2", "scope": 10**6}, "scope 1000000"),
+        ({"mechanism": "cell:5:2", "options": Options(scope=0)}, "scope 0"),
+        ({"mechanism": "cell:5:2", "options": Options(scope=10**6)}, "scope 1000000"),
         ({"protocol": "twice"}, "protocol 'twice'"),
         ({"model": "deep"}, "model 'deep'"),
         ({"seed": -1}, "seed -1"),
