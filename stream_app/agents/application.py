@@ -149,7 +149,7 @@ def _patient_producer(bootstrap: str, settings: Settings, **more: Any) -> Produc
 
 def _reader(app: faust.App, runtime: Runtime, bootstrap: str, clock: Clock) -> LogReader:
     """Return the reader of the log, which hands it to the learn agent."""
-    settings, topics, design = runtime.settings, runtime.topics, runtime.replica.design
+    settings, topics, design = runtime.settings, runtime.topics, runtime.replica.spec
     pool = ThreadPoolExecutor(1, "murmurec-warm-up")
     warming = pool.submit(warm_up, design, settings.index, settings.code_bits)
     pool.shutdown(wait=False)

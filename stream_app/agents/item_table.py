@@ -13,7 +13,7 @@ from stream_app.agents.crash_guard import crash_guard
 from stream_app.agents.runtime import Runtime
 from stream_app.errors import UserError
 from stream_app.kafka import clients
-from stream_app.serving.item_table import Pages
+from stream_app.serving.item_table import ItemTablePages
 from stream_app.wire import encode_message
 
 _PAGES = 16  # looked at in one turn: 65,536 items, a few ms
@@ -21,7 +21,7 @@ _PAGES = 16  # looked at in one turn: 65,536 items, a few ms
 
 def attach(app: faust.App, runtime: Runtime, producer: Producer) -> None:
     """Write changed pages every `item_table_seconds` while this worker owns the clock."""
-    pages = Pages()
+    pages = ItemTablePages()
     owned = False
 
     def told(error: KafkaError | None, _: Message) -> None:
@@ -38,7 +38,7 @@ def attach(app: faust.App, runtime: Runtime, producer: Producer) -> None:
     async def publish_item_table() -> None:
         nonlocal pages, owned
         if runtime.clock_owned != owned:
-            pages, owned = Pages(), runtime.clock_owned
+            pages, owned = ItemTablePages(), runtime.clock_owned
         replica = runtime.replica
         if owned and len(replica.items) and not runtime.ready_reason():
             for page in pages.due(replica.items.keys, replica.learner, replica.cut, _PAGES):

@@ -31,7 +31,7 @@ from stream_app.monitoring.metrics import Metrics
 from stream_app.privacy.adjacency import Adjacency
 from stream_app.replay.recompute import excluding
 from stream_app.serving.catalogue import Catalogue
-from stream_app.serving.recommender import Answer, Recommender
+from stream_app.serving.recommender import Recommendations, Recommender
 from stream_app.settings import Settings
 from stream_app.state.rejections import rejected
 from stream_app.state.replica import Replica
@@ -89,7 +89,7 @@ class Runtime:
     _reloads: int = 0
 
     def __post_init__(self) -> None:
-        self.digest_comparison = DigestComparison(self.replica.design.digest, self._on_difference)
+        self.digest_comparison = DigestComparison(self.replica.spec.digest, self._on_difference)
         self.witness: Callable[[bytes], None] = lambda _: None
         self.checkpoints: CheckpointService | None = None
 
@@ -196,7 +196,7 @@ class Runtime:
             mend="murmurec state verify tells which of them the log says",
         )
         replica = self.replica
-        answer = DigestReport(ours.cut, ours.model, ours.ledger, replica.design.digest, ours.origin)
+        answer = DigestReport(ours.cut, ours.model, ours.ledger, replica.spec.digest, ours.origin)
         self.witness(encode_message(answer))
         self._reloads = 0 if self.digest_comparison.agreed_before else self._reloads
         self._reloads += 1
@@ -276,7 +276,7 @@ class Runtime:
             "positions": list(held.end_offsets),
             "model_digest": held.model,
             "ledger_digest": held.ledger,
-            "design_digest": replica.design.digest,
+            "design_digest": replica.spec.digest,
             "base": msgspec.to_builtins(replica.origin),
             "other_design": self.other_design or None,
             "other_base": self.digest_comparison.other_origin or None,
@@ -290,10 +290,10 @@ class Runtime:
             "rejected": replica.ledger.rejected(),
             "cells_missing": self.gauges.cells_missing,
             "cuts_ignored": self.cuts_ignored,
-            "catalogue_set_aside": self.catalogue.set_aside,
+            "catalogue_set_aside": self.catalogue.rejected,
             "devices": replica.marks.devices,
             "items": len(replica.items),
-            "mechanisms": [m.id for m in replica.design.mechanisms],
+            "mechanisms": [m.id for m in replica.spec.mechanisms],
             "privacy": self.privacy,
             "model": replica.learner.name,
             "index": self.recommender.index.method,
@@ -301,7 +301,7 @@ class Runtime:
             "quality": self.gauges.quality(),
         }
 
-    def answer(self, device: bytes, transport: str, arrived: float) -> Answer:
+    def answer(self, device: bytes, transport: str, arrived: float) -> Recommendations:
         """Answer one question, take its time since `arrived` (perf_counter), and sample its
         recall."""
         answer = self.recommender.answer(device, LIST_LENGTH)
@@ -314,6 +314,6 @@ class Runtime:
     @property
     def privacy(self) -> str:
         """The mode: `local` when every allowed mechanism protects something, else `none`."""
-        mechanisms = self.replica.design.mechanisms
+        mechanisms = self.replica.spec.mechanisms
         unprotected = any(m.adjacency is Adjacency.NOTHING for m in mechanisms)
         return "none" if unprotected else "local"

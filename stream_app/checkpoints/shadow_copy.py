@@ -85,7 +85,7 @@ class Snapshot:
         self.cut, self.end_offsets, self.origin = replica.cut, replica.end_offsets, replica.origin
         self.model = self.ledger = ""
         self._arrays: tuple[FrozenArray, ...] | None = None
-        arrays, blank = replica.model_arrays(), Replica(replica.design).model_arrays()
+        arrays, blank = replica.model_arrays(), Replica(replica.spec).model_arrays()
         self._copies = [_Copy(name, arrays[name], blank[name]) for name in sorted(arrays)]
         self._ledger = replica.ledger.small_arrays()
         for touched in replica.dirty_pages().values():
@@ -155,7 +155,7 @@ class Snapshot:
                 for page in copy.waiting:
                     copy.digests[page] = page_digest(copy.data(page).data)
                 copy.waiting.clear()
-            design = self._replica.design.digest
+            design = self._replica.spec.digest
             self._arrays = tuple(copy.told() for copy in self._copies)
             self.model = model_root(design, self._arrays)
             self.ledger = ledger_root(design, self._ledger)
@@ -177,7 +177,7 @@ class Snapshot:
                 (n, at) for n, copy in enumerate(self._copies) for at in copy.changed
             )
             frozen = Frozen(
-                self._replica.design.digest, topic_id, self.cut, self.end_offsets, cut_offset,
+                self._replica.spec.digest, topic_id, self.cut, self.end_offsets, cut_offset,
                 self.origin, self.model, self.ledger, self._arrays, self._ledger, page, changed,
             )  # fmt: skip
             for copy in self._copies:
@@ -213,7 +213,7 @@ def load_found(replica: Replica, found: Found) -> None:
     holds in unchanged pages is not what the checkpoint was made with.
     """
     manifest, model = found.manifest, {}
-    blank = Replica(replica.design).model_arrays()
+    blank = Replica(replica.spec).model_arrays()
     for number, told in enumerate(manifest.arrays):
         array: NDArray[Any] = np.zeros(told.shape, told.dtype)
         own = blank.get(told.name, array)

@@ -33,7 +33,7 @@ from stream_app import __version__
 from stream_app.errors import UserError
 from stream_app.state.digests import digest
 from stream_app.state.replica import Replica
-from stream_app.state.spec import StateSpec, digest_of
+from stream_app.state.spec import StateSpec, settings_digest
 from stream_app.wire.state_records import SmallArray, StateOrigin, ledger_root
 
 FORMAT = 1
@@ -92,7 +92,7 @@ class SnapshotFile:
         """Refuse a design other than that of the snapshot, naming the settings that differ."""
         if design.digest == self.meta.design:
             return
-        there, here = self.meta.settings, design.told
+        there, here = self.meta.settings, design.settings
         odd = [
             f"{name} is {there.get(name, 'unknown')} there and {here.get(name, 'unknown')} here"
             for name in sorted(there.keys() | here.keys())
@@ -105,7 +105,7 @@ class SnapshotFile:
 
     def load(self, replica: Replica) -> None:
         """Make the state that of the snapshot, its origin and its ledger included."""
-        self.check(replica.design)
+        self.check(replica.spec)
         meta = self.meta
         self._fitting(
             replica.load, self.model, self.ledger, meta.cut, meta.end_offsets, meta.origin
@@ -113,7 +113,7 @@ class SnapshotFile:
 
     def adopt(self, replica: Replica, origin: StateOrigin) -> None:
         """Start from the model of the snapshot at `origin`, which must name it as its snapshot."""
-        self.check(replica.design)
+        self.check(replica.spec)
         if origin.snapshot != self.digest:
             raise UserError(
                 f"{self.path}: it holds {self.digest}, and the state began from {origin.snapshot}: "
@@ -138,9 +138,9 @@ def write(path: Path, replica: Replica, about: Mapping[str, str] | None = None) 
     if path.exists() and not path.is_file():
         # A rename would put a file in the place of a device or a pipe.
         raise UserError(f"{path}: is no regular file; choose another place")
-    design, model = replica.design, replica.model_arrays()
+    design, model = replica.spec, replica.model_arrays()
     meta = Meta(
-        _KIND, FORMAT, __version__, design.digest, design.told,
+        _KIND, FORMAT, __version__, design.digest, design.settings,
         replica.cut, replica.end_offsets, replica.origin,
         replica.model_digest(), replica.ledger_digest(),
     )  # fmt: skip
@@ -271,7 +271,7 @@ def _verify(found: SnapshotFile) -> None:
     for what, told, holds in (
         ("model", meta.model, digest(meta.design, found.model)),
         ("ledger", meta.ledger, ledger_root(meta.design, tuple(small))),
-        ("design", meta.design, digest_of(meta.settings)),
+        ("design", meta.design, settings_digest(meta.settings)),
         ("snapshot", meta.digest, meta.fingerprint),
     ):
         if told != holds:

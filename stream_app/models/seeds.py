@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from stream_app.kernels.machine.hashing import mix
+from stream_app.kernels.machine.hashing import hash64
 
 USERS, ITEMS, CELLS = 1, 2, 3
 _STEP = 0x9E3779B97F4A7C15
@@ -12,4 +12,4 @@ _STEP = 0x9E3779B97F4A7C15
 
 def derive_seed(seed: int, use: int) -> np.uint64:
     """Return the 64-bit salt of one use under `seed`."""
-    return np.uint64(mix(np.uint64((seed * 4 + use) * _STEP % 2**64)))
+    return np.uint64(hash64(np.uint64((seed * 4 + use) * _STEP % 2**64)))

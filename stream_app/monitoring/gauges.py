@@ -21,7 +21,7 @@ from stream_app.monitoring.generalization_gap import GeneralizationGap
 from stream_app.monitoring.metrics import Metrics
 from stream_app.monitoring.prequential_error import PREDICTORS, LogLoss, PrequentialError
 from stream_app.serving.recommender import Recommender
-from stream_app.state.replica import Outcome, Replica
+from stream_app.state.replica import BatchOutcome, Replica
 from stream_app.wire import REASONS
 
 _RECALLS = 200
@@ -52,7 +52,7 @@ class Gauges:
         self.log_loss = LogLoss()
         self._met = len(self._replica.items)  # items known before the batch that is watched
 
-    def watch(self, outcome: Outcome) -> None:
+    def watch(self, outcome: BatchOutcome) -> None:
         """Count what a batch did, and score its predictions."""
         metrics = self.metrics
         of = np.bincount(outcome.records, minlength=4)
@@ -62,22 +62,22 @@ class Gauges:
         for code, count in enumerate(np.bincount(outcome.reasons).tolist()):
             if code and count:
                 metrics.rejected(REASONS[code], count)
-        held = int(outcome.held.sum())
+        held = int(outcome.held_out.sum())
         metrics.ratings(
             learned=len(outcome.users) - held,
             held_out=held,
-            clipped=int((outcome.update.clipped & ~outcome.held).sum()),
+            clipped=int((outcome.update.clipped & ~outcome.held_out).sum()),
             duplicate=outcome.duplicates,
         )
-        self.cells_missing += len(outcome.silent.rows)
-        metrics.cells_missing(len(outcome.silent.rows))
+        self.cells_missing += len(outcome.missing.rows)
+        metrics.cells_missing(len(outcome.missing.rows))
         if len(outcome.users):
             self._score(outcome)
-        if len(outcome.silent.rows):
+        if len(outcome.missing.rows):
             self._score_silent(outcome)
         self._met = len(self._replica.items)
 
-    def _score(self, outcome: Outcome) -> None:
+    def _score(self, outcome: BatchOutcome) -> None:
         channels, rows = self._replica.channels, outcome.rows
         predicted, numbers, reports = outcome.update.predicted, outcome.channels, outcome.reports
         # A cell that makes its item known was chosen by its own report: fakes would not cancel.
@@ -93,7 +93,7 @@ class Gauges:
             outcome.reports,
             outcome.channels,
             outcome.priors,
-            outcome.held,
+            outcome.held_out,
         )
         if self._undecided:
             which = ~channels.inverted[outcome.channels]
@@ -102,9 +102,9 @@ class Gauges:
             blank = g * channels.uniform[told] + (1 - g) * channels.absent[told]
             self.log_loss.add(outcome.update.probability[which], blank)
 
-    def _score_silent(self, outcome: Outcome) -> None:
+    def _score_silent(self, outcome: BatchOutcome) -> None:
         """Score the cells that say nothing: without them, fakes would not cancel."""
-        silent = outcome.silent
+        silent = outcome.missing
         known = (silent.rows >= 0) & (silent.rows < self._met)
         rows, predicted = silent.rows[known], silent.predicted[known]
         self._compare(rows, predicted, silent.channels[known], silent.reports[known])

@@ -22,8 +22,8 @@ _SHOWN = 4
 
 def differences(manifest: Manifest, replica: Replica) -> list[str]:
     """Return in words how a checkpoint differs from the state that the log leads to."""
-    if manifest.design != replica.design.digest:
-        return [f"design {manifest.design} of the checkpoint is not {replica.design.digest}"]
+    if manifest.design != replica.spec.digest:
+        return [f"design {manifest.design} of the checkpoint is not {replica.spec.digest}"]
     found = []
     if manifest.end_offsets != replica.end_offsets:
         found.append(

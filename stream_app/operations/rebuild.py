@@ -15,7 +15,7 @@ from stream_app.kafka import clients
 from stream_app.operations.replay import show, told
 from stream_app.operations.session import Session, bar
 from stream_app.state.rejections import rejected
-from stream_app.state.replica import Outcome, Replica
+from stream_app.state.replica import BatchOutcome, Replica
 from stream_app.wire import Batch
 from stream_app.wire.state_records import Manifest
 
@@ -39,7 +39,7 @@ def rebuild(session: Session, as_json: bool) -> None:
     # A worker that goes on from the checkpoint passes over these records: it would never tell.
     tell = Rejecting(session.servers, kafka, session.names.rejected)
 
-    def told_of(batch: Batch, outcome: Outcome) -> None:
+    def told_of(batch: Batch, outcome: BatchOutcome) -> None:
         for rejection in rejected(topic, batch, outcome):
             tell(rejection)
 

@@ -83,7 +83,7 @@ def told(replica: Replica) -> dict[str, Any]:
         "base": msgspec.to_builtins(replica.origin),
         "model_digest": replica.model_digest(),
         "ledger_digest": replica.ledger_digest(),
-        "design_digest": replica.design.digest,
+        "design_digest": replica.spec.digest,
         "counts": replica.ledger.counts(),
         "rejected": replica.ledger.rejected(),
     }

@@ -158,7 +158,7 @@ def _compare_worker(url: str, told: Told, replica: Replica, findings: Findings) 
         replica.end_offsets,
         replica.model_digest(),
         replica.ledger_digest(),
-        replica.design.digest,
+        replica.spec.digest,
         replica.origin,
     )
     findings.compared.append(f"worker {url} at cut {told.cut} with the log")

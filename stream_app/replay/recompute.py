@@ -20,7 +20,7 @@ import msgspec
 from stream_app.errors import UserError
 from stream_app.log.canonical_order import Start
 from stream_app.replay.follower import Decoded, Follower
-from stream_app.state.replica import Outcome, Replica, StateSpec
+from stream_app.state.replica import BatchOutcome, Replica, StateSpec
 from stream_app.wire import Batch, Topics
 from stream_app.wire.state_records import StateOrigin
 
@@ -71,7 +71,7 @@ class Replay:
     progress: Progress | None = None
     snapshot: SnapshotFile | None = None
     each_cut: Callable[[Replica], None] = field(default=lambda _: None)
-    each_batch: Callable[[Batch, Outcome], None] = field(default=lambda _batch, _outcome: None)
+    each_batch: Callable[[Batch, BatchOutcome], None] = field(default=lambda _batch, _outcome: None)
 
     def from_origin(self, origin: StateOrigin | None = None, at_cut: int | None = None) -> Replayed:
         """Return the state at a cut, computed from what it starts from."""
@@ -147,7 +147,7 @@ def begin(design: StateSpec, origin: StateOrigin, snapshot: SnapshotFile | None 
     return replica
 
 
-def take(replica: Replica, piece: Decoded) -> Outcome | None:
+def take(replica: Replica, piece: Decoded) -> BatchOutcome | None:
     """Move a replica on by the next piece of the log; return what became of its records."""
     outcome = None if piece.batch is None else replica.apply(piece.batch)
     if piece.cut is not None:

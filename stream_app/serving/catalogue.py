@@ -25,7 +25,7 @@ class Catalogue:
     """Entries by item key; `learn` takes the records of the topic in their order."""
 
     entries: dict[int, CatalogueEntry] = field(default_factory=dict)
-    set_aside: int = 0
+    rejected: int = 0
     _gone: set[int] = field(default_factory=set)
     _changes: int = 0
     # Made of `_gone` when it is asked for: the number of changes it has seen, and the keys in order
@@ -42,7 +42,7 @@ class Catalogue:
             entry = decode_message(CatalogueEntry, value)
             item = key(entry.item)
         except (WireError, ValueError):
-            self.set_aside += 1
+            self.rejected += 1
             return
         self.entries[item] = entry
         self._withdraw(item, entry.withdrawn)

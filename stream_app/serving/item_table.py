@@ -32,7 +32,7 @@ def mean_codes(learner: Learner, keys: NDArray[np.uint64]) -> NDArray[np.uint8]:
 
 
 @dataclass
-class Pages:
+class ItemTablePages:
     """The pages as they were last written; `due` gives those that have changed."""
 
     _written: list[bytes] = field(default_factory=list)

@@ -26,7 +26,7 @@ _SPARE = 20  # candidates beyond half as many again as are wanted
 
 
 @dataclass(frozen=True, eq=False)
-class Answer:
+class Recommendations:
     """Items (k,) uint64 with their predicted ratings (k,), best first; how they were found; as of
     which cut."""
 
@@ -51,7 +51,7 @@ class Recommender:
         """Begin a new index: the state of the replica was replaced as a whole."""
         replica = self.replica
         self.index = retrieval.build(
-            self._method, replica.learner.factors, self._code_bits, replica.design.seed
+            self._method, replica.learner.factors, self._code_bits, replica.spec.seed
         )
         self._stale = np.ones(len(replica.items), np.bool_)
         self._next = 0
@@ -84,7 +84,7 @@ class Recommender:
             self._stale[fresh] = False
         return len(fresh)
 
-    def answer(self, device: bytes, count: int) -> Answer:
+    def answer(self, device: bytes, count: int) -> Recommendations:
         """Return the best `count` items for the device with this pseudonym."""
         replica = self.replica
         user = user_key(device)
@@ -99,7 +99,7 @@ class Recommender:
                 rows = np.concatenate((rows, more[~np.isin(more, rows)]))[:count]
         items = replica.items.keys[rows]
         scores = replica.learner.predict_many(np.full(len(items), user, np.uint64), items)
-        return Answer(items, scores, method, replica.cut)
+        return Recommendations(items, scores, method, replica.cut)
 
     def recall(self, device: bytes, count: int) -> float:
         """Return the share of the exact best `count` that head this device's answer; NaN where

@@ -1,8 +1,8 @@
 """The digest of a model: of its arrays' names, types and shapes, and of their bytes page by page.
 
-    digest = root(design; name:dtype:shape; digest(page 0) digest(page 1) ...)
+    digest = root(spec; name:dtype:shape; digest(page 0) digest(page 1) ...)
 
-so that whoever knows which pages have changed brings it up to date from these alone.
+so that a shadow copy updates the digest from the changed pages alone.
 """
 
 from __future__ import annotations
@@ -16,18 +16,17 @@ from numpy.typing import NDArray
 from stream_app.wire.state_records import PAGE_BYTES, model_root, page_digest
 
 
-def digest(design: str, arrays: Mapping[str, NDArray[Any]]) -> str:
-    """Return the digest of a model's arrays: of their names, types and shapes, and of their bytes
-    page by page."""
+def digest(spec: str, arrays: Mapping[str, NDArray[Any]]) -> str:
+    """Return the digest of a model's arrays under the fingerprint of a state specification."""
     paged = (
         ArrayDigests(name, array.dtype.str, array.shape, _digests(array))
         for name, array in arrays.items()
     )
-    return model_root(design, paged)
+    return model_root(spec, paged)
 
 
 class ArrayDigests(NamedTuple):
-    """An array told by the digests of its pages."""
+    """An array as its name, type, shape and the digests of its pages, concatenated."""
 
     name: str
     dtype: str

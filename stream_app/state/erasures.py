@@ -1,8 +1,8 @@
-"""Whose records are refused: devices that an entry of the cut log forgot, and those that the state
-was made without.
+"""Devices whose records are rejected: those that an entry of the cut log has erased, and those that
+the state excludes from its origin on.
 
-A record is looked up by the first word of its pseudonym among the sorted ones, and compared in full
-where that is found. While nobody is refused, nothing is looked up.
+A record is looked up by the first word of its pseudonym in a sorted array and compared in full only
+where that word is found. An empty set costs nothing.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from stream_app.wire.state_records import StateOrigin
 _FORGOTTEN = np.uint8(REASON_CODE[Reason.FORGOTTEN])
 
 
-class Forgotten:
+class ErasedDevices:
     """The devices of `ledger.forgotten` and of `origin.excluded`."""
 
     def __init__(self, origin: StateOrigin, ledger: Ledger) -> None:
@@ -30,8 +30,8 @@ class Forgotten:
         self._firsts = np.unique(np.array([first for first, _ in self._all], np.uint64))
 
     def add(self, device: NDArray[np.uint64]) -> bool:
-        """Refuse a device (2,) from here on, and note it in the ledger; False where it was refused
-        already."""
+        """Reject a device (2,) from now on and record it in the ledger; False if it was rejected
+        before."""
         pair = _pair(device)
         if pair in self._all:
             return False
@@ -41,7 +41,7 @@ class Forgotten:
         return True
 
     def reasons(self, batch: Batch) -> NDArray[np.uint8]:
-        """Return the reasons of a batch's records, with those of refused devices set aside."""
+        """Return the reasons of a batch's records, with `forgotten` for the devices of this set."""
         if not self._all:
             return batch.reasons
         candidates = np.flatnonzero(np.isin(batch.devices[:, 0], self._firsts))

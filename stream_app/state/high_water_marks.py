@@ -1,10 +1,10 @@
 """The highest sequence number seen from each device, so that a record sent twice is applied once.
 
 A device numbers its events 1, 2, 3, ...; the log may hold an event twice (a retry of a producer
-that lost its answer) but never out of order, as one device writes to one partition. Devices stand
-in the order in which they first appear in the log and are never removed, so `arrays()` is a
-function of the log alone: how the table is hashed or has grown never shows. It grows by doubling
-and takes 40 to 80 bytes a device.
+that missed an acknowledgement) but never out of order, as one device writes to one partition.
+Devices are listed in the order in which they first appear in the log and are never removed, so
+`arrays()` is a function of the log alone and independent of hashing and growth. The table grows by
+doubling and takes 40 to 80 bytes a device.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ from stream_app.models.paged_arrays import (
 _SMALLEST = 1024
 
 
-class Marks:
+class HighWaterMarks:
     """Highest applied `seq` per device; a device is its 128-bit pseudonym as two uint64 words.
 
     `seed` places devices in the table and nothing else. By default it is drawn afresh in each
-    process, because pseudonyms are chosen by devices: with a public one, someone could choose many
-    that meet in one slot and stall the server.
+    process, because devices choose their pseudonyms: with a public seed, an attacker could choose
+    many that collide in one slot and stall the server.
     """
 
     growing = frozenset({"devices", "marks"})
@@ -45,7 +45,7 @@ class Marks:
         self._clear(_SMALLEST)
 
     def _clear(self, room: int) -> None:
-        """Forget everything and make room for so many devices."""
+        """Empty the table and allocate `room` devices."""
         self._count = 0
         self._devices = np.zeros((room, 2), np.uint64)
         self._marks = np.zeros(room, np.int64)
@@ -60,7 +60,7 @@ class Marks:
     ) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
         """Apply (n, 2) devices with (n,) seqs strictly in order; return outcomes and gaps.
 
-        Outcome 0: applied, and the gap is the number of seqs passed over. 1: a duplicate, not above
+        Outcome 0: applied, and the gap is the number of skipped seqs. 1: a duplicate, not above
         the mark. 2: a jump of more than 2^20 above it (an unknown device's mark is 0). 3: the row
         was not `accepted`. Only an applied row changes the state; other rows have gap 0.
         """
@@ -112,12 +112,12 @@ class Marks:
         return {"devices": self._devices[: self._count], "marks": self._marks[: self._count]}
 
     def dirty_pages(self) -> dict[str, DirtyMap]:
-        """Return the bitmap of each array."""
+        """Return the dirty-page map of each array."""
         pages = zip(self.arrays().items(), self._pages, strict=True)
         return {name: leading_pages(page, array) for (name, array), page in pages}
 
     def load(self, arrays: Arrays) -> None:
-        """Replace the state by what `arrays()` returned; raises ValueError where it cannot be."""
+        """Replace the state by what `arrays()` returned; ValueError where they do not fit."""
         check_arrays(arrays, self.arrays(), self.growing)
         devices, values = arrays["devices"], arrays["marks"]
         if len(devices) != len(values) or (len(values) and values.min() < 0):
@@ -129,7 +129,7 @@ class Marks:
         known = np.zeros((room, 2), np.uint64)
         known[: len(values)] = devices
         if marks.place(slots, known, self._seed, len(values)) != len(values):
-            raise ValueError(f"{len(values)} devices: one of them stands there twice")
+            raise ValueError(f"{len(values)} devices: one of them occurs twice")
         self._clear(room)
         self._count, self._slots, self._devices = len(values), slots, known
         self._marks[: len(values)] = values

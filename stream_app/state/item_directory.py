@@ -1,4 +1,4 @@
-"""Keys to rows in order of first appearance: how tables that grow find their entities."""
+"""Map from keys to row numbers in order of first appearance, for tables that grow."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from stream_app.models.paged_arrays import (
 )
 
 
-class Directory:
+class ItemDirectory:
     """A map from uint64 keys to rows 0, 1, 2, ... by first appearance; nothing is removed."""
 
     growing = frozenset({"keys"})
@@ -44,16 +44,16 @@ class Directory:
         return {"keys": self.keys}
 
     def dirty_pages(self) -> dict[str, DirtyMap]:
-        """Return the bitmap of each array."""
+        """Return the dirty-page map of each array."""
         return {"keys": leading_pages(self._pages, self.keys)}
 
     def load(self, arrays: Arrays) -> None:
-        """Replace the state by what `arrays()` returned; raises ValueError where it cannot be."""
+        """Replace the state by what `arrays()` returned; ValueError where they do not fit."""
         check_arrays(arrays, self.arrays(), self.growing)
-        new = Directory(max(1, len(arrays["keys"])))
+        new = ItemDirectory(max(1, len(arrays["keys"])))
         new.rows(arrays["keys"], add=True)
         if len(new) != len(arrays["keys"]):
-            raise ValueError(f"{len(arrays['keys'])} keys: one of them stands there twice")
+            raise ValueError(f"{len(arrays['keys'])} keys: one of them occurs twice")
         self._count, self._keys, self._slots = new._count, new._keys, new._slots
         self._pages = new._pages
         self._pages[:] = 1
@@ -64,7 +64,7 @@ class Directory:
         return int(self._keys.nbytes + self._slots.nbytes)
 
     def reserve(self, room: int) -> None:
-        """Make sure that `room` rows fit; doubles, so adding one by one stays cheap."""
+        """Make sure that `room` rows fit; the table doubles, so adding single keys stays cheap."""
         if room <= len(self._keys):
             return
         room = max(16, 1 << (room - 1).bit_length())

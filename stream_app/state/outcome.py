@@ -1,4 +1,4 @@
-"""What one batch did to the state: for whoever measures, indexes and tells of it."""
+"""Effects of one batch, consumed by metrics, the index and the rejection topic."""
 
 from __future__ import annotations
 
@@ -8,14 +8,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stream_app.models.factorization.learner import UpdateResult
-from stream_app.state.rating_columns import Silent
+from stream_app.state.rating_columns import MissingReports
 
 
 @dataclass(frozen=True, eq=False)
-class Outcome:
-    """What one batch did: per record (n,) the outcome, and the reason (an index into `REASONS`, 0
-    for none) why it was set aside; gaps in `seq`, ratings that came again; per applied rating (m,)
-    the columns, the prior that there is one, and the update; what was silent.
+class BatchOutcome:
+    """Effects of one batch of n records and m applied ratings.
+
+    records, reasons (n,): outcome of each record, and the reason of a rejected one (an index into
+    `REASONS`, 0 for none). gaps: skipped sequence numbers. duplicates: ratings of duplicate
+    records. The columns (m,) describe applied ratings; `priors` is the probability that there is a
+    rating at all, `rows` the item's row in the directory. missing: reports that say "missing".
     """
 
     records: NDArray[np.uint8]
@@ -27,7 +30,7 @@ class Outcome:
     reports: NDArray[np.uint8]
     channels: NDArray[np.uint16]
     priors: NDArray[np.float32]
-    held: NDArray[np.bool_]
+    held_out: NDArray[np.bool_]
     rows: NDArray[np.int64]
     update: UpdateResult
-    silent: Silent
+    missing: MissingReports

@@ -1,8 +1,8 @@
-"""Cells of a batch as columns: what was reported of them, and what is known of them beforehand.
+"""Columns of a batch: one row for each reported (user, item) cell.
 
-Where presence is protected, every cell of a public scope is sent. A cell whose report says nothing
-is `silent`; one that says something may be a fake, and `priors` says how likely it was to hold a
-rating before its report was looked at.
+Where presence is protected, a device reports every cell of a public scope. `missing` marks reports
+that say "no rating". Any other report may be a fake: `priors` is the probability that its cell
+holds a rating, before the report.
 """
 
 from __future__ import annotations
@@ -13,24 +13,24 @@ import numpy as np
 from numpy.typing import NDArray
 
 
-class Cells(NamedTuple):
-    """Cells in their order, (m,) each."""
+class RatingColumns(NamedTuple):
+    """Cells in log order, (m,) each."""
 
     users: NDArray[np.uint64]
     items: NDArray[np.uint64]
     reports: NDArray[np.uint8]
     channels: NDArray[np.uint16]
     priors: NDArray[np.float32]  # 1 where presence is public
-    held: NDArray[np.bool_]
-    silent: NDArray[np.bool_]
+    held_out: NDArray[np.bool_]
+    missing: NDArray[np.bool_]
 
-    def at(self, which: NDArray[np.bool_]) -> Cells:
-        """Return some of them."""
-        return Cells._make(column[which] for column in self)
+    def at(self, selected: NDArray[np.bool_]) -> RatingColumns:
+        """Return the selected cells."""
+        return RatingColumns._make(column[selected] for column in self)
 
 
-class Silent(NamedTuple):
-    """Cells that say nothing (k,): predicted, and no more; row -1: an item not met yet."""
+class MissingReports(NamedTuple):
+    """Reports (k,) that say "missing": predicted, not learned; row -1 for an unknown item."""
 
     rows: NDArray[np.int64]
     reports: NDArray[np.uint8]
@@ -38,4 +38,6 @@ class Silent(NamedTuple):
     predicted: NDArray[np.float64]
 
 
-SILENCE = Silent(np.empty(0, np.int64), np.empty(0, np.uint8), np.empty(0, np.uint16), np.empty(0))
+NO_MISSING = MissingReports(
+    np.empty(0, np.int64), np.empty(0, np.uint8), np.empty(0, np.uint16), np.empty(0)
+)

@@ -1,7 +1,7 @@
-"""What decides the state besides the log: the design, and its fingerprint.
+"""Specification of the state: every setting that decides it besides the log, and its fingerprint.
 
-Two replicas are comparable only where their designs are equal: the allow-list, the sizes, the
-learner and its constants, and the format of the state.
+Two replicas are comparable only where their specifications are equal: the allow-list, the sizes,
+the learner and its constants, and the format of the state.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ STATE_FORMAT = 3
 
 @dataclass(frozen=True)
 class StateSpec:
-    """What decides the state besides the log; two replicas agree only if they agree on this."""
+    """All that decides the state besides the log; replicas agree only with equal specifications."""
 
     mechanisms: tuple[Mechanism, ...]
     partitions: int = 4
@@ -42,7 +42,7 @@ class StateSpec:
         if len({m.id for m in self.mechanisms}) != len(self.mechanisms):
             raise ValueError("mechanisms: the allow-list names a mechanism twice")
         if not 0 <= self.held_out <= 0.5:
-            raise ValueError(f"held_out {self.held_out}: the held-out share lies in 0 .. 0.5")
+            raise ValueError(f"held_out {self.held_out}: the held-out fraction must be 0 .. 0.5")
 
     @property
     def intake(self) -> Intake:
@@ -53,13 +53,12 @@ class StateSpec:
 
     @property
     def digest(self) -> str:
-        """A fingerprint of the design itself: replicas of different designs are not comparable."""
-        return digest_of(self.told)
+        """Fingerprint of the specification; only replicas with the same one are comparable."""
+        return settings_digest(self.settings)
 
     @property
-    def told(self) -> dict[str, str]:
-        """Everything that the digest is taken over, in words, so that two designs can be compared
-        setting by setting."""
+    def settings(self) -> dict[str, str]:
+        """All that the digest covers, as text, so that two specs can be compared by setting."""
         fields = {name: str(value) for name, value in vars(self).items() if name != "mechanisms"}
         return fields | {
             "mechanisms": ", ".join(m.id for m in self.mechanisms),
@@ -68,6 +67,6 @@ class StateSpec:
         }
 
 
-def digest_of(told: Mapping[str, str]) -> str:
-    """Return the digest of a design from its settings in words."""
-    return blake2b(repr(sorted(told.items())).encode(), digest_size=16).hexdigest()
+def settings_digest(settings: Mapping[str, str]) -> str:
+    """Return the fingerprint of a specification from its settings as text."""
+    return blake2b(repr(sorted(settings.items())).encode(), digest_size=16).hexdigest()

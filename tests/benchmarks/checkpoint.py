@@ -170,15 +170,15 @@ def _read(records: list[tuple[int, bytes, bytes | None]]) -> Found:
 def share(state: Replica, stream: Stream) -> list[Figure]:
     """Return what ledger and digests take of the stream's CPU, one checkpoint a second."""
     batches, inside, ledger = [stream.batch() for _ in range(40)], _Clock(), state.ledger
-    enter, ledger.add = replica.enter, inside.around(ledger.add)  # type: ignore[method-assign]
-    replica.enter = inside.around(enter)
+    enter, ledger.add = replica.extend_chain, inside.around(ledger.add)  # type: ignore[method-assign]
+    replica.extend_chain = inside.around(enter)
     try:
         began = time.process_time()
         for batch in batches:
             state.apply(batch)
         applied = time.process_time() - began
     finally:
-        replica.enter = enter
+        replica.extend_chain = enter
         del ledger.add
     state.end_round(1, (stream.offset, 0, 0, 0))
     rate = len(batches) * _RECORDS * _EACH / applied

@@ -10,7 +10,7 @@ import numpy as np
 from stream_app.models.sketches.ams import AmsSketch
 from stream_app.models.sketches.bloom import SeenFilter
 from stream_app.models.sketches.count_min import CountMinSketch
-from stream_app.state.high_water_marks import Marks
+from stream_app.state.high_water_marks import HighWaterMarks
 from tests.benchmarks.figure import Figure
 from tests.naive import statistics as naive
 
@@ -47,7 +47,7 @@ def marks_rate(devices: np.ndarray) -> float:
     columns = devices[rows], seqs, np.ones(KEYS, np.bool_)
 
     def run() -> None:
-        marks = Marks(seed=1)
+        marks = HighWaterMarks(seed=1)
         for i in range(0, KEYS, BATCH):
             marks.advance(*(column[i : i + BATCH] for column in columns))
 

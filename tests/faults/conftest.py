@@ -150,9 +150,7 @@ def replayed(kafka: Kafka, names: Topics, settings: Settings) -> Callable[..., R
             for p, part in enumerate(parts):
                 first, beyond = replica.end_offsets[p], cut.end_offsets[p]
                 if first < beyond:
-                    replica.apply(
-                        decode_many(run_of(part, first, beyond, p), replica.design.intake)
-                    )
+                    replica.apply(decode_many(run_of(part, first, beyond, p), replica.spec.intake))
             replica.end_round(cut.number, cut.end_offsets)
         assert replica.cut == at_cut
         return replica

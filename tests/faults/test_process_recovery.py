@@ -139,7 +139,7 @@ def without(
         for p, part in enumerate(log(records)):
             kept = [r for r in part[before[p] : cut.end_offsets[p]] if r.key != name]
             if kept:
-                replica.apply(decode_many(run_of(kept, 0, len(kept), p), replica.design.intake))
+                replica.apply(decode_many(run_of(kept, 0, len(kept), p), replica.spec.intake))
         replica.end_round(cut.number, cut.end_offsets)
         before = cut.end_offsets
         if cut.number == at_cut:

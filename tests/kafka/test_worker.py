@@ -215,7 +215,7 @@ def without(
         for p, part in enumerate(log(mixed)):
             kept = [r for r in part[before[p] : cut.end_offsets[p]] if r not in poison]
             if kept:
-                replica.apply(decode_many(run_of(kept, 0, len(kept), p), replica.design.intake))
+                replica.apply(decode_many(run_of(kept, 0, len(kept), p), replica.spec.intake))
         replica.end_round(cut.number, cut.end_offsets)
         before = cut.end_offsets
     return replica.model_digest()

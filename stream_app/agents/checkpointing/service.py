@@ -288,7 +288,7 @@ class CheckpointService:
         if not self._may_go_on() or (there := self._scan_patiently()) is None:
             return
         keys, manifests = there
-        here = self._runtime.replica.design.digest, self._topic_id, job.origin
+        here = self._runtime.replica.spec.digest, self._topic_id, job.origin
         reach = max(
             (m.cut for m in manifests if (m.design, m.topic_id, m.origin) == here), default=0
         )

@@ -23,7 +23,7 @@ from stream_app.deployment import new_replica
 from stream_app.errors import UserError
 from stream_app.monitoring.baselines import ItemMeanBaseline
 from stream_app.replay.follower import Follower
-from stream_app.state.replica import Outcome, StateSpec
+from stream_app.state.replica import BatchOutcome, StateSpec
 from stream_app.wire import Topics
 
 _GOLDEN = np.uint64(0x9E3779B97F4A7C15)
@@ -97,7 +97,7 @@ class GroundTruth(threading.Thread):
         finally:
             self._follower.close()
 
-    def _compare(self, outcome: Outcome) -> None:
+    def _compare(self, outcome: BatchOutcome) -> None:
         if not len(outcome.users):
             return
         stars = self._truth.of(outcome.users, outcome.items)

@@ -57,7 +57,7 @@ def exponential(x):
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def decode(rhat, V, row, likelihood, levels, priors, n):
+def update_posterior(rhat, V, row, likelihood, levels, priors, n):
     """Return (e, rho, P(z)) of the report at `row`, prior centred on prediction rhat, spread V.
 
     likelihood: (R, 1 + >= levels) float64, first P(z | nothing), 0 where presence is public, and

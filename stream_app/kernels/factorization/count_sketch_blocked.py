@@ -19,7 +19,7 @@ import numpy as np
 from numba import njit
 
 from stream_app.kernels.machine.dirty_pages import touch_floats
-from stream_app.kernels.machine.hashing import GOLDEN, mix
+from stream_app.kernels.machine.hashing import GOLDEN, hash64
 from stream_app.kernels.machine.prefetch import prefetch
 from stream_app.kernels.machine.simd import add, flip, load, scale, store
 
@@ -55,7 +55,7 @@ def place(C, entities, many, D, K, blocks, at, words):
             at[n, j] = np.int64(block * np.uint64(D))
             for line in range(0, D, LINE):
                 prefetch(C, at[n, j] + line)
-            words[n, j] = h if D <= 32 else mix(h + GOLDEN)
+            words[n, j] = h if D <= 32 else hash64(h + GOLDEN)
 
 
 @njit(cache=True, nogil=True, inline="always")

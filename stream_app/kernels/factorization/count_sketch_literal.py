@@ -18,7 +18,7 @@ import numpy as np
 from numba import njit
 
 from stream_app.kernels.machine.dirty_pages import touch_float
-from stream_app.kernels.machine.hashing import GOLDEN, mix
+from stream_app.kernels.machine.hashing import GOLDEN, hash64
 
 _LOW31 = np.uint64(0x7FFFFFFF)
 
@@ -35,7 +35,7 @@ def place(entity, D, K, w, at, signs):
         even = 2 * i
         odd = min(even + 1, K - 1)  # with an odd K the last row is written twice, last by its own
         for c in range(D):
-            h = mix(entity + np.uint64(i * D + c + 1) * GOLDEN)
+            h = hash64(entity + np.uint64(i * D + c + 1) * GOLDEN)
             at[odd, c] = np.int64(np.uint64(odd) * w + (((h & _LOW31) * w) >> np.uint64(31)))
             signs[odd, c] = _sign(h >> np.uint64(31))
             at[even, c] = np.int64(

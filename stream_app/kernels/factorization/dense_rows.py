@@ -13,7 +13,7 @@ import numpy as np
 from numba import njit
 
 from stream_app.kernels.factorization.initialization import component
-from stream_app.kernels.machine.hashing import mix
+from stream_app.kernels.machine.hashing import hash64
 from stream_app.kernels.stream.hash_index import slot_of
 
 
@@ -24,7 +24,7 @@ def row_of(slots, keys, count, key, salt, scale, D, vectors, scalars):
     row = slots[s]
     if row < 0:
         row = count
-        h = mix(key + salt)
+        h = hash64(key + salt)
         for c in range(D):
             vectors[row * D + c] = component(h, c, scale)
         scalars[row, 0] = np.float32(0.0)

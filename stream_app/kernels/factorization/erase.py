@@ -28,7 +28,7 @@ from stream_app.kernels.machine.dirty_pages import (
     touch_floats,
     touch_triple,
 )
-from stream_app.kernels.machine.hashing import mix
+from stream_app.kernels.machine.hashing import hash64
 from stream_app.kernels.stream.hash_index import slot_of as place_of
 
 _SWEEPS = 4
@@ -53,7 +53,7 @@ def places_blocked(C, entity, at, signs):
 def forget_vector(C, pages, key, salt, first_salt, first_scale, literal, D, K):
     """Make the vector of a user read as it did before the first rating; mark the `pages` of C."""
     at, signs = np.empty((K, D), np.int64), np.empty((K, D), np.float32)
-    h = mix(key + salt)
+    h = hash64(key + salt)
     if literal:
         place_literal(h, D, K, np.uint64(C.size // K), at, signs)
     else:
@@ -72,7 +72,7 @@ def forget_vector(C, pages, key, salt, first_salt, first_scale, literal, D, K):
 @njit(cache=True, nogil=True)
 def forget_scalars(tags, scalars, pages, key, salt):
     """Put the scalars of a user with a slot of its own back to their first values."""
-    h = mix(key + salt)
+    h = hash64(key + salt)
     s = slot_of(tags, h)
     if tags[s] == tag_of(h):
         scalars[s, BIAS] = np.float32(0.0)
@@ -84,7 +84,7 @@ def forget_scalars(tags, scalars, pages, key, salt):
 @njit(cache=True, nogil=True)
 def forget_sums(tags, sums, pages, key, salt):
     """Clear the presence sums of a user with a slot of its own."""
-    h = mix(key + salt)
+    h = hash64(key + salt)
     s = slot_of(tags, h)
     if tags[s] == tag_of(h):
         sums[s, :] = 0.0
@@ -97,7 +97,7 @@ def forget_row(slots, keys, vectors, scalars, vectors_pages, scalars_pages, key,
     row = slots[place_of(slots, keys, key)]
     if row < 0:
         return
-    h = mix(key + salt)
+    h = hash64(key + salt)
     for c in range(D):
         vectors[row * D + c] = component(h, c, scale)
     touch_floats(vectors_pages, row * D, D)

@@ -14,7 +14,7 @@ from stream_app.kernels.factorization.training_loops import (
     read_blocked,
     read_literal,
 )
-from stream_app.kernels.machine.hashing import mix
+from stream_app.kernels.machine.hashing import hash64
 from stream_app.kernels.machine.simd import store
 
 
@@ -29,7 +29,7 @@ def blocked_reader(D, K):
         at, words = np.empty((1, K), np.int64), np.empty((1, K), np.uint64)
         flat = out.reshape(-1)
         for n in range(keys.size):
-            entity[0] = mix(keys[n] + salt)
+            entity[0] = hash64(keys[n] + salt)
             place_blocked(C, entity, 1, D, K, blocks, at, words)
             store(flat, n * D, read_blocked(C, at, words, 0, D, K))
             biases[n] = scalars[slot_of(tags, entity[0]), BIAS]
@@ -46,7 +46,7 @@ def literal_reader(D, K):
         w = np.uint64(C.size // K)
         at, signs = np.empty((K, D), np.int64), np.empty((K, D), np.float32)
         for n in range(keys.size):
-            h = mix(keys[n] + salt)
+            h = hash64(keys[n] + salt)
             place_literal(h, D, K, w, at, signs)
             read_literal(C, D, K, at, signs, out[n])
             biases[n] = scalars[slot_of(tags, h), BIAS]

@@ -14,7 +14,7 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-from stream_app.kernels.machine.hashing import mix
+from stream_app.kernels.machine.hashing import hash64
 
 UNIT = 2.0 * ((2.0**32 - 1.0) / 3.0) ** 0.5  # standard deviation of `odd`
 _LOW = np.uint64(0xFFFF)
@@ -36,7 +36,7 @@ def odd(h):
 @njit(cache=True, nogil=True, inline="always")
 def cell(salt, scale, x):
     """Return the initial value of cell x, of deviation scale * UNIT."""
-    return np.float32(scale * odd(mix(mix(salt) + np.uint64(x) * _GOLDEN)))
+    return np.float32(scale * odd(hash64(hash64(salt) + np.uint64(x) * _GOLDEN)))
 
 
 @njit(cache=True, nogil=True)
@@ -49,4 +49,4 @@ def fill(cells, salt, scale):
 @njit(cache=True, nogil=True, inline="always")
 def component(key_hash, c, scale):
     """Return component c of the initial vector of the entity whose key hashes to key_hash."""
-    return np.float32(scale * odd(mix(key_hash + np.uint64(c) * _GOLDEN)))
+    return np.float32(scale * odd(hash64(key_hash + np.uint64(c) * _GOLDEN)))

@@ -25,7 +25,7 @@ from numba import njit
 from stream_app.kernels.factorization.bias_table import slot_of, tag_of
 from stream_app.kernels.factorization.channel_posterior import exponential
 from stream_app.kernels.machine.dirty_pages import WORDS, touch_float, touch_triple
-from stream_app.kernels.machine.hashing import mix
+from stream_app.kernels.machine.hashing import hash64
 
 FIRST_RATE, FIRST_INFORMATION = 0.1, 100.0
 LEAST, MOST = 0.001, 0.95  # of a rate and of a prior
@@ -87,11 +87,11 @@ def count_and_estimate(
         if not g > 0.0:
             priors[begin:end] = 1.0
             continue
-        u = _claimed(tags, tags_pages, mix(users[begin] + salts[0]))
+        u = _claimed(tags, tags_pages, hash64(users[begin] + salts[0]))
         touch_triple(sums_pages, u, WORDS)
         for n in range(begin, end):
             y = g * weight[starts[c] + reports[n]]
-            i = _claimed(tags, tags_pages, mix(items[n] + salts[1]))
+            i = _claimed(tags, tags_pages, hash64(items[n] + salts[1]))
             touch_triple(sums_pages, i, WORDS)
             sums[i, TOLD] += y
             sums[i, INFORMATION] += g
@@ -103,7 +103,7 @@ def count_and_estimate(
         r = _held(told / (FIRST_INFORMATION + overall[INFORMATION]), LEAST, MOST)
         k = 1.0 / (ITEM_SPREAD * r * ITEM_SPREAD * r)
         for n in range(begin, end):
-            i = _claimed(tags, tags_pages, mix(items[n] + salts[1]))
+            i = _claimed(tags, tags_pages, hash64(items[n] + salts[1]))
             rate = (k * r + sums[i, TOLD]) / (k + sums[i, INFORMATION])
             priors[n] = _held(rate, LEAST, MOST)
             sums[u, EXPECTED] += g * np.float64(priors[n])

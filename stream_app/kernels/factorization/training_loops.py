@@ -35,7 +35,7 @@ from stream_app.kernels.factorization.channel_posterior import (
     EXACT,
     LEVELS,
     START,
-    decode,
+    update_posterior,
 )
 from stream_app.kernels.factorization.dense_rows import find_known, row_of
 from stream_app.kernels.factorization.kalman_update import (
@@ -48,7 +48,7 @@ from stream_app.kernels.factorization.kalman_update import (
     within,
 )
 from stream_app.kernels.machine.dirty_pages import FLOATS, touch_float, touch_floats, touch_triple
-from stream_app.kernels.machine.hashing import mix
+from stream_app.kernels.machine.hashing import hash64
 from stream_app.kernels.machine.simd import add, load, store
 
 AHEAD = 16  # events hashed and prefetched in one pass: few enough for the first cache
@@ -83,8 +83,8 @@ def blocked_loop(D, K):
             if x == 0:
                 many = min(AHEAD, users.size - n)
                 for y in range(many):
-                    hus[y] = mix(users[n + y] + salts[0])
-                    his[y] = mix(items[n + y] + salts[1])
+                    hus[y] = hash64(users[n + y] + salts[0])
+                    his[y] = hash64(items[n + y] + salts[1])
                     fetch_bucket(tags, scalars, hus[y])
                     fetch_bucket(tags, scalars, his[y])
                 place_blocked(C, hus, many, D, K, blocks, at_u, words_u)
@@ -116,7 +116,7 @@ def blocked_loop(D, K):
                     V = k.prior_variance + k.prior_slope * T
                     row = facts[c, START] + z
                     of = facts[c, LEVELS]
-                    e, rho, chance[n] = decode(rhat, V, row, likelihood, of, priors, n)
+                    e, rho, chance[n] = update_posterior(rhat, V, row, likelihood, of, priors, n)
                 no = e * e > k.clip
             predicted[n] = within(rhat, 1.0, 5.0)
             error[n] = e
@@ -164,8 +164,8 @@ def literal_loop(D, K):
         at_u, at_i = np.empty((K, D), np.int64), np.empty((K, D), np.int64)
         signs_u, signs_i = np.empty((K, D), np.float32), np.empty((K, D), np.float32)
         for n in range(users.size):
-            hu = mix(users[n] + salts[0])
-            hi = mix(items[n] + salts[1])
+            hu = hash64(users[n] + salts[0])
+            hi = hash64(items[n] + salts[1])
             su = slot_of(tags, hu)
             si = slot_of(tags, hi)
             place_literal(hu, D, K, w, at_u, signs_u)
@@ -197,7 +197,7 @@ def literal_loop(D, K):
                     V = k.prior_variance + k.prior_slope * T
                     row = facts[c, START] + z
                     of = facts[c, LEVELS]
-                    e, rho, chance[n] = decode(rhat, V, row, likelihood, of, priors, n)
+                    e, rho, chance[n] = update_posterior(rhat, V, row, likelihood, of, priors, n)
                 no = e * e > k.clip
             predicted[n] = within(rhat, 1.0, 5.0)
             error[n] = e
@@ -287,7 +287,7 @@ def dense_loop(D):
                     V = k.prior_variance + k.prior_slope * T
                     row = facts[c, START] + z
                     of = facts[c, LEVELS]
-                    e, rho, chance[n] = decode(rhat, V, row, likelihood, of, priors, n)
+                    e, rho, chance[n] = update_posterior(rhat, V, row, likelihood, of, priors, n)
                 no = e * e > k.clip
             predicted[n] = within(rhat, 1.0, 5.0)
             error[n] = e

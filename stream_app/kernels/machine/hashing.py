@@ -20,7 +20,7 @@ _M2 = np.uint64(0x94D049BB133111EB)
 
 
 @njit(cache=True, nogil=True, inline="always")
-def mix(x: np.uint64) -> np.uint64:
+def hash64(x: np.uint64) -> np.uint64:
     """Return the 64-bit finalizer of splitmix64 at x."""
     x = (x ^ (x >> np.uint64(30))) * _M1
     x = (x ^ (x >> np.uint64(27))) * _M2
@@ -30,7 +30,7 @@ def mix(x: np.uint64) -> np.uint64:
 @njit(cache=True, nogil=True, inline="always")
 def salted(key: np.uint64, salt: np.uint64) -> np.uint64:
     """Return the hash of `key` under `salt`."""
-    return mix(mix(key + salt * GOLDEN))
+    return hash64(hash64(key + salt * GOLDEN))
 
 
 @njit(cache=True, nogil=True, inline="always")

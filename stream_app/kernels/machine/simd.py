@@ -25,7 +25,7 @@ from numba.extending import intrinsic, models, register_model
 _FLOAT = ir.FloatType()
 
 
-class Lanes(types.Type):
+class SimdVector(types.Type):
     """The type of a vector of `count` float32."""
 
     def __init__(self, count):
@@ -33,8 +33,8 @@ class Lanes(types.Type):
         super().__init__(name=f"Lanes({count})")
 
 
-@register_model(Lanes)
-class _LanesModel(models.PrimitiveModel):
+@register_model(SimdVector)
+class _SimdVectorModel(models.PrimitiveModel):
     def __init__(self, dmm, fe_type):
         super().__init__(dmm, fe_type, ir.VectorType(_FLOAT, fe_type.count))
 
@@ -48,7 +48,7 @@ def _address(context, builder, array_type, array, offset, vector):
 def _load(typingctx, array, offset, n):
     if not isinstance(n, types.IntegerLiteral) or array.dtype != types.float32:
         return None
-    lanes = Lanes(n.literal_value)
+    lanes = SimdVector(n.literal_value)
 
     def codegen(context, builder, signature, args):
         vector = ir.VectorType(_FLOAT, lanes.count)
@@ -63,7 +63,7 @@ def _load(typingctx, array, offset, n):
 
 @intrinsic
 def _store(typingctx, array, offset, lanes):
-    if not isinstance(lanes, Lanes) or array.dtype != types.float32:
+    if not isinstance(lanes, SimdVector) or array.dtype != types.float32:
         return None
 
     def codegen(context, builder, signature, args):
@@ -77,7 +77,7 @@ def _store(typingctx, array, offset, lanes):
 
 def _lanewise(operation):
     def typed(typingctx, a, b):
-        if not isinstance(a, Lanes) or a != b:
+        if not isinstance(a, SimdVector) or a != b:
             return None
 
         def codegen(context, builder, signature, args):
@@ -105,7 +105,7 @@ def _filled(count):
 
 @intrinsic
 def _scale(typingctx, lanes, x):
-    if not isinstance(lanes, Lanes):
+    if not isinstance(lanes, SimdVector):
         return None
 
     def codegen(context, builder, signature, args):
@@ -116,7 +116,7 @@ def _scale(typingctx, lanes, x):
 
 @intrinsic
 def _flip(typingctx, lanes, bits):
-    if not isinstance(lanes, Lanes):
+    if not isinstance(lanes, SimdVector):
         return None
 
     def codegen(context, builder, signature, args):
@@ -135,7 +135,7 @@ def _flip(typingctx, lanes, bits):
 
 @intrinsic
 def _total(typingctx, lanes):
-    if not isinstance(lanes, Lanes):
+    if not isinstance(lanes, SimdVector):
         return None
 
     def codegen(context, builder, signature, args):

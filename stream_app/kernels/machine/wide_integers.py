@@ -24,12 +24,12 @@ def _ones(_typing, x):
     return (types.uint64(types.uint64), generate) if x == types.uint64 else None
 
 
-def ones(x: np.uint64) -> np.uint64:
+def popcount(x: np.uint64) -> np.uint64:
     """Return the number of one bits of a 64-bit word."""
     return np.uint64(int(x).bit_count())
 
 
-@overload(ones)
+@overload(popcount)
 def _compiled_ones(x):
     def compiled(x):
         return _ones(x)
@@ -49,12 +49,12 @@ def _upper(_typing, a, b):
     return None
 
 
-def upper(a: np.uint64, b: np.uint64) -> np.uint64:
+def multiply_high(a: np.uint64, b: np.uint64) -> np.uint64:
     """Return the upper 64 bits of the 128-bit product."""
     return np.uint64((int(a) * int(b)) >> 64)
 
 
-@overload(upper)
+@overload(multiply_high)
 def _compiled_upper(a, b):
     def compiled(a, b):
         return _upper(a, b)
@@ -67,6 +67,6 @@ def multiply_mod(a: np.uint64, b: np.uint64) -> np.uint64:
     """Return a * b mod 2^61 - 1."""
     # 2^61 is 1 in this field: the bits above it are added to those below.
     low = a * b
-    high = upper(a, b)
+    high = multiply_high(a, b)
     total = (low & PRIME) + ((low >> np.uint64(61)) | (high << np.uint64(3)))
     return total - PRIME if total >= PRIME else total

@@ -21,7 +21,7 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-from stream_app.kernels.machine.wide_integers import ones
+from stream_app.kernels.machine.wide_integers import popcount
 
 _BLOCK = 512
 _TWO, _FOUR, _ZERO = np.float32(2), np.float32(4), np.float32(0)
@@ -136,13 +136,13 @@ def _distances(codes, query, start, out):
         c0, c1 = codes[w, start:stop], codes[w + 1, start:stop]
         c2, c3 = codes[w + 2, start:stop], codes[w + 3, start:stop]
         for i in range(out.size):
-            first = ones(c0[i] ^ q0) + ones(c1[i] ^ q1)
-            out[i] += np.int32(first + ones(c2[i] ^ q2) + ones(c3[i] ^ q3))
+            first = popcount(c0[i] ^ q0) + popcount(c1[i] ^ q1)
+            out[i] += np.int32(first + popcount(c2[i] ^ q2) + popcount(c3[i] ^ q3))
         w += 4
     while w < query.size:
         q0, c0 = query[w], codes[w, start:stop]
         for i in range(out.size):
-            out[i] += np.int32(ones(c0[i] ^ q0))
+            out[i] += np.int32(popcount(c0[i] ^ q0))
         w += 1
 
 

@@ -101,7 +101,7 @@ def _reaching(scores, threshold, places, reached):
 
 
 @njit(cache=True, nogil=True)
-def best(scores, bits, names, count, salt, places, keys, reached):
+def top_k(scores, bits, names, count, salt, places, keys, reached):
     """Write the places 0 .. n-1 of the `count` best scores and their keys; return how many.
 
     bits: `scores` viewed as int32; names: the row of each place, empty where the place is the row;

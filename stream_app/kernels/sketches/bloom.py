@@ -19,9 +19,9 @@ import numpy as np
 from numba import njit
 
 from stream_app.kernels.machine.dirty_pages import PAGE_BITS
-from stream_app.kernels.machine.hashing import GOLDEN, bounded, mix
+from stream_app.kernels.machine.hashing import GOLDEN, bounded, hash64
 from stream_app.kernels.machine.prefetch import AHEAD, prefetch
-from stream_app.kernels.machine.wide_integers import ones
+from stream_app.kernels.machine.wide_integers import popcount
 
 WORDS = 8
 BLOCK_BYTES = 4 * WORDS
@@ -30,7 +30,7 @@ _PER_PAGE = np.uint64(PAGE_BITS - 5)  # shifts the number of a block to its page
 
 @njit(cache=True, nogil=True, inline="always")
 def _hash(user: np.uint64, item: np.uint64, seed: np.uint64) -> np.uint64:
-    return mix(mix(user + seed * GOLDEN) + item)
+    return hash64(hash64(user + seed * GOLDEN) + item)
 
 
 @njit(cache=True, nogil=True)
@@ -56,7 +56,7 @@ def add(blocks, pages, users, items, seed):
             prefetch(blocks, np.int64(bounded(later, count)))
         block = bounded(h, count)
         pages[block >> _PER_PAGE] = 1
-        g = mix(h + GOLDEN)
+        g = hash64(h + GOLDEN)
         for j in range(WORDS):
             bit = (g >> np.uint64(5 * j)) & np.uint64(31)
             blocks[block, j] |= np.uint32(np.uint64(1) << bit)
@@ -74,7 +74,7 @@ def test(blocks, users, items, seed, found):
             hashes[i & (AHEAD - 1)] = later
             prefetch(blocks, np.int64(bounded(later, count)))
         block = bounded(h, count)
-        g = mix(h + GOLDEN)
+        g = hash64(h + GOLDEN)
         present = np.uint32(1)
         for j in range(WORDS):
             bit = (g >> np.uint64(5 * j)) & np.uint64(31)
@@ -90,7 +90,7 @@ def fill(blocks):
     for b in range(blocks.shape[0]):
         product = 1.0
         for j in range(WORDS):
-            count = np.int64(ones(np.uint64(blocks[b, j])))
+            count = np.int64(popcount(np.uint64(blocks[b, j])))
             total += count
             product *= count / 32.0
         likelihood += product

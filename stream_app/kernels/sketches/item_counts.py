@@ -9,7 +9,7 @@ from numba import njit
 
 
 @njit(cache=True, nogil=True)
-def tally(rows, counts, distinct):
+def count_items(rows, counts, distinct):
     """Count each row in `counts` (all zero before) and write the distinct ones; return how many."""
     found = 0
     for i in range(rows.shape[0]):

@@ -11,14 +11,14 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-from stream_app.kernels.machine.hashing import mix
+from stream_app.kernels.machine.hashing import hash64
 
 
 @njit(cache=True, nogil=True, inline="always")
 def slot_of(slots, keys, key):
     """Return the slot that holds `key`, or the empty one where it belongs."""
     last = np.uint64(slots.size - 1)
-    s = mix(key) & last
+    s = hash64(key) & last
     while slots[s] >= 0 and keys[np.uint64(slots[s])] != key:
         s = (s + np.uint64(1)) & last
     return s

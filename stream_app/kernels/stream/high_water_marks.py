@@ -17,7 +17,7 @@ import numpy as np
 from numba import njit
 
 from stream_app.kernels.machine.dirty_pages import WORDS
-from stream_app.kernels.machine.hashing import GOLDEN, mix
+from stream_app.kernels.machine.hashing import GOLDEN, hash64
 
 APPLIED, DUPLICATE, JUMP, SKIPPED = 0, 1, 2, 3
 MAX_JUMP = 2**20
@@ -27,7 +27,7 @@ MAX_JUMP = 2**20
 def _slot(slots, known, seed, first, second):
     """Return the slot that holds a device, or the empty one where it belongs."""
     mask = np.uint64(slots.size - 1)
-    slot = mix(mix(first + seed * GOLDEN) + second) & mask
+    slot = hash64(hash64(first + seed * GOLDEN) + second) & mask
     row = slots[slot]
     while row >= 0 and (known[row, 0] != first or known[row, 1] != second):
         slot = (slot + np.uint64(1)) & mask

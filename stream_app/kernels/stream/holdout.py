@@ -9,11 +9,11 @@ from __future__ import annotations
 
 from numba import njit
 
-from stream_app.kernels.machine.hashing import mix, salted
+from stream_app.kernels.machine.hashing import hash64, salted
 
 
 @njit(cache=True, nogil=True)
 def held_out(users, items, salt, threshold, out):
     """Set out[i] where the pair (users[i], items[i]) is never to be learned."""
     for i in range(users.shape[0]):
-        out[i] = salted(mix(users[i]) + items[i], salt) < threshold
+        out[i] = salted(hash64(users[i]) + items[i], salt) < threshold

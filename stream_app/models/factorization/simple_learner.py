@@ -23,9 +23,9 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from stream_app.kernels.factorization.channel_posterior import HIGHEST, LOWEST, decode
+from stream_app.kernels.factorization.channel_posterior import HIGHEST, LOWEST, update_posterior
 from stream_app.kernels.factorization.kalman_update import MEAN, read_exactly
-from stream_app.kernels.machine.hashing import mix
+from stream_app.kernels.machine.hashing import hash64
 from stream_app.models.factorization.batch_columns import batch_columns
 from stream_app.models.factorization.channels import NO_CHANNEL, Channels
 from stream_app.models.factorization.learner import Entities, Keys, LearnerSpec, UpdateResult
@@ -66,7 +66,7 @@ class SimpleLearner(FixedArrays, ABC):
 
     def slot(self, key: int, use: int, slots: int) -> int:
         """Return the hashed place of a key among `slots`; `use` is one of `seeds.py`."""
-        return int(mix(np.uint64((key + int(derive_seed(self.spec.seed, use))) % 2**64))) % slots
+        return int(hash64(np.uint64((key + int(derive_seed(self.spec.seed, use))) % 2**64))) % slots
 
     def learn_many(
         self,
@@ -114,7 +114,9 @@ class SimpleLearner(FixedArrays, ABC):
             error, probability = read_exactly(rhat, report, levels), math.nan
         else:
             spread, row = self.spec.parameters.prior_variance, start + report
-            error, _, probability = decode(rhat, spread, row, self._likelihood, levels, priors, n)
+            error, _, probability = update_posterior(
+                rhat, spread, row, self._likelihood, levels, priors, n
+            )
         return error, probability, error * error > self.spec.parameters.clip
 
     def predict_many(self, users: Keys, items: Keys) -> NDArray[np.float64]:

@@ -37,7 +37,7 @@ class Ranker:
             self._places = np.empty(room, np.int64)
             self._keys = np.empty(room, np.uint64)
             self._reached = np.empty(room, np.uint8)
-        n = selection.best(
+        n = selection.top_k(
             scores,
             scores.view(np.int32),
             names,

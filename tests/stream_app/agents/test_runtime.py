@@ -138,7 +138,7 @@ def test_a_defect_in_a_stage_ends_the_process_and_a_cancellation_does_not() -> N
 @pytest.mark.parametrize("mechanisms", [SMALL.mechanisms, SMALL.mechanisms[:1]])
 def test_the_privacy_mode_is_the_weakest_that_is_allowed(mechanisms: tuple[Any, ...]) -> None:
     async def body(runtime: Runtime, _: Rejections) -> None:
-        runtime.replica.design = replace(SMALL, mechanisms=mechanisms)
+        runtime.replica.spec = replace(SMALL, mechanisms=mechanisms)
         assert runtime.privacy == ("none" if len(mechanisms) == 2 else "local")
 
     with_runtime(body)

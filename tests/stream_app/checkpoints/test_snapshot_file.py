@@ -52,10 +52,10 @@ def test_whoever_loads_a_snapshot_holds_the_state_and_goes_on_alike(
 ) -> None:
     one = used(replace(TINY, model=model))
     meta = snapshot_file.write(tmp_path / "a.npz", one)
-    found = snapshot_file.read(tmp_path / "a.npz", one.design)
+    found = snapshot_file.read(tmp_path / "a.npz", one.spec)
     assert found.meta == meta
     assert (meta.model, meta.ledger, meta.cut, meta.end_offsets) == digests(one)
-    two = Replica(one.design)
+    two = Replica(one.spec)
     found.load(two)
     assert digests(two) == digests(one)
     assert two.origin == one.origin

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from stream_app.kernels.factorization import error_scores as scoring
-from stream_app.kernels.sketches.item_counts import tally
+from stream_app.kernels.sketches.item_counts import count_items
 from stream_app.kernels.stream import holdout
 from stream_app.kernels.stream import ledger_chain as ledger
 
@@ -27,7 +27,7 @@ def mix(x: int) -> int:
 @given(st.lists(st.integers(0, 9), max_size=40))
 def test_a_tally_counts_each_row_once(rows: list[int]) -> None:
     counts, distinct = np.zeros(10, np.int64), np.empty(len(rows), np.int64)
-    found = tally(np.array(rows, np.int64), counts, distinct)
+    found = count_items(np.array(rows, np.int64), counts, distinct)
     assert distinct[:found].tolist() == list(dict.fromkeys(rows))
     assert counts.tolist() == [rows.count(row) for row in range(10)]
 
@@ -57,8 +57,8 @@ def test_the_ledgers_numbers_are_their_definition(
 ) -> None:
     offsets = np.array([o for o, _ in records], np.int64)
     outcomes = np.array([k for _, k in records], np.uint8)
-    total, first = ledger.enter(offsets[:cut], outcomes[:cut], partition, np.uint64(chain))
-    more, last = ledger.enter(offsets[cut:], outcomes[cut:], partition, np.uint64(first))
+    total, first = ledger.extend_chain(offsets[:cut], outcomes[:cut], partition, np.uint64(chain))
+    more, last = ledger.extend_chain(offsets[cut:], outcomes[cut:], partition, np.uint64(first))
     for offset, outcome in records:
         chain = mix((chain + mix(offset) + 16 * partition + outcome) & MASK)
     assert int(last) == chain

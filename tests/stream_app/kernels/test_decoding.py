@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numba import njit
 
-from stream_app.kernels.factorization.channel_posterior import decode, exponential
+from stream_app.kernels.factorization.channel_posterior import exponential, update_posterior
 from tests.naive import learning as naive
 
 PUBLIC = np.zeros(256)  # P(z | no rating) where presence is public
@@ -27,7 +27,7 @@ def decoded(
 ) -> tuple[float, float, float]:
     """Call the kernel with its columns: what no rating reports beside what the levels report."""
     rows = np.hstack((absent[: len(channel), None], channel))
-    return decode(rhat, V, z, rows, levels, np.array([9.0, g]), 1)  # type: ignore[no-any-return]
+    return update_posterior(rhat, V, z, rows, levels, np.array([9.0, g]), 1)  # type: ignore[no-any-return]
 
 
 def randomized_response(levels: int, epsilon: float) -> np.ndarray:

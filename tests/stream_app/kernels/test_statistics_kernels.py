@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from stream_app.kernels.machine.wide_integers import multiply_mod, ones, upper
+from stream_app.kernels.machine.wide_integers import multiply_high, multiply_mod, popcount
 from stream_app.kernels.sketches import ams as second_moment
 from stream_app.kernels.sketches import bloom, count_min
 from stream_app.kernels.stream import high_water_marks as marks
@@ -35,8 +35,8 @@ def test_the_product_modulo_the_prime_is_that_of_whole_numbers(a, b):
 @settings(deadline=None)
 @given(a=WORDS, b=WORDS)
 def test_the_plain_versions_of_the_two_instructions_are_right(a, b):
-    assert int(ones(np.uint64(a))) == bin(a).count("1")
-    assert int(upper(np.uint64(a), np.uint64(b))) == a * b >> 64
+    assert int(popcount(np.uint64(a))) == bin(a).count("1")
+    assert int(multiply_high(np.uint64(a), np.uint64(b))) == a * b >> 64
 
 
 @settings(deadline=None)

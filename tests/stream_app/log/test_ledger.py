@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from stream_app.log.ledger import RATINGS, Ledger
-from stream_app.state.erasures import Forgotten, words_of
+from stream_app.state.erasures import ErasedDevices, words_of
 from stream_app.wire import REASON_CODE, REASONS, Batch, Reason
 from stream_app.wire.state_records import StateOrigin, ledger_root
 
@@ -126,7 +126,7 @@ def test_exactly_the_forgotten_are_refused(
     for pair in set(told):
         ledger.forget(np.array(pair, np.uint64))
     hexes = [np.array(pair, "<u8").tobytes().hex() for pair in excluded]
-    forgotten = Forgotten(StateOrigin(0, (0,), excluded=tuple(sorted(set(hexes)))), ledger)
+    forgotten = ErasedDevices(StateOrigin(0, (0,), excluded=tuple(sorted(set(hexes)))), ledger)
     known = set(told) | set(excluded)
     for pair in later:
         assert forgotten.add(np.array(pair, np.uint64)) == (pair not in known)
@@ -146,4 +146,4 @@ def test_exactly_the_forgotten_are_refused(
 
 def test_while_nobody_is_refused_nothing_is_looked_up_or_copied() -> None:
     batch = batch_of([(1, 2)], [])
-    assert Forgotten(StateOrigin(0, (0,)), Ledger(1)).reasons(batch) is batch.reasons
+    assert ErasedDevices(StateOrigin(0, (0,)), Ledger(1)).reasons(batch) is batch.reasons

@@ -15,8 +15,8 @@ from stream_app.models.paged_arrays import StatePart, check_arrays, mark_dirty
 from stream_app.models.sketches.ams import AmsSketch
 from stream_app.models.sketches.bloom import SeenFilter
 from stream_app.models.sketches.count_min import CountMinSketch
-from stream_app.state.high_water_marks import Marks
-from stream_app.state.item_directory import Directory
+from stream_app.state.high_water_marks import HighWaterMarks
+from stream_app.state.item_directory import ItemDirectory
 from tests.stream_app.models.learners import CHANNELS, EVERY_MODEL, stream
 
 # A vector of 13 floats lies across the border of two pages, one of 32 does not.
@@ -70,7 +70,7 @@ def seen():
 
 
 def marks():
-    made = Marks()
+    made = HighWaterMarks()
 
     def feed(seed: int, events: int) -> None:
         random = np.random.default_rng(seed)
@@ -84,7 +84,7 @@ def marks():
 
 
 def directory():
-    made = Directory(room=1)
+    made = ItemDirectory(room=1)
 
     def feed(seed: int, events: int) -> None:
         random = np.random.default_rng(seed)
@@ -266,7 +266,7 @@ def test_a_range_of_bytes_touches_its_pages(first: int, stop: int, wanted: list[
 
 def test_marks_survive_that_a_table_grows() -> None:
     """Rows that come after the growth lie in other pages than those that came before."""
-    keys, items = np.arange(30_000, dtype=np.uint64), Directory(room=1)
+    keys, items = np.arange(30_000, dtype=np.uint64), ItemDirectory(room=1)
     made, _ = learner("dense", 13)
     for part in (keys[:9000], keys[9000:]):
         items.rows(part, add=True)

@@ -12,7 +12,7 @@ from stream_app.kernels.sketches.ams import polynomial
 from stream_app.models.sketches.ams import AmsSketch
 from stream_app.models.sketches.bloom import SeenFilter, expected_false_positive_ratio
 from stream_app.models.sketches.count_min import CountMinSketch
-from stream_app.state.high_water_marks import Marks
+from stream_app.state.high_water_marks import HighWaterMarks
 from tests.naive import statistics as naive
 
 SEEDS = st.integers(0, 2**32 - 1)
@@ -100,16 +100,16 @@ def test_sketches_of_different_shape_or_seed_do_not_merge(one, other):
         lambda: CountMinSketch(seed=-1),
         lambda: AmsSketch(depth=65),
         lambda: AmsSketch(width=0),
-        lambda: Marks(seed=2**64),
+        lambda: HighWaterMarks(seed=2**64),
         lambda: expected_false_positive_ratio(-1, 64),
         lambda: SeenFilter(64).add_many(np.zeros(2, np.uint64), np.zeros(3, np.uint64)),
         lambda: SeenFilter(64).test_many(np.zeros(2, np.uint64), np.zeros(3, np.uint64)),
-        lambda: Marks().advance(
+        lambda: HighWaterMarks().advance(
             np.zeros((2, 1), np.uint64), np.zeros(2, np.int64), np.ones(2, np.bool_)
         ),
-        lambda: Marks().load(marks_of([(1, 2)], [-1])),
-        lambda: Marks().load(marks_of([(1, 2)], [1, 2])),
-        lambda: Marks().load(marks_of([(1, 2), (1, 2)], [1, 2])),
+        lambda: HighWaterMarks().load(marks_of([(1, 2)], [-1])),
+        lambda: HighWaterMarks().load(marks_of([(1, 2)], [1, 2])),
+        lambda: HighWaterMarks().load(marks_of([(1, 2), (1, 2)], [1, 2])),
     ],
 )
 def test_what_cannot_be_is_refused(make):
@@ -282,7 +282,7 @@ def columns(events):
 @settings(deadline=None)
 @given(events=EVENTS, cut=st.integers(0, 80), seeds=st.tuples(*[st.integers(0, 2**64 - 1)] * 2))
 def test_marks_depend_on_neither_batches_nor_hashing_nor_growth(events, cut, seeds):
-    whole, split, slow = Marks(seeds[0]), Marks(seeds[1]), naive.Marks()
+    whole, split, slow = HighWaterMarks(seeds[0]), HighWaterMarks(seeds[1]), naive.Marks()
     # A table that starts full grows while a batch is applied.
     split._clear(1)
     expected = [slow.advance(*event) for event in events]
@@ -296,7 +296,7 @@ def test_marks_depend_on_neither_batches_nor_hashing_nor_growth(events, cut, see
     arrays = whole.arrays()
     pseudonyms = [tuple(d) for d in arrays["devices"].tolist()]
     assert list(zip(pseudonyms, arrays["marks"].tolist(), strict=True)) == list(slow.marks.items())
-    loaded = Marks(seeds[1])
+    loaded = HighWaterMarks(seeds[1])
     loaded.load(arrays)
     assert state(loaded) == state(whole)
     assert loaded.devices == whole.devices
@@ -305,7 +305,7 @@ def test_marks_depend_on_neither_batches_nor_hashing_nor_growth(events, cut, see
 
 def test_many_devices_are_all_remembered():
     devices = np.random.default_rng(1).integers(0, 2**64, (30_000, 2), dtype=np.uint64)
-    marks = Marks()
+    marks = HighWaterMarks()
     before = marks.memory_bytes
     marks.advance(devices, np.arange(1, 30_001), np.ones(30_000, np.bool_))
     assert marks.devices == 30_000
@@ -315,7 +315,7 @@ def test_many_devices_are_all_remembered():
 
 
 def test_devices_that_share_half_of_their_pseudonym_are_two():
-    marks = Marks()
+    marks = HighWaterMarks()
     devices = np.array([[1, 2], [1, 3], [2, 2]], np.uint64)
     outcomes, _ = marks.advance(devices, np.ones(3, np.int64), np.ones(3, np.bool_))
     assert outcomes.tolist() == [0, 0, 0]

@@ -45,7 +45,7 @@ def gauges_of(name: str) -> tuple[Replica, Gauges]:
 def watched(name: str, mask: int = 0, seed: int = 3) -> tuple[Gauges, float]:
     """Publish every user's ratings or cells; return the gauges and the RMSE on true ratings."""
     replica, gauges = gauges_of(name)
-    mechanism, cells = replica.design.mechanisms[0], grid()
+    mechanism, cells = replica.spec.mechanisms[0], grid()
     hides = mechanism.inputs > mechanism.levels
     chosen = np.ones(cells.shape, bool) if hides else cells < 5
     masks = np.full(chosen.sum(), mask, np.uint16) if mask else None
@@ -60,14 +60,14 @@ def watched(name: str, mask: int = 0, seed: int = 3) -> tuple[Gauges, float]:
             records.append(publish(event))
     squares = []
     for p, part in enumerate(log(records)):
-        batch = decode_many(run_of(part, 0, len(part), p), replica.design.intake)
+        batch = decode_many(run_of(part, 0, len(part), p), replica.spec.intake)
         users = np.repeat(batch.devices[:, 0], batch.counts).astype(int)
         truth = cells[users, batch.items.astype(int)]
         says = batch.reports != (mechanism.alphabet - 1 if hides else 255)
         outcome = replica.apply(batch)
         gauges.watch(outcome)
         predicted = np.empty(len(truth))
-        predicted[says], predicted[~says] = outcome.update.predicted, outcome.silent.predicted
+        predicted[says], predicted[~says] = outcome.update.predicted, outcome.missing.predicted
         squares.append((predicted - truth - 1.0)[truth < 5] ** 2)
     return gauges, float(np.sqrt(np.concatenate(squares).mean()))
 
@@ -111,7 +111,7 @@ def test_without_an_inverse_the_log_loss_says_what_the_model_knows(
 def test_cells_that_say_nothing_are_counted_apart_from_ratings() -> None:
     replica, gauges = gauges_of("cell:5:2")
     record = publish(SCOPE)
-    batch = decode_many(run_of([record], 0, 1, record.partition), replica.design.intake)
+    batch = decode_many(run_of([record], 0, 1, record.partition), replica.spec.intake)
     for _ in range(2):  # the second time it is a duplicate, of which nothing counts but its ratings
         gauges.watch(replica.apply(batch))
     values = gauges.metrics.registry.get_sample_value
@@ -157,10 +157,10 @@ def test_cells_that_make_their_item_known_do_not_pass_for_ratings() -> None:
         items, missing = np.arange(50, dtype=np.uint64), np.full(50, 5, np.uint8)
         source = SeededSource(seed)
         for user in range(6):
-            reports = replica.design.mechanisms[0].release(missing, source)
+            reports = replica.spec.mechanisms[0].release(missing, source)
             record = publish(Event(user.to_bytes(16, "little"), 1, "cell:5:1", 0, items, reports))
             run = run_of([record], 0, 1, record.partition)
-            batch = decode_many(run, replica.design.intake)
+            batch = decode_many(run, replica.spec.intake)
             gauges.watch(replica.apply(batch))
         sums.append(gauges.error._sums[1, 1])
     assert abs(np.mean(sums)) < 25

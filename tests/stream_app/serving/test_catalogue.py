@@ -49,7 +49,7 @@ def test_a_tombstone_forgets_its_entry() -> None:
 def test_a_bad_record_is_counted_and_changes_nothing(value: bytes) -> None:
     catalogue = learned(CatalogueEntry(5, "Five"))
     catalogue.learn(b"5", value)
-    assert catalogue.set_aside == 1
+    assert catalogue.rejected == 1
     assert catalogue.title(5) == "Five"
 
 
@@ -61,7 +61,7 @@ def test_a_tombstone_forgets_the_number_and_the_string_of_its_name() -> None:
     catalogue.learn(None, None)
     catalogue.learn(b"x" * 10_000, None)
     catalogue.learn(b"\xff", None)
-    assert (set(catalogue.entries), catalogue.set_aside) == ({50}, 0)
+    assert (set(catalogue.entries), catalogue.rejected) == ({50}, 0)
 
 
 class Counting(dict[int, CatalogueEntry]):

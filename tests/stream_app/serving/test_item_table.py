@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from producers.device.item_table import UNKNOWN_MEAN, ItemTable
-from stream_app.serving.item_table import Pages, mean_codes
+from stream_app.serving.item_table import ItemTablePages, mean_codes
 from stream_app.wire import PAGE_ITEMS, ItemTablePage, WireError, decode_message, encode_message
 
 
@@ -35,7 +35,7 @@ def test_a_device_reads_the_means_that_the_server_wrote() -> None:
     model = learner()
     pages = [
         decode_message(ItemTablePage, encode_message(page))
-        for page in Pages().due(KEYS, model, 7, 16)
+        for page in ItemTablePages().due(KEYS, model, 7, 16)
     ]
     assert [page.page for page in pages] == [0, 1]
     table = ItemTable.of(pages)
@@ -46,7 +46,7 @@ def test_a_device_reads_the_means_that_the_server_wrote() -> None:
 
 
 def test_only_pages_that_changed_are_written_again() -> None:
-    model, pages = learner(), Pages()
+    model, pages = learner(), ItemTablePages()
     assert len(list(pages.due(KEYS, model, 1, 16))) == 2
     assert list(pages.due(KEYS, model, 2, 16)) == []
     model.biases[3] = 0.77
@@ -57,7 +57,7 @@ def test_only_pages_that_changed_are_written_again() -> None:
 
 
 def test_a_large_table_is_looked_at_in_turns() -> None:
-    model, pages = learner(), Pages()
+    model, pages = learner(), ItemTablePages()
     assert [page.page for page in pages.due(KEYS, model, 1, 1)] == [0]
     assert [page.page for page in pages.due(KEYS, model, 1, 1)] == [1]
     assert list(pages.due(KEYS, model, 1, 1)) == []

@@ -32,7 +32,7 @@ def recommender(method: str, *made: Event, catalogue: Catalogue | None = None) -
         record = publish(event)
         batch = decode_many(run_of([record], 0, 1, record.partition), SMALL.intake)
         found.mark_stale(replica.apply(batch).rows)
-    replica.end_round(1, replica.ends)
+    replica.end_round(1, replica.end_offsets)
     return found
 
 

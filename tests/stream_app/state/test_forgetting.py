@@ -32,14 +32,14 @@ def played_in(records: list[Published], replica: Replica, never: set[bytes], mos
     """Apply a log in three rounds, in runs of `most` records, without those of some devices."""
     for number in range(1, 4):
         end_offsets = []
-        for p, part in enumerate(log(records, replica.design.partitions)):
+        for p, part in enumerate(log(records, replica.spec.partitions)):
             first, end = len(part) * (number - 1) // 3, len(part) * number // 3
             left = [
                 r for r in part[first:end] if bytes.fromhex((r.key or b"").decode()) not in never
             ]
             for at in range(0, len(left), most):
                 run = run_of(left, at, min(len(left), at + most), p)
-                replica.apply(decode_many(run, replica.design.intake))
+                replica.apply(decode_many(run, replica.spec.intake))
             end_offsets.append(end)
         replica.end_round(number, end_offsets)
     return replica
@@ -76,7 +76,9 @@ def test_the_records_of_a_forgotten_device_change_the_ledger_and_nothing_else(
     outcome = applied(replica, replace(made[0], seq=10**6))
     assert outcome.records.tolist() == [SET_ASIDE]
     assert outcome.reasons.tolist() == [FORGOTTEN]
-    assert outcome.duplicates == outcome.gaps == len(outcome.users) == len(outcome.silent.rows) == 0
+    assert (
+        outcome.duplicates == outcome.gaps == len(outcome.users) == len(outcome.missing.rows) == 0
+    )
     assert bytes_of(replica) == before
     assert replica.ledger.rejected() == {"forgotten": 1}
     # A duplicate of it, and a jump, are refused for the same reason.

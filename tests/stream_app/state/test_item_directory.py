@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from stream_app.state.item_directory import Directory
+from stream_app.state.item_directory import ItemDirectory
 
 KEYS = st.one_of(st.integers(0, 5), st.integers(2**64 - 5, 2**64 - 1), st.integers(0, 2**64 - 1))
 
@@ -15,7 +15,7 @@ KEYS = st.one_of(st.integers(0, 5), st.integers(2**64 - 5, 2**64 - 1), st.intege
 @settings(deadline=None)
 @given(batches=st.lists(st.tuples(st.booleans(), st.lists(KEYS, max_size=40)), max_size=6))
 def test_a_directory_is_a_dictionary_in_order_of_first_appearance(batches):
-    directory, known = Directory(room=1), {}
+    directory, known = ItemDirectory(room=1), {}
     for add, keys in batches:
         if add:
             for key in keys:
@@ -28,7 +28,7 @@ def test_a_directory_is_a_dictionary_in_order_of_first_appearance(batches):
 
 def test_growing_one_by_one_and_at_once_gives_the_same_rows():
     keys = np.random.default_rng(1).integers(0, 2**64, 5000, dtype=np.uint64)
-    one, other = Directory(room=1), Directory(room=1)
+    one, other = ItemDirectory(room=1), ItemDirectory(room=1)
     one.rows(keys, add=True)
     for first in range(0, 5000, 7):
         other.rows(keys[first : first + 7], add=True)
@@ -39,4 +39,4 @@ def test_growing_one_by_one_and_at_once_gives_the_same_rows():
 
 def test_a_directory_without_room_is_refused():
     with pytest.raises(ValueError, match="room 0"):
-        Directory(room=0)
+        ItemDirectory(room=0)

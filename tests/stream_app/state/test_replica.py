@@ -111,13 +111,13 @@ def test_the_held_out_share_is_keyed_never_learned_and_still_seen(
     replica = Replica(design)
     record = publish(event)
     outcome = replica.apply(decode_many(run_of([record], 0, 1, record.partition), design.intake))
-    share = outcome.held.mean()
+    share = outcome.held_out.mean()
     assert 0.25 < share < 0.35
     assert replica.seen.test_many(outcome.users, outcome.items).all()
     again = Replica(replace(design, model="dense"))
     assert (
-        again.apply(decode_many(run_of([record], 0, 1, record.partition), design.intake)).held
-        == outcome.held
+        again.apply(decode_many(run_of([record], 0, 1, record.partition), design.intake)).held_out
+        == outcome.held_out
     ).all()
 
 
@@ -152,9 +152,9 @@ def test_a_cell_that_says_nothing_teaches_presence_alone() -> None:
     assert changed == {
         "presence.tags", "presence.sums", "presence.overall", "marks.devices", "marks.marks",
     }  # fmt: skip
-    assert len(outcome.users) == len(outcome.held) == 0
-    assert len(outcome.silent.rows) == 40
-    assert (outcome.silent.rows == -1).all()
+    assert len(outcome.users) == len(outcome.held_out) == 0
+    assert len(outcome.missing.rows) == 40
+    assert (outcome.missing.rows == -1).all()
     counts = replica.ledger.counts()
     assert counts["applied"] == 1
     assert {n for name, n in counts.items() if name.startswith("ratings")} == {0}
@@ -167,10 +167,10 @@ def test_a_cell_that_says_something_is_learned_and_counted_but_not_taken_for_see
     assert replica.items.keys.tolist() == SAYING.tolist()
     assert replica.frequencies.total == len(SAYING)
     assert not replica.seen.arrays()["blocks"].any()
-    assert 0 < outcome.held.sum() < len(SAYING)
+    assert 0 < outcome.held_out.sum() < len(SAYING)
     counts = replica.ledger.counts()
     assert counts["ratings_learned"] + counts["ratings_held_out"] == len(SAYING)
-    assert len(outcome.silent.rows) == 40 - len(SAYING)
+    assert len(outcome.missing.rows) == 40 - len(SAYING)
     assert (outcome.priors > 0).all()
     assert (outcome.priors < 1).all()
     open_one = applied(
@@ -184,7 +184,7 @@ def test_a_cell_is_decoded_with_its_own_prior() -> None:
     """What a fresh learner says of the same cells with the priors that the outcome tells."""
     replica = Replica(replace(ALL, model="dense", held_out=0.0))
     outcome = applied(replica, SCOPE)
-    fresh = Replica(replica.design).learner
+    fresh = Replica(replica.spec).learner
     columns = outcome.users, outcome.items, outcome.reports, outcome.channels
     learn = np.ones(len(outcome.users), np.bool_)
     assert fresh.learn_many(*columns, learn, outcome.priors).error.tolist() == (
@@ -198,7 +198,7 @@ def test_what_comes_again_is_counted_by_what_it_says() -> None:
     for _ in range(2):
         outcome = applied(replica, SCOPE)
     assert outcome.duplicates == len(SAYING) == replica.ledger.counts()["ratings_duplicate"]
-    assert len(outcome.silent.rows) == len(outcome.users) == 0
+    assert len(outcome.missing.rows) == len(outcome.users) == 0
     again = Replica(SMALL)
     for _ in range(2):
         outcome = applied(again, replace(SCOPE, mechanism="none:5:inf", reports=SCOPE.reports % 5))
