@@ -24,7 +24,8 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from producers.datasets.formats import Columns, read
+from producers.datasets.columns import Columns
+from producers.datasets.formats import read
 from producers.scale import Scale
 from stream_app.errors import UserError
 

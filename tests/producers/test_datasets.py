@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from producers.datasets import formats
+from producers.datasets import tables
 from producers.datasets.load import Dataset, find_scale, load
 from producers.scale import Scale
 from stream_app.errors import UserError
@@ -114,7 +114,7 @@ def test_ids_may_be_text_and_one_text_makes_a_column_text(tmp_path: Path) -> Non
 def test_the_blocks_of_a_large_file_are_joined(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(formats, "_BLOCK", 3)
+    monkeypatch.setattr(tables, "_BLOCK", 3)
     file = tmp_path / "ratings.dat"
     file.write_text("".join(f"{n}::{'x' if n == 7 else n}::{n % 5 + 1}::{n}\n" for n in range(10)))
     found = load(file)
@@ -272,6 +272,57 @@ def test_arrays_that_are_no_ratings_are_refused(
 ) -> None:
     np.savez(tmp_path / "a.npz", **{name: np.array(column) for name, column in arrays.items()})  # type: ignore[arg-type]
     with pytest.raises(UserError, match=said):
+        load(tmp_path / "a.npz")
+
+
+@pytest.mark.parametrize(
+    ("row", "sentence"),
+    [
+        (",2,3", "the user in row 3 is empty; give 1 to 1024 bytes"),
+        ("carol,,3", "the item in row 3 is empty; give 1 to 128 bytes"),
+        ("é" * 600 + ",2,3", "the user in row 3 has 1200 bytes; give 1 to 1024"),
+        ("carol," + "é" * 65 + ",3", "the item in row 3 has 130 bytes; give 1 to 128"),
+        ("carol\0,2,3", "the user in row 3 holds the character NUL"),
+        ("carol,-7,3", "the item in row 3 is a negative number; give a number from 0"),
+        ("carol,2,4.2.1", "the rating in row 3 is not a number"),
+        ("carol", "row 3 has 1 fields"),
+    ],
+    ids=range(8),
+)
+def test_a_bad_row_is_named_by_file_and_row_and_never_by_its_content(
+    row: str, sentence: str, tmp_path: Path
+) -> None:
+    file = tmp_path / "mine.csv"
+    file.write_text(f"user,item,rating\nann,1,4\n{row}\n")
+    with pytest.raises(UserError) as caught:
+        load(file)
+    assert str(caught.value).startswith(f"{file}: {sentence}")
+    for content in ("carol", "é", "-7", "4.2.1", "ann,"):
+        assert content not in str(caught.value).removeprefix(str(file))
+
+
+@pytest.mark.parametrize(
+    ("users", "items", "sentence"),
+    [
+        (["ann", ""], [1, 2], "the user in row 2 is empty"),
+        (["ann", "c\0d"], [1, 2], "the user in row 2 holds the character NUL"),
+        (["ann", "c\ud800"], [1, 2], "the user in row 2 is not valid Unicode"),
+        ([1, 2], [1, -2], "the item in row 2 is a negative number"),
+    ],
+    ids=str,
+)
+def test_a_bad_id_in_an_array_is_named_by_its_row(
+    users: list[object], items: list[object], sentence: str, tmp_path: Path
+) -> None:
+    np.savez(tmp_path / "a.npz", user=users, item=items, rating=[5, 4])
+    with pytest.raises(UserError, match=sentence):
+        load(tmp_path / "a.npz")
+
+
+def test_a_bad_id_behind_many_rows_is_named_by_its_row(tmp_path: Path) -> None:
+    users = np.array(["u"] * 70_000 + [""])
+    np.savez(tmp_path / "a.npz", user=users, item=np.arange(70_001), rating=np.ones(70_001))
+    with pytest.raises(UserError, match="the user in row 70001 is empty"):
         load(tmp_path / "a.npz")
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import asdict, dataclass
+from hashlib import blake2b
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -186,7 +187,7 @@ def _measured(
             f"{mechanism.id}: whole scopes are sent at the end of an epoch, in no order of "
             "ratings; leave --protocol out"
         )
-    users, items = keys_of(dataset.users), keys_of(dataset.items)
+    users, items = user_keys(dataset.users), item_keys(dataset.items)
     catalogue = len(np.unique(items))
     scope = min(_SCOPE, catalogue) if options.scope is None else options.scope
     if hides and not 1 <= scope <= catalogue:
@@ -240,16 +241,29 @@ def _measured(
         )
 
 
-def keys_of(ids: NDArray[np.int64] | NDArray[np.str_]) -> NDArray[np.uint64]:
-    """Return the 64-bit keys of ids as people write them."""
+def item_keys(ids: NDArray[np.int64] | NDArray[np.str_]) -> NDArray[np.uint64]:
+    """Return the key of each item of a data set, (n,)."""
     import numpy as np
 
     from stream_app import wire
 
     names, rows = np.unique(ids, return_inverse=True)
-    if names.dtype.kind in "iu" and names[0] < 0:
-        raise UserError(f"id {names[0]}: ids are numbers from 0 up, or text")
     return np.array([wire.key(name) for name in names.tolist()], np.uint64)[rows]
+
+
+def user_keys(ids: NDArray[np.int64] | NDArray[np.str_]) -> NDArray[np.uint64]:
+    """Return a key for each user of a data set, (n,): an id may be negative or a long text."""
+    import numpy as np
+
+    names, rows = np.unique(ids, return_inverse=True)
+    return np.array([_user_key(name) for name in names.tolist()], np.uint64)[rows]
+
+
+def _user_key(user: int | str) -> int:
+    if isinstance(user, int) and user >= 0:
+        return user
+    digest = blake2b(str(user).encode(), digest_size=8).digest()
+    return int.from_bytes(digest, "big") | (1 << 63)
 
 
 class _Bar:

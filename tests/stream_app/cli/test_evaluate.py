@@ -83,6 +83,24 @@ def test_ids_may_be_text(file, tmp_path):
     assert np.isfinite(json.loads(out.read_text())["rmse"])
 
 
+@pytest.mark.parametrize("user", ["-7", "é" * 100])
+def test_a_user_id_that_could_be_no_item_is_evaluated(user, file, tmp_path):
+    file.write_text(re.sub(r"(?m)^1,", f"{user},", file.read_text()))
+    out = tmp_path / "out.json"
+    arguments = ["--model", "dense", "--epsilon", "3", "--factors", "4", "--json", str(out)]
+    assert run(["evaluate", str(file), *arguments]) == 0
+    assert json.loads(out.read_text())["rmse"] > 0.5
+
+
+def test_a_user_id_that_is_none_is_named_by_its_row_and_called_a_user(file, capsys):
+    lines = file.read_text().splitlines()
+    file.write_text("\n".join([*lines, ",2,3,0"]) + "\n")
+    assert run(["evaluate", str(file)]) == 1
+    assert f"{file}: the user in row {len(lines) + 1} is empty" in " ".join(
+        capsys.readouterr().err.split()
+    )
+
+
 @pytest.mark.parametrize(
     ("options", "mechanism"),
     [

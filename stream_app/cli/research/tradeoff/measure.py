@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 
 from producers.datasets.load import Dataset
 from stream_app import evaluation
-from stream_app.cli.research.evaluate import keys_of
+from stream_app.cli.research.evaluate import item_keys, user_keys
 from stream_app.models.factorization.channels import Channels
 from stream_app.models.factorization.factory import build
 from stream_app.models.factorization.learner import Learner, LearnerSpec
@@ -100,7 +100,7 @@ class _Data:
         ordered = dataset.in_time_order()
         values = dataset.scale.values
         self.options = options
-        self.users, self.items = keys_of(ordered.users), keys_of(ordered.items)
+        self.users, self.items = user_keys(ordered.users), item_keys(ordered.items)
         self.levels: NDArray[np.uint8] = ordered.levels
         self.truth = evaluation.TrueRatings(ordered.ratings, float(values[0]), float(values[-1]))
         self.step = len(values)

@@ -1,0 +1,90 @@
+"""The columns of a file of ratings, and the ids that they may hold.
+
+    user   integer, or text of 1 to 1024 bytes of UTF-8 without NUL   (`producers.pseudonyms`)
+    item   integer in 0 .. 2^63-1, or text of 1 to 128 bytes of UTF-8 (`stream_app.wire.key`)
+
+A message names the file and the row, counted from 1 as an editor does, never an id or a rating.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from producers.pseudonyms import MAX_USER_BYTES
+from stream_app.errors import UserError
+from stream_app.wire import MAX_ITEM_BYTES
+
+KINDS = (
+    "ml-1m.zip, ratings.dat, u.data, ratings.csv, "
+    "*.csv or *.npz with columns user,item,rating[,timestamp]"
+)
+_ROWS = 65_536  # checked together: the code points of a text column take four bytes each
+_BYTES = {"user": MAX_USER_BYTES, "item": MAX_ITEM_BYTES}
+
+
+@dataclass(frozen=True, eq=False, repr=False)  # raw columns have no place in a log
+class Columns:
+    """The rows of a file: ids (n,) int64 or text, ratings (n,) float64, timestamps (n,) int64."""
+
+    users: NDArray[Any]
+    items: NDArray[Any]
+    ratings: NDArray[np.float64]
+    timestamps: NDArray[np.int64] | None
+    titles: Mapping[int | str, str] | None
+
+
+def integers_or_text(texts: NDArray[Any]) -> NDArray[Any]:
+    """Return text ids as integers if every id is an integer in its usual form.
+
+    007 stays text: otherwise the id would change as soon as another id of the file is a word.
+    """
+    try:
+        numbers = texts.astype(np.int64)
+    except (ValueError, OverflowError):
+        return texts
+    return numbers if (numbers.astype(texts.dtype) == texts).all() else texts
+
+
+def check_ids(ids: NDArray[Any], first_row: int, source: str, word: str) -> None:
+    """Raise UserError with the row of the first id that cannot be a `word` ("user" or "item").
+
+    ids: (n,) int64 or text, of the rows `first_row` .. `first_row + n - 1` of the file `source`.
+    """
+    if ids.dtype.kind != "U":
+        bad = np.flatnonzero(ids < 0)
+        if word == "item" and len(bad):
+            raise UserError(
+                f"{source}: the item in row {first_row + int(bad[0])} is a negative number; give "
+                f"a number from 0 to 2^63-1, or text of 1 to {_BYTES[word]} bytes"
+            )
+        return
+    for start in range(0, len(ids), _ROWS):
+        _check_text(ids[start : start + _ROWS], first_row + start, source, word)
+
+
+def _check_text(ids: NDArray[Any], first_row: int, source: str, word: str) -> None:
+    native: NDArray[Any] = np.ascontiguousarray(ids, ids.dtype.newbyteorder("="))
+    codes = native.view(np.uint32).reshape(len(ids), -1)
+    # The bytes of each character in UTF-8; numpy fills a text up with zeros at its end.
+    sizes = sum((codes >= least).sum(axis=1) for least in (1, 0x80, 0x800, 0x10000))
+    holes: NDArray[np.bool_] = np.any((codes[:, :-1] == 0) & (codes[:, 1:] > 0), axis=1)
+    surrogates: NDArray[np.bool_] = np.any((codes >= 0xD800) & (codes < 0xE000), axis=1)
+    bad = np.flatnonzero((sizes < 1) | (sizes > _BYTES[word]) | holes | surrogates)
+    if not len(bad):
+        return
+    row = int(bad[0])
+    if holes[row]:
+        defect = "holds the character NUL"
+    elif surrogates[row]:
+        defect = "is not valid Unicode (a lone surrogate)"
+    else:
+        defect = f"has {sizes[row]} bytes" if sizes[row] else "is empty"
+    raise UserError(
+        f"{source}: the {word} in row {first_row + row} {defect}; give 1 to {_BYTES[word]} bytes "
+        "of UTF-8 without NUL, or remove the row"
+    )

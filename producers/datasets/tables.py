@@ -1,0 +1,142 @@
+"""Ratings as a table of text: one rating a line, fields between `::`, tabs or commas.
+
+Ids are integers if every id of the column is one, else text, without the blanks around it.
+"""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Iterable, Iterator, Mapping
+from itertools import chain, islice
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from producers.datasets.columns import KINDS, Columns, check_ids, integers_or_text
+from stream_app.errors import UserError
+
+_BLOCK = 100_000  # lines turned into arrays at a time: text takes ten times their memory
+# Every id of a column takes the room of the longest; a user id has at most 1024 bytes anyway.
+_ID_CHARACTERS = 1024
+_NAMES = {"user": "user", "userid": "user", "item": "item", "itemid": "item", "movieid": "item",
+          "rating": "rating", "timestamp": "timestamp"}  # fmt: skip
+
+
+def read_table(
+    lines: Iterable[str], suffix: str, name: str, titles: Mapping[int | str, str] | None
+) -> Columns:
+    """Return the columns of a table; `suffix` names the separator, `name` the file in messages."""
+    rows = _split(lines, suffix)
+    header, first_row = ["user", "item", "rating", "timestamp"], 1
+    try:
+        first = next(rows, None)
+        if first is None:
+            raise UserError(f"{name}: is empty; ratings come as {KINDS}")
+        if suffix == ".csv":
+            header, first_row = [_NAMES.get(cell.strip().lower(), "") for cell in first], 2
+            if not {"user", "item", "rating"} <= set(header):
+                raise UserError(
+                    f"{name}: its first line must name the columns user,item,rating "
+                    "(userId,movieId,rating do too)"
+                )
+        else:
+            rows = chain([first], rows)
+        blocks = list(_blocks(rows, header, first_row, name))
+    except csv.Error as error:
+        raise UserError(f"{name}: is not a table of text ({error})") from None
+    if not blocks:
+        raise UserError(f"{name}: has no ratings")
+    users, items, ratings, times = (list(column) for column in zip(*blocks, strict=True))
+    stamped = not any(column is None for column in times)
+    user_ids = integers_or_text(np.concatenate(users))
+    item_ids = integers_or_text(np.concatenate(items))
+    check_ids(user_ids, first_row, name, "user")
+    check_ids(item_ids, first_row, name, "item")
+    return Columns(
+        user_ids,
+        item_ids,
+        np.concatenate(ratings),
+        np.concatenate(times) if stamped else None,
+        titles,
+    )
+
+
+def _split(lines: Iterable[str], suffix: str) -> Iterator[list[str]]:
+    if suffix == ".csv":
+        return csv.reader(lines)
+    separator = "::" if suffix == ".dat" else "\t"
+    return (line.rstrip("\r\n").split(separator) for line in lines)
+
+
+_Block = tuple[NDArray[Any], NDArray[Any], NDArray[np.float64], NDArray[np.int64] | None]
+
+
+def _blocks(
+    rows: Iterator[list[str]], header: list[str], first_row: int, name: str
+) -> Iterator[_Block]:
+    """Yield the rows as arrays of at most `_BLOCK`; UserError names the first short row."""
+    place = {word: header.index(word) for word in ("user", "item", "rating")}
+    time_place = header.index("timestamp") if "timestamp" in header else None
+    needed = max(place.values()) + 1
+    while block := list(islice(rows, _BLOCK)):
+        while block and block[-1] in ([], [""]):  # a blank line at the end of the file
+            block.pop()
+        short = next((i for i, row in enumerate(block) if len(row) < needed), None)
+        if short is not None:
+            raise UserError(
+                f"{name}: row {first_row + short} has {len(block[short])} fields "
+                f"and needs {needed} (user, item, rating)"
+            )
+        if not block:
+            return
+        times = None
+        if time_place is not None and all(len(row) > time_place for row in block):
+            times = _whole([row[time_place] for row in block], first_row, name)
+        yield (
+            text_column([row[place["user"]].strip() for row in block], first_row, name, "user"),
+            text_column([row[place["item"]].strip() for row in block], first_row, name, "item"),
+            _numbers([row[place["rating"]] for row in block], first_row, name, "rating"),
+            times,
+        )
+        first_row += len(block)
+
+
+def text_column(texts: list[str], first_row: int, name: str, word: str) -> NDArray[np.str_]:
+    """Return ids as an array; UserError for an id that is too long or holds the character NUL."""
+    if max(map(len, texts)) > _ID_CHARACTERS:
+        bad = next(i for i, text in enumerate(texts) if len(text) > _ID_CHARACTERS)
+        raise UserError(
+            f"{name}: the {word} in row {first_row + bad} has {len(texts[bad])} characters; "
+            f"an id has at most {_ID_CHARACTERS}"
+        )
+    if "\0" in "".join(texts):  # numpy would drop it at the end of an id
+        bad = next(i for i, text in enumerate(texts) if "\0" in text)
+        raise UserError(
+            f"{name}: the {word} in row {first_row + bad} holds the character NUL; give an id "
+            "without it, or remove the row"
+        )
+    return np.array(texts)
+
+
+def _numbers(texts: list[str], first_row: int, name: str, word: str) -> NDArray[np.float64]:
+    try:
+        numbers = np.fromiter(map(float, texts), np.float64, len(texts))
+        if np.isfinite(numbers).all():
+            return numbers
+    except ValueError:
+        pass
+    bad = next(i for i, text in enumerate(texts) if not _is_finite(text))
+    raise UserError(f"{name}: the {word} in row {first_row + bad} is not a number")
+
+
+def _whole(texts: list[str], first_row: int, name: str) -> NDArray[np.int64]:
+    numbers = _numbers(texts, first_row, name, "timestamp")
+    return np.floor(np.clip(numbers, -(2.0**62), 2.0**62)).astype(np.int64)
+
+
+def _is_finite(text: str) -> bool:
+    try:
+        return bool(np.isfinite(float(text)))
+    except ValueError:
+        return False
