@@ -4,8 +4,10 @@
     ├── UserError    a user's mistake or an unusable environment: one sentence with the value,
     │                the limit and the fix; the command line prints it and ends with exit
     │                code 1, without a traceback
-    │   ├── BudgetExhausted, OutboxFull, FinishedBefore   (producers.journal) do not send; wait for
-    │   │            the broker; everything was done by an earlier run
+    │   ├── BudgetExhausted   the device's budget does not hold the release: do not send
+    │   ├── OutboxFull        too many messages wait for the broker: wait, then try again
+    │   ├── FinishedBefore    every row of the data set was published by an earlier run
+    │   ├── Unwritable        the journal cannot be written: the release was not sent
     │   └── DamagedCheckpoint   (checkpoints.reader) a caller that discards the checkpoint may go on
     ├── WireError    (stream_app.wire) a record that is not an event: reject it with its reason and
     │                go on
@@ -19,3 +21,19 @@ from __future__ import annotations
 
 class UserError(Exception):
     """The request cannot be carried out; the message gives the value, the limit and the fix."""
+
+
+class BudgetExhausted(UserError):
+    """The user's budget does not hold this release: nothing was drawn, do not send."""
+
+
+class OutboxFull(UserError):
+    """Too many bytes wait for the broker: nothing was drawn; serve delivery reports, try again."""
+
+
+class FinishedBefore(UserError):
+    """Every row of the data set was published; some messages may still wait for the broker."""
+
+
+class Unwritable(UserError):
+    """The operating system refused a write to the journal: the release was not sent."""

@@ -37,11 +37,11 @@ cannot be released. After any of them file, budget and memo are as they were.
 
 from producers.journal.account_book import Spent
 from producers.journal.budget import ATTO, NANO, Debit, Limits, debit
-from producers.journal.errors import BudgetExhausted, FinishedBefore, OutboxFull, Unwritable
 from producers.journal.journal import OUTBOX_BYTES, Journal
 from producers.journal.records import DatasetProgress
 from producers.journal.replay import JournalView, read_journal, read_key
 from producers.journal.request import Message, Request
+from stream_app.errors import BudgetExhausted, FinishedBefore, OutboxFull, Unwritable
 
 __all__ = [
     "ATTO",

@@ -19,7 +19,6 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from producers.journal.disk import Disk
-from producers.journal.errors import Unwritable
 from producers.journal.frames import (
     HEADER_BYTES,
     MAGIC,
@@ -33,7 +32,7 @@ from producers.journal.frames import (
     scan,
 )
 from producers.pseudonyms import KEY_BYTES
-from stream_app.errors import UserError
+from stream_app.errors import Unwritable, UserError
 
 _ANOTHER = "give another with --journal"
 

@@ -31,14 +31,13 @@ from producers.journal.account_book import BudgetState, Spent, report_counts
 from producers.journal.append_log import Log
 from producers.journal.budget import Costing, Limits, fitting
 from producers.journal.disk import Disk
-from producers.journal.errors import FinishedBefore, OutboxFull
 from producers.journal.frames import HEADER_BYTES, Kind
 from producers.journal.outbox import Outbox
 from producers.journal.records import Acks, DatasetProgress, column, encode
 from producers.journal.release import ReleaseSampler, commit_record, debits_of
 from producers.journal.replay import apply_frame
 from producers.journal.request import Message, Request
-from stream_app.errors import UserError
+from stream_app.errors import FinishedBefore, OutboxFull, UserError
 from stream_app.privacy.randomness import RandomSource, SystemSource
 
 OUTBOX_BYTES = 64 * 1024 * 1024

@@ -15,10 +15,9 @@ from numpy.typing import NDArray
 
 from producers.journal.account_book import BudgetState, report_counts
 from producers.journal.budget import ATTO, NANO, NOTHING, Debit, Limits, debit
-from producers.journal.errors import BudgetExhausted
 from producers.journal.records import Commit, DatasetProgress, KeyColumns, Texts, column
 from producers.journal.request import Drawing, Message, Request
-from stream_app.errors import UserError
+from stream_app.errors import BudgetExhausted, UserError
 from stream_app.privacy.randomness import RandomSource
 from stream_app.privacy.ticket import TicketIssuer
 
