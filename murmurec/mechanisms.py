@@ -27,7 +27,7 @@ from stream_app.privacy.ratings.partition_response import PartitionResponse
 from stream_app.privacy.ratings.randomized_response import RandomizedResponse
 from stream_app.privacy.ratings.randomized_response_missing import RandomizedResponseWithMissing
 from stream_app.privacy.ratings.ternary import Ternary
-from stream_app.privacy.registry import FAMILIES, mechanism, parse
+from stream_app.privacy.registry import families, mechanism, parse
 
 __all__ = [
     "Adjacency",
@@ -43,8 +43,3 @@ __all__ = [
     "mechanism",
     "parse",
 ]
-
-
-def families() -> tuple[str, ...]:
-    """Return the names of the families, as the first field of an id has them."""
-    return tuple(FAMILIES)

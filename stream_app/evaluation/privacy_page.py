@@ -24,25 +24,17 @@ _LEVELS = 5
 _EPSILON = Fraction(2)
 _RATINGS = 100
 _SCOPE = 300
-_PROTECTED = {
-    "rr": "the value of a rating",
-    "partition": "the value of a rating; the groups are public",
-    "cell": "whether there is a rating, and its value",
-    "ternary": "whether there is a rating, and its value",
-    "laplace": "whether there is a rating, and its value",
-    "none": "nothing",
-}
 _PROFILES = ("blip:5000:2:2", "jlt:1000:2:1/1000000", "jltpaper:1000:2:1/10")
-_HIDING = ("cell", "ternary", "laplace")
 _CATALOGUES = (1682, 3706, 100_000)  # ML-100K, ML-1M, a shop
 
 
 def mechanisms() -> str:
     """Return one row for each family at epsilon 2: adjacency, outputs, worst ratio, digest."""
     rows = []
-    for family, protected in _PROTECTED.items():
-        mechanism = registry.mechanism(family, _LEVELS, None if family == "none" else _EPSILON)
-        proofs = mechanism.certify()
+    for family in registry.families():
+        claims = family in registry.protecting()
+        mechanism = registry.mechanism(family, _LEVELS, _EPSILON if claims else None)
+        protected, proofs = mechanism.protected, mechanism.certify()
         if not proofs:
             rows.append((f"`{mechanism.id}`", str(mechanism.adjacency), protected, "-", "-", "-"))
             continue
@@ -80,6 +72,15 @@ def mechanisms() -> str:
     return _table(head, rows)
 
 
+def families() -> str:
+    """Return what an observer of each family still sees, and where the family protects little."""
+    rows = []
+    for name in registry.families():
+        family = registry.family_class(name)
+        rows.append((f"`{name}`", family.observed, family.limit))
+    return _table(("mechanism", "an observer still sees", "limit"), rows)
+
+
 def hundred() -> str:
     """Return what a user with 100 ratings spends in sum under each adjacency."""
     rows = []
@@ -106,15 +107,16 @@ def hundred() -> str:
 def fakes() -> str:
     """Return the probability that a cell without a rating is published, and fakes per user."""
     rows = []
+    hiding = registry.families(Adjacency.CELL)
     for epsilon in (1, 2, 4, 8):
-        found = [registry.mechanism(f, _LEVELS, Fraction(epsilon)) for f in _HIDING]
+        found = [registry.mechanism(f, _LEVELS, Fraction(epsilon)) for f in hiding]
         shares = [fake_share(mechanism) for mechanism in found]
         row = [str(epsilon), *(f"{share:.4f}" for share in shares)]
         row += [" / ".join(f"{items * share:,.0f}" for share in shares) for items in _CATALOGUES]
         rows.append(tuple(row))
     head = (
         "epsilon per cell",
-        *(f"`{family}`" for family in _HIDING),
+        *(f"`{family}`" for family in hiding),
         *(f"fakes per user, {items:,} items" for items in _CATALOGUES),
     )
     return _table(head, rows)
@@ -142,6 +144,7 @@ def fake_share(mechanism: Mechanism) -> float:
 
 TABLES: dict[str, Callable[[], str]] = {
     "mechanisms": mechanisms,
+    "families": families,
     "hundred": hundred,
     "fakes": fakes,
     "sigma": sigma,

@@ -42,6 +42,10 @@ class Mechanism(Protocol):
 
     family: ClassVar[str]
     adjacency: ClassVar[Adjacency]
+    protected: ClassVar[str]  # what epsilon hides, in PRIVACY.md
+    observed: ClassVar[str]  # what an observer still sees
+    limit: ClassVar[str]  # when it protects little, or what it costs
+    no_estimate: ClassVar[frozenset[str]]  # which of presence, value, square may be NaN
 
     @property
     def id(self) -> str:
@@ -106,6 +110,9 @@ class Mechanism(Protocol):
         """Return Var[value(report) | input], shape (inputs,), in squared levels."""
 
 
+VALUE_PROTECTED = "the value of a rating"
+VALUE_OBSERVED = "user, item, day and number of ratings"
+VALUE_LIMIT = "at epsilon 4 and above a report nearly always is the rating"
 SMALLEST_EPSILON = Fraction(1, 1_000_000)
 LARGEST_EPSILON = Fraction(64)
 LARGEST_DENOMINATOR = 1_000_000

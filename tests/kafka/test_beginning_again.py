@@ -225,7 +225,7 @@ def test_no_checkpoint_passes_over_what_could_not_be_told(
     topics.delete(clients.admin(log.servers), [log.names.rejected])
     with pytest.raises(UserError, match="does not exist: create it"):
         Session.of(log.settings)
-    monkeypatch.setattr("stream_app.changelog_writing._SECONDS", 2.0)
+    monkeypatch.setattr("stream_app.checkpoints.offline_writer._SECONDS", 2.0)
     with pytest.raises(UserError, match="could not be written"):
         rebuilding.rebuild(session, as_json=True)
     topics.create(clients.admin(log.servers), log.names.table())

@@ -30,6 +30,8 @@ from stream_app.cli.device.mechanism_options import hides_presence, mechanism_fr
 from stream_app.deployment import spec_from_settings
 from stream_app.errors import UserError
 from stream_app.kafka import clients
+from stream_app.privacy import registry
+from stream_app.privacy.adjacency import Adjacency
 from stream_app.replay.recompute import recompute
 from stream_app.settings import Settings
 from stream_app.wire import EPOCH_SECONDS
@@ -59,10 +61,11 @@ def run(options: DemoOptions, settings: Settings) -> None:
         dataset = _dataset(options, figures)
         mechanism = mechanism_from(options.mechanism, options.epsilon, dataset.scale)
         if hides_presence(mechanism):
+            showing = registry.families(Adjacency.VALUE, Adjacency.NOTHING)
             raise UserError(
                 f"{mechanism.id} hides which items were rated, and the devices of a demo send when "
-                "they rate: choose rr, partition or none (murmurec replay --emission epoch sends "
-                "whole epochs)"
+                f"they rate: choose {' or '.join(showing)} (murmurec replay --emission epoch "
+                "sends whole epochs)"
             )
         figures.mechanism, figures.adjacency = mechanism.id, str(mechanism.adjacency)
         figures.epsilon = None if mechanism.epsilon is None else float(mechanism.epsilon)

@@ -20,14 +20,21 @@ if TYPE_CHECKING:
     from stream_app.settings import Settings
 
 
+def _families() -> list[str]:
+    from stream_app.privacy import registry
+
+    return list(registry.families())
+
+
 MechanismOption = Annotated[
     str,
     typer.Option(
         "--mechanism",
         metavar="FAMILY",
         envvar="MURMUREC_DEVICE_MECHANISM",
-        help="rr or partition (the rating is protected); cell, ternary or laplace (that it exists, "
-        "too); none (nothing is protected).",
+        help="A family of PRIVACY.md: rr protects the rating, cell also hides that it exists, none "
+        "protects nothing. An unknown name lists all.",
+        autocompletion=_families,
     ),
 ]
 EpsilonOption = Annotated[
@@ -45,7 +52,8 @@ ThinningOption = Annotated[
         "--share",
         metavar="S",
         envvar="MURMUREC_DEVICE_SHARE",
-        help="With cell, ternary or laplace: the share of the reports that is kept, as 1/4; free.",
+        help="With a mechanism that hides presence: the part of the reports that is sent, as "
+        "1/4; costs no epsilon.",
     ),
 ]
 ScaleOption = Annotated[

@@ -74,8 +74,8 @@ def every() -> Iterator[CertificateRow]:
     """Yield the row of every family at every epsilon of the table, and those of the profiles."""
     from stream_app.privacy import registry
 
-    for family in registry.FAMILIES:
-        for levels in LEVELS if family != "none" else ():
+    for family in registry.protecting():
+        for levels in LEVELS:
             for epsilon in EPSILONS:
                 prove = partial(_proved, family, levels, epsilon)
                 yield from attempt(f"{family}:{levels}:{epsilon}", epsilon, prove)
@@ -144,8 +144,8 @@ def _proofs(name: str, epsilon: str | None, levels: int | None) -> tuple[Certifi
     if whole and (epsilon, levels) != (None, None):
         raise typer.BadParameter(f"{name} says epsilon and levels itself; leave them out")
     family = name.partition(":")[0]
-    known = {*registry.FAMILIES, *_profile_families()}
-    if not whole and epsilon is None and family in known and family != "none":
+    known = {*registry.protecting(), *_profile_families()}
+    if not whole and epsilon is None and family in known:
         raise typer.BadParameter(f"what does {name} claim? give --epsilon E")
     try:
         if not whole and family in _profile_families():

@@ -15,7 +15,7 @@ machine.
 
 Where presence is protected there is one input more, `levels`, for "no rating here"; the last report
 says "nothing to report", and a public coin may thin what is published: a report that says something
-is replaced by "nothing to report" with probability 1 - share. That is done to what is released
+is replaced by "nothing to report" with probability 1 - thinning. That is done to what is released
 already, so it costs no epsilon and keeps the claim; only volume and accuracy fall.
 """
 
@@ -36,6 +36,9 @@ from stream_app.privacy.exact.certificates import Certificate, certify
 from stream_app.privacy.exact.debiasing import spread, unbiased
 from stream_app.privacy.exact.integer_tables import Table, compile_table
 from stream_app.privacy.mechanism import (
+    VALUE_LIMIT,
+    VALUE_OBSERVED,
+    VALUE_PROTECTED,
     check_epsilon,
     check_inputs,
     check_levels,
@@ -45,7 +48,7 @@ from stream_app.privacy.mechanism import (
 from stream_app.privacy.randomness import RandomSource
 from stream_app.privacy.ticket import admitted
 
-LEAST_SHARE = Fraction(1, 1000)
+LEAST_THINNING = Fraction(1, 1000)
 Weights = Sequence[Sequence[Fraction | int]]
 
 
@@ -60,6 +63,10 @@ class TableMechanism(ABC):
 
     family: ClassVar[str]
     adjacency: ClassVar[Adjacency] = Adjacency.VALUE
+    protected: ClassVar[str] = VALUE_PROTECTED
+    observed: ClassVar[str] = VALUE_OBSERVED
+    limit: ClassVar[str] = VALUE_LIMIT
+    no_estimate: ClassVar[frozenset[str]] = frozenset()
     most_levels: ClassVar[int] = 256
 
     def __post_init__(self) -> None:
@@ -163,33 +170,41 @@ class TableMechanism(ABC):
 
 @dataclass(frozen=True)
 class PresenceMechanism(TableMechanism):
-    """A mechanism that protects whether there is a rating too; `share` of it is published.
+    """A mechanism that also protects whether there is a rating; it publishes a part of its reports.
+
+    `thinning` is the fraction published of the reports that are not "missing".
 
     Unbiased estimates are of the level counted from the middle of the scale, s(v) = v - (levels -
     1) / 2, of its square, and of presence; all three are 0 in the mean where there is no rating.
     """
 
-    share: Fraction = Fraction(1)
+    thinning: Fraction = Fraction(1)
 
     adjacency: ClassVar[Adjacency] = Adjacency.CELL
+    protected: ClassVar[str] = "whether there is a rating, and its value"
+    observed: ClassVar[str] = "that the device took part in the epoch, and the public scope"
+    limit: ClassVar[str] = (
+        "many published ratings are fakes: a report multiplies the odds that the rating exists by "
+        "at most e^epsilon"
+    )
     most_levels: ClassVar[int] = 255
 
     def __post_init__(self) -> None:
-        if not isinstance(self.share, Fraction) or not LEAST_SHARE <= self.share <= 1:
+        if not isinstance(self.thinning, Fraction) or not LEAST_THINNING <= self.thinning <= 1:
             raise ValueError(
-                f"share {short(self.share)}: what is published is an exact number from "
-                f"{LEAST_SHARE} to 1, such as 1/4"
+                f"thinning {short(self.thinning)}: what is published is an exact number from "
+                f"{LEAST_THINNING} to 1, such as 1/4"
             )
-        if self.share.denominator > LEAST_SHARE.denominator:
+        if self.thinning.denominator > LEAST_THINNING.denominator:
             raise ValueError(
-                f"share {short(self.share)}: its denominator is at most 1000, such as 1/4"
+                f"thinning {short(self.thinning)}: its denominator is at most 1000, such as 1/4"
             )
         super().__post_init__()
 
     @property
     def id(self) -> str:
-        """The wire id, `family:levels:epsilon`, and the share where it is not 1."""
-        return super().id if self.share == 1 else f"{super().id}:{self.share}"
+        """The wire id, `family:levels:epsilon`, and the thinning rate where it is not 1."""
+        return super().id if self.thinning == 1 else f"{super().id}:{self.thinning}"
 
     @abstractmethod
     def _unthinned(self) -> Weights:
@@ -197,10 +212,10 @@ class PresenceMechanism(TableMechanism):
 
     def _weights(self) -> Weights:
         rows = self._unthinned()
-        if self.share == 1:
+        if self.thinning == 1:
             return rows
         return [
-            [*(self.share * w for w in row[:-1]), sum(row) - self.share * sum(row[:-1])]
+            [*(self.thinning * w for w in row[:-1]), sum(row) - self.thinning * sum(row[:-1])]
             for row in rows
         ]
 

@@ -34,6 +34,10 @@ class Identity:
 
     family: ClassVar[str] = "none"
     adjacency: ClassVar[Adjacency] = Adjacency.NOTHING
+    protected: ClassVar[str] = "nothing"
+    observed: ClassVar[str] = "everything: the reports are the ratings"
+    limit: ClassVar[str] = "for baselines and attacks only"
+    no_estimate: ClassVar[frozenset[str]] = frozenset()
 
     def __post_init__(self) -> None:
         if type(self.levels) is not int or not 2 <= self.levels <= 256:

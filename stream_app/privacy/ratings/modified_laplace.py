@@ -40,7 +40,7 @@ class ModifiedLaplace(PresenceMechanism):
     """Report the level plus discrete Laplace noise on a coarse grid, or "missing"; see the module.
 
     Adjacency: cell. Pure epsilon-DP per cell, certified on construction. Raises ValueError outside
-    2 <= levels <= 32, 1/1000000 <= epsilon <= 64 and 1/1000 <= share <= 1.
+    2 <= levels <= 32, 1/1000000 <= epsilon <= 64 and 1/1000 <= thinning <= 1.
 
     >>> ModifiedLaplace(5, Fraction(2)).id, ModifiedLaplace(5, Fraction(2)).alphabet
     ('laplace:5:2', 6)

@@ -29,7 +29,13 @@ from numpy.typing import NDArray
 from stream_app.privacy.adjacency import Adjacency
 from stream_app.privacy.exact.certificates import Certificate, certify
 from stream_app.privacy.exact.integer_tables import Table
-from stream_app.privacy.mechanism import check_epsilon, check_inputs, check_levels
+from stream_app.privacy.mechanism import (
+    VALUE_OBSERVED,
+    VALUE_PROTECTED,
+    check_epsilon,
+    check_inputs,
+    check_levels,
+)
 from stream_app.privacy.randomness import RandomSource
 from stream_app.privacy.ratings.randomized_response import RandomizedResponse
 from stream_app.privacy.ticket import admitted
@@ -55,6 +61,10 @@ class PartitionResponse:
 
     family: ClassVar[str] = "partition"
     adjacency: ClassVar[Adjacency] = Adjacency.VALUE
+    protected: ClassVar[str] = f"{VALUE_PROTECTED}; the groups are public"
+    observed: ClassVar[str] = f"{VALUE_OBSERVED}, and the groups"
+    limit: ClassVar[str] = "no unbiased value without the model; use `rr` for sums and means"
+    no_estimate: ClassVar[frozenset[str]] = frozenset({"value", "square"})
 
     def __post_init__(self) -> None:
         check_levels(self.levels, MOST_LEVELS, self.family)

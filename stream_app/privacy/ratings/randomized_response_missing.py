@@ -12,7 +12,7 @@ try:
     presence   (1[z != missing] - d q) / (p - q)
     value      s(z) / (p - q),    s(z) = z - (d - 1) / 2,    s(missing) = 0
 
-Published volume is the price: about d q n fakes for n cells in scope (`share` thins it).
+Published volume is the price: about d q n fakes for n cells in scope (`thinning` reduces it).
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class RandomizedResponseWithMissing(PresenceMechanism):
     """Report the cell as it is with probability e^eps / (e^eps + levels), any other uniformly.
 
     Adjacency: cell. Pure epsilon-DP per cell, certified on construction. Raises ValueError outside
-    2 <= levels <= 255, 1/1000000 <= epsilon <= 64 and 1/1000 <= share <= 1.
+    2 <= levels <= 255, 1/1000000 <= epsilon <= 64 and 1/1000 <= thinning <= 1.
 
     >>> response = RandomizedResponseWithMissing
     >>> response(5, Fraction(2)).id, response(5, Fraction(2), Fraction(1, 4)).id

@@ -32,13 +32,14 @@ class Ternary(PresenceMechanism):
     """Report the sign of a randomly rounded level, or "missing"; see the module.
 
     Adjacency: cell. Pure epsilon-DP per cell, certified on construction. Raises ValueError outside
-    2 <= levels <= 255, 1/1000000 <= epsilon <= 64 and 1/1000 <= share <= 1.
+    2 <= levels <= 255, 1/1000000 <= epsilon <= 64 and 1/1000 <= thinning <= 1.
 
     >>> Ternary(5, Fraction(2)).id
     'ternary:5:2'
     """
 
     family: ClassVar[str] = "ternary"
+    no_estimate: ClassVar[frozenset[str]] = frozenset({"square"})
 
     def unbiased(self, targets: list[Fraction]) -> list[Fraction] | None:
         """Return the exact g_hat of targets that are linear in the level; None for any other.

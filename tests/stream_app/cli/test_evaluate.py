@@ -153,7 +153,7 @@ def test_where_presence_is_protected_a_public_scope_is_sent_and_named(
         (["--mechanism", "cell:5:2", "--epsilon", "2"], "an id holds epsilon"),
         (["--mechanism", "cell:9:2"], "5 levels"),
         (["--mechanism", "cell:5:2:2/8"], "cell:5:2:1/4"),
-        (["--mechanism", "rr", "--share", "1/2"], "share"),
+        (["--mechanism", "rr", "--share", "1/2"], "thinning"),
         (["--model", "deep"], "hashing"),
         (["--factors", "0"], "factors 0"),
         (["--mechanism", "none", "--epsilon", "1"], "epsilon"),

@@ -82,7 +82,7 @@ def file(environment: Callable[..., None]) -> Path:
         (["mine.csv", "--emission", "epoch", "--limit", "5"], "sent as a whole; leave it out"),
         (["mine.csv", "--scope", "mine.csv"], "hides what was rated, not with rr:5:2"),
         (["mine.csv", "--period", "3"], "--scope and --period go with"),
-        (["mine.csv", "--share", "1/4"], "share '1/4': only cell"),
+        (["mine.csv", "--share", "1/4"], "thinning '1/4': only cell"),
         (["mine.csv", "--budget", "many"], "--budget many: give a number above 0"),
         (["mine.csv", "--bootstrap", "localhost:1"], "localhost:1"),
     ],

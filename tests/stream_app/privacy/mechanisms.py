@@ -1,12 +1,14 @@
-"""Every rating mechanism that there is, for the tests of what all promise; a new one joins the
-table.
-"""
+"""Every row of the registry at many claims, for the tests of what all mechanisms promise."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from fractions import Fraction
 
-from stream_app.privacy.ratings.identity import Identity
+from stream_app.privacy import registry
+from stream_app.privacy.adjacency import Adjacency
+from stream_app.privacy.exact.table_mechanism import PresenceMechanism
+from stream_app.privacy.mechanism import Mechanism
 from stream_app.privacy.ratings.modified_laplace import ModifiedLaplace
 from stream_app.privacy.ratings.partition_response import PartitionResponse
 from stream_app.privacy.ratings.randomized_response import RandomizedResponse
@@ -18,14 +20,28 @@ LEVELS = (2, 5, 10)
 QUARTER = Fraction(1, 4)
 PRESENCE = (RandomizedResponseWithMissing, Ternary, ModifiedLaplace)
 
+
+def of_families(families: Sequence[type[Mechanism]]) -> tuple[Mechanism, ...]:
+    """Return the families at every scale and epsilon; thinned too, where they can be."""
+    found: list[Mechanism] = []
+    for family in families:
+        make: Callable[..., Mechanism] = family
+        if family.adjacency is Adjacency.NOTHING:
+            found += [make(levels) for levels in LEVELS]
+            continue
+        found += [make(levels, epsilon) for levels in LEVELS for epsilon in EPSILONS]
+        if issubclass(family, PresenceMechanism):
+            found += [make(5, epsilon, QUARTER) for epsilon in EPSILONS]
+    return tuple(found)
+
+
 EVERY_RANDOMIZED_RESPONSE = tuple(RandomizedResponse(d, e) for d in LEVELS for e in EPSILONS)
 EVERY_PARTITION = tuple(PartitionResponse(d, e) for d in LEVELS for e in EPSILONS)
-EVERY_PRESENCE = (
-    *(family(d, e) for family in PRESENCE for d in LEVELS for e in EPSILONS),
-    *(family(5, e, QUARTER) for family in PRESENCE for e in EPSILONS),
+EVERY_PRESENCE = of_families(PRESENCE)
+EVERY_MECHANISM = of_families(registry.MECHANISMS)
+EVERY_PROTECTING = tuple(
+    each for each in EVERY_MECHANISM if each.adjacency is not Adjacency.NOTHING
 )
-EVERY_PROTECTING = (*EVERY_RANDOMIZED_RESPONSE, *EVERY_PARTITION, *EVERY_PRESENCE)
-EVERY_MECHANISM = (*EVERY_PROTECTING, *(Identity(d) for d in LEVELS))
 
 
 def name(mechanism: object) -> str:

@@ -46,7 +46,7 @@ def test_an_id_is_parsed_into_its_mechanism() -> None:
     ids=lambda text: repr(text)[:20],
 )  # fmt: skip
 def test_anything_else_is_no_id(text: object) -> None:
-    with pytest.raises(ValueError, match=r"mechanism|levels|epsilon|share") as caught:
+    with pytest.raises(ValueError, match=r"mechanism|levels|epsilon|thinning") as caught:
         registry.parse(text)  # type: ignore[arg-type]
     assert len(str(caught.value)) < 250
 
@@ -99,13 +99,13 @@ def test_an_unknown_family_is_told_what_there_is() -> None:
     [(None, "cell:5:2"), ("1", "cell:5:2"), ("0.25", "cell:5:2:1/4"), ("2/8", "cell:5:2:1/4"),
      (Fraction(3, 4), "cell:5:2:3/4")],
 )  # fmt: skip
-def test_people_write_the_share_as_they_like(written: str | Fraction | None, id: str) -> None:
+def test_people_write_the_thinning_as_they_like(written: str | Fraction | None, id: str) -> None:
     assert registry.mechanism("cell", 5, "2", written).id == id
 
 
 @pytest.mark.parametrize("written", ["0", "1.5", "-1", "nan", "", "1/0", 0.5, "1/2000", "999/1001"])
-def test_a_share_that_is_none_is_refused_with_value_limit_and_mend(written: object) -> None:
-    with pytest.raises(ValueError, match=r"share .*(1/4|1000)"):
+def test_a_thinning_that_is_none_is_refused_with_value_limit_and_mend(written: object) -> None:
+    with pytest.raises(ValueError, match=r"thinning .*(1/4|1000)"):
         registry.mechanism("cell", 5, "2", written)  # type: ignore[arg-type]
 
 

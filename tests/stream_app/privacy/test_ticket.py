@@ -27,7 +27,8 @@ from stream_app.privacy.ticket import Ticket, TicketIssuer, admitted
 RR, OTHER = registry.parse("rr:5:2"), registry.parse("rr:5:1")
 LEVELS = np.array([0, 1, 2], np.uint8)
 FAMILIES = [
-    registry.mechanism(family, 5, None if family == "none" else "2") for family in registry.FAMILIES
+    registry.mechanism(family, 5, None if family == "none" else "2")
+    for family in registry.families()
 ]
 
 

@@ -102,5 +102,5 @@ def _line(
     axes: Axes, rows: Iterable[Mapping[str, Any]], y: str, style: str, label: str, ls: str = "-"
 ) -> None:
     points = sorted((row["epsilon"], row[y]) for row in rows)
-    color, marker = _STYLES[style]
+    color, marker = _STYLES.get(style, (None, "x"))  # None: the next colour of the cycle
     axes.plot(*zip(*points, strict=True), color=color, marker=marker, ls=ls, ms=4, label=label)

@@ -28,13 +28,15 @@ from stream_app.models.factorization.factory import build
 from stream_app.models.factorization.learner import Learner, LearnerSpec
 from stream_app.models.factorization.presence_rates import PresenceRates
 from stream_app.privacy import registry
+from stream_app.privacy.adjacency import Adjacency
 from stream_app.privacy.exact.gaussian_calibration import analytic_variance, lemma_variance
 from stream_app.privacy.mechanism import Mechanism
 from stream_app.privacy.randomness import SeededSource
 from stream_app.privacy.ratings.identity import Identity
 
-BY_VALUE = ("naive", "rr", "partition")
-BY_CELL = ("cell", "ternary", "laplace")
+NAIVE = "naive"  # the reports of `rr`, read as ratings
+BY_VALUE = (NAIVE, *registry.families(Adjacency.VALUE))
+BY_CELL = registry.families(Adjacency.CELL)
 DELTA = Fraction(1, 1_000_000)
 _CELL_BYTES = 4
 _PRESENCE_BYTES = 4 << 20

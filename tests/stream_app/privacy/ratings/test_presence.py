@@ -138,13 +138,13 @@ def test_the_estimates_of_cell_are_the_closed_forms(levels: int, epsilon: Fracti
     np.testing.assert_allclose(mechanism.value(reports), s / (p - q), rtol=1e-8, atol=1e-8)
 
 
-@pytest.mark.parametrize("share", [Fraction(1), QUARTER], ids=str)
+@pytest.mark.parametrize("thinning", [Fraction(1), QUARTER], ids=str)
 @every_levels
 @every_epsilon
 def test_the_estimates_of_cell_are_exact_for_any_function_of_the_input(
-    levels: int, epsilon: Fraction, share: Fraction
+    levels: int, epsilon: Fraction, thinning: Fraction
 ) -> None:
-    mechanism = RandomizedResponseWithMissing(levels, epsilon, share)
+    mechanism = RandomizedResponseWithMissing(levels, epsilon, thinning)
     targets = [Fraction(v * v - 3, 7) for v in range(levels + 1)]
     estimate = mechanism.unbiased(targets)
     for row, target in zip(mechanism.table().counts, targets, strict=True):
@@ -244,12 +244,14 @@ def test_thinning_is_done_to_what_is_released(
 
 @every_family
 @pytest.mark.parametrize(
-    "share", [Fraction(0), Fraction(-1), Fraction(3, 2), Fraction(1, 1001), 0.5, 1, None,
+    "thinning", [Fraction(0), Fraction(-1), Fraction(3, 2), Fraction(1, 1001), 0.5, 1, None,
               Fraction(10**400, 10**400 + 1)]
 )  # fmt: skip
-def test_a_share_out_of_range_is_refused(family: type[PresenceMechanism], share: object) -> None:
-    with pytest.raises(ValueError, match="share") as caught:
-        family(5, Fraction(1), share)  # type: ignore[arg-type]
+def test_a_thinning_out_of_range_is_refused(
+    family: type[PresenceMechanism], thinning: object
+) -> None:
+    with pytest.raises(ValueError, match="thinning") as caught:
+        family(5, Fraction(1), thinning)  # type: ignore[arg-type]
     assert len(str(caught.value)) < 200
 
 
@@ -275,13 +277,13 @@ def test_an_epsilon_without_a_law_is_refused(
 
 
 @every_family
-@pytest.mark.parametrize("share", [Fraction(1), Fraction(1, 1000)], ids=str)
+@pytest.mark.parametrize("thinning", [Fraction(1), Fraction(1, 1000)], ids=str)
 @pytest.mark.parametrize("epsilon", ["1/1000000", "16", "64"])
 @pytest.mark.parametrize("levels", [2, 32])
 def test_the_ends_of_every_range_keep_their_claim(
-    family: type[PresenceMechanism], levels: int, epsilon: str, share: Fraction
+    family: type[PresenceMechanism], levels: int, epsilon: str, thinning: Fraction
 ) -> None:
-    mechanism = family(levels, Fraction(epsilon), share)
+    mechanism = family(levels, Fraction(epsilon), thinning)
     assert mechanism.certificate.slack <= 0
     assert (mechanism.likelihood() > 0).all()
 
