@@ -13,11 +13,12 @@ from tests.conftest import Kafka
 pytestmark = pytest.mark.kafka
 
 
+# `make chaos` kills 200 times; these few show that the driver and its comparison work.
 @pytest.mark.parametrize(
     ("setup", "kills"),
     [
-        (Setup(1), 10),
-        (Setup(2, hurried_compaction=True), 8),
+        (Setup(1), 4),
+        (Setup(2, hurried_compaction=True), 3),
         (Setup(1, static=False), 2),
     ],
     ids=str,

@@ -121,7 +121,7 @@ def test_an_interrupt_ends_at_once_with_130_and_no_traceback():
             process.send_signal(signal.SIGINT)
             _, err = process.communicate(timeout=PATIENCE_SECONDS)
             connection.close()
-    assert process.returncode == 130
+    assert process.returncode == 130, err
     assert b"Traceback" not in err
 
 
