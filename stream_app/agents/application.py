@@ -1,8 +1,7 @@
-"""Building the worker: settings in, a Faust application with every stage attached out; then run
-until told to stop.
+"""Building the worker, and running it until a signal or a failure ends it.
 
-Faust keeps membership, the ownership of the clock, the query stream and the web view. It commits
-nothing that matters: the state is a function of the log, and the reader positions itself.
+build    settings -> a Faust application with every stage attached, and the stages' Runtime
+run      start, wait for the end, write a last checkpoint, stop
 """
 
 from __future__ import annotations
@@ -10,12 +9,10 @@ from __future__ import annotations
 import asyncio
 import gc
 import os
-import platform
 import signal
-import ssl
 import sys
 import threading
-from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from math import nan
 from pathlib import Path
 from typing import Any
@@ -23,108 +20,97 @@ from typing import Any
 import faust
 import structlog
 from aiokafka.errors import TopicAuthorizationFailedError
-from confluent_kafka import Producer
-from prometheus_client import CollectorRegistry, PlatformCollector, ProcessCollector
 
 from stream_app.agents import clock_owner, http_views, item_table, learn, query
-from stream_app.agents.checkpointing.fenced_producer import FencedProducer, gap_reader
+from stream_app.agents.checkpointing import assembly
 from stream_app.agents.checkpointing.service import CheckpointService
-from stream_app.agents.checkpointing.state_topic_scan import scan_state_topic
 from stream_app.agents.crash_guard import crash_guard
-from stream_app.agents.faust_ext import state_table
-from stream_app.agents.faust_ext.group_membership import Membership, lock_instance, member_identity
-from stream_app.agents.faust_ext.group_membership import attach as attach_membership
-from stream_app.agents.faust_ext.table_manager import PatientTableManager
+from stream_app.agents.faust_ext import group_membership
+from stream_app.agents.faust_ext.faust_app import SESSION_SECONDS, new_app
+from stream_app.agents.faust_ext.group_membership import Membership, lock_instance
 from stream_app.agents.log_reader import LogReader, Progress
-from stream_app.agents.rejections import RejectionWriter
-from stream_app.agents.runtime import Runtime
-from stream_app.agents.warmup import warm_up
+from stream_app.agents.rejections import RejectionWriter, patient_producer
+from stream_app.agents.runtime import Runtime, new_runtime
 from stream_app.checkpoints import reader as checkpoint_reader
 from stream_app.checkpoints.protocol.recovery import Found, Recovery
-from stream_app.deployment import new_replica, spec_from_settings
 from stream_app.errors import UserError
 from stream_app.kafka import clients
 from stream_app.log.canonical_order import Start
 from stream_app.log.cut_clock import Clock
-from stream_app.monitoring.gauges import Gauges
-from stream_app.monitoring.metrics import Metrics
 from stream_app.replay.cut_history import check_origin, history
 from stream_app.replay.follower import Follower
-from stream_app.serving.catalogue import Catalogue
-from stream_app.serving.recommender import Recommender
 from stream_app.settings import Settings
-from stream_app.wire import Topics
 from stream_app.wire.state_records import StateOrigin
 
 log = structlog.get_logger()
-_SESSION_SECONDS = 6.0
 _STOP_SECONDS = 4.5
 _LAST_SECONDS = 2.5
-_LARGEST_BYTES = 4 << 20  # a manifest of a large state; the topic takes as much
 
 
-def build(
-    settings: Settings, bootstrap: str, admin_port: int, data_dir: Path
-) -> tuple[faust.App, Runtime]:
-    """Return the application and what its stages share; call it inside a running event loop."""
-    topics = Topics(settings.topic_prefix)
-    design = spec_from_settings(settings)
-    replica = new_replica(design)
-    catalogue = Catalogue()
-    registry = CollectorRegistry()
-    ProcessCollector(registry=registry)
-    PlatformCollector(registry=registry)
-    metrics = Metrics(registry)
-    metrics.build({"model": settings.model})
-    recommender = Recommender(replica, catalogue, settings.index, settings.code_bits)
-    gauges = Gauges(metrics, replica, recommender)
-    runtime = Runtime(
-        settings, topics, replica, catalogue, recommender, gauges, reject=lambda _: None
-    )
-    metrics.privacy_mode(runtime.privacy)
-    metrics.clip_threshold(settings.clip)
-    for mechanism in design.mechanisms:
-        metrics.epsilon_claimed(mechanism.id, str(mechanism.adjacency), mechanism.epsilon)
-    membership = Membership(settings.instance, _SESSION_SECONDS, runtime.fail_from_thread)
-    app = _application(settings, bootstrap, admin_port, data_dir)
-    attach_membership(app, membership)
-    # A producer each: however many records are set aside, a cut finds room in its own queue.
+@dataclass(frozen=True, eq=False)
+class Worker:
+    """A worker that is built and not started."""
+
+    app: faust.App
+    runtime: Runtime
+    checkpoints: CheckpointService
+
+
+def build(settings: Settings, bootstrap: str, admin_port: int, data_dir: Path) -> Worker:
+    """Return a worker with every stage attached; call it inside a running event loop."""
+    runtime = new_runtime(settings)
+    topics, status = runtime.topics, runtime.status
+    membership = Membership(settings.instance, SESSION_SECONDS, status.fail_from_thread)
+    app = new_app(settings, bootstrap, admin_port, data_dir)
+    group_membership.attach(app, membership)
+    # A producer each: however many records are rejected, a cut finds room in its own queue.
     rejections = RejectionWriter(
-        _patient_producer(bootstrap, settings, linger_ms=20),
+        patient_producer(bootstrap, settings.kafka, linger_ms=20),
         topics.rejected,
-        runtime.fail_from_thread,
+        status.fail_from_thread,
     )
     runtime.reject = rejections
     clock = Clock(
-        design.digest,
+        runtime.replica.spec.digest,
         settings.cut_seconds,
         settings.round_records,
         checkpoint_seconds=settings.checkpoint_seconds,
     )
     reader = _reader(app, runtime, bootstrap, clock)
-    checkpoints = _checkpoints(app, runtime, bootstrap, membership, rejections, reader)
+    runtime.append = reader.append
+    checkpoints = assembly.attach(app, runtime, bootstrap, membership, rejections)
     runtime.checkpoints = checkpoints
     clock_owner.attach(app, runtime, clock)
     query.attach(app, runtime)
     http_views.attach(app, runtime)
-    item_table.attach(app, runtime, _patient_producer(bootstrap, settings, linger_ms=20))
+    item_table.attach(app, runtime, patient_producer(bootstrap, settings.kafka, linger_ms=20))
+    _attach_timers(app, runtime, checkpoints, rejections)
 
     @app.task
     async def read() -> None:
         await app.add_runtime_dependency(reader)
 
+    return Worker(app, runtime, checkpoints)
+
+
+def _attach_timers(
+    app: faust.App, runtime: Runtime, checkpoints: CheckpointService, rejections: RejectionWriter
+) -> None:
+    """Publish the gauges in time, and flush the rejections at the end."""
+    gauges, metrics, status = runtime.gauges, runtime.metrics, runtime.status
+
     @app.timer(1.0)
-    @crash_guard(runtime)
+    @crash_guard(status)
     async def publish_gauges() -> None:
         gauges.publish()
         checkpoints.checkpoint_when_idle()
         rejections.serve()
         metrics.ready(not runtime.ready_reason())
-        if runtime.broker_unreachable:
+        if status.broker_unreachable:
             metrics.lag(nan, nan)
 
     @app.timer(10.0)
-    @crash_guard(runtime)
+    @crash_guard(status)
     async def publish_fill() -> None:
         await asyncio.get_running_loop().run_in_executor(None, gauges.publish_fill)
 
@@ -132,29 +118,12 @@ def build(
     async def flush(*_: Any, **__: Any) -> None:
         rejections.close()
 
-    return app, runtime
-
-
-def _patient_producer(bootstrap: str, settings: Settings, **more: Any) -> Producer:
-    """Return a producer that waits for a broker that is away as long as it takes, but for a topic
-    that is gone only five seconds, not half a minute: then a refusal ends the process."""
-    return clients.producer(
-        bootstrap,
-        settings.kafka,
-        message_timeout_ms=0,
-        topic_metadata_propagation_max_ms=5000,
-        **more,
-    )
-
 
 def _reader(app: faust.App, runtime: Runtime, bootstrap: str, clock: Clock) -> LogReader:
     """Return the reader of the log, which hands it to the learn agent."""
-    settings, topics, design = runtime.settings, runtime.topics, runtime.replica.spec
-    pool = ThreadPoolExecutor(1, "murmurec-warm-up")
-    warming = pool.submit(warm_up, design, settings.index, settings.code_bits)
-    pool.shutdown(wait=False)
+    settings, topics, spec = runtime.settings, runtime.topics, runtime.replica.spec
 
-    def tell(read: Recovery) -> None:
+    def log_recovery(read: Recovery) -> None:
         (log.warning if read.damaged or read.foreign else log.info)(
             "checkpoint.read",
             topic=topics.state,
@@ -165,9 +134,15 @@ def _reader(app: faust.App, runtime: Runtime, bootstrap: str, clock: Clock) -> L
 
     def recover(progress: Progress) -> Found | None:
         found = checkpoint_reader.read_checkpoint(
-            bootstrap, settings.kafka, topics, design.digest, settings.partitions, progress, tell
+            bootstrap,
+            settings.kafka,
+            topics,
+            spec.digest,
+            settings.partitions,
+            progress,
+            log_recovery,
         )
-        warming.result()  # nothing is applied before the kernels are there
+        runtime.status.await_kernels()  # nothing is applied before the kernels are compiled
         return found
 
     def follow(start: Start) -> Follower:
@@ -175,18 +150,18 @@ def _reader(app: faust.App, runtime: Runtime, bootstrap: str, clock: Clock) -> L
             bootstrap,
             settings.kafka,
             topics,
-            design.intake,
+            spec.intake,
             settings.round_records,
             runtime.catalogue,
-            design.digest,
+            spec.digest,
             start=start,
         )
 
     def first_origin() -> StateOrigin:
-        check_origin(bootstrap, settings.kafka, topics, settings.partitions, design.digest)
+        check_origin(bootstrap, settings.kafka, topics, settings.partitions, spec.digest)
         past = history(bootstrap, settings.kafka, topics, settings.partitions)
-        gone = past.forgotten(len(past.cuts), rebuild_only=True)
-        return StateOrigin(0, (0,) * settings.partitions, excluded=gone)
+        excluded = past.forgotten(len(past.cuts), rebuild_only=True)
+        return StateOrigin(0, (0,) * settings.partitions, excluded=excluded)
 
     cuts = clients.producer(bootstrap, settings.kafka, linger_ms=0)
     same = checkpoint_reader.SameTopic(clients.admin(bootstrap, settings.kafka), topics.ratings)
@@ -194,169 +169,66 @@ def _reader(app: faust.App, runtime: Runtime, bootstrap: str, clock: Clock) -> L
     return LogReader(runtime, recover, first_origin, follow, clock, cuts, channel, same.check)
 
 
-def _checkpoints(
-    app: faust.App,
-    runtime: Runtime,
-    bootstrap: str,
-    membership: Membership,
-    rejections: RejectionWriter,
-    reader: LogReader,
-) -> CheckpointService:
-    """Return the checkpoints, written by whoever has the state's table."""
-    settings, topics = runtime.settings, runtime.topics
-    topic_id = checkpoint_reader.topic_id(clients.admin(bootstrap, settings.kafka), topics.ratings)
-    producer = _patient_producer(
-        bootstrap,
-        settings,
-        linger_ms=5,
-        compression_type="lz4",
-        message_max_bytes=_LARGEST_BYTES,
-    )
-
-    def later_claim(generation: int) -> None:
-        log.warning("checkpoint.claimed_by_another", generation=generation)
-        owned.step_down()
-
-    pages = FencedProducer(
-        producer,
-        topics.state,
-        runtime.fail_from_thread,
-        later_claim,
-        gap_reader(bootstrap, settings.kafka, topics.state),
-        lambda: membership.lease_valid,
-    )
-    runtime.witness = reader.append
-    checkpoints = CheckpointService(
-        runtime,
-        pages,
-        reader.append,
-        rejections,
-        topic_id,
-        lambda: scan_state_topic(bootstrap, settings.kafka, topics),
-        f"{platform.node()}:{settings.instance or os.getpid()}",
-    )
-    owned = state_table.attach(
-        app,
-        runtime.replica.model_arrays,
-        pages,
-        assigned_with=topics.cuts,
-        partitions_now=state_table.partition_counter(bootstrap, settings.kafka),
-        acquire=checkpoints.acquire,
-        release=checkpoints.release,
-        fail=runtime.fail_from_thread,
-    )
-    membership.on_evicted = owned.step_down
-    return checkpoints
-
-
-def _application(settings: Settings, bootstrap: str, admin_port: int, data_dir: Path) -> faust.App:
-    return faust.App(
-        settings.group or f"{settings.topic_prefix}-worker",
-        broker=[f"kafka://{address.strip()}" for address in bootstrap.split(",")],
-        broker_credentials=credentials(settings.kafka),
-        store="memory://",
-        datadir=str(data_dir),
-        autodiscover=False,
-        topic_disable_leader=True,
-        topic_allow_declare=False,
-        stream_wait_empty=False,
-        broker_session_timeout=_SESSION_SECONDS,
-        broker_heartbeat_interval=1.5,
-        broker_request_timeout=15.0,
-        broker_commit_interval=1.0,
-        consumer_auto_offset_reset="latest",
-        producer_linger=0,
-        web_bind=settings.admin_host,
-        web_host=settings.admin_host,
-        web_port=admin_port,
-        web_tables_enabled=False,
-        web_router_enabled=False,
-        table_standby_replicas=0,
-        TableManager=PatientTableManager,
-        **member_identity(settings.topic_prefix, settings.instance),
-    )
-
-
-def credentials(extra: dict[str, str]) -> Any:
-    """Return Faust's form of librdkafka's security properties, None for a plain connection."""
-    protocol = extra.get("security.protocol", "PLAINTEXT").upper()
-    if protocol == "PLAINTEXT":
-        return None
-    context = None
-    if protocol.endswith("SSL"):
-        context = ssl.create_default_context(cafile=extra.get("ssl.ca.location"))
-        certificate = extra.get("ssl.certificate.location")
-        if certificate:
-            context.load_cert_chain(certificate, extra.get("ssl.key.location"))
-    if protocol == "SSL":
-        return faust.SSLCredentials(context)
-    mechanism = extra.get("sasl.mechanism", extra.get("sasl.mechanisms", "PLAIN"))
-    if mechanism not in ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"):
-        raise UserError(f"sasl.mechanism {mechanism}: a worker knows PLAIN and SCRAM-SHA-256/512")
-    return faust.SASLCredentials(
-        username=extra.get("sasl.username"),
-        password=extra.get("sasl.password"),
-        mechanism=mechanism,
-        ssl_context=context,
-    )
-
-
 async def run(settings: Settings, bootstrap: str, admin_port: int) -> None:
-    """Run a worker until SIGTERM or SIGINT, or until something ends it; raises what ended it."""
+    """Run a worker until SIGTERM, SIGINT or a failure; raises the failure."""
     loop = asyncio.get_running_loop()
     # Decoding makes thousands of short-lived objects a second: the collector need not look at the
     # imported modules each time, nor come every 700 objects.
     gc.freeze()
     gc.set_threshold(50_000, 20, 50)
-    # Faust wants a folder, in which nothing is kept.
     folder = settings.cache_dir / "worker"
     folder.mkdir(parents=True, exist_ok=True)
     # Kept open, and so locked, for as long as the process lives.
-    held = settings.instance and lock_instance(
+    lock = settings.instance and lock_instance(
         settings.data_dir, settings.topic_prefix, settings.instance
     )
-    app, runtime = build(settings, bootstrap, admin_port, folder)
+    worker = build(settings, bootstrap, admin_port, folder)
+    status = worker.runtime.status
     for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, runtime.ending.set)
-    await _until_ended(app, runtime, f"{settings.admin_host}:{admin_port}")
-    failure = _as_refusal(runtime.failure or app.crash_reason)
+        loop.add_signal_handler(number, status.ending.set)
+    await _until_ended(worker, f"{settings.admin_host}:{admin_port}")
+    failure = _as_user_error(status.failure or worker.app.crash_reason)
     log.info("worker.stopping", reason=type(failure).__name__ if failure else "asked")
-    # Faust's consumer thread may outlive the loop that it reports to, and would tell it on stderr.
-    threading.excepthook = _log_thread_end
-    _limit_stop_time(failure)
-    if runtime.checkpoints is not None:
-        if failure is None and not await runtime.checkpoints.finish(_LAST_SECONDS):
-            log.warning("checkpoint.last_missing", cut=runtime.replica.cut)
-        runtime.checkpoints.close()
-    await app.stop()
+    await _stop(worker, failure)
     for number in (signal.SIGTERM, signal.SIGINT):
-        # The loop takes its handlers with it: a second word would end the process as a crash does.
+        # The loop removes its handlers: a second signal would end the process as a crash does.
         loop.remove_signal_handler(number)
         signal.signal(number, signal.SIG_IGN)
-    if held:
-        held.close()
-    if (failure := failure or runtime.failure) is not None:
+    if lock:
+        lock.close()
+    if (failure := failure or status.failure) is not None:
         raise failure
+
+
+async def _stop(worker: Worker, failure: BaseException | None) -> None:
+    """Write a last checkpoint, unless a failure ends the worker, and stop the application."""
+    # Faust's consumer thread may outlive the loop that it reports to, and would write a traceback.
+    threading.excepthook = _log_thread_end
+    _limit_stop_time(failure)
+    if failure is None and not await worker.checkpoints.finish(_LAST_SECONDS):
+        log.warning("checkpoint.last_missing", cut=worker.runtime.replica.cut)
+    worker.checkpoints.close()
+    await worker.app.stop()
 
 
 def _log_thread_end(ended: threading.ExceptHookArgs) -> None:
     log.warning("thread.ended", reason=repr(ended.exc_value))
 
 
-def _as_refusal(failure: BaseException | None) -> BaseException | None:
-    """Return what ended the worker, as a sentence where it is a right that was taken away."""
+def _as_user_error(failure: BaseException | None) -> BaseException | None:
+    """Return what ended the worker, as a sentence where an access right was withdrawn."""
     if isinstance(failure, TopicAuthorizationFailedError):
         return UserError(
-            f"the worker may not go on with what it reads ({failure}); check the topic and the "
-            "right to read it"
+            f"the worker lost access to a topic that it reads ({failure}): restore READ on it"
         )
     return failure
 
 
-async def _until_ended(app: faust.App, runtime: Runtime, address: str) -> None:
-    """Start the application and return when it was told to end or has crashed."""
+async def _until_ended(worker: Worker, address: str) -> None:
+    """Start the application and return when it is asked to end or has crashed."""
+    app, status = worker.app, worker.runtime.status
     starting = asyncio.ensure_future(app.start())
-    ending = asyncio.ensure_future(runtime.ending.wait())
+    ending = asyncio.ensure_future(status.ending.wait())
     crashed = asyncio.ensure_future(_crash_of(app))
     try:
         await asyncio.wait({starting, ending, crashed}, return_when=asyncio.FIRST_COMPLETED)
@@ -382,10 +254,9 @@ async def _crash_of(app: faust.App) -> None:
 
 
 def _limit_stop_time(failure: BaseException | None) -> None:
-    """End the process after `_STOP_SECONDS` whatever still waits: without its broker Faust would
-    wait long.
+    """End the process after `_STOP_SECONDS` at the latest: without its broker Faust waits long.
 
-    Nothing is lost by it: the state is that of the log, and what was not told is told again.
+    No data is lost: state is rebuilt from the log and unsent rejections are sent again.
     """
 
     def give_up() -> None:

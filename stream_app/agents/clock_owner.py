@@ -26,7 +26,7 @@ def attach(app: faust.App, runtime: Runtime, clock: Clock) -> None:
     topic = app.topic(name, value_type=bytes, value_serializer="raw")
 
     @app.agent(topic, name="ownership")
-    @crash_guard(runtime)
+    @crash_guard(runtime.status)
     async def ownership(stream: Any) -> None:
         async for _ in stream:
             pass
@@ -40,10 +40,10 @@ def attach(app: faust.App, runtime: Runtime, clock: Clock) -> None:
         elif not owned and clock.owned:
             clock.disown()
             log.info("clock.given_up", topic=name)
-        runtime.clock_owned = owned
+        runtime.status.clock_owned = owned
 
     @app.on_partitions_revoked.connect(weak=False)
     async def revoked(_: Any, revoked: Any, **__: Any) -> None:
         if any(tp.topic == name for tp in revoked):
             clock.disown()
-            runtime.clock_owned = False
+            runtime.status.clock_owned = False

@@ -1,8 +1,7 @@
-"""An agent never swallows a defect: what it does not expect ends the process with a non-zero exit
-code.
+"""Fail fast: an unexpected exception in a stage ends the process with a non-zero exit code.
 
-Faust acknowledges an event whose agent raised and starts the agent anew, while the worker looks
-alive (measured: lost events with all offsets committed).
+Faust acknowledges an event whose agent raised and restarts the agent, while the worker looks alive
+(measured: lost events with all offsets committed).
 """
 
 from __future__ import annotations
@@ -12,11 +11,11 @@ from collections.abc import Awaitable, Callable
 from functools import wraps
 from typing import Any
 
-from stream_app.agents.runtime import Runtime
+from stream_app.agents.worker_status import WorkerStatus
 
 
 def crash_guard(
-    runtime: Runtime,
+    status: WorkerStatus,
 ) -> Callable[[Callable[..., Awaitable[None]]], Callable[..., Awaitable[None]]]:
     """Wrap an agent or a timer so that any exception in it ends the process with that reason."""
 
@@ -28,7 +27,7 @@ def crash_guard(
             except (asyncio.CancelledError, GeneratorExit):
                 raise
             except BaseException as reason:
-                runtime.fail(reason)
+                status.fail(reason)
                 raise
 
         return guarded

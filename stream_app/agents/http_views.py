@@ -1,6 +1,6 @@
-"""What a worker shows over HTTP, on one port, on loopback unless told otherwise.
+"""The HTTP views of a worker, on one port, on loopback unless `admin_host` says otherwise.
 
-/livez  /readyz                 is it running; is it caught up, and if not what it waits for
+/livez  /readyz                 is it running; has it caught up, and if not what it waits for
 /metrics                        Prometheus
 /state                          cut, positions and digests, all of one cut; the counts as of now
 /recommendations/{user}?k=10    the query view; user is the pseudonym, 32 hex characters
@@ -13,6 +13,7 @@ import time
 from typing import Any
 
 import faust
+import msgspec
 
 from stream_app.agents.runtime import Runtime
 from stream_app.monitoring.metrics import CONTENT_TYPE
@@ -22,11 +23,11 @@ _USER = re.compile(r"[0-9a-f]{32}")
 
 
 def attach(app: faust.App, runtime: Runtime) -> None:
-    """Add the pages."""
+    """Add the views to the application."""
 
     @app.page("/livez")
     async def livez(web: Any, _: Any) -> Any:
-        return web.json({"alive": runtime.failure is None})
+        return web.json({"alive": runtime.status.failure is None})
 
     @app.page("/readyz")
     async def readyz(web: Any, _: Any) -> Any:
@@ -42,7 +43,7 @@ def attach(app: faust.App, runtime: Runtime) -> None:
     @app.page("/state")
     async def state(web: Any, _: Any) -> Any:
         try:
-            return web.json(await runtime.state())
+            return web.json(await state_of(runtime))
         except TimeoutError:
             sentence = "a round has stayed open: records that its cut names are missing"
             return web.json({"error": sentence}, status=503)
@@ -77,3 +78,39 @@ def attach(app: faust.App, runtime: Runtime) -> None:
                 "catching_up": runtime.catching_up,
             }
         )
+
+
+async def state_of(runtime: Runtime) -> dict[str, Any]:
+    """Return cut, positions and digests, all of one cut, and the counts as they are now."""
+    digests = await runtime.digests()
+    replica, status, reason = runtime.replica, runtime.status, runtime.ready_reason()
+    comparison = runtime.replacement.comparison
+    return {
+        "cut": digests.cut,
+        "positions": list(digests.end_offsets),
+        "model_digest": digests.model,
+        "ledger_digest": digests.ledger,
+        "design_digest": replica.spec.digest,
+        "base": msgspec.to_builtins(replica.origin),
+        "other_design": status.other_spec or None,
+        "other_base": comparison.other_origin or None,
+        "ready": not reason,
+        "waiting_for": reason or None,
+        "clock": status.clock_owned,
+        "checkpoint": runtime.checkpoints.status() if runtime.checkpoints else None,
+        "replicas_agreed": comparison.agreed,
+        "lag_records": runtime.gauges.lag_records,
+        "counts": replica.ledger.counts(),
+        "rejected": replica.ledger.rejected(),
+        "cells_missing": runtime.gauges.cells_missing,
+        "cuts_ignored": status.cuts_ignored,
+        "catalogue_set_aside": runtime.catalogue.rejected,
+        "devices": replica.marks.devices,
+        "items": len(replica.items),
+        "mechanisms": [m.id for m in replica.spec.mechanisms],
+        "privacy": runtime.privacy,
+        "model": replica.learner.name,
+        "index": runtime.recommender.index.method,
+        "memory_bytes": replica.memory(),
+        "quality": runtime.gauges.quality(),
+    }

@@ -26,7 +26,7 @@ def attach(app: faust.App, runtime: Runtime, producer: Producer) -> None:
 
     def told(error: KafkaError | None, _: Message) -> None:
         if error is not None:
-            runtime.fail_from_thread(
+            runtime.status.fail_from_thread(
                 UserError(
                     f"{runtime.topics.item_table}: a page could not be written ({error.str()}); "
                     "check the topic and the right to write to it"
@@ -34,11 +34,11 @@ def attach(app: faust.App, runtime: Runtime, producer: Producer) -> None:
             )
 
     @app.timer(runtime.settings.item_table_seconds)
-    @crash_guard(runtime)
+    @crash_guard(runtime.status)
     async def publish_item_table() -> None:
         nonlocal pages, owned
-        if runtime.clock_owned != owned:
-            pages, owned = ItemTablePages(), runtime.clock_owned
+        if runtime.status.clock_owned != owned:
+            pages, owned = ItemTablePages(), runtime.status.clock_owned
         replica = runtime.replica
         if owned and len(replica.items) and not runtime.ready_reason():
             for page in pages.due(replica.items.keys, replica.learner, replica.cut, _PAGES):

@@ -39,7 +39,7 @@ def attach(app: faust.App, runtime: Runtime) -> Any:
     channel = LogChannel(app, maxsize=8)
 
     @app.agent(channel, name="learn")
-    @crash_guard(runtime)
+    @crash_guard(runtime.status)
     async def learn(stream: Any) -> None:
         async for pieces in stream:
             if isinstance(pieces, Restored):
@@ -47,9 +47,9 @@ def attach(app: faust.App, runtime: Runtime) -> Any:
                 pieces.done.set()
                 continue
             for piece in pieces:
-                if runtime.failure is not None:
+                if runtime.status.failure is not None:
                     return  # Faust may start a failed agent again; nothing may be applied then
-                if runtime.reload is not None:
+                if runtime.replacement.reload is not None:
                     break  # what is on its way continues a state that is to be replaced
                 if piece.batch is not None:
                     runtime.apply(piece.batch)

@@ -89,14 +89,14 @@ class LogReader(Service):
                 finally:
                     follower.close()
         except BaseException as reason:  # noqa: BLE001 - whatever ends the thread ends the process
-            self._runtime.fail_from_thread(reason)
+            self._runtime.status.fail_from_thread(reason)
 
     def _begin(self) -> Follower:
         """Hand over the state from which the log is followed, and return a follower placed
         there."""
         runtime, began = self._runtime, time.monotonic()
         origin = None
-        if (wish := runtime.reload) is not None:
+        if (wish := runtime.replacement.reload) is not None:
             log.warning("state.reloading", reason=wish.reason)
             origin = wish.origin
             if origin is not None and wish.or_checkpoint and not self._reaches_back(origin):
@@ -116,7 +116,7 @@ class LogReader(Service):
             self._hand_over(restored)
             while not (restored.done.wait(0.1) or self._ended.is_set()):
                 pass
-            runtime.start_end_offsets = end_offsets
+            runtime.status.start_end_offsets = end_offsets
         except BaseException:
             follower.close()
             raise
@@ -134,11 +134,11 @@ class LogReader(Service):
         return True
 
     def _progress(self, done: int, total: int) -> None:
-        self._runtime.progress = f"reading the checkpoint: {done:,} of {total:,} records"
-        self._runtime.last_answer_time = time.monotonic()
+        self._runtime.status.step = f"reading the checkpoint: {done:,} of {total:,} records"
+        self._runtime.status.last_answer_time = time.monotonic()
 
     def _read(self, follower: Follower) -> None:
-        while not self._ended.is_set() and self._runtime.reload is None:
+        while not self._ended.is_set() and self._runtime.replacement.reload is None:
             # While a cut is on its way, come back soon: a batch ends only when it is full or
             # late.
             patience = 0.003 if self._clock.waits else 0.02
@@ -156,7 +156,7 @@ class LogReader(Service):
                 put.result(timeout=0.2)
             except TimeoutError:
                 continue
-            self._runtime.last_answer_time = time.monotonic()
+            self._runtime.status.last_answer_time = time.monotonic()
             return
         put.cancel()
 
@@ -173,19 +173,19 @@ class LogReader(Service):
             checkpoint_wanted=checkpoints is not None and checkpoints.wanted,
             forget_waits=rounds.forget_waits,
         )
-        if self._runtime.stopping:
+        if self._runtime.status.stopping:
             self._clock.rest()
             if not self._clock.waits:
-                self._runtime.last_cut = rounds.newest_cut[0]
+                self._runtime.status.last_cut = rounds.newest_cut[0]
         if cut is not None:
             self.append(encode_message(cut))
         self._producer.poll(0)
         self._probe_broker(follower)
         self._compare_designs(follower)
-        if self._runtime.durable_end_offsets not in (None, self._committed):
-            self._committed = self._runtime.durable_end_offsets
+        if self._runtime.status.durable_end_offsets not in (None, self._committed):
+            self._committed = self._runtime.status.durable_end_offsets
             follower.commit(self._committed)
-        self._runtime.cuts_ignored = follower.cuts_ignored
+        self._runtime.status.cuts_ignored = follower.cuts_ignored
         lag = follower.lag()
         self.loop.call_soon_threadsafe(self._runtime.gauges.lag, lag)
 
@@ -195,12 +195,12 @@ class LogReader(Service):
             self._probed_time = now
             if follower.answers():
                 self._check_log()
-                self._runtime.last_answer_time = time.monotonic()
+                self._runtime.status.last_answer_time = time.monotonic()
 
     def _compare_designs(self, follower: Follower) -> None:
         other = follower.other_design
-        if other != self._runtime.other_design:
-            self._runtime.other_design = other
+        if other != self._runtime.status.other_spec:
+            self._runtime.status.other_spec = other
             if other:
                 log.warning(
                     "design.differs",
@@ -218,7 +218,7 @@ class LogReader(Service):
         # A cut that was lost on its way is written again by the clock; a refused one never will be.
         if error is None or error.retriable() or error.code() == KafkaError._MSG_TIMED_OUT:
             return
-        self._runtime.fail_from_thread(
+        self._runtime.status.fail_from_thread(
             UserError(
                 f"{self._runtime.topics.cuts}: an entry could not be written ({error.str()}); "
                 "check the topic and the right to write to it"

@@ -45,7 +45,7 @@ def attach(app: faust.App, runtime: Runtime) -> None:
     )
 
     @app.agent(questions, name="query")
-    @crash_guard(runtime)
+    @crash_guard(runtime.status)
     async def query(stream: Any) -> None:
         async for event in stream.events():
             arrived = time.perf_counter()

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from typing import Any
 
 from confluent_kafka import KafkaError, Message, Producer
 
@@ -18,6 +19,18 @@ from stream_app.kafka import clients
 from stream_app.wire import Rejection, encode_message
 
 _ROOM_SECONDS = 5.0
+
+
+def patient_producer(bootstrap: str, properties: Mapping[str, str], **more: Any) -> Producer:
+    """Return a producer that waits for an unreachable broker without limit, but only five seconds
+    for a deleted topic, not half a minute: then the refused write ends the process."""
+    return clients.producer(
+        bootstrap,
+        properties,
+        message_timeout_ms=0,
+        topic_metadata_propagation_max_ms=5000,
+        **more,
+    )
 
 
 class RejectionWriter:

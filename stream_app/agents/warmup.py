@@ -1,19 +1,26 @@
 """Compiling the kernels before they are needed: a few events through a small replica of the same
-design.
+spec.
 
-Compiled code is cached beside the source, so only the very first start takes long (some ten
-seconds); but neither that time nor the loading may be spent on the event loop, where queries and
-heartbeats wait for it. The events take the same way as real ones, from their bytes on, so that
-every kernel sees the same types.
+Compiled code is cached, so only the very first start takes long (tens of seconds); but neither that
+time nor the loading may be spent on the event loop, where queries and heartbeats wait for it. The
+events take the same way as real ones, from their bytes on, so that every kernel sees the same
+types.
+
+`murmurec warmup` fills the cache without a broker. The cache belongs to the processor's model: on
+another one numba compiles again.
 """
 
 from __future__ import annotations
 
+import time
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import replace
 
 import numpy as np
+import structlog
 from prometheus_client import CollectorRegistry
 
+from stream_app.kernels.compilation import CompilationCount
 from stream_app.monitoring.gauges import Gauges
 from stream_app.monitoring.metrics import Metrics
 from stream_app.serving.catalogue import Catalogue
@@ -21,23 +28,76 @@ from stream_app.serving.recommender import Recommender
 from stream_app.state.replica import Replica, StateSpec
 from stream_app.wire import Batch, Event, RecordRun, decode_many, encode, partitions_of
 
+log = structlog.get_logger()
+
 # As many as it takes to make tables grow, and to let qoLSH shorten a list instead of scanning all.
 _DEVICES, _ITEMS = 1500, 2600
 
 
-def warm_up(design: StateSpec, index: str = "exact", code_bits: int = 256) -> None:
-    """Run every kernel that a worker of this design calls, on invented events."""
+class KernelWarmUp:
+    """The warm-up of one worker in a thread of its own, and how far it is.
+
+    `awaited` is set while the reader waits for it: queries can be answered only afterwards.
+    """
+
+    def __init__(self) -> None:
+        self.awaited = False
+        self._count = CompilationCount(self._log_begin)
+        self._began = time.monotonic()
+        self._result: Future[None] | None = None
+
+    def start(self, spec: StateSpec, index: str, code_bits: int) -> None:
+        """Begin with the warm-up."""
+        pool = ThreadPoolExecutor(1, "murmurec-warm-up")
+        self._began = time.monotonic()
+        self._result = pool.submit(self._run, spec, index, code_bits)
+        pool.shutdown(wait=False)
+
+    def wait(self) -> None:
+        """Return when the warm-up is over; raises what made it fail."""
+        if self._result is None:
+            return
+        self.awaited = True
+        try:
+            self._result.result()
+        finally:
+            self.awaited = False
+
+    def progress(self) -> str:
+        """Return a sentence on how far the warm-up is."""
+        if not self._count.kernels:
+            return "loading the compiled kernels"
+        seconds = time.monotonic() - self._began
+        return (
+            f"compiling kernels: {self._count.kernels} so far, for {seconds:.0f} s "
+            "(on the first start only; murmurec warmup does it beforehand)"
+        )
+
+    def _run(self, spec: StateSpec, index: str, code_bits: int) -> None:
+        with self._count:
+            warm_up(spec, index, code_bits)
+        if self._count.kernels:
+            seconds = round(time.monotonic() - self._began, 1)
+            log.info("kernels.compiled", kernels=self._count.kernels, seconds=seconds)
+
+    @staticmethod
+    def _log_begin() -> None:
+        log.info("kernels.compiling", reason="the cache has none for this processor and version")
+
+
+def warm_up(spec: StateSpec, index: str = "exact", code_bits: int = 256) -> None:
+    """Run every kernel that a worker of this spec calls, on invented events."""
     small = {"sketch_bytes": 1 << 16, "scalars_bytes": 1 << 14, "seen_bytes": 1 << 14}
-    replica = Replica(replace(design, held_out=0.3, **small))  # type: ignore[arg-type]
+    replica = Replica(replace(spec, held_out=0.3, **small))  # type: ignore[arg-type]
     recommender = Recommender(replica, Catalogue(), index, code_bits)
     gauges = Gauges(Metrics(CollectorRegistry()), replica, recommender)
-    events = _events(design)
-    for partition in range(design.partitions):
-        batch = _decoded(events, partition, design)
+    events = _events(spec)
+    for partition in range(spec.partitions):
+        batch = _decoded(events, partition, spec)
         outcome = replica.apply(batch)
         gauges.watch(outcome)
         recommender.mark_stale(outcome.rows)
-    replica.end_round(1, (1,) * design.partitions)
+    replica.end_round(1, (1,) * spec.partitions)
     replica.ledger_digest()
     gauges.publish()
     gauges.publish_fill()
@@ -45,24 +105,26 @@ def warm_up(design: StateSpec, index: str = "exact", code_bits: int = 256) -> No
         recommender.answer(device, 2)
         recommender.recall(device, 2)
     replica.forget(events[0].device)
-    replica.apply(_decoded(events, 0, design))  # again: duplicates, and a device to be refused
+    replica.apply(_decoded(events, 0, spec))  # again: duplicates, and a forgotten device
 
 
-def _events(design: StateSpec) -> list[Event]:
+def _events(spec: StateSpec) -> list[Event]:
     random = np.random.default_rng(0)
-    made = []
+    events = []
     for i in range(_DEVICES):
-        mechanism = design.mechanisms[i % len(design.mechanisms)]
+        mechanism = spec.mechanisms[i % len(spec.mechanisms)]
         items = ((np.arange(4) * _DEVICES + i) % _ITEMS).astype(np.uint64)
         masks = np.ones(4, np.uint16) if mechanism.masks else None
         reports = np.zeros(4, np.uint8)
-        made.append(Event(random.bytes(16), 1, mechanism.id, 0, items, reports, masks=masks))
-    return made
+        events.append(Event(random.bytes(16), 1, mechanism.id, 0, items, reports, masks=masks))
+    return events
 
 
-def _decoded(events: list[Event], partition: int, design: StateSpec) -> Batch:
+def _decoded(events: list[Event], partition: int, spec: StateSpec) -> Batch:
     keys = np.frombuffer(b"".join([event.key for event in events]), np.uint8).reshape(-1, 32)
-    places = partitions_of(keys, design.partitions)
-    mine = [event for event, place in zip(events, places, strict=True) if place == partition]
-    run = RecordRun(partition, range(len(mine)), [e.key for e in mine], [encode(e) for e in mine])
-    return decode_many(run, design.intake)
+    homes = partitions_of(keys, spec.partitions)
+    chosen = [event for event, home in zip(events, homes, strict=True) if home == partition]
+    run = RecordRun(
+        partition, range(len(chosen)), [e.key for e in chosen], [encode(e) for e in chosen]
+    )
+    return decode_many(run, spec.intake)

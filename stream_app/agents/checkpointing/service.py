@@ -76,14 +76,12 @@ class CheckpointService:
         self,
         runtime: Runtime,
         changelog: FencedProducer,
-        witness: Callable[[bytes], None],
         rejections: RejectionWriter,
         topic_id: str,
         scan_state_topic: Callable[[], tuple[list[bytes], list[Manifest]]],
         worker: str,
     ) -> None:
         self._runtime = runtime
-        self._witness = witness
         self._rejections = rejections
         self._topic_id = topic_id
         self._scan_state_topic = scan_state_topic
@@ -210,7 +208,7 @@ class CheckpointService:
                     await self.idle()
                 if runtime.replica.cut == self._durable_cut:
                     return True
-                if runtime.reload is not None:
+                if runtime.replacement.reload is not None:
                     return False  # what is held is to be replaced
                 return await asyncio.shield(self._freeze(True, runtime.cut_offset))
         except TimeoutError:
@@ -219,12 +217,14 @@ class CheckpointService:
     async def _last_cut(self) -> None:
         """Let the clock rest, and wait until what it has cut is applied; not for long."""
         runtime = self._runtime
-        if not runtime.clock_owned or runtime.catching_up:
+        if not runtime.status.clock_owned or runtime.catching_up:
             return
-        runtime.stopping = True
+        runtime.status.stopping = True
         with suppress(TimeoutError):
             async with asyncio.timeout(_REST_SECONDS):
-                while runtime.last_cut is None or runtime.replica.cut < runtime.last_cut:
+                while (
+                    runtime.status.last_cut is None or runtime.replica.cut < runtime.status.last_cut
+                ):
                     await asyncio.sleep(0.005)
 
     def checkpoint_when_idle(self) -> None:
@@ -236,7 +236,7 @@ class CheckpointService:
             seconds >= 2 * runtime.settings.checkpoint_seconds
             and self._lease
             and self._writer.ready
-            and not (self._job or runtime.mid_round or runtime.reload)
+            and not (self._job or runtime.mid_round or runtime.replacement.reload)
             and runtime.replica.cut not in (0, self._durable_cut)
         ):
             self._freeze(True, runtime.cut_offset)
@@ -249,7 +249,7 @@ class CheckpointService:
 
     def _digested(self, digests: Digests) -> None:
         self._known = digests
-        self._runtime.digest_comparison.add_own(digests)
+        self._runtime.replacement.comparison.add_own(digests)
         for asked in self._digest_requests:
             if not asked.done():
                 asked.set_result(digests)
@@ -260,7 +260,7 @@ class CheckpointService:
         if written is not None:
             manifest, seconds, sent = written
             self._durable_cut = manifest.cut
-            self._runtime.durable_end_offsets = manifest.end_offsets
+            self._runtime.status.durable_end_offsets = manifest.end_offsets
             self._runtime.metrics.checkpoints.durable(manifest.cut, time.time(), seconds, sent)
         take.done.set_result(written is not None)
         self._serve()
@@ -276,7 +276,7 @@ class CheckpointService:
                     written = self._work_off(job)
                     self._loop.call_soon_threadsafe(self._finish_job, job, written)
         except BaseException as reason:  # noqa: BLE001 - whatever ends the thread ends the process
-            self._runtime.fail_from_thread(reason)
+            self._runtime.status.fail_from_thread(reason)
 
     def _may_go_on(self) -> bool:
         return self._lease == self._working_lease and not self._ended.is_set()
@@ -303,7 +303,7 @@ class CheckpointService:
             try:
                 return self._scan_state_topic()
             except UserError:
-                if not self._runtime.broker_unreachable:
+                if not self._runtime.status.broker_unreachable:
                     raise
         return None
 
@@ -319,7 +319,7 @@ class CheckpointService:
         if not (job.lease and self._may_go_on() and self._writer.ready):
             return None
         self._rejections.wait(job.rejections, self._may_go_on)
-        if self._runtime.reload is not None:
+        if self._runtime.replacement.reload is not None:
             return None  # it is known to differ
         before = self._driver.acknowledged_bytes
         manifest = self._driver.drive(Freeze(snapshot.frozen(self._topic_id, job.cut_offset)))
@@ -333,4 +333,4 @@ class CheckpointService:
         m = manifest
         told = DigestReport(m.cut, m.model, m.ledger, m.design, m.origin.digest)
         self._reports_written.append(told)
-        self._witness(encode_message(told))
+        self._runtime.append(encode_message(told))

@@ -30,13 +30,13 @@ def with_line(body: Body, settings: Settings | None = None) -> None:
     async def main() -> None:
         # Checkpoints at marked cuts only, however slow the machine is.
         runtime, line = a_runtime(settings=settings or Settings(checkpoint_seconds=3600))
-        runtime.start_end_offsets = (0, 0, 0, 0)
+        runtime.status.start_end_offsets = (0, 0, 0, 0)
         try:
             await asyncio.wait_for(body(runtime, line), SECONDS)
         finally:
             line.checkpoints.close()
-        if runtime.failure is not None:
-            raise runtime.failure
+        if runtime.status.failure is not None:
+            raise runtime.status.failure
 
     asyncio.run(main())
 
@@ -78,7 +78,7 @@ def test_the_owner_writes_at_a_marked_cut_and_reports_its_digests(rng: np.random
         witness = decode_entry(line.witnesses[0])
         assert isinstance(witness, DigestReport)
         assert (witness.cut, witness.model) == (2, found.manifest.model)
-        assert runtime.durable_end_offsets == runtime.replica.end_offsets
+        assert runtime.status.durable_end_offsets == runtime.replica.end_offsets
 
     with_line(body)
 
@@ -92,10 +92,10 @@ def test_others_take_their_digests_at_marked_cuts_and_write_nothing(
         known = line.checkpoints._known
         assert known is not None
         replica = runtime.replica
-        runtime.digest_comparison.add_report(
+        runtime.replacement.comparison.add_report(
             DigestReport(1, known.model, known.ledger, SMALL.digest, replica.origin.digest)
         )
-        assert runtime.digest_comparison.agreed == 1
+        assert runtime.replacement.comparison.agreed == 1
         assert not line.records
 
     with_line(body)
@@ -189,7 +189,7 @@ def test_a_state_that_is_to_be_replaced_is_not_written(rng: np.random.Generator)
         line.checkpoints.acquire()
         await until(lambda: line.checkpoints.status()["generation"] is not None)
         a_round(runtime, rng, 1, checkpoint=False)
-        runtime.reload = Reload("it differs")
+        runtime.replacement.reload = Reload("it differs")
         assert not await line.checkpoints.finish(5.0)
         assert kinds(line) == ["ClaimKey"]
 
@@ -279,19 +279,19 @@ def test_a_replica_that_differs_keeps_the_evidence_and_asks_for_another_state(
             lie = DigestReport(
                 cut, "0" * 32, known.ledger, SMALL.digest, runtime.replica.origin.digest
             )
-            runtime.digest_comparison.add_report(lie)
+            runtime.replacement.comparison.add_report(lie)
             assert runtime.metrics.registry.get_sample_value(
                 "murmurec_replicas_differ_total"
             ) == float(time)
             if time <= 3:
-                assert runtime.reload is not None
-                assert runtime.reload.origin == runtime.replica.origin
+                assert runtime.replacement.reload is not None
+                assert runtime.replacement.reload.origin == runtime.replica.origin
                 answer = decode_entry(line.witnesses[-1])
                 assert isinstance(answer, DigestReport)
                 assert (answer.cut, answer.model) == (cut, known.model)
-                runtime.reload = None
-        assert "again" in str(runtime.failure)
-        runtime.failure = None
+                runtime.replacement.reload = None
+        assert "again" in str(runtime.status.failure)
+        runtime.status.failure = None
         kept = sorted((tmp_path / "evidence" / "murmurec").glob("*"))
         assert len(kept) == 6
 
@@ -308,13 +308,15 @@ def test_a_forgotten_device_is_cleared_or_asks_for_a_rebuild(
         runtime.end_round(Cut(1, tuple(len(p) for p in log([publish(record)])), 0), 1)
         runtime.forget(Forget(record.device.hex(), rebuild))
         if not rebuild:
-            assert runtime.reload is None
+            assert runtime.replacement.reload is None
             return
-        assert runtime.reload is not None
-        assert runtime.reload.origin == StateOrigin(0, (0,) * 4, excluded=(record.device.hex(),))
-        await runtime.restore(Restored(runtime.reload.origin, None))
+        assert runtime.replacement.reload is not None
+        assert runtime.replacement.reload.origin == StateOrigin(
+            0, (0,) * 4, excluded=(record.device.hex(),)
+        )
+        await runtime.restore(Restored(runtime.replacement.reload.origin, None))
         assert runtime.replica.model_digest() == Replica(SMALL).model_digest()
         runtime.forget(Forget(record.device.hex(), rebuild))
-        assert runtime.reload is None  # it never was
+        assert runtime.replacement.reload is None  # it never was
 
     with_line(body)

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from stream_app.agents.application import _application
+from stream_app.agents.faust_ext.faust_app import new_app
 from stream_app.agents.learn import LogChannel
 from stream_app.settings import Settings
 
@@ -20,7 +20,7 @@ def test_a_rebalance_takes_nothing_that_was_handed_over(
     """The plain channel of the library loses it: that is why there is one of our own."""
 
     async def body() -> list[Any]:
-        app = _application(Settings(), "127.0.0.1:9", 1, tmp_path)  # nothing is bound
+        app = new_app(Settings(), "127.0.0.1:9", 1, tmp_path)  # nothing is bound
         channel = LogChannel(app, maxsize=8) if ours else app.channel(maxsize=8)
         reading = aiter(channel)
         app.flow_control.resume()

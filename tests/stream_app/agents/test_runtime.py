@@ -4,6 +4,7 @@ first reason."""
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Callable, Coroutine
 from dataclasses import replace
 from typing import Any
@@ -12,6 +13,7 @@ import numpy as np
 import pytest
 
 from stream_app.agents.crash_guard import crash_guard
+from stream_app.agents.http_views import state_of
 from stream_app.agents.runtime import Runtime
 from stream_app.wire import Cut, Rejection
 from tests.fixtures.replicas import SMALL
@@ -40,7 +42,7 @@ def test_the_digests_are_those_of_a_cut_and_wait_for_it(rng: np.random.Generator
 
     async def body(runtime: Runtime, _: Rejections) -> None:
         end_offsets = apply(runtime, records)
-        waiting = asyncio.ensure_future(runtime.state())
+        waiting = asyncio.ensure_future(state_of(runtime))
         for _ in range(5):
             await asyncio.sleep(0)
         assert not waiting.done()
@@ -90,7 +92,7 @@ def test_a_worker_is_ready_when_the_log_as_of_its_start_is_applied(
     async def body(runtime: Runtime, _: Rejections) -> None:
         assert "asking" in runtime.ready_reason()
         end_offsets = tuple(len(part) for part in log(records))
-        runtime.start_end_offsets = end_offsets
+        runtime.status.start_end_offsets = end_offsets
         assert "0 of 20" in runtime.ready_reason()
         apply(runtime, records)
         assert runtime.ready_reason()
@@ -103,21 +105,21 @@ def test_a_worker_is_ready_when_the_log_as_of_its_start_is_applied(
 def test_the_first_reason_ends_the_process_even_from_another_thread() -> None:
     async def body(runtime: Runtime, _: Rejections) -> None:
         first, second = RuntimeError("first"), RuntimeError("second")
-        await asyncio.to_thread(runtime.fail_from_thread, first)
-        await asyncio.wait_for(runtime.ending.wait(), 5)
-        runtime.fail(second)
-        assert runtime.failure is first
+        await asyncio.to_thread(runtime.status.fail_from_thread, first)
+        await asyncio.wait_for(runtime.status.ending.wait(), 5)
+        runtime.status.fail(second)
+        assert runtime.status.failure is first
 
     with_runtime(body)
 
 
 def test_a_defect_in_a_stage_ends_the_process_and_a_cancellation_does_not() -> None:
     async def body(runtime: Runtime, _: Rejections) -> None:
-        @crash_guard(runtime)
+        @crash_guard(runtime.status)
         async def waits() -> None:
             await asyncio.Event().wait()
 
-        @crash_guard(runtime)
+        @crash_guard(runtime.status)
         async def breaks() -> None:
             raise KeyError("defect")
 
@@ -126,11 +128,11 @@ def test_a_defect_in_a_stage_ends_the_process_and_a_cancellation_does_not() -> N
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
             await task
-        assert runtime.failure is None
+        assert runtime.status.failure is None
         with pytest.raises(KeyError):
             await breaks()
-        assert isinstance(runtime.failure, KeyError)
-        assert runtime.ending.is_set()
+        assert isinstance(runtime.status.failure, KeyError)
+        assert runtime.status.ending.is_set()
 
     with_runtime(body)
 
@@ -146,9 +148,9 @@ def test_the_privacy_mode_is_the_weakest_that_is_allowed(mechanisms: tuple[Any, 
 
 def test_a_worker_whose_broker_is_silent_is_not_ready() -> None:
     async def body(runtime: Runtime, _: Rejections) -> None:
-        runtime.start_end_offsets = (0, 0, 0, 0)
+        runtime.status.start_end_offsets = (0, 0, 0, 0)
         assert runtime.ready_reason() == ""
-        runtime.last_answer_time -= 60
+        runtime.status.last_answer_time = time.monotonic() - 60
         assert "does not answer" in runtime.ready_reason()
 
     with_runtime(body)

@@ -1,0 +1,76 @@
+"""The checkpoint service of a worker, tied to the state topic and to the group's assignment."""
+
+from __future__ import annotations
+
+import os
+import platform
+
+import faust
+import structlog
+
+from stream_app.agents.checkpointing.fenced_producer import FencedProducer, gap_reader
+from stream_app.agents.checkpointing.service import CheckpointService
+from stream_app.agents.checkpointing.state_topic_scan import scan_state_topic
+from stream_app.agents.faust_ext import state_table
+from stream_app.agents.faust_ext.group_membership import Membership
+from stream_app.agents.rejections import RejectionWriter, patient_producer
+from stream_app.agents.runtime import Runtime
+from stream_app.checkpoints import reader as checkpoint_reader
+from stream_app.kafka import clients
+
+log = structlog.get_logger()
+_LARGEST_BYTES = 4 << 20  # a manifest of a large state; the topic takes as much
+
+
+def attach(
+    app: faust.App,
+    runtime: Runtime,
+    bootstrap: str,
+    membership: Membership,
+    rejections: RejectionWriter,
+) -> CheckpointService:
+    """Add the state's table, and return the service; the worker with the table writes checkpoints.
+
+    `runtime.append` must be set before the first checkpoint: the digests go into the cut log.
+    """
+    settings, topics, status = runtime.settings, runtime.topics, runtime.status
+    topic_id = checkpoint_reader.topic_id(clients.admin(bootstrap, settings.kafka), topics.ratings)
+
+    def on_later_claim(generation: int) -> None:
+        log.warning("checkpoint.claimed_by_another", generation=generation)
+        table.step_down()
+
+    fenced = FencedProducer(
+        patient_producer(
+            bootstrap,
+            settings.kafka,
+            linger_ms=5,
+            compression_type="lz4",
+            message_max_bytes=_LARGEST_BYTES,
+        ),
+        topics.state,
+        status.fail_from_thread,
+        on_later_claim,
+        gap_reader(bootstrap, settings.kafka, topics.state),
+        lambda: membership.lease_valid,
+    )
+    service = CheckpointService(
+        runtime,
+        fenced,
+        rejections,
+        topic_id,
+        lambda: scan_state_topic(bootstrap, settings.kafka, topics),
+        f"{platform.node()}:{settings.instance or os.getpid()}",
+    )
+    table = state_table.attach(
+        app,
+        runtime.replica.model_arrays,
+        fenced,
+        assigned_with=topics.cuts,
+        partitions_now=state_table.partition_counter(bootstrap, settings.kafka),
+        acquire=service.acquire,
+        release=service.release,
+        fail=status.fail_from_thread,
+    )
+    membership.on_evicted = table.step_down
+    return service

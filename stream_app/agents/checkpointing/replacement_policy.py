@@ -1,0 +1,115 @@
+"""When a worker replaces its state: after a divergence, and when a device is forgotten with a
+rebuild.
+
+    digest report differs ── alarm, evidence, own digests into the cut log ── reload
+    forget with rebuild   ────────────────────────────────────────────────── reload
+
+The log decides, where it reaches back: both replicas replay it, for this worker answers with its
+own digests, and the replica that was wrong is right again. Otherwise the checkpoint decides.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import structlog
+
+from stream_app.agents.checkpointing.digest_comparison import DigestComparison, Digests
+from stream_app.agents.checkpointing.divergence_evidence import keep_evidence
+from stream_app.agents.checkpointing.restore import Reload
+from stream_app.errors import UserError
+from stream_app.monitoring.metrics import Metrics
+from stream_app.replay.recompute import excluding
+from stream_app.state.replica import Replica
+from stream_app.wire import DigestReport, Forget, encode_message
+
+log = structlog.get_logger()
+_RELOADS = 3
+
+
+class ReplacementPolicy:
+    """Decides when the state is replaced; used on the event loop, `reload` is read by all threads.
+
+    `fail` ends the process; `report` appends an entry to the cut log; `mid_round` is whether the
+    state is that of no cut.
+    """
+
+    def __init__(
+        self,
+        replica: Replica,
+        metrics: Metrics,
+        evidence_folder: Path,
+        fail: Callable[[BaseException], None],
+        report: Callable[[bytes], None],
+        mid_round: Callable[[], bool],
+    ) -> None:
+        self.reload: Reload | None = None
+        self.comparison = DigestComparison(replica.spec.digest, self._on_difference)
+        self._replica = replica
+        self._metrics = metrics
+        self._evidence_folder = evidence_folder
+        self._fail = fail
+        self._report = report
+        self._mid_round = mid_round
+        self._reloads = 0
+
+    def restart(self) -> None:
+        """Start over with a replica whose state was replaced."""
+        self.reload = None
+        self.comparison.clear()
+
+    def rebuild_without(self, entry: Forget) -> None:
+        """Ask for a state that never knew the device, unless the present one never did.
+
+        Raises UserError where the state began from a snapshot, which cannot be recomputed.
+        """
+        origin = self._replica.origin
+        if entry.device in origin.excluded:
+            return
+        if origin.snapshot:
+            raise UserError(
+                f"cut {self._replica.cut}: a device is to be forgotten with a rebuild, but the "
+                f"state began from the snapshot {origin.snapshot}: start over with murmurec state "
+                "rebuild --snapshot FILE"
+            )
+        self.reload = Reload("a device is forgotten", excluding(origin, [entry.device]))
+
+    def _on_difference(self, report: DigestReport, own: Digests) -> None:
+        """Another replica reported other digests: raise the alarm, keep the evidence, reload."""
+        if self.reload is not None:
+            return
+        self._metrics.checkpoints.differs()
+        log.error(
+            "replica.differs",
+            cut=report.cut,
+            ours=[own.model, own.ledger],
+            theirs=[report.model, report.ledger],
+            fix="run murmurec state verify to find the replica that deviates from the log",
+        )
+        replica = self._replica
+        answer = DigestReport(own.cut, own.model, own.ledger, replica.spec.digest, own.origin)
+        self._report(encode_message(answer))
+        self._reloads = 0 if self.comparison.agreed_before else self._reloads
+        self._reloads += 1
+        if self._reloads > _RELOADS:
+            self._fail(
+                UserError(
+                    f"the state differs from another replica's at cut {report.cut} again, after "
+                    f"{_RELOADS} reloads: run murmurec state verify, and replace the machine that "
+                    "is wrong, or the checkpoint (murmurec state rebuild)"
+                )
+            )
+            return
+        self._keep_evidence(report, own)
+        origin = None if replica.origin.snapshot else replica.origin
+        self.reload = Reload("this replica and another differ", origin, or_checkpoint=True)
+
+    def _keep_evidence(self, report: DigestReport, own: Digests) -> None:
+        folder = self._evidence_folder
+        try:
+            path = keep_evidence(folder, self._replica, report, own, self._mid_round())
+            log.error("replica.evidence", path=str(path))
+        except (OSError, UserError) as reason:
+            # A full disk must not keep a wrong state alive.
+            log.error("replica.evidence_lost", reason=str(reason))

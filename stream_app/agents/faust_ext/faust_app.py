@@ -1,0 +1,80 @@
+"""The Faust application of a worker: its configuration, and Faust's form of Kafka's credentials.
+
+Faust keeps membership, the ownership of the clock, the query stream and the web view. It commits
+nothing that matters: the state is a function of the log, and the reader positions itself.
+"""
+
+from __future__ import annotations
+
+import ssl
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import faust
+
+from stream_app.agents.faust_ext.group_membership import member_identity
+from stream_app.agents.faust_ext.table_manager import PatientTableManager
+from stream_app.errors import UserError
+from stream_app.settings import Settings
+
+SESSION_SECONDS = 6.0
+_SASL_MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
+
+
+def new_app(settings: Settings, bootstrap: str, admin_port: int, data_dir: Path) -> faust.App:
+    """Return an application without stages; nothing is kept in `data_dir`, which Faust wants."""
+    return faust.App(
+        settings.group or f"{settings.topic_prefix}-worker",
+        broker=[f"kafka://{address.strip()}" for address in bootstrap.split(",")],
+        broker_credentials=credentials(settings.kafka),
+        store="memory://",
+        datadir=str(data_dir),
+        autodiscover=False,
+        topic_disable_leader=True,
+        topic_allow_declare=False,
+        stream_wait_empty=False,
+        broker_session_timeout=SESSION_SECONDS,
+        broker_heartbeat_interval=1.5,
+        broker_request_timeout=15.0,
+        broker_commit_interval=1.0,
+        consumer_auto_offset_reset="latest",
+        producer_linger=0,
+        web_bind=settings.admin_host,
+        web_host=settings.admin_host,
+        web_port=admin_port,
+        web_tables_enabled=False,
+        web_router_enabled=False,
+        table_standby_replicas=0,
+        TableManager=PatientTableManager,
+        **member_identity(settings.topic_prefix, settings.instance),
+    )
+
+
+def credentials(properties: Mapping[str, str]) -> Any:
+    """Return Faust's form of librdkafka's security properties, None for a plain connection.
+
+    Raises UserError for a SASL mechanism that Faust does not support.
+    """
+    protocol = properties.get("security.protocol", "PLAINTEXT").upper()
+    if protocol == "PLAINTEXT":
+        return None
+    context = None
+    if protocol.endswith("SSL"):
+        context = ssl.create_default_context(cafile=properties.get("ssl.ca.location"))
+        certificate = properties.get("ssl.certificate.location")
+        if certificate:
+            context.load_cert_chain(certificate, properties.get("ssl.key.location"))
+    if protocol == "SSL":
+        return faust.SSLCredentials(context)
+    mechanism = properties.get("sasl.mechanism", properties.get("sasl.mechanisms", "PLAIN"))
+    if mechanism not in _SASL_MECHANISMS:
+        raise UserError(
+            f"sasl.mechanism {mechanism}: a worker supports PLAIN and SCRAM-SHA-256/512"
+        )
+    return faust.SASLCredentials(
+        username=properties.get("sasl.username"),
+        password=properties.get("sasl.password"),
+        mechanism=mechanism,
+        ssl_context=context,
+    )
