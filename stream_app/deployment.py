@@ -4,6 +4,7 @@ sentences."""
 from __future__ import annotations
 
 from stream_app.errors import UserError
+from stream_app.models.retrieval.factory import check_index
 from stream_app.privacy import registry
 from stream_app.settings import Settings
 from stream_app.state.replica import Replica
@@ -12,9 +13,10 @@ from stream_app.wire.state_records import StateOrigin
 
 
 def spec_from_settings(settings: Settings) -> StateSpec:
-    """Return what decides the state besides the log; refuses an allow-list that names no
-    mechanism."""
+    """Return what decides the state besides the log; refuses names of mechanisms, learners and
+    indexes that are in no table."""
     try:
+        check_index(settings.index)
         return StateSpec(
             mechanisms=tuple(registry.parse(name) for name in settings.mechanisms),
             partitions=settings.partitions,

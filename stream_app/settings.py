@@ -138,8 +138,13 @@ class Settings(BaseSettings):
     admin_port: int = Field(
         8470, ge=0, le=65535, description="port of /livez, /readyz and /metrics; 0: any free one"
     )
-    model: Literal["sketch", "literal", "dense", "hashing"] = Field(
-        "sketch", description="the learner: blocked sketch, the thesis' own form, or a baseline"
+    # Names of learners and indexes are checked against their tables in deployment.py.
+    model: str = Field(
+        "sketch",
+        min_length=1,
+        max_length=100,
+        description="name of the learner: sketch (blocked), literal (as in Balu 2016), or the "
+        "baselines hashing and dense",
     )
     factors: int = Field(32, ge=1, le=256, description="length of a latent vector (d)")
     depth: int = Field(4, ge=1, le=16, description="rows of the sketch (k)")
@@ -162,8 +167,11 @@ class Settings(BaseSettings):
     held_out: float = Field(
         0.05, ge=0, le=0.5, description="share of the ratings that is measured and never learned"
     )
-    index: Literal["auto", "exact", "qolsh"] = Field(
-        "auto", description="how candidates are found; auto: exact while that is faster"
+    index: str = Field(
+        "auto",
+        min_length=1,
+        max_length=100,
+        description="how candidates are found: exact, qolsh, or auto (exact while that is faster)",
     )
     code_bits: int = Field(256, ge=64, le=4096, multiple_of=64, description="bits of a qoLSH code")
     cut_seconds: float = Field(

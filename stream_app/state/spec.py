@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from hashlib import blake2b
 
+from stream_app.models.factorization.factory import check_model
 from stream_app.models.factorization.hyperparameters import Parameters
 from stream_app.privacy.mechanism import Mechanism
 from stream_app.wire import Intake
@@ -37,6 +38,7 @@ class StateSpec:
     seed: int = 1
 
     def __post_init__(self) -> None:
+        check_model(self.model)
         if not self.mechanisms:
             raise ValueError("mechanisms: the allow-list is empty; allow at least one, e.g. rr:5:2")
         if len({m.id for m in self.mechanisms}) != len(self.mechanisms):

@@ -56,8 +56,8 @@ def evaluate(
     model: Annotated[
         str,
         typer.Option(
-            help="sketch, literal, hashing or dense; profiles (--mechanism blip or jlt) always "
-            "go to neighbours."
+            help="Learner: sketch, dense or another (an unknown name lists all); profiles "
+            "(--mechanism blip or jlt) always go to neighbours."
         ),
     ] = "sketch",
     mechanism: MechanismOption = "rr",

@@ -11,6 +11,8 @@ import pytest
 
 from producers.datasets.synthetic import generate
 from stream_app.cli import run
+from stream_app.models.factorization.factory import LEARNERS
+from tests.stream_app.models.example_learner import ItemMeans
 
 
 @pytest.fixture
@@ -178,3 +180,13 @@ def test_one_rating_is_too_few_and_not_a_matter_of_the_sketch(tmp_path, capsys):
     scale = ["--scale", "1", "5", "1"]
     assert run(["evaluate", str(tmp_path / "one.csv"), *scale]) == 1
     assert "at least 10 are needed" in capsys.readouterr().err
+
+
+def test_a_learner_of_a_new_row_is_evaluated_by_its_name(file, tmp_path, monkeypatch):
+    monkeypatch.setitem(LEARNERS, "item-means", ItemMeans)
+    out = tmp_path / "out.json"
+    options = ["--model", "item-means", "--mechanism", "none", "--json", str(out)]
+    assert run(["evaluate", str(file), *options]) == 0
+    written = json.loads(out.read_text())
+    assert written["model"] == "item-means"
+    assert written["rmse"] < 1.05 * written["rmse_baseline"]

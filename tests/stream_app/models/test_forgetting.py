@@ -17,7 +17,7 @@ from tests.naive import learning as naive
 from tests.stream_app.models.learners import (
     CHANNELS,
     CLEAN,
-    EVERY_MODEL,
+    FACTORIZATIONS,
     HIDDEN,
     MECHANISMS,
     SIZES,
@@ -26,7 +26,7 @@ from tests.stream_app.models.learners import (
     stream,
 )
 
-every_model = pytest.mark.parametrize("model", EVERY_MODEL)
+every_model = pytest.mark.parametrize("model", FACTORIZATIONS)
 SKETCHES = ("sketch", "literal", "hashing")
 USER = np.array([7], np.uint64)
 

@@ -9,15 +9,15 @@ import numpy as np
 import pytest
 
 from stream_app.log.ledger import APPLIED, SET_ASIDE
-from stream_app.models.factorization.factory import LEARNERS
 from stream_app.state.replica import Replica
 from stream_app.wire import REASON_CODE, Event, Reason, decode_many
 from stream_app.wire.state_records import StateOrigin
 from tests.fixtures.replicas import ALL, SMALL, applied, played
 from tests.fixtures.streams import EVERY_FAMILY, Published, events, log, publish, run_of
+from tests.stream_app.models.learners import DURABLE_MODELS
 
 FORGOTTEN = REASON_CODE[Reason.FORGOTTEN]
-every_model = pytest.mark.parametrize("model", LEARNERS)
+every_model = pytest.mark.parametrize("model", DURABLE_MODELS)
 
 
 def made_of(rng: np.random.Generator, count: int = 300) -> list[Event]:
