@@ -55,6 +55,6 @@ def test_a_replica_with_the_example_learner_is_a_function_of_the_log(monkeypatch
     play(whole, records, 1, 6)
     play(first, records, 1, 3)
     model = {name: array.copy() for name, array in first.model_arrays().items()}
-    second.load(model, first.ledger.arrays(), first.cut, first.ends, first.origin)
+    second.load(model, first.ledger.arrays(), first.cut, first.end_offsets, first.origin)
     play(second, records, 4, 6)
     assert digests(second) == digests(whole)
