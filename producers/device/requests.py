@@ -74,17 +74,27 @@ def request(
         raise ValueError("items: the same item twice in one event; report each rating once")
     masks = masks_of(reporting.mechanism, keys, reporting.table)
     return build_request(
-        raw_levels, keys, masks, reported_keys, reporting,
+        ReportColumns(raw_levels, keys, masks, reported_keys), reporting,
         device=device, epoch=epoch, republish=republish,
         parts=message_slices(len(keys), ratings_per_message),
     )  # fmt: skip
 
 
+@dataclass(frozen=True, eq=False, repr=False)  # raw inputs have no place in a log
+class ReportColumns:
+    """What one device reports, one row an item: (n,) raw inputs, item keys and public masks.
+
+    `reported_keys` are the same keys in rising order, (n,).
+    """
+
+    raw_inputs: NDArray[np.uint8]
+    keys: NDArray[np.uint64]
+    masks: NDArray[np.uint16] | None
+    reported_keys: NDArray[np.uint64]
+
+
 def build_request(
-    raw_inputs: NDArray[np.uint8],
-    keys: NDArray[np.uint64],
-    masks: NDArray[np.uint16] | None,
-    reported_keys: NDArray[np.uint64],
+    columns: ReportColumns,
     reporting: ReportSettings,
     *,
     device: bytes,
@@ -94,17 +104,18 @@ def build_request(
 ) -> Request:
     """Return the request for columns that are known to belong together: one row an item."""
     name, encode = reporting.name, reporting.encode
+    keys, masks = columns.keys, columns.masks
 
     def encoded(seq: int, part: slice, released: Any, test: bool) -> bytes:
-        of = None if masks is None else masks[part]
-        return encode(wire.Event(device, seq, name, epoch, keys[part], released[part], test, of))
+        mask = None if masks is None else masks[part]
+        return encode(wire.Event(device, seq, name, epoch, keys[part], released[part], test, mask))
 
     return Request(
         device=device,
         topic=reporting.topic,
-        reported_keys=reported_keys,
+        reported_keys=columns.reported_keys,
         mechanism=reporting.mechanism,
-        raw_inputs=raw_inputs,
+        raw_inputs=columns.raw_inputs,
         count=len(keys),
         encode=encoded,
         epoch=epoch,

@@ -119,6 +119,25 @@ def request(
     )
 
 
+@dataclass(frozen=True)
+class ProfileOptions:
+    """How profiles are released.
+
+    scope      the public items that a profile may hold, rising keys (n,); None for all items, and
+               then a profile of more than `most` items is refused before anything is drawn
+    most       items in a profile, 1 to `MOST_ITEMS`
+    together   profiles that are drawn and recorded in one durable record
+    """
+
+    scope: NDArray[np.uint64] | None = None
+    most: int = MOST_ITEMS
+    together: int = TOGETHER
+
+    def __post_init__(self) -> None:
+        if not 1 <= self.most <= MOST_ITEMS:
+            raise ValueError(f"at most {self.most} items in a profile: 1 to {MOST_ITEMS}")
+
+
 def publish(
     raw_profiles: list[RawProfile],
     mechanism: ProfileMechanism,
@@ -127,20 +146,17 @@ def publish(
     send: Send,
     topic: str,
     epoch: int,
-    scope: NDArray[np.uint64] | None = None,
-    most: int = MOST_ITEMS,
+    options: ProfileOptions | None = None,
     make_room: Callable[[], None] | None = None,
-    together: int = TOGETHER,
 ) -> Iterator[ProfileProgress]:
     """Release the profile of every device once in this epoch; closing the iterator stops after
-    the record it is at.
+    the current record.
 
-    `scope`: the public items that a profile may hold, rising keys; None for all there are, and then
-    a profile of more than `most` items is refused before anything is drawn. `make_room` waits for
-    the broker where the journal holds back too much.
+    `make_room` waits for the broker while the outbox is full; without it a full outbox raises
+    `OutboxFull`.
     """
-    if not 1 <= most <= MOST_ITEMS:
-        raise ValueError(f"at most {most} items in a profile: 1 to {MOST_ITEMS}")
+    options = options or ProfileOptions()
+    scope, most = options.scope, options.most
     if scope is None and any(len(one.raw_items) > most for one in raw_profiles):
         raise ValueError(
             f"a profile has more than {most} items: give the public scope, of which each device "
@@ -151,7 +167,7 @@ def publish(
     within = [_within(one, scope, most, journal.key) for one in order]
     outside, capped = (sum(column) for column in zip(*(cut for _, cut in within), strict=True))
     requests = [request(one, mechanism, topic=topic, epoch=epoch) for one, _ in within]
-    return _run(requests, journal, send, make_room, together, outside, capped)
+    return _run(requests, journal, send, make_room, options.together, (outside, capped))
 
 
 def _run(
@@ -160,8 +176,7 @@ def _run(
     send: Send,
     make_room: Callable[[], None] | None,
     together: int,
-    outside: int,
-    capped: int,
+    cut: tuple[int, int],
 ) -> Iterator[ProfileProgress]:
     published = before = over = 0
     for start in range(0, len(requests), together):
@@ -176,7 +191,7 @@ def _run(
                 send(message)
         published += len(paid)
         done = start + len(part)
-        yield ProfileProgress(done, len(requests), published, before, over, outside, capped)
+        yield ProfileProgress(done, len(requests), published, before, over, *cut)
 
 
 def _fits(journal: Journal, one: Request) -> bool:

@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
@@ -85,6 +85,38 @@ class Pace:
             self.pause(ahead)
 
 
+@dataclass(frozen=True)
+class ReplayOptions:
+    """How a data set is published.
+
+    pace                  how fast rows leave
+    limit                 at most so many rows in this run
+    republish             start over and publish again what was published, for a second epsilon
+    ratings_per_message   at most so many ratings of one user in one event
+    chunk                 rows that are drawn and recorded together
+    """
+
+    pace: Pace = field(default_factory=Pace)
+    limit: int | None = None
+    republish: bool = False
+    ratings_per_message: int = wire.MAX_RATINGS
+    chunk: int = CHUNK
+
+    def __post_init__(self) -> None:
+        if self.limit is not None and self.limit < 1:
+            raise ValueError(f"limit {self.limit}: publish at least 1 row")
+        device.message_slices(1, self.ratings_per_message)
+        if self.chunk < 1:
+            raise ValueError(f"chunk of {self.chunk} rows: at least 1")
+
+    @property
+    def rows_together(self) -> int:
+        """Rows of one chunk: fewer where the pace is slow, so that rows leave evenly."""
+        if self.pace.speed is None:
+            return self.chunk
+        return max(1, min(self.chunk, int(self.pace.speed / _SLICES_PER_SECOND)))
+
+
 def replay(
     population: Population,
     reporting: device.ReportSettings,
@@ -92,43 +124,33 @@ def replay(
     journal: Journal,
     send: Send,
     epoch: int,
-    pace: Pace | None = None,
-    limit: int | None = None,
-    republish: bool = False,
-    ratings_per_message: int = wire.MAX_RATINGS,
-    chunk: int = CHUNK,
+    options: ReplayOptions | None = None,
     make_room: Callable[[], None] | None = None,
 ) -> Iterator[ReplayProgress]:
-    """Publish a population, chunk by chunk; closing the iterator stops after the chunk it is at.
+    """Publish a population, chunk by chunk; closing the iterator stops after the current chunk.
 
-    A data set that is finished but for rows over budget is gone through again: what was published
-    is passed over, and what fits now goes. `limit`: at most so many rows in this run; `republish`:
-    start over and publish what the journal says was published already, at the price of a second
-    epsilon; `make_room` waits for the broker where the journal holds too much back, and without it
-    that is an `OutboxFull`.
+    A data set that is finished except for rows over budget is replayed: published rows are skipped,
+    and rows that fit the budget now are published. `make_room` waits for the broker while the
+    outbox is full; without it a full outbox raises `OutboxFull`.
     """
-    pace = pace or Pace()
-    if limit is not None and limit < 1:
-        raise ValueError(f"limit {limit}: publish at least 1 row")
-    device.message_slices(1, ratings_per_message)
-    if chunk < 1:
-        raise ValueError(f"chunk of {chunk} rows: at least 1")
+    options = options or ReplayOptions()
     check_levels_agree(population.scale, reporting.mechanism)
     check_may_be_sent_at_once(reporting.mechanism)
     record = journal.begin(
-        population.digest, reporting.mechanism.id, population.rows, republish=republish
+        population.digest, reporting.mechanism.id, population.rows, republish=options.republish
     )
-    last = population.rows if limit is None else min(population.rows, record.reserved + limit)
-    if pace.speed is not None:
-        chunk = max(1, min(chunk, int(pace.speed / _SLICES_PER_SECOND)))
+    last = population.rows
+    if options.limit is not None:
+        last = min(last, record.reserved + options.limit)
+    chunk = options.rows_together
 
     def release(start: int, over: int) -> ReleasedChunk:
-        asked = _ChunkReleaser(
-            population, reporting, journal, record, journal.epoch(epoch), ratings_per_message
-        )
-        return asked.release(start, min(start + chunk, last), record.over + over, make_room)
+        today, most = journal.epoch(epoch), options.ratings_per_message
+        releaser = _ChunkReleaser(population, reporting, journal, record, today, most)
+        return releaser.release(start, min(start + chunk, last), record.over + over, make_room)
 
-    return _run(population, record, range(record.reserved, last, chunk), last, release, send, pace)
+    starts = range(record.reserved, last, chunk)
+    return _run(population, record, starts, last, release, send, options.pace)
 
 
 def _run(
@@ -236,10 +258,12 @@ class _ChunkReleaser:
         ends = [*heads[1:].tolist(), len(rows)]
         return [
             device.build_request(
-                raw_levels[head:end],
-                keys[head:end],
-                None if masks is None else masks[head:end],
-                np.sort(keys[head:end]),
+                device.ReportColumns(
+                    raw_levels[head:end],
+                    keys[head:end],
+                    None if masks is None else masks[head:end],
+                    np.sort(keys[head:end]),
+                ),
                 self.reporting,
                 device=self.population.devices[owner],
                 epoch=self.epoch,

@@ -12,8 +12,9 @@ import numpy as np
 from producers.datasets.synthetic import generate
 from producers.device import requests as device
 from producers.fleet.epoch_emission import emit
+from producers.fleet.epoch_requests import EmissionOptions
 from producers.fleet.population import Population, populate
-from producers.fleet.replay import replay
+from producers.fleet.replay import ReplayOptions, replay
 from producers.journal import Journal
 from stream_app.privacy import registry
 from stream_app.privacy.randomness import SystemSource
@@ -87,9 +88,7 @@ def _replayed() -> list[Figure]:
                     journal=journal,
                     send=lambda message: journal.acknowledge(message.number),
                     epoch=20_000,
-                    republish=True,
-                    ratings_per_message=most,
-                    chunk=chunk,
+                    options=ReplayOptions(republish=True, ratings_per_message=most, chunk=chunk),
                 ):
                     pass
 
@@ -112,8 +111,7 @@ def _emitted() -> list[Figure]:
             journal=journal,
             send=lambda message: journal.acknowledge(message.number),
             epoch=20_000,
-            scope=scope,
-            republish=True,
+            options=EmissionOptions(scope, republish=True),
         ):
             pass
 

@@ -17,9 +17,10 @@ from producers.datasets.load import Dataset
 from producers.device.item_table import ItemTable
 from producers.device.requests import ReportSettings
 from producers.device.scope import from_file, turn
-from producers.fleet.epoch_emission import EpochProgress, balanced_slices, emission_time, emit
+from producers.fleet.epoch_emission import EpochProgress, emission_time, emit
+from producers.fleet.epoch_requests import EmissionOptions, balanced_slices
 from producers.fleet.population import Population, populate
-from producers.fleet.replay import Pace, replay
+from producers.fleet.replay import Pace, ReplayOptions, replay
 from producers.journal import Journal, Limits, Message, read_journal
 from stream_app import wire
 from stream_app.errors import UserError
@@ -79,8 +80,12 @@ def run(
     line = ReportSettings(TOPIC, mechanism, table=changed.pop("table", ItemTable()))
     hidden = mechanism in (CELL, LOUD) or "sample" in changed
     scope = changed.pop("scope", SCOPE if hidden else None)
-    given: dict[str, Any] = {"epoch": 20_000, "cells": 300} | changed
-    steps = emit(population, line, journal=journal, send=seen.send, scope=scope, **given)
+    epoch, make_room = changed.pop("epoch", 20_000), changed.pop("make_room", None)
+    options = EmissionOptions(**{"scope": scope, "cells": 300} | changed)
+    steps = emit(
+        population, line, journal=journal, send=seen.send, epoch=epoch, options=options,
+        make_room=make_room,
+    )  # fmt: skip
     return list(steps)[-1]
 
 
@@ -245,8 +250,8 @@ def observed(people: People, path: Path, by_epoch: bool) -> tuple[NDArray[Any], 
             assert ordered.timestamps is not None
             line = ReportSettings(TOPIC, RR)
             steps = replay(
-                population, line, journal=journal, send=observer.send, epoch=20_000, chunk=10,
-                pace=Pace(),
+                population, line, journal=journal, send=observer.send, epoch=20_000,
+                options=ReplayOptions(chunk=10),
             )  # fmt: skip
             times = iter((ordered.timestamps[::10] / 1000).tolist())
             observer.now = next(times)
@@ -439,8 +444,8 @@ def test_an_interrupted_epoch_goes_on_and_sends_every_cell_once(
 
         line = ReportSettings(TOPIC, CELL)
         with pytest.raises(KeyboardInterrupt):
-            list(emit(population, line, journal=journal, send=breaks, epoch=20_000, scope=SCOPE,
-                      cells=300))  # fmt: skip
+            list(emit(population, line, journal=journal, send=breaks, epoch=20_000,
+                      options=EmissionOptions(SCOPE, cells=300)))  # fmt: skip
     assert read_journal(path).pending == 3
     with Journal.open(path) as journal:
         for message in journal.pending():

@@ -476,7 +476,8 @@ def test_a_public_scope_that_all_devices_share_is_kept_once(path: Path) -> None:
 
     def asked(place: int) -> Request:
         return device.build_request(
-            np.full(5000, 5, np.uint8), scope, None, scope, line, device=bytes([place] * 16),
+            device.ReportColumns(np.full(5000, 5, np.uint8), scope, None, scope), line,
+            device=bytes([place] * 16),
             epoch=1, republish=False, parts=device.message_slices(5000, 4096),
         )  # fmt: skip
 

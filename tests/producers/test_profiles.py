@@ -11,6 +11,7 @@ import pytest
 from producers.device import requests as device
 from producers.fleet.population import populate
 from producers.fleet.profile_release import (
+    ProfileOptions,
     ProfileProgress,
     RawProfile,
     kept_scope,
@@ -48,10 +49,11 @@ def run(
     **more: object,
 ) -> tuple[list[Message], ProfileProgress]:
     sent: list[Message] = []
+    make_room = more.pop("make_room", None)
     steps = list(
         publish(
             profiles, mechanism, journal=journal, send=sent.append, topic=TOPIC, epoch=epoch,
-            **more,  # type: ignore[arg-type]
+            options=ProfileOptions(**more), make_room=make_room,  # type: ignore[arg-type]
         )
     )  # fmt: skip
     return sent, steps[-1]

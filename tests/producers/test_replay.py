@@ -19,7 +19,7 @@ from producers.device.item_table import ItemTable
 from producers.device.rating import rate
 from producers.device.requests import ReportSettings
 from producers.fleet.population import populate
-from producers.fleet.replay import Pace, ReplayProgress, replay
+from producers.fleet.replay import Pace, ReplayOptions, ReplayProgress, replay
 from producers.journal import Journal, Limits, Message, OutboxFull, read_journal
 from producers.pseudonyms import pseudonym
 from producers.scale import Scale
@@ -71,8 +71,12 @@ class Topic:
 
 def run(data: Dataset, journal: Journal, topic: Topic, **changed: Any) -> Iterator[ReplayProgress]:
     line = ReportSettings(TOPIC, changed.pop("mechanism", OPEN), changed.pop("table", ItemTable()))
-    given: dict[str, Any] = {"epoch": 20_000, "chunk": 64} | changed
-    return replay(populate(data, journal.key), line, journal=journal, send=topic.send, **given)
+    epoch, make_room = changed.pop("epoch", 20_000), changed.pop("make_room", None)
+    options = ReplayOptions(**{"chunk": 64} | changed)
+    return replay(
+        populate(data, journal.key), line, journal=journal, send=topic.send, epoch=epoch,
+        options=options, make_room=make_room,
+    )  # fmt: skip
 
 
 def last(steps: Iterator[ReplayProgress]) -> ReplayProgress:

@@ -18,7 +18,7 @@ from rich.console import Console
 from producers.datasets import load as datasets
 from producers.datasets import synthetic as world
 from producers.device.requests import ReportSettings
-from producers.fleet.replay import Pace, ReplayProgress, replay
+from producers.fleet.replay import Pace, ReplayOptions, ReplayProgress, replay
 from producers.publishing import OutboxRelay, Publisher
 from stream_app.cli.demo import report, view
 from stream_app.cli.demo.ground_truth import GroundTruth, TrueRatings
@@ -169,7 +169,7 @@ def _rating(stage: DemoSetup, seconds: float, line: Publisher) -> Iterator[Repla
             journal=stage.journal,
             send=courier.send,
             epoch=int(time.time()) // EPOCH_SECONDS,
-            pace=Pace(stage.population.rows / seconds),
+            options=ReplayOptions(pace=Pace(stage.population.rows / seconds)),
             make_room=courier.make_room,
         )
     except ValueError as error:

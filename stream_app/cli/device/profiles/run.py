@@ -14,7 +14,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 
 from producers.fleet.population import Population
-from producers.fleet.profile_release import ProfileProgress, profiles_of, publish
+from producers.fleet.profile_release import ProfileOptions, ProfileProgress, profiles_of, publish
 from producers.journal import Journal
 from producers.publishing import OutboxRelay, Publisher
 from stream_app.errors import UserError
@@ -53,7 +53,7 @@ class ProfileRun:
                 send=courier.send,
                 topic=self.publisher.topic,
                 epoch=int(time.time()) // EPOCH_SECONDS,
-                scope=self.scope,
+                options=ProfileOptions(self.scope),
                 make_room=courier.make_room,
             )
             last = _last(steps)

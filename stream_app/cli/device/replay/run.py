@@ -17,8 +17,9 @@ from rich.progress import Progress as Bar
 
 from producers.device.requests import ReportSettings
 from producers.fleet.epoch_emission import EpochProgress, emit
+from producers.fleet.epoch_requests import EmissionOptions
 from producers.fleet.population import Population
-from producers.fleet.replay import Pace, ReplayProgress, replay
+from producers.fleet.replay import Pace, ReplayOptions, ReplayProgress, replay
 from producers.journal import FinishedBefore, Journal, Unwritable
 from producers.publishing import OutboxRelay, Publisher
 from stream_app.errors import UserError
@@ -59,9 +60,7 @@ class ReplayRun:
                     journal=self.journal,
                     send=courier.send,
                     epoch=self.today,
-                    pace=self.pace,
-                    limit=limit,
-                    republish=self.republish,
+                    options=ReplayOptions(self.pace, limit, self.republish),
                     make_room=courier.make_room,
                 )
             except FinishedBefore:
@@ -89,10 +88,7 @@ class ReplayRun:
                 journal=self.journal,
                 send=courier.send,
                 epoch=self.today,
-                scope=scope,
-                sample=sample,
-                pace=self.pace,
-                republish=self.republish,
+                options=EmissionOptions(scope, sample, self.pace, self.republish),
                 make_room=courier.make_room,
             )
             last = _last(_shown(steps, "devices", lambda step: (step.devices, step.total)))

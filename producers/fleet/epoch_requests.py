@@ -1,0 +1,143 @@
+"""The requests of one epoch: for each device, the cells it reports on and what it has rated.
+
+    presence protected   every item of the public scope, rated or not; with a sample, the items that
+                         the device's own key picks from the scope
+    value protected      the ratings that are new in this epoch
+
+The cells of a request are shuffled by the operating system's randomness and split into messages of
+nearly equal size. Which cells a request has depends on the scope, the pseudonym and the spent
+budget, never on a rating, where presence is protected.
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass, field
+from functools import lru_cache
+from hashlib import blake2b
+from itertools import pairwise
+
+import numpy as np
+from numpy.typing import NDArray
+
+from producers.device import requests as device
+from producers.fleet.population import Population, runs
+from producers.fleet.replay import Pace
+from producers.journal import Journal, Request
+from stream_app import wire
+from stream_app.privacy.ratings.item_sampling import ItemSample
+
+CELLS = 1 << 18  # reports that are drawn and recorded together
+_SAMPLE_PERSON = b"murmurec sample"  # separates this hash from every other use of blake2b
+
+
+@dataclass(frozen=True)
+class EmissionOptions:
+    """How an epoch is ended.
+
+    scope       the public items whose turn it is, rising keys (n,): required where presence is
+                protected, refused elsewhere
+    sample      each device reports on that many items of the scope only, in its life
+    pace        spreads the devices over the time that the reports take at its speed
+    republish   report again what was reported before, for a second epsilon
+    cells       reports that are drawn and recorded together
+    """
+
+    scope: NDArray[np.uint64] | None = None
+    sample: ItemSample | None = None
+    pace: Pace = field(default_factory=Pace)
+    republish: bool = False
+    cells: int = CELLS
+
+
+@lru_cache(maxsize=1024)
+def balanced_slices(count: int) -> tuple[slice, ...]:
+    """Return the parts of `count` cells: as few messages as hold them, of nearly equal size."""
+    parts = -(-count // wire.MAX_RATINGS)
+    ends = [count * i // parts for i in range(parts + 1)]
+    return tuple(slice(start, end) for start, end in pairwise(ends))
+
+
+def _sample_key(key: bytes, pseudonym: bytes) -> int:
+    """Return what a device draws its sample by: secret, its own, and blind to its ratings."""
+    digest = blake2b(pseudonym, digest_size=8, key=key, person=_SAMPLE_PERSON).digest()
+    return int.from_bytes(digest, "little")
+
+
+@dataclass(frozen=True)
+class EpochRequests:
+    """What each device of a population sends at the end of one epoch."""
+
+    population: Population
+    reporting: device.ReportSettings
+    journal: Journal
+    epoch: int
+    options: EmissionOptions
+
+    def rows(self) -> list[NDArray[np.int64]]:
+        """Return the rows of each device, the first rating of every cell."""
+        fresh = np.flatnonzero(self.population.fresh)
+        fresh = fresh[np.argsort(self.population.users[fresh], kind="stable")]
+        owners, heads = runs(self.population.users[fresh])
+        found = [np.empty(0, np.int64)] * len(self.population.devices)
+        for owner, rows in zip(owners.tolist(), np.split(fresh, heads[1:]), strict=True):
+            found[owner] = rows
+        return found
+
+    def unreported(self, device_id: bytes, rows: NDArray[np.int64]) -> NDArray[np.uint64]:
+        """Return the items on which a device has not reported yet; a sample's in its own order."""
+        scope, sample = self.options.scope, self.options.sample
+        if scope is None:
+            keys = np.sort(self.population.items[rows])
+        elif sample is None:
+            keys = scope
+        else:
+            keys = sample.items(scope, _sample_key(self.journal.key, device_id))
+        if self.options.republish:
+            return keys
+        left = self.journal.unreported(device_id, keys)
+        # `keys` itself if all are left: a key column that devices share is written once.
+        return keys if left.all() else keys[left]
+
+    def counts(
+        self, device_id: bytes, rows: NDArray[np.int64], left: NDArray[np.uint64]
+    ) -> tuple[int, int, int]:
+        """Return how many ratings in scope were reported before, how many are of items that the
+        device has not picked, and how many are among `left`."""
+        rated, scope = self.population.items[rows], self.options.scope
+        rated = rated if scope is None else rated[np.isin(rated, scope)]
+        before = 0
+        if not self.options.republish:
+            before = int(np.count_nonzero(~self.journal.unreported(device_id, rated)))
+        among = int(np.count_nonzero(np.isin(rated, left)))
+        return before, len(rated) - before - among, among
+
+    def affordable(self, device_id: bytes, keys: NDArray[np.uint64]) -> NDArray[np.uint64]:
+        """Return the items that the budget holds, rising: all or none, but of a sample the first by
+        the device's key. The answer depends on the spent budget, never on a rating."""
+        room = self.journal.room(device_id, self.reporting.mechanism, self.epoch)
+        if self.options.sample is not None:
+            return np.sort(keys[:room])
+        return keys if room is None or room >= len(keys) else keys[:0]
+
+    def request(
+        self, device_id: bytes, rows: NDArray[np.int64], keys: NDArray[np.uint64]
+    ) -> tuple[Request, int]:
+        """Return the request of one device for these items, and how many of them it has rated."""
+        population = self.population
+        raw_levels = np.full(len(keys), self.reporting.mechanism.inputs - 1, np.uint8)
+        places = np.searchsorted(keys, population.items[rows])
+        in_keys = keys[np.minimum(places, len(keys) - 1)] == population.items[rows]
+        raw_levels[places[in_keys]] = population.raw_levels[rows[in_keys]]
+        order = np.argsort(np.frombuffer(os.urandom(8 * len(keys)), "<u8"), kind="stable")
+        shuffled = keys[order]
+        masks = device.masks_of(self.reporting.mechanism, shuffled, self.reporting.table)
+        request = device.build_request(
+            device.ReportColumns(raw_levels[order], shuffled, masks, keys),
+            self.reporting,
+            device=device_id,
+            epoch=self.epoch,
+            republish=self.options.republish,
+            parts=balanced_slices(len(keys)),
+        )
+        return request, int(np.count_nonzero(in_keys))
