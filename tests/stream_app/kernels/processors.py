@@ -6,21 +6,25 @@ The kinds:
 
     vectors     the operations of `machine/simd.py`
     step        read, dot product, move and write of the sketch, as the learners inline them
+    arm64       machine code of the vector operations for 64-bit ARM; it is not run
     learners    `learn_many` and the look-up of factors of the sketch, literal and dense learners
 
 Prints a JSON object: "zmm", whether the machine code of the chosen kind uses a 512-bit register
-(null where nothing is compiled), and "digests", one for each number of factors.
+(null where nothing is compiled), and "digests", one for each number of factors (for `arm64`
+whether the code adds four floats at once).
 """
 
 from __future__ import annotations
 
 import json
+import re
 import sys
 from collections.abc import Callable
 from hashlib import blake2b
 
 import numpy as np
-from numba import config, njit
+from llvmlite import binding
+from numba import config, njit, types
 
 from stream_app.kernels.factorization import count_sketch_blocked as sketch
 from stream_app.kernels.factorization.kalman_update import dot, move
@@ -95,6 +99,22 @@ def step(n: int) -> tuple[str, bool]:
     return _digest(C, pages, out), _wide(kernel)
 
 
+def arm64(n: int) -> tuple[str, bool]:
+    """Return whether the vector operations on n floats become NEON additions."""
+    kernel = vectors_kernel(n)
+    floats, words = types.Array(types.float32, 1, "C"), types.Array(types.uint64, 1, "C")
+    kernel.compile((floats, floats, words, floats))  # type: ignore[attr-defined]
+    (code,) = kernel.inspect_llvm().values()  # type: ignore[attr-defined]
+    target = binding.Target.from_triple("aarch64-unknown-linux-gnu")
+    machine = target.create_target_machine(opt=3)
+    code = re.sub("target triple = .*", f'target triple = "{target.triple}"', code)
+    code = re.sub("target datalayout = .*", f'target datalayout = "{machine.target_data}"', code)
+    # The only instruction of this processor in it counts references to arrays.
+    code = re.sub(r"(tail )?call i8 @llvm\.x86\.atomic.*", "add i8 0, 0", code)
+    assembly = machine.emit_assembly(binding.parse_assembly(code))
+    return "neon" if re.search(r"fadd\tv\d+\.4s", assembly) else "scalar", False
+
+
 def learners(n: int) -> tuple[str, bool]:
     """Return the digest of three learners of n factors after a batch, and whether zmm occurs."""
     random, found, wide = np.random.default_rng(n), [], False
@@ -117,7 +137,10 @@ def learners(n: int) -> tuple[str, bool]:
 
 def main() -> None:
     """Print the digests of the kind named first for the numbers of factors that follow."""
-    kind = {"vectors": vectors, "step": step, "learners": learners}[sys.argv[1]]
+    kind = {"vectors": vectors, "step": step, "arm64": arm64, "learners": learners}[sys.argv[1]]
+    if kind is arm64:
+        binding.initialize_all_targets()
+        binding.initialize_all_asmprinters()
     found = {n: kind(int(n)) for n in sys.argv[2:]}
     wide = None if config.DISABLE_JIT else any(zmm for _, zmm in found.values())
     print(json.dumps({"zmm": wide, "digests": {n: digest for n, (digest, _) in found.items()}}))

@@ -71,6 +71,22 @@ def test_a_step_of_the_sketch_has_the_same_bits_without_avx512(tmp_path: Path) -
     check("step", (33, 40, 63), "haswell", tmp_path)
 
 
+def check_arm64(widths: Any, cache: Path) -> None:
+    found = run_program("arm64", widths, cache)["digests"]
+    assert found == {str(n): "neon" if n > 3 else found[str(n)] for n in widths}
+
+
+@x86_only
+def test_vectors_compile_for_arm64(tmp_path: Path) -> None:
+    check_arm64(WIDTHS, tmp_path)
+
+
+@x86_only
+@pytest.mark.slow
+def test_every_width_compiles_for_arm64(tmp_path: Path) -> None:
+    check_arm64(EVERY_WIDTH, tmp_path)
+
+
 @x86_only
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", ["vectors", "step"])
