@@ -23,6 +23,7 @@ from confluent_kafka import KafkaError, KafkaException, Message, TopicPartition
 
 from stream_app.errors import UserError
 from stream_app.kafka import clients
+from stream_app.kafka.clients import Connection
 from stream_app.wire import (
     LIST_LENGTH,
     Item,
@@ -56,11 +57,12 @@ class Recommendations:
     """A connection that asks one question at a time; not for use by several threads at once."""
 
     def __init__(
-        self, bootstrap: str, prefix: str = "murmurec", extra: Mapping[str, str] | None = None
+        self, bootstrap: str, prefix: str = "murmurec", properties: Mapping[str, str] | None = None
     ) -> None:
+        connection = Connection(bootstrap, properties or {})
         self._topics = Topics(prefix)
-        self._producer = clients.producer(bootstrap, extra, linger_ms=0)
-        self._consumer = clients.consumer(bootstrap, extra, group=f"{prefix}-ask")
+        self._producer = clients.producer(connection, linger_ms=0)
+        self._consumer = clients.consumer(connection, group=f"{prefix}-ask")
         self._refused: KafkaError | None = None
         self._listen()
 

@@ -29,6 +29,7 @@ from producers.publishing import OutboxRelay, Publisher
 from producers.scale import Scale
 from stream_app import wire
 from stream_app.kafka import clients
+from stream_app.kafka.clients import Connection
 from stream_app.privacy import registry
 
 
@@ -115,7 +116,9 @@ class Device:
 
     def publish(self, bootstrap_servers: str) -> int:
         """Send every message that waits and return how many the broker has confirmed."""
-        with Publisher(clients.producer(bootstrap_servers), self._topics.ratings) as line:
+        with Publisher(
+            clients.producer(Connection(bootstrap_servers)), self._topics.ratings
+        ) as line:
             relay = OutboxRelay(self._journal, line)
             relay.resend({self._topics.ratings})
         return line.accepted

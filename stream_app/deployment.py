@@ -1,15 +1,40 @@
-"""From settings to a replica: the one place where the two are matched, and mistakes become
-sentences."""
+"""From settings to a deployment and a replica: the one place where settings are matched with the
+state, and where mistakes become sentences."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from stream_app.errors import UserError
+from stream_app.kafka.clients import Connection
 from stream_app.models.retrieval.factory import check_index
 from stream_app.privacy import registry
 from stream_app.settings import Settings
 from stream_app.state.replica import Replica
 from stream_app.state.spec import StateSpec
+from stream_app.wire import Topics
 from stream_app.wire.state_records import StateOrigin
+
+
+@dataclass(frozen=True)
+class Deployment:
+    """What every reader and writer of a deployment's logs needs: the cluster, the names of the
+    topics, and the spec that decides the state besides the log."""
+
+    connection: Connection
+    topics: Topics
+    spec: StateSpec
+
+    @property
+    def partitions(self) -> int:
+        """The number of rating partitions."""
+        return self.spec.partitions
+
+    @classmethod
+    def from_settings(cls, settings: Settings) -> Deployment:
+        """Return the deployment; refuses settings that name no broker or an unknown mechanism."""
+        connection = Connection(settings.servers, settings.kafka)
+        return cls(connection, Topics(settings.topic_prefix), spec_from_settings(settings))
 
 
 def spec_from_settings(settings: Settings) -> StateSpec:
@@ -36,10 +61,9 @@ def spec_from_settings(settings: Settings) -> StateSpec:
         raise UserError(str(error)) from None
 
 
-def new_replica(design: StateSpec, origin: StateOrigin | None = None) -> Replica:
-    """Return a replica that has seen nothing and starts from `origin`; refuses sizes that do not go
-    together."""
+def new_replica(spec: StateSpec, origin: StateOrigin | None = None) -> Replica:
+    """Return an empty replica that starts from `origin`; refuses sizes that do not go together."""
     try:
-        return Replica(design, origin)
+        return Replica(spec, origin)
     except ValueError as error:
         raise UserError(str(error)) from None

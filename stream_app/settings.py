@@ -257,6 +257,16 @@ class Settings(BaseSettings):
         """Leave one source: `load` reads the others, so it knows where each value is from."""
         return (init_settings,)
 
+    @property
+    def servers(self) -> str:
+        """The bootstrap servers; raises `UserError` where none are configured."""
+        if self.bootstrap_servers is None:
+            raise UserError(
+                "no Kafka is configured: give --bootstrap or set MURMUREC_BOOTSTRAP_SERVERS "
+                "(murmurec broker start runs one here)"
+            )
+        return self.bootstrap_servers
+
     def shown(self) -> dict[str, Any]:
         """Return every value as JSON can write it, with the values of secrets masked."""
         values = self.model_dump(mode="json")

@@ -18,6 +18,7 @@ import numpy as np
 import pytest
 
 from stream_app.errors import UserError
+from stream_app.kafka.clients import Connection
 
 # The first example of a compiled kernel takes seconds: a deadline would measure the compiler.
 hypothesis.settings.register_profile("murmurec", deadline=None, print_blob=True)
@@ -30,6 +31,11 @@ class Kafka:
 
     bootstrap: str
 
+    @property
+    def connection(self) -> Connection:
+        """The connection to it."""
+        return Connection(self.bootstrap)
+
 
 @pytest.fixture(scope="session")
 def kafka(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Kafka]:
@@ -39,7 +45,9 @@ def kafka(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Kafka]:
     configured = os.environ.get("MURMUREC_BOOTSTRAP_SERVERS")
     home = tmp_path_factory.mktemp("broker")
     try:
-        block = running(home, cache_dir(), configured=configured)
+        block = running(
+            home, cache_dir(), configured=Connection(configured) if configured else None
+        )
         broker = block.__enter__()
     except UserError as refusal:
         pytest.fail(
@@ -73,7 +81,7 @@ def topics(kafka: Kafka, prefix: str) -> Iterator[str]:
     from stream_app.kafka.topic_admin import create, delete
     from stream_app.wire import Topics
 
-    admin = clients.admin(kafka.bootstrap)
+    admin = clients.admin(kafka.connection)
     table = Topics(prefix).table()
     create(admin, table)
     try:

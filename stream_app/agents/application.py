@@ -33,8 +33,10 @@ from stream_app.agents.rejections import RejectionWriter, patient_producer
 from stream_app.agents.runtime import Runtime, new_runtime
 from stream_app.checkpoints import reader as checkpoint_reader
 from stream_app.checkpoints.protocol.recovery import Found, Recovery
+from stream_app.deployment import Deployment
 from stream_app.errors import UserError
 from stream_app.kafka import clients
+from stream_app.kafka.clients import Connection
 from stream_app.log.canonical_order import Start
 from stream_app.log.cut_clock import Clock
 from stream_app.replay.cut_history import check_origin, history
@@ -121,7 +123,8 @@ def _attach_timers(
 
 def _reader(app: faust.App, runtime: Runtime, bootstrap: str, clock: Clock) -> LogReader:
     """Return the reader of the log, which hands it to the learn agent."""
-    settings, topics, spec = runtime.settings, runtime.topics, runtime.replica.spec
+    settings, topics = runtime.settings, runtime.topics
+    deployment = Deployment(Connection(bootstrap, settings.kafka), topics, runtime.replica.spec)
 
     def log_recovery(read: Recovery) -> None:
         (log.warning if read.damaged or read.foreign else log.info)(
@@ -133,38 +136,21 @@ def _reader(app: faust.App, runtime: Runtime, bootstrap: str, clock: Clock) -> L
         )
 
     def recover(progress: Progress) -> Found | None:
-        found = checkpoint_reader.read_checkpoint(
-            bootstrap,
-            settings.kafka,
-            topics,
-            spec.digest,
-            settings.partitions,
-            progress,
-            log_recovery,
-        )
+        found = checkpoint_reader.read_checkpoint(deployment, progress, log_recovery)
         runtime.status.await_kernels()  # nothing is applied before the kernels are compiled
         return found
 
     def follow(start: Start) -> Follower:
-        return Follower(
-            bootstrap,
-            settings.kafka,
-            topics,
-            spec.intake,
-            settings.round_records,
-            runtime.catalogue,
-            spec.digest,
-            start=start,
-        )
+        return Follower(deployment, start, settings.round_records, runtime.catalogue)
 
     def first_origin() -> StateOrigin:
-        check_origin(bootstrap, settings.kafka, topics, settings.partitions, spec.digest)
-        past = history(bootstrap, settings.kafka, topics, settings.partitions)
+        check_origin(deployment)
+        past = history(deployment)
         excluded = past.forgotten(len(past.cuts), rebuild_only=True)
         return StateOrigin(0, (0,) * settings.partitions, excluded=excluded)
 
-    cuts = clients.producer(bootstrap, settings.kafka, linger_ms=0)
-    same = checkpoint_reader.SameTopic(clients.admin(bootstrap, settings.kafka), topics.ratings)
+    cuts = clients.producer(deployment.connection, linger_ms=0)
+    same = checkpoint_reader.SameTopic(clients.admin(deployment.connection), topics.ratings)
     channel = learn.attach(app, runtime)
     return LogReader(runtime, recover, first_origin, follow, clock, cuts, channel, same.check)
 

@@ -16,6 +16,7 @@ from confluent_kafka import KafkaError, Message, Producer
 
 from stream_app.errors import UserError
 from stream_app.kafka import clients
+from stream_app.kafka.clients import Connection
 from stream_app.wire import Rejection, encode_message
 
 _ROOM_SECONDS = 5.0
@@ -25,8 +26,7 @@ def patient_producer(bootstrap: str, properties: Mapping[str, str], **more: Any)
     """Return a producer that waits for an unreachable broker without limit, but only five seconds
     for a deleted topic, not half a minute: then the refused write ends the process."""
     return clients.producer(
-        bootstrap,
-        properties,
+        Connection(bootstrap, properties),
         message_timeout_ms=0,
         topic_metadata_propagation_max_ms=5000,
         **more,

@@ -12,6 +12,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
+from stream_app.kafka.clients import Connection
+
 KAFKA_VERSION = "4.3.1"
 
 
@@ -23,3 +25,8 @@ class Broker:
     kind: str
     pid: int | None = None
     log: Path | None = None
+
+    @property
+    def connection(self) -> Connection:
+        """The connection to it, without credentials."""
+        return Connection(self.bootstrap)

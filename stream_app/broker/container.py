@@ -18,6 +18,7 @@ from stream_app.broker.jars import Tell
 from stream_app.broker.local import cluster_id, free_ports, to_stderr
 from stream_app.errors import UserError
 from stream_app.kafka import clients
+from stream_app.kafka.clients import Connection
 
 IMAGE = f"apache/kafka:{KAFKA_VERSION}"
 READY_SECONDS = 120.0
@@ -78,7 +79,7 @@ def run(port: int | None = None, tell: Tell = to_stderr) -> Iterator[Broker]:
 
 def _wait_until_ready(broker: Broker) -> None:
     deadline = time.monotonic() + READY_SECONDS
-    admin = clients.admin(broker.bootstrap, {"reconnect.backoff.max.ms": "500"})
+    admin = clients.admin(Connection(broker.bootstrap, {"reconnect.backoff.max.ms": "500"}))
     while time.monotonic() < deadline:
         try:
             if admin.list_topics(timeout=1).brokers:

@@ -30,6 +30,7 @@ from stream_app.broker import Broker
 from stream_app.broker.jars import Tell, jars, java
 from stream_app.errors import UserError
 from stream_app.kafka import clients
+from stream_app.kafka.clients import Connection
 
 READY_SECONDS = 60.0
 STOP_SECONDS = 10.0
@@ -258,7 +259,9 @@ def _launch(
 def wait_until_ready(broker: Broker, process: subprocess.Popen[bytes]) -> None:
     """Return when the broker lists itself; refuse at once when its process has ended."""
     deadline = time.monotonic() + READY_SECONDS
-    admin: AdminClient = clients.admin(broker.bootstrap, {"reconnect.backoff.max.ms": "200"})
+    admin: AdminClient = clients.admin(
+        Connection(broker.bootstrap, {"reconnect.backoff.max.ms": "200"})
+    )
     while time.monotonic() < deadline:
         with suppress(KafkaException):
             if admin.list_topics(timeout=1).brokers:

@@ -6,7 +6,7 @@ sentence says what was missing of each.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Literal
@@ -16,6 +16,7 @@ from stream_app.broker.jars import Tell
 from stream_app.broker.local import to_stderr
 from stream_app.errors import UserError
 from stream_app.kafka import clients
+from stream_app.kafka.clients import Connection
 
 Prefer = Literal["auto", "local", "container"]
 
@@ -26,18 +27,17 @@ def running(
     cache_dir: Path,
     port: int | None = None,
     prefer: Prefer = "auto",
-    configured: str | None = None,
-    extra: Mapping[str, str] | None = None,
+    configured: Connection | None = None,
     tell: Tell = to_stderr,
 ) -> Iterator[Broker]:
     """Give a broker for the length of the block; raises `UserError` where there is none.
 
-    `configured` (bootstrap servers, with the client properties `extra`) wins and is only checked.
+    `configured` wins and is only checked.
     Without `data_dir` a broker that is started forgets everything afterwards.
     """
     if configured:
-        clients.reach(configured, extra)
-        yield Broker(configured, "configured")
+        clients.describe_cluster(configured)
+        yield Broker(configured.bootstrap, "configured")
         return
     with ExitStack() as stack:
         # Entered before the yield: a UserError of the block is never taken for one of these.

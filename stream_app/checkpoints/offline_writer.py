@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import secrets
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 
 from confluent_kafka import KafkaError, Message
 
@@ -16,19 +16,19 @@ from stream_app.checkpoints import reader as changelog
 from stream_app.checkpoints.driver import CheckpointDriver, Delivered
 from stream_app.checkpoints.protocol.writer import OWNER_BYTES, Freeze, LeaseAcquired
 from stream_app.checkpoints.shadow_copy import Snapshot
+from stream_app.deployment import Deployment
 from stream_app.errors import UserError
 from stream_app.kafka import clients
+from stream_app.kafka.clients import Connection
 from stream_app.state.replica import Replica
-from stream_app.wire import Rejection, Topics, encode_message
+from stream_app.wire import Rejection, encode_message
 from stream_app.wire.state_records import Manifest
 
 _SECONDS = 60.0
 
 
 def write_checkpoint(
-    bootstrap: str,
-    extra: Mapping[str, str],
-    topics: Topics,
+    deployment: Deployment,
     replica: Replica,
     cut_offset: int,
     worker: str,
@@ -36,13 +36,14 @@ def write_checkpoint(
 ) -> Manifest:
     """Write the whole state of a replica, which stands at a cut, as a new generation; return what
     became durable. `progress` hears the bytes acknowledged."""
+    connection, topics = deployment.connection, deployment.topics
     snapshot = Snapshot(replica)
     snapshot.freeze()
     snapshot.hash()
-    rating_topic = changelog.topic_id(clients.admin(bootstrap, extra), topics.ratings)
+    rating_topic = changelog.topic_id(clients.admin(connection), topics.ratings)
     frozen = snapshot.frozen(rating_topic, cut_offset)
-    obsolete_keys = changelog.live_keys(bootstrap, extra, topics)
-    line = _line(bootstrap, extra, topics.state, progress or (lambda _: None))
+    obsolete_keys = changelog.live_keys(connection, topics)
+    line = _line(connection, topics.state, progress or (lambda _: None))
     line.drive(LeaseAcquired(secrets.token_bytes(OWNER_BYTES), worker, obsolete_keys))
     manifest = line.drive(Freeze(frozen))
     if manifest is None:
@@ -50,10 +51,10 @@ def write_checkpoint(
     return manifest
 
 
-def append(bootstrap: str, extra: Mapping[str, str], topic: str, value: bytes) -> None:
+def append(connection: Connection, topic: str, value: bytes) -> None:
     """Append one record to a topic of one partition."""
     told = False
-    producer = clients.producer(bootstrap, extra, linger_ms=0)
+    producer = clients.producer(connection, linger_ms=0)
 
     def delivered(error: KafkaError | None, _: Message) -> None:
         nonlocal told
@@ -69,11 +70,11 @@ def append(bootstrap: str, extra: Mapping[str, str], topic: str, value: bytes) -
             raise _late(topic)
 
 
-class Rejecting:
+class RejectionWriter:
     """Writes rejections, one after the other; a second one of a record replaces the first."""
 
-    def __init__(self, bootstrap: str, extra: Mapping[str, str], topic: str) -> None:
-        self._producer = clients.producer(bootstrap, extra)
+    def __init__(self, connection: Connection, topic: str) -> None:
+        self._producer = clients.producer(connection)
         self._topic = topic
         self._moved = time.monotonic()
 
@@ -109,11 +110,9 @@ class Rejecting:
         self._moved = time.monotonic()
 
 
-def _line(
-    bootstrap: str, extra: Mapping[str, str], topic: str, progress: Callable[[int], None]
-) -> CheckpointDriver:
+def _line(connection: Connection, topic: str, progress: Callable[[int], None]) -> CheckpointDriver:
     """Return a line that refuses when a record is, or when nothing has come back for long."""
-    producer = clients.producer(bootstrap, extra, linger_ms=5, compression_type="lz4")
+    producer = clients.producer(connection, linger_ms=5, compression_type="lz4")
     moved = time.monotonic()
 
     def produce(key: bytes, value: bytes | None, on_delivery: Delivered) -> None:

@@ -8,7 +8,7 @@ often than it counts, so a start reads a few times the size of the state.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 
 from confluent_kafka import (
     OFFSET_BEGINNING,
@@ -27,8 +27,10 @@ from stream_app.checkpoints.protocol.recovery import (
     Recovery,
     UnusableCheckpoint,
 )
+from stream_app.deployment import Deployment
 from stream_app.errors import UserError
 from stream_app.kafka import clients
+from stream_app.kafka.clients import Connection
 from stream_app.wire import Topics, WireError
 from stream_app.wire.state_records import Manifest, decode_manifest
 
@@ -46,23 +48,20 @@ class DamagedCheckpoint(UserError):
 
 
 def read_checkpoint(
-    bootstrap: str,
-    extra: Mapping[str, str],
-    topics: Topics,
-    design: str,
-    partitions: int,
+    deployment: Deployment,
     progress: Progress | None = None,
-    tell: Callable[[Recovery], None] | None = None,
+    report: Callable[[Recovery], None] | None = None,
 ) -> Found | None:
-    """Return the newest whole checkpoint, None where there is none; `progress` hears (records read,
-    records in the topic), `tell` what was passed over.
+    """Return the newest whole checkpoint, None where there is none. `progress` is called with
+    (records read, records in the topic), `report` with the recovery, which counts what it skipped.
 
-    Refuses a checkpoint of another design, of another rating topic or of a newer format, and
-    (`DamagedCheckpoint`) a damaged one for which none stands in.
+    Refuses a checkpoint of another spec, of another rating topic or of a newer format, and
+    (`DamagedCheckpoint`) a damaged one that no older one can replace.
     """
-    rating_topic = topic_id(clients.admin(bootstrap, extra), topics.ratings)
-    recovery = Recovery(design, rating_topic, partitions)
-    read(bootstrap, extra, topics, recovery.read, progress)
+    connection, topics = deployment.connection, deployment.topics
+    rating_topic = topic_id(clients.admin(connection), topics.ratings)
+    recovery = Recovery(deployment.spec.digest, rating_topic, deployment.partitions)
+    read(connection, topics, recovery.read, progress)
     try:
         return recovery.newest()
     except UnusableCheckpoint as damaged:
@@ -70,11 +69,11 @@ def read_checkpoint(
     except CheckpointRefused as refused:
         raise UserError(f"{topics.state}: {refused}") from None
     finally:
-        if tell is not None:
-            tell(recovery)
+        if report is not None:
+            report(recovery)
 
 
-def live_keys(bootstrap: str, extra: Mapping[str, str], topics: Topics) -> list[bytes]:
+def live_keys(connection: Connection, topics: Topics) -> list[bytes]:
     """Return every key of the topic that has a value: what a new owner may have to remove."""
     live: dict[bytes, None] = {}
 
@@ -84,13 +83,12 @@ def live_keys(bootstrap: str, extra: Mapping[str, str], topics: Topics) -> list[
         elif key is not None:
             live[key] = None
 
-    read(bootstrap, extra, topics, note)
+    read(connection, topics, note)
     return list(live)
 
 
 def manifests(
-    bootstrap: str,
-    extra: Mapping[str, str],
+    connection: Connection,
     topics: Topics,
     progress: Progress | None = None,
 ) -> list[Manifest]:
@@ -107,7 +105,7 @@ def manifests(
         except WireError:
             return
 
-    read(bootstrap, extra, topics, note, progress)
+    read(connection, topics, note, progress)
     return sorted(found.values(), key=lambda each: (each.generation, each.number))
 
 
@@ -170,28 +168,25 @@ class SameTopic:
 
 
 def read(
-    bootstrap: str,
-    extra: Mapping[str, str],
+    connection: Connection,
     topics: Topics,
     take: Callable[[int, bytes | None, bytes | None], None],
     progress: Progress | None = None,
 ) -> None:
     """Give every record of the state topic, up to its end, to `take(offset, key, value)`."""
-    for message in records(bootstrap, extra, topics.state, progress):
+    for message in records(connection, topics.state, progress):
         take(message.offset(), message.key(), message.value())  # type: ignore[arg-type]
 
 
 def records(
-    bootstrap: str,
-    extra: Mapping[str, str],
+    connection: Connection,
     topic: str,
     progress: Progress | None = None,
 ) -> Iterator[Message]:
     """Yield the records of a topic of one partition, from its beginning to the end that it has when
     the reader gets there: one that was newest at the start may be compacted away meanwhile."""
     consumer = clients.consumer(
-        bootstrap,
-        extra,
+        connection,
         group=f"{topic}-reading",
         partition_eof=True,
         auto_offset_reset="error",

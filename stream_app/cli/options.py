@@ -12,6 +12,7 @@ import typer
 from stream_app.errors import UserError
 
 if TYPE_CHECKING:
+    from stream_app.kafka.clients import Connection
     from stream_app.settings import Settings
 
 # The environment variable is read by `settings.load`, which also names it when its value is wrong;
@@ -90,14 +91,11 @@ def settings_from(
     )
 
 
-def servers_of(settings: Settings) -> str:
-    """Return the bootstrap servers; refuses settings that name none."""
-    if settings.bootstrap_servers is None:
-        raise UserError(
-            "no Kafka is configured: give --bootstrap or set MURMUREC_BOOTSTRAP_SERVERS "
-            "(murmurec broker start runs one here)"
-        )
-    return settings.bootstrap_servers
+def connection_from(settings: Settings) -> Connection:
+    """Return the connection to the configured cluster; refuses settings that name none."""
+    from stream_app.kafka.clients import Connection
+
+    return Connection(settings.servers, settings.kafka)
 
 
 def writable(path: Path) -> Path:

@@ -19,6 +19,7 @@ from confluent_kafka.admin import AclOperation, AdminClient
 
 from stream_app.errors import UserError
 from stream_app.kafka import clients
+from stream_app.kafka.clients import Connection
 from stream_app.wire import Topics
 
 _SECONDS = 30.0
@@ -40,9 +41,9 @@ def of_a_worker(topics: Topics) -> dict[str, Operations]:
     }
 
 
-def check(bootstrap: str, extra: Mapping[str, str], wanted: Mapping[str, Operations]) -> None:
+def check(connection: Connection, wanted: Mapping[str, Operations]) -> None:
     """Refuse a topic that is absent, that this user may not see, or on which a right is missing."""
-    admin: AdminClient = clients.admin(bootstrap, extra)
+    admin: AdminClient = clients.admin(connection)
     asked = admin.describe_topics(
         TopicCollection(list(wanted)), include_authorized_operations=True, request_timeout=_SECONDS
     )

@@ -1,9 +1,9 @@
-"""Kafka clients in one place: settings without which records are lost; one sentence on failure.
+"""Kafka clients in one place: a `Connection`, and the clients made from it.
 
-librdkafka's defaults differ from what is needed here: its partitioner puts keys on other partitions
-than every other Kafka client does, its producer may write twice, its consumer commits by itself and
-waits a second when its queue is full, and its complaints go to stderr. A device install has this
-file, so it imports nothing but confluent_kafka, the errors and `diagnosis`.
+librdkafka's defaults do not fit: its partitioner puts keys on other partitions than every other
+Kafka client does, its producer may write a record twice, its consumer commits by itself and waits a
+second when its queue is full, and its errors go to stderr. A device install has this file, so it
+imports nothing but confluent_kafka, the errors and `diagnosis`.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ import logging
 import re
 import time
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
@@ -35,7 +36,7 @@ _CONSUMER: Mapping[str, object] = {
     # The default of a second throttles a fast reader to a third of what the broker delivers.
     "fetch.queue.backoff.ms": 10,
 }
-# A pass-through property must not undo a guarantee; the mend is named beside each.
+# A pass-through property must not undo a guarantee; the fix is named beside each.
 _OWNED: Mapping[str, str] = {
     "bootstrap.servers": "set bootstrap_servers (--bootstrap) instead",
     "metadata.broker.list": "set bootstrap_servers (--bootstrap) instead",
@@ -87,47 +88,48 @@ _PASSING = frozenset(
 
 _Client = TypeVar("_Client")
 
-# What librdkafka says goes to this logger and never to stderr by itself.
+# librdkafka's messages go to this logger and never to stderr by themselves.
 _log = logging.getLogger(__name__)
 _log.addHandler(logging.NullHandler())
 
 
-def producer(bootstrap: str, extra: Mapping[str, str] | None = None, **more: Any) -> Producer:
-    """Return a producer that neither loses nor doubles records; `more` as in `linger_ms=5`."""
-    return _made(Producer, _configuration(bootstrap, extra, _PRODUCER, more))
+@dataclass(frozen=True)
+class Connection:
+    """The address of a Kafka cluster, and librdkafka properties such as credentials."""
+
+    bootstrap: str
+    properties: Mapping[str, str] = field(default_factory=dict, repr=False)
+
+
+def producer(connection: Connection, **more: Any) -> Producer:
+    """Return a producer that neither loses nor duplicates records; `more` as in `linger_ms=5`."""
+    return _made(Producer, _configuration(connection, _PRODUCER, more))
 
 
 def consumer(
-    bootstrap: str,
-    extra: Mapping[str, str] | None = None,
-    group: str = CLIENT_ID,
-    partition_eof: bool = False,
-    **more: Any,
+    connection: Connection, group: str = CLIENT_ID, partition_eof: bool = False, **more: Any
 ) -> Consumer:
     """Return a consumer that never commits by itself; with `partition_eof` ends are reported."""
-    ours = {**_CONSUMER, "group.id": group, "enable.partition.eof": partition_eof}
-    return _made(Consumer, _configuration(bootstrap, extra, ours, more))
+    required = {**_CONSUMER, "group.id": group, "enable.partition.eof": partition_eof}
+    return _made(Consumer, _configuration(connection, required, more))
 
 
-def admin(bootstrap: str, extra: Mapping[str, str] | None = None, **more: Any) -> AdminClient:
+def admin(connection: Connection, **more: Any) -> AdminClient:
     """Return an administrator of topics."""
-    return _made(AdminClient, _configuration(bootstrap, extra, {}, more))
+    return _made(AdminClient, _configuration(connection, {}, more))
 
 
 def _configuration(
-    bootstrap: str,
-    extra: Mapping[str, str] | None,
-    ours: Mapping[str, object],
-    more: Mapping[str, Any],
+    connection: Connection, required: Mapping[str, object], more: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """Join what the project needs, what the user passes through and what the caller asks for."""
-    for name in extra or {}:
+    """Join the project's properties, the user's and the caller's."""
+    for name in connection.properties:
         if name in _OWNED:
             raise UserError(f"Kafka property {name} cannot be set: {_OWNED[name]}")
     dotted = {_dotted(name): value for name, value in more.items()}
     quiet = {"logger": _log, "error_cb": _note}
-    fixed = {"bootstrap.servers": bootstrap, "client.id": CLIENT_ID}
-    return {**quiet, **ours, **(extra or {}), **dotted, **fixed}
+    fixed = {"bootstrap.servers": connection.bootstrap, "client.id": CLIENT_ID}
+    return {**quiet, **required, **connection.properties, **dotted, **fixed}
 
 
 def _dotted(name: str) -> str:
@@ -146,25 +148,27 @@ def _made(kind: Callable[[dict[str, Any]], _Client], configuration: dict[str, An
         raise UserError(_unusable(error.args[0].str())) from None
 
 
-def _unusable(said: str) -> str:
-    """Return the sentence for a configuration that librdkafka refuses, without its value."""
-    unknown = re.search(r'No such configuration property: "([^"]*)"', said)
+def _unusable(message: str) -> str:
+    """Return the sentence for a configuration that librdkafka rejects, without its value."""
+    unknown = re.search(r'No such configuration property: "([^"]*)"', message)
     if unknown:
         near = difflib.get_close_matches(unknown[1], _PASSED_THROUGH, 1)
-        mend = f"did you mean {near[0]}?" if near else "see librdkafka's CONFIGURATION.md"
-        return f"unknown Kafka property {unknown[1]}: {mend}"
-    invalid = re.search(r'Invalid value ".*" for configuration property "([^"]*)"', said, re.DOTALL)
+        fix = f"did you mean {near[0]}?" if near else "see librdkafka's CONFIGURATION.md"
+        return f"unknown Kafka property {unknown[1]}: {fix}"
+    invalid = re.search(
+        r'Invalid value ".*" for configuration property "([^"]*)"', message, re.DOTALL
+    )
     if invalid:
         return f"Kafka property {invalid[1]} has a value that librdkafka does not accept"
-    plain = said.strip().removeprefix("Failed to create admin client: ")
+    plain = message.strip().removeprefix("Failed to create admin client: ")
     return f"the Kafka client cannot be made: {plain.strip()}"
 
 
 def send(producer: Producer, topic: str, **record: Any) -> None:
     """Queue one record, with the keywords of `produce`; raises BufferError while the queue is full.
 
-    librdkafka refuses at once what it has learned to be refused: a topic that is gone, or one that
-    this user may not write to.
+    librdkafka rejects at once a record for a topic that it knows to be deleted or not writable by
+    this user.
     """
     try:
         producer.produce(topic, **record)
@@ -183,7 +187,7 @@ def offsets(consumer: Consumer, place: TopicPartition, seconds: float = 30.0) ->
             low, high = consumer.get_watermark_offsets(place, timeout=seconds, cached=False)
         except KafkaException as error:
             reason: KafkaError = error.args[0]
-            # Just after a topic is made or a broker restarts, its leader may not know it yet.
+            # Just after a topic is created or a broker restarts, its leader may not know it yet.
             if reason.code() in _PASSING and time.monotonic() < deadline:
                 time.sleep(_PAUSE_SECONDS)
                 continue
@@ -194,18 +198,17 @@ def offsets(consumer: Consumer, place: TopicPartition, seconds: float = 30.0) ->
         return low, high
 
 
-# --- is anybody there? ----------------------------------------------------------------------------
+# --- does the cluster answer? ---------------------------------------------------------------------
 
 
-def reach(
-    bootstrap: str, extra: Mapping[str, str] | None = None, seconds: float = 5
-) -> ClusterMetadata:
-    """Return what the cluster tells of itself, or refuse with one sentence that names the cause."""
-    heard = _Heard()
+def describe_cluster(connection: Connection, seconds: float = 5) -> ClusterMetadata:
+    """Return the metadata of the cluster; raises `UserError` that names the cause where it does
+    not answer within `seconds`."""
+    messages = _Messages()
     more = {"socket.timeout.ms": max(1000, int(seconds * 1000)), "reconnect.backoff.max.ms": 500}
-    client = admin(bootstrap, extra, logger=heard.logger, error_cb=heard.error, **more)
-    # One of several addresses may be down for a while; a single one that refuses will not change.
-    only_one = "," not in bootstrap
+    client = admin(connection, logger=messages.logger, error_cb=messages.error, **more)
+    # Of several addresses some may be down for a while; a single one that refuses will not change.
+    single = "," not in connection.bootstrap
     deadline = time.monotonic() + seconds
     while True:
         try:
@@ -213,25 +216,28 @@ def reach(
         except KafkaException:
             client.poll(0)
         late = time.monotonic() >= deadline
-        cause = diagnosis.cause(heard.said, bootstrap) if only_one or late else None
+        cause = None
+        if single or late:
+            cause = diagnosis.cause(messages.received, connection.bootstrap)
         if cause is None and late:
-            secure = (extra or {}).get("security.protocol", "").upper().endswith("SSL")
-            cause = diagnosis.probe_sentence(bootstrap.split(",")[0].strip(), secure)
+            secure = connection.properties.get("security.protocol", "").upper().endswith("SSL")
+            address = connection.bootstrap.split(",")[0].strip()
+            cause = diagnosis.probe_sentence(address, secure)
         if cause is not None:
             raise UserError(cause)
 
 
-class _Heard(logging.Handler):
-    """What one client complained of, kept instead of printed."""
+class _Messages(logging.Handler):
+    """The errors that one client reports, kept instead of printed."""
 
     def __init__(self) -> None:
         super().__init__()
-        self.said: list[str] = []
-        self.logger = logging.Logger(f"{__name__}.reach")
+        self.received: list[str] = []
+        self.logger = logging.Logger(f"{__name__}.describe_cluster")
         self.logger.addHandler(self)
 
     def emit(self, record: logging.LogRecord) -> None:
-        self.said.append(record.getMessage())
+        self.received.append(record.getMessage())
 
     def error(self, error: KafkaError) -> None:
-        self.said.append(error.str())
+        self.received.append(error.str())

@@ -24,6 +24,7 @@ from confluent_kafka.admin import (
 
 from stream_app.errors import UserError
 from stream_app.kafka import clients
+from stream_app.kafka.clients import Connection
 from stream_app.wire import Topic, Topics
 
 SECONDS = 30.0
@@ -219,14 +220,13 @@ def _check_policy(topic: str, configs: Mapping[str, str], wanted: str, why: str)
 
 
 def check_deployment(
-    bootstrap: str,
-    extra: Mapping[str, str],
+    connection: Connection,
     topics: Topics,
     partitions: int,
     retention_seconds: float | None = None,
 ) -> None:
     """Refuse to work on topics that are absent, or on which the state would be lost."""
-    admin = clients.admin(bootstrap, extra)
+    admin = clients.admin(connection)
     check_ratings(admin, topics.ratings, partitions, retention_seconds)
     check_cut_log(admin, topics.cuts)
     check_state_topic(admin, topics.state)

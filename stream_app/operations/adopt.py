@@ -29,14 +29,13 @@ from stream_app.checkpoints.snapshot_file import SnapshotFile
 from stream_app.errors import UserError
 from stream_app.log.canonical_order import Start
 from stream_app.operations.rebuild import rebuild, refuse_while_workers_run, write
-from stream_app.operations.replay import loaded
+from stream_app.operations.replay import load_checkpoint
 from stream_app.operations.session import Session
-from stream_app.replay import positions as offsets
+from stream_app.replay import positions
 from stream_app.replay.cut_history import CutHistory, history, lost_origin
 from stream_app.replay.follower import Follower, gone_before
 from stream_app.replay.recompute import begin, excluding
 from stream_app.state.replica import Replica
-from stream_app.wire import Topics
 from stream_app.wire.state_records import Manifest, StateOrigin
 
 log = structlog.get_logger()
@@ -44,8 +43,8 @@ log = structlog.get_logger()
 
 def from_snapshot(session: Session, path: Path) -> None:
     """Adopt the state in a file at the newest cut, unless the state began from this file."""
-    snapshot = snapshot_file.read(path, session.design)
-    before = session.known_origin()
+    snapshot = snapshot_file.read(path, session.spec)
+    before = session.recorded_origin()
     if before is not None and before.snapshot == snapshot.digest:
         log.info(
             "state.adopted_before",
@@ -59,14 +58,14 @@ def from_snapshot(session: Session, path: Path) -> None:
 
 def adopt(session: Session, snapshot: SnapshotFile) -> Manifest:
     """Adopt the state in a file at the newest cut, whatever it began from before."""
-    snapshot.check(session.design)
+    snapshot.check(session.spec)
     refuse_while_workers_run(session)
-    past = history(*_place(session), session.settings.partitions)
+    past = history(session.deployment)
     if past.cuts:
         cut, cut_offset = past.cuts[-1]
-        number, end_offsets = cut.number, cut.end_offsets
+        number, ends = cut.number, cut.end_offsets
     else:
-        number, end_offsets, cut_offset = 0, (0,) * session.settings.partitions, 0
+        number, ends, cut_offset = 0, (0,) * session.deployment.partitions, 0
     taught = set(past.forgotten(number + 1, rebuild_only=True)) - set(snapshot.meta.origin.excluded)
     if taught:
         raise UserError(
@@ -74,9 +73,9 @@ def adopt(session: Session, snapshot: SnapshotFile) -> Manifest:
             "a rebuild since: take a snapshot from after that, or export one again from the log"
         )
     origin = StateOrigin(
-        number, end_offsets, snapshot=snapshot.digest, excluded=past.forgotten(number + 1)
+        number, ends, snapshot=snapshot.digest, excluded=past.forgotten(number + 1)
     )
-    manifest = _write(session, begin(session.design, origin, snapshot), cut_offset)
+    manifest = _write(session, begin(session.spec, origin, snapshot), cut_offset)
     log.info("state.adopted", snapshot=str(snapshot.path), cut=number, digest=snapshot.digest)
     return manifest
 
@@ -89,23 +88,23 @@ def over_a_gap(session: Session, place: str) -> None:
     it is kept, without which nobody can recompute the state. With a place other than `earliest` its
     model goes, though not the file, and a damaged one goes altogether.
     """
-    offsets.parse(place or "earliest")
+    positions.parse(place or "earliest")
     place = "" if place.strip() == "earliest" else place
-    found, past = _found(session, place), history(*_place(session), session.settings.partitions)
+    found, past = _found(session, place), history(session.deployment)
     if _whole(session, found, past) and (not place or (found and found.manifest.origin.truncated)):
         log.info("state.whole", cut=found.manifest.cut if found else 0, gap="nothing is given up")
         return
     refuse_while_workers_run(session)
     origin, start = _behind(session, found, place)
     # A device forgotten with a rebuild later on could not be left out any more: it is at once.
-    past = history(*_place(session), session.settings.partitions)
+    past = history(session.deployment)
     origin = excluding(origin, past.forgotten(len(past.cuts) + 1, rebuild_only=True))
     snapshot = kept = _kept(session, found) if found is not None else None
     if place:
         snapshot = None
     if snapshot is not None:
         origin = msgspec.structs.replace(origin, snapshot=snapshot.digest)
-    _write(session, begin(session.design, origin, snapshot), start.cut_offset)
+    _write(session, begin(session.spec, origin, snapshot), start.cut_offset)
     log.warning(
         "state.gap_accepted",
         cut=origin.cut,
@@ -131,47 +130,45 @@ def _behind(session: Session, found: Found | None, place: str) -> tuple[StateOri
         m = found.manifest
         origin = StateOrigin(m.cut, m.end_offsets, truncated=True, excluded=m.origin.excluded)
         return origin, Start(m.cut, m.end_offsets, m.cut_offset)
-    return offsets.resolve_origin(
-        *_place(session), session.settings.partitions, place or "earliest", may_cut=True
-    )
+    return positions.resolve_origin(session.deployment, place or "earliest", may_cut=True)
 
 
 def from_the_log(session: Session) -> None:
     """Recompute the state from the log, whatever the checkpoints say."""
-    rebuild(session, as_json=True)
+    rebuild(session)
 
 
 def _kept(session: Session, found: Found) -> SnapshotFile:
     """Write the state of a checkpoint to a file in the data directory and return it."""
-    replica = loaded(session, found)
+    replica = load_checkpoint(session, found)
     folder = session.settings.data_dir / "gaps"
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / f"{session.names.prefix}-cut-{replica.cut}.npz"
     snapshot_file.write(path, replica)
-    return snapshot_file.read(path, session.design)
+    return snapshot_file.read(path, session.spec)
 
 
 def _whole(session: Session, found: Found | None, past: CutHistory) -> bool:
     """Return whether a worker could begin as it is: the log holds what it will read, also where it
     must begin again without a device, and leads to the state that was."""
-    partitions = session.settings.partitions
-    if found is None and lost_origin(past, partitions, session.design.digest):
+    partitions = session.deployment.partitions
+    if found is None and lost_origin(past, partitions, session.spec.digest):
         return False
     if not _reads_on(session, found):
         return False
     origin = found.manifest.origin if found else StateOrigin(0, (0,) * partitions)
     later = set(past.forgotten(len(past.cuts) + 1, rebuild_only=True)) - set(origin.excluded)
     return not later or not gone_before(
-        *_servers(session), session.names.ratings, origin.end_offsets
+        session.connection, session.names.ratings, origin.end_offsets
     )
 
 
 def _reads_on(session: Session, found: Found | None) -> bool:
     """Return whether the log holds what comes after a checkpoint, or all of it without one."""
     m = found.manifest if found else None
-    zero = Start(0, (0,) * session.settings.partitions)
+    zero = Start(0, (0,) * session.deployment.partitions)
     start = Start(m.cut, m.end_offsets, m.cut_offset) if m else zero
-    follower = Follower(*_place(session), session.design.intake, start=start)
+    follower = Follower(session.deployment, start)
     try:
         follower.log_end_offsets()
     except UserError:
@@ -183,11 +180,3 @@ def _reads_on(session: Session, found: Found | None) -> bool:
 
 def _write(session: Session, replica: Replica, cut_offset: int) -> Manifest:
     return write(session, replica, cut_offset, "murmurec worker, before its start")
-
-
-def _servers(session: Session) -> tuple[str, dict[str, str]]:
-    return session.servers, session.settings.kafka
-
-
-def _place(session: Session) -> tuple[str, dict[str, str], Topics]:
-    return *_servers(session), session.names

@@ -1,16 +1,14 @@
-"""`murmurec state show`: what the state topic holds, generation by generation."""
+"""The contents of the state topic, generation by generation."""
 
 from __future__ import annotations
 
-import json
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from typing import Any
 
 import msgspec
-import typer
 
-from stream_app.checkpoints import reader as changelog
-from stream_app.operations.session import Session, bar
+from stream_app.checkpoints import reader
+from stream_app.operations.session import Session
 from stream_app.wire import WireError
 from stream_app.wire.state_records import (
     Claim,
@@ -26,7 +24,7 @@ from stream_app.wire.state_records import (
 
 @dataclass
 class Generation:
-    """What one owner has written, as far as it is still there."""
+    """The records of one writer that the topic still holds."""
 
     generation: int
     worker: str = ""
@@ -49,8 +47,8 @@ class Inventory:
     generations: list[Generation] = field(default_factory=list)
 
 
-def show(session: Session, as_json: bool) -> None:
-    """Print what the topic holds."""
+def read_inventory(session: Session) -> Inventory:
+    """Read the state topic and return what it holds."""
     found = Inventory()
     live: dict[bytes | None, tuple[int, bytes]] = {}
 
@@ -61,17 +59,17 @@ def show(session: Session, as_json: bool) -> None:
         if value is not None:
             live[key] = offset, value
 
-    with bar("reading the state topic") as progress:
-        changelog.read(session.servers, session.settings.kafka, session.names, take, progress)
+    with session.display("reading the state topic") as progress:
+        reader.read(session.connection, session.names, take, progress)
     inventory(found, live)
-    _print(found, as_json)
+    return found
 
 
 def inventory(found: Inventory, live: dict[bytes | None, tuple[int, bytes]]) -> None:
     """Sort the newest record of each key (offset and value) into generations."""
     generations: dict[int, Generation] = {}
 
-    def of(number: int) -> Generation:
+    def generation(number: int) -> Generation:
         return generations.setdefault(number, Generation(number))
 
     for key, (offset, value) in live.items():
@@ -81,20 +79,20 @@ def inventory(found: Inventory, live: dict[bytes | None, tuple[int, bytes]]) -> 
             match decode_state_key(key):
                 case PageKey() as page:
                     decode_page(value)
-                    of(page.generation).pages += 1
-                    of(page.generation).bytes += len(value)
+                    generation(page.generation).pages += 1
+                    generation(page.generation).bytes += len(value)
                 case ManifestKey() as name:
                     manifest = decode_manifest(value)
-                    of(name.generation).checkpoints.append(_told(manifest))
-                    of(name.generation).bytes += len(value)
+                    generation(name.generation).checkpoints.append(_summary(manifest))
+                    generation(name.generation).bytes += len(value)
                 case ClaimKey():
-                    of(offset).worker = msgspec.msgpack.decode(value[1:], type=Claim).worker
+                    generation(offset).worker = msgspec.msgpack.decode(value[1:], type=Claim).worker
         except (WireError, msgspec.MsgspecError):
             found.damaged += _known(key)
             found.foreign += not _known(key)
     found.generations = [generations[number] for number in sorted(generations)]
-    for generation in found.generations:
-        generation.checkpoints.sort(key=lambda told: int(told["number"]))
+    for each in found.generations:
+        each.checkpoints.sort(key=lambda checkpoint: int(checkpoint["number"]))
 
 
 def _known(key: bytes | None) -> bool:
@@ -105,7 +103,7 @@ def _known(key: bytes | None) -> bool:
     return True
 
 
-def _told(manifest: Manifest) -> dict[str, Any]:
+def _summary(manifest: Manifest) -> dict[str, Any]:
     return {
         "number": manifest.number,
         "cut": manifest.cut,
@@ -115,26 +113,3 @@ def _told(manifest: Manifest) -> dict[str, Any]:
         "design_digest": manifest.design,
         "base": msgspec.to_builtins(manifest.origin),
     }
-
-
-def _print(found: Inventory, as_json: bool) -> None:
-    if as_json:
-        typer.echo(json.dumps(asdict(found)))
-        return
-    typer.echo(
-        f"{found.records:,} records ({found.record_bytes / 2**20:.1f} MiB), newest of each key: "
-        f"{found.live:,} ({found.live_bytes / 2**20:.1f} MiB); "
-        f"foreign {found.foreign}, damaged {found.damaged}"
-    )
-    for one in found.generations:
-        typer.echo(
-            f"generation {one.generation}: {one.pages:,} pages, {one.bytes / 2**20:.1f} MiB, "
-            f"written by {one.worker or 'somebody whose claim is gone'}"
-        )
-        for told in one.checkpoints:
-            typer.echo(
-                f"  checkpoint {told['number']} at cut {told['cut']}, positions "
-                f"{told['positions']}, model {told['model_digest']}"
-            )
-    if not found.generations:
-        typer.echo("no checkpoint yet")

@@ -1,19 +1,19 @@
-"""`murmurec state rebuild`: a checkpoint made from the log, whatever the state topic holds."""
+"""A checkpoint made from the log, whatever the state topic holds."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable
 from concurrent.futures import Future
+from dataclasses import dataclass
 from typing import Any
 
 from confluent_kafka import KafkaError, KafkaException
 
-from stream_app.checkpoints.offline_writer import Rejecting, write_checkpoint
+from stream_app.checkpoints.offline_writer import RejectionWriter, write_checkpoint
 from stream_app.errors import UserError
 from stream_app.kafka import clients
-from stream_app.operations.replay import show, told
-from stream_app.operations.session import Session, bar
+from stream_app.operations.session import Session
 from stream_app.state.rejections import rejected
 from stream_app.state.replica import BatchOutcome, Replica
 from stream_app.wire import Batch
@@ -21,7 +21,7 @@ from stream_app.wire.state_records import Manifest
 
 _SECONDS = 30.0
 _PAUSE_SECONDS = 0.1
-# A broker that has just started does not know yet who looks after which group.
+# A broker that has just started does not know yet which broker coordinates a group.
 _PASSING = (
     KafkaError.NOT_COORDINATOR,
     KafkaError.COORDINATOR_NOT_AVAILABLE,
@@ -29,32 +29,40 @@ _PASSING = (
 )
 
 
-def rebuild(session: Session, as_json: bool) -> None:
-    """Recompute the state over the origin that the topic tells, tell of every record that was set
-    aside on the way, and write the state whole."""
-    refuse_while_workers_run(session)
-    origin = session.known_origin()
-    began = time.monotonic()
-    topic, kafka = session.names.ratings, session.settings.kafka
-    # A worker that goes on from the checkpoint passes over these records: it would never tell.
-    tell = Rejecting(session.servers, kafka, session.names.rejected)
+@dataclass(frozen=True, eq=False)
+class Rebuilt:
+    """A state that was recomputed from the log and written as a new checkpoint."""
 
-    def told_of(batch: Batch, outcome: BatchOutcome) -> None:
-        for rejection in rejected(topic, batch, outcome):
-            tell(rejection)
+    replica: Replica
+    manifest: Manifest
+    replay_seconds: float
+    write_seconds: float
+
+
+def rebuild(session: Session) -> Rebuilt:
+    """Recompute the state over the recorded origin, reject every record again that was rejected on
+    the way, and write the state whole."""
+    refuse_while_workers_run(session)
+    origin = session.recorded_origin()
+    began = time.monotonic()
+    # A worker that starts from the new checkpoint skips these records: it would never reject them.
+    reject = RejectionWriter(session.connection, session.names.rejected)
+
+    def reject_again(batch: Batch, outcome: BatchOutcome) -> None:
+        for rejection in rejected(session.names.ratings, batch, outcome):
+            reject(rejection)
 
     with session.replay() as replay:
-        replay.each_batch = told_of
+        replay.each_batch = reject_again
         state = replay.from_origin(origin)
-    tell.flush()
+    reject.flush()
     replayed = time.monotonic()
-    with bar("writing the checkpoint") as progress:
+    with session.display("writing the checkpoint") as progress:
         manifest = write(
             session, state.replica, state.cut_offset, "murmurec state rebuild", progress
         )
     written = time.monotonic()
-    seconds = {"replay_seconds": replayed - began, "write_seconds": written - replayed}
-    show(told(state.replica) | {"generation": manifest.generation} | seconds, as_json)
+    return Rebuilt(state.replica, manifest, replayed - began, written - replayed)
 
 
 def write(
@@ -64,13 +72,11 @@ def write(
     worker: str,
     progress: Callable[[int, int], None] = lambda _done, _total: None,
 ) -> Manifest:
-    """Write a checkpoint, if no worker has come meanwhile: a replay takes minutes."""
+    """Write a checkpoint unless a worker has started meanwhile: a replay takes minutes."""
     refuse_while_workers_run(session)
     total = sum(array.nbytes for array in replica.model_arrays().values())
     return write_checkpoint(
-        session.servers,
-        session.settings.kafka,
-        session.names,
+        session.deployment,
         replica,
         cut_offset,
         worker,
@@ -83,14 +89,14 @@ def refuse_while_workers_run(session: Session) -> None:
     members = _members(session)
     if members:
         raise UserError(
-            f"{members} workers run in group {session.group}: stop them first; if they are "
-            "gone already, the group forgets them after its session timeout"
+            f"{members} workers run in group {session.group}: stop them first; if they "
+            "have ended already, the group removes them after its session timeout"
         )
 
 
 def _members(session: Session) -> int:
-    """Return how many members the workers' group has; one that there never was has none."""
-    admin = clients.admin(session.servers, session.settings.kafka)
+    """Return how many members the workers' group has; an unknown group has none."""
+    admin = clients.admin(session.connection)
     deadline = time.monotonic() + _SECONDS
     while True:
         asked: Future[Any] = admin.describe_consumer_groups([session.group])[session.group]
@@ -98,7 +104,7 @@ def _members(session: Session) -> int:
             return len(asked.result(timeout=_SECONDS).members)
         except TimeoutError:
             raise UserError(
-                f"group {session.group} cannot be described: the broker has said nothing for "
+                f"group {session.group} cannot be described: the broker has not answered for "
                 f"{_SECONDS:.0f} s; try again"
             ) from None
         except KafkaException as error:

@@ -1,14 +1,13 @@
-"""Digests and files of the state, computed from the log: `digest`, `replay`, `export`."""
+"""States computed from the log, and the digests and files made of them."""
 
 from __future__ import annotations
 
-import json
 import time
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import msgspec
-import typer
 
 from stream_app.checkpoints import snapshot_file
 from stream_app.checkpoints.protocol.recovery import Found
@@ -16,58 +15,66 @@ from stream_app.checkpoints.shadow_copy import load_found
 from stream_app.errors import UserError
 from stream_app.log.canonical_order import Start
 from stream_app.operations.session import Session
-from stream_app.replay import positions as offsets
+from stream_app.replay import positions
 from stream_app.replay.recompute import Replayed, begin
 from stream_app.state.replica import Replica
 from stream_app.wire.state_records import StateOrigin
 
 
-def digest(session: Session, at_cut: int | None, as_json: bool) -> None:
-    """Print what the log leads to, over the origin of the newest checkpoint."""
-    origin = session.begins_at()
+@dataclass(frozen=True, eq=False)
+class Exported:
+    """A state that was written to a file of `bytes` bytes; `digest` identifies the file."""
+
+    replica: Replica
+    file: Path
+    bytes: int
+    digest: str
+    seconds: float
+
+
+def recompute_state(session: Session, at_cut: int | None = None) -> Replica:
+    """Return the state at a cut (None: the newest) that the log leads to, over the origin of the
+    newest checkpoint."""
+    origin = session.origin()
     with session.replay() as replay:
-        replica = replay.from_origin(origin, at_cut).replica
-    show(told(replica), as_json)
+        return replay.from_origin(origin, at_cut).replica
 
 
-def replay(session: Session, place: str, at_cut: int | None, as_json: bool) -> None:
-    """Print what the log leads to from another place."""
-    offsets.parse(place)
-    origin, start = offsets.resolve_origin(
-        session.servers, session.settings.kafka, session.names, session.settings.partitions, place
-    )
+def recompute_from(session: Session, position: str, at_cut: int | None = None) -> Replica:
+    """Return the state at a cut of a replay that starts from another position in the log."""
+    positions.parse(position)
+    origin, start = positions.resolve_origin(session.deployment, position)
     if at_cut is not None and at_cut < origin.cut:
         raise UserError(
-            f"cut {at_cut}: from {place} a state begins at cut {origin.cut}; ask for more"
+            f"cut {at_cut}: from {position} a state begins at cut {origin.cut}; ask for more"
         )
-    with session.replay() as over:
-        begun = Replayed(begin(session.design, origin), start.cut_offset)
-        replica = over.go_on(begun, start, at_cut).replica
-    show(told(replica), as_json)
+    with session.replay() as replay:
+        begun = Replayed(begin(session.spec, origin), start.cut_offset)
+        return replay.go_on(begun, start, at_cut).replica
 
 
-def export(session: Session, file: Path, at_cut: int | None, as_json: bool) -> None:
-    """Write the state at a cut to a file: recomputed, or the newest checkpoint followed on."""
+def export(session: Session, file: Path, at_cut: int | None = None) -> Exported:
+    """Write the state at a cut to a file: recomputed, or the newest checkpoint brought up to the
+    newest cut."""
     began = time.monotonic()
     found = session.checkpoint()
-    origin = found.manifest.origin if found else session.begins_at()
-    with session.replay() as over:
+    origin = found.manifest.origin if found else session.origin()
+    with session.replay() as replay:
         if found is None or at_cut is not None:
-            replica = over.from_origin(origin, at_cut).replica
+            replica = replay.from_origin(origin, at_cut).replica
         else:
             manifest = found.manifest
-            replica = loaded(session, found)
             start = Start(manifest.cut, manifest.end_offsets, manifest.cut_offset)
-            replica = over.go_on(Replayed(replica, manifest.cut_offset), start).replica
+            begun = Replayed(load_checkpoint(session, found), manifest.cut_offset)
+            replica = replay.go_on(begun, start).replica
     meta = snapshot_file.write(file, replica)
     seconds = time.monotonic() - began
-    written = {"file": str(file), "bytes": file.stat().st_size, "digest": meta.digest}
-    show(told(replica) | written | {"seconds": seconds}, as_json)
+    return Exported(replica, file, file.stat().st_size, meta.digest, seconds)
 
 
-def loaded(session: Session, found: Found) -> Replica:
+def load_checkpoint(session: Session, found: Found) -> Replica:
     """Return the replica that a checkpoint holds."""
-    replica = begin(session.design, StateOrigin(0, (0,) * session.settings.partitions))
+    replica = begin(session.spec, StateOrigin(0, (0,) * session.deployment.partitions))
     try:
         load_found(replica, found)
     except ValueError as error:
@@ -75,8 +82,8 @@ def loaded(session: Session, found: Found) -> Replica:
     return replica
 
 
-def told(replica: Replica) -> dict[str, Any]:
-    """Return what is told of a state at a cut."""
+def summary(replica: Replica) -> dict[str, Any]:
+    """Return cut, positions, origin, digests and counts of a state, as plain values."""
     return {
         "cut": replica.cut,
         "positions": list(replica.end_offsets),
@@ -87,13 +94,3 @@ def told(replica: Replica) -> dict[str, Any]:
         "counts": replica.ledger.counts(),
         "rejected": replica.ledger.rejected(),
     }
-
-
-def show(found: dict[str, Any], as_json: bool) -> None:
-    """Print names and values."""
-    if as_json:
-        typer.echo(json.dumps(found))
-        return
-    width = max(len(name) for name in found)
-    for name, value in found.items():
-        typer.echo(f"{name:{width}}  {f'{value:.2f}' if isinstance(value, float) else value}")

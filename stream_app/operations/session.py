@@ -1,61 +1,82 @@
-"""What every sub-command needs: the deployment, its design, and a bar while one waits."""
+"""What every operation on a state needs: the deployment, its topics checked, and a place to show
+progress."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from rich.console import Console
-from rich.progress import Progress
-
-from stream_app.checkpoints import reader as changelog
-from stream_app.checkpoints import snapshot_file
+from stream_app.checkpoints import reader, snapshot_file
 from stream_app.checkpoints.snapshot_file import SnapshotFile
-from stream_app.cli.options import servers_of
-from stream_app.deployment import spec_from_settings
-from stream_app.kafka import clients
-from stream_app.kafka import topic_admin as topics
+from stream_app.deployment import Deployment
+from stream_app.kafka import clients, topic_admin
+from stream_app.kafka.clients import Connection
 from stream_app.replay.cut_history import check_origin
 from stream_app.replay.recompute import Replay
 from stream_app.settings import Settings
-from stream_app.state.replica import StateSpec
+from stream_app.state.spec import StateSpec
 from stream_app.wire import Topics
 from stream_app.wire.state_records import StateOrigin
 
 if TYPE_CHECKING:
     from stream_app.checkpoints.protocol.recovery import Found
 
+Progress = Callable[[int, int], None]
+ProgressDisplay = Callable[[str], AbstractContextManager[Progress]]
+
+
+@contextmanager
+def no_progress(_: str) -> Iterator[Progress]:
+    """Show nothing."""
+    yield lambda _done, _total: None
+
 
 @dataclass(frozen=True, eq=False)
 class Session:
-    """One deployment as a command sees it."""
+    """One deployment as an operation sees it; `display(label)` shows the progress (done, total) of
+    a long step."""
 
     settings: Settings
-    servers: str
-    names: Topics
-    design: StateSpec
+    deployment: Deployment
     snapshot: SnapshotFile | None
+    display: ProgressDisplay = no_progress
 
     @classmethod
-    def of(cls, settings: Settings, snapshot: Path | None = None) -> Session:
-        """Return the deployment; refuses a broker that is absent and topics that are not as they
-        should be."""
-        servers = servers_of(settings)
-        design = spec_from_settings(settings)
+    def from_settings(
+        cls,
+        settings: Settings,
+        snapshot: Path | None = None,
+        display: ProgressDisplay = no_progress,
+    ) -> Session:
+        """Return the deployment; refuses an absent broker and topics that differ from the table."""
+        deployment = Deployment.from_settings(settings)
         loaded = snapshot_file.read(snapshot) if snapshot else None
-        clients.reach(servers, settings.kafka)
-        names = Topics(settings.topic_prefix)
-        topics.check_deployment(
-            servers,
-            settings.kafka,
-            names,
-            settings.partitions,
+        clients.describe_cluster(deployment.connection)
+        topic_admin.check_deployment(
+            deployment.connection,
+            deployment.topics,
+            deployment.partitions,
             settings.ratings_retention_seconds,
         )
-        return cls(settings, servers, names, design, loaded)
+        return cls(settings, deployment, loaded, display)
+
+    @property
+    def connection(self) -> Connection:
+        """The connection to the cluster."""
+        return self.deployment.connection
+
+    @property
+    def names(self) -> Topics:
+        """The names of the topics."""
+        return self.deployment.topics
+
+    @property
+    def spec(self) -> StateSpec:
+        """What decides the state besides the log."""
+        return self.deployment.spec
 
     @property
     def group(self) -> str:
@@ -64,66 +85,34 @@ class Session:
 
     def checkpoint(self) -> Found | None:
         """Return the newest checkpoint, None where there is none."""
-        with bar("reading the checkpoint") as progress:
-            return changelog.read_checkpoint(
-                self.servers,
-                self.settings.kafka,
-                self.names,
-                self.design.digest,
-                self.settings.partitions,
-                progress,
-            )
+        with self.display("reading the checkpoint") as progress:
+            return reader.read_checkpoint(self.deployment, progress)
 
-    def known_origin(self) -> StateOrigin | None:
-        """Return what the state of this rating topic starts from, as the newest manifest that can
-        be read tells it, of whatever design; None where none does."""
-        with bar("reading the state topic") as progress:
-            held = changelog.manifests(self.servers, self.settings.kafka, self.names, progress)
-        admin = clients.admin(self.servers, self.settings.kafka)
-        rating_topic = changelog.topic_id(admin, self.names.ratings)
-        ours = [
+    def recorded_origin(self) -> StateOrigin | None:
+        """Return what the state of this rating topic starts from according to the newest readable
+        manifest of any spec; None where there is none."""
+        with self.display("reading the state topic") as progress:
+            manifests = reader.manifests(self.connection, self.names, progress)
+        rating_topic = reader.topic_id(clients.admin(self.connection), self.names.ratings)
+        bases = [
             manifest.origin
-            for manifest in held
+            for manifest in manifests
             if manifest.topic_id == rating_topic
-            and len(manifest.end_offsets) == self.settings.partitions
+            and len(manifest.end_offsets) == self.deployment.partitions
         ]
-        return ours[-1] if ours else None
+        return bases[-1] if bases else None
 
-    def begins_at(self) -> StateOrigin:
-        """Return what the state starts from: as told, or the log alone where nothing is told;
-        refuses that where the cut log tells of something else."""
-        origin = self.known_origin()
+    def origin(self) -> StateOrigin:
+        """Return what the state starts from: the recorded origin, or the log alone; refuses the log
+        alone where the cut log reports another origin."""
+        origin = self.recorded_origin()
         if origin is None:
-            partitions = self.settings.partitions
-            check_origin(
-                self.servers, self.settings.kafka, self.names, partitions, self.design.digest
-            )
-            origin = StateOrigin(0, (0,) * partitions)
+            check_origin(self.deployment)
+            origin = StateOrigin(0, (0,) * self.deployment.partitions)
         return origin
 
     @contextmanager
-    def replay(self, what: str = "replaying the log") -> Iterator[Replay]:
-        """Give a replay of this deployment, with a bar."""
-        with bar(what) as progress:
-            yield Replay(
-                self.servers, self.settings.kafka, self.names, self.design, progress, self.snapshot
-            )
-
-
-class Bar:
-    """A progress bar on stderr, gone when it is done."""
-
-    def __init__(self, shown: Progress, what: str) -> None:
-        self._shown = shown
-        self._task = shown.add_task(what, total=None)
-
-    def __call__(self, done: int, total: int) -> None:
-        """Show how far it is."""
-        self._shown.update(self._task, completed=done, total=total)
-
-
-@contextmanager
-def bar(what: str) -> Iterator[Bar]:
-    """Give a bar that takes (done, total)."""
-    with Progress(console=Console(stderr=True), transient=True) as shown:
-        yield Bar(shown, what)
+    def replay(self, label: str = "replaying the log") -> Iterator[Replay]:
+        """Give a replay of this deployment that shows its progress."""
+        with self.display(label) as progress:
+            yield Replay(self.deployment, progress, self.snapshot)

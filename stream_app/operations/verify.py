@@ -10,18 +10,16 @@ is compared with itself (every page with its digest, the ledger with the log tha
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from typing import Any
 
 import msgspec
-import typer
 
 from stream_app.checkpoints.shadow_copy import Snapshot
 from stream_app.log.canonical_order import Start
 from stream_app.operations import diff as comparing
-from stream_app.operations.session import Session, bar
+from stream_app.operations.session import Session
 from stream_app.operations.workers import Told, ask
 from stream_app.replay.cut_history import history, lost_origin
 from stream_app.replay.follower import gone_before
@@ -44,13 +42,18 @@ class Findings:
     differences: list[str] = field(default_factory=list)
     missing: list[str] = field(default_factory=list)
 
+    def equal(self, strict: bool = False) -> bool:
+        """Return whether nothing differs and, if `strict`, everything was compared."""
+        return not self.differences and not (strict and self.missing)
 
-def verify(session: Session, workers: tuple[str, ...], strict: bool, as_json: bool) -> bool:
-    """Print what was compared; return whether all of it is equal (and, if `strict`, complete)."""
+
+def verify(session: Session, workers: tuple[str, ...] = ()) -> Findings:
+    """Compare the newest checkpoint, the digest reports and the workers at these addresses with the
+    log."""
     found = session.checkpoint()
     shown = {url: ask(url) for url in workers}
     manifest = found.manifest if found else None
-    origin = manifest.origin if manifest else StateOrigin(0, (0,) * session.settings.partitions)
+    origin = manifest.origin if manifest else StateOrigin(0, (0,) * session.deployment.partitions)
     findings = Findings()
     if manifest is None:
         findings.missing.append(f"{session.names.state} holds no checkpoint")
@@ -63,9 +66,7 @@ def verify(session: Session, workers: tuple[str, ...], strict: bool, as_json: bo
         findings.missing += [unable, *(f"worker {url}: nothing to compare with" for url in shown)]
     else:
         _recompute(session, origin, manifest, shown, findings)
-    good = not findings.differences and not (strict and findings.missing)
-    _print(findings, as_json)
-    return good
+    return findings
 
 
 def _tell(findings: Findings, cut: int, origin: StateOrigin, model: str, ledger: str) -> None:
@@ -78,7 +79,7 @@ def _unable(session: Session, origin: StateOrigin) -> str:
     if origin.snapshot and session.snapshot is None:
         return f"the state began from the snapshot {origin.snapshot}: give it with --snapshot FILE"
     ratings = session.names.ratings
-    gone = gone_before(session.servers, session.settings.kafka, ratings, origin.end_offsets)
+    gone = gone_before(session.connection, ratings, origin.end_offsets)
     return f"{gone}: the log no longer reaches back" if gone else ""
 
 
@@ -90,23 +91,17 @@ def _recompute(
     findings: Findings,
 ) -> None:
     """Compare with what the log leads to."""
-    with bar("reading the cut log") as progress:
-        past = history(
-            session.servers,
-            session.settings.kafka,
-            session.names,
-            len(origin.end_offsets),
-            progress,
-        )
+    with session.display("reading the cut log") as progress:
+        past = history(session.deployment, progress)
     if manifest is None and (
-        lost := lost_origin(past, len(origin.end_offsets), session.design.digest)
+        lost := lost_origin(past, len(origin.end_offsets), session.spec.digest)
     ):
         findings.missing.append(
-            f"a checkpoint was witnessed that began from something else than the log (base {lost}):"
-            " it is lost, and what is computed here is not that state"
+            f"a checkpoint was witnessed that began from something else than the log (origin "
+            f"{lost}): it is lost, and what is computed here is not that state"
         )
     with session.replay() as replay:
-        witnesses = _Witnesses(session.design.digest, past.witnesses, findings)
+        witnesses = _Witnesses(session.spec.digest, past.witnesses, findings)
         replay.each_cut = witnesses.compare
         state = replay.from_origin(origin, manifest.cut if manifest else None)
         if manifest is not None:
@@ -125,7 +120,7 @@ def _recompute(
         findings.compared.append(f"{witnesses.compared} witnesses of the cut log with the log")
     if witnesses.others:
         findings.missing.append(
-            f"{witnesses.others} witnesses are of another design or another base"
+            f"{witnesses.others} witnesses are of another design or another origin"
         )
 
 
@@ -223,25 +218,3 @@ class _Witnesses:
         snapshot.freeze()
         snapshot.hash()
         return snapshot.model, snapshot.ledger
-
-
-def _print(findings: Findings, as_json: bool) -> None:
-    if as_json:
-        typer.echo(json.dumps(asdict(findings)))
-        return
-    typer.echo(f"cut            {findings.cut}")
-    typer.echo(f"model_digest   {findings.model_digest}")
-    typer.echo(f"ledger_digest  {findings.ledger_digest}")
-    for what, rows in (
-        ("compared", findings.compared),
-        ("not compared", findings.missing),
-        ("DIFFERS", findings.differences),
-    ):
-        for row in rows:
-            typer.echo(f"{what}: {row}")
-    if findings.differences:
-        typer.echo("differs from the log")
-    elif any("with the log" in row for row in findings.compared):
-        typer.echo("nothing differs")
-    else:
-        typer.echo("nothing differs in what was compared; THE LOG WAS NOT COMPARED")

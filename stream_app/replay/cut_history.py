@@ -6,13 +6,14 @@ there were, which checkpoints were witnessed, who was to be forgotten.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from stream_app.checkpoints import reader as changelog
+from stream_app.deployment import Deployment
 from stream_app.errors import UserError
 from stream_app.log.canonical_order import Chain
-from stream_app.wire import Cut, DigestReport, Entry, Forget, Topics, WireError, decode_entry
+from stream_app.wire import Cut, DigestReport, Entry, Forget, WireError, decode_entry
 from stream_app.wire.state_records import StateOrigin
 
 
@@ -51,15 +52,12 @@ class CutHistory:
 
 
 def entries(
-    bootstrap: str,
-    extra: Mapping[str, str],
-    topics: Topics,
-    partitions: int,
+    deployment: Deployment,
     progress: Callable[[int, int], None] | None = None,
 ) -> Iterator[CutLogEntry]:
     """Yield the entries that count, from the first to the newest."""
-    chain = Chain(0, (0,) * partitions)
-    for message in changelog.records(bootstrap, extra, topics.cuts, progress):
+    chain = Chain(0, (0,) * deployment.partitions)
+    for message in changelog.records(deployment.connection, deployment.topics.cuts, progress):
         try:
             entry = decode_entry(message.value())
         except WireError:
@@ -69,17 +67,14 @@ def entries(
 
 
 def history(
-    bootstrap: str,
-    extra: Mapping[str, str],
-    topics: Topics,
-    partitions: int,
+    deployment: Deployment,
     progress: Callable[[int, int], None] | None = None,
 ) -> CutHistory:
     """Return what the cut log holds now."""
     cuts: list[tuple[Cut, int]] = []
     forgets: list[tuple[int, Forget]] = []
     witnesses: list[DigestReport] = []
-    for past in entries(bootstrap, extra, topics, partitions, progress):
+    for past in entries(deployment, progress):
         match past.entry:
             case Cut():
                 cuts.append((past.entry, past.cut_offset))
@@ -109,14 +104,13 @@ def lost_origin(past: CutHistory, partitions: int, design: str) -> str | None:
     return newest.origin
 
 
-def check_origin(
-    bootstrap: str, extra: Mapping[str, str], topics: Topics, partitions: int, design: str
-) -> None:
+def check_origin(deployment: Deployment) -> None:
     """Refuse to start from the log alone where a checkpoint was witnessed that did not.
 
     To be asked where the state topic holds no checkpoint; the cut log is read once.
     """
-    if lost_origin(history(bootstrap, extra, topics, partitions), partitions, design):
+    topics = deployment.topics
+    if lost_origin(history(deployment), deployment.partitions, deployment.spec.digest):
         raise UserError(
             f"{topics.state} holds no checkpoint, but {topics.cuts} tells of one that began from a "
             "snapshot or behind a gap: the log alone leads to another state; begin with murmurec "

@@ -12,7 +12,7 @@ The worker's reader thread, the offline digest and the demo's own check use the 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from confluent_kafka import (
@@ -24,8 +24,10 @@ from confluent_kafka import (
     TopicPartition,
 )
 
+from stream_app.deployment import Deployment
 from stream_app.errors import UserError
 from stream_app.kafka import clients
+from stream_app.kafka.clients import Connection
 from stream_app.log.canonical_order import OrderError, Rounds, Start
 from stream_app.serving.catalogue import Catalogue
 from stream_app.wire import (
@@ -33,8 +35,6 @@ from stream_app.wire import (
     Cut,
     DigestReport,
     Forget,
-    Intake,
-    Topics,
     WireError,
     decode_entry,
     decode_many,
@@ -62,14 +62,12 @@ class Decoded:
     witness: DigestReport | None = None
 
 
-def gone_before(
-    bootstrap: str, extra: Mapping[str, str], topic: str, end_offsets: Sequence[int]
-) -> str:
+def gone_before(connection: Connection, topic: str, ends: Sequence[int]) -> str:
     """Return in words where a topic no longer holds what comes after these offsets (one for each
     partition), empty where it does."""
-    consumer = clients.consumer(bootstrap, extra)
+    consumer = clients.consumer(connection)
     try:
-        for partition, end in enumerate(end_offsets):
+        for partition, end in enumerate(ends):
             place = TopicPartition(topic, partition)
             if gone := _gone(place, clients.offsets(consumer, place)[0], end):
                 return gone
@@ -93,21 +91,17 @@ class Follower:
 
     def __init__(
         self,
-        bootstrap: str,
-        extra: Mapping[str, str],
-        topics: Topics,
-        intake: Intake,
+        deployment: Deployment,
+        start: Start | None = None,
         round_records: int = 2000,
         catalogue: Catalogue | None = None,
-        design: str = "",
-        start: Start | None = None,
     ) -> None:
-        self.topics = topics
-        self.intake = intake
-        self.rounds = Rounds(intake.partitions, start)
+        self.topics = topics = deployment.topics
+        self.intake = deployment.spec.intake
+        self.rounds = Rounds(deployment.partitions, start)
         self.cuts_ignored = 0
         self.cuts_at_end = False
-        self.design = design
+        self.design = deployment.spec.digest
         self.other_design = ""
         self._live = False
         self._absent = 0
@@ -115,8 +109,7 @@ class Follower:
         self._paused: set[int] = set()
         self._catalogue = catalogue
         self._consumer: Consumer = clients.consumer(
-            bootstrap,
-            extra,
+            deployment.connection,
             group=f"{topics.prefix}-follower",
             partition_eof=True,
             auto_offset_reset="error",
@@ -284,10 +277,10 @@ class Follower:
                 (self._consumer.pause if full else self._consumer.resume)(place)
                 (self._paused.add if full else self._paused.remove)(p)
 
-    def commit(self, end_offsets: tuple[int, ...]) -> None:
+    def commit(self, ends: tuple[int, ...]) -> None:
         """Tell the broker up to where the state is durable: a hint for tools that show lag, which
         nothing here reads."""
-        places = [TopicPartition(self.topics.ratings, p, end) for p, end in enumerate(end_offsets)]
+        places = [TopicPartition(self.topics.ratings, p, end) for p, end in enumerate(ends)]
         self._consumer.commit(offsets=places, asynchronous=True)
 
     def close(self) -> None:

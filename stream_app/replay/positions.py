@@ -12,7 +12,7 @@ A state begins at a cut: the first whose round ends at or behind the place in ev
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Literal
@@ -20,11 +20,12 @@ from typing import Literal
 from confluent_kafka import Consumer, KafkaException, TopicPartition
 
 from stream_app.checkpoints import offline_writer as changelog_writing
+from stream_app.deployment import Deployment
 from stream_app.errors import UserError
 from stream_app.kafka import clients
 from stream_app.log.canonical_order import Start
 from stream_app.replay.cut_history import history
-from stream_app.wire import EPOCH_SECONDS, Cut, Topics, encode_message
+from stream_app.wire import EPOCH_SECONDS, Cut, encode_message
 from stream_app.wire.state_records import StateOrigin
 
 FORMS = "earliest, latest, ts=2026-11-01T00:00:00Z (or ts=milliseconds since 1970) or last=1000"
@@ -99,10 +100,7 @@ def resolve(
 
 
 def resolve_origin(
-    bootstrap: str,
-    extra: Mapping[str, str],
-    topics: Topics,
-    partitions: int,
+    deployment: Deployment,
     grammar: str = "earliest",
     may_cut: bool = False,
 ) -> tuple[StateOrigin, Start]:
@@ -112,8 +110,8 @@ def resolve_origin(
     place, the newest one is taken; where that one lies before what Kafka still has, one is written
     if `may_cut`, and refused if not.
     """
-    place = parse(grammar)
-    consumer = clients.consumer(bootstrap, extra)
+    place, topics, partitions = parse(grammar), deployment.topics, deployment.partitions
+    consumer = clients.consumer(deployment.connection)
     try:
         wanted = resolve(consumer, topics.ratings, partitions, place)
         low = resolve(consumer, topics.ratings, partitions, StartPosition("earliest"))
@@ -122,11 +120,11 @@ def resolve_origin(
     if not any(wanted):
         zero = (0,) * partitions
         return StateOrigin(0, zero), Start(0, zero, 0)
-    past = history(bootstrap, extra, topics, partitions)
+    past = history(deployment)
     found = _first(past.cuts, wanted) or _first(past.cuts[-1:], low)
     if found is None and may_cut:
-        _write_cut(bootstrap, extra, topics, past.cuts[-1][0] if past.cuts else None, low)
-        past = history(bootstrap, extra, topics, partitions)
+        _write_cut(deployment, past.cuts[-1][0] if past.cuts else None, low)
+        past = history(deployment)
         found = _first(past.cuts[-1:], low)
     if found is None:
         raise UserError(
@@ -149,14 +147,12 @@ def _first(cuts: Sequence[tuple[Cut, int]], wanted: tuple[int, ...]) -> tuple[Cu
 
 
 def _write_cut(
-    bootstrap: str,
-    extra: Mapping[str, str],
-    topics: Topics,
+    deployment: Deployment,
     newest: Cut | None,
     low: tuple[int, ...],
 ) -> None:
     """Append the cut at which the log is taken up: nobody could read up to it any more."""
-    number, end_offsets = (newest.number, newest.end_offsets) if newest else (0, (0,) * len(low))
-    moved = tuple(max(end, first) for end, first in zip(end_offsets, low, strict=True))
+    number, ends = (newest.number, newest.end_offsets) if newest else (0, (0,) * len(low))
+    moved = tuple(max(end, first) for end, first in zip(ends, low, strict=True))
     cut = Cut(number + 1, moved, int(time.time()) // EPOCH_SECONDS)
-    changelog_writing.append(bootstrap, extra, topics.cuts, encode_message(cut))
+    changelog_writing.append(deployment.connection, deployment.topics.cuts, encode_message(cut))

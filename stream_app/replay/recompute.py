@@ -11,17 +11,18 @@ so does a worker.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import msgspec
 
+from stream_app.deployment import Deployment
 from stream_app.errors import UserError
 from stream_app.log.canonical_order import Start
 from stream_app.replay.follower import Decoded, Follower
 from stream_app.state.replica import BatchOutcome, Replica, StateSpec
-from stream_app.wire import Batch, Topics
+from stream_app.wire import Batch
 from stream_app.wire.state_records import StateOrigin
 
 if TYPE_CHECKING:
@@ -32,10 +33,7 @@ _STALL_SECONDS = 15.0
 
 
 def recompute(
-    bootstrap: str,
-    extra: Mapping[str, str],
-    topics: Topics,
-    design: StateSpec,
+    deployment: Deployment,
     at_cut: int | None = None,
     progress: Progress | None = None,
     origin: StateOrigin | None = None,
@@ -47,7 +45,7 @@ def recompute(
     Refuses a cut that the log does not have, a log that lacks records its cuts name or does not
     reach back to the origin, and an origin whose snapshot (`snapshot`) is not given.
     """
-    replay = Replay(bootstrap, extra, topics, design, progress, snapshot)
+    replay = Replay(deployment, progress, snapshot)
     return replay.from_origin(origin, at_cut).replica
 
 
@@ -64,10 +62,7 @@ class Replay:
     """A way of replaying one deployment; `each_cut` sees the replica at every cut, `each_batch`
     what was applied and what became of it, again where the replay begins again."""
 
-    bootstrap: str
-    extra: Mapping[str, str]
-    topics: Topics
-    design: StateSpec
+    deployment: Deployment
     progress: Progress | None = None
     snapshot: SnapshotFile | None = None
     each_cut: Callable[[Replica], None] = field(default=lambda _: None)
@@ -75,19 +70,17 @@ class Replay:
 
     def from_origin(self, origin: StateOrigin | None = None, at_cut: int | None = None) -> Replayed:
         """Return the state at a cut, computed from what it starts from."""
-        origin = origin or StateOrigin(0, (0,) * self.design.partitions)
+        origin = origin or StateOrigin(0, (0,) * self.deployment.partitions)
         if at_cut is not None and at_cut < origin.cut:
             raise UserError(
                 f"cut {at_cut}: the state begins at cut {origin.cut}; ask for a later one"
             )
-        begun = Replayed(begin(self.design, origin, self.snapshot), 0)
+        begun = Replayed(begin(self.deployment.spec, origin, self.snapshot), 0)
         return self.go_on(begun, Start(origin.cut, origin.end_offsets), at_cut)
 
     def go_on(self, begun: Replayed, start: Start, at_cut: int | None = None) -> Replayed:
         """Return the state at a cut, following the log from `start`, where `begun` stands."""
-        follower = Follower(
-            self.bootstrap, self.extra, self.topics, self.design.intake, start=start
-        )
+        follower = Follower(self.deployment, start)
         try:
             devices = self._follow(follower, begun, at_cut)
         finally:
@@ -98,7 +91,7 @@ class Replay:
 
     def _follow(self, follower: Follower, begun: Replayed, at_cut: int | None) -> set[str]:
         """Move the replica on to the cut; return the devices without which to begin again."""
-        replica, wait = begun.replica, _Patience(follower, self.topics.ratings)
+        replica, wait = begun.replica, _Patience(follower, self.deployment.topics.ratings)
         first, total = sum(replica.end_offsets), sum(follower.log_end_offsets()[0])
         while at_cut is None or replica.cut < at_cut:
             for piece in follower.poll(0.05):
@@ -119,7 +112,7 @@ class Replay:
             if follower.cuts_at_end and follower.rounds.number == newest:
                 if at_cut is not None:
                     raise UserError(
-                        f"cut {at_cut}: the newest cut of {self.topics.cuts} is {newest}"
+                        f"cut {at_cut}: the newest cut of {self.deployment.topics.cuts} is {newest}"
                     )
                 return set()
             if self.progress is not None:

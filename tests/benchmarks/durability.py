@@ -20,8 +20,9 @@ from stream_app.checkpoints import reader as changelog
 from stream_app.checkpoints.offline_writer import write_checkpoint
 from stream_app.checkpoints.shadow_copy import load_found
 from stream_app.cli.demo.worker import Worker
-from stream_app.deployment import spec_from_settings
+from stream_app.deployment import Deployment, spec_from_settings
 from stream_app.kafka import clients
+from stream_app.kafka.clients import Connection
 from stream_app.kafka.topic_admin import create
 from stream_app.settings import Settings, load
 from stream_app.state.replica import Replica
@@ -38,7 +39,9 @@ def measure() -> list[Figure]:
     """Return every figure of durability."""
     settings = load()
     with broker_running(
-        None, settings.cache_dir, configured=settings.bootstrap_servers, extra=settings.kafka
+        None,
+        settings.cache_dir,
+        configured=settings.bootstrap_servers and Connection(settings.servers, settings.kafka),
     ) as broker:
         return [
             *stream_figures(settings, broker.bootstrap),
@@ -55,7 +58,7 @@ def stream_figures(settings: Settings, bootstrap: str) -> Iterator[Figure]:
         for every in sorted(rates, reverse=bool(turn % 2)):
             prefix = f"bench-{os.getpid()}-checkpoint-{every}-{turn}"
             topics = Topics(prefix)
-            create(clients.admin(bootstrap), topics.table())
+            create(clients.admin(Connection(bootstrap)), topics.table())
             publish(bootstrap, topics.ratings, messages(BURDEN))
             with (
                 environment(MURMUREC_CHECKPOINT_SECONDS=every),
@@ -128,7 +131,7 @@ def recovery_figures(settings: Settings, bootstrap: str) -> Iterator[Figure]:
         update={"mechanisms": ("none:5:inf",), "sketch_bytes": 32 << 20, "seen_bytes": 20 << 20}
     )
     design, topics = spec_from_settings(chosen), Topics(f"bench-{os.getpid()}-recovery")
-    create(clients.admin(bootstrap), topics.table())
+    create(clients.admin(Connection(bootstrap)), topics.table())
     replica, rng = Replica(design), np.random.default_rng(1)
     for array in replica.model_arrays().values():
         array.reshape(-1).view(np.uint8)[:] = rng.integers(0, 256, array.nbytes, np.uint8)
@@ -136,12 +139,12 @@ def recovery_figures(settings: Settings, bootstrap: str) -> Iterator[Figure]:
         touched[:] = 1
     size = sum(array.nbytes for array in replica.model_arrays().values()) / 1e6
     began = time.monotonic()
-    write_checkpoint(bootstrap, {}, topics, replica, 0, "benchmark")
+    write_checkpoint(Deployment(Connection(bootstrap), topics, design), replica, 0, "benchmark")
     written = time.monotonic() - began
     taken, digest = [], replica.model_digest()
     for _ in range(3):
         fresh, began = Replica(design), time.monotonic()
-        found = changelog.read_checkpoint(bootstrap, {}, topics, design.digest, design.partitions)
+        found = changelog.read_checkpoint(Deployment(Connection(bootstrap), topics, design))
         assert found is not None
         load_found(fresh, found)
         taken.append(time.monotonic() - began)

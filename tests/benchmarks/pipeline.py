@@ -29,8 +29,9 @@ from stream_app.agents.warmup import warm_up
 from stream_app.broker.local import free_ports
 from stream_app.broker.resolve import running as broker_running
 from stream_app.cli.demo.worker import Worker, running
-from stream_app.deployment import spec_from_settings
+from stream_app.deployment import Deployment, spec_from_settings
 from stream_app.kafka import clients
+from stream_app.kafka.clients import Connection
 from stream_app.kafka.topic_admin import create
 from stream_app.replay.recompute import recompute
 from stream_app.settings import Settings, load
@@ -73,8 +74,8 @@ def measure() -> list[Figure]:
             broker_running(
                 None,
                 settings.cache_dir,
-                configured=settings.bootstrap_servers,
-                extra=settings.kafka,
+                configured=settings.bootstrap_servers
+                and Connection(settings.servers, settings.kafka),
             )
         )
         for number, burden in enumerate(LOADS):
@@ -116,7 +117,7 @@ def messages(burden: Load, seed: int = 1) -> Iterator[tuple[bytes, bytes]]:
 
 def publish(bootstrap: str, topic: str, stream: Iterator[tuple[bytes, bytes]]) -> int:
     """Write a backlog and return how many messages it has."""
-    producer = clients.producer(bootstrap, linger_ms=20)
+    producer = clients.producer(Connection(bootstrap), linger_ms=20)
     failed: list[object] = []
     count = 0
 
@@ -155,7 +156,7 @@ def worker_on(settings: Settings, bootstrap: str, prefix: str, mechanism: str) -
 def backlog(settings: Settings, bootstrap: str, prefix: str, burden: Load) -> list[Figure]:
     """Publish a backlog, start a worker on it and return its rate."""
     topics = Topics(prefix)
-    create(clients.admin(bootstrap), topics.table())
+    create(clients.admin(Connection(bootstrap)), topics.table())
     publish(bootstrap, topics.ratings, messages(burden))
     with worker_on(settings, bootstrap, prefix, burden.mechanism) as worker:
         samples = watch(worker, burden.ratings)
@@ -186,7 +187,7 @@ def watch(worker: Worker, ratings: int, seconds: float = 300.0) -> list[tuple[fl
 def movielens(settings: Settings, bootstrap: str, prefix: str) -> list[Figure]:
     """Publish ML-1M (or its stand-in) once; measure queries, memory, and a rebuild from the log."""
     topics = Topics(prefix)
-    create(clients.admin(bootstrap), topics.table())
+    create(clients.admin(Connection(bootstrap)), topics.table())
     items, levels, users = population()
     rng = np.random.default_rng(2)
     devices = [rng.bytes(16) for _ in range(int(users.max()) + 1)]
@@ -216,7 +217,9 @@ def movielens(settings: Settings, bootstrap: str, prefix: str) -> list[Figure]:
         recall = [v for k, v in worker.metrics().items() if k.startswith("query_recall")]
     chosen = settings.model_copy(update={"mechanisms": ("rr:5:2",)})
     began = time.monotonic()
-    replica = recompute(bootstrap, {}, topics, spec_from_settings(chosen), state["cut"])
+    replica = recompute(
+        Deployment(Connection(bootstrap), topics, spec_from_settings(chosen)), state["cut"]
+    )
     rebuilt = time.monotonic() - began
     same = replica.model_digest() == state["model_digest"]
     return [

@@ -18,6 +18,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
 from stream_app.broker.resolve import running
+from stream_app.kafka.clients import Connection
 from tests.chaos.deployment import Setup
 from tests.chaos.driver import run
 from tests.chaos.figures import Figures
@@ -58,7 +59,9 @@ def _kill(kills: int, workers: int | None, seed: int, console: Console, total: F
     folder = Path(tempfile.mkdtemp(prefix="murmurec-chaos-"))
     configured = os.environ.get("MURMUREC_BOOTSTRAP_SERVERS")
     with (
-        running(None, cache_dir(), configured=configured) as broker,
+        running(
+            None, cache_dir(), configured=Connection(configured) if configured else None
+        ) as broker,
         Progress(*columns, TimeElapsedColumn(), console=console) as bar,
     ):
         task = bar.add_task("starting", total=kills)

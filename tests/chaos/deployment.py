@@ -16,6 +16,7 @@ from confluent_kafka.admin import AlterConfigOpType, ConfigEntry, ConfigResource
 from stream_app.deployment import spec_from_settings
 from stream_app.kafka import clients
 from stream_app.kafka import topic_admin as broker_topics
+from stream_app.kafka.clients import Connection
 from stream_app.settings import load as settings_of
 from stream_app.state.replica import StateSpec
 from stream_app.wire import Topics
@@ -90,7 +91,7 @@ class Deployment:
         return spec_from_settings(settings_of(bootstrap_servers=self.bootstrap, **flags))
 
     def _make_topics(self, setup: Setup, stack: ExitStack) -> None:
-        admin = clients.admin(self.bootstrap)
+        admin = clients.admin(Connection(self.bootstrap))
         table = self.topics.table()
         broker_topics.create(admin, table)
         stack.callback(broker_topics.delete, admin, [topic.name for topic in table])

@@ -17,6 +17,7 @@ from contextlib import ExitStack
 from pathlib import Path
 
 from stream_app.checkpoints import reader as changelog
+from stream_app.kafka.clients import Connection
 from tests.chaos.asker import Asker
 from tests.chaos.deployment import Deployment, Setup
 from tests.chaos.figures import Figures
@@ -264,7 +265,7 @@ class Siege:
         told = {
             bytes(message.key() or b"")
             for message in changelog.records(
-                self._deployment.bootstrap, {}, self._deployment.topics.rejected
+                Connection(self._deployment.bootstrap), self._deployment.topics.rejected
             )
         }
         expected = self._load.expected["rejected"]

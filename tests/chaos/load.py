@@ -17,6 +17,7 @@ import numpy as np
 
 from stream_app import wire
 from stream_app.kafka import clients
+from stream_app.kafka.clients import Connection
 from stream_app.wire import Event, Topics
 from tests.fixtures.streams import MECHANISMS, Published, partition_of, publish
 
@@ -99,7 +100,7 @@ class Load:
     """Publishes at `rate` records a second from a thread until the block is left."""
 
     def __init__(self, bootstrap: str, topics: Topics, seed: int, rate: float = 200.0) -> None:
-        self._producer = clients.producer(bootstrap, linger_ms=2)
+        self._producer = clients.producer(Connection(bootstrap), linger_ms=2)
         self._topic = topics.ratings
         self._population = Population(np.random.default_rng(seed))
         self._rate = rate

@@ -6,7 +6,8 @@ from __future__ import annotations
 import time
 from collections import OrderedDict
 
-from stream_app.deployment import new_replica
+from stream_app.deployment import Deployment, new_replica
+from stream_app.kafka.clients import Connection
 from stream_app.replay.follower import Follower
 from stream_app.state.replica import StateSpec
 from stream_app.wire import DigestReport, Topics
@@ -21,7 +22,7 @@ class Reference:
 
     def __init__(self, bootstrap: str, topics: Topics, design: StateSpec) -> None:
         self.replica = new_replica(design)
-        self._follower = Follower(bootstrap, {}, topics, design.intake)
+        self._follower = Follower(Deployment(Connection(bootstrap), topics, design))
         self._digests: OrderedDict[int, Digests] = OrderedDict()
         self._digests[0] = self._now()
         self.witnesses = 0

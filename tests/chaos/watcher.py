@@ -20,6 +20,7 @@ import msgspec
 from confluent_kafka import Message, TopicPartition
 
 from stream_app.kafka import clients
+from stream_app.kafka.clients import Connection
 from stream_app.wire import Cut, DigestReport, Topics, WireError, decode_entry
 from stream_app.wire.state_records import ManifestKey, PageKey, decode_manifest, decode_page
 from stream_app.wire.state_records import decode_state_key as named
@@ -42,10 +43,10 @@ class Watcher:
     def __init__(self, bootstrap: str, topics: Topics) -> None:
         self._topics = topics
         self._consumer = clients.consumer(
-            bootstrap, group="chaos-watcher", partition_eof=False, fetch_wait_max_ms=50
+            Connection(bootstrap), group="chaos-watcher", partition_eof=False, fetch_wait_max_ms=50
         )
         # Asked by the driver's thread, while the other one is in `poll`.
-        self._ends = clients.consumer(bootstrap, group="chaos-watcher-ends")
+        self._ends = clients.consumer(Connection(bootstrap), group="chaos-watcher-ends")
         self._places = [TopicPartition(topics.state, 0, 0), TopicPartition(topics.cuts, 0, 0)]
         self._read = {place.topic: 0 for place in self._places}
         self._consumer.assign(self._places)

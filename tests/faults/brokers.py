@@ -31,6 +31,7 @@ from confluent_kafka.admin import (
 from stream_app.broker import local
 from stream_app.broker.jars import jars, java
 from stream_app.kafka import clients
+from stream_app.kafka.clients import Connection
 from tests.conftest import cache_dir
 from tests.fixtures.waiting import PATIENCE_SECONDS, until
 
@@ -123,7 +124,7 @@ class Node:
 
     def grant(self, bindings: Sequence[AclBinding]) -> None:
         """Give these rights, and return when the broker goes by them."""
-        admin = clients.admin(self.bootstrap)  # kept: what it was asked ends with it
+        admin = clients.admin(Connection(self.bootstrap))  # kept: what it was asked ends with it
         for future in admin.create_acls(list(bindings)).values():
             future.result(timeout=PATIENCE_SECONDS)
         until(lambda: set(bindings) <= set(self._rights()), "the rights are there")
@@ -136,7 +137,7 @@ class Node:
             if (right.restype, right.name, right.operation) == (kind, name, AclOperation[operation])
         ]
         assert taken, f"nobody has the right to {operation} {name}"
-        admin = clients.admin(self.bootstrap)
+        admin = clients.admin(Connection(self.bootstrap))
         filters = [
             AclBindingFilter(
                 right.restype,
@@ -165,7 +166,7 @@ class Node:
             AclOperation.ANY,
             AclPermissionType.ANY,
         )
-        admin = clients.admin(self.bootstrap)
+        admin = clients.admin(Connection(self.bootstrap))
         found: list[AclBinding] = admin.describe_acls(everything).result(timeout=PATIENCE_SECONDS)
         return found
 

@@ -61,7 +61,7 @@ def names(topics: str) -> Topics:
 @pytest.fixture
 def admin(kafka: Kafka) -> AdminClient:
     """Give an administrator."""
-    return clients.admin(kafka.bootstrap)
+    return clients.admin(kafka.connection)
 
 
 @pytest.fixture
@@ -71,7 +71,7 @@ def flow(kafka: Kafka, names: Topics) -> Flow:
 
     @contextmanager
     def flowing(records: Sequence[Published]) -> Iterator[None]:
-        producer = clients.producer(kafka.bootstrap, reconnect_backoff_max_ms=500)
+        producer = clients.producer(kafka.connection, reconnect_backoff_max_ms=500)
         failed: list[object] = []
         hurry, stopped = threading.Event(), threading.Event()
 

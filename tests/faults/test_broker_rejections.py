@@ -43,7 +43,7 @@ def poison(count: int) -> list[Published]:
 def told(kafka: Kafka, names: Topics) -> set[tuple[int, int]]:
     """Return partition and offset of every record that the rejected topic names."""
     found = set()
-    for message in changelog.records(kafka.bootstrap, {}, names.rejected):
+    for message in changelog.records(kafka.connection, names.rejected):
         rejection = decode_message(Rejection, message.value())
         found.add((rejection.partition, rejection.offset))
     return found

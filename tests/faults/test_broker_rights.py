@@ -11,6 +11,7 @@ from confluent_kafka.admin import ResourceType
 
 from stream_app.errors import UserError
 from stream_app.kafka import acls as rights
+from stream_app.kafka.clients import Connection
 from stream_app.wire import Topics
 from tests.conftest import Kafka
 from tests.faults.brokers import Node, node, password
@@ -93,13 +94,13 @@ def test_each_right_that_a_worker_lacks_is_told_by_its_name(
     topic: str, operation: str, own: Node, guarded: Start, names: Topics
 ) -> None:
     wanted = rights.of_a_worker(names)
-    rights.check(own.guarded, password(), wanted)
+    rights.check(Connection(own.guarded, password()), wanted)
     name = f"{names.prefix}.{topic}.v1"
     own.allow(ResourceType.TOPIC, name, "DESCRIBE")
     own.take(ResourceType.TOPIC, name, operation)
     sentence = f"topic {name}: this user has no right to {operation.lower()} it"
     with pytest.raises(UserError, match=sentence):
-        rights.check(own.guarded, password(), wanted)
+        rights.check(Connection(own.guarded, password()), wanted)
 
 
 def test_a_topic_that_a_worker_may_not_see_is_not_called_absent(

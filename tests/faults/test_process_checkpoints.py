@@ -55,7 +55,7 @@ WRONG = "0" * 32
 @pytest.fixture
 def produce(kafka: Kafka) -> Produce:
     """Give a function that writes one record to partition 0, as whoever may write could."""
-    producer = clients.producer(kafka.bootstrap)
+    producer = clients.producer(kafka.connection)
 
     def produced(topic: str, key: bytes | None, value: bytes | None) -> None:
         failed: list[object] = []
@@ -71,7 +71,7 @@ def produce(kafka: Kafka) -> Produce:
 def held(kafka: Kafka, names: Topics) -> dict[bytes, Message]:
     """Return the newest record of every key of the state topic."""
     found = {}
-    for message in changelog.records(kafka.bootstrap, {}, names.state):
+    for message in changelog.records(kafka.connection, names.state):
         found[bytes(message.key() or b"")] = message
     return {key: message for key, message in found.items() if message.value() is not None}
 

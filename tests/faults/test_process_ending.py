@@ -32,7 +32,7 @@ def newest_checkpoint(kafka: Kafka, names: Topics) -> int:
     """Return the cut of the newest manifest of the state topic."""
     found = [
         decode_manifest(message.value())  # type: ignore[arg-type]
-        for message in changelog.records(kafka.bootstrap, {}, names.state)
+        for message in changelog.records(kafka.connection, names.state)
         if (message.key() or b"")[:1] == b"M" and message.value()
     ]
     return max(manifest.cut for manifest in found)

@@ -62,7 +62,7 @@ def test_an_owner_frozen_for_longer_than_its_session_wakes_up_and_harms_no_check
 def generations(kafka: Kafka, names: Topics) -> set[int]:
     """Return the generations that have a manifest."""
     found = set()
-    for message in changelog.records(kafka.bootstrap, {}, names.state):
+    for message in changelog.records(kafka.connection, names.state):
         try:
             key = decode_state_key(message.key())
         except WireError:

@@ -40,7 +40,7 @@ def test_queries_are_answered_from_the_checkpoint_while_the_log_is_replayed(
     stop(first)
     send(records[200:300])
     last = cuts(kafka, names)[-1].number
-    producer = clients.producer(kafka.bootstrap)
+    producer = clients.producer(kafka.connection)
     producer.produce(
         names.cuts, value=encode_message(Cut(last + 1, tuple(ends_of(records)), 20_000))
     )

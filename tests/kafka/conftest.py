@@ -10,8 +10,9 @@ import pytest
 
 from stream_app.broker.local import free_ports
 from stream_app.cli.demo.worker import Worker, running
-from stream_app.deployment import spec_from_settings
+from stream_app.deployment import Deployment, spec_from_settings
 from stream_app.kafka import clients
+from stream_app.kafka.clients import Connection
 from stream_app.replay.recompute import recompute
 from stream_app.settings import Settings, load
 from stream_app.state.replica import Replica
@@ -59,7 +60,7 @@ def start(
 def send(kafka: Kafka, topics: str) -> Send:
     """Give a function that writes records to their partitions and waits for every
     acknowledgement."""
-    producer = clients.producer(kafka.bootstrap)
+    producer = clients.producer(kafka.connection)
 
     def sent(records: Sequence[Published]) -> None:
         failed: list[object] = []
@@ -99,7 +100,9 @@ def oracle(settings: Settings) -> Callable[..., Replica]:
 
     def recomputed(at_cut: int | None = None) -> Replica:
         names = Topics(settings.topic_prefix)
-        return recompute(bootstrap, {}, names, spec_from_settings(settings), at_cut)
+        return recompute(
+            Deployment(Connection(bootstrap), names, spec_from_settings(settings)), at_cut
+        )
 
     return recomputed
 

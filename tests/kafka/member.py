@@ -30,6 +30,7 @@ from stream_app.agents.faust_ext import state_table as table
 from stream_app.broker.local import free_ports
 from stream_app.errors import UserError
 from stream_app.kafka import clients
+from stream_app.kafka.clients import Connection
 from stream_app.wire import Topics
 from stream_app.wire.state_records import PAGE_BYTES, Claim, ClaimKey, PageKey, encode_claim
 
@@ -62,11 +63,11 @@ class Member:
         self.app = self.application(options)
         membership.attach(self.app, self.membership)
         self.changelog = FencedProducer(
-            clients.producer(options.bootstrap, linger_ms=0),
+            clients.producer(Connection(options.bootstrap), linger_ms=0),
             self.names.state,
             self.fail,
             lambda generation: tell("foreign", generation=generation),
-            gap_reader(options.bootstrap, {}, self.names.state),
+            gap_reader(Connection(options.bootstrap), self.names.state),
             lambda: self.membership.lease_valid,
         )
         self.table: table.StateTable | None = None
@@ -76,7 +77,7 @@ class Member:
                 lambda: {"a": np.zeros(3 * PAGE_BYTES, np.uint8)},
                 self.changelog,
                 assigned_with=self.names.cuts,
-                partitions_now=table.partition_counter(options.bootstrap, {}),
+                partitions_now=table.partition_counter(Connection(options.bootstrap)),
                 acquire=lambda: tell("owns"),
                 release=lambda: tell("disowned"),
                 fail=self.fail,
@@ -183,7 +184,9 @@ async def run(options: argparse.Namespace) -> int:
     try:
         if not options.no_table:
             name = Topics(options.prefix).state
-            table.check_partitions(name, table.partition_counter(options.bootstrap, {})(name))
+            table.check_partitions(
+                name, table.partition_counter(Connection(options.bootstrap))(name)
+            )
         held = options.instance and membership.lock_instance(
             options.data_dir, options.prefix, options.instance
         )

@@ -17,6 +17,7 @@ from pathlib import Path
 import numpy as np
 
 from stream_app.kafka import clients
+from stream_app.kafka.clients import Connection
 from stream_app.kafka.topic_admin import create, delete
 from stream_app.wire import Topics
 from tests.kafka.members import running
@@ -39,7 +40,7 @@ class Way:
         self.prefix = f"restart-{self.folder.name}"
         self.awaited = "recovered" if "--no-table" in self.options else "owns"
         self.times: dict[str, list[float]] = {"assigned": [], self.awaited: []}
-        create(clients.admin(bootstrap), Topics(self.prefix).table())
+        create(clients.admin(Connection(bootstrap)), Topics(self.prefix).table())
 
     def run(self) -> dict[str, float]:
         """Start the worker, and kill it a second after it was assigned the cut log."""
@@ -61,7 +62,9 @@ class Way:
             print(
                 f"{self.name:38} {event:10} best {low:5.2f}  p50 {middle:5.2f}  p99 {high:5.2f} s"
             )
-        delete(clients.admin(self.bootstrap), [t.name for t in Topics(self.prefix).table()])
+        delete(
+            clients.admin(Connection(self.bootstrap)), [t.name for t in Topics(self.prefix).table()]
+        )
 
 
 def main() -> None:

@@ -6,8 +6,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from stream_app.deployment import spec_from_settings
+from stream_app.deployment import Deployment, spec_from_settings
 from stream_app.kafka import clients
+from stream_app.kafka.clients import Connection
 from stream_app.replay.recompute import Replay, Replayed
 from stream_app.settings import Settings
 from stream_app.wire import Cut, Entry, Topics, encode_message
@@ -28,13 +29,23 @@ class Log:
     cuts: list[Cut] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        self._producer = clients.producer(self.servers, linger_ms=0)
+        self._producer = clients.producer(self.connection, linger_ms=0)
 
     @property
     def servers(self) -> str:
         """Kafka."""
         assert self.settings.bootstrap_servers is not None
         return self.settings.bootstrap_servers
+
+    @property
+    def connection(self) -> Connection:
+        """The connection to Kafka."""
+        return Connection(self.servers)
+
+    @property
+    def deployment(self) -> Deployment:
+        """The connection, the topics and the spec."""
+        return Deployment.from_settings(self.settings)
 
     @property
     def names(self) -> Topics:
@@ -68,5 +79,5 @@ class Log:
 
     def replayed(self, at_cut: int | None = None, origin: StateOrigin | None = None) -> Replayed:
         """Return the state at a cut, from the log."""
-        replay = Replay(self.servers, {}, self.names, spec_from_settings(self.settings))
+        replay = Replay(self.deployment)
         return replay.from_origin(origin, at_cut)

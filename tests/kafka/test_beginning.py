@@ -46,7 +46,7 @@ def state(settings: Settings, capsys: pytest.CaptureFixture[str]) -> Ask:
 def elsewhere(kafka: Kafka) -> Iterator[str]:
     """Give the prefix of a new deployment."""
     prefix = f"test-{secrets.token_hex(6)}"
-    admin = clients.admin(kafka.bootstrap)
+    admin = clients.admin(kafka.connection)
     topics.create(admin, Topics(prefix).table())
     yield prefix
     topics.delete(admin, [topic.name for topic in Topics(prefix).table()])
@@ -169,7 +169,7 @@ def test_a_gap_behind_a_checkpoint_keeps_its_model(
     send(records[100:200])
     ratings = Topics(settings.topic_prefix).ratings
     gone = [TopicPartition(ratings, p, end) for p, end in enumerate(ends_of(records[:200]))]
-    admin = clients.admin(kafka.bootstrap)
+    admin = clients.admin(kafka.connection)
     for future in admin.delete_records(gone).values():
         future.result(30)
     refused = start(ready=False)

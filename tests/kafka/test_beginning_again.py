@@ -25,7 +25,7 @@ from stream_app.replay.cut_history import check_origin
 from stream_app.replay.positions import resolve_origin
 from stream_app.replay.recompute import Replay, Replayed
 from stream_app.settings import Settings
-from stream_app.wire import DigestReport, Event, Forget, Rejection, Topics
+from stream_app.wire import DigestReport, Event, Forget, Rejection
 from stream_app.wire.state_records import Manifest, StateOrigin
 from tests.fixtures.streams import Published, events, publish
 from tests.fixtures.waiting import PATIENCE_SECONDS
@@ -58,7 +58,7 @@ def log(
 
 def held(log: Log) -> Manifest:
     """Return the newest checkpoint."""
-    found = Session.of(log.settings).checkpoint()
+    found = Session.from_settings(log.settings).checkpoint()
     assert found is not None
     return found.manifest
 
@@ -66,14 +66,14 @@ def held(log: Log) -> Manifest:
 def checkpoint(log: Log, at_cut: int) -> Manifest:
     """Write the state at a cut as a checkpoint."""
     state = log.replayed(at_cut)
-    return write_checkpoint(log.servers, {}, log.names, state.replica, state.cut_offset, "test")
+    return write_checkpoint(log.deployment, state.replica, state.cut_offset, "test")
 
 
 def remove(log: Log, end_offsets: tuple[int, ...]) -> None:
     """Let Kafka remove the ratings before these offsets, as retention does."""
     ratings = log.names.ratings
     places = [TopicPartition(ratings, p, end) for p, end in enumerate(end_offsets) if end]
-    admin = clients.admin(log.servers)
+    admin = clients.admin(log.connection)
     for future in admin.delete_records(places).values():
         future.result(10)
 
@@ -85,7 +85,7 @@ def witness(log: Log, of: Manifest) -> None:
 
 def state_topic_is_lost(log: Log) -> None:
     """Make the state topic anew."""
-    admin = clients.admin(log.servers)
+    admin = clients.admin(log.connection)
     topics.delete(admin, [log.names.state])
     topics.create(admin, log.names.table())
 
@@ -95,11 +95,11 @@ def test_a_file_is_adopted_once_and_again_when_that_is_said(
 ) -> None:
     file = tmp_path / "good.npz"
     snapshot_file.write(file, log.replayed(2).replica)
-    beginning.from_snapshot(Session.of(log.settings), file)
+    beginning.from_snapshot(Session.from_settings(log.settings), file)
     first = held(log)
     assert (first.cut, first.origin.snapshot) == (4, snapshot_file.read(file).digest)
     log.round([publish(event) for event in published[:3]])
-    beginning.from_snapshot(Session.of(log.settings), file)  # as a supervisor does
+    beginning.from_snapshot(Session.from_settings(log.settings), file)  # as a supervisor does
     assert held(log) == first
     where = ["--bootstrap", log.servers, "--prefix", log.names.prefix]
     rebuild = ["state", "rebuild", *where, "--at-newest-cut"]
@@ -110,10 +110,10 @@ def test_a_file_is_adopted_once_and_again_when_that_is_said(
 
 
 def test_a_gap_that_was_accepted_is_not_widened(log: Log) -> None:
-    beginning.over_a_gap(Session.of(log.settings), "last=12")
+    beginning.over_a_gap(Session.from_settings(log.settings), "last=12")
     first = held(log)
     assert first.origin.truncated
-    beginning.over_a_gap(Session.of(log.settings), "latest")
+    beginning.over_a_gap(Session.from_settings(log.settings), "latest")
     assert held(log) == first
 
 
@@ -124,7 +124,7 @@ def test_a_device_is_forgotten_also_where_retention_has_passed_before_the_worker
     log.entry(Forget(device.hex(), rebuild=True))
     log.cut(log.end_offsets)
     remove(log, before.end_offsets)
-    beginning.over_a_gap(Session.of(log.settings), "")
+    beginning.over_a_gap(Session.from_settings(log.settings), "")
     after = held(log)
     assert (after.cut, after.end_offsets, after.origin.truncated) == (
         before.cut,
@@ -134,28 +134,27 @@ def test_a_device_is_forgotten_also_where_retention_has_passed_before_the_worker
     assert after.origin.excluded == (device.hex(),)
     (file,) = (log.settings.data_dir / "gaps").glob("*.npz")
     snapshot = snapshot_file.read(file)
-    wanted = Session.of(log.settings, file)
+    wanted = Session.from_settings(log.settings, file)
     with wanted.replay() as replay:
         replica = replay.from_origin(after.origin).replica
     assert replica.origin == after.origin, "nobody has to begin again"
     assert snapshot.meta.model == before.model != after.model
     words = np.frombuffer(device, "<u8").reshape(1, 2).astype(np.uint64)
     assert replica.marks.find(words).tolist() == [0]
-    beginning.over_a_gap(Session.of(log.settings), "")
+    beginning.over_a_gap(Session.from_settings(log.settings), "")
     assert held(log) == after
 
 
 def test_a_lost_state_topic_is_not_replaced_by_another_state(
     log: Log, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    beginning.over_a_gap(Session.of(log.settings), "last=12")
+    beginning.over_a_gap(Session.from_settings(log.settings), "last=12")
     witness(log, held(log))
     state_topic_is_lost(log)
-    session = Session.of(log.settings)
-    place: tuple[str, dict[str, str], Topics, int, str]
-    place = log.servers, {}, log.names, 4, session.design.digest
+    session = Session.from_settings(log.settings)
+    deployment = session.deployment
     with pytest.raises(UserError, match=r"--from-snapshot FILE.*--accept-gap or --rebuild"):
-        check_origin(*place)
+        check_origin(deployment)
     where = ["--bootstrap", log.servers, "--prefix", log.names.prefix, "--json"]
     assert run(["state", "digest", *where]) == 1
     capsys.readouterr()
@@ -164,29 +163,29 @@ def test_a_lost_state_topic_is_not_replaced_by_another_state(
     beginning.over_a_gap(session, "")
     assert held(log).origin == StateOrigin(0, (0, 0, 0, 0))
     witness(log, held(log))
-    check_origin(*place)
+    check_origin(deployment)
 
 
 def test_a_damaged_checkpoint_is_given_up_where_a_place_is_named(
     log: Log, published: list[Event]
 ) -> None:
-    origin, _ = resolve_origin(log.servers, {}, log.names, 4, "last=12")
+    origin, _ = resolve_origin(log.deployment, "last=12")
     log.round([publish(event) for event in published])
     state = log.replayed(origin=origin)
     assert state.replica.origin.truncated
-    write_checkpoint(log.servers, {}, log.names, state.replica, state.cut_offset, "test")
+    write_checkpoint(log.deployment, state.replica, state.cut_offset, "test")
     adopted = held(log)
     page = next(
         key
         for key in keys_of(log)
         if key[:1] == b"P" and key[-8:] == adopted.generation.to_bytes(8)
     )
-    producer = clients.producer(log.servers)
+    producer = clients.producer(log.connection)
     producer.produce(log.names.state, key=page, value=b"\1" + bytes(9))
     assert producer.flush(PATIENCE_SECONDS) == 0
     with pytest.raises(UserError, match=r"the newest checkpoint .* is damaged"):
-        beginning.over_a_gap(Session.of(log.settings), "")
-    beginning.over_a_gap(Session.of(log.settings), "last=12")
+        beginning.over_a_gap(Session.from_settings(log.settings), "")
+    beginning.over_a_gap(Session.from_settings(log.settings), "last=12")
     assert held(log).generation > adopted.generation
 
 
@@ -194,14 +193,14 @@ def keys_of(log: Log) -> list[bytes]:
     """Return the keys of the state topic."""
     from stream_app.checkpoints import reader as changelog
 
-    return [message.key() or b"" for message in changelog.records(log.servers, {}, log.names.state)]
+    return [message.key() or b"" for message in changelog.records(log.connection, log.names.state)]
 
 
 def test_a_rebuild_tells_of_every_record_that_was_set_aside(log: Log, send: Send) -> None:
     poison = Published(2, b"f" * 32, b"poison")
     log.round([poison])
-    rebuilding.rebuild(Session.of(log.settings), as_json=True)
-    reader = clients.consumer(log.servers, group=f"{log.names.prefix}-test")
+    rebuilding.rebuild(Session.from_settings(log.settings))
+    reader = clients.consumer(log.connection, group=f"{log.names.prefix}-test")
     reader.assign([TopicPartition(log.names.rejected, 0, 0)])
     try:
         message = reader.poll(20)
@@ -221,21 +220,21 @@ def test_no_checkpoint_passes_over_what_could_not_be_told(
     log: Log, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     log.round([Published(2, b"f" * 32, b"poison")])
-    session = Session.of(log.settings)
-    topics.delete(clients.admin(log.servers), [log.names.rejected])
+    session = Session.from_settings(log.settings)
+    topics.delete(clients.admin(log.connection), [log.names.rejected])
     with pytest.raises(UserError, match="does not exist: create it"):
-        Session.of(log.settings)
+        Session.from_settings(log.settings)
     monkeypatch.setattr("stream_app.checkpoints.offline_writer._SECONDS", 2.0)
     with pytest.raises(UserError, match="could not be written"):
-        rebuilding.rebuild(session, as_json=True)
-    topics.create(clients.admin(log.servers), log.names.table())
-    assert Session.of(log.settings).checkpoint() is None
+        rebuilding.rebuild(session)
+    topics.create(clients.admin(log.connection), log.names.table())
+    assert Session.from_settings(log.settings).checkpoint() is None
 
 
 def test_a_worker_that_came_during_the_replay_keeps_its_state(
     log: Log, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    member = clients.consumer(log.servers, group=Session.of(log.settings).group)
+    member = clients.consumer(log.connection, group=Session.from_settings(log.settings).group)
     replayed = Replay.from_origin
 
     def and_a_worker_comes(self: Replay, origin: StateOrigin | None = None) -> Replayed:
@@ -248,19 +247,19 @@ def test_a_worker_that_came_during_the_replay_keeps_its_state(
     monkeypatch.setattr(Replay, "from_origin", and_a_worker_comes)
     try:
         with pytest.raises(UserError, match="stop them first"):
-            rebuilding.rebuild(Session.of(log.settings), as_json=True)
+            rebuilding.rebuild(Session.from_settings(log.settings))
     finally:
         member.close()
-    assert Session.of(log.settings).checkpoint() is None
+    assert Session.from_settings(log.settings).checkpoint() is None
 
 
 def test_a_device_need_not_know_how_long_the_server_keeps_reports(log: Log) -> None:
     hour = log.settings.model_copy(update={"ratings_retention_seconds": 3600.0})
-    step = topics.plan(clients.admin(log.servers), log.names.table(4, 3600.0))
-    topics.apply(clients.admin(log.servers), step, delete_records=True)
+    step = topics.plan(clients.admin(log.connection), log.names.table(4, 3600.0))
+    topics.apply(clients.admin(log.connection), step, delete_records=True)
     with pytest.raises(UserError, match="ratings would be deleted sooner"):
-        Session.of(log.settings)
-    assert Session.of(hour)
+        Session.from_settings(log.settings)
+    assert Session.from_settings(hour)
     assert publisher_for(log.settings)
     with pytest.raises(UserError, match="has 4 partitions, not 8"):
         publisher_for(log.settings.model_copy(update={"partitions": 8}))

@@ -55,10 +55,10 @@ def wanted() -> dict[str, bytes]:
 
 def records(kafka: Kafka, prefix: str) -> Iterator[tuple[str, bytes]]:
     """Yield every record of every topic of a deployment, as (where, key + value + headers)."""
-    reader = clients.consumer(kafka.bootstrap, group=f"{prefix}-scan")
+    reader = clients.consumer(kafka.connection, group=f"{prefix}-scan")
     try:
         for name, topic in (
-            clients.admin(kafka.bootstrap).list_topics(timeout=PATIENCE_SECONDS).topics.items()
+            clients.admin(kafka.connection).list_topics(timeout=PATIENCE_SECONDS).topics.items()
         ):
             if not name.startswith(prefix):
                 continue
@@ -172,7 +172,7 @@ def test_nothing_raw_is_written_anywhere(
     # What others do: a raw rating where none belongs. Only its own record may hold it.
     foreign = careless()
     send(foreign)
-    reader = clients.consumer(kafka.bootstrap, group=f"{topics}-ends")
+    reader = clients.consumer(kafka.connection, group=f"{topics}-ends")
     name = wire.Topics(topics).ratings
     end_offsets = [
         reader.get_watermark_offsets(TopicPartition(name, p), timeout=PATIENCE_SECONDS)[1]

@@ -46,7 +46,7 @@ def everything(kafka: Kafka, topic: str) -> list[wire.Event]:
     """Read the topic from its start to its end and decode as a server does."""
     from confluent_kafka import TopicPartition
 
-    reader = clients.consumer(kafka.bootstrap, group="test-devices")
+    reader = clients.consumer(kafka.connection, group="test-devices")
     try:
         places = [TopicPartition(topic, p, 0) for p in range(wire.PARTITIONS)]
         reader.assign(places)

@@ -15,6 +15,7 @@ from confluent_kafka import TopicPartition
 from stream_app.checkpoints.offline_writer import write_checkpoint
 from stream_app.cli import run
 from stream_app.kafka import clients
+from stream_app.kafka.clients import Connection
 from stream_app.kafka.topic_admin import create, delete
 from stream_app.replay.cut_history import history
 from stream_app.settings import Settings
@@ -63,9 +64,9 @@ def other(settings: Settings) -> Iterator[Log]:
     """Give an empty log of another deployment, with the same settings."""
     assert settings.bootstrap_servers is not None
     names = Topics(f"{settings.topic_prefix}-other")
-    admin = clients.admin(settings.bootstrap_servers)
+    admin = clients.admin(Connection(settings.bootstrap_servers))
     create(admin, names.table())
-    producer = clients.producer(settings.bootstrap_servers)
+    producer = clients.producer(Connection(settings.bootstrap_servers))
 
     def send(records: list[Published]) -> None:
         for record in records:
@@ -82,7 +83,7 @@ def test_a_device_is_forgotten_by_an_entry_of_the_cut_log(
     device = published[-1].device
     before = log.replayed().replica
     assert forget("--device", device.hex().upper(), "--yes")[0] == 0
-    past = history(log.servers, {}, log.names, 4)
+    past = history(log.deployment)
     assert past.forgets == ((ROUNDS + 1, Forget(device.hex())),)
     assert log.replayed().replica.model_digest() == before.model_digest(), "no cut came since"
     again = replace(published[-1], seq=published[-1].seq + 1)
@@ -119,7 +120,7 @@ def test_a_state_that_goes_on_from_a_checkpoint_begins_again_without_the_device(
 ) -> None:
     first, second = published[0].device.hex(), published[1].device.hex()
     state = log.replayed(2)
-    write_checkpoint(log.servers, {}, log.names, state.replica, state.cut_offset, "test")
+    write_checkpoint(log.deployment, state.replica, state.cut_offset, "test")
     assert forget("--device", first, "--rebuild", "--yes")[0] == 0
     log.cut(log.end_offsets)
     log.entry(Forget(second, rebuild=True))
@@ -138,13 +139,13 @@ def test_without_a_yes_nothing_is_forgotten_where_nobody_can_be_asked(
     code, sentence = forget("--device", "0" * 32)
     assert code == 1
     assert "add --yes" in sentence
-    assert history(log.servers, {}, log.names, 4).forgets == ()
+    assert history(log.deployment).forgets == ()
 
 
 def test_a_rebuild_is_refused_where_the_log_does_not_reach_back(
     log: Log, forget: Callable[..., Answer], published: list[Event]
 ) -> None:
-    admin = clients.admin(log.servers)
+    admin = clients.admin(log.connection)
     places = [
         TopicPartition(log.names.ratings, p, end) for p, end in enumerate(log.cuts[0].end_offsets)
     ]
@@ -153,7 +154,7 @@ def test_a_rebuild_is_refused_where_the_log_does_not_reach_back(
     code, sentence = forget("--device", published[0].device.hex(), "--rebuild", "--yes")
     assert code == 1
     assert "the log cannot be replayed: restore the topic, or forget" in sentence
-    assert history(log.servers, {}, log.names, 4).forgets == ()
+    assert history(log.deployment).forgets == ()
 
 
 @pytest.mark.parametrize("device", ["", "xyz", "0" * 31, "0" * 33, "g" * 32])

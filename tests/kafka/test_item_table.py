@@ -21,7 +21,7 @@ LOVED, HATED = 7, 8
 
 
 def table(kafka: Kafka, topics: str) -> ItemTable:
-    reader = clients.consumer(kafka.bootstrap, group=f"{topics}-table", partition_eof=True)
+    reader = clients.consumer(kafka.connection, group=f"{topics}-table", partition_eof=True)
     try:
         return read(reader, Topics(topics).item_table)
     finally:

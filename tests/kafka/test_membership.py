@@ -163,7 +163,7 @@ def test_a_dynamic_worker_that_wakes_up_writes_nothing_and_joins_again(
     assert not frozen["done"][1:]
     assert ".cuts.v1/0" not in partitions(frozen)
     assert ".state.v1/0" not in partitions(frozen)
-    reader = clients.consumer(kafka.bootstrap)
+    reader = clients.consumer(kafka.connection)
     end = clients.offsets(reader, TopicPartition(Topics(topics).state, 0))[1]
     reader.close()
     assert end == 2
@@ -196,7 +196,7 @@ def test_members_outlast_a_broker_that_is_killed_in_a_rebalance_and_away_for_two
     port, home = free_ports(1)[0], tmp_path / "broker"
     with ExitStack() as stack:
         with local.run(home, cache_dir(), port) as broker:
-            create(clients.admin(broker.bootstrap), Topics("t").table())
+            create(clients.admin(broker.connection), Topics("t").table())
             static = stack.enter_context(
                 running(broker.bootstrap, "t", tmp_path / "data", "--instance", "a")
             )

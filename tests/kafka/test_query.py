@@ -61,7 +61,7 @@ def test_bad_and_late_questions_are_counted_and_not_answered(
     start: Start, send: Send, kafka: Kafka, topics: str
 ) -> None:
     worker = start()
-    producer = clients.producer(kafka.bootstrap, linger_ms=0)
+    producer = clients.producer(kafka.connection, linger_ms=0)
     good = msgspec.to_builtins(Query("0" * 16, "0" * 32, 10, 2**50))
     values = [None, b"", b"\xff" * 100, b"{}", b"[" * 50_000]
     values += [json.dumps(good | {"k": k}).encode() for k in (0, -1, 10**9, "10")]
@@ -88,7 +88,7 @@ def test_a_flood_of_questions_is_answered_busy_and_survived(
     """Everything that was asked is answered, refused as busy, or expired; none of it stops the
     worker."""
     worker = start()
-    producer = clients.producer(kafka.bootstrap, linger_ms=50)
+    producer = clients.producer(kafka.connection, linger_ms=50)
     deadline = int((time.time() + PATIENCE_SECONDS) * 1000)
     os.kill(worker.process.pid, signal.SIGSTOP)
     for i in range(3000):

@@ -61,7 +61,7 @@ def murmurec(log: Log, capsys: pytest.CaptureFixture[str]) -> Callable[..., Answ
 def checkpoint(log: Log, at_cut: int) -> Manifest:
     """Write the state at a cut as a checkpoint."""
     state = log.replayed(at_cut)
-    return write_checkpoint(log.servers, {}, log.names, state.replica, state.cut_offset, "test")
+    return write_checkpoint(log.deployment, state.replica, state.cut_offset, "test")
 
 
 def test_the_digest_is_that_of_the_log_at_the_cut(
@@ -108,7 +108,7 @@ def test_a_checkpoint_that_differs_from_the_log_is_named_array_by_array(
     name, array = next((n, a) for n, a in replica.model_arrays().items() if "frequencies" in n)
     array.reshape(-1).view(np.uint8)[0] ^= 1
     replica.ledger.gaps[2] += 1
-    write_checkpoint(log.servers, {}, log.names, replica, state.cut_offset, "test")
+    write_checkpoint(log.deployment, replica, state.cut_offset, "test")
     code, found = murmurec("verify")
     assert code == 1
     assert any(f"model {name}: 1 of " in what for what in found["differences"])
@@ -165,7 +165,7 @@ def test_a_worker_is_compared_at_its_own_cut(
     log: Log, murmurec: Callable[..., Answer], cut: int
 ) -> None:
     checkpoint(log, 4)
-    told = replaying.told(log.replayed(cut).replica)
+    told = replaying.summary(log.replayed(cut).replica)
     with worker(told) as url:
         code, found = murmurec("verify", "--worker", url)
     assert code == 0, found
@@ -182,11 +182,11 @@ def test_a_worker_is_compared_at_its_own_cut(
 def test_a_worker_before_the_base_is_told_and_nothing_else_is_kept_from_being_compared(
     log: Log, murmurec: Callable[..., Answer]
 ) -> None:
-    origin, start = resolve_origin(log.servers, {}, log.names, 4, "last=12")
+    origin, start = resolve_origin(log.deployment, "last=12")
     replica = begin(spec_from_settings(log.settings), origin)
-    write_checkpoint(log.servers, {}, log.names, replica, start.cut_offset, "test")
-    told = replaying.told(log.replayed(1).replica)
-    right = replaying.told(log.replayed(origin=origin).replica)
+    write_checkpoint(log.deployment, replica, start.cut_offset, "test")
+    told = replaying.summary(log.replayed(1).replica)
+    right = replaying.summary(log.replayed(origin=origin).replica)
     with worker(told) as early, worker(right) as good:
         code, found = murmurec("verify", "--worker", early, "--worker", good)
     assert code == 0, found
@@ -207,7 +207,7 @@ def test_a_replay_that_begins_again_counts_every_witness_once(
     after = log.replayed().replica
     digests = after.model_digest(), after.ledger_digest()
     log.entry(DigestReport(7, *digests, with_it.design, after.origin.digest))
-    with worker(replaying.told(after)) as url:
+    with worker(replaying.summary(after)) as url:
         code, found = murmurec("verify", "--worker", url)
     assert code == 0, found
     assert "2 witnesses of the cut log with the log" in found["compared"]
@@ -231,7 +231,7 @@ def test_a_log_that_no_longer_reaches_back_leaves_the_checkpoint_itself(
 
 def remove(log: Log, end_offsets: tuple[int, ...]) -> None:
     """Let Kafka remove the ratings before these offsets, as retention does."""
-    admin = clients.admin(log.servers)
+    admin = clients.admin(log.connection)
     places = [TopicPartition(log.names.ratings, p, end) for p, end in enumerate(end_offsets)]
     for future in admin.delete_records(places).values():
         future.result(10)
@@ -255,7 +255,7 @@ def test_a_checkpoint_of_another_design_is_refused_by_verify_and_mended_by_rebui
 
 def test_rebuild_refuses_while_a_worker_runs(log: Log, murmurec: Callable[..., Answer]) -> None:
     group = f"{log.names.prefix}-worker"
-    member = clients.consumer(log.servers, group=group)
+    member = clients.consumer(log.connection, group=group)
     member.subscribe([log.names.cuts])
     try:
         while not member.assignment():
@@ -302,7 +302,7 @@ def test_a_replay_from_another_place_begins_at_the_next_cut(
 
 def test_what_the_state_topic_holds_is_shown(log: Log, murmurec: Callable[..., Answer]) -> None:
     first, second = checkpoint(log, 2), checkpoint(log, 4)
-    producer = clients.producer(log.servers)
+    producer = clients.producer(log.connection)
     producer.produce(log.names.state, key=b"stranger", value=b"x")
     producer.produce(log.names.state, key=b"P" + bytes(15), value=b"")
     assert producer.flush(PATIENCE_SECONDS) == 0
@@ -327,11 +327,7 @@ def test_a_checkpoint_that_was_written_is_read_back(log: Log) -> None:
 def read_back(log: Log) -> Manifest | None:
     told: list[tuple[int, int]] = []
     found = changelog.read_checkpoint(
-        log.servers,
-        {},
-        log.names,
-        spec_from_settings(log.settings).digest,
-        log.settings.partitions,
+        log.deployment,
         lambda done, total: told.append((done, total)),
     )
     assert told[-1][0] == told[-1][1]

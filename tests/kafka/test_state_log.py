@@ -11,7 +11,6 @@ from confluent_kafka import TopicPartition
 from confluent_kafka.admin import NewPartitions
 
 from stream_app.checkpoints import reader as changelog
-from stream_app.deployment import spec_from_settings
 from stream_app.errors import UserError
 from stream_app.kafka import clients
 from stream_app.log.canonical_order import Start
@@ -42,7 +41,7 @@ def log(settings: Settings, send: Send, rng: np.random.Generator) -> Log:
 @pytest.fixture
 def replay(log: Log) -> Replay:
     """Give a replay of it."""
-    return Replay(log.servers, {}, log.names, spec_from_settings(log.settings))
+    return Replay(log.deployment)
 
 
 def test_a_log_taken_up_after_a_cut_leads_to_the_same_state(log: Log, replay: Replay) -> None:
@@ -83,7 +82,7 @@ def test_more_than_a_checkpoint_covers_must_not_be_gone(log: Log, replay: Replay
 
 def remove(log: Log, end_offsets: tuple[int, ...]) -> None:
     """Let Kafka remove the ratings before these offsets, as retention does."""
-    admin = clients.admin(log.servers)
+    admin = clients.admin(log.connection)
     places = [TopicPartition(log.names.ratings, p, end) for p, end in enumerate(end_offsets)]
     for future in admin.delete_records(places).values():
         future.result(10)
@@ -92,15 +91,13 @@ def remove(log: Log, end_offsets: tuple[int, ...]) -> None:
 @pytest.fixture
 def follower(log: Log) -> Iterator[Follower]:
     """Give one that reads the log from its beginning."""
-    with closing(
-        Follower(log.servers, {}, log.names, spec_from_settings(log.settings).intake)
-    ) as reading:
+    with closing(Follower(log.deployment)) as reading:
         yield reading
 
 
 def test_a_log_that_ends_before_the_state_is_refused(log: Log, replay: Replay) -> None:
     beyond = tuple(end + 5 for end in log.end_offsets)
-    begun = Replayed(begin(replay.design, StateOrigin(9, beyond)), 3)
+    begun = Replayed(begin(replay.deployment.spec, StateOrigin(9, beyond)), 3)
     with pytest.raises(UserError, match=r"ends at offset \d+, the state has read it up to offset"):
         replay.go_on(begun, Start(9, beyond, 3))
 
@@ -129,7 +126,7 @@ def test_a_cut_before_the_base_is_refused(log: Log, replay: Replay) -> None:
 def test_partitions_that_came_later_are_refused_while_reading(log: Log, follower: Follower) -> None:
     follower.log_end_offsets()
     assert follower.answers()
-    admin = clients.admin(log.servers)
+    admin = clients.admin(log.connection)
     for future in admin.create_partitions([NewPartitions(log.names.ratings, 5)]).values():
         future.result(10)
     with pytest.raises(UserError, match=r"has 5 partitions, not 4: the count is fixed for life"):
@@ -147,7 +144,7 @@ def test_a_rating_topic_that_is_deleted_while_reading_is_refused(
     log: Log, follower: Follower
 ) -> None:
     list(follower.poll(0.5))
-    admin = clients.admin(log.servers)
+    admin = clients.admin(log.connection)
     for future in admin.delete_topics([log.names.ratings]).values():
         future.result(10)
     with pytest.raises(UserError, match=rf"topic {log.names.ratings} is gone: restore the topic"):
@@ -157,7 +154,7 @@ def test_a_rating_topic_that_is_deleted_while_reading_is_refused(
 def test_a_commit_is_a_hint_that_tools_can_read(log: Log, follower: Follower) -> None:
     follower.commit(log.end_offsets)
     group = f"{log.names.prefix}-follower"
-    tool = clients.consumer(log.servers, group=group)
+    tool = clients.consumer(log.connection, group=group)
     places = [TopicPartition(log.names.ratings, p) for p in range(4)]
     try:
         for _ in range(300):
@@ -170,7 +167,7 @@ def test_a_commit_is_a_hint_that_tools_can_read(log: Log, follower: Follower) ->
 
 
 def test_a_topic_made_anew_has_another_identity(log: Log) -> None:
-    admin = clients.admin(log.servers)
+    admin = clients.admin(log.connection)
     first = changelog.topic_id(admin, log.names.ratings)
     assert first == changelog.topic_id(admin, log.names.ratings)
     assert first != changelog.topic_id(admin, log.names.cuts)
@@ -181,12 +178,12 @@ def test_a_topic_made_anew_has_another_identity(log: Log) -> None:
 def test_a_state_topic_that_is_absent_is_refused(log: Log) -> None:
     names = Topics(f"{log.names.prefix}-absent")
     with pytest.raises(UserError, match="does not exist: create it with murmurec topics apply"):
-        changelog.live_keys(log.servers, {}, names)
+        changelog.live_keys(log.connection, names)
 
 
 def test_live_keys_are_those_that_have_a_value(log: Log) -> None:
-    producer = clients.producer(log.servers)
+    producer = clients.producer(log.connection)
     for key, value in ((b"a", b"1"), (b"b", b"1"), (b"a", None), (b"c", b"1"), (b"c", b"2")):
         producer.produce(log.names.state, value, key)
     assert producer.flush(PATIENCE_SECONDS) == 0
-    assert sorted(changelog.live_keys(log.servers, {}, log.names)) == [b"b", b"c"]
+    assert sorted(changelog.live_keys(log.connection, log.names)) == [b"b", b"c"]

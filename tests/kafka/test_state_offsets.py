@@ -10,9 +10,9 @@ from confluent_kafka import TIMESTAMP_CREATE_TIME, TopicPartition
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stream_app.deployment import spec_from_settings
 from stream_app.errors import UserError
 from stream_app.kafka import clients
+from stream_app.kafka.clients import Connection
 from stream_app.log.canonical_order import Start
 from stream_app.replay.positions import StartPosition, parse, resolve, resolve_origin
 from stream_app.replay.recompute import Replay, Replayed, begin
@@ -70,12 +70,12 @@ def test_any_text_is_a_place_or_refused(text: str) -> None:
 def test_a_place_names_an_offset_of_each_partition(settings: Settings, topics: str) -> None:
     assert settings.bootstrap_servers is not None
     bootstrap, name = settings.bootstrap_servers, f"{topics}.ratings.v1"
-    producer = clients.producer(bootstrap)
+    producer = clients.producer(Connection(bootstrap))
     for milliseconds in (1000, 2000, 3000):
         producer.produce(name, b"x", partition=1, timestamp=milliseconds)
     producer.produce(name, b"x", partition=2, timestamp=2500)
     assert producer.flush(PATIENCE_SECONDS) == 0
-    consumer = clients.consumer(bootstrap)
+    consumer = clients.consumer(Connection(bootstrap))
     try:
         consumer.assign([TopicPartition(name, 1, 0)])
         first = consumer.consume(1, 10)[0]
@@ -114,7 +114,7 @@ def log(settings: Settings, send: Send, rng: np.random.Generator) -> Log:
 
 
 def base_of(log: Log, grammar: str, may_cut: bool = False) -> tuple[StateOrigin, Start]:
-    return resolve_origin(log.servers, {}, log.names, 4, grammar, may_cut)
+    return resolve_origin(log.deployment, grammar, may_cut)
 
 
 @pytest.mark.kafka
@@ -133,8 +133,10 @@ def test_a_base_is_the_first_cut_behind_the_place_without_who_was_forgotten_befo
     origin, start = base_of(log, "latest")
     assert (origin.cut, origin.excluded, start.cut_offset) == (4, (*without, "c" * 32), 7)
     log.round([publish(event) for event in events(np.random.default_rng(1), 40)])
-    replay = Replay(log.servers, {}, log.names, spec_from_settings(log.settings))
-    on = replay.go_on(Replayed(begin(replay.design, origin), start.cut_offset), start).replica
+    replay = Replay(log.deployment)
+    on = replay.go_on(
+        Replayed(begin(replay.deployment.spec, origin), start.cut_offset), start
+    ).replica
     again = replay.from_origin(origin).replica
     assert (on.cut, again.cut) == (5, 5)
     assert on.model_digest() == again.model_digest()
@@ -156,7 +158,7 @@ def test_where_no_cut_reaches_what_is_left_one_is_written_if_it_may_be(log: Log)
 
 def remove(log: Log, end_offsets: tuple[int, ...]) -> None:
     """Let Kafka remove the ratings before these offsets, as retention does."""
-    admin = clients.admin(log.servers)
+    admin = clients.admin(log.connection)
     places = [TopicPartition(log.names.ratings, p, end) for p, end in enumerate(end_offsets)]
     for future in admin.delete_records(places).values():
         future.result(10)

@@ -85,7 +85,7 @@ def test_a_later_claim_of_another_is_told_at_once(
     owner.wait("owns")
     owner.command("claim")
     owner.wait("done")
-    other = clients.producer(kafka.bootstrap)
+    other = clients.producer(kafka.connection)
     name = Topics(topics).state
     other.produce(name, key=b"junk", value=b"junk", partition=0)
     other.produce(name, key=ClaimKey(b"x" * 16).encode(), value=encode_claim(Claim("other")))
@@ -105,7 +105,7 @@ def test_a_later_claim_is_told_at_a_rebalance_too(
     owner.wait("owns")
     owner.command("claim")
     owner.wait("done")
-    other = clients.producer(kafka.bootstrap)
+    other = clients.producer(kafka.connection)
     name = Topics(topics).state
     other.produce(name, key=ClaimKey(b"x" * 16).encode(), value=encode_claim(Claim("other")))
     assert other.flush(PATIENCE_SECONDS) == 0
@@ -117,7 +117,7 @@ def test_a_later_claim_is_told_at_a_rebalance_too(
 def test_a_state_topic_that_is_missing_or_too_wide_is_one_sentence(
     kafka: Kafka, prefix: str, tmp_path: Path, partitions: int | None
 ) -> None:
-    admin, name = clients.admin(kafka.bootstrap), Topics(prefix).state
+    admin, name = clients.admin(kafka.connection), Topics(prefix).state
     table = [replace(t, partitions=3) if t.name == name else t for t in Topics(prefix).table()]
     table = [t for t in table if partitions or t.name != name]
     create(admin, table)
@@ -138,7 +138,7 @@ def test_a_state_topic_that_is_deleted_under_a_worker_ends_it_with_a_sentence(
     owner.wait("owns")
     owner.command("claim")
     owner.wait("done")
-    delete(clients.admin(kafka.bootstrap), [Topics(topics).state])
+    delete(clients.admin(kafka.connection), [Topics(topics).state])
     owner.command("page 1")
     assert owner.exit_code() == 1
     assert Topics(topics).state in owner.wait("refused")["sentence"]

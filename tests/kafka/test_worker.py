@@ -150,7 +150,7 @@ def test_foreign_records_in_the_cut_log_are_ignored(
     worker = start()
     send(records[:50])
     state = worker.wait_for(ends_of(records[:50]))
-    producer = clients.producer(kafka.bootstrap)
+    producer = clients.producer(kafka.connection)
     number, end_offsets = state["cut"], tuple(state["positions"])
     far = tuple(end + 10**6 for end in end_offsets)
     for value in (
@@ -223,7 +223,7 @@ def without(
 
 def rejections(kafka: Kafka, topics: str, count: int) -> list[tuple[bytes, bytes]]:
     """Return the records of the rejected topic, waiting for `count` of them."""
-    consumer = clients.consumer(kafka.bootstrap)
+    consumer = clients.consumer(kafka.connection)
     consumer.assign([TopicPartition(Topics(topics).rejected, 0, 0)])
     found: list[tuple[bytes, bytes]] = []
     deadline = time.monotonic() + PATIENCE_SECONDS
@@ -253,7 +253,7 @@ def test_a_worker_is_not_ready_before_it_has_replayed_the_log(
     records = [publish(event) for event in events(rng, 300)]
     send(records[:200])
     end_offsets = ends_of(records)
-    producer = clients.producer(kafka.bootstrap)
+    producer = clients.producer(kafka.connection)
     producer.produce(Topics(topics).cuts, value=encode_message(Cut(1, tuple(end_offsets), 0)))
     assert producer.flush(PATIENCE_SECONDS) == 0
     worker = start(ready=False)
@@ -290,7 +290,7 @@ def test_headers_and_timestamps_of_a_record_are_of_no_interest(
     start: Start, rng: np.random.Generator, kafka: Kafka, topics: str
 ) -> None:
     records = [publish(event) for event in events(rng, 3)]
-    producer = clients.producer(kafka.bootstrap)
+    producer = clients.producer(kafka.connection)
     headers = [(f"h{i}", b"x") for i in range(2000)]
     for record, timestamp in zip(records, (1, 10**12, 1), strict=True):
         producer.produce(

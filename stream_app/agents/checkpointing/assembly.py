@@ -17,6 +17,7 @@ from stream_app.agents.rejections import RejectionWriter, patient_producer
 from stream_app.agents.runtime import Runtime
 from stream_app.checkpoints import reader as checkpoint_reader
 from stream_app.kafka import clients
+from stream_app.kafka.clients import Connection
 
 log = structlog.get_logger()
 _LARGEST_BYTES = 4 << 20  # a manifest of a large state; the topic takes as much
@@ -34,7 +35,9 @@ def attach(
     `runtime.append` must be set before the first checkpoint: the digests go into the cut log.
     """
     settings, topics, status = runtime.settings, runtime.topics, runtime.status
-    topic_id = checkpoint_reader.topic_id(clients.admin(bootstrap, settings.kafka), topics.ratings)
+    topic_id = checkpoint_reader.topic_id(
+        clients.admin(Connection(bootstrap, settings.kafka)), topics.ratings
+    )
 
     def on_later_claim(generation: int) -> None:
         log.warning("checkpoint.claimed_by_another", generation=generation)
@@ -51,7 +54,7 @@ def attach(
         topics.state,
         status.fail_from_thread,
         on_later_claim,
-        gap_reader(bootstrap, settings.kafka, topics.state),
+        gap_reader(Connection(bootstrap, settings.kafka), topics.state),
         lambda: membership.lease_valid,
     )
     service = CheckpointService(
@@ -59,7 +62,7 @@ def attach(
         fenced,
         rejections,
         topic_id,
-        lambda: scan_state_topic(bootstrap, settings.kafka, topics),
+        lambda: scan_state_topic(Connection(bootstrap, settings.kafka), topics),
         f"{platform.node()}:{settings.instance or os.getpid()}",
     )
     table = state_table.attach(
@@ -67,7 +70,7 @@ def attach(
         runtime.replica.model_arrays,
         fenced,
         assigned_with=topics.cuts,
-        partitions_now=state_table.partition_counter(bootstrap, settings.kafka),
+        partitions_now=state_table.partition_counter(Connection(bootstrap, settings.kafka)),
         acquire=service.acquire,
         release=service.release,
         fail=status.fail_from_thread,

@@ -25,6 +25,7 @@ from confluent_kafka import KafkaError, Message, Producer, TopicPartition
 
 from stream_app.errors import UserError
 from stream_app.kafka import clients
+from stream_app.kafka.clients import Connection
 from stream_app.wire import WireError
 from stream_app.wire.state_records import ClaimKey, decode_state_key
 
@@ -192,15 +193,11 @@ def is_claim(key: bytes | None) -> bool:
         return False
 
 
-def gap_reader(
-    bootstrap: str, extra: dict[str, str], topic: str, **more: Any
-) -> Callable[[int, int], Records]:
+def gap_reader(connection: Connection, topic: str, **more: Any) -> Callable[[int, int], Records]:
     """Return a function that reads offsets and keys of partition 0, `beyond` not included."""
 
     def between(first: int, beyond: int) -> Records:
-        consumer = clients.consumer(
-            bootstrap, extra, group=f"{topic}-gap", partition_eof=True, **more
-        )
+        consumer = clients.consumer(connection, group=f"{topic}-gap", partition_eof=True, **more)
         try:
             consumer.assign([TopicPartition(topic, 0, first)])
             waited = 0.0

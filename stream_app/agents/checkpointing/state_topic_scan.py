@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 from stream_app.checkpoints import reader
+from stream_app.kafka.clients import Connection
 from stream_app.wire import Topics, WireError
 from stream_app.wire.state_records import Manifest, decode_manifest
 
 
-def scan_state_topic(
-    bootstrap: str, extra: Mapping[str, str], topics: Topics
-) -> tuple[list[bytes], list[Manifest]]:
+def scan_state_topic(connection: Connection, topics: Topics) -> tuple[list[bytes], list[Manifest]]:
     """Return every key that has a value, and every manifest that can be read.
 
     The pages' bytes are let go at once: only what they are called is of interest.
@@ -25,7 +22,7 @@ def scan_state_topic(
         if value is not None:
             live[key] = _manifest(value) if key[:1] == b"M" else None
 
-    reader.read(bootstrap, extra, topics, note)
+    reader.read(connection, topics, note)
     return list(live), [manifest for manifest in live.values() if manifest is not None]
 
 

@@ -18,7 +18,7 @@ from __future__ import annotations
 import asyncio
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any
 
 import faust
@@ -31,6 +31,7 @@ from stream_app.agents.faust_ext.page_store import Arrays, MemoryPages, PageInde
 from stream_app.agents.faust_ext.table_manager import PatientTableManager
 from stream_app.errors import UserError
 from stream_app.kafka import clients, topic_admin
+from stream_app.kafka.clients import Connection
 
 log = structlog.get_logger()
 _ASK_SECONDS = 3.0
@@ -224,11 +225,9 @@ def check_partitions(topic: str, partitions: int | None) -> None:
         )
 
 
-def partition_counter(bootstrap: str, extra: Mapping[str, str]) -> Callable[[str], int | None]:
+def partition_counter(connection: Connection) -> Callable[[str], int | None]:
     """Return a function that asks the broker for a topic's number of partitions."""
-    return lambda topic: topic_admin.partition_counts(clients.admin(bootstrap, extra), [topic])[
-        topic
-    ]
+    return lambda topic: topic_admin.partition_counts(clients.admin(connection), [topic])[topic]
 
 
 def attach(

@@ -12,19 +12,17 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Mapping
 from math import nan, sqrt
 
 import numpy as np
 from numpy.typing import NDArray
 
 from producers.fleet.population import Population
-from stream_app.deployment import new_replica
+from stream_app.deployment import Deployment, new_replica
 from stream_app.errors import UserError
 from stream_app.monitoring.baselines import ItemMeanBaseline
 from stream_app.replay.follower import Follower
-from stream_app.state.replica import BatchOutcome, StateSpec
-from stream_app.wire import Topics
+from stream_app.state.replica import BatchOutcome
 
 _GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 
@@ -64,15 +62,12 @@ class GroundTruth(threading.Thread):
 
     def __init__(
         self,
-        bootstrap: str,
-        extra: Mapping[str, str],
-        topics: Topics,
-        design: StateSpec,
+        deployment: Deployment,
         truth: TrueRatings,
     ) -> None:
         super().__init__(name="murmurec-shadow", daemon=True)
-        self._follower = Follower(bootstrap, extra, topics, design.intake)
-        self._replica = new_replica(design)
+        self._follower = Follower(deployment)
+        self._replica = new_replica(deployment.spec)
         self._truth = truth
         self.unit = truth.unit
         self._baseline = ItemMeanBaseline()

@@ -27,7 +27,6 @@ from stream_app.cli.demo.report import Figures
 from stream_app.cli.demo.sample_answers import sample_answers
 from stream_app.cli.demo.setup import DemoSetup, prepare
 from stream_app.cli.device.mechanism_options import hides_presence, mechanism_from, scale_from
-from stream_app.deployment import spec_from_settings
 from stream_app.errors import UserError
 from stream_app.kafka import clients
 from stream_app.privacy import registry
@@ -114,19 +113,12 @@ def _dataset(options: DemoOptions, figures: Figures) -> datasets.Dataset:
 
 def _stream(stage: DemoSetup, options: DemoOptions, figures: Figures) -> None:
     """Let the devices rate while somebody asks and somebody watches."""
-    extra = stage.settings.kafka
-    design = spec_from_settings(stage.settings)
-    shadow = GroundTruth(
-        stage.bootstrap,
-        extra,
-        stage.topics,
-        design,
-        TrueRatings(stage.population, stage.dataset.ratings),
-    )
+    truth = TrueRatings(stage.population, stage.dataset.ratings)
+    shadow = GroundTruth(stage.deployment, truth)
     # Every seventh device: neither the first to rate nor the last.
     asker = QueryLoad(stage.bootstrap, stage.topics.prefix, stage.population.devices[::7])
     line = Publisher(
-        clients.producer(stage.bootstrap, extra, linger_ms=20, message_timeout_ms=0),
+        clients.producer(stage.connection, linger_ms=20, message_timeout_ms=0),
         stage.topics.ratings,
     )
     url = stage.worker.url
@@ -213,7 +205,7 @@ def _watch(stage: DemoSetup, shadow: GroundTruth, asker: QueryLoad, figures: Fig
 
 
 def _log_ends(stage: DemoSetup) -> tuple[int, ...]:
-    consumer = clients.consumer(stage.bootstrap, stage.settings.kafka)
+    consumer = clients.consumer(stage.connection)
     try:
         return tuple(
             clients.offsets(consumer, TopicPartition(stage.topics.ratings, p))[1]
@@ -229,10 +221,7 @@ def _finish(stage: DemoSetup, options: DemoOptions, figures: Figures) -> None:
     with stage.console.status("recomputing the state from the log"):
         began = time.monotonic()
         replica = recompute(
-            stage.bootstrap,
-            stage.settings.kafka,
-            stage.topics,
-            spec_from_settings(stage.settings),
+            stage.deployment,
             state["cut"],
         )
         figures.rebuild_seconds = time.monotonic() - began

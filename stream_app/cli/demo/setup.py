@@ -20,9 +20,10 @@ from stream_app.broker.local import free_ports
 from stream_app.broker.resolve import running as broker_running
 from stream_app.cli.demo.worker import Worker
 from stream_app.cli.demo.worker import running as worker_running
-from stream_app.deployment import spec_from_settings
+from stream_app.deployment import Deployment, spec_from_settings
 from stream_app.kafka import clients
 from stream_app.kafka import topic_admin as topic_table
+from stream_app.kafka.clients import Connection
 from stream_app.privacy.mechanism import Mechanism
 from stream_app.settings import Settings
 from stream_app.wire import Topics
@@ -43,6 +44,16 @@ class DemoSetup:
     journal: Journal
     folder: Path
 
+    @property
+    def connection(self) -> Connection:
+        """The connection to the broker of the demo."""
+        return Connection(self.bootstrap, self.settings.kafka)
+
+    @property
+    def deployment(self) -> Deployment:
+        """The deployment of the demo."""
+        return Deployment(self.connection, self.topics, spec_from_settings(self.settings))
+
 
 def prepare(
     stack: ExitStack,
@@ -54,6 +65,7 @@ def prepare(
     """Start the broker and the worker, create the topics, make the devices."""
     folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="murmurec-demo-")))
     own = settings.bootstrap_servers is None
+    configured = None if own else Connection(settings.servers, settings.kafka)
     # On somebody's broker the demo keeps to topics of its own and removes them.
     prefix = settings.topic_prefix if own else f"murmurec-demo-{secrets.token_hex(4)}"
     with console.status("starting Apache Kafka"):
@@ -61,8 +73,7 @@ def prepare(
             broker_running(
                 None,
                 settings.cache_dir,
-                configured=settings.bootstrap_servers,
-                extra=settings.kafka,
+                configured=configured,
                 tell=console.print,
             )
         )
@@ -74,7 +85,7 @@ def prepare(
             "mechanisms": (mechanism.id,),
         }
     )
-    admin = clients.admin(broker.bootstrap, settings.kafka)
+    admin = clients.admin(Connection(broker.bootstrap, settings.kafka))
     table = topics.table(settings.partitions, settings.ratings_retention_seconds)
     topic_table.create(admin, table)
     if not own:
@@ -116,7 +127,5 @@ def prepare(
 
 def _publish_titles(stage: DemoSetup) -> None:
     """Publish the public catalogue: what items are called."""
-    line = Publisher(
-        clients.producer(stage.bootstrap, stage.settings.kafka, linger_ms=20), stage.topics.items
-    )
+    line = Publisher(clients.producer(stage.connection, linger_ms=20), stage.topics.items)
     titles.publish(line, titles.entries(set(stage.dataset.items.tolist()), stage.dataset.titles))

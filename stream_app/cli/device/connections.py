@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from stream_app.cli.options import servers_of
+from stream_app.cli.options import connection_from
 
 if TYPE_CHECKING:
     from producers.device.item_table import ItemTable
@@ -24,12 +24,12 @@ def publisher_for(settings: Settings) -> Publisher:
     from stream_app.kafka import topic_admin as topics
     from stream_app.wire import Topics
 
-    servers = servers_of(settings)
+    connection = connection_from(settings)
     name = Topics(settings.topic_prefix).ratings
-    clients.reach(servers, settings.kafka)
-    topics.check_intake(clients.admin(servers, settings.kafka), name, settings.partitions)
+    clients.describe_cluster(connection)
+    topics.check_intake(clients.admin(connection), name, settings.partitions)
     # No record is given up while later ones go: a server takes a device's events in their order.
-    line = clients.producer(servers, settings.kafka, linger_ms=20, message_timeout_ms=0)
+    line = clients.producer(connection, linger_ms=20, message_timeout_ms=0)
     return Publisher(line, name)
 
 
@@ -41,7 +41,7 @@ def item_table_for(mechanism: Mechanism, settings: Settings) -> ItemTable:
 
     if not mechanism.masks:
         return item_table.ItemTable()
-    reader = clients.consumer(servers_of(settings), settings.kafka, partition_eof=True)
+    reader = clients.consumer(connection_from(settings), partition_eof=True)
     try:
         return item_table.read(reader, Topics(settings.topic_prefix).item_table)
     finally:

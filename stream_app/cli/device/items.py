@@ -13,7 +13,7 @@ from stream_app.cli.options import (
     ConfigOption,
     KafkaOption,
     PrefixOption,
-    servers_of,
+    connection_from,
     settings_from,
 )
 
@@ -101,8 +101,8 @@ def _send(settings: Settings, made: Iterable[CatalogueEntry]) -> int:
     from stream_app.kafka import clients
     from stream_app.wire import Topics
 
-    servers, topic = servers_of(settings), Topics(settings.topic_prefix).items
-    if topic not in clients.reach(servers, settings.kafka).topics:
+    connection, topic = connection_from(settings), Topics(settings.topic_prefix).items
+    if topic not in clients.describe_cluster(connection).topics:
         raise UserError(f"topic {topic} does not exist: create it with murmurec topics apply")
-    line = Publisher(clients.producer(servers, settings.kafka, linger_ms=20), topic)
+    line = Publisher(clients.producer(connection, linger_ms=20), topic)
     return send(line, made)

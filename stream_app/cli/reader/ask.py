@@ -15,7 +15,7 @@ from stream_app.cli.options import (
     JsonOption,
     KafkaOption,
     PrefixOption,
-    servers_of,
+    connection_from,
     settings_from,
 )
 from stream_app.cli.output import printable
@@ -149,10 +149,12 @@ def _over_kafka(
     from consumers.recommendations import Recommendations
     from stream_app.kafka import clients
 
-    servers = servers_of(settings)
-    clients.reach(servers, settings.kafka)
-    with Recommendations(servers, settings.topic_prefix, settings.kafka) as connection:
-        best = connection.best(pseudonym, k, timeout, rated)
+    connection = connection_from(settings)
+    clients.describe_cluster(connection)
+    with Recommendations(
+        settings.servers, settings.topic_prefix, settings.kafka
+    ) as recommendations:
+        best = recommendations.best(pseudonym, k, timeout, rated)
     rows: list[AskReplyItem] = [
         {"item": i, "score": s} for i, s in zip(best.items, best.scores, strict=True)
     ]

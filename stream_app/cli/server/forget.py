@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 import sys
 from typing import TYPE_CHECKING, Annotated
 
@@ -65,43 +64,19 @@ def forget(
 
     Example: murmurec forget --device c61c15392dcb4c0181d456afb280a046
     """
-    pseudonym = device.lower()
-    if not re.fullmatch(r"[0-9a-f]{32}", pseudonym):
-        raise UserError(f"--device {device[:40]}: a pseudonym has 32 hex characters")
-    from stream_app.checkpoints import offline_writer as changelog_writing
+    from stream_app.cli.server.state_output import progress_bar
+    from stream_app.operations import forget as forgetting
     from stream_app.operations.session import Session
-    from stream_app.wire import Forget, encode_message
 
+    pseudonym = forgetting.parse_pseudonym(device)
     settings = settings_from(
         config, bootstrap, prefix, kafka, mechanisms=tuple(allow or ()) or None, model=model
     )
-    session = Session.of(settings)
-    origin = _rebuildable(session) if rebuild else None
+    session = Session.from_settings(settings, display=progress_bar)
+    origin = forgetting.rebuildable_origin(session) if rebuild else None
     _ask(pseudonym, rebuild, yes, as_json)
-    entry = Forget(pseudonym, rebuild)
-    changelog_writing.append(
-        session.servers, settings.kafka, session.names.cuts, encode_message(entry)
-    )
-    _tell(session, origin, pseudonym, rebuild, as_json)
-
-
-def _rebuildable(session: Session) -> StateOrigin:
-    """Return what the state starts from; refuses where the log does not lead there any more."""
-    from stream_app.replay.follower import gone_before
-
-    origin = session.begins_at()
-    if origin.snapshot:
-        raise UserError(
-            f"--rebuild: the state began from the snapshot {origin.snapshot}, which may hold what "
-            "this device taught, and a snapshot cannot be replayed: forget it without --rebuild"
-        )
-    ratings = session.names.ratings
-    if gone := gone_before(session.servers, session.settings.kafka, ratings, origin.end_offsets):
-        raise UserError(
-            f"--rebuild: {gone}, so the log cannot be replayed: restore the topic, or forget the "
-            "device without --rebuild"
-        )
-    return origin
+    forgetting.forget(session, pseudonym, rebuild)
+    _show(session, origin, pseudonym, rebuild, as_json)
 
 
 def _ask(pseudonym: str, rebuild: bool, yes: bool, as_json: bool) -> None:
@@ -115,21 +90,21 @@ def _ask(pseudonym: str, rebuild: bool, yes: bool, as_json: bool) -> None:
         raise typer.Exit(1)
 
 
-def _tell(
+def _show(
     session: Session, origin: StateOrigin | None, pseudonym: str, rebuild: bool, as_json: bool
 ) -> None:
     """Print what was done, and the digest of the log without the device."""
-    from stream_app.operations.replay import show, told
-    from stream_app.replay.recompute import excluding
+    from stream_app.cli.server.state_output import show_values
+    from stream_app.operations.forget import recompute_without
+    from stream_app.operations.replay import summary
 
-    found: dict[str, object] = {"device": pseudonym, "rebuild": rebuild}
+    values: dict[str, object] = {"device": pseudonym, "rebuild": rebuild}
     if origin is not None:
-        with session.replay("replaying the log without the device") as replay:
-            found |= told(replay.from_origin(excluding(origin, [pseudonym])).replica)
+        values |= summary(recompute_without(session, origin, pseudonym))
     if as_json:
-        typer.echo(json.dumps(found))
+        typer.echo(json.dumps(values))
         return
     typer.echo("forgotten from the next cut on")
     if origin is not None:
-        show(found, as_json)
+        show_values(values, as_json)
         typer.echo("murmurec state verify --worker URL compares a worker with the log")

@@ -58,13 +58,15 @@ def digest(
     Of the newest checkpoint only the origin is read: what the state of this deployment starts
     from.
     """
-    from stream_app.operations import replay as replaying
+    from stream_app.cli.server.state_output import progress_bar, show_values
+    from stream_app.operations.replay import recompute_state, summary
     from stream_app.operations.session import Session
 
     settings = settings_from(
         config, bootstrap, prefix, kafka, mechanisms=tuple(allow or ()) or None, model=model
     )
-    replaying.digest(Session.of(settings, snapshot), at_cut, as_json)
+    session = Session.from_settings(settings, snapshot, progress_bar)
+    show_values(summary(recompute_state(session, at_cut)), as_json)
 
 
 @app.command()
@@ -92,13 +94,15 @@ def replay(
 
     Nothing is written. A worker begins there with worker --accept-gap --from PLACE.
     """
-    from stream_app.operations import replay as replaying
+    from stream_app.cli.server.state_output import progress_bar, show_values
+    from stream_app.operations.replay import recompute_from, summary
     from stream_app.operations.session import Session
 
     settings = settings_from(
         config, bootstrap, prefix, kafka, mechanisms=tuple(allow or ()) or None, model=model
     )
-    replaying.replay(Session.of(settings), begin, at_cut, as_json)
+    session = Session.from_settings(settings, display=progress_bar)
+    show_values(summary(recompute_from(session, begin, at_cut)), as_json)
 
 
 @app.command()
@@ -129,14 +133,17 @@ def verify(
     Where the log no longer reaches back, the checkpoint is compared with itself only, and that is
     said.
     """
-    from stream_app.operations import verify as verifying
+    from stream_app.cli.server.state_output import progress_bar, show_findings
     from stream_app.operations.session import Session
+    from stream_app.operations.verify import verify as compare
 
     settings = settings_from(
         config, bootstrap, prefix, kafka, mechanisms=tuple(allow or ()) or None, model=model
     )
-    session = Session.of(settings, snapshot)
-    if not verifying.verify(session, tuple(worker or ()), strict, as_json):
+    session = Session.from_settings(settings, snapshot, progress_bar)
+    findings = compare(session, tuple(worker or ()))
+    show_findings(findings, as_json)
+    if not findings.equal(strict):
         raise typer.Exit(1)
 
 
@@ -160,6 +167,7 @@ def export(
 ) -> None:
     """Write the state as a file of plain arrays, from which a worker begins with worker
     --from-snapshot."""
+    from stream_app.cli.server.state_output import progress_bar, show_values
     from stream_app.operations import replay as replaying
     from stream_app.operations.session import Session
 
@@ -168,7 +176,11 @@ def export(
     )
     if file.exists() and not file.is_dir():
         raise UserError(f"{file}: is there already; remove it or give another name")
-    replaying.export(Session.of(settings, snapshot), writable(file), at_cut, as_json)
+    session = Session.from_settings(settings, snapshot, progress_bar)
+    exported = replaying.export(session, writable(file), at_cut)
+    written = {"file": str(file), "bytes": exported.bytes, "digest": exported.digest}
+    seconds = {"seconds": exported.seconds}
+    show_values(replaying.summary(exported.replica) | written | seconds, as_json)
 
 
 @app.command()
@@ -202,7 +214,9 @@ def rebuild(
     """
     if at_newest_cut and snapshot is None:
         raise UserError("--at-newest-cut: it goes with --snapshot FILE; give both")
+    from stream_app.cli.server.state_output import progress_bar, show_values
     from stream_app.operations import rebuild as rebuilding
+    from stream_app.operations.replay import summary
     from stream_app.operations.session import Session
 
     settings = settings_from(
@@ -214,14 +228,19 @@ def rebuild(
         model=model,
         group=group,
     )
-    session = Session.of(settings, snapshot)
+    session = Session.from_settings(settings, snapshot, progress_bar)
     if session.snapshot is not None and at_newest_cut:
         from stream_app.operations import adopt as beginning
 
-        generation = beginning.adopt(session, session.snapshot).generation
-        typer.echo(f'{{"generation": {generation}}}' if as_json else f"generation  {generation}")
+        show_values({"generation": beginning.adopt(session, session.snapshot).generation}, as_json)
         return
-    rebuilding.rebuild(session, as_json)
+    rebuilt = rebuilding.rebuild(session)
+    values = summary(rebuilt.replica) | {
+        "generation": rebuilt.manifest.generation,
+        "replay_seconds": rebuilt.replay_seconds,
+        "write_seconds": rebuilt.write_seconds,
+    }
+    show_values(values, as_json)
 
 
 @app.command()
@@ -233,7 +252,10 @@ def show(
     as_json: JsonOption = False,
 ) -> None:
     """Show what the state topic holds: generations, their checkpoints, pages and bytes."""
-    from stream_app.operations import inventory
+    from stream_app.cli.server.state_output import progress_bar, show_inventory
+    from stream_app.operations.inventory import read_inventory
     from stream_app.operations.session import Session
 
-    inventory.show(Session.of(settings_from(config, bootstrap, prefix, kafka)), as_json)
+    settings = settings_from(config, bootstrap, prefix, kafka)
+    session = Session.from_settings(settings, display=progress_bar)
+    show_inventory(read_inventory(session), as_json)

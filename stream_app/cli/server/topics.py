@@ -14,7 +14,7 @@ from stream_app.cli.options import (
     JsonOption,
     KafkaOption,
     PrefixOption,
-    servers_of,
+    connection_from,
     settings_from,
 )
 
@@ -66,9 +66,9 @@ def _planned(settings: Settings) -> tuple[AdminClient, Sequence[TopicPlanStep]]:
     from stream_app.kafka import topic_admin as topics
     from stream_app.wire import Topics
 
-    servers = servers_of(settings)
-    clients.reach(servers, settings.kafka)
-    admin = clients.admin(servers, settings.kafka)
+    connection = connection_from(settings)
+    clients.describe_cluster(connection)
+    admin = clients.admin(connection)
     table = Topics(settings.topic_prefix).table(
         settings.partitions, settings.ratings_retention_seconds
     )

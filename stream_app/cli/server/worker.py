@@ -12,7 +12,7 @@ from stream_app.cli.options import (
     ConfigOption,
     KafkaOption,
     PrefixOption,
-    servers_of,
+    connection_from,
     settings_from,
 )
 from stream_app.errors import UserError
@@ -113,18 +113,17 @@ def worker(
         group=group,
         instance=instance,
     )
-    servers = servers_of(settings)
+    connection = connection_from(settings)
     configure(settings.log_level, settings.log_format)
     # A second of imports, while the broker is asked this and that.
     importing = threading.Thread(
         target=import_module, args=("stream_app.agents.application",), daemon=True
     )
     importing.start()
-    clients.reach(servers, settings.kafka)
-    rights.check(servers, settings.kafka, rights.of_a_worker(Topics(settings.topic_prefix)))
+    clients.describe_cluster(connection)
+    rights.check(connection, rights.of_a_worker(Topics(settings.topic_prefix)))
     topics.check_deployment(
-        servers,
-        settings.kafka,
+        connection,
         Topics(settings.topic_prefix),
         settings.partitions,
         settings.ratings_retention_seconds,
@@ -133,7 +132,7 @@ def worker(
         from stream_app.operations import adopt as beginning
         from stream_app.operations.session import Session
 
-        session = Session.of(settings)
+        session = Session.from_settings(settings)
         if snapshot:
             beginning.from_snapshot(session, snapshot)
         elif rebuild:
@@ -144,4 +143,4 @@ def worker(
     from stream_app.agents import application
 
     port = settings.admin_port or free_ports(1)[0]
-    asyncio.run(application.run(settings, servers, port))
+    asyncio.run(application.run(settings, settings.servers, port))

@@ -68,8 +68,8 @@ def test_what_was_published_survives_a_stop_and_a_start(home, prefix):
     with pytest.raises(UserError, match=rf"already runs at 127\.0\.0\.1:{port}, not on port 1:"):
         start_detached(home, cache_dir(), 1)
     cuts = Topics(prefix).cuts
-    create(clients.admin(first.bootstrap), Topics(prefix).table()[1:2])
-    producer = clients.producer(first.bootstrap)
+    create(clients.admin(first.connection), Topics(prefix).table()[1:2])
+    producer = clients.producer(first.connection)
     producer.produce(cuts, b"kept", partition=0)
     assert producer.flush(10) == 0
     pidfd = os.pidfd_open(first.pid)
@@ -80,7 +80,7 @@ def test_what_was_published_survives_a_stop_and_a_start(home, prefix):
 
     second = start_detached(home, cache_dir())
     assert second.bootstrap == first.bootstrap
-    consumer = clients.consumer(second.bootstrap)
+    consumer = clients.consumer(second.connection)
     consumer.assign([TopicPartition(cuts, 0, 0)])
     assert consumer.poll(15).value() == b"kept"
     consumer.close()

@@ -60,7 +60,7 @@ def test_a_port_that_somebody_holds_is_refused_before_anything_starts(tmp_path):
 @pytest.mark.kafka
 def test_the_broker_answers_in_the_block_and_is_gone_with_its_files_after_it():
     with local.run(None, cache_dir()) as broker:
-        assert clients.reach(broker.bootstrap).brokers
+        assert clients.describe_cluster(broker.connection).brokers
         pidfd, home = os.pidfd_open(broker.pid), broker.log.parent
         assert home.is_dir()
     assert ends(pidfd, 0)
@@ -79,7 +79,7 @@ def test_another_port_is_tried_when_one_was_taken_in_between(tmp_path, monkeypat
 
         monkeypatch.setattr(local, "free_ports", first_a_taken_one)
         with local.run(tmp_path, cache_dir()) as broker:
-            assert clients.reach(broker.bootstrap).brokers
+            assert clients.describe_cluster(broker.connection).brokers
     assert len(asked) == 2
 
 

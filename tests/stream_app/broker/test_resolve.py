@@ -6,6 +6,7 @@ import pytest
 
 from stream_app.broker.resolve import running
 from stream_app.errors import UserError
+from stream_app.kafka.clients import Connection
 
 
 @pytest.fixture
@@ -39,12 +40,14 @@ def test_one_way_can_be_asked_for_alone(bare):
 
 
 def test_a_configured_broker_that_does_not_answer_is_not_replaced_by_another(bare):
-    assert refused(None, bare / "cache", configured="127.0.0.1:1").startswith("nothing listens at")
+    assert refused(None, bare / "cache", configured=Connection("127.0.0.1:1")).startswith(
+        "nothing listens at"
+    )
 
 
 @pytest.mark.kafka
 def test_a_configured_broker_is_used_and_nothing_is_started(kafka, bare):
-    with running(None, bare / "cache", configured=kafka.bootstrap) as broker:
+    with running(None, bare / "cache", configured=kafka.connection) as broker:
         assert (broker.bootstrap, broker.kind) == (kafka.bootstrap, "configured")
 
 
@@ -52,6 +55,6 @@ def test_a_configured_broker_is_used_and_nothing_is_started(kafka, bare):
 def test_a_refusal_of_the_block_is_passed_on_and_starts_nothing_else(kafka, bare):
     with (
         pytest.raises(UserError, match="of the block"),
-        running(None, bare / "cache", configured=kafka.bootstrap),
+        running(None, bare / "cache", configured=kafka.connection),
     ):
         raise UserError("of the block")

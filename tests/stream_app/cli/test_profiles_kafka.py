@@ -40,7 +40,7 @@ def everything(kafka: Kafka, topic: str) -> list[wire.ProfileEvent]:
     from confluent_kafka import TopicPartition
 
     made = profiles.parse(ID)
-    reader = clients.consumer(kafka.bootstrap, group="test-profiles")
+    reader = clients.consumer(kafka.connection, group="test-profiles")
     try:
         place = TopicPartition(topic, 0, 0)
         reader.assign([place])

@@ -175,7 +175,7 @@ def test_a_worker_refuses_topics_that_lose_records(
 ) -> None:
     from dataclasses import replace
 
-    admin = clients.admin(kafka.bootstrap)
+    admin = clients.admin(kafka.connection)
     ratings, *others = Topics(prefix).table(3 if config == {} else 4)
     if config is not None:
         others.append(replace(ratings, config={**ratings.config, **config}))

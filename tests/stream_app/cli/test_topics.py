@@ -16,7 +16,7 @@ from stream_app.wire import Topics
 def options(environment, kafka, prefix):
     """Give the options for a broker and a new prefix; its topics are deleted afterwards."""
     yield ["--bootstrap", kafka.bootstrap, "--prefix", prefix]
-    delete(clients.admin(kafka.bootstrap), [topic.name for topic in Topics(prefix).table()])
+    delete(clients.admin(kafka.connection), [topic.name for topic in Topics(prefix).table()])
 
 
 def actions(capsys, command, options):

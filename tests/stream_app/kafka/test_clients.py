@@ -15,6 +15,7 @@ import pytest
 from stream_app.broker import local
 from stream_app.errors import UserError
 from stream_app.kafka import clients
+from stream_app.kafka.clients import Connection
 from tests.conftest import cache_dir
 
 NOWHERE = "127.0.0.1:1"
@@ -26,9 +27,9 @@ SASL = {
 }
 
 
-def unreachable(bootstrap, extra=None, seconds=0.6):
+def unreachable(bootstrap, properties=None, seconds=0.6):
     with pytest.raises(UserError) as refused:
-        clients.reach(bootstrap, extra, seconds)
+        clients.describe_cluster(Connection(bootstrap, properties or {}), seconds)
     assert "\n" not in str(refused.value)
     return str(refused.value)
 
@@ -36,23 +37,23 @@ def unreachable(bootstrap, extra=None, seconds=0.6):
 @pytest.mark.parametrize("make", [clients.producer, clients.consumer, clients.admin])
 def test_an_unknown_property_is_refused_with_the_nearest_name(make):
     with pytest.raises(UserError, match=r"property sasl\.pasword: did you mean sasl\.password\?"):
-        make(NOWHERE, {"sasl.pasword": "hunter2"})
+        make(Connection(NOWHERE, {"sasl.pasword": "hunter2"}))
     with pytest.raises(UserError, match="unknown Kafka property zzz: see librdkafka"):
-        make(NOWHERE, {"zzz": "1"})
+        make(Connection(NOWHERE, {"zzz": "1"}))
 
 
 def test_a_bad_value_is_refused_without_repeating_it():
     with pytest.raises(
         UserError, match=r"Kafka property security\.protocol has a value"
     ) as refused:
-        clients.admin(NOWHERE, {"security.protocol": "hunter2"})
+        clients.admin(Connection(NOWHERE, {"security.protocol": "hunter2"}))
     assert "hunter2" not in str(refused.value)
 
 
 @pytest.mark.parametrize("name", ["acks", "partitioner", "enable.idempotence", "group.id"])
 def test_a_property_that_carries_a_guarantee_cannot_be_passed_through(name):
     with pytest.raises(UserError, match=f"Kafka property {name} cannot be set: "):
-        clients.producer(NOWHERE, {name: "1"})
+        clients.producer(Connection(NOWHERE, {name: "1"}))
 
 
 def test_a_missing_certificate_file_is_one_sentence_and_nothing_on_stderr(capfd, tmp_path):
@@ -60,7 +61,7 @@ def test_a_missing_certificate_file_is_one_sentence_and_nothing_on_stderr(capfd,
     with pytest.raises(
         UserError, match=r"the Kafka client cannot be made: ssl\.ca\.location failed"
     ):
-        clients.admin(NOWHERE, given)
+        clients.admin(Connection(NOWHERE, given))
     assert capfd.readouterr().err == ""
 
 
@@ -175,7 +176,7 @@ def test_a_tls_server_that_is_not_kafka_is_not_told_to_speak_tls(tls, certificat
 
 @pytest.mark.kafka
 def test_a_broker_that_answers_tells_of_its_nodes(kafka):
-    assert clients.reach(kafka.bootstrap).brokers
+    assert clients.describe_cluster(kafka.connection).brokers
 
 
 @pytest.mark.kafka
@@ -210,7 +211,7 @@ def guarded(tmp_path_factory):
 
 @pytest.mark.kafka
 def test_the_right_password_reaches_the_broker(guarded):
-    assert clients.reach(guarded, SASL).brokers
+    assert clients.describe_cluster(Connection(guarded, SASL)).brokers
 
 
 @pytest.mark.kafka
@@ -237,7 +238,7 @@ def test_a_client_without_a_password_is_told_that_one_is_asked(guarded):
 def test_with_partition_eof_a_consumer_reports_the_end(kafka, topics):
     from confluent_kafka import KafkaError, TopicPartition
 
-    consumer = clients.consumer(kafka.bootstrap, partition_eof=True, fetch_wait_max_ms=10)
+    consumer = clients.consumer(kafka.connection, partition_eof=True, fetch_wait_max_ms=10)
     consumer.assign([TopicPartition(f"{topics}.cuts.v1", 0, 0)])
     message = consumer.poll(10)
     consumer.close()

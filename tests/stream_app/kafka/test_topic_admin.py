@@ -37,7 +37,7 @@ def row(name, topics, **config):
 
 @pytest.fixture
 def admin(kafka):
-    return clients.admin(kafka.bootstrap)
+    return clients.admin(kafka.connection)
 
 
 @pytest.fixture
@@ -106,7 +106,7 @@ def test_a_change_that_deletes_records_needs_a_word_of_its_own(admin, prefix, ma
 
 
 def test_topics_as_the_table_has_them_are_accepted(kafka, topics):
-    check_deployment(kafka.bootstrap, {}, Topics(topics), 4)
+    check_deployment(kafka.connection, Topics(topics), 4)
 
 
 @pytest.mark.parametrize("check", [check_cut_log, check_state_topic], ids=["cuts", "state"])
@@ -194,7 +194,7 @@ def test_a_key_lands_on_the_partition_that_the_contract_names(admin, kafka, topi
     keys = [rng.bytes(16).hex().encode() for _ in range(64)]
     wanted = partitions_of(np.frombuffer(b"".join(keys), np.uint8).reshape(-1, 32), 4)
     seen = {}
-    producer = clients.producer(kafka.bootstrap)
+    producer = clients.producer(kafka.connection)
     for key in keys:
         producer.produce(
             Topics(topics).ratings,

@@ -13,10 +13,12 @@ from confluent_kafka.admin import AdminClient
 
 from stream_app.checkpoints import reader as changelog
 from stream_app.checkpoints import snapshot_file
+from stream_app.deployment import Deployment
 from stream_app.errors import UserError
 from stream_app.kafka import acls as rights
 from stream_app.kafka import clients
 from stream_app.kafka import topic_admin as topics
+from stream_app.kafka.clients import Connection
 from stream_app.log.ledger import SET_ASIDE
 from stream_app.replay.cut_history import CutHistory, lost_origin
 from stream_app.replay.follower import Follower
@@ -134,13 +136,13 @@ def test_a_broker_that_says_nothing_is_told_in_a_sentence(monkeypatch: pytest.Mo
     with pytest.raises(UserError, match="topic x cannot be described: the broker has said nothing"):
         changelog.topic_id(silent, "x")
     with pytest.raises(UserError, match="cannot be described: the broker has said nothing"):
-        rights.check("x:1", {}, rights.of_a_worker(Topics("x")))
+        rights.check(Connection("x:1"), rights.of_a_worker(Topics("x")))
     with pytest.raises(UserError, match="topic x: Kafka has said nothing"):
         topics._result("x", Future())
 
 
 def test_what_is_wrong_with_a_whole_broker_names_no_partition() -> None:
-    follower = Follower("127.0.0.1:1", {}, Topics("x"), SMALL.intake)
+    follower = Follower(Deployment(Connection("127.0.0.1:1"), Topics("x"), SMALL))
     try:
         with pytest.raises(UserError, match=r"^the broker cannot be read: Local: ") as refused:
             follower._failed(KafkaError(KafkaError._AUTHENTICATION), None, -1, -1001)

@@ -30,7 +30,7 @@ from stream_app.cli.options import (
     JsonOption,
     KafkaOption,
     PrefixOption,
-    servers_of,
+    connection_from,
     settings_from,
 )
 from stream_app.errors import UserError
@@ -237,11 +237,11 @@ def _publisher(settings: Settings) -> Publisher:
     from stream_app.kafka import topic_admin as topics
     from stream_app.wire import Topics
 
-    servers, name = servers_of(settings), Topics(settings.topic_prefix).profiles
-    clients.reach(servers, settings.kafka)
-    there = topics.partition_counts(clients.admin(servers, settings.kafka), [name])
+    connection, name = connection_from(settings), Topics(settings.topic_prefix).profiles
+    clients.describe_cluster(connection)
+    there = topics.partition_counts(clients.admin(connection), [name])
     if there[name] is None:
         raise UserError(f"topic {name} does not exist: create it with murmurec topics apply")
     # No record is given up while later ones go: the newest profile of a device counts.
-    line = clients.producer(servers, settings.kafka, linger_ms=20, message_timeout_ms=0)
+    line = clients.producer(connection, linger_ms=20, message_timeout_ms=0)
     return Publisher(line, name)

@@ -52,7 +52,7 @@ from stream_app.cli.options import (
     JsonOption,
     KafkaOption,
     PrefixOption,
-    servers_of,
+    connection_from,
     settings_from,
 )
 from stream_app.errors import UserError
@@ -269,7 +269,7 @@ def _scope(settings: Settings, given: Path | None, period: int, epoch: int) -> N
     if given is not None:
         items = scope.from_file(given)
     else:
-        items = catalogue(servers_of(settings), settings.kafka, settings.topic_prefix)
+        items = catalogue(connection_from(settings), settings.topic_prefix)
     return scope.turn(items, epoch, period, settings.hash_seed)
 
 

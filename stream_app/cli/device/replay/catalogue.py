@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 import numpy as np
 from numpy.typing import NDArray
 
 from stream_app.errors import UserError
 from stream_app.kafka import clients
+from stream_app.kafka.clients import Connection
 from stream_app.kafka.compacted import records
 from stream_app.serving.catalogue import Catalogue
 from stream_app.wire import Topics
 
 
-def catalogue(bootstrap: str, extra: Mapping[str, str], prefix: str) -> NDArray[np.uint64]:
+def catalogue(connection: Connection, prefix: str) -> NDArray[np.uint64]:
     """Return the keys of the items that are not withdrawn, rising; refuses an empty catalogue."""
     topic, read = Topics(prefix).items, Catalogue()
-    reader = clients.consumer(bootstrap, extra, partition_eof=True)
+    reader = clients.consumer(connection, partition_eof=True)
     try:
         for message in records(reader, topic):
             read.learn(message.key(), message.value())

@@ -1,0 +1,49 @@
+"""Forgetting a device: an entry of the cut log that every worker follows."""
+
+from __future__ import annotations
+
+import re
+
+from stream_app.checkpoints import offline_writer
+from stream_app.errors import UserError
+from stream_app.operations.session import Session
+from stream_app.replay.follower import gone_before
+from stream_app.replay.recompute import excluding
+from stream_app.state.replica import Replica
+from stream_app.wire import Forget, encode_message
+from stream_app.wire.state_records import StateOrigin
+
+
+def parse_pseudonym(text: str) -> str:
+    """Return a device's pseudonym in lower case; refuses any other text."""
+    if not re.fullmatch(r"[0-9a-f]{32}", text.lower()):
+        raise UserError(f"--device {text[:40]}: a pseudonym has 32 hex characters")
+    return text.lower()
+
+
+def rebuildable_origin(session: Session) -> StateOrigin:
+    """Return what the state starts from; refuses where the log cannot be replayed from it."""
+    origin = session.origin()
+    if origin.snapshot:
+        raise UserError(
+            f"--rebuild: the state began from the snapshot {origin.snapshot}, which may hold what "
+            "this device taught, and a snapshot cannot be replayed: forget it without --rebuild"
+        )
+    if gone := gone_before(session.connection, session.names.ratings, origin.end_offsets):
+        raise UserError(
+            f"--rebuild: {gone}, so the log cannot be replayed: restore the topic, or forget the "
+            "device without --rebuild"
+        )
+    return origin
+
+
+def forget(session: Session, pseudonym: str, rebuild: bool) -> None:
+    """Append the entry; returns when the broker has it."""
+    entry = encode_message(Forget(pseudonym, rebuild))
+    offline_writer.append(session.connection, session.names.cuts, entry)
+
+
+def recompute_without(session: Session, origin: StateOrigin, pseudonym: str) -> Replica:
+    """Return the state of the log without the device, at the newest cut."""
+    with session.replay("replaying the log without the device") as replay:
+        return replay.from_origin(excluding(origin, [pseudonym])).replica
