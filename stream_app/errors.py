@@ -4,6 +4,7 @@
     ├── UserError    a user's mistake or an unusable environment: one sentence with the value,
     │                the limit and the fix; the command line prints it and ends with exit
     │                code 1, without a traceback
+    │   ├── UsageError        the command line is wrong: exit code 2
     │   ├── BudgetExhausted   the device's budget does not hold the release: do not send
     │   ├── OutboxFull        too many messages wait for the broker: wait, then try again
     │   ├── FinishedBefore    every row of the data set was published by an earlier run
@@ -21,6 +22,13 @@ from __future__ import annotations
 
 class UserError(Exception):
     """The request cannot be carried out; the message gives the value, the limit and the fix."""
+
+
+class UsageError(UserError):
+    """The command line is wrong: an option is missing, out of range or contradicts another.
+
+    The exit code is 2 instead of 1: to try again does not help.
+    """
 
 
 class BudgetExhausted(UserError):

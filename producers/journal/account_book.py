@@ -148,7 +148,7 @@ class BudgetState:
                 f"the clock says day {epoch}, {epoch - self.epoch} days after the last release in "
                 f"this journal ({self.epoch}), at most {CLOCK_EPOCHS} are believed: a clock set "
                 "forward opens budgets for good; set it, or where it is right, give "
-                "--clock-is-right"
+                "--trust-clock"
             )
 
     def after(self, epoch: int, limits: Limits) -> int:

@@ -177,12 +177,13 @@ class Journal:
             raise FinishedBefore(
                 f"this data set was published already ({total} rows under {known.mechanism}); "
                 "publishing it again draws a second report for every rating and spends its epsilon "
-                "a second time: --again does so"
+                "a second time: --republish does so"
             )
         if known.mechanism != mechanism:
             raise UserError(
                 f"this data set was begun under {known.mechanism} ({known.reserved} of {total} "
-                f"rows), not {mechanism}; go on with {known.mechanism}, or start over with --again"
+                f"rows), not {mechanism}; go on with {known.mechanism}, or start over with "
+                "--republish"
             )
         if known.reserved >= total:
             return DatasetProgress(digest, mechanism, 0, total, known.begun + 1, False)

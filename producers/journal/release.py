@@ -60,7 +60,7 @@ def _check_memo(
         what = _KEYS.get(request.scope, f"{request.scope} of this epoch")
         raise UserError(
             f"this user's {what} was published already; "
-            "a second report spends a second epsilon on it: --again does so"
+            "a second report spends a second epsilon on it: --republish does so"
         )
 
 

@@ -1,10 +1,13 @@
-"""The command line of all three parties: `murmurec`, whose sub-commands import what they need.
+"""The command line of all parties: `murmurec`, whose commands import what they need.
 
-    exit 0 done    1 refused or failed, with one sentence    2 wrong usage    130 interrupted
-    75 a worker whose instance name belongs to another process now: start it again
+    exit 0     done
+         1     failed, with one sentence
+         2     wrong usage: an unknown option, a value out of range, options that contradict
+         75    a worker whose instance name belongs to another process now: start it again
+         130   interrupted
 
-A sub-command is a plain function in a module of its own, so `murmurec --help` imports neither Kafka
-nor numpy nor numba.
+A command is a plain function in a module of its own (`stream_app.cli.app` lists them), so
+`murmurec --help` imports neither Kafka nor numpy nor numba.
 """
 
 from __future__ import annotations
@@ -12,7 +15,7 @@ from __future__ import annotations
 import errno
 import sys
 
-from stream_app.errors import UserError
+from stream_app.errors import UsageError, UserError
 
 
 def main() -> None:
@@ -26,6 +29,8 @@ def run(arguments: list[str]) -> int:
         from stream_app.cli.app import app
 
         app(arguments, prog_name="murmurec")
+    except UsageError as error:
+        return _fail(str(error), 2)
     except UserError as refusal:
         return _fail(str(refusal))
     except KeyboardInterrupt:
@@ -51,6 +56,8 @@ _EXTRAS = {
 }
 
 
-def _fail(sentence: str) -> int:
-    print(f"murmurec: {sentence}", file=sys.stderr)
-    return 1
+def _fail(sentence: str, code: int = 1) -> int:
+    from stream_app.cli.output import notice
+
+    notice(f"murmurec: {sentence}")
+    return code

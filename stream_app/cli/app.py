@@ -7,12 +7,14 @@ inside functions (`tests/test_architecture.py`).
 
 from __future__ import annotations
 
+import sys
 from importlib import import_module
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from stream_app import __version__
+from stream_app.cli.options import RenamedOptions
 
 # Panel of the help -> (command, module under `stream_app.cli`).
 COMMANDS = {
@@ -40,19 +42,24 @@ COMMANDS = {
     ),
 }
 
+# Boxes and colours on a terminal, plain text in a pipe.
+_STYLE: dict[str, Any] = {
+    "no_args_is_help": True,
+    "pretty_exceptions_enable": False,
+    "rich_markup_mode": "rich" if sys.stdout.isatty() else None,
+    "context_settings": {"help_option_names": ["-h", "--help"]},
+}
+
 app = typer.Typer(
     name="murmurec",
-    no_args_is_help=True,
-    pretty_exceptions_enable=False,
-    context_settings={"help_option_names": ["-h", "--help"]},
-    help="A private stream recommender on Kafka: ratings are sanitized on the device, learned in "
-    "sketches, and the privacy claims are attacked in the open.",
-    epilog="Start here:  murmurec demo      Exit codes: 0 done, 1 refused or failed, 2 wrong usage",
+    help="Recommend from a Kafka stream of ratings that devices sanitize before they send them.",
+    epilog="Example: murmurec demo -- Exit codes: 0 done, 1 failed, 2 wrong usage",
+    **_STYLE,
 )
 
 
-def _version(asked: bool) -> None:
-    if asked:
+def _show_version(requested: bool) -> None:
+    if requested:
         typer.echo(f"murmurec {__version__}")
         raise typer.Exit
 
@@ -62,7 +69,7 @@ def _root(
     version: Annotated[
         bool,
         typer.Option(
-            "--version", callback=_version, is_eager=True, help="Show the version and exit."
+            "--version", callback=_show_version, is_eager=True, help="Show the version and exit."
         ),
     ] = False,
 ) -> None:
@@ -76,7 +83,7 @@ def _add(panel: str, name: str, path: str) -> None:
     if isinstance(group, typer.Typer):
         app.add_typer(group, name=name, rich_help_panel=panel)
     else:
-        app.command(name, rich_help_panel=panel)(getattr(module, name))
+        app.command(name, cls=RenamedOptions, rich_help_panel=panel)(getattr(module, name))
 
 
 for _panel, _rows in COMMANDS.items():

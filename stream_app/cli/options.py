@@ -1,28 +1,32 @@
-"""The options that several sub-commands share, written once, and the settings they make."""
+"""The options that several commands share, and the settings that they make."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from typer.core import TyperCommand
 
-from stream_app.errors import UserError
+from stream_app.errors import UsageError, UserError
 
 if TYPE_CHECKING:
     from stream_app.kafka.clients import Connection
     from stream_app.settings import Settings
 
-# The environment variable is read by `settings.load`, which also names it when its value is wrong;
-# so it is mentioned here and not given to typer.
+_CONNECTION = "Connection and settings"
+
+# `settings.load` reads the environment and names the variable where its value is wrong; so the
+# variables are named in the help and not given to typer.
 BootstrapOption = Annotated[
     str | None,
     typer.Option(
         "--bootstrap",
         metavar="HOST:PORT",
-        help="Kafka's bootstrap servers. \\[env: MURMUREC_BOOTSTRAP_SERVERS]",
+        help="Kafka's bootstrap servers (env MURMUREC_BOOTSTRAP_SERVERS).",
+        rich_help_panel=_CONNECTION,
     ),
 ]
 ConfigOption = Annotated[
@@ -30,7 +34,8 @@ ConfigOption = Annotated[
     typer.Option(
         "--config",
         metavar="FILE",
-        help="A TOML file of settings. \\[env: MURMUREC_CONFIG; default: ./murmurec.toml]",
+        help="Settings in TOML; ./murmurec.toml if it exists (env MURMUREC_CONFIG).",
+        rich_help_panel=_CONNECTION,
     ),
 ]
 PrefixOption = Annotated[
@@ -38,7 +43,8 @@ PrefixOption = Annotated[
     typer.Option(
         "--prefix",
         metavar="NAME",
-        help="First part of every topic's name. \\[env: MURMUREC_TOPIC_PREFIX]",
+        help="Prefix of every topic (env MURMUREC_TOPIC_PREFIX).",
+        rich_help_panel=_CONNECTION,
     ),
 ]
 KafkaOption = Annotated[
@@ -46,22 +52,62 @@ KafkaOption = Annotated[
     typer.Option(
         "-X",
         metavar="KEY=VALUE",
-        help="A librdkafka property; repeatable. Keep secrets in MURMUREC_KAFKA or the file.",
+        help="librdkafka property; repeatable. Secrets: env MURMUREC_KAFKA.",
+        rich_help_panel=_CONNECTION,
     ),
 ]
 AllowOption = Annotated[
-    list[str] | None, typer.Option(help="The workers' allow-list of mechanisms; repeatable.")
+    list[str] | None,
+    typer.Option(
+        "--allow",
+        metavar="ID",
+        help="Allowed mechanism, e.g. rr:5:2; repeatable (env MURMUREC_MECHANISMS).",
+    ),
 ]
-ModelOption = Annotated[str | None, typer.Option(help="The workers' model.")]
+ModelOption = Annotated[
+    str | None,
+    typer.Option(
+        "--model",
+        metavar="NAME",
+        help="sketch, literal, dense or hashing (env MURMUREC_MODEL).",
+    ),
+]
 SnapshotOption = Annotated[
     Path | None,
     typer.Option(
-        "--snapshot",
-        metavar="FILE",
-        help="The snapshot from which the state began, where it began from one.",
+        "--snapshot", metavar="FILE", help="The snapshot from which the state was adopted, if any."
     ),
 ]
-JsonOption = Annotated[bool, typer.Option("--json", help="Write JSON instead of a table.")]
+GroupOption = Annotated[
+    str | None,
+    typer.Option(
+        "--group", metavar="NAME", help="Consumer group of the workers (env MURMUREC_GROUP)."
+    ),
+]
+JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+
+# Options under their names of version 0.x: accepted, not shown.
+RENAMED = {
+    "--again": "--republish",
+    "--clock-is-right": "--trust-clock",
+    "--period": "--rotate-every",
+    "--share": "--thinning",
+}
+
+
+class RenamedOptions(TyperCommand):
+    """A command that also takes its renamed options by their old names."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Parse the arguments with every old name replaced."""
+        known = {name for param in self.params for name in param.opts}
+        return super().parse_args(ctx, [_current_name(word, known) for word in args])
+
+
+def _current_name(word: str, known: Container[str]) -> str:
+    name, equals, value = word.partition("=")
+    new = RENAMED.get(name)
+    return f"{new}{equals}{value}" if new in known else word
 
 
 def settings_from(
@@ -77,7 +123,7 @@ def settings_from(
     pairs = [_pair(text) for text in kafka or ()]
     for name, _ in pairs:
         if is_secret(name):
-            raise UserError(
+            raise UsageError(
                 f"-X {name[:40]}: every user of this machine can read a command line; "
                 "set it in MURMUREC_KAFKA or in the configuration file"
             )
@@ -99,10 +145,10 @@ def connection_from(settings: Settings) -> Connection:
 
 
 def writable(path: Path) -> Path:
-    """Return a path to which a file can be written; asked before the work that fills it begins."""
+    """Return a path to which a file can be written; called before the work that fills it."""
     try:
         if path.is_dir():
-            raise UserError(f"{path}: is a directory; give the name of a file in it")
+            raise UsageError(f"{path}: is a directory; give the name of a file in it")
         if not path.parent.is_dir():
             raise UserError(
                 f"{path}: there is no directory {path.parent}; make it or choose another"
@@ -117,6 +163,6 @@ def writable(path: Path) -> Path:
 def _pair(text: str) -> tuple[str, str]:
     name, equals, value = text.partition("=")
     if not equals or not name.strip():
-        # Not repeated whole: a secret may stand in it.
-        raise UserError(f"-X {name[:40]}: write a Kafka property as -X name=value")
+        # Not repeated in full: it may hold a secret.
+        raise UsageError(f"-X {name[:40]}: write a Kafka property as -X name=value")
     return name.strip(), value.strip()

@@ -8,13 +8,14 @@ emoji codes are off, since data looks like both: `rr:100:2` is a mechanism and `
 
 from __future__ import annotations
 
+import json
 import re
 import shutil
 import sys
 import textwrap
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, TextIO
+from typing import TYPE_CHECKING, Any, TextIO
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -26,6 +27,11 @@ _LABEL = re.compile(r"\s*\S+\s{2,}|\s*")
 def say(sentence: str) -> None:
     """Print a sentence of the result on stdout."""
     print(wrapped(sentence, sys.stdout))
+
+
+def print_json(value: Any, *, indent: int | None = None) -> None:
+    """Print a value as JSON on stdout."""
+    print(json.dumps(value, indent=indent))
 
 
 def notice(sentence: str) -> None:

@@ -68,7 +68,7 @@ def test_a_published_rating_is_accepted_where_its_key_belongs(
 ) -> None:
     assert run(["publish", "--user", "ann", "--item", "1193", "--rating", "4"]) == 0
     said = capsys.readouterr().out
-    assert "sent       at once: when messages come and how large they are" in said
+    assert "sent       at once: the time and size of a message" in said
     assert f"accepted   {here}, partition " in said
     assert "protected  the value of each rating" in said
     assert "adjacency: value" in said
@@ -97,7 +97,7 @@ def test_a_published_rating_is_accepted_where_its_key_belongs(
     assert (told["device"], told["seq"], told["mechanism"]) == (who.hex(), 2, "rr:5:2")
     assert run(["publish", "--user", "ann", "--item", "1193", "--rating", "4"]) == 1
     assert "published already" in capsys.readouterr().err
-    assert run(["publish", "--user", "ann", "--item", "1193", "--rating", "4", "--again"]) == 0
+    assert run(["publish", "--user", "ann", "--item", "1193", "--rating", "4", "--republish"]) == 0
 
 
 def test_a_topic_that_is_not_there_costs_no_epsilon(
@@ -149,7 +149,7 @@ def test_what_was_published_by_one_way_is_not_published_by_another(
     np.savez("mine.npz", user=[1, 1, 2], item=[10, 11, 10], rating=[3, 4, 5])
     assert run(["replay", "mine.npz"]) == 0
     told = capsys.readouterr().out
-    assert "1 of the refused were published before: --again" in told
+    assert "1 of the refused were published before: --republish" in told
     assert told.splitlines()[-1] == "rows 3 = published 2 + refused 1"
     np.savez("grown.npz", user=[1, 1, 2, 2], item=[10, 11, 10, 11], rating=[3, 4, 5, 1])
     assert run(["replay", "grown.npz", "--json"]) == 0
@@ -235,7 +235,7 @@ def test_a_clock_far_beyond_the_last_release_has_to_be_called_right(
     before = Path("device.journal").read_bytes()
     for command in commands:
         Path("device.journal").write_bytes(before)
-        assert run([*command, "--clock-is-right"]) == 0
+        assert run([*command, "--trust-clock"]) == 0
 
 
 def test_a_replay_that_is_killed_loses_nothing_and_draws_nothing_twice(
@@ -258,7 +258,7 @@ def test_a_replay_that_is_killed_loses_nothing_and_draws_nothing_twice(
     assert 0 < sum(replayed.reserved for replayed in before.book.replays.values()) < 3000
     assert run(replay) == 0
     told = capsys.readouterr().out
-    assert "went on after" in told
+    assert "continued after" in told
     # What was acknowledged to a dead process may be there twice: the same bytes, dropped by seq.
     events = {(event.device, event.seq): wire.encode(event) for event in everything(kafka, here)}
     for event in everything(kafka, here):
@@ -299,9 +299,9 @@ def test_an_epoch_is_sent_as_a_whole_and_says_nothing_of_what_was_rated(
     assert run([*replay, "--scope", "scope.txt"]) == 0
     told = capsys.readouterr()
     assert "60 reports of 3 devices; 3 of them on ratings" in told.out
-    assert "1 ratings are of items that are not in scope: never reported" in told.out
+    assert "1 rating of items that are not in scope: never reported" in told.out
     assert "protected  whether each item was rated, and how" in told.err
-    assert "sent       at the epoch's end" in told.err
+    assert "sent       at the end of the epoch" in told.err
     assert "20 x 2 = 40 for the user with the most" in told.err
     events = everything(kafka, here)
     assert sorted(sorted(event.items.tolist()) for event in events) == [list(range(5, 25))] * 3
@@ -345,9 +345,9 @@ def test_a_sample_spends_what_it_says_on_a_whole_user(
     row = json.loads(told.out)
     assert (row["reports"], row["events_accepted"]) == (12, 3)
     assert "4 x 5/2 = 10 for the user with the most" in told.err
-    # A grown catalogue is no second sample, and --again no second budget.
+    # A grown catalogue is no second sample, and --republish no second budget.
     Path("scope.txt").write_text("\n".join(map(str, range(5, 500))))
-    for more in ([], ["--again"]):
+    for more in ([], ["--republish"]):
         asked = [*replay, "--scope", "scope.txt", "--sample", "10", "--json", *more]
         assert run(asked) == 0
         row = json.loads(capsys.readouterr().out)
@@ -384,8 +384,8 @@ def test_a_budget_is_kept_by_every_command_and_shown(
     told = capsys.readouterr()
     row = json.loads(told.out)
     assert (row["published"], row["published_before"], row["over_budget"]) == (1, 4, 1)
-    assert "2 rows were over budget when this data set was published" in told.err
-    assert "has spent 8 before" in told.err
+    assert "2 rows over budget when this data set was published" in told.err
+    assert "a user before this run: 8" in told.err
     cells = [(e.device, int(item)) for e in everything(kafka, here) for item in e.items]
     assert len(cells) == len(set(cells)) == 6
 

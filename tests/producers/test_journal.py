@@ -263,7 +263,9 @@ os.kill(os.getpid(), signal.SIGKILL)
 def test_an_item_is_reported_once_unless_again_and_that_is_a_new_debit(journal: Journal) -> None:
     assert release(journal, ANN, 7)[0].seq == 1
     for mechanism in (RR, HALF, CELL):  # the memo is of the rating, whatever reports on it
-        with pytest.raises(UserError, match=r"rating of this item was published already.*--again"):
+        with pytest.raises(
+            UserError, match=r"rating of this item was published already.*--republish"
+        ):
             release(journal, ANN, 7, mechanism=mechanism)
     assert release(journal, BOB, 7)[0].seq == 1
     assert journal.spent(ANN)["value"] == Spent("value", 2 * 10**9, 0, 1)
@@ -345,7 +347,7 @@ def test_a_clock_set_far_forward_is_refused_unless_it_is_right(path: Path) -> No
         release(journal, ANN, 1, epoch=20_000)
         assert journal.epoch(20_366) == 20_366
         before = path.read_bytes()
-        said = r"says day 20367, 367 days after the last release.*20000.*--clock-is-right"
+        said = r"says day 20367, 367 days after the last release.*20000.*--trust-clock"
         with pytest.raises(UserError, match=said):
             journal.epoch(20_367)
         with pytest.raises(UserError, match=said):  # whoever made the request
@@ -522,7 +524,7 @@ def test_progress_is_durable_with_the_events_it_belongs_to(path: Path) -> None:
         journal.compact()
     with at(path) as journal:
         for mechanism in ("rr:5:2", "rr:5:1"):
-            with pytest.raises(FinishedBefore, match=r"100 rows under rr:5:2.*--again"):
+            with pytest.raises(FinishedBefore, match=r"100 rows under rr:5:2.*--republish"):
                 journal.begin(b"digest", mechanism, 100)
         anew = journal.begin(b"digest", "rr:5:2", 100, republish=True)
         assert (anew.reserved, anew.begun, anew.republish) == (0, 2, True)

@@ -53,7 +53,7 @@ def test_every_rating_of_a_device_has_the_next_number(journal: Journal) -> None:
 def test_a_rating_is_published_once_unless_again(journal: Journal) -> None:
     publish(journal)
     for mechanism in ("rr:5:2", "rr:5:1"):
-        with pytest.raises(UserError, match=r"published already.*--again"):
+        with pytest.raises(UserError, match=r"published already.*--republish"):
             publish(journal, mechanism=registry.parse(mechanism), raw_rating=5)
     assert publish(journal, republish=True).seq == 2
     assert publish(journal, item=7).seq == 3

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from stream_app.cli.options import connection_from
+from stream_app.errors import UserError
 
 if TYPE_CHECKING:
     from producers.device.item_table import ItemTable
@@ -14,12 +15,11 @@ if TYPE_CHECKING:
 
 
 def publisher_for(settings: Settings) -> Publisher:
-    """Return an open line to the rating topic.
+    """Return a publisher to the rating topic.
 
-    Refuses a broker that is absent, and a topic in which a report would be lost: an epsilon is not
-    to be spent on that. How long the server keeps reports is no device's business.
+    Refuses a broker that does not answer, and a topic that would lose a report, since its epsilon
+    would be spent for nothing. Retention is the server's business and is not checked.
     """
-    from producers.publishing import Publisher
     from stream_app.kafka import clients
     from stream_app.kafka import topic_admin as topics
     from stream_app.wire import Topics
@@ -28,13 +28,35 @@ def publisher_for(settings: Settings) -> Publisher:
     name = Topics(settings.topic_prefix).ratings
     clients.describe_cluster(connection)
     topics.check_intake(clients.admin(connection), name, settings.partitions)
-    # No record is given up while later ones go: a server takes a device's events in their order.
-    line = clients.producer(connection, linger_ms=20, message_timeout_ms=0)
-    return Publisher(line, name)
+    return _publisher(settings, name)
+
+
+def profile_publisher_for(settings: Settings) -> Publisher:
+    """Return a publisher to the topic of profiles; refuses one that does not exist."""
+    from stream_app.kafka import clients
+    from stream_app.kafka import topic_admin as topics
+    from stream_app.wire import Topics
+
+    connection = connection_from(settings)
+    name = Topics(settings.topic_prefix).profiles
+    clients.describe_cluster(connection)
+    if topics.partition_counts(clients.admin(connection), [name])[name] is None:
+        raise UserError(f"topic {name} does not exist: create it with murmurec topics apply")
+    return _publisher(settings, name)
+
+
+def _publisher(settings: Settings, topic: str) -> Publisher:
+    from producers.publishing import Publisher
+    from stream_app.kafka import clients
+
+    # No record is given up while later ones are sent: a device's events are applied in their order,
+    # and its newest profile counts.
+    producer = clients.producer(connection_from(settings), linger_ms=20, message_timeout_ms=0)
+    return Publisher(producer, topic)
 
 
 def item_table_for(mechanism: Mechanism, settings: Settings) -> ItemTable:
-    """Return the public item table where the mechanism asks over groups that it decides."""
+    """Return the public item table, empty for a mechanism that does not choose groups by it."""
     from producers.device import item_table
     from stream_app.kafka import clients
     from stream_app.wire import Topics

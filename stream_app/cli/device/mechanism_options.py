@@ -1,15 +1,18 @@
-"""The options that the publishing commands share, and the values that they make."""
+"""The options that the publishing commands share, and the values that they make.
+
+Each option with a default for all commands also reads `MURMUREC_DEVICE_<OPTION>`.
+"""
 
 from __future__ import annotations
 
 import re
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from stream_app.cli.output import printable
-from stream_app.errors import UserError
+from stream_app.errors import UsageError, UserError
 
 if TYPE_CHECKING:
     from fractions import Fraction
@@ -20,6 +23,15 @@ if TYPE_CHECKING:
     from stream_app.settings import Settings
 
 
+def _option(name: str, metavar: str | None, help: str, *older: str, **more: Any) -> Any:
+    """Return an option whose default may come from the environment; `older`: earlier variables."""
+    variable = name.removeprefix("--").upper().replace("-", "_")
+    variables = [f"MURMUREC_DEVICE_{each}" for each in (variable, *older)]
+    return typer.Option(
+        name, metavar=metavar, help=help, envvar=variables, show_envvar=False, **more
+    )
+
+
 def _families() -> list[str]:
     from stream_app.privacy import registry
 
@@ -28,110 +40,93 @@ def _families() -> list[str]:
 
 MechanismOption = Annotated[
     str,
-    typer.Option(
+    _option(
         "--mechanism",
-        metavar="FAMILY",
-        envvar="MURMUREC_DEVICE_MECHANISM",
-        help="A family of PRIVACY.md: rr protects the rating, cell also hides that it exists, none "
+        "FAMILY",
+        "A family of PRIVACY.md: rr protects the rating, cell also hides that it exists, none "
         "protects nothing. An unknown name lists all.",
         autocompletion=_families,
     ),
 ]
 EpsilonOption = Annotated[
     str | None,
-    typer.Option(
-        "--epsilon",
-        metavar="E",
-        envvar="MURMUREC_DEVICE_EPSILON",
-        help="Privacy loss per rating, as 2, 0.5 or 1/2; smaller is safer. \\[default: 2]",
-    ),
+    _option("--epsilon", "E", "Privacy loss per rating: 2, 0.5 or 1/2 (default 2)."),
 ]
 ThinningOption = Annotated[
     str | None,
-    typer.Option(
-        "--share",
-        metavar="S",
-        envvar="MURMUREC_DEVICE_SHARE",
-        help="With a mechanism that hides presence: the part of the reports that is sent, as "
-        "1/4; costs no epsilon.",
+    _option(
+        "--thinning",
+        "T",
+        "Publish this part of the reports of a mechanism that hides presence, e.g. 1/4.",
+        "SHARE",
     ),
 ]
 ScaleOption = Annotated[
     tuple[float, float, float] | None,
-    typer.Option("--scale", metavar="MIN MAX STEP", help="The ratings there are, as 1 5 1."),
+    typer.Option(
+        "--scale",
+        metavar="MIN MAX STEP",
+        help="Rating scale: minimum, maximum, step, e.g. 1 5 1.",
+    ),
 ]
 JournalOption = Annotated[
     Path | None,
-    typer.Option(
-        "--journal",
-        metavar="FILE",
-        envvar="MURMUREC_DEVICE_JOURNAL",
-        help="The device journal: key, spent budget, what is sent. \\[default: in the data folder]",
-    ),
+    _option("--journal", "FILE", "Device journal (default: device.journal in the data folder)."),
 ]
 BudgetOption = Annotated[
     str | None,
-    typer.Option(
-        "--budget",
-        metavar="E",
-        envvar="MURMUREC_DEVICE_BUDGET",
-        help="Most epsilon that one user may spend in sum, on ratings and profiles, as 20. "
-        "\\[default: no limit]",
-    ),
+    _option("--budget", "E", "Limit of the epsilon that a user spends in total (default: none)."),
 ]
 WindowOption = Annotated[
     int | None,
-    typer.Option(
-        "--window",
-        metavar="EPOCHS",
-        envvar="MURMUREC_DEVICE_WINDOW",
-        help="The budget holds for any so many epochs (days) in a row. \\[default: for life]",
-    ),
+    _option("--window", "EPOCHS", "Apply --budget to every N epochs in a row (default: for life)."),
 ]
 EmissionOption = Annotated[
     str,
-    typer.Option(
+    _option(
         "--emission",
-        metavar="WHEN",
-        envvar="MURMUREC_DEVICE_EMISSION",
-        help="immediate (a message when somebody rates, which tells so) or epoch (all at its end).",
+        "WHEN",
+        "immediate: one message per rating, which reveals when the user rates; epoch: all at the "
+        "end of the epoch.",
     ),
 ]
 TrustClockOption = Annotated[
     bool,
-    typer.Option(
-        "--clock-is-right",
-        help="Believe a clock that is more than 366 days after the last release.",
-    ),
+    typer.Option("--trust-clock", help="Accept a clock more than 366 days after the last release."),
 ]
 RepublishOption = Annotated[
-    bool,
-    typer.Option("--again", help="Publish again what was published; its epsilon is spent again."),
+    bool, typer.Option("--republish", help="Publish again and spend the epsilon again.")
+]
+RatingsArgument = Annotated[
+    Path,
+    typer.Argument(
+        metavar="FILE", help="ml-1m.zip, ratings.dat, u.data, ratings.csv, or any .csv or .npz."
+    ),
 ]
 
 
 def mechanism_from(
-    family: str, epsilon: str | None, scale: Scale, share: str | None = None
+    family: str, epsilon: str | None, scale: Scale, thinning: str | None = None
 ) -> Mechanism:
-    """Return the mechanism that was asked for; epsilon 2 where none was given."""
+    """Return the mechanism of these options; epsilon is 2 by default."""
     from stream_app.privacy import registry
 
     if ":" in family:
-        name, _, cost, kept, *_ = [*printable(family[:60]).split(":"), "", "", ""]
-        more = f" and --epsilon {cost}" if cost and name != "none" else ""
-        more += f" and --share {kept}" if kept else ""
-        raise UserError(f"--mechanism {printable(family[:60])}: give --mechanism {name}{more}")
+        name, _, loss, rate, *_ = [*printable(family[:60]).split(":"), "", "", ""]
+        more = f" and --epsilon {loss}" if loss and name != "none" else ""
+        more += f" and --thinning {rate}" if rate else ""
+        raise UsageError(f"--mechanism {printable(family[:60])}: give --mechanism {name}{more}")
     default = None if family == "none" else "2"
     try:
         return registry.mechanism(
-            family, scale.levels, default if epsilon is None else epsilon, share
+            family, scale.levels, default if epsilon is None else epsilon, thinning
         )
     except ValueError as error:
-        raise UserError(str(error)) from None
+        raise UsageError(str(error)) from None
 
 
 def allowed(mechanism: Mechanism, settings: Settings) -> Mechanism:
-    """Return a mechanism that may be published with; refuses one that a worker would set aside."""
+    """Return the mechanism; refuses one whose reports a worker with these settings would reject."""
     if mechanism.id not in settings.mechanisms:
         raise UserError(
             f"{mechanism.id} is not allowed ({', '.join(settings.mechanisms)}): nothing was sent; "
@@ -141,9 +136,9 @@ def allowed(mechanism: Mechanism, settings: Settings) -> Mechanism:
 
 
 def is_epoch_emission(emission: str) -> bool:
-    """Return whether whole epochs are sent; refuses a word that is neither."""
+    """Return whether whole epochs are sent; refuses any other word than immediate and epoch."""
     if emission not in ("immediate", "epoch"):
-        raise UserError(f"--emission {emission[:40]}: choose immediate or epoch")
+        raise UsageError(f"--emission {emission[:40]}: choose immediate or epoch")
     return emission == "epoch"
 
 
@@ -155,39 +150,39 @@ def hides_presence(mechanism: Mechanism) -> bool:
 
 
 def scale_from(given: tuple[float, float, float] | None) -> Scale | None:
-    """Return the scale that was given, None where none was."""
+    """Return the scale of the option, None without it."""
     from producers.scale import Scale
 
     try:
         return None if given is None else Scale(*given)
     except ValueError as error:
-        raise UserError(str(error)) from None
+        raise UsageError(str(error)) from None
 
 
 def limits_from(budget: str | None, window: int | None, *, trust_clock: bool = False) -> Limits:
-    """Return what each user may spend."""
+    """Return the limits of what each user spends."""
     from producers.journal import Limits
 
     if budget is None and window is not None:
-        raise UserError(f"--window {window}: it goes with --budget; give both")
+        raise UsageError(f"--window {window}: it goes with --budget; give both")
     try:
         epsilon = None if budget is None else positive_fraction("--budget", budget)
         return Limits(epsilon, window, trust_clock=trust_clock)
     except ValueError as error:
-        raise UserError(f"--{error}") from None
+        raise UsageError(f"--{error}") from None
 
 
 def positive_fraction(option: str, text: str) -> Fraction:
-    """Return the number above 0 that was typed, exactly."""
+    """Return the number above 0 in the text, exactly."""
     from fractions import Fraction
 
-    # Not whatever Fraction reads: 1e999999999 would take the memory of the machine.
+    # A stricter grammar than Fraction's: 1e999999999 would fill the memory.
     found = re.fullmatch(r"[0-9]{1,9}(\.[0-9]{1,9}|/0*[1-9][0-9]{0,8})?", text.strip())
     if found is None or not Fraction(text.strip()):
-        raise UserError(f"{option} {text[:40]}: give a number above 0, as 20, 0.5 or 1/2")
+        raise UsageError(f"{option} {text[:40]}: give a number above 0, as 20, 0.5 or 1/2")
     return Fraction(text.strip())
 
 
 def journal_path(settings: Settings, given: Path | None) -> Path:
-    """Return where the device journal is."""
+    """Return the path of the device journal."""
     return given or settings.data_dir / "device.journal"

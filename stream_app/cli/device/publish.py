@@ -1,11 +1,12 @@
-"""`murmurec publish`: one rating of one user, sanitized here and sent."""
+"""`murmurec publish`: sanitize one rating of one user and publish it."""
 
 from __future__ import annotations
 
-import json
 import re
 import sys
 import time
+from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -43,25 +44,41 @@ from stream_app.cli.options import (
     PrefixOption,
     settings_from,
 )
-from stream_app.cli.output import printable
-from stream_app.errors import UserError
+from stream_app.cli.output import notice, plural, print_json, printable, say
+from stream_app.errors import UsageError, UserError
 
 if TYPE_CHECKING:
     from producers.device.requests import Encoder
-    from producers.journal import Message
+    from producers.journal import Limits, Message
     from producers.publishing import RecordPosition
+    from producers.scale import Scale
     from stream_app.privacy.mechanism import Mechanism
+    from stream_app.settings import Settings
     from stream_app.wire import Item
 
 
+@dataclass(frozen=True)
+class PublishOptions:
+    """One rating on its scale, and the terms on which it is published."""
+
+    user: str
+    item: Item
+    rating: float
+    scale: Scale
+    mechanism: Mechanism
+    limits: Limits
+    journal: Path
+    republish: bool
+    as_json_event: bool
+
+
 def publish(
-    user: Annotated[str, typer.Option("--user", metavar="ID", help="Who rates; never sent.")],
-    item: Annotated[str, typer.Option("--item", metavar="ID", help="What is rated; public.")],
+    user: Annotated[
+        str, typer.Option("--user", metavar="ID", help="The user's own id; never sent.")
+    ],
+    item: Annotated[str, typer.Option("--item", metavar="ID", help="The rated item; public.")],
     rating: Annotated[
-        str,
-        typer.Option(
-            "--rating", metavar="R", help="The rating; - reads it from standard input instead."
-        ),
+        str, typer.Option("--rating", metavar="R", help="The rating; - reads standard input.")
     ],
     mechanism: MechanismOption = "rr",
     epsilon: EpsilonOption = None,
@@ -73,7 +90,7 @@ def publish(
     republish: RepublishOption = False,
     trust_clock: TrustClockOption = False,
     json_encoding: Annotated[
-        bool, typer.Option("--json-encoding", help="Send JSON instead of MessagePack.")
+        bool, typer.Option("--json-encoding", help="Encode the event as JSON, not MessagePack.")
     ] = False,
     config: ConfigOption = None,
     bootstrap: BootstrapOption = None,
@@ -81,105 +98,136 @@ def publish(
     kafka: KafkaOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Publish one rating: murmurec publish --user ann --item 1193 --rating 4"""
-    from producers.device.rating import check_may_be_sent_at_once, rate
-    from producers.device.requests import ReportSettings
-    from producers.journal import Journal, Unwritable
-    from producers.publishing import OutboxRelay
+    """Sanitize one rating and publish it.
+
+    Example: murmurec publish --user ann --item 1193 --rating 4
+    """
+    from producers.device.rating import check_may_be_sent_at_once
     from producers.scale import Scale
-    from stream_app import wire
 
     if is_epoch_emission(emission):
-        raise UserError(
+        raise UsageError(
             "--emission epoch: one rating is sent at once or not at all; whole epochs are sent by "
             "murmurec replay --emission epoch"
         )
     settings = settings_from(config, bootstrap, prefix, kafka)
-    grid = scale_from(scale) or Scale()
-    limits = limits_from(budget, window, trust_clock=trust_clock)
-    chosen = mechanism_from(mechanism, epsilon, grid)
-    named = _item(item)
-    number = _number(sys.stdin.readline() if rating == "-" else rating)
+    rating_scale = scale_from(scale) or Scale()
+    options = PublishOptions(
+        user,
+        _item(item),
+        _number(sys.stdin.readline() if rating == "-" else rating),
+        rating_scale,
+        mechanism_from(mechanism, epsilon, rating_scale),
+        limits_from(budget, window, trust_clock=trust_clock),
+        journal_path(settings, journal),
+        republish,
+        json_encoding,
+    )
+    # Checked before the broker is contacted and the journal is made.
     try:
-        # What cannot be rated is refused before a broker is asked for or a journal is made.
-        check_may_be_sent_at_once(chosen)
-        allowed(chosen, settings)
-        for sentence in warnings(chosen, 1):
-            typer.echo(f"warning: {sentence}", err=True)
-        grid.level(number)
-        wire.key(named)
-        line = publisher_for(settings)
-        table = item_table_for(chosen, settings)
-        with Journal.open(journal_path(settings, journal), limits=limits) as kept, line:
-            for sentence in journal_notices(kept):
-                typer.echo(sentence, err=True)
-            courier = OutboxRelay(kept, line)
-            left, _ = courier.resend({line.topic})
+        check_may_be_sent_at_once(options.mechanism)
+        rating_scale.level(options.rating)
+    except ValueError as error:
+        raise UsageError(str(error)) from None
+    allowed(options.mechanism, settings)
+    message, position = _publish(options, settings)
+    _show(message, position, options, as_json)
+
+
+def _publish(options: PublishOptions, settings: Settings) -> tuple[Message, RecordPosition]:
+    """Pay for a report, publish it, and return it with its place in the topic."""
+    from producers.device.rating import rate
+    from producers.device.requests import ReportSettings
+    from producers.journal import Journal, Unwritable
+    from producers.publishing import OutboxRelay
+    from stream_app.wire import EPOCH_SECONDS
+
+    for warning in warnings(options.mechanism, 1):
+        notice(f"warning: {warning}")
+    publisher = publisher_for(settings)
+    table = item_table_for(options.mechanism, settings)
+    try:
+        # The publisher ends first: it waits for the acknowledgement, which the journal records.
+        with Journal.open(options.journal, limits=options.limits) as journal, publisher:
+            for sentence in journal_notices(journal):
+                notice(sentence)
+            relay = OutboxRelay(journal, publisher)
+            left, _ = relay.resend({publisher.topic})
             if left:
-                typer.echo(f"sending {left} events again that an earlier run has left", err=True)
-            message = rate(
-                user,
-                named,
-                number,
-                ReportSettings(
-                    line.topic, chosen, table=table, encode=_encoder(json_encoding, named)
-                ),
-                scale=grid,
-                journal=kept,
-                epoch=int(time.time()) // wire.EPOCH_SECONDS,
-                republish=republish,
+                notice(f"sending {plural(left, 'event')} again that an earlier run did not finish")
+            reporting = ReportSettings(
+                publisher.topic, options.mechanism, table=table, encode=_encoder(options)
             )
-            courier.send(message, kept=True)
+            message = rate(
+                options.user,
+                options.item,
+                options.rating,
+                reporting,
+                scale=options.scale,
+                journal=journal,
+                epoch=int(time.time()) // EPOCH_SECONDS,
+                republish=options.republish,
+            )
+            relay.send(message, kept=True)
     except Unwritable as error:
         raise UserError(f"{error}; the rating was not sent") from None
     except ValueError as error:
         raise UserError(str(error)) from None
-    place = courier.places.get(message.number)
-    if place is None:
+    position = relay.places.get(message.number)
+    if position is None:
         raise UserError(
-            f"the event was not accepted: {line.first_error}; it is kept in the journal, and the "
-            "next publish or replay sends the same bytes"
+            f"the event was not accepted: {publisher.first_error}; it is kept in the journal, and "
+            "the next publish or replay sends the same bytes"
         )
-    _result(message, place, chosen, named, as_json)
+    return message, position
 
 
-def _encoder(as_json: bool, item: Item) -> Encoder:
+def _encoder(options: PublishOptions) -> Encoder:
     from stream_app import wire
 
-    return (lambda event: wire.encode_json(event, [item])) if as_json else wire.encode
+    if options.as_json_event:
+        return lambda event: wire.encode_json(event, [options.item])
+    return wire.encode
 
 
-def _result(
-    message: Message, place: RecordPosition, mechanism: Mechanism, item: Item, as_json: bool
+def _show(
+    message: Message, position: RecordPosition, options: PublishOptions, as_json: bool
 ) -> None:
+    mechanism = options.mechanism
     if as_json:
         row = {
             "topic": message.topic,
-            "partition": place.partition,
-            "offset": place.offset,
+            "partition": position.partition,
+            "offset": position.offset,
             "device": message.device.hex(),
             "seq": message.seq,
             "mechanism": mechanism.id,
             "adjacency": str(mechanism.adjacency),
             "epsilon": None if mechanism.epsilon is None else str(mechanism.epsilon),
         }
-        typer.echo(json.dumps(row))
+        print_json(row)
         return
-    typer.echo(f"accepted   {message.topic}, partition {place.partition}, offset {place.offset}")
-    typer.echo(f"protected  {protection_claim(mechanism)}")
-    typer.echo(f"public     {PUBLIC}: device {message.device.hex()}, item {printable(str(item))}")
-    typer.echo(f"sent       {AT_ONCE}")
+    device, item = message.device.hex(), printable(str(options.item))
+    say(f"accepted   {message.topic}, partition {position.partition}, offset {position.offset}")
+    say(f"protected  {protection_claim(mechanism)}")
+    say(f"public     {PUBLIC}: device {device}, item {item}")
+    say(f"sent       {AT_ONCE}")
     if mechanism.epsilon is not None:
-        typer.echo(f"in sum     n ratings of a user spend n x {mechanism.epsilon}")
+        say(f"in sum     n ratings of a user spend n x {mechanism.epsilon}")
 
 
 def _item(text: str) -> Item:
-    """Return the item that was typed; a number that cannot be an item is not taken for text."""
-    from stream_app.wire import parse_item
+    """Return the item that a text names; refuses an integer outside the range of items."""
+    from stream_app.wire import key, parse_item
 
     item = parse_item(text)
+    # Otherwise 2^64 or -1 would be read as a word.
     if isinstance(item, str) and re.fullmatch(r"[+-]?[0-9]+", text):
-        raise UserError(f"item {text[:40]}: an integer item lies in 0 .. 2^63-1")
+        raise UsageError(f"item {text[:40]}: an integer item lies in 0 .. 2^63-1")
+    try:
+        key(item)
+    except ValueError as error:
+        raise UsageError(str(error)) from None
     return item
 
 
@@ -187,4 +235,4 @@ def _number(text: str) -> float:
     try:
         return float(text)
     except ValueError:
-        raise UserError("--rating: is not a number") from None
+        raise UsageError("--rating: is not a number") from None

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from stream_app.cli.device.mechanism_options import hides_presence
+from stream_app.cli.output import plural
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -16,28 +17,33 @@ if TYPE_CHECKING:
 LARGE_PER_RATING = 4
 LARGE_PER_USER = 20
 
+PUBLIC = "that the ratings exist, their items, the day, and that one pseudonym made them"
+PUBLIC_SCOPE = (
+    "the scope of items, and that a pseudonym reports on every item of it once (items that it "
+    "reported before are left out)"
+)
+AT_ONCE = "at once: the time and size of a message reveal when the user rates and how much"
+AT_THE_END = "at the end of the epoch: the time of a message does not reveal when a user rated"
+
+
+def public_sample(reports: int) -> str:
+    """Return what is public where a device reports on a sample of the scope."""
+    return (
+        f"the scope of items, and that a pseudonym reports on {plural(reports, 'item')} of it that "
+        "a key of the device picks (items that it reported before are left out)"
+    )
+
 
 def likelihood_factor(epsilon: Fraction) -> str:
-    """Return e^epsilon as people write numbers."""
+    """Return e^epsilon, rounded."""
     import math
 
     factor = math.exp(epsilon)
     return f"{factor:,.0f}" if 1000 <= factor < 1e12 else f"{factor:.3g}"
 
 
-def journal_notices(journal: Journal) -> Iterator[str]:
-    """Yield what somebody should know who has just opened a journal."""
-    if journal.made:
-        yield (
-            f"journal    {journal.path} is new: new pseudonyms, nothing known of what was "
-            "published before"
-        )
-    if journal.cut:
-        yield f"journal    {journal.path}: a write was torn by a crash, its {journal.cut} bytes cut"
-
-
 def protection_claim(mechanism: Mechanism) -> str:
-    """Return in a sentence what this mechanism protects."""
+    """Return what this mechanism protects."""
     if mechanism.epsilon is None:
         return f"nothing: the ratings themselves are sent ({mechanism.id})"
     what, than = "the value of each rating", "one value than under another"
@@ -51,64 +57,53 @@ def protection_claim(mechanism: Mechanism) -> str:
     )
 
 
-PUBLIC = "that the ratings exist, their items, the day, and that one pseudonym made them"
-
-
-PUBLIC_SCOPE = (
-    "the scope of items, and that a pseudonym reports on all of it that it has not reported on "
-    "before"
-)
-
-
-AT_ONCE = (
-    "at once: when messages come and how large they are tells when somebody rates and how much"
-)
-
-
-AT_THE_END = "at the epoch's end: when a message comes tells nothing of when anybody rated"
-
-
-def public_sample(reports: int) -> str:
-    """Return in a sentence what is public where a device reports on some items of the scope."""
-    return (
-        f"the scope of items, and that a pseudonym reports on {reports} items of it that a key of "
-        "the device picks, but for those that it has reported on before"
-    )
-
-
 def spending_claim(mechanism: Mechanism, most: int, before: Fraction | None = None) -> str:
-    """Return in a sentence what the user with the most reports spends at most in sum, and what
-    the user who has spent the most has spent before."""
+    """Return what a run spends: `most` reports of one user, `before` the largest earlier spending.
+
+    Two different users may have the most reports and the largest earlier spending.
+    """
     if mechanism.epsilon is None:
         return "no epsilon is claimed, so none adds up"
     total = mechanism.epsilon * most
-    earlier = ""
-    if before:
-        earlier = f"; the one who has spent the most has spent {float(before):g} before"
+    earlier = f"; largest spending of a user before this run: {float(before):g}" if before else ""
     return (
         f"a user's reports add up: {most} x {mechanism.epsilon} = {float(total):g} for the user "
         f"with the most in this run{earlier}"
     )
 
 
-def warnings(mechanism: Mechanism, most: int, whole: Fraction | None = None) -> list[str]:
-    """Return what a careful person would say before publishing; `whole`: what one user will have
-    spent at most, with what was spent before."""
+def warnings(mechanism: Mechanism, most: int, total: Fraction | None = None) -> list[str]:
+    """Return the warnings before publishing; `total`: the largest epsilon of one user afterwards,
+    earlier runs included."""
     from fractions import Fraction
 
-    said = []
-    if whole is None:
-        whole = (mechanism.epsilon or Fraction(0)) * most
+    sentences = []
+    if total is None:
+        total = (mechanism.epsilon or Fraction(0)) * most
     if mechanism.epsilon is None:
-        said.append("nothing is protected: whoever reads the topic reads the ratings")
+        sentences.append("nothing is protected: every reader of the topic reads the ratings")
     elif mechanism.epsilon > LARGE_PER_RATING:
-        said.append(
+        sentences.append(
             f"epsilon {mechanism.epsilon} is above {LARGE_PER_RATING} per rating: a report nearly "
             "always is the rating"
         )
-    if whole > LARGE_PER_USER:
-        said.append(
+    if total > LARGE_PER_USER:
+        sentences.append(
             f"above {LARGE_PER_USER} in sum a user's taste as a whole is weakly protected; the "
             "guarantee holds for each single rating"
         )
-    return said
+    return sentences
+
+
+def journal_notices(journal: Journal) -> Iterator[str]:
+    """Yield what a user must know about a journal that was just opened."""
+    if journal.made:
+        yield (
+            f"journal    {journal.path} is new: new pseudonyms, and no record of what was "
+            "published before"
+        )
+    if journal.cut:
+        yield (
+            f"journal    {journal.path}: a crash interrupted a write, its "
+            f"{plural(journal.cut, 'byte')} were removed"
+        )

@@ -192,5 +192,5 @@ def test_what_is_shown_as_a_table_masks_secrets_too(environment, capsys):
 
 
 def test_a_property_without_a_value_is_refused_without_repeating_it_whole(environment, capsys):
-    assert run(["config", "show", "-X", "sasl.password" + "hunter2" * 9]) == 1
+    assert run(["config", "show", "-X", "sasl.password" + "hunter2" * 9]) == 2
     assert "hunter2" * 9 not in capsys.readouterr().err

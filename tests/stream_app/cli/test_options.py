@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from stream_app.cli import run
-from stream_app.cli.options import settings_from, writable
+from stream_app.cli.options import RENAMED, settings_from, writable
 from stream_app.errors import UserError
 
 
@@ -49,7 +50,7 @@ def test_a_path_in_a_directory_that_is_not_ours_is_refused(tmp_path: Path) -> No
 def test_a_secret_on_the_command_line_is_refused_and_not_repeated(
     name: str, environment: Callable[..., None], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert run(["config", "show", "-X", "linger.ms=5", "-X", f"{name}=hunter2"]) == 1
+    assert run(["config", "show", "-X", "linger.ms=5", "-X", f"{name}=hunter2"]) == 2
     said = capsys.readouterr()
     assert said.err.startswith(f"murmurec: -X {name}: ")
     assert "MURMUREC_KAFKA" in said.err
@@ -62,3 +63,49 @@ def test_other_properties_are_taken(environment: Callable[..., None]) -> None:
     assert settings.kafka == {
         "sasl.password": "hunter2", "sasl.username": "ann", "linger.ms": "5",
     }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        (["--again"], ["--republish"]),
+        (["--clock-is-right"], ["--trust-clock"]),
+        (["--period", "0"], ["--rotate-every", "0"]),
+        (["--period=0"], ["--rotate-every=0"]),
+        (["--share", "9"], ["--thinning", "9"]),
+    ],
+    ids=" ".join,
+)
+def test_an_option_is_also_known_by_its_old_name(
+    old: list[str],
+    new: list[str],
+    environment: Callable[..., None],
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    environment(MURMUREC_MECHANISMS="cell:5:2")
+    Path("mine.csv").write_text("user,item,rating\nann,1,5\nbob,1,4\n")
+    command = ["replay", "mine.csv", "--mechanism", "cell", "--emission", "epoch"]
+    assert run([*command, *new]) == run([*command, *old])
+    with_new, with_old = capsys.readouterr().err.splitlines()
+    assert with_new == with_old
+    assert "No such option" not in with_new
+
+
+def test_an_old_name_is_neither_shown_nor_known_where_the_option_is_not(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    for command in (["publish"], ["replay"], ["profiles", "publish"]):
+        assert run([*command, "--help"]) == 0
+        shown = capsys.readouterr().out
+        assert not [name for name in RENAMED if re.search(rf"(?<![-\w]){name}(?![-\w])", shown)]
+    assert run(["publish", "--period", "3"]) == 2
+    assert "No such option: --period" in capsys.readouterr().err
+
+
+def test_an_old_name_in_the_environment_still_works(
+    environment: Callable[..., None], capsys: pytest.CaptureFixture[str]
+) -> None:
+    environment(MURMUREC_DEVICE_SHARE="9")
+    Path("mine.csv").write_text("user,item,rating\nann,1,5\nbob,1,4\n")
+    assert run(["replay", "mine.csv", "--mechanism", "cell", "--emission", "epoch"]) == 2
+    assert "thinning 9" in capsys.readouterr().err

@@ -93,7 +93,7 @@ def test_a_user_over_budget_sends_nothing(topic: str, capsys: pytest.CaptureFixt
     asked = ["profiles", "publish", "mine.csv", "--mechanism", ID, "--budget", "7"]
     assert run(asked) == 0
     said = capsys.readouterr().out
-    assert "20 devices are over budget (7 in all per user; delta: 1/1000 in all)" in said
+    assert "20 devices over budget (7 in all per user; delta: 1/1000 in all)" in said
     assert "0 profiles accepted" in said
 
 

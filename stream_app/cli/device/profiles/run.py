@@ -1,33 +1,78 @@
-"""One run of `murmurec profiles publish` over a population, and what is told of it."""
+"""One run of `murmurec profiles publish` over a population, and its outcome."""
 
 from __future__ import annotations
 
-import sys
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 
-from producers.fleet.population import Population
+from producers.datasets.load import load
+from producers.device import scope as public_items
+from producers.fleet.population import Population, populate
 from producers.fleet.profile_release import ProfileOptions, ProfileProgress, profiles_of, publish
-from producers.journal import Journal
+from producers.journal import Journal, Limits
 from producers.publishing import OutboxRelay, Publisher
+from producers.scale import Scale
+from stream_app.cli.device.connections import profile_publisher_for
+from stream_app.cli.device.profiles.wording import profile_notices
+from stream_app.cli.device.wording import journal_notices
+from stream_app.cli.output import notice, plural, print_json, progress, say
 from stream_app.errors import UserError
 from stream_app.privacy.profiles.mechanism import ProfileMechanism
+from stream_app.settings import Settings
 from stream_app.wire import EPOCH_SECONDS
 
 
 @dataclass(frozen=True)
+class ProfileCommandOptions:
+    """What is published, and under which mechanism and limits; `scope`: a file of public items."""
+
+    file: Path
+    scale: Scale | None
+    mechanism: ProfileMechanism
+    scope: Path | None
+    limits: Limits
+    journal: Path
+
+
+@dataclass(frozen=True)
 class ProfileOutcome:
-    """What a run ended with: words for people, the same as a row of JSON."""
+    """The result of a run: sentences for a person, the same figures as a row of JSON."""
 
     row: dict[str, Any]
-    told: list[str]
+    sentences: list[str]
+
+
+def publish_file(options: ProfileCommandOptions, settings: Settings, *, as_json: bool) -> None:
+    """Publish the profiles of a file's users and print the outcome."""
+    dataset = load(options.file, options.scale)
+    items = None if options.scope is None else public_items.from_file(options.scope)
+    publisher = profile_publisher_for(settings)
+    with Journal.open(options.journal, limits=options.limits) as journal:
+        population = populate(dataset, journal.key)
+        notices = profile_notices(options.mechanism, population.most)
+        for sentence in (*journal_notices(journal), *notices):
+            notice(sentence)
+        try:
+            outcome = ProfileRun(journal, publisher, options.mechanism, items).publish(population)
+        except ValueError as error:
+            raise UserError(str(error)) from None
+    if as_json:
+        print_json(outcome.row)
+    else:
+        for sentence in outcome.sentences:
+            say(sentence)
+    if publisher.failed:
+        raise UserError(
+            f"{publisher.failed} of {publisher.sent} profiles were not accepted: "
+            f"{publisher.first_error}; they are kept in the journal, and the next publish sends "
+            "the same bytes"
+        )
 
 
 @dataclass(frozen=True)
@@ -40,27 +85,30 @@ class ProfileRun:
     scope: NDArray[np.uint64] | None
 
     def publish(self, population: Population) -> ProfileOutcome:
-        """Send what an earlier run has left, then every profile; wait for their fate."""
-        began, courier = time.monotonic(), OutboxRelay(self.journal, self.publisher)
+        """Publish what an earlier run has left, then every profile; wait for their delivery."""
+        began, relay = time.monotonic(), OutboxRelay(self.journal, self.publisher)
         with self.publisher:
-            left, _ = courier.resend({self.publisher.topic})
+            left, _ = relay.resend({self.publisher.topic})
             if left:
-                say(f"sending {left} profiles again that an earlier run has left, same bytes")
+                notice(
+                    f"sending {plural(left, 'profile')} again that an earlier run has left, "
+                    "same bytes"
+                )
             steps = publish(
                 profiles_of(population),
                 self.mechanism,
                 journal=self.journal,
-                send=courier.send,
+                send=relay.send,
                 topic=self.publisher.topic,
                 epoch=int(time.time()) // EPOCH_SECONDS,
                 options=ProfileOptions(self.scope),
-                make_room=courier.make_room,
+                make_room=relay.make_room,
             )
             last = _last(steps)
         return self._outcome(last, left, time.monotonic() - began)
 
     def _outcome(self, last: ProfileProgress, left: int, seconds: float) -> ProfileOutcome:
-        line = self.publisher
+        publisher = self.publisher
         row = {
             "devices": last.total,
             "published": last.published,
@@ -68,43 +116,43 @@ class ProfileRun:
             "over_budget": last.over,
             "outside_scope": last.outside,
             "capped": last.capped,
-            "events_accepted": line.accepted,
-            "events_failed": line.failed,
+            "events_accepted": publisher.accepted,
+            "events_failed": publisher.failed,
             "events_left_before": left,
             "seconds": round(seconds, 3),
             "mechanism": self.mechanism.id,
         }
-        told = []
+        limits, sentences = self.journal.limits, []
         if last.before:
-            told.append(f"{last.before} devices have released a profile in this epoch already")
+            sentences.append(
+                f"{plural(last.before, 'device')} released a profile in this epoch before"
+            )
         if last.over:
-            limits = self.journal.limits
             delta = "no limit" if limits.delta is None else f"{limits.delta} in all"
-            told.append(f"{last.over} devices are over budget ({limits} per user; delta: {delta})")
+            sentences.append(
+                f"{plural(last.over, 'device')} over budget ({limits} per user; delta: {delta})"
+            )
         if last.outside:
-            told.append(f"{last.outside} items are not in the scope: never in a profile")
+            sentences.append(
+                f"{plural(last.outside, 'item')} outside the scope: never in a profile"
+            )
         if last.capped:
-            told.append(f"{last.capped} items are not among those that their device keeps to")
-        told.append(
-            f"{line.accepted} profiles accepted, {line.failed} failed, in {seconds:.1f} s "
-            f"under {self.mechanism.id}"
+            sentences.append(
+                f"{plural(last.capped, 'item')} left out by devices whose profile is full"
+            )
+        sentences.append(
+            f"{plural(publisher.accepted, 'profile')} accepted, {publisher.failed} failed, "
+            f"in {seconds:.1f} s under {self.mechanism.id}"
         )
-        return ProfileOutcome(row, told)
+        return ProfileOutcome(row, sentences)
 
 
 def _last(steps: Iterator[ProfileProgress]) -> ProfileProgress:
-    """Return the last step, with a bar on a terminal and nothing elsewhere."""
-    console, last = Console(stderr=True), None
-    columns = (TextColumn("profiles"), BarColumn(), MofNCompleteColumn())
-    with Progress(*columns, console=console, disable=not console.is_terminal) as bar:
-        task = bar.add_task("profiles", total=None)
+    """Return the last step, with a bar while they run."""
+    last = None
+    with progress("profiles") as advance:
         for last in steps:
-            bar.update(task, completed=last.done, total=last.total)
+            advance(last.done, last.total)
     if last is None:
-        raise UserError("there was nothing to publish")
+        raise UserError("there is nothing to publish")
     return last
-
-
-def say(sentence: str) -> None:
-    """Tell it beside the output, where a pipe does not see it."""
-    print(sentence, file=sys.stderr)

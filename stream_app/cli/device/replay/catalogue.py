@@ -1,4 +1,4 @@
-"""The items of the public catalogue, as they stand in its topic now."""
+"""The items that the topic of the public catalogue holds now."""
 
 from __future__ import annotations
 

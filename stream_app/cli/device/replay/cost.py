@@ -1,10 +1,10 @@
-"""What one run of `murmurec replay` can spend at most, told before anything is drawn.
+"""The largest spending of one run of `murmurec replay`, known before anything is drawn.
 
-    reports of a user  = what is left to report on, as far as the budget holds it
+    reports of a user  = cells not yet reported, as many as the budget allows
     whole of a user    = spent before + reports * epsilon
 
-The user with the most reports, the one who has spent the most before and the one who will have
-spent the most may be three people; the epsilons of different people are not added.
+The most reports, the largest spending before and the largest spending after may belong to three
+users; the epsilons of different users are not added.
 """
 
 from __future__ import annotations
@@ -57,18 +57,18 @@ def cost(
     republish: bool,
     ended: bool,
 ) -> Cost:
-    """Return what a run can spend at most."""
+    """Return the largest spending of a run."""
     all_or_nothing = ended and sample is None
     most, before, whole, asked = 0, Fraction(0), Fraction(0), 0
-    for who, keys in _cells(population, scope):
-        left = len(keys) if republish else int(np.count_nonzero(journal.unreported(who, keys)))
+    for device, keys in _cells(population, scope):
+        left = len(keys) if republish else int(np.count_nonzero(journal.unreported(device, keys)))
         if sample is not None:
             left = min(left, sample.reports)
         asked = max(asked, left)
-        room = journal.room(who, mechanism, epoch)
+        room = journal.room(device, mechanism, epoch)
         if room is not None and room < left:
             left = 0 if all_or_nothing else room
-        nano = sum(s.nano for kind, s in journal.spent(who).items() if kind != "nothing")
+        nano = sum(s.nano for kind, s in journal.spent(device).items() if kind != "nothing")
         earlier = Fraction(nano, NANO)
         most, before = max(most, left), max(before, earlier)
         whole = max(whole, earlier + left * (mechanism.epsilon or 0))
@@ -79,9 +79,9 @@ def cost(
 def _cells(
     population: Population, scope: NDArray[np.uint64] | None
 ) -> Iterator[tuple[bytes, NDArray[np.uint64]]]:
-    """Yield every device with the items that it may report on."""
+    """Yield every device with the keys of the items that it may report on."""
     if scope is not None:
-        yield from ((who, scope) for who in population.devices)
+        yield from ((device, scope) for device in population.devices)
         return
     rows = np.flatnonzero(population.fresh)
     rows = rows[np.argsort(population.users[rows], kind="stable")]

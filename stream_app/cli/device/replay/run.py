@@ -1,8 +1,7 @@
-"""One run of `murmurec replay` over a population, and what is told of it."""
+"""One run of `murmurec replay` over a population of devices."""
 
 from __future__ import annotations
 
-import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -11,248 +10,249 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
-from rich.progress import Progress as Bar
 
+from producers.datasets.load import Dataset, load
+from producers.device import scope
 from producers.device.requests import ReportSettings
-from producers.fleet.epoch_emission import EpochProgress, emit
+from producers.fleet.epoch_emission import emit
 from producers.fleet.epoch_requests import EmissionOptions
-from producers.fleet.population import Population
-from producers.fleet.replay import Pace, ReplayOptions, ReplayProgress, replay
+from producers.fleet.population import Population, populate
+from producers.fleet.replay import Pace, ReplayOptions, replay
 from producers.journal import FinishedBefore, Journal, Unwritable
 from producers.publishing import OutboxRelay, Publisher
+from stream_app.cli.device.connections import item_table_for, publisher_for
+from stream_app.cli.device.mechanism_options import allowed, hides_presence
+from stream_app.cli.device.replay.catalogue import catalogue
+from stream_app.cli.device.replay.cost import Cost, cost
+from stream_app.cli.device.replay.options import ReplayCommandOptions
+from stream_app.cli.device.replay.outcome import (
+    Delivery,
+    ReplayOutcome,
+    of_epoch_run,
+    of_finished_run,
+    of_immediate_run,
+)
+from stream_app.cli.device.wording import (
+    AT_ONCE,
+    AT_THE_END,
+    PUBLIC,
+    PUBLIC_SCOPE,
+    journal_notices,
+    protection_claim,
+    public_sample,
+    spending_claim,
+    warnings,
+)
+from stream_app.cli.options import connection_from
+from stream_app.cli.output import notice, plural, print_json, progress, say, status
 from stream_app.errors import UserError
+from stream_app.privacy.mechanism import Mechanism
 from stream_app.privacy.ratings.item_sampling import ItemSample
+from stream_app.settings import Settings
+from stream_app.wire import EPOCH_SECONDS
 
-_REASONS = ("published_before", "over_budget", "repeated", "unreadable")
+
+def replay_file(options: ReplayCommandOptions, settings: Settings, *, as_json: bool) -> None:
+    """Publish a file of ratings and print the outcome; refuses to end well if an event was lost."""
+    with status(f"reading {options.file}"):
+        dataset = load(options.file, options.scale)
+    mechanism = allowed(options.mechanism(dataset.scale), settings)
+    publisher = publisher_for(settings)
+    epoch = int(time.time()) // EPOCH_SECONDS
+    items = _scope(options, settings, epoch) if hides_presence(mechanism) else None
+    reporting = ReportSettings(publisher.topic, mechanism, item_table_for(mechanism, settings))
+    with Journal.open(options.journal, limits=options.limits) as journal:
+        for sentence in journal_notices(journal):
+            notice(sentence)
+        with status(f"making a device for every user of {dataset.name}"):
+            population = populate(dataset, journal.key)
+            price = cost(
+                population,
+                journal,
+                mechanism,
+                journal.epoch(epoch),
+                items,
+                options.sample,
+                republish=options.republish,
+                ended=options.by_epoch,
+            )
+        price.check(journal.limits)
+        for sentence in _notices(options, dataset, mechanism, price):
+            notice(sentence)
+        for sentence in data_warnings(dataset, population.items, items):
+            notice(f"warning: {sentence}")
+        run = ReplayRun(
+            journal, publisher, reporting, population, options.pace, epoch, options.republish
+        )
+        try:
+            by_epoch = options.by_epoch
+            outcome = run.epoch(items, options.sample) if by_epoch else run.immediate(options.limit)
+        except ValueError as error:
+            raise UserError(str(error)) from None
+    _show(outcome, as_json)
+    if publisher.failed:
+        raise UserError(
+            f"{publisher.failed} of {publisher.sent} events were not accepted: "
+            f"{publisher.first_error}; they are kept in the journal, and the next publish or "
+            "replay sends the same bytes"
+        )
 
 
-@dataclass(frozen=True)
-class ReplayOutcome:
-    """What a run ended with: words for people, the same as a row of JSON."""
+def _show(outcome: ReplayOutcome, as_json: bool) -> None:
+    if as_json:
+        print_json(outcome.row)
+        return
+    for sentence in outcome.sentences:
+        say(sentence)
 
-    row: dict[str, Any]
-    told: list[str]
+
+def _scope(options: ReplayCommandOptions, settings: Settings, epoch: int) -> NDArray[np.uint64]:
+    """Return the public items to report on in this epoch."""
+    if options.scope is not None:
+        items = scope.from_file(options.scope)
+    else:
+        items = catalogue(connection_from(settings), settings.topic_prefix)
+    return scope.turn(items, epoch, options.rotate_every, settings.hash_seed)
+
+
+def _notices(
+    options: ReplayCommandOptions, dataset: Dataset, mechanism: Mechanism, price: Cost
+) -> Iterator[str]:
+    """Yield what is protected, public and spent, before anything is sent."""
+    yield f"{dataset.name}: {plural(len(dataset), 'rating')} on {dataset.scale}"
+    if options.scale is None:
+        yield (
+            f"scale      {dataset.scale}, found in the ratings: it is public with every "
+            "report; --scale states it"
+        )
+    public = PUBLIC
+    if hides_presence(mechanism):
+        public = PUBLIC_SCOPE if options.sample is None else public_sample(options.sample.reports)
+    yield f"protected  {protection_claim(mechanism)}"
+    yield f"public     {public}"
+    yield f"sent       {AT_THE_END if options.by_epoch else AT_ONCE}"
+    yield f"in sum     {spending_claim(mechanism, price.most, price.before)}"
+    for warning in warnings(mechanism, price.most, price.whole):
+        yield f"warning: {warning}"
+
+
+def data_warnings(
+    dataset: Dataset, keys: NDArray[np.uint64], scope: NDArray[np.uint64] | None
+) -> Iterator[str]:
+    """Yield the warnings about a file of ratings before it is published."""
+    if dataset.refused:
+        yield (
+            f"{plural(dataset.refused, 'row')} unreadable or off the scale, not published; that "
+            "the others are published reveals that they are on it"
+        )
+    if scope is not None and not np.isin(scope, keys).any():
+        yield (
+            "no item of the scope is among the rated: every report is drawn from a missing rating; "
+            "are the ids of --scope the file's?"
+        )
 
 
 @dataclass(frozen=True)
 class ReplayRun:
-    """One run over a population, by either way of sending."""
+    """One run over a population, immediate or by epoch."""
 
     journal: Journal
     publisher: Publisher
-    line: ReportSettings
+    reporting: ReportSettings
     population: Population
     pace: Pace
-    today: int
+    epoch_number: int
     republish: bool
 
     def immediate(self, limit: int | None) -> ReplayOutcome:
-        """Send every rating in time order, going on where an earlier run was."""
+        """Publish every rating in time order, from where an earlier run stopped."""
         began = time.monotonic()
         held_back = 0 if self.republish else self.journal.held_back(self.population.digest)
-        with self._sending() as (courier, left):
+        with self._sending() as (relay, left):
             try:
                 steps = replay(
                     self.population,
-                    self.line,
+                    self.reporting,
                     journal=self.journal,
-                    send=courier.send,
-                    epoch=self.today,
+                    send=relay.send,
+                    epoch=self.epoch_number,
                     options=ReplayOptions(self.pace, limit, self.republish),
-                    make_room=courier.make_room,
+                    make_room=relay.make_room,
                 )
             except FinishedBefore:
                 if not left:
                     raise
-                # All rows were recorded before: sending what had been left was this run's work.
-                return self._nothing_new(left, began)
+                # All rows were recorded before; this run has published the remaining events.
+                self.publisher.close()
+                return of_finished_run(self.population.rows, self._delivery(left, began))
             if held_back:
-                say(
-                    f"{held_back} rows were over budget when this data set was published: it is "
-                    "gone through again, what was published is passed over"
+                notice(
+                    f"{plural(held_back, 'row')} over budget when this data set was published: all "
+                    "rows are read again, published ones are skipped"
                 )
-            last = _last(_shown(steps, "published", lambda step: (step.rows, step.total)))
-        return self._published(last, left, time.monotonic() - began)
+            last = _last(steps, "published", lambda step: (step.rows, step.total))
+        return of_immediate_run(last, self.journal.limits, self._delivery(left, began))
 
     def epoch(
         self, scope: NDArray[np.uint64] | None, sample: ItemSample | None = None
     ) -> ReplayOutcome:
-        """End the epoch for every device."""
+        """Publish the reports of every device for the epoch that ends."""
         began = time.monotonic()
-        with self._sending() as (courier, left):
+        with self._sending() as (relay, left):
             steps = emit(
                 self.population,
-                self.line,
+                self.reporting,
                 journal=self.journal,
-                send=courier.send,
-                epoch=self.today,
+                send=relay.send,
+                epoch=self.epoch_number,
                 options=EmissionOptions(scope, sample, self.pace, self.republish),
-                make_room=courier.make_room,
+                make_room=relay.make_room,
             )
-            last = _last(_shown(steps, "devices", lambda step: (step.devices, step.total)))
-        return self._emitted(last, left, time.monotonic() - began)
+            last = _last(steps, "devices", lambda step: (step.devices, step.total))
+        return of_epoch_run(last, self.journal.limits, self._delivery(left, began))
 
     @contextmanager
     def _sending(self) -> Iterator[tuple[OutboxRelay, int]]:
-        """Send what an earlier run has left, then what the block gives out; wait for its fate."""
-        courier = OutboxRelay(self.journal, self.publisher)
+        """Publish what an earlier run has left, then what the block sends; wait for delivery."""
+        relay = OutboxRelay(self.journal, self.publisher)
         try:
             with self.publisher:
-                left, others = courier.resend({self.publisher.topic})
+                left, others = relay.resend({self.publisher.topic})
                 if left:
-                    say(f"sending {left} events again that an earlier run has left, same bytes")
+                    notice(
+                        f"sending {plural(left, 'event')} again that an earlier run has left, "
+                        "same bytes"
+                    )
                 if others:
-                    say(f"{others} events wait in the journal for other topics")
-                yield courier, left
-                with status_line("waiting for the broker"):
+                    notice(f"{plural(others, 'event')} in the journal for other topics")
+                yield relay, left
+                with status("waiting for the broker"):
                     self.publisher.close()
         except Unwritable as error:
             raise UserError(
-                f"{error}; {self.publisher.accepted} events were accepted before and nothing was "
-                "sent after; the same command goes on from here"
+                f"{error}; {plural(self.publisher.accepted, 'event')} accepted before, none sent "
+                "after; the same command continues from here"
             ) from None
         except KeyboardInterrupt:
-            say("stopped; the same command goes on from here and sends what was not sent")
+            notice("stopped; the same command continues from here and sends what was not sent")
             raise
 
-    def _base(self, left: int, seconds: float) -> dict[str, Any]:
-        return {
-            "events_accepted": self.publisher.accepted,
-            "events_failed": self.publisher.failed,
-            "events_left_before": left,
-            "seconds": round(seconds, 3),
-            "mechanism": self.line.mechanism.id,
-        }
-
-    def _events(self, seconds: float) -> str:
-        return (
-            f"{self.publisher.accepted} events accepted, {self.publisher.failed} failed, "
-            f"in {seconds:.1f} s under {self.line.mechanism.id}"
+    def _delivery(self, left: int, began: float) -> Delivery:
+        return Delivery(
+            self.publisher.accepted,
+            self.publisher.failed,
+            left,
+            time.monotonic() - began,
+            self.reporting.mechanism.id,
         )
 
-    def _nothing_new(self, left: int, began: float) -> ReplayOutcome:
-        self.publisher.close()
-        seconds = time.monotonic() - began
-        row = dict.fromkeys(("rows", "published", "refused", *_REASONS), 0)
-        return ReplayOutcome(
-            {**row, "skipped": self.population.rows, **self._base(left, seconds)},
-            [
-                "every row was recorded by an earlier run; what it had left is sent",
-                self._events(seconds),
-                "rows 0 = published 0 + refused 0",
-            ],
-        )
 
-    def _published(self, last: ReplayProgress, left: int, seconds: float) -> ReplayOutcome:
-        told = []
-        if last.skipped:
-            told.append(f"went on after {last.skipped} rows of an earlier run")
-        if last.before:
-            told.append(
-                f"{last.before} of the refused were published before: --again publishes all rows "
-                "anew and spends their epsilon again"
-            )
-        if last.over:
-            told.append(
-                f"{last.over} of the refused are over budget ({self.journal.limits} per user): a "
-                "larger --budget publishes them"
-            )
-        if last.repeated:
-            told.append(f"{last.repeated} of the refused repeat a rating of the data set")
-        if last.unreadable:
-            told.append(f"{last.unreadable} of the refused are unreadable or off the scale")
-        told.append(self._events(seconds))
-        told.append(f"rows {last.rows} = published {last.published} + refused {last.refused}")
-        row = {
-            "rows": last.rows,
-            "published": last.published,
-            "refused": last.refused,
-            **dict(
-                zip(
-                    _REASONS,
-                    (last.before, last.over, last.repeated, last.unreadable),
-                    strict=True,
-                )
-            ),
-            "skipped": last.skipped,
-        }
-        return ReplayOutcome({**row, **self._base(left, seconds)}, told)
-
-    def _emitted(self, last: EpochProgress, left: int, seconds: float) -> ReplayOutcome:
-        told = [
-            f"{last.cells} reports of {last.total - last.over - last.idle} devices; "
-            f"{last.ratings} of them on ratings, which is told here and to nobody else"
-        ]
-        if last.outside:
-            told.append(
-                f"{last.outside} ratings are of items that are not in scope: never reported"
-            )
-        for count, why in (
-            (last.before, "were reported on before"),
-            (last.unsampled, "are of items that the key of their device has not picked"),
-            (last.held, "are over budget"),
-            (last.repeated, "repeat a rating of the data set"),
-            (last.unreadable, "are unreadable or off the scale"),
-        ):
-            if count:
-                told.append(f"{count} ratings {why}")
-        if last.idle:
-            told.append(f"{last.idle} devices had nothing left to report: --again reports anew")
-        if last.over:
-            told.append(f"{last.over} devices are over budget ({self.journal.limits} per user)")
-        told.append(self._events(seconds))
-        row = {
-            "devices": last.total,
-            "reports": last.cells,
-            "ratings": last.ratings,
-            "outside_scope": last.outside,
-            "published_before": last.before,
-            "not_sampled": last.unsampled,
-            "ratings_over_budget": last.held,
-            "repeated": last.repeated,
-            "unreadable": last.unreadable,
-            "idle": last.idle,
-            "over_budget": last.over,
-        }
-        return ReplayOutcome({**row, **self._base(left, seconds)}, told)
-
-
-def _last(steps: Iterator[Any]) -> Any:
+def _last(steps: Iterator[Any], what: str, place: Callable[[Any], tuple[int, int]]) -> Any:
+    """Return the last step, with a bar while they run; `place` gives (done, total) of a step."""
     last = None
-    for step in steps:
-        last = step
+    with progress(what) as advance:
+        for last in steps:
+            advance(*place(last))
     if last is None:
-        raise UserError("there was nothing to publish")
+        raise UserError("there is nothing to publish")
     return last
-
-
-def _shown(
-    steps: Iterator[Any], word: str, place: Callable[[Any], tuple[int, int]]
-) -> Iterator[Any]:
-    """Pass the progress on, with a bar on a terminal and nothing elsewhere."""
-    console = Console(stderr=True)
-    columns = (TextColumn(word), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    with Bar(*columns, console=console, disable=not console.is_terminal) as bar:
-        task = bar.add_task(word, total=None)
-        for step in steps:
-            done, total = place(step)
-            bar.update(task, completed=done, total=total)
-            yield step
-
-
-@contextmanager
-def status_line(sentence: str) -> Iterator[None]:
-    """Show on a terminal what takes a while."""
-    console = Console(stderr=True)
-    if not console.is_terminal:
-        yield
-        return
-    with console.status(sentence):
-        yield
-
-
-def say(sentence: str) -> None:
-    """Tell it beside the output, where a pipe does not see it."""
-    print(sentence, file=sys.stderr)

@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 
 from producers.datasets.load import Dataset
 from stream_app import evaluation
-from stream_app.cli.research.evaluate import item_keys, user_keys
+from stream_app.cli.research.evaluate.measure import item_keys, user_keys
 from stream_app.models.factorization.channels import Channels
 from stream_app.models.factorization.factory import build
 from stream_app.models.factorization.learner import Learner, LearnerSpec

@@ -1,0 +1,53 @@
+"""The mechanism of profiles that the command line names."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from producers.journal import Limits
+from stream_app.errors import UsageError
+from stream_app.privacy.profiles import registry as profiles
+from stream_app.privacy.profiles.mechanism import ProfileMechanism
+
+
+def mechanism_of(
+    name: str,
+    epsilon: str | None = None,
+    length: int | None = None,
+    hashes: int | None = None,
+    delta: str | None = None,
+) -> ProfileMechanism:
+    """Return the mechanism of a family and its options, or of a whole id."""
+    options = {"--epsilon": epsilon, "--length": length, "--hashes": hashes, "--delta": delta}
+    given = [option for option, value in options.items() if value is not None]
+    try:
+        if ":" in name:
+            if given:
+                raise UsageError(
+                    f"{name} holds {given[0][2:]} itself; leave {', '.join(given)} out"
+                )
+            return profiles.parse(name)
+        if hashes is not None and name != "blip":
+            raise UsageError(f"--hashes {hashes}: only blip has hashes; leave it out")
+        return profiles.mechanism(
+            name,
+            "2" if epsilon is None else epsilon,
+            length=length,
+            hashes=profiles.DEVICE_HASHES if hashes is None else hashes,
+            delta=delta,
+        )
+    except ValueError as error:
+        raise UsageError(str(error)) from None
+
+
+def bounded(limits: Limits, mechanism: ProfileMechanism, *, reproduction: bool) -> Limits:
+    """Return the limits, without a limit on delta for a reproduction; refuses a delta above it."""
+    if reproduction:
+        return replace(limits, delta=None)
+    delta = mechanism.delta
+    if delta and limits.delta is not None and delta > limits.delta:
+        raise UsageError(
+            f"{mechanism.id}: its delta {delta} is above {limits.delta}, the probability that a "
+            "release protects nothing: choose jlt with a smaller --delta, or give --reproduction"
+        )
+    return limits

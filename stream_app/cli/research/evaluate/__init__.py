@@ -1,0 +1,121 @@
+"""`murmurec evaluate`: sanitize and learn a file of ratings here, and measure the predictions.
+
+measure    a learner over ratings
+profiles   neighbours over profiles of items
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from stream_app.cli.device.mechanism_options import (
+    EpsilonOption,
+    MechanismOption,
+    RatingsArgument,
+    ScaleOption,
+    ThinningOption,
+    scale_from,
+)
+from stream_app.cli.options import writable
+from stream_app.errors import UsageError, UserError
+
+if TYPE_CHECKING:
+    from stream_app.evaluation import EvaluationResult
+    from stream_app.evaluation.profiles import ProfileResult
+
+_PROFILES = ("blip", "jlt", "jltpaper")
+
+
+def evaluate(
+    file: RatingsArgument,
+    protocol: Annotated[
+        str | None,
+        typer.Option(
+            "--protocol",
+            metavar="NAME",
+            help="prequential (time order, test then learn; default) or one-pass (random 80/10/10 "
+            "split).",
+        ),
+    ] = None,
+    model: Annotated[
+        str,
+        typer.Option(
+            "--model",
+            metavar="NAME",
+            help="Learner: sketch, dense, ...; an unknown name lists all.",
+        ),
+    ] = "sketch",
+    mechanism: MechanismOption = "rr",
+    epsilon: EpsilonOption = None,
+    thinning: ThinningOption = None,
+    json_file: Annotated[
+        Path | None, typer.Option("--json", metavar="FILE", help="Also write the result here.")
+    ] = None,
+    factors: Annotated[
+        int,
+        typer.Option("--factors", metavar="N", help="Factors per vector; few for small epsilon."),
+    ] = 32,
+    depth: Annotated[int, typer.Option("--depth", metavar="N", help="Rows of the sketch.")] = 4,
+    scope: Annotated[
+        int | None,
+        typer.Option(
+            "--scope",
+            metavar="N",
+            help="Size of the public scope where presence is protected: the N most rated items "
+            "(default 300).",
+        ),
+    ] = None,
+    choice: Annotated[
+        str,
+        typer.Option(
+            "--choice",
+            metavar="NAME",
+            help="Groups of a partition are chosen by items (public item table) or leaning (also "
+            "the user's own released reports).",
+        ),
+    ] = "items",
+    scale: ScaleOption = None,
+    seed: Annotated[
+        int, typer.Option("--seed", metavar="N", help="Seed of noise, split and hashes.")
+    ] = 0,
+) -> None:
+    """Measure a model on a file of ratings; nothing is published.
+
+    The noise comes from a seed, so that a figure can be repeated. A sketch has as many cells as a
+    dense table of these users and items (gamma = 1). Profiles (--mechanism blip or jlt) are
+    evaluated by neighbours.
+
+    Example: murmurec evaluate ml-1m.zip --model dense --epsilon 2
+    """
+    from producers.datasets.load import load
+    from stream_app.cli.research.evaluate.measure import EvaluationOptions
+
+    options = EvaluationOptions(protocol, model, factors, depth, scope, choice, seed)
+    if json_file:
+        writable(json_file)
+    dataset = load(file, scale_from(scale)).in_time_order()
+    result: EvaluationResult | ProfileResult
+    if mechanism.partition(":")[0] in _PROFILES:
+        from stream_app.cli.device.profiles.mechanism import mechanism_of
+        from stream_app.cli.research.evaluate import profiles
+
+        result = profiles.measured(dataset, mechanism_of(mechanism, epsilon), seed)
+        profiles.show(result)
+    elif model == "neighbours":
+        raise UsageError("--model neighbours: it works on profiles; add --mechanism blip or jlt")
+    else:
+        from stream_app.cli.research.evaluate import measure
+
+        means = measure.mechanism_for(mechanism, epsilon, thinning, dataset.scale)
+        result = measure.measured(dataset, means, options)
+        measure.show(result, str(dataset.scale))
+    if json_file:
+        try:
+            json_file.write_text(json.dumps(asdict(result), indent=1) + "\n")
+        except OSError as error:
+            raise UserError(f"{json_file}: cannot be written ({error.strerror})") from None
