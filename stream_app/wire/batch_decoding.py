@@ -6,7 +6,7 @@ import secrets
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import chain
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 import numpy as np
@@ -41,7 +41,7 @@ class Batch:
     little-endian words; mechanisms (n,) uint8, an index into the allow-list; counts (n,) int64
     ratings per record; reasons (n,) uint8, an index into `REASONS` (0: accepted); items (m,)
     uint64, reports (m,) uint8 and masks (m,) uint16, 0 where the mechanism has none. A record that
-    is set aside has count 0 and zero fields.
+    is rejected has count 0 and zero fields.
     """
 
     partition: int
@@ -71,16 +71,42 @@ class Batch:
 _SEPARATOR = secrets.token_hex(16)
 _SEPARATOR_JSON = f',"{_SEPARATOR}",'.encode()
 
-_Decoded = tuple[
-    NDArray[np.uint64],
-    NDArray[np.int64],
-    NDArray[np.uint8],
-    NDArray[np.int64],
-    NDArray[np.uint8],
-    NDArray[np.uint64],
-    NDArray[np.uint8],
-    NDArray[np.uint16],
-]
+
+class _Fields(NamedTuple):
+    """One column for each field of an event, in the order of `Packed` and `JsonInts`; each (n,)."""
+
+    v: Sequence[int]
+    device: Sequence[Any]
+    seq: Sequence[int]
+    mechanism: Sequence[str]
+    epoch: Sequence[int]
+    items: Sequence[Any]
+    reports: Sequence[Any]
+    test: Sequence[bool]
+    masks: Sequence[Any]
+
+
+class _Ratings(NamedTuple):
+    """The ratings of a run: pseudonyms (16 n bytes), ratings per record (n,), then (m,) each."""
+
+    devices: bytes
+    counts: NDArray[np.int64]
+    items: NDArray[np.uint64]
+    reports: NDArray[np.uint8]
+    masks: NDArray[np.uint16]
+
+
+class _Decoded(NamedTuple):
+    """The columns of a `Batch` that are decoded; shapes as there."""
+
+    devices: NDArray[np.uint64]
+    seqs: NDArray[np.int64]
+    mechanisms: NDArray[np.uint8]
+    counts: NDArray[np.int64]
+    reasons: NDArray[np.uint8]
+    items: NDArray[np.uint64]
+    reports: NDArray[np.uint8]
+    masks: NDArray[np.uint16]
 
 
 def decode_many(run: RecordRun, intake: Intake) -> Batch:
@@ -94,7 +120,7 @@ def decode_many(run: RecordRun, intake: Intake) -> Batch:
 
 
 def _decode_alike(run: RecordRun, sizes: NDArray[np.int64], intake: Intake) -> _Decoded | None:
-    """Decode a run of one encoding in which every record is in order; None where one is not."""
+    """Decode a run of one encoding in which every record is valid; None where one is not."""
     n = len(run.offsets)
     values: Any = run.values
     if sizes.min() == 0 or sizes.max() > MAX_EVENT_BYTES:
@@ -102,60 +128,86 @@ def _decode_alike(run: RecordRun, sizes: NDArray[np.int64], intake: Intake) -> _
     try:
         if set(map(len, run.keys)) != {32}:  # type: ignore[arg-type]
             return None
-        key_bytes = b"".join(run.keys)  # type: ignore[arg-type]
+        keys = b"".join(run.keys)  # type: ignore[arg-type]
         if values[0][0] == 0x7B:
-            columns = _json_columns(values, n)
-            if "".join(columns[1]).encode() != key_bytes:
-                return None
-            device_bytes = bytes.fromhex(key_bytes.decode())
-            counts = np.fromiter(map(len, columns[5]), np.int64, n)
-            items = np.fromiter(chain.from_iterable(columns[5]), np.uint64)
-            reports = np.frombuffer(bytes(chain.from_iterable(columns[6])), np.uint8)
-            masks = _json_masks(columns[8], counts)
+            fields = _json_fields(values)
+            ratings = _json_ratings(fields, keys)
         else:
-            columns = tuple(
-                zip(*map(msgspec.structs.astuple, map(_packed.decode, values)), strict=True)
-            )
-            device_bytes = b"".join(columns[1])
-            item_bytes = np.fromiter(map(len, columns[5]), np.int64, n)
-            if (item_bytes & 7).any():
-                return None
-            counts = item_bytes >> 3
-            items = np.frombuffer(b"".join(columns[5]), "<u8").astype(np.uint64, copy=False)
-            reports = np.frombuffer(b"".join(columns[6]), np.uint8)
-            masks = _packed_masks(columns[8], counts)
-        reported = np.fromiter(map(len, columns[6]), np.int64, n)
-        mechanisms = np.fromiter(map(intake.index.__getitem__, columns[3]), np.uint8, n)
+            fields = _packed_fields(values)
+            ratings = _packed_ratings(fields)
+        reported = np.fromiter(map(len, fields.reports), np.int64, n)
+        mechanisms = np.fromiter(map(intake.index.__getitem__, fields.mechanism), np.uint8, n)
     except (msgspec.MsgspecError, TypeError, ValueError, KeyError, RecursionError):
         return None
     if (
-        set(columns[0]) != {VERSION}
-        or (any(columns[7]) and not intake.accept_tests)
-        or device_bytes.hex().encode() != key_bytes
-        or not np.array_equal(counts, reported)
-        or not _reports_fit(reports, masks, mechanisms, counts, intake)
+        set(fields.v) != {VERSION}
+        or (any(fields.test) and not intake.accept_tests)
+        or ratings.devices.hex().encode() != keys
+        or not np.array_equal(ratings.counts, reported)
+        or not _reports_fit(ratings, mechanisms, intake)
     ):
         return None
-    places = partitions_of(np.frombuffer(key_bytes, np.uint8).reshape(n, 32), intake.partitions)
+    places = partitions_of(np.frombuffer(keys, np.uint8).reshape(n, 32), intake.partitions)
     if (places != run.partition).any():
         return None
-    devices = np.frombuffer(device_bytes, "<u8").astype(np.uint64).reshape(n, 2)
-    seqs = np.fromiter(columns[2], np.int64, n)
-    return devices, seqs, mechanisms, counts, np.zeros(n, np.uint8), items, reports, masks
+    return _Decoded(
+        devices=np.frombuffer(ratings.devices, "<u8").astype(np.uint64).reshape(n, 2),
+        seqs=np.fromiter(fields.seq, np.int64, n),
+        mechanisms=mechanisms,
+        counts=ratings.counts,
+        reasons=np.zeros(n, np.uint8),
+        items=ratings.items,
+        reports=ratings.reports,
+        masks=ratings.masks,
+    )
 
 
-def _json_columns(values: Sequence[bytes], n: int) -> tuple[Any, ...]:
+def _json_fields(values: Sequence[bytes]) -> _Fields:
     """Parse a run of JSON records in one call; ValueError unless each is exactly one event."""
+    n = len(values)
     parsed = _json_run.decode(b"[" + _SEPARATOR_JSON.join(values) + b"]")
     if len(parsed) != 2 * n - 1 or parsed[1::2].count(_SEPARATOR) != n - 1:
         raise ValueError("a record is not exactly one event")
-    return tuple(zip(*map(msgspec.structs.astuple, parsed[::2]), strict=True))
+    return _Fields(*zip(*map(msgspec.structs.astuple, parsed[::2]), strict=True))
+
+
+def _json_ratings(fields: _Fields, keys: bytes) -> _Ratings:
+    """Return the ratings of JSON events; ValueError where a device is not its record's key."""
+    if "".join(fields.device).encode() != keys:
+        raise ValueError("a device is not the key of its record")
+    counts = np.fromiter(map(len, fields.items), np.int64, len(fields.items))
+    return _Ratings(
+        bytes.fromhex(keys.decode()),
+        counts,
+        np.fromiter(chain.from_iterable(fields.items), np.uint64),
+        np.frombuffer(bytes(chain.from_iterable(fields.reports)), np.uint8),
+        _json_masks(fields.masks, counts),
+    )
+
+
+def _packed_fields(values: Sequence[bytes]) -> _Fields:
+    return _Fields(*zip(*map(msgspec.structs.astuple, map(_packed.decode, values)), strict=True))
+
+
+def _packed_ratings(fields: _Fields) -> _Ratings:
+    """Return the ratings of packed events; ValueError where an item is cut off."""
+    item_bytes = np.fromiter(map(len, fields.items), np.int64, len(fields.items))
+    if (item_bytes & 7).any():
+        raise ValueError("an item of less than eight bytes")
+    counts = item_bytes >> 3
+    return _Ratings(
+        b"".join(fields.device),
+        counts,
+        np.frombuffer(b"".join(fields.items), "<u8").astype(np.uint64, copy=False),
+        np.frombuffer(b"".join(fields.reports), np.uint8),
+        _packed_masks(fields.masks, counts),
+    )
 
 
 def _json_masks(columns: Sequence[Any], counts: NDArray[np.int64]) -> NDArray[np.uint16]:
     """Return the masks of a run, 0 where a record has none; ValueError where they are too few."""
     given = [() if masks is msgspec.UNSET else masks for masks in columns]
-    return _laid(
+    return _one_per_item(
         np.fromiter(chain.from_iterable(given), np.uint16),
         np.fromiter(map(len, given), np.int64, len(given)),
         np.array([masks is not msgspec.UNSET for masks in columns]),
@@ -171,7 +223,7 @@ def _packed_masks(columns: Sequence[Any], counts: NDArray[np.int64]) -> NDArray[
     sizes = np.fromiter(map(len, given), np.int64, len(given))
     if (sizes & 1).any():
         raise ValueError("masks of half a word")
-    return _laid(
+    return _one_per_item(
         np.frombuffer(b"".join(given), "<u2"),
         sizes >> 1,
         np.array([masks is not msgspec.UNSET for masks in columns]),
@@ -179,7 +231,7 @@ def _packed_masks(columns: Sequence[Any], counts: NDArray[np.int64]) -> NDArray[
     )
 
 
-def _laid(
+def _one_per_item(
     masks: NDArray[np.uint16],
     sizes: NDArray[np.int64],
     given: NDArray[np.bool_],
@@ -192,13 +244,9 @@ def _laid(
     return laid
 
 
-def _reports_fit(
-    reports: NDArray[np.uint8],
-    masks: NDArray[np.uint16],
-    mechanisms: NDArray[np.uint8],
-    counts: NDArray[np.int64],
-    intake: Intake,
-) -> bool:
+def _reports_fit(ratings: _Ratings, mechanisms: NDArray[np.uint8], intake: Intake) -> bool:
+    """Return whether every report is in its mechanism's alphabet and every mask fits its levels."""
+    counts, reports, masks = ratings.counts, ratings.reports, ratings.masks
     alphabets = np.array(list(intake.mechanisms.values()), np.int64)
     if int(reports.max()) >= alphabets[mechanisms].min() and not bool(
         (reports < np.repeat(alphabets[mechanisms], counts)).all()
@@ -207,17 +255,17 @@ def _reports_fit(
     if not intake.masked and not masks.any():
         return True
     levels = np.array([intake.masked.get(name, 1) for name in intake.mechanisms], np.int64)
-    of = np.repeat(levels[mechanisms], counts)
-    wanted = of > 1
+    levels_each = np.repeat(levels[mechanisms], counts)
+    wanted = levels_each > 1
     if (masks[~wanted] != 0).any():
         return False
-    return masks_fit(masks[wanted], of[wanted]) and bool(
+    return masks_fit(masks[wanted], levels_each[wanted]) and bool(
         (reports[wanted] <= LAST_GROUP[masks[wanted]]).all()
     )
 
 
 def _decode_each(run: RecordRun, intake: Intake) -> _Decoded:
-    """Decode record by record: the same columns, with a reason for each that is set aside."""
+    """Decode record by record: the same columns, with a reason for each that is rejected."""
     n = len(run.offsets)
     devices = np.zeros((n, 2), np.uint64)
     seqs = np.zeros(n, np.int64)
@@ -240,7 +288,7 @@ def _decode_each(run: RecordRun, intake: Intake) -> _Decoded:
         reports.append(event.reports)
         given = event.masks
         masks.append(np.zeros(len(event.items), np.uint16) if given is None else given)
-    return (
+    return _Decoded(
         devices,
         seqs,
         mechanisms,
