@@ -92,11 +92,14 @@ def evaluate(
     channels = Channels.from_mechanisms([chosen])
     entities = len(np.unique(users)) + (scope or catalogue)
     learner = build(model, channels, _sizes(entities, factors, options.depth, seed))
-    truth, source = _truth(data), SeededSource(seed)
+    events = evaluation.EvaluationData(users, items, _truth(data))
+    source = SeededSource(seed)
     if hides:
         presence = PresenceRates(channels, _PRESENCE_BYTES, seed)
-        known = users, items, data.levels, truth, learner, presence, chosen, source
-        return evaluation.evaluate_scope(*known, scope=scope, seed=seed, progress=progress)
+        cells = evaluation.ScopeDevices(data.levels, chosen, source, scope)
+        return evaluation.evaluate_scope(
+            events, cells, learner, presence, seed=seed, progress=progress
+        )
     devices: evaluation.Devices
     if chosen.masks:
         asked = chosen, channels, users, items, data.levels, source
@@ -104,10 +107,8 @@ def evaluate(
     else:
         devices = evaluation.FixedReports(chosen.release(data.levels, source))
     return evaluation.evaluate(
-        users,
-        items,
+        events,
         devices,
-        truth,
         learner,
         protocol=protocol or "prequential",
         mechanism=chosen.id,

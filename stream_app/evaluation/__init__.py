@@ -14,15 +14,17 @@ learner may do worse and be worth its epsilon.
 from stream_app.evaluation.baselines import item_means, running_item_means
 from stream_app.evaluation.devices import AdaptiveDevices, Devices, FixedReports
 from stream_app.evaluation.ratings import PROTOCOLS, evaluate
-from stream_app.evaluation.results import EvaluationResult, TrueRatings, split
-from stream_app.evaluation.scope import evaluate_scope, most_rated_items
+from stream_app.evaluation.results import EvaluationData, EvaluationResult, TrueRatings, split
+from stream_app.evaluation.scope import ScopeDevices, evaluate_scope, most_rated_items
 
 __all__ = [
     "PROTOCOLS",
     "AdaptiveDevices",
     "Devices",
+    "EvaluationData",
     "EvaluationResult",
     "FixedReports",
+    "ScopeDevices",
     "TrueRatings",
     "evaluate",
     "evaluate_scope",

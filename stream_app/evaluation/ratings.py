@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from stream_app.evaluation.baselines import item_means, running_item_means
 from stream_app.evaluation.devices import Devices
-from stream_app.evaluation.results import EvaluationResult, TrueRatings, rms, split
+from stream_app.evaluation.results import EvaluationData, EvaluationResult, rms, split
 from stream_app.models.factorization.learner import Learner
 
 Protocol = Literal["prequential", "one-pass"]
@@ -20,10 +20,8 @@ _BATCH = 8192
 
 
 def evaluate(
-    users: NDArray[np.uint64],
-    items: NDArray[np.uint64],
+    data: EvaluationData,
     devices: Devices,
-    truth: TrueRatings,
     learner: Learner,
     *,
     protocol: str = "prequential",
@@ -34,8 +32,9 @@ def evaluate(
 ) -> EvaluationResult:
     """Return how well a fresh `learner` predicts; its channels are those of the devices.
 
-    The columns are in time order. `progress` is told how many events were just done.
+    `progress` is called with the number of events that were just done.
     """
+    users, items, truth = data
     if protocol not in PROTOCOLS:
         raise ValueError(f"protocol {protocol!r}: choose one of {', '.join(PROTOCOLS)}")
     lengths = {len(users), len(items), len(truth.ratings)}
@@ -46,11 +45,11 @@ def evaluate(
     ratings, everything = truth.ratings, np.arange(len(users))
     if protocol == "prequential":
         learned = tested = everything
-        predicted, seconds = _learn(learner, users, items, devices, everything, progress)
+        predicted, seconds = _learn(learner, data, devices, everything, progress)
         baseline = running_item_means(items, ratings, (truth.lowest + truth.highest) / 2)
     else:
         learned, _, tested = split(len(users), seed)
-        _, seconds = _learn(learner, users, items, devices, learned, progress)
+        _, seconds = _learn(learner, data, devices, learned, progress)
         predicted = learner.predict_many(users[tested], items[tested])
         baseline = item_means(items[learned], ratings[learned], items[tested])
     errors = truth.errors(predicted, tested)
@@ -70,8 +69,7 @@ def evaluate(
 
 def _learn(
     learner: Learner,
-    users: NDArray[np.uint64],
-    items: NDArray[np.uint64],
+    data: EvaluationData,
     devices: Devices,
     rows: NDArray[np.int64],
     progress: Callable[[int], None],
@@ -79,6 +77,7 @@ def _learn(
     """Learn `rows` in their order; return the predictions made before learning, and process
     seconds.
     """
+    users, items, _ = data
     all_of_them = np.ones(_BATCH, np.bool_)
     predicted, seconds = np.empty(len(rows)), 0.0
     # Compiles before the clock starts: an event that is not learned changes nothing.

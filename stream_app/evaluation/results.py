@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -48,6 +49,14 @@ class TrueRatings:
         """Return what predictions on 1 .. 5 of some rows miss, in the data's units."""
         width = self.highest - self.lowest
         return np.asarray(self.lowest + (predicted - 1) / 4 * width - self.ratings[rows])
+
+
+class EvaluationData(NamedTuple):
+    """The events of a data set in time order: keys of users and items (n,), and the truth."""
+
+    users: NDArray[np.uint64]
+    items: NDArray[np.uint64]
+    truth: TrueRatings
 
 
 def split(events: int, seed: int) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:

@@ -12,12 +12,13 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from stream_app.evaluation.baselines import item_means
-from stream_app.evaluation.results import EvaluationResult, TrueRatings, rms, split
+from stream_app.evaluation.results import EvaluationData, EvaluationResult, rms, split
 from stream_app.models.factorization.learner import Learner
 from stream_app.models.factorization.presence_rates import PresenceRates
 from stream_app.privacy.mechanism import Mechanism
@@ -36,24 +37,30 @@ def most_rated_items(items: NDArray[np.uint64], count: int) -> NDArray[np.uint64
     return np.sort(keys[np.argsort(-counts, kind="stable")[:count]])
 
 
+class ScopeDevices(NamedTuple):
+    """Levels (n,) of the true ratings, the mechanism that hides them, and the size of the scope."""
+
+    levels: NDArray[np.uint8]
+    mechanism: Mechanism
+    source: RandomSource
+    scope: int = 300
+
+
 def evaluate_scope(
-    users: NDArray[np.uint64],
-    items: NDArray[np.uint64],
-    levels: NDArray[np.uint8],
-    truth: TrueRatings,
+    data: EvaluationData,
+    devices: ScopeDevices,
     learner: Learner,
     presence: PresenceRates,
-    mechanism: Mechanism,
-    source: RandomSource,
     *,
-    scope: int = 300,
     seed: int = 0,
     progress: Callable[[int], None] = lambda events: None,  # noqa: ARG005 (a silent default)
 ) -> EvaluationResult:
-    """Return how well a fresh `learner` predicts; `mechanism` is number 0 of its channels.
+    """Return how well a fresh `learner` predicts; the devices' mechanism is its channel 0.
 
-    `progress` is told how many cells were just done; there are users times `scope`.
+    `progress` is called with the number of cells that were just done; there are users times
+    `scope`.
     """
+    (users, items, truth), (levels, mechanism, source, scope) = data, devices
     if mechanism.inputs == mechanism.levels:
         raise ValueError(f"{mechanism.id}: presence is public; evaluate its ratings one by one")
     chosen = most_rated_items(items, scope)

@@ -13,8 +13,10 @@ import numpy as np
 from stream_app.evaluation import (
     AdaptiveDevices,
     Devices,
+    EvaluationData,
     EvaluationResult,
     FixedReports,
+    ScopeDevices,
     TrueRatings,
     evaluate,
     evaluate_scope,
@@ -112,28 +114,27 @@ def _one_pass(
     else:
         devices = FixedReports(ratings.reports(mechanism))
     return evaluate(
-        ratings.users,
-        ratings.items,
+        _events(ratings),
         devices,
-        TrueRatings(ratings.levels + 1.0, 1, 5),
         _learner(model, channels, 32, seed),
         protocol="prequential" if protocol == "prequential" else "one-pass",
         seed=seed,
     )
 
 
+def _events(ratings: Ratings) -> EvaluationData:
+    truth = TrueRatings(ratings.levels + 1.0, 1, 5)
+    return EvaluationData(ratings.users, ratings.items, truth)
+
+
 def _scope(ratings: Ratings, model: str, factors: int, name: str, seed: int) -> EvaluationResult:
     mechanism: Mechanism = registry.parse(name)
     channels = Channels.from_mechanisms([mechanism])
     return evaluate_scope(
-        ratings.users,
-        ratings.items,
-        ratings.levels,
-        TrueRatings(ratings.levels + 1.0, 1, 5),
+        _events(ratings),
+        ScopeDevices(ratings.levels, mechanism, SeededSource(seed)),
         _learner(model, channels, factors, seed),
         PresenceRates(channels, 4 << 20, seed),
-        mechanism,
-        SeededSource(seed),
         seed=seed,
     )
 

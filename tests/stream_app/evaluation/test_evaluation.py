@@ -13,8 +13,10 @@ from stream_app.evaluation import (
     PROTOCOLS,
     AdaptiveDevices,
     Devices,
+    EvaluationData,
     EvaluationResult,
     FixedReports,
+    ScopeDevices,
     TrueRatings,
     evaluate,
     evaluate_scope,
@@ -73,10 +75,8 @@ def run(
     else:
         devices = FixedReports(mechanism.release(data.levels, source))
     return evaluate(
-        users,
-        items,
+        EvaluationData(users, items, TrueRatings(data.ratings, 1, 5)),
         devices,
-        TrueRatings(data.ratings, 1, 5),
         learner,
         protocol=protocol,
         mechanism=mechanism.id,
@@ -169,10 +169,11 @@ def in_scope(name: str, scope: int = 60, **given: Any) -> EvaluationResult:
         "truth": TrueRatings(data.ratings, 1, 5),
         "learner": build("dense", channels, LearnerSpec(factors=2, seed=1)),
         "presence": PresenceRates(channels, 1 << 16, 1),
-        "mechanism": mechanism,
         "source": SeededSource(4),
     } | given
-    return evaluate_scope(**columns, scope=scope, seed=2)
+    events = EvaluationData(columns["users"], columns["items"], columns["truth"])
+    devices = ScopeDevices(columns["levels"], mechanism, columns["source"], scope)
+    return evaluate_scope(events, devices, columns["learner"], columns["presence"], seed=2)
 
 
 @pytest.mark.parametrize("name", ["cell:5:3", "cell:5:4:1/2", "ternary:5:4", "laplace:5:5"])
@@ -248,7 +249,9 @@ def test_errors_are_in_the_units_of_the_data(protocol):
     for width in (1, 5):
         learner = build("dense", Channels.from_mechanisms([CLEAN]), LearnerSpec(factors=4))
         truth = TrueRatings(levels * width * 1.0, 0, 4 * width)
-        result = evaluate(*columns, FixedReports(levels), truth, learner, protocol=protocol)
+        result = evaluate(
+            EvaluationData(*columns, truth), FixedReports(levels), learner, protocol=protocol
+        )
         errors.append((result.rmse, result.mae, result.rmse_baseline))
     assert np.array(errors[1]) == pytest.approx(5 * np.array(errors[0]))
 
@@ -260,7 +263,7 @@ def test_prequential_error_is_that_of_predictions_made_before_learning():
     one, other = (
         build("dense", Channels.from_mechanisms([CLEAN]), LearnerSpec(factors=4)) for _ in range(2)
     )
-    result = evaluate(u, i, FixedReports(z), TrueRatings(z + 1.0, 1, 5), one)
+    result = evaluate(EvaluationData(u, i, TrueRatings(z + 1.0, 1, 5)), FixedReports(z), one)
     errors = []
     for n in range(300):
         at = slice(n, n + 1)
@@ -292,13 +295,14 @@ def test_item_means_are_shrunken_and_an_unknown_item_has_the_overall_mean():
 
 
 def test_progress_is_told_of_every_event():
-    told: list[int] = []
+    done: list[int] = []
     u = np.arange(20_000, dtype=np.uint64) % 50
     z = np.zeros(20_000, np.uint8)
     learner = build("dense", Channels.from_mechanisms([CLEAN]), LearnerSpec(factors=2))
-    evaluate(u, u, FixedReports(z), TrueRatings(z + 1.0, 1, 5), learner, progress=told.append)
-    assert sum(told) == 20_000
-    assert len(told) > 1
+    data = EvaluationData(u, u, TrueRatings(z + 1.0, 1, 5))
+    evaluate(data, FixedReports(z), learner, progress=done.append)
+    assert sum(done) == 20_000
+    assert len(done) > 1
 
 
 def test_what_cannot_be_evaluated_is_refused():
@@ -306,10 +310,11 @@ def test_what_cannot_be_evaluated_is_refused():
     u, z = np.zeros(20, np.uint64), np.zeros(20, np.uint8)
     truth = TrueRatings(z + 1.0, 1, 5)
     with pytest.raises(ValueError, match="prequential"):
-        evaluate(u, u, FixedReports(z), truth, learner, protocol="forwards")
+        evaluate(EvaluationData(u, u, truth), FixedReports(z), learner, protocol="forwards")
     with pytest.raises(ValueError, match="one length"):
-        evaluate(u[:15], u, FixedReports(z), truth, learner)
+        evaluate(EvaluationData(u[:15], u, truth), FixedReports(z), learner)
+    few = EvaluationData(u[:9], u[:9], TrueRatings(truth.ratings[:9], 1, 5))
     with pytest.raises(ValueError, match="9 ratings"):
-        evaluate(u[:9], u[:9], FixedReports(z[:9]), TrueRatings(truth.ratings[:9], 1, 5), learner)
+        evaluate(few, FixedReports(z[:9]), learner)
     with pytest.raises(ValueError, match="scale"):
         TrueRatings(truth.ratings, 5, 5)

@@ -92,7 +92,8 @@ class _Run:
         self.users = user_keys(dataset.users)
         self.items = item_keys(dataset.items)
         self.levels, values = dataset.levels, dataset.scale.values
-        self.truth = evaluation.TrueRatings(dataset.ratings, float(values[0]), float(values[-1]))
+        truth = evaluation.TrueRatings(dataset.ratings, float(values[0]), float(values[-1]))
+        self.events = evaluation.EvaluationData(self.users, self.items, truth)
         self.people, catalogue = len(np.unique(self.users)), len(np.unique(self.items))
         self.scope = min(_SCOPE, catalogue) if options.scope is None else options.scope
         if self.hides and not 1 <= self.scope <= catalogue:
@@ -107,15 +108,13 @@ class _Run:
         """Measure one pass over every cell of the public scope."""
         seed = self.options.seed
         presence = PresenceRates(self.channels, _PRESENCE_BYTES, seed)
-        columns = self.users, self.items, self.levels, self.truth
+        devices = evaluation.ScopeDevices(self.levels, self.mechanism, self.source, self.scope)
         with output.progress("learning") as advance:
             return evaluation.evaluate_scope(
-                *columns,
+                self.events,
+                devices,
                 self._learner(),
                 presence,
-                self.mechanism,
-                self.source,
-                scope=self.scope,
                 seed=seed,
                 progress=_counted(advance, self.people * self.scope),
             )
@@ -132,10 +131,8 @@ class _Run:
             devices = evaluation.FixedReports(mechanism.release(self.levels, self.source))
         with output.progress("learning") as advance:
             return evaluation.evaluate(
-                self.users,
-                self.items,
+                self.events,
                 devices,
-                self.truth,
                 self._learner(),
                 protocol=options.protocol or "prequential",
                 mechanism=mechanism.id,

@@ -104,7 +104,8 @@ class _Data:
         self.options = options
         self.users, self.items = user_keys(ordered.users), item_keys(ordered.items)
         self.levels: NDArray[np.uint8] = ordered.levels
-        self.truth = evaluation.TrueRatings(ordered.ratings, float(values[0]), float(values[-1]))
+        truth = evaluation.TrueRatings(ordered.ratings, float(values[0]), float(values[-1]))
+        self.events = evaluation.EvaluationData(self.users, self.items, truth)
         self.step = len(values)
         self.people, self.catalogue = len(np.unique(self.users)), len(np.unique(self.items))
         self.scope = min(options.scope, self.catalogue)
@@ -125,7 +126,7 @@ class _Data:
             devices = evaluation.FixedReports(mechanism.release(self.levels, source))
         learner = self._learner(channels, self.options.factors)
         return evaluation.evaluate(
-            self.users, self.items, devices, self.truth, learner,
+            self.events, devices, learner,
             protocol="one-pass", mechanism=mechanism.id, seed=self.options.seed,
         )  # fmt: skip
 
@@ -136,8 +137,9 @@ class _Data:
         learner = self._learner(channels, min(_FEW_FACTORS, self.options.factors))
         presence = PresenceRates(channels, _PRESENCE_BYTES, seed)
         return evaluation.evaluate_scope(
-            self.users, self.items, self.levels, self.truth, learner, presence, mechanism,
-            SeededSource(seed), scope=self.scope, seed=seed,
+            self.events,
+            evaluation.ScopeDevices(self.levels, mechanism, SeededSource(seed), self.scope),
+            learner, presence, seed=seed,
         )  # fmt: skip
 
     def _learner(self, channels: Channels, factors: int) -> Learner:
