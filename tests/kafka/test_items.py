@@ -39,11 +39,14 @@ def test_words_are_named_and_withdrawn_items_stay_away(
         assert run(["items", "put", "film", *where, "--title", "A Film"]) == 0
         until(lambda: set(items()) == {8, "film"}, "the catalogue is in the answers")
         assert run(["items", "withdraw", "8", *where]) == 0
+        assert "item 8 is not in the catalogue" in capsys.readouterr().out
         until(lambda: set(items()) == {"film"}, "the catalogue is in the answers")
+        assert run(["items", "withdraw", "8", *where]) == 0
+        assert capsys.readouterr().out == "item 8 is withdrawn\n"
         assert run(["items", "put", "8", *where]) == 0
         until(lambda: set(items()) == {8, "film"}, "the catalogue is in the answers")
-    assert run(["items", "put", "x" * 200, *where]) == 1
-    assert run(["items", "put", "8", "--title", "t" * 501, *where]) == 1
+    assert run(["items", "put", "x" * 200, *where]) == 2
+    assert run(["items", "put", "8", "--title", "t" * 501, *where]) == 2
     assert "up to 500" in capsys.readouterr().err
 
 
@@ -60,4 +63,4 @@ def test_the_titles_of_a_file_are_published(
         run(["items", "publish", str(file), "--bootstrap", kafka.bootstrap, "--prefix", topics])
         == 0
     )
-    assert "1 entries published" in capsys.readouterr().out
+    assert "1 entry published" in capsys.readouterr().out

@@ -1,5 +1,4 @@
-"""`murmurec items`: the public catalogue: what items are called, and which must not be
-recommended."""
+"""`murmurec items`: the public catalogue: titles of items, and items that are withdrawn."""
 
 from __future__ import annotations
 
@@ -16,6 +15,8 @@ from stream_app.cli.options import (
     connection_from,
     settings_from,
 )
+from stream_app.cli.output import printable, say
+from stream_app.errors import UsageError, UserError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -23,43 +24,53 @@ if TYPE_CHECKING:
     from stream_app.settings import Settings
     from stream_app.wire import CatalogueEntry
 
-app = typer.Typer(no_args_is_help=True, help="Name items, and take one down now.")
+app = typer.Typer(
+    no_args_is_help=True, help="Edit the public catalogue: titles, and withdrawn items."
+)
 
 ItemArgument = Annotated[str, typer.Argument(metavar="ITEM", help="A number or a word.")]
 
 
 @app.command()
 def publish(
-    file: Annotated[Path, typer.Argument(metavar="FILE", help="Ratings with titles beside them.")],
+    file: Annotated[
+        Path, typer.Argument(metavar="FILE", help="Ratings with titles, such as ml-1m.zip.")
+    ],
     config: ConfigOption = None,
     bootstrap: BootstrapOption = None,
     prefix: PrefixOption = None,
     kafka: KafkaOption = None,
 ) -> None:
-    """Publish the names and titles of a file's items; withdrawn ones come back."""
+    """Publish the names and titles of a file's items; withdrawn ones are restored.
+
+    Example: murmurec items publish ml-1m.zip
+    """
     from producers.catalogue import entries
     from producers.datasets.load import load
 
     settings = settings_from(config, bootstrap, prefix, kafka)
     data = load(file)
     sent = _send(settings, entries(set(data.items.tolist()), data.titles))
-    typer.echo(f"{sent} entries published")
+    say(f"{sent:,} {'entry' if sent == 1 else 'entries'} published")
 
 
 @app.command()
 def put(
     item: ItemArgument,
-    title: Annotated[str, typer.Option(help="What people call it.")] = "",
+    title: Annotated[str, typer.Option(help="The title.")] = "",
     category: Annotated[list[str] | None, typer.Option(help="A category; repeatable.")] = None,
     config: ConfigOption = None,
     bootstrap: BootstrapOption = None,
     prefix: PrefixOption = None,
     kafka: KafkaOption = None,
 ) -> None:
-    """Name an item, and bring a withdrawn one back."""
+    """Set the title of an item, and restore a withdrawn one.
+
+    Example: murmurec items put 1193 --title "A Film"
+    """
     settings = settings_from(config, bootstrap, prefix, kafka)
     _send(settings, [_entry(item, title, tuple(category or ()), False)])
-    typer.echo(f"item {item} is in the catalogue")
+    say(f"item {printable(item)} is in the catalogue")
 
 
 @app.command()
@@ -70,14 +81,26 @@ def withdraw(
     prefix: PrefixOption = None,
     kafka: KafkaOption = None,
 ) -> None:
-    """Take an item down now: no worker recommends it any more."""
+    """Withdraw an item: no worker recommends it any more.
+
+    Example: murmurec items withdraw 1193
+    """
     settings = settings_from(config, bootstrap, prefix, kafka)
-    _send(settings, [_entry(item, "", (), True)])
-    typer.echo(f"item {item} is withdrawn")
+    entry = _entry(item, "", (), True)
+    _check_topic(settings)
+    known = _is_known(settings, entry)
+    _send(settings, [entry])
+    if known:
+        say(f"item {printable(item)} is withdrawn")
+    else:
+        # It may have been rated: a worker also recommends items that have no title.
+        say(
+            f"item {printable(item)} is not in the catalogue (is the id right?); it is withdrawn "
+            "all the same"
+        )
 
 
 def _entry(item: str, title: str, categories: tuple[str, ...], withdrawn: bool) -> CatalogueEntry:
-    from stream_app.errors import UserError
     from stream_app.wire import CatalogueEntry, WireError, decode_message, encode_message, key
     from stream_app.wire import parse_item as parse
 
@@ -86,23 +109,47 @@ def _entry(item: str, title: str, categories: tuple[str, ...], withdrawn: bool) 
         made = CatalogueEntry(parse(item), title, categories, withdrawn)
         decode_message(CatalogueEntry, encode_message(made))  # the limits of the contract
     except ValueError as error:
-        raise UserError(str(error)) from None
+        raise UsageError(str(error)) from None
     except WireError:
-        raise UserError(
+        raise UsageError(
             f"item {item[:40]}: a title has up to 500 characters, a category up to 100"
         ) from None
     return made
 
 
-def _send(settings: Settings, made: Iterable[CatalogueEntry]) -> int:
+def _send(settings: Settings, entries: Iterable[CatalogueEntry]) -> int:
     from producers.catalogue import publish as send
     from producers.publishing import Publisher
-    from stream_app.errors import UserError
+    from stream_app.kafka import clients
+
+    topic = _check_topic(settings)
+    producer = clients.producer(connection_from(settings), linger_ms=20)
+    return send(Publisher(producer, topic), entries)
+
+
+def _check_topic(settings: Settings) -> str:
+    """Return the name of the catalogue's topic; refuses one that does not exist."""
     from stream_app.kafka import clients
     from stream_app.wire import Topics
 
-    connection, topic = connection_from(settings), Topics(settings.topic_prefix).items
-    if topic not in clients.describe_cluster(connection).topics:
+    topic = Topics(settings.topic_prefix).items
+    if topic not in clients.describe_cluster(connection_from(settings)).topics:
         raise UserError(f"topic {topic} does not exist: create it with murmurec topics apply")
-    line = Publisher(clients.producer(connection, linger_ms=20), topic)
-    return send(line, made)
+    return topic
+
+
+def _is_known(settings: Settings, entry: CatalogueEntry) -> bool:
+    """Return whether the catalogue has an entry for the item."""
+    from stream_app.kafka import clients
+    from stream_app.kafka.compacted import records
+    from stream_app.serving.catalogue import Catalogue
+    from stream_app.wire import Topics, key
+
+    catalogue = Catalogue()
+    reader = clients.consumer(connection_from(settings), partition_eof=True)
+    try:
+        for message in records(reader, Topics(settings.topic_prefix).items):
+            catalogue.learn(message.key(), message.value())
+    finally:
+        reader.close()
+    return key(entry.item) in catalogue.entries

@@ -1,10 +1,9 @@
-"""`murmurec certify`: every claim of an epsilon proved again, here and now, in exact arithmetic."""
+"""`murmurec certify`: prove the epsilon that mechanisms claim, in exact arithmetic."""
 
 from __future__ import annotations
 
-import json
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import asdict
 from fractions import Fraction
 from functools import partial
@@ -15,11 +14,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from stream_app.cli.options import JsonOption
-from stream_app.errors import UserError
+from stream_app.cli.output import plural, print_json, say, table
+from stream_app.errors import UsageError, UserError
 
 if TYPE_CHECKING:
-    from rich.table import Column
-
     from stream_app.privacy.exact.certificates import Certificate
 
 EPSILONS = tuple(Fraction(text) for text in ("1/10", "1/2", "1", "2", "3", "4", "8"))
@@ -33,7 +31,9 @@ def certify(
     mechanism: Annotated[
         str | None,
         typer.Option(
-            metavar="FAMILY", help="A family, such as rr, or a whole id, such as cell:5:2:1/4."
+            "--mechanism",
+            metavar="FAMILY",
+            help="A family, such as rr, or a whole id, such as cell:5:2:1/4.",
         ),
     ] = None,
     epsilon: Annotated[
@@ -47,17 +47,19 @@ def certify(
     ] = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Prove what mechanisms claim: murmurec certify --mechanism rr --epsilon 2
+    """Prove the epsilon that mechanisms claim. Exit code 1: a claim does not hold.
 
-    Each is compiled to its integer table, and the worst quotient of two inputs at any output is
-    compared with a rational lower bound of e^epsilon. Ends with 1 where a claim does not hold.
+    Each is compiled to its integer table; the largest ratio of the probabilities of an output under
+    two inputs is compared with a rational lower bound of e^epsilon.
+
+    Example: murmurec certify --mechanism rr --epsilon 2
     """
     if everything:
         if (mechanism, epsilon, levels) != (None, None, None):
-            raise typer.BadParameter("--all proves everything; leave the other options out")
+            raise UsageError("--all proves everything; leave the other options out")
         report(list(every()), as_json=as_json)
     elif mechanism is None:
-        raise typer.BadParameter("give --mechanism FAMILY --epsilon E, or --all")
+        raise UsageError("give --mechanism FAMILY --epsilon E, or --all")
     else:
         from stream_app.privacy.exact import certificates
 
@@ -67,7 +69,7 @@ def certify(
         report(rows, as_json=as_json)
         if not as_json:
             for proof in proofs:
-                typer.echo(f"table of {proof.outputs} outputs: digest {proof.digest}")
+                say(f"table of {proof.outputs} outputs: digest {proof.digest}")
 
 
 def every() -> Iterator[CertificateRow]:
@@ -88,7 +90,7 @@ def every() -> Iterator[CertificateRow]:
 def attempt(
     name: str, epsilon: Fraction, prove: Callable[[], list[CertificateRow]]
 ) -> list[CertificateRow]:
-    """Return what `prove` does, or a row without numbers that says why a claim does not hold."""
+    """Return what `prove` does, or a row without figures, with the reason why a claim fails."""
     started = time.perf_counter()
     try:
         return prove()
@@ -119,15 +121,15 @@ def _profiles(epsilon: Fraction) -> list[CertificateRow]:
 
 
 def report(rows: list[CertificateRow], *, as_json: bool) -> None:
-    """Print the rows; UserError where one of them is not proved."""
+    """Print the rows; UserError if one of them is not proved."""
     if as_json:
-        typer.echo(json.dumps(rows, indent=1))
+        print_json(rows, indent=1)
     else:
         _show(rows)
     failed = [row for row in rows if not _holds(row)]
     if failed:
-        why = failed[0].get("failed", failed[0]["mechanism"])
-        raise UserError(f"{len(failed)} of {len(rows)} claims are not proved, the first: {why}")
+        first = failed[0].get("failed", failed[0]["mechanism"])
+        raise UserError(f"{len(failed)} of {len(rows)} claims are not proved, the first: {first}")
 
 
 def _holds(row: CertificateRow) -> bool:
@@ -142,25 +144,27 @@ def _proofs(name: str, epsilon: str | None, levels: int | None) -> tuple[Certifi
 
     whole = ":" in name
     if whole and (epsilon, levels) != (None, None):
-        raise typer.BadParameter(f"{name} says epsilon and levels itself; leave them out")
+        raise UsageError(
+            f"{name} holds epsilon and levels itself; leave --epsilon and --levels out"
+        )
     family = name.partition(":")[0]
     known = {*registry.protecting(), *_profile_families()}
     if not whole and epsilon is None and family in known:
-        raise typer.BadParameter(f"what does {name} claim? give --epsilon E")
+        raise UsageError(f"--mechanism {name}: give the claim to prove as --epsilon E")
     try:
         if not whole and family in _profile_families():
             proofs = tuple(import_module(_PROFILES).mechanism(family, epsilon).certify())
         elif not whole:
-            of = _DEFAULT_LEVELS if levels is None else levels
-            proofs = registry.mechanism(name, of, epsilon).certify()
+            count = _DEFAULT_LEVELS if levels is None else levels
+            proofs = registry.mechanism(name, count, epsilon).certify()
         elif family in _profile_families():
             proofs = import_module(_PROFILES).parse(name).certify()
         else:
             proofs = registry.parse(name).certify()
     except ValueError as error:
-        raise UserError(str(error)) from None
+        raise UsageError(str(error)) from None
     if not proofs:
-        raise UserError(f"{name}: claims no epsilon, so there is nothing to prove")
+        raise UsageError(f"{name}: claims no epsilon, so there is nothing to prove")
     return proofs
 
 
@@ -169,35 +173,36 @@ def _profile_families() -> tuple[str, ...]:
 
 
 def _show(rows: list[CertificateRow]) -> None:
-    """Print the pure claims, and apart from them those that have a delta."""
-    from rich.console import Console
-    from rich.table import Table
-
-    console = Console()
+    """Print the pure claims, those with a delta, and the verdict."""
     pure = [row for row in rows if "delta" not in row]
     if pure:
-        table = Table(_name(), "protects", "worst ratio", "slack", "outputs", "ms")
-        for row in pure:
-            table.add_row(row["mechanism"], *_told(row), f"{1e3 * row['seconds']:.1f}")
-        console.print(table)
-    apart = [row for row in rows if "delta" in row]
-    if apart:
-        head = ("protects", "epsilon", "delta", "proved delta", "ms")
-        table = Table(_name(), *head, title="with a delta")
-        for row in apart:
-            bound = f"{row['delta_bound']:.2e}"
-            claim = (row["adjacency"], row["epsilon"], str(row["delta"]), bound)
-            table.add_row(row["mechanism"], *claim, f"{1e3 * row['seconds']:.1f}")
-        console.print(table)
+        table(
+            ("mechanism", "protects", "worst ratio", "slack", "outputs", "ms"),
+            [(row["mechanism"], *_figures(row), f"{1e3 * row['seconds']:.1f}") for row in pure],
+        )
+    approximate = [row for row in rows if "delta" in row]
+    if approximate:
+        table(
+            ("mechanism", "protects", "epsilon", "delta", "proved delta", "ms"),
+            [
+                (
+                    row["mechanism"],
+                    row["adjacency"],
+                    row["epsilon"],
+                    str(row["delta"]),
+                    f"{row['delta_bound']:.2e}",
+                    f"{1e3 * row['seconds']:.1f}",
+                )
+                for row in approximate
+            ],
+            title="with a delta",
+        )
+    proved = sum(map(_holds, rows))
+    verdict = "every claim holds" if proved == len(rows) else "NOT EVERY CLAIM HOLDS"
+    say(f"{verdict}: {proved} of {plural(len(rows), 'claim')} proved in exact arithmetic")
 
 
-def _name() -> Column:
-    from rich.table import Column
-
-    return Column("mechanism", overflow="fold")
-
-
-def _told(row: CertificateRow) -> Iterable[str]:
+def _figures(row: CertificateRow) -> tuple[str, str, str, str]:
     if row["slack"] is None:
         return ("", "NOT PROVED", "", "")
     ratio = f"e^{row['worst_log_ratio']:.12f}"

