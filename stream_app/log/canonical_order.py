@@ -9,11 +9,12 @@ A broker delivers the partitions and the cut log in whatever interleaving it lik
 record again after a reconnect, and may hold cuts that a late, frozen or second clock wrote.
 `Rounds` takes all of it and gives back the same sequence of steps: a cut counts by the rules of
 `Chain`. A device that is forgotten (F) is forgotten at the beginning of the round whose cut is the
-next that counts, so that the state at a cut is one and the same for whoever looks when; a witness
+next that counts, so that the state at a cut is the same for every reader at any time; a digest
+report
 changes nothing and is given out once the round before it is done. The idea is that of deterministic
 databases (Calvin, Thomson et al. 2012) and of the offset log of Spark Structured Streaming.
 
-Offsets may have holes (transaction markers): `reached` tells that everything below a position was
+Offsets may have holes (transaction markers): `reached` states that everything below a position was
 delivered or does not exist.
 """
 
@@ -35,7 +36,7 @@ class Start:
     """Where the log is taken up: after cut `cut`, whose round ends at `end_offsets`.
 
     `cut_offset` is the offset in the cut log after that cut's record; 0 where it is not known, then
-    the cut log is read from its beginning and what stands before the cut is passed over.
+    the cut log is read from its beginning and what is before the cut is skipped.
     """
 
     cut: int
@@ -50,7 +51,7 @@ class Start:
 @dataclass(frozen=True, eq=False)
 class LogStep:
     """The next piece of the canonical order: a run of records, the cut that ends their round, a
-    device to forget before the next run, or a witness; `cut_offset` is the offset after the
+    device to forget before the next run, or a digest report; `cut_offset` is the offset after the
     entry."""
 
     run: RecordRun | None = None
@@ -61,7 +62,7 @@ class LogStep:
 
 
 class Chain:
-    """Which cuts of the cut log count, told from the cut log alone.
+    """Which cuts of the cut log count, decided from the cut log alone.
 
     A cut counts if its number is the next one, it names every partition and moves none back, and
     it moves at least one on or ends the wait of a device that is to be forgotten.

@@ -1,4 +1,4 @@
-"""The clock: who may write the next cut, and when.
+"""The clock: which worker may write the next cut, and when.
 
 Exactly one worker owns the clock; it appends a cut when something has arrived and either `seconds`
 have gone by since the last one or a partition has a full round waiting. A cut moves each partition
@@ -8,7 +8,7 @@ About every `checkpoint_seconds` a cut is marked, and at once where the caller w
 at a marked cut every replica takes its digest, and the owner writes its state.
 
 Up to `in_flight` cuts may be on their way, each continuing the one before, so that a backlog is not
-slowed to one round a round trip. The clock reads its cuts back; where another clock's cut stands in
+slowed to one round a round trip. The clock reads its cuts back; where another clock's cut is in
 the place of one of its own, or nothing comes back for `patience_seconds`, it forgets what was on
 its way and goes on from what it has read. Readers accept the cut log by rules that do not depend on
 who wrote it, so a second, frozen or late clock can only lose a race, never do harm.
@@ -65,7 +65,7 @@ class Clock:
         self._on_the_way.clear()
 
     def begin_again(self) -> None:
-        """Learn that the cut log is read anew, from wherever; who owns the clock stays."""
+        """Learn that the cut log is read again from some position; the owner of the clock stays."""
         self._read_to_end = False
         self._on_the_way.clear()
 

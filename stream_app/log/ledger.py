@@ -23,7 +23,7 @@ from stream_app.wire import REASONS
 from stream_app.wire.state_records import SmallArray
 
 APPLIED, DUPLICATE, JUMPED, SET_ASIDE = 0, 1, 2, 3
-"""Outcome of a record: applied; seen before; `seq` out of reach; set aside while decoding."""
+"""Outcome of a record: applied; seen before; `seq` out of reach; rejected while decoding."""
 
 RATINGS = ("learned", "held_out", "clipped", "duplicate")
 """What happened to a rating of an accepted record; `clipped` are among the learned."""
@@ -57,7 +57,7 @@ class Ledger:
         offset_sum: int,
         chain: int,
     ) -> None:
-        """Enter one run: outcome of each record, why it was set aside (0 where it was not), and how
+        """Enter one run: outcome of each record, why it was rejected (0 where it was not), and how
         many ratings went which way."""
         self.records[partition] += np.bincount(outcomes, minlength=4)
         if outcomes.max(initial=0) > DUPLICATE:
@@ -91,7 +91,7 @@ class Ledger:
         )
 
     def rejected(self) -> dict[str, int]:
-        """Return how many records were set aside, by reason."""
+        """Return how many records were rejected, by reason."""
         totals = self.reasons.sum(axis=0)
         return {str(r): int(n) for r, n in zip(REASONS, totals, strict=True) if n}
 

@@ -1,4 +1,4 @@
-"""What an epsilon protects: the kind of neighbours it cannot tell apart."""
+"""What an epsilon protects: the kind of neighbours that reports cannot distinguish."""
 
 from __future__ import annotations
 

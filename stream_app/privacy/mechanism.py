@@ -10,7 +10,7 @@ which the device samples from, the server decodes through, and the tests and att
 id `family:levels:epsilon` (epsilon an exact rational, `inf` for no noise; some families append more
 fields) names the channel completely, so a server's allow-list of ids is a list of channels. A
 mechanism over a public partition of the levels has one channel for each mask (`masks`), and the
-mask stands beside the report.
+mask is sent beside the report.
 
 Debiasing. Where a channel can be inverted, functions of the report have
 
@@ -75,7 +75,7 @@ class Mechanism(Protocol):
         """Return the integer table that is sampled from; None where there is no noise."""
 
     def certify(self) -> tuple[Certificate, ...]:
-        """Prove the claim on every table that is sampled from, anew; ValueError where it fails."""
+        """Prove the claim again on every table that is sampled from; ValueError where it fails."""
 
     def release(
         self,

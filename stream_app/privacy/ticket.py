@@ -4,9 +4,9 @@
             --(a debit that fits the budget)--> ticket --> mechanism.release(inputs, ticket)
 
 `Mechanism.release` draws from a ticket or from a source that marks its reports as tests, and from
-nothing else: whoever holds raw ratings and the operating system's generator cannot publish past the
-budget by accident. A ticket names a mechanism and a number of reports; it is used up by the first
-release, refuses another mechanism, another number, another process (a fork) and to be copied.
+nothing else: code that holds raw ratings and the operating system's generator cannot publish past
+the budget by accident. A ticket names a mechanism and a number of reports; it is used up by the
+first release, refuses another mechanism, another number, another process (a fork) and to be copied.
 
 Only the journal may make a `TicketIssuer`; `tests/test_architecture.py` enforces it, because no
 language feature of Python can.
@@ -31,7 +31,7 @@ class Releasing(Protocol):
         """The wire id."""
 
     def certify(self) -> tuple[Certificate, ...]:
-        """Prove the claim on every table that is sampled from, anew; ValueError where it fails."""
+        """Prove the claim again on every table that is sampled from; ValueError where it fails."""
 
 
 class Ticket:
@@ -49,7 +49,7 @@ class Ticket:
         self.unsafe = issuer.entropy.unsafe
 
     def words(self, count: int) -> NoReturn:  # noqa: ARG002 (the protocol's signature)
-        """Refuse: a ticket gives its words to one release and to nobody else."""
+        """Refuse: a ticket gives its words to one release and to no other code."""
         raise ValueError("ticket: it is no source of words; give it to one release")
 
     def used(self, mechanism: Releasing, count: int) -> RandomSource:

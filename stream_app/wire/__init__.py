@@ -1,7 +1,7 @@
-"""The contract: topics, ids, events, queries, replies, cuts, and the reasons why a record is set
-aside.
+"""The contract: topics, ids, events, queries, replies, cuts, and the reasons why a record is
+rejected.
 
-One rating topic carries one schema in two encodings, told apart by the first byte:
+One rating topic carries one schema in two encodings, distinguished by the first byte:
 
     JSON         {"v":1, "device":"<32 hex>", "seq":1, "mechanism":"rr:5:2", "epoch":20000,
                   "items":[1193], "reports":[4]}

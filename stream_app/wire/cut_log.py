@@ -5,7 +5,7 @@
     witness   what the owner of the clock holds at an earlier cut, for others to compare
 
 Each is JSON with a `kind`; an entry without one is a cut. Cuts and forgets decide the state;
-witnesses do not.
+digest reports do not.
 """
 
 from __future__ import annotations

@@ -53,7 +53,7 @@ class Recommendation(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Rejection(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Where a record was set aside and why; its size, never its payload."""
+    """Where a record was rejected and why; its size, never its payload."""
 
     topic: str
     partition: int

@@ -1,4 +1,4 @@
-"""Why a record is set aside: all that is ever told about it besides its size."""
+"""Why a record is rejected: all that is published about it besides its size."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from enum import StrEnum
 
 
 class Reason(StrEnum):
-    """Why a record is set aside; the only thing besides its size that is ever told about it."""
+    """Why a record is rejected; all that is published about it besides its size."""
 
     ACCEPTED = "accepted"
     EMPTY = "empty"
@@ -32,7 +32,7 @@ REASON_CODE: Mapping[Reason, int] = {reason: code for code, reason in enumerate(
 
 
 class WireError(Exception):
-    """A record that is not what its topic promises; `reason` is all that may be told about it."""
+    """A record that is not what its topic promises; only its `reason` may be published."""
 
     def __init__(self, reason: Reason) -> None:
         super().__init__(str(reason))

@@ -1,20 +1,20 @@
-"""The records of the state topic: pages, manifests and claims, told apart by the first byte of the
-key.
+"""The records of the state topic: pages, manifests and claims, distinguished by the first byte of
+the key.
 
     page       b"P" array:u16 page:u32 slot:u8 generation:u64     format:u8 number:u64 bytes
     manifest   b"M" slot:u8 generation:u64                        format:u8 blake2b-128 MessagePack
     claim      b"C" owner:16 bytes                                format:u8 MessagePack
 
-All numbers are big-endian. A generation is the offset of its claim in the topic, so no two owners
-ever share one and a later claim has a greater one. The topic is compacted: the newest record of
-each key counts, and a record without a value (a tombstone) removes the key.
+All numbers are big-endian. A generation (a fencing token) is the offset of its claim in the topic,
+so no two owners ever share one and a later claim has a greater one. The topic is compacted: the
+newest record of each key counts, and a record without a value (a tombstone) removes the key.
 
 A page holds `PAGE_BYTES` bytes of one array of the state, the last one of an array fewer. Arrays
 are numbered in the order of their names. A manifest names for every page the slot of its newest
 record, `UNCHANGED` where it is as in a state that has seen nothing.
 
 The digest in front of a manifest covers its format too, and every later format keeps format and
-digest where they are: so a damaged record is told from one that a newer worker wrote.
+digest where they are: so a damaged record is distinguished from one that a newer worker wrote.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ _PAGE_HEAD = struct.Struct(">BQ")
 
 
 class PageKey(msgspec.Struct, frozen=True, order=True):
-    """Where a page stands: array, number in the array, slot (0 or 1), generation."""
+    """The place of a page: array, number in the array, slot (0 or 1), generation."""
 
     array: int
     page: int
@@ -104,7 +104,7 @@ class ArrayPages(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class SmallArray(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """An array that stands whole in the manifest (the ledger), little-endian."""
+    """An array that is whole in the manifest (the ledger), little-endian."""
 
     name: str
     dtype: str
@@ -116,7 +116,7 @@ class Manifest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """One durable checkpoint: the state at `cut`, of which every page is named by its digest.
 
     `cut_offset` is the offset in the cut log from which to read on; `topic_id` the identity of the
-    rating topic, which a topic of the same name made anew does not have. `model` and `ledger` are
+    rating topic, which a recreated topic of the same name does not have. `model` and `ledger` are
     the digests that a replica shows at this cut.
     """
 
@@ -135,7 +135,7 @@ class Manifest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Claim(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What is told of an owner, for people: which worker it is."""
+    """What an owner states about itself, for people: which worker it is."""
 
     worker: Annotated[str, msgspec.Meta(max_length=200)] = ""
 

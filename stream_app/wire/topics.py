@@ -72,7 +72,7 @@ class Topics:
 
     @property
     def rejected(self) -> str:
-        """Where and why a record was set aside; never its payload."""
+        """Where and why a record was rejected; never its payload."""
         return f"{self.prefix}.rejected.v1"
 
     @property
@@ -84,7 +84,7 @@ class Topics:
         self, partitions: int = PARTITIONS, ratings_retention_seconds: float | None = None
     ) -> tuple[Topic, ...]:
         """Return every topic with its key, value, partitions and configuration; ratings are kept
-        for ever unless it is said for how long."""
+        permanently unless a retention is given."""
         forever = {"cleanup.policy": "delete", "retention.ms": "-1", "retention.bytes": "-1"}
         kept = dict(forever)
         if ratings_retention_seconds is not None:

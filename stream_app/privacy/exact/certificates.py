@@ -30,14 +30,14 @@ class Certificate:
 
 
 def certify(table: Table, mechanism: str, epsilon: Fraction, adjacency: Adjacency) -> Certificate:
-    """Return the certificate of `epsilon`; ValueError where two inputs are told apart by more."""
+    """Return the certificate of `epsilon`; ValueError where an output distinguishes more."""
     limit = exp_bounds(epsilon)[0]
     # At an output, the worst pair is the input of the largest and the input of the smallest count.
     worst = max(Fraction(max(at), min(at)) for at in zip(*table.counts, strict=True))
     log_ratio = math.log1p(float(worst - 1))
     if worst > limit:
         raise ValueError(
-            f"{mechanism}: an output tells two inputs apart by {log_ratio!r} nats, "
+            f"{mechanism}: an output distinguishes two inputs by {log_ratio!r} nats, "
             f"above the claimed epsilon {epsilon}"
         )
     slack = min(0.0, log_ratio - float(epsilon))
@@ -51,7 +51,7 @@ def row(proofs: Sequence[Certificate], seconds: float) -> dict[str, object]:
     worst = max(proofs, key=lambda proof: proof.worst_ratio)
     delta = getattr(worst, "delta", 0)  # a proof outside of a delta says which (`gaussian_table`)
     apart = {"delta": float(delta), "delta_bound": float(getattr(worst, "delta_bound", 0))}
-    # With a delta there is no worst quotient: some outputs, of at most that chance, have any.
+    # With a delta there is no worst quotient: some outputs, of at most that probability, have any.
     return (apart if delta else {}) | {
         "mechanism": worst.mechanism,
         "epsilon": str(worst.epsilon),
@@ -65,5 +65,5 @@ def row(proofs: Sequence[Certificate], seconds: float) -> dict[str, object]:
 
 def digest(table: Table) -> str:
     """Return the blake2b-64 of the counts, input by input, as decimal text."""
-    told = ";".join(",".join(map(str, row)) for row in table.counts)
-    return blake2b(told.encode(), digest_size=8).hexdigest()
+    text = ";".join(",".join(map(str, row)) for row in table.counts)
+    return blake2b(text.encode(), digest_size=8).hexdigest()

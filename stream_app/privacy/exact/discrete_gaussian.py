@@ -116,8 +116,8 @@ class NoiseTable:
     @property
     def digest(self) -> str:
         """The blake2b-64 of the counts of 0, 1 .. B, as decimal text."""
-        told = ",".join(map(str, self.counts))
-        return blake2b(told.encode(), digest_size=8).hexdigest()
+        text = ",".join(map(str, self.counts))
+        return blake2b(text.encode(), digest_size=8).hexdigest()
 
     def check(self) -> None:
         """Compare every count with the discrete Gaussian; ValueError where one is too far off."""

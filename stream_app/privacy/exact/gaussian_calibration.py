@@ -185,7 +185,7 @@ def lattice_guess(epsilon: float, delta: float, length: int) -> int:
 
 
 def lemma_variance(epsilon: Fraction, delta: Fraction) -> Fraction:
-    """Return 16 ln(1/delta) / epsilon^2, the sigma^2 of S004 eq. 3.10, rounded up at bit 40."""
+    """Return 16 ln(1/delta) / epsilon^2, sigma^2 of Balu 2016, eq. 3.10, rounded up at bit 40."""
     wanted, unit = 1 / delta, 1 << 40
     guess = math.floor(math.log(wanted.numerator / wanted.denominator) * unit) - 2
     steps = least_steps(lambda n: exp_bounds(Fraction(n, unit))[0] >= wanted, guess)

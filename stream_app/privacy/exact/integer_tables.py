@@ -59,7 +59,7 @@ def exp_bounds(x: Fraction) -> tuple[Fraction, Fraction]:
 
 
 def compiled_ratio(epsilon: Fraction) -> Fraction:
-    """Return what stands for e^epsilon in a channel: a lower bound at epsilon * (1 - 2^-40)."""
+    """Return what a channel uses for e^epsilon: a lower bound at epsilon * (1 - 2^-40)."""
     return exp_bounds(epsilon * MARGIN)[0]
 
 

@@ -104,7 +104,7 @@ class TableMechanism(ABC):
         return self._table
 
     def certify(self) -> tuple[Certificate, ...]:
-        """Prove the claim anew on the table that is sampled from."""
+        """Prove the claim again on the table that is sampled from."""
         return (certify(self._table, self.id, self.epsilon, self.adjacency),)
 
     def release(

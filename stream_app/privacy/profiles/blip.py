@@ -1,13 +1,13 @@
 """BLIP: the items a person knows as a Bloom filter whose every bit may have been flipped.
 
-    B_P = OR of the codewords of the items in P               (S004 eqs 3.1, 3.2; codebook.py)
+    B_P = OR of the codewords of the items in P               (Balu 2016, eqs 3.1, 3.2; codebook.py)
     released = B_P XOR N,   N(l) = 1 with probability p = 1 / (1 + e^(epsilon / K))    (3.3, 3.4)
 
-Adjacency: cell. Adding or removing one item changes at most K bits, each is told apart by at most
-e^(epsilon/K), so the whole is pure epsilon-DP per item whatever the hashes are; a whole profile of
-c items is told from an empty one by at most min(c * epsilon, L * epsilon / K). A second release
-costs epsilon again, and the same N for a changed profile would publish the change itself: every
-release draws all L bits anew, one word each, whatever the profile is.
+Adjacency: cell. Adding or removing one item changes at most K bits, each is distinguished by at
+most e^(epsilon/K), so the whole is pure epsilon-DP per item whatever the hashes are; a whole
+profile of c items is distinguished from an empty one by at most min(c * epsilon, L * epsilon / K).
+A second release costs epsilon again, and the same N for a changed profile would publish the change
+itself: every release draws all L bits again, one word each, whatever the profile is.
 
 A released profile is ceil(L / 8) bytes: bit l is bit l mod 8 of byte l div 8, unused bits are 0.
 Flips are drawn from an integer table (`tables.py`); the claim of a bit is proved on it and raised
@@ -131,22 +131,22 @@ class Blip:
         counts = self._table.counts
         bit = max(Fraction(max(at), min(at)) for at in zip(*counts, strict=True))
         worst = bit**self.hashes
-        told = self.hashes * math.log1p(float(bit - 1))
+        nats = self.hashes * math.log1p(float(bit - 1))
         if worst > exp_bounds(self.epsilon)[0]:
             raise ValueError(
-                f"{self.id}: {self.hashes} bits tell two profiles apart by {told!r} nats, above "
+                f"{self.id}: {self.hashes} bits distinguish two profiles by {nats!r} nats, above "
                 f"the claimed epsilon {self.epsilon}"
             )
-        slack = min(0.0, told - float(self.epsilon))
+        slack = min(0.0, nats - float(self.epsilon))
         return (
             Certificate(
-                *(self.id, self.epsilon, self.adjacency, worst, told, slack),
+                *(self.id, self.epsilon, self.adjacency, worst, nats, slack),
                 *(self._table.outputs, digest(self._table)),
             ),
         )
 
     def profile_epsilon(self, items: int) -> Fraction | None:
-        """Return what tells a profile of `items` from an empty one: min(c, L / K) epsilons."""
+        """Return the loss between a profile of `items` and an empty one: min(c, L / K) epsilons."""
         if self.epsilon is None:
             return None
         return min(items * self.epsilon, self.length * self.epsilon / self.hashes)

@@ -7,9 +7,10 @@
     signs    X_j(l) = +1 where bit l mod 64 of w_(1 + l div 64)(j) is set, else -1, salt "JLT"
 
 j is the 64-bit key of an item and L the length of a profile; a salt is the name's ASCII bytes read
-as a big-endian number. The codeword of a Bloom profile is the set {h_1(j) .. h_K(j)} (S004 eq.
-3.1): K positions, fewer where two of them meet. That of a projection is a vector of L signs, which
-divided by sqrt(L) has length 1 exactly (Achlioptas 2003), as normal components have on average.
+as a big-endian number. The codeword of a Bloom profile is the set {h_1(j) .. h_K(j)} (Balu 2016,
+eq. 3.1): K positions, fewer where two of them meet. That of a projection is a vector of L signs,
+which divided by sqrt(L) has length 1 exactly (Achlioptas 2003), as normal components have on
+average.
 
 Integer arithmetic only, so every language on every machine has the same codebook, and no table of
 items x L is kept. The codebook is public: no privacy argument may rest on it being secret.

@@ -1,4 +1,4 @@
-"""How many nats a released profile tells about its items (S004 section 3.3), per item.
+"""How many nats a released profile reveals about its items (Balu 2016, section 3.3), per item.
 
     single   I(released; X_j)        what a decoder learns that tests one item by itself
     joint    I(released; P) / c      what one learns that tests whole profiles, never less
@@ -16,7 +16,7 @@ JLT, noise of deviation sigma on codewords of length 1:
 
 Where the thesis says otherwise: its approximation 3.18, L p (h(q) - h(e)), drops a term of the same
 order and can exceed the joint value, so it is not here; the bound printed in 3.25 is violated as it
-stands and holds as epsilon / (32 + 2 epsilon (c-1) / L); Stein's bound 3.12 is asymptotic, and
+is right, and holds as epsilon / (32 + 2 epsilon (c-1) / L); Stein's bound 3.12 is asymptotic, and
 `false_positives_least` is the one for a single test (data processing of the divergence).
 
 An average says nothing about the worst case: these are measures, the guarantee is epsilon. For
@@ -35,7 +35,7 @@ LN2 = math.log(2)
 
 
 def coin(p: float) -> float:
-    """Return the entropy of Bernoulli(p) in nats (S004 eq. 3.17)."""
+    """Return the entropy of Bernoulli(p) in nats (Balu 2016, eq. 3.17)."""
     return sum(-q * math.log(q) for q in (p, 1 - p) if q > 0)
 
 
@@ -74,7 +74,7 @@ def jlt_single_bound(length: int, epsilon: float, size: int) -> float:
 
 
 def independent_bound(epsilon: float) -> float:
-    """Return epsilon tanh(epsilon / 2): no pure epsilon per item tells more, items independent."""
+    """Return epsilon tanh(epsilon / 2), the most that pure epsilon reveals of independent items."""
     return epsilon * math.tanh(epsilon / 2)
 
 

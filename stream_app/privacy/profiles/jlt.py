@@ -1,6 +1,6 @@
 """JLT: the items a person knows as a sum of random sign vectors with Gaussian noise on it.
 
-    Y = (sum over j in P of X_j + N) / sqrt(L)        (S004 section 3.2.1; Kenthapadi et al. 2012)
+    Y = (sum over j in P of X_j + N) / sqrt(L)        (Balu 2016, s. 3.2.1; Kenthapadi 2012)
 
 X_j is the vector of L signs of item j (`codebook.py`), so every codeword X_j / sqrt(L) has length
 1 exactly, for every codebook and not only for most of them. N has L independent discrete Gaussians
@@ -9,14 +9,14 @@ rounded, and adding or removing one item moves every coordinate by exactly 1. (e
 per item (cell); `gaussian.py` has the proof, `gaussian_table.py` the noise.
 
     jlt       V is the least multiple of 1/64 that the proof accepts (analytic Gaussian)
-    jltpaper  V = L (4 / epsilon)^2 ln(1 / delta), Lemma 2 of Kenthapadi et al. as S004 eq. 3.10 has
-              it: a reproduction, with about three times the deviation that its claim needs
+    jltpaper  V = L (4 / epsilon)^2 ln(1 / delta), Lemma 2 of Kenthapadi et al. as in Balu 2016,
+              eq. 3.10: a reproduction, with about three times the deviation that its claim needs
 
 A released profile is L integers, little-endian, of 2 bytes (4 where the noise needs them). epsilon
 None (`inf` in the id, with delta 0) adds no noise and protects nothing; there is no epsilon 0.
 
-Estimators, unbiased over codebooks and noise (without the factor L/(L-1) of S004 eq. 3.11, which
-the known mean 0 does not call for):
+Estimators, unbiased over codebooks and noise (without the factor L/(L-1) of Balu 2016, eq. 3.11,
+which the known mean 0 does not call for):
 
     |P| = sum Y^2 - L s^2                 |A and B| = <Y_a, Y_b>               s^2 = E[N^2] / L
     |Y_a - Y_b|^2 - 2 L s^2  estimates the squared distance of the two projections

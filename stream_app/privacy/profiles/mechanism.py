@@ -65,7 +65,7 @@ class ProfileMechanism(Protocol):
         """Why the estimators have no number and give NaN; empty where they have one."""
 
     def certify(self) -> tuple[Certificate, ...]:
-        """Prove the claim on the table that is sampled from, anew; ValueError where it fails."""
+        """Prove the claim again on the table that is sampled from; ValueError where it fails."""
 
     def release(self, items: NDArray[np.uint64], source: RandomSource) -> NDArray[np.uint8]:
         """Turn distinct item keys (c,) into (profile_bytes,), the only place where noise is drawn.

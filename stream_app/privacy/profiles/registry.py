@@ -83,9 +83,8 @@ def mechanism(
 ) -> ProfileMechanism:
     """Return a family's mechanism; epsilon as "8", "0.5", "1/2", Fraction, or None for no noise.
 
-    Without a length the thesis' own (S004 section 3.5.1): 5000 bits, 1000 projections; without a
-    delta 10^-6, or for `jltpaper` the thesis' 1/10.
-    """
+    Without a length the thesis' own (Balu 2016, section 3.5.1): 5000 bits, 1000 projections;
+    without a delta 10^-6, or for `jltpaper` the thesis' 1/10."""
     noisy = epsilon not in (None, "inf")
     wanted = "a number, as 8, 0.5 or 1/2"
     exact = parse_fraction(epsilon, _NUMBER, "epsilon", wanted) if noisy else None
@@ -103,7 +102,8 @@ def mechanism(
 
 
 def certificate_rows(epsilons: Iterable[Number]) -> list[CertificateRow]:
-    """Return one proved row per family and epsilon: built and certified anew, and how long it took.
+    """Return one proved row per family and epsilon: built and certified again, and how long it
+    took.
 
     `jltpaper` is proved at its own smaller delta; ValueError where a claim does not hold.
     """

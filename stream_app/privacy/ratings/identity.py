@@ -3,7 +3,7 @@
     P(z | v) = 1 if z = v else 0
 
 There is no epsilon to claim (None, written `inf` in the id), no neighbour to hide among, and
-whoever reads the topic reads the ratings. Metrics and replies made from such reports are labelled
+a reader of the topic reads the ratings. Metrics and replies made from such reports are labelled
 `none`.
 """
 

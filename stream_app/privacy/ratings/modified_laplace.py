@@ -1,11 +1,11 @@
 """Modified Laplace response: a noisy level, or now and then nothing, or a fake where nothing was.
 
-S001 Def. 2, for x in [-1, 1] or "missing", with b = 2 / eps and p = e^(eps/2) / (1 + e^(eps/2)):
+Zheng 2016, Def. 2, for x in [-1, 1] or "missing", b = 2 / eps and p = e^(eps/2) / (1 + e^(eps/2)):
 
     x given   x + Laplace(b) with probability p, else missing
     missing   missing with probability p, else 0 + Laplace(b)
 
-In integers. The grid has G points per level; level v of d stands at x_v = (2v - d + 1) G / 2, so
+In integers. The grid has G points per level; level v of d is at x_v = (2v - d + 1) G / 2, so
 the scale is the points -T .. T with T = (d - 1) G / 2. The fakes are centred at 0, which must be a
 point too: G = 1 where d is odd and G = 2 where it is even. The noise is the discrete Laplace law,
 and what falls beyond an end of the scale is reported as that end:
@@ -64,7 +64,7 @@ class ModifiedLaplace(PresenceMechanism):
         powers = [_ONE]
         for _ in range(span):
             powers.append(powers[-1] * a >> _BITS)
-        # All weights are (1 + a) times the chances above, which saves dividing by it.
+        # All weights are (1 + a) times the probabilities above, which saves dividing by it.
         levels = range(0, span + 1, self.per_level)
         noisy = [[coin * w >> _BITS for w in _folded(v, a, powers)] + [_ONE + a] for v in levels]
         missing = [*_folded(span // 2, a, powers), coin * (_ONE + a) >> _BITS]

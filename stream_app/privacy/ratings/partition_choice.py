@@ -1,7 +1,7 @@
-"""Which question a device asks of a rating: the partition of the levels that tells most.
+"""Which question a device asks of a rating: the partition of the levels that explains most.
 
     pi_v ~ exp(-(x_v - c)^2 / 2V),  V = .85,  c such that the mean is t     what is expected of v
-    Q    = sum_z P(z) (E[r | z] - t)^2 = Var(E[r | z])                      what mask m would tell
+    Q    = sum_z P(z) (E[r | z] - t)^2 = Var(E[r | z])                   what mask m would explain
     P(z | v) = (p - q) [g(v) = z] + q      p = e^eps / (e^eps + Z - 1),  q = 1 / (e^eps + Z - 1)
 
 over the Z groups of a mask (`stream_app.privacy.ratings.partition_response`). The mask with the
@@ -12,12 +12,12 @@ better one than such a partition.
 
 The expectation t is the item's public mean on the scale 1 .. 5, in bins of a quarter of a star,
 plus the user bias b: how far above the items' means this user rates, as far as the user's
-*released* reports tell. Its posterior lives on a grid, with a normal prior:
+*released* reports show. Its posterior lives on a grid, with a normal prior:
 
     ln P(b | reports) = const - b^2 / 2 S^2 + sum_n ln P(z_n | mean_n + b, mask_n),    S = .5
 
-Nothing here has an argument for anything that was not released or is not public, so a mask tells
-nothing that is not known already.
+Nothing here has an argument for anything that was not released or is not public, so a mask reveals
+nothing that is not public or released already.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ class PartitionSelector:
             raise ValueError(f"levels {self.levels!r}: a partition divides 2 to {MOST_LEVELS}")
         if not self.epsilon > 0:
             raise ValueError(f"epsilon {self.epsilon}: must be above 0")
-        best = np.argmax(np.round(self._told(), _DIGITS), axis=0) + 1
+        best = np.argmax(np.round(self._explained(), _DIGITS), axis=0) + 1
         table = best.astype(np.uint16)
         table.flags.writeable = False
         object.__setattr__(self, "table", table)
@@ -91,9 +91,9 @@ class PartitionSelector:
         among = groups == reports[:, None]
         begins, many = among.argmax(1), groups[:, -1] + 1
         ends = begins + among.sum(1)
-        share = self._shares[bins, ends[:, None]] - self._shares[bins, begins[:, None]]
+        mass = self._shares[bins, ends[:, None]] - self._shares[bins, begins[:, None]]
         others = _others(self.epsilon, many)
-        return np.asarray(np.log(((1 - many * others) * np.maximum(share, 0).T + others).T))
+        return np.asarray(np.log(((1 - many * others) * np.maximum(mass, 0).T + others).T))
 
     @cached_property
     def _shares(self) -> Floats:
@@ -101,7 +101,7 @@ class PartitionSelector:
         bins = np.arange((HIGHEST - LOWEST) * _FINE + 1) / _FINE + LOWEST
         return np.pad(priors(bins, self.levels).cumsum(1), ((0, 0), (1, 0)))
 
-    def _told(self) -> Floats:
+    def _explained(self) -> Floats:
         """Return Q of each mask in each bin, (masks, bins)."""
         groups = groups_of(self.levels)[1:]
         many = groups[:, -1] + 1  # Z
@@ -110,14 +110,14 @@ class PartitionSelector:
         bins = np.arange((HIGHEST - LOWEST) * PER_STAR + 1) / PER_STAR + LOWEST
         stars, expected = stars_of(self.levels), priors(bins, self.levels)
         centred = expected * (stars - (expected @ stars)[:, None])
-        told = np.zeros((len(groups), len(bins)))
+        explained = np.zeros((len(groups), len(bins)))
         for group in range(self.levels):
-            of = (groups == group).astype(np.float64)
-            there = (group < many)[:, None]
-            mass, moment = of @ expected.T, of @ centred.T
-            chance = ahead[:, None] * mass + others[:, None]
-            told += np.where(there, (ahead[:, None] * moment) ** 2 / chance, 0.0)
-        return told
+            members = (groups == group).astype(np.float64)
+            exists = (group < many)[:, None]
+            mass, moment = members @ expected.T, members @ centred.T
+            probability = ahead[:, None] * mass + others[:, None]
+            explained += np.where(exists, (ahead[:, None] * moment) ** 2 / probability, 0.0)
+        return explained
 
 
 def user_biases(evidence: Floats) -> Floats:

@@ -2,15 +2,15 @@
 
     mask    bit v set  =  a group ends after level v              1 .. 2^(levels-1) - 1
     groups  g(v) = number of set bits of mask below bit v         0 .. Z-1,   Z = popcount(mask) + 1
-    report  randomized response over the Z groups (S001 Def. 3 without "missing"):
+    report  randomized response over the Z groups (Zheng 2016, Def. 3 without "missing"):
 
             P(z | v) = e^eps / (e^eps + Z - 1)  for z = g(v),   1 / (e^eps + Z - 1)  otherwise
 
 Five levels under mask 0b0100: {0, 1, 2} {3, 4}. Fewer groups mean a truer answer at the same
-epsilon (S001's d enters only through Z), so a device may ask of each item the question that is
-worth most. The mask stands beside the report and is public: it must be chosen from public data
-alone, or from what was released before. Given the mask, two values of one rating are told apart by
-at most e^eps; under mask 0 nothing would be asked, so it is refused.
+epsilon (Zheng's d enters only through Z), so a device may ask of each item the question that is
+worth most. The mask is sent beside the report and is public: it must be chosen from public data
+alone, or from what was released before. Given the mask, two values of one rating are distinguished
+by at most e^eps; under mask 0 nothing would be asked, so it is refused.
 
 A channel of fewer groups than levels cannot be inverted: there is no unbiased estimate of the
 level. Even under the mask of all singletons, where there is one, `value` and `square` say NaN,
@@ -80,7 +80,7 @@ class PartitionResponse:
 
     @property
     def id(self) -> str:
-        """The wire id, `partition:levels:epsilon`; the mask stands beside each report."""
+        """The wire id, `partition:levels:epsilon`; the mask is sent beside each report."""
         return f"{self.family}:{self.levels}:{self.epsilon}"
 
     @property
@@ -110,7 +110,7 @@ class PartitionResponse:
         return Table(tuple(self._response(groups).counts[g] for g in groups))
 
     def certify(self) -> tuple[Certificate, ...]:
-        """Prove the claim anew for each number of groups; a mask only names the groups' rows."""
+        """Prove the claim again for each number of groups; a mask only names the groups' rows."""
         return tuple(
             certify(table, self.id, self.epsilon, self.adjacency) for table in self._responses
         )

@@ -3,9 +3,9 @@
     P(z | v) = e^eps / (e^eps + d - 1)   for z = v        = p
                1     / (e^eps + d - 1)   for z != v       = q          v, z in 0 .. d-1
 
-S001 Def. 3 without the symbol "missing": that a rating exists, of which item and when, is public;
-its value is protected. Two values of one rating are told apart by at most e^eps, whatever the
-adversary knows besides. n ratings of one user cost n * eps in sum.
+Zheng 2016, Def. 3 without the symbol "missing": that a rating exists, of which item and when, is
+public; its value is protected. Two values of one rating are distinguished by at most e^eps,
+whatever the adversary knows besides. n ratings of one user cost n * eps in sum.
 
 An unbiased estimate of g(v) from one report is unique, because the channel is an invertible matrix:
 

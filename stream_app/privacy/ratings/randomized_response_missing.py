@@ -3,8 +3,8 @@
     P(z | v) = e^eps / (e^eps + d)   for z = v        = p
                1     / (e^eps + d)   for z != v       = q          v, z in {0 .. d-1, missing}
 
-S001 Def. 3; d levels, "missing" is input d and report d (the paper's symbol 0). Neighbours differ
-in one cell (user, item) in any way, so epsilon also covers whether the user rated the item,
+Zheng 2016, Def. 3; d levels, "missing" is input d and report d (the paper's symbol 0). Neighbours
+differ in one cell (user, item) in any way, so epsilon also covers whether the user rated the item,
 provided that every cell of a public scope is reported, the missing ones included. A missing cell
 becomes a fake rating with probability d q; the server cannot tell fakes from ratings and does not
 try:

@@ -5,8 +5,8 @@
     response    the symbol as it is with probability p = e^eps / (e^eps + 2), each other with
                 q = 1 / (e^eps + 2)
 
-PCKV-GRR (Gu, Li, Cheng, Xiong, Cao: PCKV, USENIX Security 2020) for one key; the response is S001
-Def. 3 with d = 2. Reports: 0 is -1, 1 is +1, 2 is missing. Both steps make one table,
+PCKV-GRR (Gu, Li, Cheng, Xiong, Cao: PCKV, USENIX Security 2020) for one key; the response is Zheng
+2016, Def. 3 with d = 2. Reports: 0 is -1, 1 is +1, 2 is missing. Both steps make one table,
 
     P(+1 | v) = q + (p - q) (1 + s) / 2,   P(-1 | v) = q + (p - q) (1 - s) / 2,   P(missing | v) = q
 

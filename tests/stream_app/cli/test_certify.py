@@ -107,7 +107,7 @@ def test_a_value_out_of_range_is_one_sentence_and_2(arguments, said, capsys):
 
 def test_a_claim_that_does_not_hold_is_a_row_and_a_refusal(capsys):
     def prove():
-        raise ValueError("rr:5:2: an output tells two inputs apart by 2.5 nats")
+        raise ValueError("rr:5:2: an output distinguishes two inputs by 2.5 nats")
 
     rows = certify.attempt("rr:5:2", Fraction(2), prove)
     assert set(rows[0]) == KEYS | {"failed"}

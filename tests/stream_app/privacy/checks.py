@@ -49,7 +49,7 @@ def released(mechanism: Mechanism, inputs: NDArray[np.uint8], mask: int = 0) -> 
 
 
 def check_loss(mechanism: Mechanism) -> None:
-    """No report tells two inputs apart by more than epsilon, on the exact log likelihood."""
+    """No report distinguishes two inputs by more than epsilon, on the exact log likelihood."""
     if mechanism.epsilon is None:
         assert mechanism.adjacency is Adjacency.NOTHING
         return

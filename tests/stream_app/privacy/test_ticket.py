@@ -154,7 +154,7 @@ class Boasting:
     epsilon: Fraction = Fraction(1)
 
     def certify(self) -> tuple[Certificate, ...]:
-        raise ValueError("boast:5:1: an output tells two inputs apart by 3.0 nats")
+        raise ValueError("boast:5:1: an output distinguishes two inputs by 3.0 nats")
 
     def release(self, inputs: Any, source: Any) -> Any:
         admitted(source, self, len(inputs))
@@ -164,7 +164,7 @@ class Boasting:
 def test_a_claim_that_cannot_be_proved_releases_nothing(
     tmp_path: Path, issuer: TicketIssuer
 ) -> None:
-    with pytest.raises(ValueError, match="tells two inputs apart"):
+    with pytest.raises(ValueError, match="distinguishes two inputs"):
         issuer.admit(Boasting())
     with pytest.raises(ValueError, match="not certified"):
         issuer.ticket(Boasting(), 3)
@@ -173,7 +173,7 @@ def test_a_claim_that_cannot_be_proved_releases_nothing(
         line = device.ReportSettings("t", RR)
         request = device.request(LEVELS, [1, 2, 3], line, device=bytes(16), epoch=1)
         request.mechanism = Boasting()  # type: ignore[assignment]
-        with pytest.raises(ValueError, match="tells two inputs apart"):
+        with pytest.raises(ValueError, match="distinguishes two inputs"):
             journal.release(request)
         assert journal.path.read_bytes() == before
         assert journal.spent(bytes(16)) == {}
