@@ -7,12 +7,11 @@ once more. A page that Kafka refuses ends the process like any other refused wri
 from __future__ import annotations
 
 import faust
-from confluent_kafka import KafkaError, Message, Producer
+from confluent_kafka import Producer
 
 from stream_app.agents.crash_guard import crash_guard
 from stream_app.agents.runtime import Runtime
-from stream_app.errors import UserError
-from stream_app.kafka import clients
+from stream_app.kafka.acknowledged_writer import AcknowledgedWriter
 from stream_app.serving.item_table import ItemTablePages
 from stream_app.wire import encode_message
 
@@ -24,14 +23,9 @@ def attach(app: faust.App, runtime: Runtime, producer: Producer) -> None:
     pages = ItemTablePages()
     owned = False
 
-    def told(error: KafkaError | None, _: Message) -> None:
-        if error is not None:
-            runtime.status.fail_from_thread(
-                UserError(
-                    f"{runtime.topics.item_table}: a page could not be written ({error.str()}); "
-                    "check the topic and the right to write to it"
-                )
-            )
+    writer = AcknowledgedWriter(
+        producer, runtime.topics.item_table, runtime.status.fail_from_thread, "a page"
+    )
 
     @app.timer(runtime.settings.item_table_seconds)
     @crash_guard(runtime.status)
@@ -42,11 +36,5 @@ def attach(app: faust.App, runtime: Runtime, producer: Producer) -> None:
         replica = runtime.replica
         if owned and len(replica.items) and not runtime.ready_reason():
             for page in pages.due(replica.items.keys, replica.learner, replica.cut, _PAGES):
-                clients.send(
-                    producer,
-                    runtime.topics.item_table,
-                    key=str(page.page).encode(),
-                    value=encode_message(page),
-                    on_delivery=told,
-                )
-        producer.poll(0)
+                writer.send(key=str(page.page).encode(), value=encode_message(page))
+        writer.poll()

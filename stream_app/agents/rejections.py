@@ -7,15 +7,15 @@ write ends the process: a rejection is never dropped.
 
 from __future__ import annotations
 
-import threading
 import time
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from confluent_kafka import KafkaError, Message, Producer
+from confluent_kafka import Producer
 
 from stream_app.errors import UserError
 from stream_app.kafka import clients
+from stream_app.kafka.acknowledged_writer import AcknowledgedWriter
 from stream_app.kafka.clients import Connection
 from stream_app.wire import Rejection, encode_message
 
@@ -39,11 +39,9 @@ class RejectionWriter:
     def __init__(
         self, producer: Producer, topic: str, fail: Callable[[BaseException], None]
     ) -> None:
-        self._producer = producer
+        self._writer = AcknowledgedWriter(producer, topic, fail, "a rejection")
         self._topic = topic
         self._fail = fail
-        self._delivered_count = 0
-        self._counting = threading.Lock()
         self.queued_count = 0
 
     def __call__(self, rejection: Rejection) -> None:
@@ -51,25 +49,19 @@ class RejectionWriter:
         deadline = time.monotonic() + _ROOM_SECONDS
         while True:
             try:
-                clients.send(
-                    self._producer,
-                    self._topic,
-                    key=rejection.key,
-                    value=encode_message(rejection),
-                    on_delivery=self._delivered,
-                )
+                self._writer.send(key=rejection.key, value=encode_message(rejection))
             except BufferError:
                 if time.monotonic() > deadline:
-                    waiting = self.queued_count - self._delivered_count
+                    waiting = self.queued_count - self._writer.acknowledged
                     raise UserError(
                         f"{self._topic}: {waiting:,} rejections wait to be written and the broker "
                         f"accepted none for {_ROOM_SECONDS:.0f} s"
                     ) from None
-                self._producer.poll(0.05)
+                self._writer.poll(0.05)
             else:
                 break
         self.queued_count += 1
-        self._producer.poll(0)
+        self._writer.poll(0)
 
     def wait(self, count: int, may_go_on: Callable[[], bool]) -> None:
         """Return when the first `count` rejections are acknowledged, or it may not go on.
@@ -77,28 +69,16 @@ class RejectionWriter:
         They stand on one partition and are acknowledged in order; one that is refused ends the
         process. May be called from another thread.
         """
-        while self._delivered_count < count and may_go_on():
-            self._producer.poll(0.02)
+        while self._writer.acknowledged < count and may_go_on():
+            self._writer.poll(0.02)
 
     def serve(self) -> None:
         """Hear what became of earlier ones; call it now and then."""
-        self._producer.poll(0)
+        self._writer.poll(0)
 
     def close(self, seconds: float = 2.0) -> None:
         """Wait for what is queued."""
-        if self._producer.flush(seconds):
+        if self._writer.flush(seconds):
             self._fail(
                 UserError(f"{self._topic}: not all rejections were written within {seconds} s")
-            )
-
-    def _delivered(self, error: KafkaError | None, _: Message) -> None:
-        if error is None:
-            with self._counting:  # whoever polls runs this, be it the loop or the checkpoints
-                self._delivered_count += 1
-        else:
-            self._fail(
-                UserError(
-                    f"{self._topic}: a rejection could not be written ({error.str()}); "
-                    "check the topic and the right to write to it"
-                )
             )

@@ -1,15 +1,13 @@
-"""Carrying out what the protocol's writer says: records out, acknowledgements back in.
+"""Drives the protocol's writer with a producer: records out, acknowledgements back in.
 
-Between `log.checkpoint.Writer`, which does no I/O, and a producer. A worker drives it from its
-checkpoint thread, a command from the only thread it has.
+`protocol.writer.Writer` does no I/O. A worker drives it from its checkpoint thread, a command from
+its only thread.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from queue import SimpleQueue
-
-from confluent_kafka import KafkaError, Message
 
 from stream_app.checkpoints.protocol.writer import (
     Acked,
@@ -19,21 +17,20 @@ from stream_app.checkpoints.protocol.writer import (
     Send,
     Writer,
 )
+from stream_app.kafka.acknowledged_writer import OnAcknowledged
 from stream_app.wire.state_records import Manifest
 
 _POLL_SECONDS = 0.01
 
-Delivered = Callable[[KafkaError | None, Message], None]
-Produce = Callable[[bytes, bytes | None, Delivered], None]
+Produce = Callable[[bytes, bytes | None, OnAcknowledged], None]
 
 
 class CheckpointDriver:
-    """One writer and the way to its topic.
+    """One protocol writer and its topic.
 
-    `produce(key, value, on_delivery)` sends a record, or raises BufferError when none can be taken
-    now; `poll(seconds)` runs the callbacks; `may_go_on` is asked between two records, and may
-    raise. An error in a delivery report is the producer's to deal with: here it is merely not an
-    acknowledgement.
+    `produce(key, value, on_acknowledged)` sends a record, or raises BufferError while the queue is
+    full; `poll(seconds)` serves delivery reports; `may_go_on` is called between two records, and
+    may raise. A refused record is handled by the producer and never acknowledged here.
     """
 
     def __init__(
@@ -47,8 +44,8 @@ class CheckpointDriver:
         self._acks: SimpleQueue[tuple[Send, int]] = SimpleQueue()
 
     def drive(self, event: Event) -> Manifest | None:
-        """Carry out what follows from an event until nothing is on its way; return what became
-        durable. Where it may not go on, the writer is disowned."""
+        """Send everything that follows from an event and wait for the acknowledgements; return the
+        manifest that became durable. Where it may not go on, the lease is released."""
         durable: Manifest | None = None
         waiting: set[int] = set()  # acknowledgements of an earlier event may still come
         outputs = self.writer.step(event)
@@ -71,14 +68,12 @@ class CheckpointDriver:
         return durable
 
     def _send(self, send: Send) -> bool:
-        def delivered(error: KafkaError | None, message: Message) -> None:
-            if error is None:
-                offset = message.offset()
-                self._acks.put((send, -1 if offset is None else offset))
+        def acknowledged(offset: int) -> None:
+            self._acks.put((send, offset))
 
         while self._may_go_on():
             try:
-                self._produce(send.key, send.value, delivered)
+                self._produce(send.key, send.value, acknowledged)
             except BufferError:
                 self._poll(_POLL_SECONDS)
             else:

@@ -97,7 +97,7 @@ def _recompute(
         lost := lost_origin(past, len(origin.end_offsets), session.spec.digest)
     ):
         findings.missing.append(
-            f"a checkpoint was witnessed that began from something else than the log (origin "
+            f"a checkpoint was witnessed that began from something else than the log (base "
             f"{lost}): it is lost, and what is computed here is not that state"
         )
     with session.replay() as replay:
@@ -120,7 +120,7 @@ def _recompute(
         findings.compared.append(f"{witnesses.compared} witnesses of the cut log with the log")
     if witnesses.others:
         findings.missing.append(
-            f"{witnesses.others} witnesses are of another design or another origin"
+            f"{witnesses.others} witnesses are of another design or another base"
         )
 
 
@@ -157,8 +157,9 @@ def _compare_worker(url: str, told: Told, replica: Replica, findings: Findings) 
         replica.origin,
     )
     findings.compared.append(f"worker {url} at cut {told.cut} with the log")
-    for name in Told.__struct_fields__:
-        theirs, mine = getattr(told, name), getattr(ours, name)
+    fields = zip(Told.__struct_fields__, Told.__struct_encode_fields__, strict=True)
+    for field_name, name in fields:
+        theirs, mine = getattr(told, field_name), getattr(ours, field_name)
         if theirs != mine:
             findings.differences.append(
                 f"worker {url} at cut {told.cut}: {name} {theirs}, log {mine}"

@@ -159,9 +159,7 @@ class Member:
                     self.changelog.produce(
                         key,
                         value,
-                        lambda e, m: (
-                            tell("written", offset=m.offset()) if word == "claim" else None
-                        ),
+                        lambda offset: tell("written", offset=offset) if word == "claim" else None,
                     )
                     break
                 except BufferError as full:
@@ -169,7 +167,7 @@ class Member:
                         tell("held_back", reason=str(full))
                         return
                     self.changelog.poll(0.01)
-        self.changelog._producer.flush(20)
+        self.changelog._writer.flush(20)
         tell("done", command=line.strip(), position=self.changelog.position)
 
     def listen(self) -> None:

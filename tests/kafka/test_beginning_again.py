@@ -224,7 +224,7 @@ def test_no_checkpoint_passes_over_what_could_not_be_told(
     topics.delete(clients.admin(log.connection), [log.names.rejected])
     with pytest.raises(UserError, match="does not exist: create it"):
         Session.from_settings(log.settings)
-    monkeypatch.setattr("stream_app.checkpoints.offline_writer._SECONDS", 2.0)
+    monkeypatch.setattr("stream_app.kafka.acknowledged_writer.STALL_SECONDS", 2.0)
     with pytest.raises(UserError, match="could not be written"):
         rebuilding.rebuild(session)
     topics.create(clients.admin(log.connection), log.names.table())

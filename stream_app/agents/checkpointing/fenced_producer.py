@@ -17,14 +17,14 @@ offset that goes back is another topic under the same name.
 from __future__ import annotations
 
 import threading
-import time
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from confluent_kafka import KafkaError, Message, Producer, TopicPartition
+from confluent_kafka import KafkaError, Producer, TopicPartition
 
 from stream_app.errors import UserError
 from stream_app.kafka import clients
+from stream_app.kafka.acknowledged_writer import AcknowledgedWriter, OnAcknowledged, OnRefused
 from stream_app.kafka.clients import Connection
 from stream_app.wire import WireError
 from stream_app.wire.state_records import ClaimKey, decode_state_key
@@ -32,7 +32,6 @@ from stream_app.wire.state_records import ClaimKey, decode_state_key
 _READ_SECONDS = 10.0
 _POLL_SECONDS = 0.2
 
-Delivered = Callable[[KafkaError | None, Message], None]
 Records = Iterable[tuple[int, bytes | None]]
 
 
@@ -56,67 +55,55 @@ class FencedProducer:
         self.topic = topic
         self.position: int | None = None  # all before it was read, or written by us
         self.generation: int | None = None
-        self._producer = producer
+        self._writer = AcknowledgedWriter(producer, topic, fail, "a record of a checkpoint")
         self._fail = fail
         self._on_later_claim = foreign
         self._read_between = between
         self._lease_valid = lease_valid
         self._claims: set[bytes] = set()
         self._reported_offset = -1
-        self._unacknowledged = 0
-        self._waiting_since = 0.0
         self._gap: tuple[int, int] | None = None  # to be read
         self._is_reading_gaps = False
         self._lock = threading.Lock()
 
-    def produce(self, key: bytes, value: bytes | None, on_delivery: Delivered) -> None:
+    def produce(
+        self,
+        key: bytes,
+        value: bytes | None,
+        on_acknowledged: OnAcknowledged,
+        on_refused: OnRefused | None = None,
+    ) -> None:
         """Send one record; raises BufferError when none can be taken now: poll and try again.
 
-        That is when librdkafka's queue is full, and while the group has not heard this worker for
-        so long that another may own the topic.
+        That is when librdkafka's queue is full, and while the group has not heard from this worker
+        for so long that another may own the topic.
         """
         if not self._lease_valid():
             raise BufferError(f"{self.topic}: this worker may not write now")
         if is_claim(key):
             self._claims.add(key)
 
-        def delivered(error: KafkaError | None, message: Message) -> None:
-            with self._lock:
-                self._unacknowledged, self._waiting_since = (
-                    self._unacknowledged - 1,
-                    time.monotonic(),
-                )
-            offset = message.offset()
-            if error is None:
-                # A retry that the broker has seen before is acknowledged without an offset.
-                if offset is not None and offset >= 0:
-                    self._written(key, offset)
-            else:
-                self._fail(
-                    UserError(
-                        f"{self.topic}: a record of a checkpoint was refused ({error.str()}); "
-                        "check that the topic is there and the right to write to it"
-                    )
-                )
-            on_delivery(error, message)
+        def acknowledged(offset: int) -> None:
+            if offset >= 0:
+                self._written(key, offset)
+            on_acknowledged(offset)
 
-        clients.send(
-            self._producer, self.topic, key=key, value=value, partition=0, on_delivery=delivered
+        self._writer.send(
+            key=key,
+            value=value,
+            partition=0,
+            on_acknowledged=acknowledged,
+            on_refused=on_refused,
         )
-        with self._lock:
-            if self._unacknowledged == 0:
-                self._waiting_since = time.monotonic()
-            self._unacknowledged += 1
 
     @property
     def unacknowledged_seconds(self) -> float:
-        """For how long nothing was heard of records that were sent; 0 if all are acknowledged."""
-        with self._lock:
-            return time.monotonic() - self._waiting_since if self._unacknowledged > 0 else 0.0
+        """The time without a delivery report while records wait for theirs; 0 if none waits."""
+        return self._writer.unacknowledged_seconds
 
     def poll(self, seconds: float = 0.0) -> None:
-        """Hear what became of records that were sent."""
-        self._producer.poll(seconds)
+        """Serve delivery reports."""
+        self._writer.poll(seconds)
 
     # --- positions ------------------------------------------------------------------------
 

@@ -19,6 +19,7 @@ import asyncio
 import threading
 import time
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import faust
@@ -103,18 +104,17 @@ class StateTable(faust.Table[PageIndex, memoryview]):
         loop = asyncio.get_running_loop()
         sent: asyncio.Future[int] = loop.create_future()
 
-        def answer(error: Any, offset: int) -> None:
+        def finish(result: int | UserError) -> None:
             self._pending -= 1
             if sent.done():
                 return
-            if error is None:
-                sent.set_result(offset)
+            if isinstance(result, UserError):
+                sent.set_exception(result)
             else:
-                sent.set_exception(UserError(f"{self.changelog.topic}: {error.str()}"))
+                sent.set_result(result)
 
-        self.changelog.produce(
-            key, value, lambda e, m: _soon(loop, answer, e, m.offset() if e is None else -1)
-        )
+        soon = partial(_soon, loop, finish)
+        self.changelog.produce(key, value, on_acknowledged=soon, on_refused=soon)
         self._pending += 1
         if self._pending == 1:
             self.add_future(self._poll_while_pending())

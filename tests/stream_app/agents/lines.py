@@ -6,7 +6,6 @@ import threading
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from math import inf
-from typing import Any
 
 from prometheus_client import CollectorRegistry
 
@@ -28,17 +27,6 @@ TOPIC_ID = "t" * 22
 
 
 @dataclass
-class Message:
-    """What a delivery report tells of a record."""
-
-    at: int
-
-    def offset(self) -> int:
-        """Return its place."""
-        return self.at
-
-
-@dataclass
 class Line:
     """The state topic, the digest reports, and the rejections that were queued."""
 
@@ -51,17 +39,17 @@ class Line:
     _waiting: list[tuple[int, Callable[..., None]]] = field(default_factory=list)
 
     def produce(
-        self, key: bytes, value: bytes | None, on_delivery: Callable[[Any, Any], None]
+        self, key: bytes, value: bytes | None, on_acknowledged: Callable[[int], None]
     ) -> None:
         """Take a record."""
         self.records.append((key, value))
-        self._waiting.append((len(self.records) - 1, on_delivery))
+        self._waiting.append((len(self.records) - 1, on_acknowledged))
 
     def poll(self, seconds: float = 0.0) -> None:
         """Acknowledge what was taken, if the broker answers."""
         while self.answers and self._waiting:
-            offset, on_delivery = self._waiting.pop(0)
-            on_delivery(None, Message(offset))
+            offset, on_acknowledged = self._waiting.pop(0)
+            on_acknowledged(offset)
 
     def wait(self, count: int, may_go_on: Callable[[], bool]) -> None:
         """Wait until the rejections are acknowledged."""
