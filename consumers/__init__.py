@@ -1,1 +1,1 @@
-"""Readers of the streams: those who ask, those who watch, and the adversary."""
+"""Readers of the streams: query clients, dashboards and the adversary."""

@@ -1,12 +1,12 @@
-"""Asking for recommendations over Kafka: the client that another team would import.
+"""A client that asks for recommendations over Kafka.
 
     with Recommendations("localhost:9092") as ask:
         answer = ask.best("0123456789abcdef0123456789abcdef", k=10)
         answer.items        # (1193, 661, ...)
 
-A question goes to the topic `queries` under a fresh correlation id; whichever worker answers first
-writes to the topic `recommendations` under the same id. Whoever may read that topic can read every
-answer in it. The user is a pseudonym (32 hex characters), which only the user's device can compute.
+A query goes to the topic `queries` under a fresh correlation id; the first worker to answer writes
+to the topic `recommendations` under the same id. Every reader of that topic can read all answers.
+The user is a pseudonym (32 hex characters), which only the user's device can compute.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ _UNNAMED = re.compile("key:[0-9a-f]{16}")
 
 class RecommendedItems(msgspec.Struct, frozen=True):
     """The best items for one user, best first, with predicted ratings on the scale 1 .. 5;
-    `left_out` items of the list were among those that the asker leaves out."""
+    `left_out` items of the list were excluded by the caller."""
 
     items: tuple[Item, ...]
     scores: tuple[float, ...]
@@ -86,10 +86,10 @@ class Recommendations:
     ) -> RecommendedItems:
         """Return the best k items for the user with this pseudonym.
 
-        `without`: keys of items that the asker leaves out here, from the longest list there is; the
-        server does not learn them. Where it cannot know what was rated, they come from the device.
-        Raises UserError when no worker answers within `seconds`, or the query is rejected;
-        ValueError for a k outside 1 .. `LIST_LENGTH` or a pseudonym that is not 32 hex characters.
+        `without`: keys of items that the client excludes, from the longest list; the server
+        does not learn them. The device supplies them where the server cannot know what was rated.
+        Raises UserError without an answer within `seconds`, or for a rejected query; ValueError for
+        a k outside 1 .. `LIST_LENGTH` or a pseudonym that is not 32 hex characters.
         """
         if isinstance(k, bool) or not isinstance(k, int) or not 1 <= k <= LIST_LENGTH:
             raise ValueError(f"k {k!r}: ask for 1 to {LIST_LENGTH} items")
@@ -151,7 +151,7 @@ class Recommendations:
 
 
 def key_of(item: Item) -> int:
-    """Return the key of an item as an answer names it; `key:` and hex is a word nobody named."""
+    """Return the key of an item in an answer; `key:` and hex is a word without an entry."""
     if isinstance(item, str) and _UNNAMED.fullmatch(item):
         return int(item[4:], 16)
     return key(item)
@@ -169,10 +169,10 @@ def _best(
         for item, score in zip(reply.items, reply.scores, strict=True)
         if item is not None and score is not None
     ]
-    there = len(found)
+    listed = len(found)
     if without:
         found = [(item, score) for item, score in found if key_of(item) not in without]
-    left_out, found = there - len(found), found[:k]
+    left_out, found = listed - len(found), found[:k]
     return RecommendedItems(
         tuple(item for item, _ in found),
         tuple(score for _, score in found),

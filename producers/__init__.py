@@ -1,1 +1,1 @@
-"""The device: what sanitizes a rating and sends only what was released."""
+"""The device: sanitizes a rating and sends only what was released."""

@@ -1,9 +1,8 @@
-"""The public catalogue from a device's side: what items are called, never what anybody thinks of
-them.
+"""The public catalogue from a device's side: ids and titles of items, nothing about ratings.
 
-An item whose id is a word travels as the hash of that word, so that somebody has to publish the
-word itself before an answer can name it. Titles help people; both are public. The topic is
-compacted: the newest entry of an item counts.
+An item whose id is a word travels as the hash of that word, so the word itself must be published
+before an answer can name it. Titles are for people; both are public. The topic is compacted: the
+newest entry of an item counts.
 """
 
 from __future__ import annotations

@@ -1,10 +1,11 @@
-"""Pseudonyms: what the server knows a user by, made under a key that never leaves the device.
+"""Pseudonyms: the server's names of users, computed with a key that never leaves the device.
 
     pseudonym = first 16 bytes of HMAC-SHA256(key, user id in UTF-8)          (RFC 2104)
 
-Stable for a key, so that a server can learn about a user; without the key nobody can go from a user
-id to a pseudonym or back, not even by trying every id. A pseudonym is not anonymity: all ratings of
-one user are linked by it. An integer id is its decimal text: user 7 and user "7" are the same.
+A pseudonym is stable for a key, so that a server can learn about a user. Without the key a user id
+cannot be turned into a pseudonym or back, not even by trying every id. A pseudonym is not
+anonymity: it links all ratings of one user. An integer id is its decimal text: user 7 and user "7"
+are the same.
 """
 
 from __future__ import annotations

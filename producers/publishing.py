@@ -1,12 +1,13 @@
-"""Sending encoded events to Kafka: never dropped, and every fate counted.
+"""Sending encoded events to Kafka: no event is dropped, and every delivery report is counted.
 
     send -> librdkafka's queue -> broker -> delivery report -> accepted | failed
              full? wait for reports and try again
-    OutboxRelay: the same for what a journal has given out; a report of acceptance is noted there
+    OutboxRelay: the same for the messages of a journal; the journal notes which were accepted
 
-The producer comes from `stream_app.clients.producer`: idempotent, acks=all, murmur2. One thread of
-one process owns a publisher; librdkafka's threads do not survive a fork and its queue would be sent
-by nobody, so any other use is an error at once. `accepted + failed == sent` after `close`.
+The producer comes from `stream_app.kafka.clients.producer`: idempotent, acks=all, murmur2. One
+thread of one process owns a publisher: librdkafka's threads do not survive a fork, so the queue of
+a forked publisher would never be sent, and any such use raises at once.
+`accepted + failed == sent` after `close`.
 """
 
 from __future__ import annotations
@@ -44,7 +45,7 @@ class Producer(Protocol):
 
 @dataclass(frozen=True)
 class RecordPosition:
-    """Where a record landed."""
+    """Partition and offset of an accepted record."""
 
     partition: int
     offset: int
@@ -55,7 +56,7 @@ class Publisher:
     """A publisher to one topic; use it as a context manager, or call `close`.
 
     A queue that stays full for `patience_seconds` without one delivery report is a `UserError`: the
-    broker is gone, and what was not sent is not forgotten silently.
+    broker is gone, and unsent records are reported instead of lost silently.
     """
 
     producer: Producer
@@ -81,17 +82,17 @@ class Publisher:
         topic: str | None = None,
         accepted: Callable[[RecordPosition], object] | None = None,
     ) -> None:
-        """Hand over one record; waits while the queue is full and raises rather than drop it.
+        """Enqueue one record; waits while the queue is full and raises rather than drop it.
 
-        `accepted` is called once with its place when the broker has it, within a later call here.
+        `accepted` is called once, within a later call of this object, with the record's position.
         """
         self._check()
-        told = self._delivered if accepted is None else partial(self._delivered, told=accepted)
+        report = partial(self._delivered, accepted=accepted)
         name = self.topic if topic is None else topic
 
         def queued() -> bool:
             try:
-                self.producer.produce(name, key=key, value=value, on_delivery=told)
+                self.producer.produce(name, key=key, value=value, on_delivery=report)
             except BufferError:
                 return False
             except KafkaException as error:
@@ -119,7 +120,7 @@ class Publisher:
                 )
 
     def close(self, deadline_seconds: float = DEADLINE_SECONDS) -> None:
-        """Wait for the delivery reports; what has none at the deadline counts as failed."""
+        """Wait for the delivery reports; a record without one at the deadline counts as failed."""
         if self._closed:
             return
         self._check()
@@ -141,14 +142,14 @@ class Publisher:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        # Whoever interrupts wants an end now; what is on its way gets a moment.
+        # On an exception wait only 3 s for outstanding delivery reports.
         self.close(DEADLINE_SECONDS if error is None else 3.0)
 
     def _delivered(
-        self, error: Any, record: Any, told: Callable[[RecordPosition], object] | None = None
+        self, error: Any, record: Any, accepted: Callable[[RecordPosition], object] | None
     ) -> None:
-        if error is None and told is not None:
-            told(RecordPosition(record.partition(), record.offset()))
+        if error is None and accepted is not None:
+            accepted(RecordPosition(record.partition(), record.offset()))
         if self._closed and self.accepted + self.failed >= self.sent:
             return  # counted as failed at the deadline already
         if error is not None:
@@ -170,11 +171,11 @@ class Publisher:
 
 @dataclass
 class OutboxRelay:
-    """Takes what a journal gives out to the broker, and notes there what the broker has.
+    """Relays the outbox of a journal to the broker and acknowledges accepted messages.
 
-    After a record that the broker did not take nothing more is sent: a later seq of the same device
-    that arrives first would make the server pass over the missing one for good. What was not
-    accepted stays in the journal and is sent again, the same bytes, by the next run.
+    After a failed record nothing more is sent: if a later seq of the same device arrived first, the
+    server would skip the missing one permanently. A message that was not accepted stays in the
+    journal, and the next run sends the same bytes.
     """
 
     journal: Journal
@@ -182,7 +183,7 @@ class OutboxRelay:
     places: dict[int, RecordPosition] = field(default_factory=dict, init=False)
 
     def send(self, message: Message, *, kept: bool = False) -> None:
-        """Send one message; `kept` also remembers its place in `places`."""
+        """Send one message; `kept` also stores its position in `places`."""
         if self.publisher.failed:
             raise UserError(
                 f"{self.publisher.failed} events were not accepted: "
@@ -198,14 +199,14 @@ class OutboxRelay:
         self.publisher.send(message.key, message.value, topic=message.topic, accepted=accepted)
 
     def resend(self, topics: Collection[str]) -> tuple[int, int]:
-        """Send what earlier runs have left for these topics; return (sent, left for others)."""
+        """Send pending messages of earlier runs to these topics; return (sent, left for others)."""
         waiting = self.journal.pending()
-        ours = [message for message in waiting if message.topic in topics]
-        for message in ours:
+        resent = [message for message in waiting if message.topic in topics]
+        for message in resent:
             self.send(message)
-        return len(ours), len(waiting) - len(ours)
+        return len(resent), len(waiting) - len(resent)
 
     def make_room(self) -> None:
-        """Wait until the broker has half of what the journal may hold back, or refuses some."""
+        """Wait until half of the outbox is free, or a record has failed."""
         half = self.journal.outbox_bytes // 2
         self.publisher.wait(lambda: self.journal.waiting_bytes <= half or self.publisher.failed > 0)

@@ -1,1 +1,1 @@
-"""Datasets."""
+"""Data sets of ratings: file formats, columns, scale, and synthetic data."""

@@ -1,7 +1,7 @@
-"""Data sets of ratings, as columns, from the files in which people keep them.
+"""Data sets of ratings as columns, loaded from files.
 
 A `Dataset` has one row per rating. `load` reads MovieLens archives and tables (see
-`producers.datasets.formats`), finds the scale and refuses, with one sentence, what is not a file
+`producers.datasets.formats`), finds the scale, and rejects with one sentence what is not a file
 of ratings.
 
 How the scale is found when none is given, from the set of distinct ratings:

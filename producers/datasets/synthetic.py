@@ -1,4 +1,4 @@
-"""A generated world: made-up people whose taste is known, so that the best possible error is too.
+"""Synthetic ratings of users whose taste is known, so the smallest possible error is known too.
 
     s_ui = mean + b_u + b_i + p_u . q_i                planted score; p, q of `factors` components
     P(r <= k | s) = 1 / (1 + exp(-(k + 1/2 - s) / t))  k = 1 .. 4: logistic noise, rounded into 1..5
@@ -10,7 +10,7 @@ than the conditional mean m(s) = sum_k k P(k | s), and its error is the conditio
 
 Who rates what depends on popularity (Zipf) and a little on the score, never on the noise. Users
 arrive over the whole time and rate in sessions. The titles are invented. Every number follows from
-the seed; this is a simulation and stands for no real person.
+the seed; the users are simulated.
 """
 
 from __future__ import annotations
@@ -109,14 +109,14 @@ def _occasions(
     users, items = scores.shape
     shares = np.asarray(random.lognormal(0.0, 0.9, users))
     factor = ratings / shares.sum()
-    for _ in range(20):  # nobody rates more than half of the items, so the others rate more
+    for _ in range(20):  # no user rates more than half of the items: the other users rate more
         counts = np.clip(np.rint(shares * factor), 1, max(1, items // 2)).astype(np.int64)
         factor *= ratings / counts.sum()
     appeal = -0.8 * np.log1p(random.permutation(items))
     chosen, times = [], []
-    for one, count in enumerate(counts.tolist()):
+    for place, count in enumerate(counts.tolist()):
         # The largest of weight + Gumbel noise are a draw without repetition (Vieira 2014).
-        luck = appeal + 0.3 * scores[one] + random.gumbel(size=items)
+        luck = appeal + 0.3 * scores[place] + random.gumbel(size=items)
         chosen.append(random.permutation(np.argpartition(-luck, count - 1)[:count]))
         times.append(_sessions(random, count, days))
     user = np.repeat(np.arange(users, dtype=np.int64), counts)

@@ -1,9 +1,9 @@
-"""The public item table as a device reads it: the mean rating of every item, and of none known.
+"""The public item table as a device reads it: the mean rating of every item.
 
     mean = 1 + code / 50      on the internal scale 1 .. 5; an item that is not in it: 3.5
 
-A device may choose by it how it reports (over which groups of levels), because it is public and the
-same for everybody. It need not be true: every choice has the same epsilon.
+A device may choose by it how it reports (over which groups of levels), because the table is public
+and the same for all devices. It need not be correct: every choice has the same epsilon.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class ItemTable:
 
     @classmethod
     def of(cls, pages: Iterable[ItemTablePage]) -> ItemTable:
-        """Return the table of these pages; a page that is not in order is passed over."""
+        """Return the table of these pages; a malformed page is skipped."""
         items, codes = [np.empty(0, np.uint64)], [np.empty(0, np.uint8)]
         for page in pages:
             if len(page.items) == 8 * len(page.means):
@@ -53,7 +53,7 @@ class ItemTable:
 
 
 def read(consumer: Consumer, topic: str) -> ItemTable:
-    """Return the table as it stands in the topic now (`compacted.records`); empty without one."""
+    """Return the table that the topic holds now (`compacted.records`); empty without the topic."""
     pages: dict[int, ItemTablePage] = {}
     for message in records(consumer, topic) if exists(consumer, topic) else ():
         try:

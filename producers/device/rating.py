@@ -1,7 +1,7 @@
-"""One rating of one user, from the number that a person gives to the bytes that leave.
+"""One rating of one user, from the raw number to the bytes that are sent.
 
-Everything that can be wrong with it is found before a random word is drawn: a refused rating costs
-no epsilon, no seq and leaves the journal as it was, to the byte.
+A rating is checked before anything is drawn: a rejected rating costs no epsilon and no seq, and the
+journal keeps the same bytes.
 """
 
 from __future__ import annotations
@@ -59,9 +59,9 @@ def check_levels_agree(scale: Scale, mechanism: Mechanism) -> None:
 
 
 def check_may_be_sent_at_once(mechanism: Mechanism) -> None:
-    """Raise ValueError for a mechanism that hides which items were rated: a message tells it."""
+    """Raise ValueError for a mechanism that hides which items were rated: a message reveals it."""
     if mechanism.adjacency is Adjacency.CELL:
         raise ValueError(
             f"mechanism {mechanism.id}: hides whether a rating exists, and a message at the moment "
-            "of rating tells it; send whole epochs: murmurec replay --emission epoch"
+            "of rating reveals it; send whole epochs: murmurec replay --emission epoch"
         )

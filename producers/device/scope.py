@@ -1,10 +1,9 @@
 """The public scope: on which items every device reports, whatever it has rated.
 
     FILE       one item id per line, as `publish --item` takes it
-    turn(e) = { items whose slot under a public keyed hash is e mod period }
+    turn(e) = { items whose slot under a public keyed hash is e mod rotate_every }
 
-The scope must not come from the ratings that it is to hide: a list of what somebody has rated tells
-just that.
+The scope must not come from the ratings that it is to hide: a list of rated items reveals them.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ _LONGEST = 100_000_000  # bytes of a file of ids
 
 
 def from_file(path: Path) -> NDArray[np.uint64]:
-    """Return the keys of the items in a file, rising and distinct; refuses a line that is none."""
+    """Return the keys of the items in a file, rising and distinct; UserError names a bad line."""
     path = path.expanduser()
     try:
         if path.stat().st_size > _LONGEST:
@@ -46,9 +45,9 @@ def from_file(path: Path) -> NDArray[np.uint64]:
 
 
 def turn(
-    scope: NDArray[np.uint64], epoch: int, period: int = 1, key: int = 0
+    scope: NDArray[np.uint64], epoch: int, rotate_every: int = 1, key: int = 0
 ) -> NDArray[np.uint64]:
-    """Return the items whose turn it is in an epoch: each comes up once in `period` epochs."""
-    if period == 1:
+    """Return the items whose turn it is in an epoch: each once in `rotate_every` epochs."""
+    if rotate_every == 1:
         return scope
-    return Scope(key, period, first=epoch - epoch % period).items(scope, epoch)
+    return Scope(key, rotate_every, first=epoch - epoch % rotate_every).items(scope, epoch)

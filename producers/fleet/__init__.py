@@ -1,1 +1,1 @@
-"""Fleet."""
+"""A data set as a fleet of devices: replay, end of an epoch, profiles."""

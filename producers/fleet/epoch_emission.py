@@ -1,20 +1,20 @@
-"""The end of an epoch: what every device sends then, so that sending says nothing about rating.
+"""The end of an epoch: all devices report then, so that sending says nothing about rating.
 
-    presence protected   every item of the public scope, once: rated -> its level, else "missing";
+    presence protected   every item of the public scope, once: its level if rated, else "missing";
                          all cells are sent, whatever was drawn
-                         or, for a budget of the whole user, some items of the scope that a key of
-                         the device picks, which has seen no rating (`privacy.scope.Sample`); at
+                         or, for a budget of the whole user, the items of the scope that a key of
+                         the device picks, which has seen no rating (`item_sampling.ItemSample`); at
                          most that many in the device's life, however the scope changes
     value protected      the ratings that are new in this epoch; which and how many is public
 
     cells of a device, shuffled --> ceil(n / 4096) messages of nearly equal size
-    devices in the order of  h(pseudonym, epoch),  each at the share h / 2^64 of the time there is
+    devices in the order of  h(pseudonym, epoch),  each at h / 2^64 of the available time
 
 Where presence is protected, number, order, size and time of messages are functions of the scope,
 the pseudonym and the epoch alone: an observer who knows those learns nothing from them. A cell is
-drawn once in life (the journal's memo), so a rating that comes after its cell's turn is not
-reported. Messages sent at the moment of rating (`producers.fleet.replay`) tell who acts, when, how
-much. A run that is interrupted leaves the rest of its messages to the next, whatever they hold.
+drawn once in a life (the journal's reported keys), so a rating that comes after its cell's turn is
+not reported. Messages sent at the moment of rating (`producers.fleet.replay`) reveal who acts, when
+and how much. An interrupted run leaves the rest of its messages to the next run.
 """
 
 from __future__ import annotations
@@ -40,11 +40,13 @@ _PERSON = b"murmurec epoch"  # separates this hash from every other use of blake
 
 @dataclass(frozen=True)
 class EpochProgress:
-    """How far an epoch's end has come. `ratings` of the data were among the cells, `outside` were
-    not in the scope, `before` were reported on before, `unsampled` are of items that their device
-    has not picked, `held` did not fit the budget; `over` devices sent nothing because their budget
-    does not hold it (of a sample: nothing of it), and `idle` ones because all their cells were
-    drawn before. These five, `repeated` and `unreadable` rows are all rows of the data."""
+    """Progress of an epoch's end: devices done of `total`, cells and messages sent.
+
+    Rows of the data set: `ratings` are among the cells, `outside` are not in the scope, `before`
+    were reported before, `unsampled` are of items that the device has not picked, `held` did not
+    fit the budget, `repeated` occur twice, `unreadable` are off the scale; these are all rows.
+    Devices that sent nothing: `over` without enough budget, `idle` with all cells drawn before.
+    """
 
     devices: int
     total: int
@@ -113,7 +115,7 @@ def _check_sample(mechanism: Mechanism, options: EmissionOptions, limits: Limits
 
 
 def emission_time(pseudonym: bytes, epoch: int) -> float:
-    """Return when in an epoch's end a device sends, 0 <= share < 1: a public function of both."""
+    """Return when in an epoch's end a device sends, as a fraction in [0, 1): public."""
     digest = blake2b(
         pseudonym + epoch.to_bytes(8, "little"), digest_size=8, person=_PERSON
     ).digest()

@@ -1,18 +1,18 @@
 """Profiles: once an epoch a device releases the set of items it has used, noised as a whole.
 
-    raw items --> in the public scope? --> Request (scope "profile", memo: the epoch) --> journal
+    raw items --> in the public scope? --> Request (scope "profile", key: the epoch) --> journal
                                                   one debit of epsilon (cell), one draw, one record
                                               --> wire.ProfileEvent, fixed size --> profiles topic
 
-Whoever takes part releases, with an empty profile too, in an order that follows from the pseudonym
-and the epoch alone: that a message comes, its size and its place say nothing about the items. Every
-release is drawn anew and paid; there is no update with the noise of an earlier one, which would
-show in the clear what has changed. A second one in an epoch is refused.
+Every participating device releases, with an empty profile too, in an order that follows from the
+pseudonym and the epoch alone: the presence, size and position of a message say nothing about the
+items. Every release is drawn and paid again; an update that reused the noise of an earlier release
+would show the change in the clear. A second release in an epoch is rejected.
 
 A profile has at most `most` items. Where the public scope has more, a device keeps to `most` items
-of the scope that a key of its own picks, whatever it has used: adding an item then changes one item
-of what is released or none. (To drop items only from a profile that is too large would let one item
-push another out, and cost twice epsilon.)
+of the scope that its own key picks, whatever it has used: adding an item then changes at most one
+item of the release. (Dropping items only from a profile that is too large would let one item push
+out another, and cost twice epsilon.)
 """
 
 from __future__ import annotations
@@ -157,16 +157,16 @@ def publish(
     """
     options = options or ProfileOptions()
     scope, most = options.scope, options.most
-    if scope is None and any(len(one.raw_items) > most for one in raw_profiles):
+    if scope is None and any(len(profile.raw_items) > most for profile in raw_profiles):
         raise ValueError(
             f"a profile has more than {most} items: give the public scope, of which each device "
             f"keeps to {most} items"
         )
     epoch = journal.epoch(epoch)
-    order = sorted(raw_profiles, key=lambda one: (emission_time(one.device, epoch), one.device))
-    within = [_within(one, scope, most, journal.key) for one in order]
+    order = sorted(raw_profiles, key=lambda p: (emission_time(p.device, epoch), p.device))
+    within = [_within(profile, scope, most, journal.key) for profile in order]
     outside, capped = (sum(column) for column in zip(*(cut for _, cut in within), strict=True))
-    requests = [request(one, mechanism, topic=topic, epoch=epoch) for one, _ in within]
+    requests = [request(profile, mechanism, topic=topic, epoch=epoch) for profile, _ in within]
     return _run(requests, journal, send, make_room, options.together, (outside, capped))
 
 
@@ -184,7 +184,7 @@ def _run(
         new = [
             one for one in part if journal.unreported(one.device, one.reported_keys, SCOPE).all()
         ]
-        paid = [one for one in new if _fits(journal, one)]
+        paid = [each for each in new if _fits(journal, each)]
         before, over = before + len(part) - len(new), over + len(new) - len(paid)
         if paid:
             for message in commit_when_room(journal, paid, None, make_room):
@@ -194,9 +194,9 @@ def _run(
         yield ProfileProgress(done, len(requests), published, before, over, *cut)
 
 
-def _fits(journal: Journal, one: Request) -> bool:
-    room = journal.room(one.device, one.mechanism, one.epoch)
-    return room is None or room >= one.count
+def _fits(journal: Journal, request: Request) -> bool:
+    room = journal.room(request.device, request.mechanism, request.epoch)
+    return room is None or room >= request.count
 
 
 def _within(

@@ -1,17 +1,16 @@
-"""A data set as a population of devices: every rating, in time order, leaves its user's device.
+"""A data set as a fleet of devices: each rating, in time order, is published by its user's device.
 
-    rows in time order -> chunk -> memo and budget of each user: which rows may go
+    rows in time order -> chunk -> reported keys and budget of each user: which rows may go
                                 -> one record: debits, all reports of the chunk (one draw), the
-                                   bytes of one event per user, and how far the data set has come
+                                   bytes of one event per user, and the progress in the data set
                                 -> send
 
-The same path as live ratings, only faster. A row is refused, and counted, when the same user's
-rating of the same item stands before it in the data set or was published before from anywhere (a
-second report would spend a second epsilon), when the user's budget does not hold it, or when its
-rating is off the scale; always `published + refused = rows`. What is recorded is sent, if not by
-this run then by the next (`Journal.pending`), so an interrupted replay loses nothing and no rating
-is ever drawn twice. Nothing here reads a clock or talks to Kafka by itself: `send`, `make_room`,
-`clock` and `pause` are arguments.
+The same path as live ratings, only faster. A row is refused, and counted, if the same user's rating
+of the same item occurs earlier in the data set or was published before (a second report would spend
+a second epsilon), if the user's budget does not hold it, or if its rating is off the scale; always
+`published + refused = rows`. Recorded messages are sent by this run or by the next one
+(`Journal.pending`), so an interrupted replay loses nothing and no rating is drawn twice. Clock,
+pause and broker are arguments: `send`, `make_room` and the `Pace`.
 """
 
 from __future__ import annotations
@@ -39,12 +38,12 @@ Send = Callable[[Message], None]
 
 @dataclass(frozen=True)
 class ReplayProgress:
-    """How far a run has come; `rows` counts the data set's rows dealt with in this run.
+    """Progress of a run; `rows` counts the rows of the data set that this run has processed.
 
-    `skipped` rows were recorded by an earlier run; `total` is what this run will deal with; `most`
+    `skipped` rows were recorded by an earlier run; `total` is what this run will process; `most`
     is the largest number of ratings that one user has published in this run; of the refused rows
     `before` were published before, `over` did not fit the budget, `unreadable` ones were off the
-    scale, and `repeated` ones stand a second time in the data set.
+    scale, and `repeated` ones occur a second time in the data set.
     """
 
     rows: int
@@ -61,14 +60,14 @@ class ReplayProgress:
 
     @property
     def repeated(self) -> int:
-        """Rows of a rating that stands in the data set before."""
+        """Rows whose user and item occur earlier in the data set."""
         return self.refused - self.before - self.over - self.unreadable
 
 
 @dataclass(frozen=True)
 class Pace:
-    """How fast rows may leave: `speed` per second, 0.001 to 10^9 (None: unbounded), and the clock
-    that tells."""
+    """How fast rows may leave: `speed` per second, 0.001 to 10^9 (None: unbounded), and the
+    clock."""
 
     speed: float | None = None
     clock: Callable[[], float] = time.monotonic
@@ -188,7 +187,7 @@ def _run(
 
 @dataclass(frozen=True)
 class ReleasedChunk:
-    """What became of some rows: their messages, which rows those hold, and why others stayed."""
+    """The messages of a chunk, the rows they hold, and why the other rows were not published."""
 
     messages: list[Message]
     rows: NDArray[np.int64]

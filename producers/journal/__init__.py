@@ -1,11 +1,11 @@
-"""The journal: what was paid, what was drawn and what was sent, in one append-only file.
+"""The journal: debits, released reports and sent messages, in one append-only file.
 
-The seam for everything that a device releases. A request says what is asked for; the journal checks
-the memo and the budget, issues the ticket, lets the mechanism draw, encodes, records and syncs, and
-only then gives out the bytes:
+Everything that a device releases passes through the journal. For a request it checks reported keys
+and budget, issues the ticket, lets the mechanism draw, encodes, records and syncs, and only then
+returns the bytes:
 
     with Journal.open("device.journal", limits=Limits(Fraction(20))) as journal:
-        for message in journal.pending():                # first: what an earlier run has left
+        for message in journal.pending():                # first: messages of an earlier run
             send(message)
         request = Request(
             device=pseudonym,                            # 16 bytes, from journal.key
@@ -26,13 +26,13 @@ only then gives out the bytes:
 
 `send` is the caller's (`producers.publishing.Publisher`, which also acknowledges). What the classes
 of error mean: `BudgetExhausted`, do not send; `OutboxFull`, wait for the broker and try again;
-`UserError`, the request's memo is used up or the file cannot be used; ValueError, the request
-cannot be released. After any of them file, budget and memo are as they were.
+`UserError`, the keys were reported before or the file cannot be used; ValueError, the request
+cannot be released. After any of them file, budget and reported keys are unchanged.
 
-    frames      bytes of the file, torn end or damage      accounts    what was spent, by device
-    records     what the frames say, as columns            outbox      what waits for the broker
-    log, disk   append, sync, replace; the system's calls  releasing   budget, tickets, the record
-    budget      nano-epsilon and limits                    reading     looking while another writes
+    frames            bytes of the file, torn end or damage    account_book  spent budgets
+    records           content of the frames, as columns        outbox        unacknowledged messages
+    append_log, disk  append, sync, replace; system calls      release       budget, ticket, record
+    budget            nano-epsilon and limits                  replay        frames, applied
 """
 
 from producers.journal.account_book import Spent

@@ -1,10 +1,10 @@
-"""Everything that was spent: what a device must remember for life, as a function of its records.
+"""Budget state: what a device must remember for life, as a function of its records.
 
-    account    seqs    topic -> the last seq that was used
-               memos   scope -> keys that were reported on, sorted, once for each report
-               spends  (epoch, adjacency, scope) -> nano-epsilon, 10^-18 of delta, reports
+    account    seqs           topic -> the last seq that was used
+               reported_keys  scope -> keys that were reported, sorted, once for each report
+               spends         (epoch, adjacency, scope) -> nano-epsilon, 10^-18 of delta, reports
 
-One object per device with plain columns inside: 8 bytes an item, and memos that are equal because
+One object per device with plain columns inside: 8 bytes an item. Key columns that are equal because
 they came from one public scope are one array.
 """
 
@@ -35,12 +35,12 @@ from stream_app.privacy.adjacency import Adjacency
 from stream_app.wire import DEVICE_BYTES
 
 _NONE = np.zeros(0, np.uint64)
-_SMALL = 4096  # keys: a memo below it is copied out of the record that brought it
+_SMALL = 4096  # keys: a shorter column is copied out of its record
 
 
 @dataclass(frozen=True)
 class Spent:
-    """What a device has spent under one adjacency, on so many reports (or profiles)."""
+    """Spent budget of a device under one adjacency, on `reports` reports (or profiles)."""
 
     adjacency: str
     nano: int = 0
@@ -49,12 +49,12 @@ class Spent:
 
     @property
     def spend(self) -> PrivacyLoss:
-        """The same as an exact (epsilon, delta); ValueError where nothing was protected."""
+        """The loss as an exact (epsilon, delta); ValueError where nothing was protected."""
         epsilon, delta = Fraction(self.nano, NANO), Fraction(self.atto, ATTO)
         return PrivacyLoss(epsilon, min(delta, Fraction(1)), Adjacency(self.adjacency))
 
     def __add__(self, other: Spent) -> Spent:
-        """Return both together; they are of one adjacency."""
+        """Return the sum; both are of one adjacency."""
         return Spent(
             self.adjacency,
             self.nano + other.nano,
@@ -64,7 +64,7 @@ class Spent:
 
 
 class Account:
-    """What one device has used up."""
+    """Used seqs, reported keys and spent budget of one device."""
 
     __slots__ = ("reported_keys", "seqs", "spends")
 
@@ -100,7 +100,7 @@ class Account:
 
 
 def report_counts(reported_keys: NDArray[np.uint64], keys: NDArray[np.uint64]) -> NDArray[np.int64]:
-    """Return how often each key stands in a sorted memo."""
+    """Return how often each key (n,) was reported; `reported_keys` is sorted."""
     return reported_keys.searchsorted(keys, "right") - reported_keys.searchsorted(keys, "left")
 
 
@@ -156,7 +156,7 @@ class BudgetState:
         return -1 if limits.window is None else max(epoch, self.epoch) - limits.window
 
     def apply(self, commit: Commit) -> None:
-        """Note what a commit has spent; its messages are the journal's affair."""
+        """Add the debits of a commit; its messages go to the outbox."""
         self.epoch = max(self.epoch, commit.epoch)
         if commit.replay is not None:
             self.replays[commit.replay.digest] = commit.replay
@@ -175,7 +175,7 @@ class BudgetState:
             numbers(commit.seqs, "<u8"),
             strict=True,
         )
-        for i, (scope, kind, topic, nano, atto, reports, memo, messages, seq) in enumerate(rows):
+        for i, (scope, kind, topic, nano, atto, reports, place, messages, seq) in enumerate(rows):
             device = commit.devices[i * DEVICE_BYTES : (i + 1) * DEVICE_BYTES]
             account = self.accounts.get(device)
             if account is None:
@@ -187,12 +187,12 @@ class BudgetState:
             spend[1] += atto
             spend[2] += reports
             self.next += messages
-            new = columns[memo]
+            new = columns[place]
             old = account.reported_keys.get(name)
             if old is None:
                 account.reported_keys[name] = new if shared or len(new) > _SMALL else new.copy()
             elif shared:
-                pair = id(old), memo
+                pair = id(old), place
                 if pair not in merged:
                     merged[pair] = (
                         old,
@@ -213,9 +213,9 @@ class BudgetState:
             for topic, seq in account.seqs.items()
         ]
         kept = [
-            (i, texts.place(scope), columns.place(memo))
+            (i, texts.place(scope), columns.place(keys))
             for i, account in enumerate(self.accounts.values())
-            for scope, memo in account.reported_keys.items()
+            for scope, keys in account.reported_keys.items()
         ]
         spends = [
             (i, texts.place(kind), texts.place(scope), epoch, *spend)

@@ -5,8 +5,8 @@
     replace   write path.new, sync it, rename it, sync the folder: at every moment `path` is one
               whole file, the old or the new
 
-After a sync that failed nobody knows what is on the disk: the file takes nothing more until it is
-opened again. Every refusal is one sentence with the mend.
+After a failed sync the content on the disk is unknown: the file accepts nothing more until it is
+opened again. Every error is one sentence with the fix.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ class Log:
             self.close()
             raise
         self._synced = self.size
-        # Whether the last frame is a record that nothing behind it vouches for yet.
+        # Whether the last frame is a record that no later frame vouches for yet.
         self.unvouched = bool(self.frames) and self.frames[-1].kind is Kind.COMMIT
 
     def _read(self) -> Scan:
@@ -65,7 +65,7 @@ class Log:
             raise UserError(f"device journal {self.path}: is not a plain file; {_ANOTHER}")
         data = self._disk.read(self._handle)
         if data and not data.startswith(MAGIC):
-            scan_or_refuse(data, self.path)  # says what it is: no key of ours is in it
+            scan_or_refuse(data, self.path)  # raises: the file holds no device key
         if mode & 0o077:
             raise UserError(
                 f"device journal {self.path}: others can open it (mode {mode & 0o777:o}) and it "
@@ -79,7 +79,7 @@ class Log:
         self.cut = len(data) - found.end
         if self.cut:
             self._disk.truncate(self._handle, found.end)
-        # What a process left in memory only must be durable before anything of it is sent.
+        # Records that an earlier process did not sync must be durable before they are sent.
         self._disk.sync(self._handle)
         self._disk.sync_folder(self.path)
         return found
@@ -112,7 +112,7 @@ class Log:
             self._synced = self.size
 
     def _undo(self) -> None:
-        """Cut off what a failed write has left."""
+        """Cut off the bytes of a failed write."""
         try:
             self._disk.truncate(self._handle, self.size)
         except OSError:
@@ -134,7 +134,7 @@ class Log:
             for piece in pieces:
                 self._disk.append(handle, piece)
             self._disk.sync(handle)
-            self._broken = True  # until it is known which file has the name, for good
+            self._broken = True  # until the new name is durable
             self._rename(new)
         except BaseException:
             self._disk.close(handle)
@@ -149,18 +149,18 @@ class Log:
         try:
             self._disk.rename(new, self.path)
         except OSError:
-            self._broken = False  # the old file still has it
+            self._broken = False  # the old file has kept its name
             raise
 
     def close(self) -> None:
-        """Close the file and give its lock back."""
+        """Close the file and release its lock."""
         if self._handle >= 0:
             self._disk.close(self._handle)
             self._handle = -1
 
 
 def scan_or_refuse(data: bytes, path: Path) -> Scan:
-    """Return what a journal's bytes hold; refuses what is foreign or damaged."""
+    """Return what a journal's bytes hold; UserError for a foreign or damaged file."""
     try:
         return scan(data)
     except CorruptJournalError as error:
@@ -187,7 +187,7 @@ _SENTENCES = {
 
 @contextmanager
 def refusing_os_errors(path: Path) -> Iterator[None]:
-    """Turn what the operating system says into one sentence with the mend."""
+    """Turn an OSError into `Unwritable`: one sentence with the fix."""
     try:
         yield
     except OSError as error:

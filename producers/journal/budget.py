@@ -1,22 +1,22 @@
-"""What a release costs, and how much a user may spend: integers, rounded against the spender.
+"""The cost of a release and the limits of a user: integers, rounded against the spender.
 
     debit = ceil(reports * epsilon * 10^9)         nano-epsilon of one release
     limit = floor(budget * 10^9)                   per user, for life or for a window
-    spent(value) + spent(cell) + debit <= limit    one limit for all that is said of the ratings
+    spent(value) + spent(cell) + debit <= limit    one limit for all reports about the ratings
 
-What a report on a cell tells, it tells of the value too (two values are two states of one cell), so
-the epsilons of both count together: one rating, told of by both, is told apart by e^(their sum).
-They are shown apart, because a value's epsilon hides no presence. A profile's debit is a cell's.
+A report on a cell is also a report on the value (two values are two states of one cell), so the
+epsilons of both count together: a rating reported under both is protected only by the sum of the
+two epsilons. They are shown apart, because a value's epsilon hides no presence. A profile's debit
+is a cell's.
 
-A window of W counts what was spent in the W newest epochs; an epoch number that is stored is the
-largest seen so far, so a clock that is set back opens nothing. One that is set forward would open
-the window at once and stamp all that follows with the future: an epoch more than 366 beyond the
-stored one is refused unless somebody says that the clock is right. A clock that is set forward by
-less is believed.
+A window of W counts the budget spent in the W newest epochs; the stored epoch is the largest seen,
+so a clock that is set back opens nothing. A clock that is set forward would open the window at
+once and stamp all later releases with the future: an epoch more than 366 beyond the stored one is
+refused unless the caller trusts the clock. A clock that is set forward by less is believed.
 
 The deltas of a user add up to 1/1000 at most (`LARGEST_DELTA`, within the same window): delta is
-the chance that a release protects nothing at all, and a larger one is none that anybody would take.
-Besides, every item may be reported on `reports` times in a user's life, whatever it costs.
+the probability that a release protects nothing, and a larger one is no protection. Besides, every
+item may be reported on `reports` times in a user's life, whatever it costs.
 """
 
 from __future__ import annotations
@@ -97,7 +97,7 @@ class Limits:
     """How much each user may spend: `epsilon` (None: no limit) and `delta` (None: no limit) in life
     or in `window` epochs, and on how many `reports` of one item.
 
-    `trust_clock`: an epoch far beyond the stored one is no mistake; see the module.
+    `trust_clock`: accept an epoch far beyond the stored one; see the module.
 
     >>> Limits(Fraction(20)).nano
     20000000000

@@ -1,19 +1,18 @@
-"""The bytes of a journal file: a header, then frames, and how to tell a torn end from damage.
+"""The bytes of a journal file: a header, then frames; torn ends are distinguished from damage.
 
     header  magic 8 | format u16 | 0 u16 | 0 u32 | whole u64 | device key 32 | 0 u32 | crc32 u32
     frame   length u32 | crc32 u32 | kind u8 | synced u64 | body          (little-endian)
                                      `------- length, crc32 -------'
 
-Whoever writes a frame says in `synced` up to where the file was known to outlive a power cut;
-`whole` says the same of the file when it was made. That tells bytes that cannot be read apart: if a
-later frame or the header vouches for them, what was durable has changed, and nobody knows what else
-has: the file is refused with the position. If none does, they are taken for a write that a crash
-has torn, and cut.
+The writer of a frame records in `synced` up to which byte the file was durable; `whole` is the same
+for a file when it was created. Unreadable bytes are judged by it: if a later frame or the header
+vouches for them, durable bytes have changed, the extent is unknown, and the file is refused with
+the position. Otherwise they are a write that a crash has torn, and are cut off.
 
 A record is vouched for by the note of its first delivery report (an `ACKS` frame), or when the file
-is closed, neither of which is synced. So one case remains that cannot be told from a torn end: the
-last record of a file is damaged after it was published, and no later frame is on the disk, because
-the process or the power ended before there was one. Then its debit is lost with it.
+is closed; neither is synced. One case remains that looks like a torn end: the last record of a file
+is damaged after it was published, and no later frame is on the disk, because the process or the
+power ended before one was written. Then its debit is lost with it.
 """
 
 from __future__ import annotations
@@ -66,7 +65,7 @@ class Scan:
 
 
 class CorruptJournalError(ValueError):
-    """Bytes that were durable have changed; `position` is where the first of them may stand."""
+    """Durable bytes have changed; `position` is the first byte that may have."""
 
     def __init__(self, position: int) -> None:
         super().__init__(f"damaged at byte {position}")
@@ -92,7 +91,7 @@ def frame(kind: Kind, body: bytes, synced: int) -> bytes:
 
 
 def scan(data: bytes) -> Scan:
-    """Return what is in a journal file; DamagedError or ForeignError where that cannot be told."""
+    """Return the content of a journal file; CorruptJournalError or NotAJournalError."""
     key, whole = _header(data)
     view, position, frames = memoryview(data), HEADER_BYTES, []
     while (found := _frame(view, position)) is not None:

@@ -1,17 +1,15 @@
 """The journal of a device: the order in which a release is paid, recorded and given out.
 
-    request --> memo, budget --> ticket --> mechanism.release --> encode --> ONE record --> sync
+    request --> keys, budget --> ticket --> mechanism.release --> encode --> ONE record --> sync
                 refused here,               (the only noise)                                  |
                 nothing has happened                                                          v
     acknowledge <-- delivery report <-- broker <---- exactly these bytes <------ Message given out
 
 A record holds the debit, the event's id (device, topic, seq) and the very bytes that are sent, so
-after any crash each is in the file as a whole or not at all. What is in it and was not acknowledged
-is `pending` and is sent again, the same bytes: the server drops the duplicate by its seq. Nothing
-is ever drawn twice for one debit. Acknowledgements need no sync: where one is lost, the same bytes
-are sent again.
-
-Past the usual length, because whoever audits a device reads the order of its steps in one place.
+after any crash each record is in the file as a whole or not at all. A recorded message without
+acknowledgement is `pending`: the same bytes are sent again, and the server drops the duplicate by
+its seq. Nothing is drawn twice for one debit. Acknowledgements need no sync: if one is lost, the
+same bytes are sent again.
 """
 
 from __future__ import annotations
@@ -33,11 +31,12 @@ from producers.journal.budget import Costing, Limits, fitting
 from producers.journal.disk import Disk
 from producers.journal.frames import HEADER_BYTES, Kind
 from producers.journal.outbox import Outbox
+from producers.journal.progress import resumed
 from producers.journal.records import Acks, DatasetProgress, column, encode
 from producers.journal.release import ReleaseSampler, commit_record, debits_of
 from producers.journal.replay import apply_frame
 from producers.journal.request import Message, Request
-from stream_app.errors import FinishedBefore, OutboxFull, UserError
+from stream_app.errors import OutboxFull, UserError
 from stream_app.privacy.randomness import RandomSource, SystemSource
 
 OUTBOX_BYTES = 64 * 1024 * 1024
@@ -62,7 +61,7 @@ class Journal:
         self._closed = self._torn = False
         self._acks: list[int] = []
         self._book, self._outbox = BudgetState(), Outbox()
-        # A compacted file begins with what was alive then: it has grown by what stands behind.
+        # A compacted file begins with the state of that time: it has grown by the later frames.
         self._compacted = HEADER_BYTES
         for frame in log.frames:
             self._book = apply_frame(frame, self._book, self._outbox, log.path)
@@ -95,7 +94,7 @@ class Journal:
             log.close()
             raise
 
-    # --- what it knows ----------------------------------------------------------------------------
+    # --- state -----------------------------------------------------------------------------------
 
     @property
     def path(self) -> Path:
@@ -104,7 +103,7 @@ class Journal:
 
     @property
     def made(self) -> bool:
-        """Whether opening it made the file: nothing is known of what was published before."""
+        """Whether opening created the file: earlier releases are unknown then."""
         return self._log.made
 
     @property
@@ -129,7 +128,7 @@ class Journal:
         return max(now, self._book.epoch)
 
     def pending(self) -> list[Message]:
-        """Return what was given out and not acknowledged, oldest first: send it again."""
+        """Return the messages without acknowledgement, oldest first: send them again."""
         return list(self._outbox)
 
     @property
@@ -144,8 +143,7 @@ class Journal:
         return report_counts(self._book.reported_keys(device, scope), keys) < self.limits.reports
 
     def room(self, device: bytes, mechanism: Costing, epoch: int) -> int | None:
-        """Return how many reports in one release the budget still holds; None where nothing limits
-        them."""
+        """Return how many reports in one release the budget still holds; None without a limit."""
         nano, atto = self._book.spent(device, epoch, self.limits)
         most, loosest = self.limits.nano, self.limits.atto
         return fitting(
@@ -155,7 +153,7 @@ class Journal:
         )
 
     def spent(self, device: bytes) -> dict[str, Spent]:
-        """Return what a device has spent in its life, by adjacency, on ratings and profiles."""
+        """Return the spent budget of a device's life, by adjacency, on ratings and profiles."""
         account = self._book.accounts.get(device)
         return {} if account is None else account.by_adjacency()
 
@@ -163,31 +161,14 @@ class Journal:
         self, digest: bytes, mechanism: str, total: int, *, republish: bool = False
     ) -> DatasetProgress:
         """Return where a data set goes on: after its last reserved row, or at row 0: `republish`,
-        or where it is finished but for rows over budget (the memo passes over the others).
+        or where it is finished but for rows over budget (the reported keys exclude the others).
 
         It is durable with the first commit that carries it. A data set that is finished, or was
         begun under another mechanism, is refused unless `republish`.
         """
         self._check_owner()
-        known = self._book.replays.get(digest)
-        if known is None or republish:
-            begun = 1 if known is None else known.begun + 1
-            return DatasetProgress(digest, mechanism, 0, total, begun, republish)
-        if known.reserved >= total and not known.over:
-            raise FinishedBefore(
-                f"this data set was published already ({total} rows under {known.mechanism}); "
-                "publishing it again draws a second report for every rating and spends its epsilon "
-                "a second time: --republish does so"
-            )
-        if known.mechanism != mechanism:
-            raise UserError(
-                f"this data set was begun under {known.mechanism} ({known.reserved} of {total} "
-                f"rows), not {mechanism}; go on with {known.mechanism}, or start over with "
-                "--republish"
-            )
-        if known.reserved >= total:
-            return DatasetProgress(digest, mechanism, 0, total, known.begun + 1, False)
-        return known
+        start = DatasetProgress(digest, mechanism, 0, total, 1, republish)
+        return resumed(self._book.replays.get(digest), start)
 
     def held_back(self, digest: bytes) -> int:
         """Return how many rows of a finished data set the budget did not hold; 0 for any other."""
@@ -205,7 +186,7 @@ class Journal:
     ) -> list[Message]:
         """Pay for, draw and record all requests in one durable record; return what is to be sent.
 
-        All or nothing. Raises `BudgetExhausted`, `UserError` (a memo that is used up),
+        All or nothing. Raises `BudgetExhausted`, `UserError` (keys reported before),
         `OutboxFull`, or ValueError for what cannot be released; each leaves file and budget as they
         were. `replay` is recorded with them.
         """
@@ -233,7 +214,7 @@ class Journal:
         return messages
 
     def _compact_or_not(self) -> None:
-        """Compact; what was just recorded is given out also where there is no room for that."""
+        """Compact; if there is no room, the recorded messages are returned all the same."""
         try:
             self.compact()
         except UserError:
@@ -250,7 +231,7 @@ class Journal:
     # --- delivery and the file --------------------------------------------------------------------
 
     def acknowledge(self, number: int) -> None:
-        """Note that the broker has a message; it is sent again only if this note is lost."""
+        """Record that the broker has a message; it is sent again only if this record is lost."""
         self._check_owner()
         if self._outbox.drop(number):
             self._acks.append(number)
@@ -259,7 +240,7 @@ class Journal:
                 self._note_or_not()
 
     def _note_or_not(self) -> None:
-        """Write the acknowledgements that wait; where there is no room for them they wait on."""
+        """Write the waiting acknowledgements; if there is no room, they wait on."""
         with suppress(UserError):
             self._append(durable=False)
 
@@ -274,7 +255,7 @@ class Journal:
             raise
 
     def compact(self) -> None:
-        """Put a file without what was acknowledged in the place of this one."""
+        """Replace the file by one without the acknowledged messages."""
         self._check_owner()
         frames = [(Kind.ACCOUNTS, encode(self._book.record()))]
         if len(self._outbox):
@@ -284,7 +265,7 @@ class Journal:
         self._compacted = self._log.size
 
     def close(self) -> None:
-        """Write the acknowledgements that wait and give the file back."""
+        """Write the waiting acknowledgements, close the file and release its lock."""
         if self._closed:
             return
         self._torn = False

@@ -1,4 +1,4 @@
-"""What was given out and not acknowledged: the bytes that are sent until the broker has them."""
+"""Messages that were returned and not acknowledged: sent until the broker has accepted them."""
 
 from __future__ import annotations
 

@@ -1,15 +1,17 @@
-"""What the frames of a journal say, as columns: small to write, quick to read back by the million.
+"""The records in a journal's frames, as columns: small to write, quick to read by the million.
 
     commit    epoch, the number of its first message, progress of a data set (or none), and
               debits, one a request: device, scope, adjacency, nano-epsilon, 10^-18 of delta,
-              reports, its memo, how many messages; messages, in the order of the debits: topic,
-              seq, and the very bytes that are sent
+              reports, its reported keys, how many messages; messages, in the order of the debits:
+              topic, seq, and the very bytes that are sent
     acks      numbers of messages
     pending   messages with their numbers and devices: the tail of a compacted file
-    accounts  every device with its seqs, memos and spends, the progress of data sets, the numbers
+    accounts  every device with its seqs, reported keys and spends, the progress of data sets, the
+              numbers
 
-Columns are little-endian; texts (topics, scopes, adjacencies) stand once in a list and columns hold
-their places. A memo that several requests share (the whole public scope) is written once.
+Columns are little-endian. Texts (topics, scopes, adjacencies) are written once in a list, and
+columns hold their indices. A key column that several requests share (the whole public scope) is
+written once.
 """
 
 from __future__ import annotations
@@ -23,10 +25,10 @@ from numpy.typing import NDArray
 
 
 class DatasetProgress(msgspec.Struct, array_like=True, frozen=True):
-    """How far a data set has been published: rows 0 .. reserved-1 of `total`, begun so often.
+    """Progress in a data set: rows 0 .. reserved-1 of `total` are recorded; `begun` counts starts.
 
-    `republish`: it was begun in order to publish what was published before, and goes on like that.
-    `over`: so many of these rows stayed because the budget did not hold them; they may go later.
+    `republish`: this start publishes again what was published before.
+    `over`: rows that were not published because the budget did not hold them; they may go later.
     """
 
     digest: bytes
@@ -129,7 +131,7 @@ def numbers(data: bytes, kind: str) -> list[int]:
 
 
 class Texts:
-    """Texts that stand once in a list and are named by their place, at most 256 of them."""
+    """Texts that are written once in a list and named by their index, at most 256 of them."""
 
     def __init__(self) -> None:
         self.known: dict[str, int] = {}
@@ -155,7 +157,7 @@ class KeyColumns:
         self._columns: list[NDArray[np.uint64]] = []  # kept, so that no id is used twice
 
     def place(self, keys: NDArray[np.uint64]) -> int:
-        """Return the place of a memo."""
+        """Return the index of a key column."""
         place = self._places.setdefault(id(keys), len(self._columns))
         if place == len(self._columns):
             self._columns.append(keys)
@@ -163,17 +165,17 @@ class KeyColumns:
 
     @property
     def sizes(self) -> bytes:
-        """How long each memo is."""
+        """The length of each column."""
         return column([len(keys) for keys in self._columns], "<u4")
 
     @property
     def keys(self) -> bytes:
-        """All of them, one behind the other."""
+        """All columns, concatenated."""
         return b"".join(keys.astype("<u8", copy=False).tobytes() for keys in self._columns)
 
 
 def key_columns_of(record: Commit | Accounts) -> list[NDArray[np.uint64]]:
-    """Return the distinct memos of a record, columns of their own."""
+    """Return the distinct key columns of a record."""
     keys = np.frombuffer(record.column_keys, "<u8").astype(np.uint64, copy=False)
     ends = np.cumsum(np.frombuffer(record.column_sizes, "<u4"), dtype=np.int64).tolist()
     found: list[NDArray[Any]] = []

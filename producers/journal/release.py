@@ -1,8 +1,8 @@
-"""Before a record is written: is it paid for, and what was drawn; only this module issues tickets.
+"""The steps before the record: check keys and budget, draw; the only place with a ticket issuer.
 
-affordable    memo and budget of every request, as they will be when it is its turn
-Drawer        certify in this process -> ticket -> mechanism.release, once for each request
-written       the record, and the messages that it makes durable
+debits_of        reported keys and budget of every request, as they will be when it is its turn
+ReleaseSampler   certify in this process -> ticket -> mechanism.release, once for each request
+commit_record    the record, and the messages that it makes durable
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ from stream_app.errors import BudgetExhausted, UserError
 from stream_app.privacy.randomness import RandomSource
 from stream_app.privacy.ticket import TicketIssuer
 
-_KEYS = {"rating": "rating of this item"}  # what a memo's key is, in words
+_KEYS = {"rating": "rating of this item"}  # the meaning of a scope's keys
 
 
 def debits_of(book: BudgetState, limits: Limits, requests: Sequence[Request]) -> list[Debit]:
-    """Return what each request costs; refuses the first that memo or budget do not hold."""
+    """Return the debit of each request; raises for the first that keys or budget do not allow."""
     asked: dict[tuple[bytes, str], list[NDArray[np.uint64]]] = {}
     paid: dict[bytes, tuple[int, int]] = {}
     costs: dict[tuple[int, int], Debit] = {}
@@ -34,7 +34,7 @@ def debits_of(book: BudgetState, limits: Limits, requests: Sequence[Request]) ->
         book.check_clock(request.epoch, limits)
         before = asked.setdefault((request.device, request.scope), [])
         if not request.republish:
-            _check_memo(book, limits, request, before)
+            _check_keys(book, limits, request, before)
         before.append(request.reported_keys)
         price = id(request.mechanism), request.count
         cost = costs.get(price)
@@ -47,13 +47,13 @@ def debits_of(book: BudgetState, limits: Limits, requests: Sequence[Request]) ->
     return debits
 
 
-def _check_memo(
+def _check_keys(
     book: BudgetState, limits: Limits, request: Request, before: list[NDArray[np.uint64]]
 ) -> None:
-    memo = book.reported_keys(request.device, request.scope)
-    if not before and not len(memo):
+    reported = book.reported_keys(request.device, request.scope)
+    if not before and not len(reported):
         return
-    times = report_counts(memo, request.reported_keys)
+    times = report_counts(reported, request.reported_keys)
     for earlier in before:
         times = times + report_counts(earlier, request.reported_keys)
     if times.max() >= limits.reports:
@@ -91,7 +91,7 @@ def _check_budget(
 
 
 class ReleaseSampler:
-    """Draws for requests that are paid for; refuses a mechanism that does not prove its claim."""
+    """Draws for requests that are paid for; rejects a mechanism that does not prove its claim."""
 
     def __init__(self, source: RandomSource) -> None:
         self._issuer = TicketIssuer(source)
@@ -100,11 +100,11 @@ class ReleaseSampler:
         """Return what was drawn for each: in one call where they may be joined, else by itself."""
         found: list[Any] = [None] * len(requests)
         together: dict[tuple[int, bool], list[int]] = {}
-        for i, one in enumerate(requests):
-            if one.joined:
-                together.setdefault((id(one.mechanism), one.masks is None), []).append(i)
+        for i, part in enumerate(requests):
+            if part.joined:
+                together.setdefault((id(part.mechanism), part.masks is None), []).append(i)
             else:
-                found[i] = self._draw(one.mechanism, one.raw_inputs, one.masks, one.count)
+                found[i] = self._draw(part.mechanism, part.raw_inputs, part.masks, part.count)
         for places in together.values():
             parts = [requests[i] for i in places]
             columns = [part.masks for part in parts if part.masks is not None]
@@ -142,7 +142,7 @@ def commit_record(
     """Return the record of these releases and the messages that it makes durable; `test` marks
     them as drawn from noise that can be replayed."""
     messages, firsts = _messages(book, requests, drawn, test=test)
-    texts, memos = Texts(), KeyColumns()
+    texts, columns_of_keys = Texts(), KeyColumns()
     columns = (
         b"".join([request.device for request in requests]),
         bytes([texts.place(request.scope) for request in requests]),
@@ -151,8 +151,8 @@ def commit_record(
         column([cost.nano for cost in debits], "<u8"),
         column([cost.atto for cost in debits], "<u8"),
         column([cost.reports for cost in debits], "<u4"),
-        column([memos.place(request.reported_keys) for request in requests], "<u4"),
-        *(memos.sizes, memos.keys),
+        column([columns_of_keys.place(request.reported_keys) for request in requests], "<u4"),
+        *(columns_of_keys.sizes, columns_of_keys.keys),
         column([len(request.parts) for request in requests], "<u4"),
         column(firsts, "<u8"),
         column([len(message.value) for message in messages], "<u4"),

@@ -1,4 +1,4 @@
-"""Reading what frames say: into an open journal, or just to look while another process writes."""
+"""Applying frames to state: when a journal is opened, or read while another process writes it."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def apply_frame(frame: Frame, book: BudgetState, outbox: Outbox, path: Path) -> 
 
 @dataclass(frozen=True)
 class JournalView:
-    """A journal as it is on the disk now: the device key, what was spent, what waits."""
+    """A journal as it is on the disk now: device key, spent budget, number of pending messages."""
 
     key: bytes = field(repr=False)
     book: BudgetState = field(repr=False)
@@ -53,18 +53,18 @@ class JournalView:
 
 
 def read_journal(path: Path | str) -> JournalView:
-    """Return what a journal holds, also while another process writes it; nothing is changed."""
+    """Return the content of a journal, also while another process writes it; changes nothing."""
     path = Path(path).expanduser()
     if not path.exists():
-        raise UserError(f"device journal {path}: there is none; publishing a rating makes it")
+        raise UserError(f"device journal {path}: there is none; publishing a rating creates it")
     if not path.is_file() and not path.is_dir():
         raise UserError(f"device journal {path}: is not a plain file; give another with --journal")
     with refusing_os_errors(path):
         data = path.read_bytes()
     if not data:
         raise UserError(
-            f"device journal {path}: is empty and no journal, unless it is just being made; give "
-            "another with --journal"
+            f"device journal {path}: is empty and no journal, unless it is just being created; "
+            "give another with --journal"
         )
     scanned = scan_or_refuse(data, path)
     book, outbox = BudgetState(), Outbox()

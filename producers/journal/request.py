@@ -1,10 +1,8 @@
-"""What a journal is asked to release, and what it gives out: bytes that are safe to send.
+"""What a journal releases, and what it returns: bytes that are safe to send.
 
 Generic over what is released: ratings are one kind of request (`producers.device.requests`), a
-profile is
-another. The journal knows neither items nor wire formats; it knows a debit, a memo of what was
-reported on, a mechanism that draws from a ticket, and a function that turns what was drawn into
-bytes.
+profile is another. The journal knows neither items nor wire formats, only a debit, the reported
+keys, a mechanism that draws from a ticket, and a function that encodes what was drawn.
 """
 
 from __future__ import annotations
@@ -38,8 +36,8 @@ class Request:
 
     device      the pseudonym, 16 bytes
     topic       the full name of the topic its messages go to
-    memo        (m,) uint64, rising and distinct: what is reported on. In one `scope` each key is
-                reported on `Limits.reports` times, unless `republish`; ratings use the item's key
+    reported_keys  (m,) uint64, rising and distinct: what is reported on. In one `scope` each key is
+                reported `Limits.reports` times, unless `republish`; ratings use the item's key
                 in the scope "rating", a profile might use its epoch in the scope "profile"
     mechanism   draws, once; what it claims is debited `count` times under its adjacency
     raw_inputs  what `mechanism.release` gets, with `masks` where they are not None
@@ -49,7 +47,7 @@ class Request:
                 `test` is the journal's: its noise can be replayed, and the event must say so
     epoch       of the release, from `Journal.epoch`; debits are kept by it
     joined      whether reports of several requests may be drawn in one call: `raw_inputs` and
-                `masks` are columns then, one row a key of the memo, and so is what is released
+                `masks` are columns then, one row a reported key, and so is what is released
     """
 
     device: bytes
@@ -72,7 +70,7 @@ class Request:
         many = len(self.reported_keys)
         if many != 1 and (not many or not (self.reported_keys[1:] > self.reported_keys[:-1]).all()):
             raise ValueError(
-                "memo: give rising, distinct keys, 1 or more; each is reported on once"
+                "reported_keys: give rising, distinct keys, 1 or more; each is reported once"
             )
         if not 0 <= self.epoch < 2**32:
             raise ValueError(f"epoch {self.epoch}: must be 0 .. 2^32-1 (days since 1970)")
@@ -85,12 +83,12 @@ class Request:
             self._check_columns(many)
 
     def _check_columns(self, many: int) -> None:
-        # Whoever draws more than is paid for overruns the budget; none of these may be forgotten.
+        # Drawing more than is paid for would overrun the budget, so all lengths are checked.
         inputs = len(self.raw_inputs)
         masks = self.count if self.masks is None else len(self.masks)
         if not inputs == self.count == many == masks:
             raise ValueError(
-                f"{inputs} inputs, {self.count} reports, {many} keys in the memo, {masks} masks: "
+                f"{inputs} inputs, {self.count} reports, {many} reported keys, {masks} masks: "
                 "a joined release has equally many of each"
             )
 

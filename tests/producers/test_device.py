@@ -85,9 +85,9 @@ def test_a_seeded_journal_marks_every_event_whoever_asks_for_it(tmp_path: Any) -
 
 @pytest.mark.parametrize(
     ("changed", "said"),
-    [({"count": 2}, "3 inputs, 2 reports, 3 keys in the memo"),
+    [({"count": 2}, "3 inputs, 2 reports, 3 reported keys"),
      ({"count": 1}, "3 inputs, 1 reports"),
-     ({"reported_keys": np.array([1, 2], np.uint64)}, "2 keys in the memo"),
+     ({"reported_keys": np.array([1, 2], np.uint64)}, "2 reported keys"),
      ({"raw_inputs": np.zeros(4, np.uint8)}, "4 inputs, 3 reports"),
      ({"masks": np.ones(2, np.uint16)}, "2 masks")],
     ids=lambda value: next(iter(value)) if isinstance(value, dict) else None,
