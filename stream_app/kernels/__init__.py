@@ -3,10 +3,10 @@
 Every kernel is `cache=True, nogil=True`, never `fastmath` (the same log must give the same bytes on
 every machine) and calls no libm function whose last bit may differ between machines.
 
-numba keeps compiled code by the file of a function and does not notice when a function that it
-calls from another file has changed: after an update, a worker could run a mixture of old and new.
-So the compiled code of each state of this folder has a cache of its own, named by a digest of all
-its sources. NUMBA_CACHE_DIR, where it is set, is left alone.
+numba caches compiled code by the file of a function and does not notice changes in functions that
+it calls from other files: after an update, a worker could run a mixture of old and new.
+So each version of this folder has a cache of its own, named by a digest of all sources. A given
+NUMBA_CACHE_DIR is used as it is.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _HERE = Path(__file__).parent
 
 
 def _cache() -> Path:
-    """Return where the compiled code of these sources is kept: beside them, or in the home."""
+    """Return the cache folder of these sources: beside them, or in the home folder."""
     state = blake2b(digest_size=8)
     for source in sorted(_HERE.rglob("*.py")):
         state.update(source.relative_to(_HERE).as_posix().encode() + b"\0" + source.read_bytes())

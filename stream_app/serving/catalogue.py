@@ -1,11 +1,11 @@
-"""The public catalogue as the server knows it: names, titles, and what was withdrawn.
+"""The public catalogue: names and titles of items, and which items are withdrawn.
 
 It is read from the compacted topic `items` and is not part of the replicated state: it changes
-what is shown, never what was learned. An item that only ever came as a string's hash and is not in
-the catalogue is shown as `key:` and 16 hex characters.
+what is shown, never the model. An item known only by the hash of its string id and missing from the
+catalogue is shown as `key:` and 16 hex characters.
 
-One thread learns while another asks. Whatever is asked, each record is either in the answer or not
-yet, and taking one in costs the same however many there are.
+One thread updates while another reads. A read sees each record wholly or not at all, and an update
+takes constant time.
 """
 
 from __future__ import annotations
@@ -22,19 +22,19 @@ _STRING = 1 << 63
 
 @dataclass
 class Catalogue:
-    """Entries by item key; `learn` takes the records of the topic in their order."""
+    """Entries by item key; `learn` takes the records of the topic in log order."""
 
     entries: dict[int, CatalogueEntry] = field(default_factory=dict)
     rejected: int = 0
     _gone: set[int] = field(default_factory=set)
     _changes: int = 0
-    # Made of `_gone` when it is asked for: the number of changes it has seen, and the keys in order
+    # Built from `_gone` on demand: the number of changes included, and the keys in order
     _sorted: tuple[int, NDArray[np.uint64]] = field(
         default_factory=lambda: (0, np.empty(0, np.uint64))
     )
 
     def learn(self, record_key: bytes | None, value: bytes | None) -> None:
-        """Take one record; an empty value (a tombstone) forgets the entry its key names."""
+        """Apply one record; an empty value (a tombstone) removes the entry named by its key."""
         if not value:
             self._forget(record_key)
             return
@@ -74,8 +74,8 @@ class Catalogue:
         seen, gone = self._sorted
         changes = self._changes
         if seen != changes:
-            # The number is read before the set, so a change in between is only looked at again;
-            # a set is copied in one step that no other thread interrupts.
+            # The count is read before the set, so a change in between only causes another update;
+            # copying a set is one step that no other thread interrupts.
             gone = np.sort(np.array(list(self._gone), np.uint64))
             self._sorted = changes, gone
         if not len(gone):
@@ -85,7 +85,7 @@ class Catalogue:
         return found
 
     def name(self, item: int) -> Item:
-        """Return the id of an item as people wrote it."""
+        """Return the id of an item as published."""
         if item < _STRING:
             return item
         entry = self.entries.get(item)

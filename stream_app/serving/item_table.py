@@ -1,13 +1,13 @@
-"""The public item table: what the model knows of every item, for devices that choose by it.
+"""The public item table: the model's mean rating of every item, for devices that choose by it.
 
     mean_i = clip(mu + b_i, 1, 5)          code_i = round(50 (mean_i - 1)),  0 .. 200
 
-Items stand in the order in which the server met them, `PAGE_ITEMS` to a page, one record a page in
-a compacted topic. A page is written again when a code in it has changed. Everything in it is made
-of released reports, so it costs nobody any epsilon; and a device that reads a false table reports
-less usefully, never with less protection, because every choice it can make has the same epsilon.
+Items are listed in the order of first appearance, `PAGE_ITEMS` to a page, one record a page in a
+compacted topic. A page is written again when a code in it has changed. The table is a function of
+released reports, so it costs no epsilon; and a device that reads a false table sends less useful
+reports, never less protected ones, because every choice it can make has the same epsilon.
 
-Pure functions and one small memory; nothing here speaks to Kafka.
+Pure functions and one small memory, without I/O.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def mean_codes(learner: Learner, keys: NDArray[np.uint64]) -> NDArray[np.uint8]:
 
 @dataclass
 class ItemTablePages:
-    """The pages as they were last written; `due` gives those that have changed."""
+    """The pages as last written; `due` yields those that have changed."""
 
     _written: list[bytes] = field(default_factory=list)
     _next: int = 0

@@ -1,12 +1,12 @@
-"""Top-k for a user: candidates from the index, what was seen or withdrawn left out, popular items
-where nothing is known.
+"""Top-k for a user: candidates from the index without seen and withdrawn items; popular items for
+an unknown user.
 
     score(u, i) = clip(mean + b_u + b_i + p_u . q_i, 1, 5)      on the internal scale
 
 The index is derived from the learner and not part of the state: items that were just learned are
-refreshed first, then the others in turn (every write to a sketch moves a little of what collides
-with it). A user of whom nothing was learned, or for whom the index has too few left, gets the most
-rated items, by their count-min estimate.
+refreshed first, then the others in turn (every write to a sketch slightly changes the vectors that
+collide with it). An unknown user, or one for whom the index has too few items left, gets the items
+with the most ratings, by their count-min estimate.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ _SPARE = 20  # candidates beyond half as many again as are wanted
 
 @dataclass(frozen=True, eq=False)
 class Recommendations:
-    """Items (k,) uint64 with their predicted ratings (k,), best first; how they were found; as of
-    which cut."""
+    """Items (k,) uint64 with their predicted ratings (k,), best first; the method that found them;
+    the cut of the state."""
 
     items: NDArray[np.uint64]
     scores: NDArray[np.float64]
@@ -48,7 +48,7 @@ class Recommender:
         self.restart()
 
     def restart(self) -> None:
-        """Begin a new index: the state of the replica was replaced as a whole."""
+        """Start a new index, after the whole state of the replica was replaced."""
         replica = self.replica
         self.index = retrieval.build(
             self._method, replica.learner.factors, self._code_bits, replica.spec.seed
@@ -68,7 +68,7 @@ class Recommender:
             self._stale[rows] = True
 
     def refresh(self, limit: int = 512) -> int:
-        """Bring up to `limit` items of the index up to date and return how many were."""
+        """Update at most `limit` items of the index and return how many were updated."""
         size = len(self.replica.items)
         fresh = np.flatnonzero(self._stale[:size])[:limit]
         rest = min(limit - len(fresh), size)
@@ -102,10 +102,10 @@ class Recommender:
         return Recommendations(items, scores, method, replica.cut)
 
     def recall(self, device: bytes, count: int) -> float:
-        """Return the share of the exact best `count` that head this device's answer; NaN where
-        unknown.
+        """Return recall@`count` of this device's answer against the exact top `count`; NaN for an
+        unknown device.
 
-        Exact means every item's vector as the learner has it now, so a stale index shows as well.
+        Exact scores use the learner's current vectors, so a stale index lowers the recall.
         """
         if not self._known(device) or not self.index.size:
             return float("nan")
@@ -116,9 +116,9 @@ class Recommender:
         return retrieval.recall(self._best(user, LIST_LENGTH)[:count], best)
 
     def _best(self, user: int, count: int) -> Rows:
-        """Take more candidates than are wanted, and order them as the learner does now.
+        """Search more candidates than wanted and rank them by the learner's current scores.
 
-        The index may be a moment older than the learner; this costs one read a candidate.
+        The index may lag behind the learner; the ranking reads the vector of each candidate.
         """
         vector = self.replica.learner.users(np.array([user], np.uint64))[0][0]
         wanted = count + count // 2 + _SPARE
@@ -126,7 +126,7 @@ class Recommender:
         return rows[np.argsort(-self._scores(user, rows), kind="stable")[:count]]
 
     def _scores(self, user: int, rows: Rows) -> NDArray[np.float32]:
-        """Return what orders items for a user: b_i + p_u . q_i, from the learner as it is now."""
+        """Return the current ranking score b_i + p_u . q_i of items for a user."""
         vector = self.replica.learner.users(np.array([user], np.uint64))[0][0]
         vectors, biases = self.replica.learner.items(self.replica.items.keys[rows])
         scores: NDArray[np.float32] = vectors @ vector + biases

@@ -11,6 +11,7 @@ from numba import njit
 
 from stream_app.models.retrieval import ExactIndex, Index, QoLSHIndex, recall
 from stream_app.models.retrieval.qolsh_codes import Encoder
+from stream_app.models.retrieval.top_k import Ranker
 from tests.benchmarks.figure import Figure
 from tests.benchmarks.statistics import best_seconds
 from tests.fixtures.movielens import load, skipped
@@ -104,9 +105,18 @@ def encoding() -> list[Figure]:
     return figures
 
 
+def selecting(n: int) -> Figure:
+    """Return how many times as long as the kernel np.argpartition takes for the best 100 of n."""
+    scores = np.random.default_rng(1).standard_normal(n).astype(np.float32)
+    ranker = Ranker(1)
+    ours = best_seconds(lambda: ranker.best(scores, COUNT), 30)
+    numpy = best_seconds(lambda: np.argpartition(scores, n - COUNT)[n - COUNT :], 30)
+    return Figure(f"np.argpartition over top_k, {COUNT} of {n:,}", numpy / ours, "ratio")
+
+
 def measure() -> list[Figure]:
     """Return encoding rates, search times by catalogue size and recalls."""
-    figures = encoding()
+    figures = encoding() + [selecting(n) for n in (1000, 3706, 100_000)]
     for n in (300, 1000, 2000, 3706, 30_000, 100_000):
         figures += searching(f"{n:,} items", *catalogue(n))
     real = learned()

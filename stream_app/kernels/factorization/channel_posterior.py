@@ -1,4 +1,4 @@
-"""What a report says of a rating: assumed density filtering through the mechanism's exact channel.
+"""Posterior of a rating given its report: assumed density filtering through the exact channel.
 
     x_v  = 1 + h v,  h = 4 / (L - 1)            the rating of level v, v = 0 .. L-1
     t    = clip(rhat, 1.15, 4.85)               the prediction, inside the scale
@@ -13,7 +13,7 @@ by three Newton steps from c = t (d mean / d c = var / V).
 
 A channel that reports the level itself has a point for its posterior: e = x_z - t and rho = 1.
 
-Where whether there is a rating is protected as well, a report may come from nothing:
+Where presence is protected as well, a report may come from a cell without a rating:
 
     P(z) = g P(z | rated) + (1 - g) P(z | nothing)        g: prior that there is a rating
     w    = g P(z | rated) / P(z)                          that there is one, given the report
@@ -61,8 +61,8 @@ def update_posterior(rhat, V, row, likelihood, levels, priors, n):
     """Return (e, rho, P(z)) of the report at `row`, prior centred on prediction rhat, spread V.
 
     likelihood: (R, 1 + >= levels) float64, first P(z | nothing), 0 where presence is public, and
-    then g = priors[n] is not looked at; V >= 0.1. (The place of g is passed and not its value: the
-    loop would spill what it needs to have at hand.)
+    then g = priors[n] is not read; V >= 0.1. (The index of g is passed and not its value: the
+    caller's loop would otherwise spill registers.)
     """
     t = min(max(rhat, INSIDE_LOW), INSIDE_HIGH)
     h = (HIGHEST - LOWEST) / (levels - 1)
@@ -106,17 +106,17 @@ def update_posterior(rhat, V, row, likelihood, levels, priors, n):
         s2 += post * (v * v)
     none = likelihood[row, 0]
     g = np.float64(priors[n]) if none > 0.0 else 1.0
-    if not s0 > 0.0:  # a report that no level could have caused teaches nothing
+    if not s0 > 0.0:  # a report that no level can cause carries no information
         return 0.0, 0.0, (1.0 - g) * none if none > 0.0 else 0.0
-    chance = s0 / prior
+    probability = s0 / prior
     m1 = s1 / s0
     q1 = max(h * h * (s2 / s0 - m1 * m1), 0.0)
     e = LOWEST + h * m1 - m0
     rho = 1.0 - q1 / q0
     if none > 0.0:
-        rated = g * chance
-        chance = rated + (1.0 - g) * none
-        w = rated / chance if chance > 0.0 else 0.0
+        rated = g * probability
+        probability = rated + (1.0 - g) * none
+        w = rated / probability if probability > 0.0 else 0.0
         rho = w * rho - w * (1.0 - w) * e * e / q0
         e *= w
-    return e, max(rho, -1.0), chance
+    return e, max(rho, -1.0), probability

@@ -1,4 +1,4 @@
-"""Latent vectors in one count sketch, a whole vector at one address a row (S004 4.1, blocked).
+"""Latent vectors in one count sketch, a whole vector at one address a row (Balu 2016, 4.1).
 
     h_j(e)  = g xor (g >> 32),  g = hash(e) a_j         a_j: an odd word for each row
     block   = upper half of h_j, scaled to 0 .. B-1
@@ -10,7 +10,7 @@ C: flat float32, (k, B, d) in C order: the thesis' k rows of w = B d cells. Abov
 signs come from a further hash, and repeat after 64. Entities that share a block share all of it,
 but with their own signs in every component, so a read is as unbiased and as noisy as with one
 address a component, at 1/d of the cache misses. D and K are compile-time numbers; a vector lives
-in registers (`lanes.py`).
+in registers (`simd.py`).
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""Latent vectors in one count sketch, every component at its own address (S004 4.1, literally).
+"""Latent vectors in one count sketch, each component at its own address (Balu 2016, 4.1).
 
-    g_i = mix(hash(key) + (i d + c + 1) golden)        element c < d of (side, key); for two rows:
+    g_i = hash64(hash(key) + (i d + c + 1) golden)     element c < d of (side, key); for two rows:
     row 2i        address from the upper 31 bits of g_i, sign from bit 32
     row 2i + 1    address from the lower 31 bits, sign from bit 31
     read    p[c] = 1/k * sum_j s_j(u, c) C[j, h_j(u, c)]                                     (4.1)

@@ -1,15 +1,15 @@
-"""Giving back what shared memory still holds of one user, as far as it can be told apart.
+"""Erasure of one user from tables shared with others, as far as they can be separated.
 
     p_0[l]   read (4.1) from the cells as they were before the first rating, which are hashes
     p[l]     read from the cells as they are
     C[j, h_j(u, l)] += s_j(u, l) (p_0[l] - p[l])        so that the user reads as an unknown one
 
-The difference is what the user's own ratings and its collisions have added up to, so for whoever
-shares a cell, less noise is left than there was or about as much. Components that share a cell
-disturb each other; a few sweeps over them one after the other (Gauss, Seidel) settle that.
+The difference is the sum of the user's own updates and of its collisions, so users that share a
+cell keep about as much noise as before, or less. Components of the user that share a cell disturb
+each other; a few Gauss-Seidel sweeps converge.
 
-A row of scalars or sums is put back only where its tag is the user's: a slot that is shared is not
-the user's own.
+A row of scalars or sums is reset only where its tag is the user's: a shared slot is not the user's
+own.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ def forget_vector(C, pages, key, salt, first_salt, first_scale, literal, D, K):
 
 @njit(cache=True, nogil=True)
 def forget_scalars(tags, scalars, pages, key, salt):
-    """Put the scalars of a user with a slot of its own back to their first values."""
+    """Reset the scalars of a user with a slot of its own to their initial values."""
     h = hash64(key + salt)
     s = slot_of(tags, h)
     if tags[s] == tag_of(h):
@@ -93,7 +93,7 @@ def forget_sums(tags, sums, pages, key, salt):
 
 @njit(cache=True, nogil=True)
 def forget_row(slots, keys, vectors, scalars, vectors_pages, scalars_pages, key, salt, scale, D):
-    """Put the row of a user, where there is one, back to its first values; the key remains."""
+    """Reset the row of a user, if there is one, to its initial values; the key remains."""
     row = slots[place_of(slots, keys, key)]
     if row < 0:
         return

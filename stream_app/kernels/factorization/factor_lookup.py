@@ -1,4 +1,4 @@
-"""Vectors and biases of many entities out of a sketch, for an index and for answers."""
+"""Look-up of vectors and biases of many entities in a sketch, for an index and for queries."""
 
 from __future__ import annotations
 

@@ -1,17 +1,17 @@
-"""One lesson of the online learner: predict, decode, and a Kalman step with one variance an entity.
+"""Update of the online learner by one rating: a Kalman step with one variance for each entity.
 
-    rhat = mu + b_u + b_i + p.q                          the prediction, clipped to 1 .. 5 when told
+    rhat = mu + b_u + b_i + p.q                          the prediction, reported clipped to 1 .. 5
     T    = vbu + vbi + vu |q|^2 + vi |p|^2 + kappa d vu vi        its variance
     S    = noise + T,   V = V0 + cT T                    of a rating, and of the prior over levels
-    e, rho = what the report says (`channel.py`)         a clean report: e = r - t, rho = 1
+    e, rho   from the posterior (`channel_posterior.py`)         a clean report: e = r - t, rho = 1
     mu  += k e,  vmu -= k vmu rho,                       k = vmu / (S + vmu)
     b   += (vb / S)(e - lamb rho b),                     vb -= vb^2 rho / S
     p   += (vu / S)(e q - lam rho p),                    vu -= kappa vu^2 |q|^2 rho / S
     q   += (vi / S)(e p - lam rho q), p before the step, vi -= kappa vi^2 |p|^2 rho / S
 
-The report's noise enters through e and rho alone: a report that says little moves little and
-narrows little. For rho = 1 it is the clean learner. rho may be negative: a surprise makes the
-model less sure; variances never pass their first value. An event with e^2 > clip is refused:
+The report's noise enters through e and rho alone: an uninformative report changes estimates and
+variances little. For rho = 1 it is the clean learner. rho may be negative: a surprising report
+raises the variances, never above their initial value. An event with e^2 > clip is refused:
 nothing changes.
 
 Functions here work on numbers and short vectors; the event loops of the layouts call them.
@@ -38,7 +38,7 @@ LEAST_SHARE = 1e-6
 
 @njit(cache=True, nogil=True, inline="always")
 def dot(p, q):
-    """Return p.q of two vectors in lanes as float64."""
+    """Return p.q of two SIMD vectors as float64."""
     return np.float64(total(multiply(p, q)))
 
 

@@ -1,12 +1,12 @@
-"""The event loop over a batch, one for each layout of the vectors: test, then learn, in order.
+"""Training loops over a batch, one for each layout of the vectors: test, then learn, in order.
 
 `blocked_loop(D, K)`, `literal_loop(D, K)` and `dense_loop(D)` return compiled functions with the
 sizes built in. All take the columns of a batch (m,), the channel tables and the constants, and
-write predicted, error and refused (m,), and where a report is decoded its chance (m,), the
-probability with which it was foreseen. `priors` is read where the channel protects presence and may
+write predicted, error and refused (m,), and for each decoded report its predictive probability
+(m,). `priors` is read where the channel protects presence and may
 be empty if none does. Where learn[n] is False or event n is refused, nothing is written to the
 state. An event is refused when its squared error exceeds `clip`, or when its channel or report is
-outside the tables. What is written is marked in the `..._pages` of its array (`pages.py`), except
+outside the tables. Writes are marked in the `..._pages` of their array (`dirty_pages.py`), except
 for new keys of dense rows: the caller sees how many there are.
 
 The three loops repeat the same few lines instead of sharing them: numba counts references to arrays
@@ -71,7 +71,7 @@ def blocked_loop(D, K):
     @njit(cache=True, nogil=True, error_model="numpy")
     def learn_blocked(
         C, tags, scalars, overall, C_pages, tags_pages, scalars_pages, salts, k, likelihood, facts,
-        users, items, reports, channels, learn, priors, predicted, error, refused, chance,
+        users, items, reports, channels, learn, priors, predicted, error, refused, probability,
     ):  # fmt: skip
         blocks = np.uint64(C.size // (D * K))
         known = facts.shape[0]
@@ -108,20 +108,22 @@ def blocked_loop(D, K):
             z = reports[n]
             e = 0.0
             rho = 1.0
-            no = c >= known or z >= facts[c, ALPHABET]
-            if not no:
+            rejected = c >= known or z >= facts[c, ALPHABET]
+            if not rejected:
                 if facts[c, EXACT]:
                     e = read_exactly(rhat, z, facts[c, LEVELS])
                 else:
                     V = k.prior_variance + k.prior_slope * T
                     row = facts[c, START] + z
-                    of = facts[c, LEVELS]
-                    e, rho, chance[n] = update_posterior(rhat, V, row, likelihood, of, priors, n)
-                no = e * e > k.clip
+                    levels = facts[c, LEVELS]
+                    e, rho, probability[n] = update_posterior(
+                        rhat, V, row, likelihood, levels, priors, n
+                    )
+                rejected = e * e > k.clip
             predicted[n] = within(rhat, 1.0, 5.0)
             error[n] = e
-            refused[n] = no
-            if no or not learn[n]:
+            refused[n] = rejected
+            if rejected or not learn[n]:
                 continue
             S = k.noise + T
             per_S = 1.0 / S
@@ -156,7 +158,7 @@ def literal_loop(D, K):
     @njit(cache=True, nogil=True, error_model="numpy")
     def learn_literal(
         C, tags, scalars, overall, C_pages, tags_pages, scalars_pages, salts, k, likelihood, facts,
-        users, items, reports, channels, learn, priors, predicted, error, refused, chance,
+        users, items, reports, channels, learn, priors, predicted, error, refused, probability,
     ):  # fmt: skip
         w = np.uint64(C.size // K)
         known = facts.shape[0]
@@ -189,20 +191,22 @@ def literal_loop(D, K):
             z = reports[n]
             e = 0.0
             rho = 1.0
-            no = c >= known or z >= facts[c, ALPHABET]
-            if not no:
+            rejected = c >= known or z >= facts[c, ALPHABET]
+            if not rejected:
                 if facts[c, EXACT]:
                     e = read_exactly(rhat, z, facts[c, LEVELS])
                 else:
                     V = k.prior_variance + k.prior_slope * T
                     row = facts[c, START] + z
-                    of = facts[c, LEVELS]
-                    e, rho, chance[n] = update_posterior(rhat, V, row, likelihood, of, priors, n)
-                no = e * e > k.clip
+                    levels = facts[c, LEVELS]
+                    e, rho, probability[n] = update_posterior(
+                        rhat, V, row, likelihood, levels, priors, n
+                    )
+                rejected = e * e > k.clip
             predicted[n] = within(rhat, 1.0, 5.0)
             error[n] = e
-            refused[n] = no
-            if no or not learn[n]:
+            refused[n] = rejected
+            if rejected or not learn[n]:
                 continue
             S = k.noise + T
             per_S = 1.0 / S
@@ -239,7 +243,7 @@ def dense_loop(D):
         slots_u, keys_u, vectors_u, scalars_u, slots_i, keys_i, vectors_i, scalars_i, counts,
         vectors_u_pages, scalars_u_pages, vectors_i_pages, scalars_i_pages,
         overall, salts, scales, k, likelihood, facts,
-        users, items, reports, channels, learn, priors, predicted, error, refused, chance,
+        users, items, reports, channels, learn, priors, predicted, error, refused, probability,
     ):  # fmt: skip
         known = facts.shape[0]
         us, its = np.empty(AHEAD, np.int64), np.empty(AHEAD, np.int64)
@@ -279,20 +283,22 @@ def dense_loop(D):
             z = reports[n]
             e = 0.0
             rho = 1.0
-            no = c >= known or z >= facts[c, ALPHABET]
-            if not no:
+            rejected = c >= known or z >= facts[c, ALPHABET]
+            if not rejected:
                 if facts[c, EXACT]:
                     e = read_exactly(rhat, z, facts[c, LEVELS])
                 else:
                     V = k.prior_variance + k.prior_slope * T
                     row = facts[c, START] + z
-                    of = facts[c, LEVELS]
-                    e, rho, chance[n] = update_posterior(rhat, V, row, likelihood, of, priors, n)
-                no = e * e > k.clip
+                    levels = facts[c, LEVELS]
+                    e, rho, probability[n] = update_posterior(
+                        rhat, V, row, likelihood, levels, priors, n
+                    )
+                rejected = e * e > k.clip
             predicted[n] = within(rhat, 1.0, 5.0)
             error[n] = e
-            refused[n] = no
-            if no or not learn[n]:
+            refused[n] = rejected
+            if rejected or not learn[n]:
                 continue
             S = k.noise + T
             per_S = 1.0 / S

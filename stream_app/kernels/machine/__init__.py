@@ -1,1 +1,1 @@
-"""Machine."""
+"""Operations of the processor: SIMD, prefetch, wide integers, hashing, dirty-page maps."""

@@ -1,9 +1,9 @@
-"""Pages: which 64 KiB of an array a write falls into, for whoever copies only what has changed.
+"""Dirty pages: which 64 KiB pages of an array may have changed, for copies of the changes alone.
 
     page of byte b of an array = b >> PAGE_BITS        pages (ceil(bytes / PAGE_BYTES),) uint8
 
-Whoever writes to an array sets the byte of the page; whoever has copied the page clears it. A byte
-that is set says "may have changed", one that is not "has not changed". A scalar of a power of two
+A writer to the array sets the byte of the page; the copier clears it after the copy. 1 means "may
+have changed", 0 "has not changed". A scalar of a power of two
 bytes never lies across two pages, because arrays are paged from their first byte; a row of another
 size may, so both of its ends are marked.
 """

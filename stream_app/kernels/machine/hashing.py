@@ -1,8 +1,8 @@
 """Keyed 64-bit hashing, the same in every process, on every machine and in every language.
 
-    mix(x)         splitmix64's finalizer: a bijection of 64 bits in which every input bit moves
+    hash64(x)      splitmix64's finalizer: a bijection of 64 bits in which every input bit moves
                    every output bit
-    salted(k, s)   mix(mix(k + s * golden)): an independent-looking hash of key k for each salt s
+    salted(k, s)   hash64(hash64(k + s * golden)): an independent-looking hash of k for each salt s
     bounded(h, n)  floor(h' * n / 2^32) with h' the upper 32 bits of h: a slot in 0 .. n-1 for
                    any n <= 2^32
 

@@ -1,6 +1,6 @@
-"""Ask for a row of a large table some steps before it is needed, so that memory is not waited for.
+"""Prefetch of a row of a large table some steps before its use, to hide the latency of memory.
 
-A hint and nothing more: no result depends on it, and uncompiled code leaves it out.
+It is only a hint: no result depends on it, and uncompiled code does nothing.
 """
 
 from __future__ import annotations

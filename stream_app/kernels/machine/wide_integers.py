@@ -1,6 +1,6 @@
-"""What a processor does with a word in one instruction and numba cannot say.
+"""Integer operations that are one instruction of a processor and that numba does not offer.
 
-    ones(x)               number of one bits of x, 0 .. 64
+    popcount(x)             number of one bits of x, 0 .. 64
     multiply_mod(a, b)    a * b mod p with p = 2^61 - 1, for a, b < 2^61; the product has 122 bits
 
 Both are an LLVM instruction where the code is compiled and plain Python integers where it is not.

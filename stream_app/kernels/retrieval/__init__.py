@@ -1,1 +1,1 @@
-"""Retrieval."""
+"""Kernels of the indexes: exact scan, qoLSH, top-k selection."""

@@ -1,4 +1,4 @@
-"""Quantization-optimized LSH: binary codes of directions (S004 section 5.3).
+"""Quantization-optimized LSH: binary codes of directions (Balu 2016, section 5.3).
 
     W       (d, L) tight frame, W W' = I_d;   G = W'W
     code    b = sign(W'x), sign(0) = +1                                       (5.1)
@@ -73,9 +73,9 @@ def _normalize(vector, unit):
 def encode(vectors, frame, columns, gram, diagonal, flips, codes, norms, lengths, objectives):
     """Write the code of each vector's direction, |vector|, |Wb| and L(b).
 
-    vectors: (n, d); frame W: (d, L); columns W': (L, d or more), zeros past d, so that lanes are
-    full; gram G: (L, L) and its diagonal, all float32; codes: (n, words) uint64; the rest (n,)
-    float32.
+    vectors: (n, d); frame W: (d, L); columns W': (L, d or more), zeros past d, so that SIMD
+    registers are full; gram G: (L, L) and its diagonal, all float32; codes: (n, words) uint64; the
+    rest (n,) float32.
     """
     factors, bits = frame.shape
     A, Y = np.empty(bits, np.float32), np.empty(bits, np.float32)

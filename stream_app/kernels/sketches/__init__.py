@@ -1,1 +1,1 @@
-"""Sketches."""
+"""Kernels of Bloom, count-min and AMS sketches."""

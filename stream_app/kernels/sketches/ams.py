@@ -6,7 +6,7 @@
     F_j = sum_cell C[j, cell]^2     kept as F_j += s n (s n + 2 C), C before
 
 E F_j = F2 and Var F_j <= 2 F2^2 / w (Alon, Matias, Szegedy 1999; Thorup, Zhang 2004). "Average of
-|c|^p" for another p (S004 2.3.2.7) does not estimate F_p.
+|c|^p" for another p (Balu 2016, 2.3.2.7) does not estimate F_p.
 
 cells C: (k, w) int64;  moments F: (k,) int64;  coefficients a: (k, 4) uint64 below p;
 keys: (m,) uint64. Exact integers: F2 is right up to 2^63, one key seen 3 * 10^9 times.

@@ -1,7 +1,7 @@
 """Split-block Bloom filter of pairs, eight bits of one 32-byte block (Putze et al. 2007).
 
-    h = mix(mix(user + seed * golden) + item)     block = bounded(h, blocks)
-    g = mix(h + golden)                           bit of word j = bits 5j .. 5j+4 of g, j = 0 .. 7
+    h = hash64(hash64(user + seed * golden) + item)  block = bounded(h, blocks)
+    g = hash64(h + golden)                           bit of word j = bits 5j .. 5j+4 of g, j < 8
 
 A fresh pair is found with probability
 

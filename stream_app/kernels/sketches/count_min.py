@@ -1,4 +1,4 @@
-"""Count-min sketch of counts (Cormode, Muthukrishnan 2005; S004 section 2.3.2).
+"""Count-min sketch of counts (Cormode, Muthukrishnan 2005; Balu 2016, section 2.3.2).
 
     add       C[j, h_j(key)] += count        for j = 0 .. k-1
     estimate  min_j C[j, h_j(key)]           never below the true count

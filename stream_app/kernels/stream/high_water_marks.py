@@ -8,7 +8,7 @@
 
 A device gets the next row with its first applied event. slots: (capacity,) int64, a power of two of
 at least twice the rows;  devices: (rows, 2) uint64;  marks: (rows,) int64.  What is written is
-marked in the pages of its array (`pages.py`).
+marked in the pages of its array (`dirty_pages.py`).
 """
 
 from __future__ import annotations

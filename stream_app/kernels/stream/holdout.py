@@ -1,8 +1,8 @@
-"""Which (user, item) pairs are held out: a keyed share, the same on every replica.
+"""Which (user, item) pairs are held out: a keyed fraction, the same on every replica.
 
-    held(u, i)  <=>  salted(mix(u) + i, salt) < share * 2^64
+    held_out(u, i)  <=>  salted(hash64(u) + i, salt) < fraction * 2^64
 
-A pair that comes again is held out again.
+A repeated pair is held out again.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""The ledger's running numbers: a sum names the set of offsets, a chain names their order.
+"""Running hashes of the ledger: a sum over the set of offsets, and a chain over their order.
 
-sum   += mix(offset)
-chain  = mix(chain + mix(offset) + 16 partition + outcome)
+sum   += hash64(offset)
+chain  = hash64(chain + hash64(offset) + 16 partition + outcome)
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from stream_app.kernels.machine.hashing import hash64
 
 @njit(cache=True, nogil=True)
 def extend_chain(offsets, outcomes, partition, chain):
-    """Return (sum of mix(offset), new chain) over records in order; writes nothing."""
+    """Return (sum of hash64(offset), new chain) over records in order; writes nothing."""
     total = np.uint64(0)
     base = np.uint64(partition) * np.uint64(16)
     for i in range(offsets.shape[0]):

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from stream_app.kernels.factorization.presence_rates import busy
+from stream_app.kernels.factorization.presence_rates import activity
 from stream_app.models.factorization.channels import Channels
 from stream_app.models.factorization.presence_rates import PresenceRates, report_information
 from stream_app.privacy.randomness import SeededSource
@@ -139,12 +139,12 @@ def test_rates_of_items_and_users_are_found_through_the_noise(channel: int) -> N
 
 def test_how_busy_a_user_is_goes_from_the_usual_to_what_was_counted() -> None:
     """Little information leaves the mean of all, which is 1; much of it the quotient itself."""
-    assert busy(0.0, 1e-9, 1e-9) == pytest.approx(1, abs=0.04)
-    assert busy(3e6, 1e7, 1e6) == pytest.approx(3, rel=0.06)
-    assert busy(-1e6, 1e7, 1e6) == pytest.approx(np.exp(-3), rel=1e-6)
-    assert busy(1e9, 1e7, 1e6) == pytest.approx(np.exp(2), rel=1e-6)
-    told = [busy(x, 50.0, 10.0) for x in (-10.0, 5.0, 10.0, 20.0)]
-    assert told == sorted(told)
+    assert activity(0.0, 1e-9, 1e-9) == pytest.approx(1, abs=0.04)
+    assert activity(3e6, 1e7, 1e6) == pytest.approx(3, rel=0.06)
+    assert activity(-1e6, 1e7, 1e6) == pytest.approx(np.exp(-3), rel=1e-6)
+    assert activity(1e9, 1e7, 1e6) == pytest.approx(np.exp(2), rel=1e-6)
+    estimates = [activity(x, 50.0, 10.0) for x in (-10.0, 5.0, 10.0, 20.0)]
+    assert estimates == sorted(estimates)
 
 
 def test_a_report_counts_by_the_information_of_its_channel() -> None:
