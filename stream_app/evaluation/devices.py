@@ -4,7 +4,7 @@
     Asking    each rating is asked about under a partition of the levels that its device chooses by
               the public item table, mean + b_i of the learner as of every 100,000 ratings, 3.5 for
               an item that is not in it yet; with `user_bias` also by what the user's own released
-              reports tell of the user
+              reports reveal of the user
 
 The choice of a question has no argument for the rating itself
 (`stream_app.privacy.ratings.partition_choice`).

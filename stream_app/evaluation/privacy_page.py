@@ -2,7 +2,7 @@
 
     python -m stream_app.evaluation.privacy_page PRIVACY.md      writes them into the page
 
-A table stands between `<!-- table: NAME -->` and `<!-- end -->`.
+A table lies between `<!-- table: NAME -->` and `<!-- end -->`.
 """
 
 from __future__ import annotations
@@ -152,7 +152,7 @@ TABLES: dict[str, Callable[[], str]] = {
 
 
 def filled(page: str) -> str:
-    """Return the page with every table computed anew; KeyError for one that is unknown."""
+    """Return the page with every table computed again; KeyError for one that is unknown."""
     return re.sub(
         r"(<!-- table: ([a-z]+) -->\n).*?(<!-- end -->)",
         lambda found: f"{found[1]}\n{TABLES[found[2]]()}\n{found[3]}",

@@ -1,15 +1,16 @@
 """How good sanitized profiles are for finding neighbours and recommending, on known ratings.
 
     recall       share of the 10 nearest by the cosine of the TRUE profiles that are among the 10
-                 nearest by the released ones, mean over users (S004 section 3.5.4, figure 3.6)
+                 nearest by the released ones, mean over users (Balu 2016, section 3.5.4,
+                 figure 3.6)
     precision    a fifth of each user's items is held out; share of them in the 10 best scores, of
                  items that the device does not know yet (it leaves out its own), mean over users
 
-Every item a user has rated is in the profile, whatever the rating (S004 section 3.5.1). Beside the
-precision stand those of three who need no noise or no neighbours: `popular`, everybody's held-in
-items counted in the clear; `popular_released`, the same from the released profiles; `clear`, the
+Every item a user has rated is in the profile, whatever the rating (Balu 2016, section
+3.5.1). The precision is compared with three baselines: `popular`, the held-in items of all users
+counted in the clear; `popular_released`, the same from the released profiles; `clear`, the
 same number of neighbours found and counted in the clear. Noise comes from a seed, nothing is
-published, and at most `queries` users are asked for.
+published, and at most `queries` users are queried.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ _TINY = 1e-12
 
 @dataclass(frozen=True)
 class ProfileResult:
-    """What came out; `chance` is the recall of neighbours that are drawn by lot."""
+    """The figures; `chance` is the recall of neighbours drawn uniformly at random."""
 
     mechanism: str
     epsilon: float | None
@@ -65,8 +66,8 @@ def evaluate_profiles(
 ) -> ProfileResult:
     """Return how good released profiles are; the columns (n,) are one rating a row, in any order.
 
-    `progress` is told how many of the 4 parts of the work were just done. ValueError for fewer
-    than 12 users, unequal columns, or a mechanism without estimates.
+    `progress` is called with how many of the 4 parts of the work were just done. ValueError for
+    fewer than 12 users, unequal columns, or a mechanism without estimates.
     """
     began = time.perf_counter()
     profiles, catalogue = profiles_of(users, items)
@@ -120,9 +121,9 @@ def profiles_of(
     """Return each user's distinct items, in the order of the users' keys, and the catalogue."""
     if len(users) != len(items):
         raise ValueError(f"{len(users)} users and {len(items)} items: a rating has one of each")
-    names, who = np.unique(users, return_inverse=True)
-    catalogue, what = np.unique(items, return_inverse=True)
-    cells = np.unique(who.astype(np.int64) * len(catalogue) + what)
+    names, user_rows = np.unique(users, return_inverse=True)
+    catalogue, item_rows = np.unique(items, return_inverse=True)
+    cells = np.unique(user_rows.astype(np.int64) * len(catalogue) + item_rows)
     starts = np.searchsorted(cells, np.arange(1, len(names)) * len(catalogue))
     return np.split(catalogue[cells % len(catalogue)], starts), catalogue
 

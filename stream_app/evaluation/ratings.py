@@ -1,4 +1,4 @@
-"""The protocols of rating after rating: prequential, and one pass over a random part."""
+"""Evaluation on single ratings: prequential, or one pass over a random part of them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What an evaluation compares with, and what comes out of it."""
+"""The data of an evaluation, its true ratings, and its result."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 @dataclass(frozen=True)
 class EvaluationResult:
-    """What came out; `rmse`, `mae` and `rmse_baseline` are in the data's units.
+    """The figures of one evaluation; `rmse`, `mae` and `rmse_baseline` are in the data's units.
 
     learned: ratings, or published cells, that were learned. scope, cells: items and cells that
     every user and all users sent where presence is protected, else 0.
@@ -46,7 +46,7 @@ class TrueRatings:
     def errors(
         self, predicted: NDArray[np.float64], rows: NDArray[np.int64]
     ) -> NDArray[np.float64]:
-        """Return what predictions on 1 .. 5 of some rows miss, in the data's units."""
+        """Return the errors of predictions on 1 .. 5 of some rows, in the data's units."""
         width = self.highest - self.lowest
         return np.asarray(self.lowest + (predicted - 1) / 4 * width - self.ratings[rows])
 

@@ -2,10 +2,10 @@
 
     cells      users x scope; a cell holds the rating if it is among the learned 80 %, else nothing
     devices    in random order, one record each, the cells in random order
-    learner    published cells alone; what says nothing teaches presence rates (`models/presence`)
+    learner    published cells alone; the others teach presence rates alone (`presence_rates.py`)
     test       the true ratings of the last 10 % that lie in the scope
 
-The scope stands for a public head catalogue and is the most rated items of the file.
+The scope plays the part of a public head catalogue: the most rated items of the file.
 """
 
 from __future__ import annotations
@@ -100,7 +100,7 @@ def evaluate_scope(
 
 
 def learn_cells(learner: Learner, presence: PresenceRates, missing: int, batch: Batch) -> int:
-    """Learn whole records, (counts, users, items, reports); return how many cells say something."""
+    """Learn whole records, (counts, users, items, reports); return how many were published."""
     counts, users, items, reports = batch
     channels, says = np.zeros(len(users), np.uint16), reports != missing
     priors = presence.priors(counts, users, items, reports, channels)
@@ -120,17 +120,17 @@ def _sent(
     source: RandomSource,
     seed: int,
 ) -> Iterator[Batch]:
-    """Yield what devices send, some at a time: counts, users, items and reports of whole scopes."""
+    """Yield batches of what devices send: counts, users, items and reports of whole scopes."""
     random = np.random.default_rng(seed)
     order, width = random.permutation(len(people)), len(scope)
     some = max(1, _BATCH // width)
     for first in range(0, len(people), some):
-        who = order[first : first + some]
-        places = random.permuted(np.tile(np.arange(width), (len(who), 1)), axis=1)
-        inputs = np.take_along_axis(cells[who], places, 1).reshape(-1)
+        rows = order[first : first + some]
+        places = random.permuted(np.tile(np.arange(width), (len(rows), 1)), axis=1)
+        inputs = np.take_along_axis(cells[rows], places, 1).reshape(-1)
         yield (
-            np.full(len(who), width, np.int64),
-            np.repeat(people[who], width),
+            np.full(len(rows), width, np.int64),
+            np.repeat(people[rows], width),
             scope[places].reshape(-1),
             mechanism.release(inputs, source),
         )

@@ -1,1 +1,1 @@
-"""Learners, statistics and indexes: state with learn, predict, add, estimate; no I/O."""
+"""State that learns, predicts, counts and estimates: a function of its input and a seed."""

@@ -1,4 +1,4 @@
-"""Salts that keep the hashes of users, items and initial values apart, all from one seed."""
+"""One seed to many: the hashes of users, items and initial values are kept apart."""
 
 from __future__ import annotations
 
@@ -11,5 +11,5 @@ _STEP = 0x9E3779B97F4A7C15
 
 
 def derive_seed(seed: int, use: int) -> np.uint64:
-    """Return the 64-bit salt of one use under `seed`."""
+    """Return the 64-bit seed of one use (`USERS`, `ITEMS` or `CELLS`) under `seed`."""
     return np.uint64(hash64(np.uint64((seed * 4 + use) * _STEP % 2**64)))

@@ -1,1 +1,1 @@
-"""Factorization."""
+"""Matrix factorization that learns online from noisy reports; `factory.py` lists the learners."""

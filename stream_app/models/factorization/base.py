@@ -1,4 +1,4 @@
-"""What every factorization answers from `learn_many` and its tables: errors, predictions, vectors.
+"""What every factorization derives from `learn_many`: residuals, predictions, vectors, biases.
 
     predicted = within(mean + b_u + b_i + p_u . q_i, 1, 5)
 
@@ -17,7 +17,7 @@ from stream_app.models.factorization.learner import Entities, Keys, LearnerSpec,
 from stream_app.models.seeds import ITEMS, USERS, derive_seed
 
 MAX_FACTORS = 256
-USER, ITEM = 0, 1  # places in `_salts`
+USER, ITEM = 0, 1  # places in `_seeds`
 
 
 class Factorization(ABC):
@@ -60,8 +60,8 @@ class Factorization(ABC):
     def predict_many(self, users: Keys, items: Keys) -> NDArray[np.float64]:
         """Return the predicted ratings, within 1 .. 5."""
         zeros = np.zeros(len(users), np.uint8)
-        nobody = np.full(len(users), NO_CHANNEL, np.uint16)
-        return self.learn_many(users, items, zeros, nobody, zeros.view(np.bool_)).predicted
+        no_channel = np.full(len(users), NO_CHANNEL, np.uint16)
+        return self.learn_many(users, items, zeros, no_channel, zeros.view(np.bool_)).predicted
 
     def users(self, keys: Keys) -> Entities:
         """Return the vectors (n, factors) and biases (n,) of users."""
@@ -73,7 +73,7 @@ class Factorization(ABC):
 
     @abstractmethod
     def _entities(self, keys: Keys, side: int) -> Entities:
-        """Return vectors and biases of one side: `side` is the place in `_salts`."""
+        """Return vectors and biases of one side: `side` is the place in `_seeds`."""
 
     @property
     def mean(self) -> float:

@@ -201,13 +201,13 @@ def _checked(mechanism: Mechanism, mask: int) -> NDArray[np.float64]:
 
 
 def _face_values(channel: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return what each report says at face value: the mean of the levels that it is likeliest for.
+    """Return the face value of each report: the mean of the levels that it is likeliest for.
 
     Reports that are no level's likeliest lie evenly between their neighbours that are.
     """
     z, v = channel.shape
     likeliest = channel >= channel.max(0) * (1 - _AS_LIKELY)
-    of = likeliest.sum(1)
-    known = np.flatnonzero(of)
-    means = (likeliest @ stars_of(v))[known] / of[known]
+    count = likeliest.sum(1)
+    known = np.flatnonzero(count)
+    means = (likeliest @ stars_of(v))[known] / count[known]
     return np.asarray(np.interp(np.arange(z), known, means))

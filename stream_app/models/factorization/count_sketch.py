@@ -1,8 +1,8 @@
-"""The learner of fixed memory: vectors in a count sketch, scalars in a hashed table (S004 ch. 4).
+"""The learner of fixed memory: vectors in a count sketch, scalars in a hashed table.
 
-Nothing is allocated after the start, whatever ids arrive. `sketch` and `hashing` keep a whole
-vector at one address a row (`kernels/sketch_blocked.py`), `literal` every component at its own
-(`kernels/sketch_literal.py`).
+Nothing is allocated after the start, whatever ids arrive (Balu 2016, chapter 4). `sketch` and
+`hashing` keep a whole vector at one address a row (`count_sketch_blocked.py` of the kernels),
+`literal` every component at its own (`count_sketch_literal.py`).
 """
 
 from __future__ import annotations
@@ -91,8 +91,8 @@ class SketchLearner(FixedArrays, Factorization):
         return vectors, biases
 
     def forget(self, user: np.uint64) -> None:
-        """Make a user read as an unknown one (`kernels/forgetting.py`); its tag remains, and so do
-        scalars that it shares."""
+        """Make a user read as an unknown one (`kernels/factorization/erase.py`); its tag
+        remains, and so do scalars that it shares."""
         cells, _, scalars, _ = self._pages
         at, layout = self._seeds[USER], (self._literal, self.factors, self.depth)
         forget_vector(self._cells, cells, user, at, *self._first, *layout)

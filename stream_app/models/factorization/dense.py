@@ -66,7 +66,7 @@ class _Rows:
         return {"keys": self.keys[:count], "vectors": vectors, "scalars": self.scalars[:count]}
 
     def load(self, arrays: Arrays) -> None:
-        """Take over rows, all of which are in use; raises ValueError where they cannot be."""
+        """Copy in rows, all of which are in use; raises ValueError where they do not fit."""
         count = len(arrays["keys"])
         if len(arrays["scalars"]) != count or len(arrays["vectors"]) != count * self.factors:
             raise ValueError(
@@ -74,7 +74,7 @@ class _Rows:
                 f"numbers in vectors: use one row and {self.factors} numbers for each key"
             )
         if len(np.unique(arrays["keys"])) != count:
-            raise ValueError(f"{count} keys: one of them stands there twice")
+            raise ValueError(f"{count} keys: a key occurs twice")
         self.reserve(count + 1, 0)
         for name, array in self.used(count).items():
             np.copyto(array, arrays[name])
@@ -153,13 +153,14 @@ class DenseLearner(Factorization):
         return {"overall": self._overall} | named
 
     def dirty_pages(self) -> dict[str, DirtyMap]:
-        """Return the bitmap of each array."""
+        """Return the dirty-page map of each array."""
         pages = [self._overall_pages, *self._sides[0].pages, *self._sides[1].pages]
         arrays = zip(self.arrays().items(), pages, strict=True)
         return {name: leading_pages(page, array) for (name, array), page in arrays}
 
     def load(self, arrays: Arrays) -> None:
-        """Replace the state by what `arrays()` returned; raises ValueError where it cannot be."""
+        """Replace the state by what `arrays()` returned; raises ValueError where it does not
+        fit."""
         check_arrays(arrays, self.arrays(), self.growing)
         sides = _Rows(self.factors), _Rows(self.factors)
         for name, rows in zip(_SIDES, sides, strict=True):

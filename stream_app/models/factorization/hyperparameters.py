@@ -1,8 +1,8 @@
 """The hyperparameters of the online learner: one frozen set for every epsilon, on the scale 1..5.
 
-They are the constants of the scalar Kalman step (`kernels/learning.py`), found on the validation
-part of MovieLens-1M. Variances are in stars squared. Other scales are mapped linearly to 1..5
-first, so one set serves all.
+They are the constants of the scalar Kalman step (`kernels/factorization/kalman_update.py`), found
+on the validation part of MovieLens-1M. Variances are in stars squared. Other scales are mapped
+linearly to 1..5 first, so one set serves all.
 """
 
 from __future__ import annotations
@@ -38,7 +38,8 @@ class Constants(NamedTuple):
 
 @dataclass(frozen=True)
 class Parameters:
-    """Constants of the learner; `clip` bounds the squared error of an accepted rating (S004).
+    """Constants of the learner; `clip` bounds the squared error of an accepted rating (Balu 2016,
+    chapter 4).
 
     Clipping bounds an error, so that one odd rating moves the model only so far. It is not
     differential privacy: the clipped learner is a deterministic function of its ratings.

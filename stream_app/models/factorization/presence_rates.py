@@ -1,12 +1,13 @@
-"""How likely each cell is to hold a rating, before its report is looked at.
+"""How likely each cell is to hold a rating, before its report is read.
 
 Where presence is protected every cell of a public scope is sent, the ones without a rating too, and
 many reports are fakes. How much a report is to be believed depends on how often the item is rated
 and how busy the user is; both are learned from the reports themselves, debiased through the exact
-channel (`kernels/presence.py` has the equations). Reports of mechanisms with different epsilons and
-shares count by their information.
+channel (`kernels/factorization/presence_rates.py` has the equations). Reports of mechanisms with
+different epsilons and shares count by their information.
 
-The memory is fixed: entities that find no slot share one, and then their rates are of both.
+The memory is fixed: entities that find no free slot share one, which then holds the rate of all of
+them together.
 """
 
 from __future__ import annotations
@@ -64,15 +65,15 @@ class PresenceRates(FixedArrays):
 
     @property
     def rate(self) -> float:
-        """The share of cells that hold a rating, as the reports tell; NaN before the first."""
-        told, report_information = self._overall
-        return float(told / report_information) if report_information else float("nan")
+        """The estimated share of cells that hold a rating; NaN before the first report."""
+        rated, weight = self._overall
+        return float(rated / weight) if weight else float("nan")
 
     def forget(self, user: np.uint64) -> None:
         """Clear the sums of a user with a slot of its own.
 
-        What the user's reports told of items and of everybody stays in their sums, and so does a
-        slot that is shared.
+        What the user's reports added to the sums of items and to the overall rate remains, and so
+        does a slot that is shared.
         """
         forget_sums(self._tags, self._sums, self._pages[1], user, self._seeds[0])
 
@@ -80,8 +81,8 @@ class PresenceRates(FixedArrays):
 def report_information(channels: Channels) -> NDArray[np.float64]:
     """Return for each channel 1 / Var[weight(z)] at a typical rate; 0 where presence is public.
 
-    It goes into the state, so it is summed without rounding: a dot product of the library's has
-    other last bits on another processor.
+    It decides the state, so it is summed without rounding: numpy's dot product has other last bits
+    on another processor.
     """
     found = np.zeros(len(channels))
     for c in np.flatnonzero(channels.presence):
@@ -89,8 +90,8 @@ def report_information(channels: Channels) -> NDArray[np.float64]:
         spread = []
         for row in range(start, start + channels.alphabets[c]):
             rated = math.fsum(channels.likelihood[row, :levels].tolist()) / int(levels)
-            chance = TYPICAL_RATE * rated + (1 - TYPICAL_RATE) * float(channels.absent[row])
+            probability = TYPICAL_RATE * rated + (1 - TYPICAL_RATE) * float(channels.absent[row])
             off = float(channels.weight[row]) - TYPICAL_RATE
-            spread.append(chance * off * off)
+            spread.append(probability * off * off)
         found[c] = 1 / math.fsum(spread)
     return found

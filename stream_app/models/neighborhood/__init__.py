@@ -1,1 +1,1 @@
-"""Neighborhood."""
+"""Recommendations from similar users, found among released profiles."""

@@ -1,19 +1,19 @@
-"""Neighbours over sanitized profiles: who likes what you like, from what was released alone.
+"""Neighbours over sanitized profiles: users with similar items, found from releases alone.
 
-    similarity   cos(a, b) = |A and B| / sqrt(|A| |B|)             (S004 section 2.2.2.2)
+    similarity   cos(a, b) = |A and B| / sqrt(|A| |B|)             (Balu 2016, section 2.2.2.2)
     mean         m(S, j)   = sum over b in S of e_b(j) / sum over b in S of w_b
-    score        s_a(j)    = pop(j) + t_a (m(N_a, j) - pop(j))     pop = m(everybody)
+    score        s_a(j)    = pop(j) + t_a (m(N_a, j) - pop(j))     pop = m(all users)
     trust        t_a       = max(0, 1 - v_a / mean over j of (m(N_a, j) - pop(j))^2)
 
 |A and B| is the mechanism's own estimate; |A| its estimate, drawn to the mean of all users by the
 variance of its noise (empirical Bayes). N_a are the k most similar. e_b(j) estimates w_b 1[j in B],
-w_b says how much b tells about a single item, v_a is the noise in m(N_a, j). The trust is James
-and Stein's: the part of what the neighbours say that is not their noise, so where the noise drowns
-them everybody gets what is popular instead of what is random.
+w_b is the information of b about a single item, v_a is the noise in m(N_a, j). The trust is James
+and Stein's: the part of what the neighbours say that is not their noise, so where noise
+dominates, every user gets popular items instead of random ones.
 
 The server holds the newest released profile of each device, packed, and nothing else. No item is
-left out of an answer: what a person has used is exactly what the profile hides, so the device
-leaves it out itself. Everything here is post-processing of releases and costs no epsilon.
+left out of an answer: the items that a person has used are what the profile hides, so the device
+leaves them out itself. Everything here is post-processing of releases and costs no epsilon.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class NearestProfiles:
 
 
 class ProfileNeighbours:
-    """The newest profile of each device under one mechanism, and who is near whom.
+    """The newest profile of each device under one mechanism, and the nearest of each.
 
     `catalogue`: how many items there are, which bounds the sizes. ValueError for a mechanism whose
     releases say nothing (epsilon 0).
@@ -54,7 +54,7 @@ class ProfileNeighbours:
     def __init__(self, mechanism: ProfileMechanism, catalogue: int = MOST_ITEMS) -> None:
         if mechanism.no_estimate:
             raise ValueError(
-                f"{mechanism.id}: nobody is near anybody, {mechanism.no_estimate}; "
+                f"{mechanism.id}: no neighbour can be found, {mechanism.no_estimate}; "
                 "use an epsilon above 0"
             )
         if catalogue < 1:
@@ -64,13 +64,13 @@ class ProfileNeighbours:
         self._rows: dict[int, int] = {}
         self._packed = np.zeros((0, mechanism.profile_bytes), np.uint8)
         self._sizes = np.zeros(0)
-        self._made: _OfAll | None = None
+        self._made: _Overall | None = None
 
     def __len__(self) -> int:
         return len(self._rows)
 
     def put_many(self, devices: NDArray[np.uint64], released: NDArray[np.uint8]) -> None:
-        """Take over profiles (m, profile_bytes) of device keys (m,); a later one replaces."""
+        """Store profiles (m, profile_bytes) of device keys (m,); a later one replaces."""
         check_released(released, self.mechanism.profile_bytes)
         if len(devices) != len(released):
             raise ValueError(f"{len(devices)} devices and {len(released)} profiles: give one each")
@@ -115,15 +115,15 @@ class ProfileNeighbours:
         self, devices: NDArray[np.uint64], items: NDArray[np.uint64], k: int = 50
     ) -> NDArray[np.float32]:
         """Return s_a(j) of every device (m,) and item key (n,), shape (m, n)."""
-        near, everybody = self.nearest(devices, k), self._of_all()
-        said = np.zeros((len(devices), self.mechanism.length), np.float32)
+        near, overall = self.nearest(devices, k), self._of_all()
+        deviations = np.zeros((len(devices), self.mechanism.length), np.float32)
         noise = np.zeros(len(devices))
         for row, keys in enumerate(near.devices if near.devices.size else ()):
             evidence, weights, variances = self._evidence(self._known(keys))
             whole = max(float(weights.sum()), _TINY)
-            said[row] = evidence.sum(axis=0) / whole - everybody.evidence
+            deviations[row] = evidence.sum(axis=0) / whole - overall.evidence
             noise[row] = variances.sum() / whole**2
-        both = self._read(np.vstack([everybody.evidence, said]), items)
+        both = self._read(np.vstack([overall.evidence, deviations]), items)
         popular, more = both[0], both[1:]
         square = np.einsum("mn,mn->m", more, more) / max(1, len(items))
         trust = np.maximum(0.0, 1 - noise / np.maximum(square, _TINY)).astype(np.float32)
@@ -157,17 +157,17 @@ class ProfileNeighbours:
         for start in range(0, len(self), _BLOCK):
             yield slice(start, min(start + _BLOCK, len(self)))
 
-    def _of_all(self) -> _OfAll:
-        """Return what is computed from all profiles, made anew when one has come."""
+    def _of_all(self) -> _Overall:
+        """Return what is computed from all profiles, computed again after a new one."""
         if self._made is None:
             sizes = self._posterior()
-            self._made = _OfAll(sizes, np.zeros(self.mechanism.length, np.float32))
+            self._made = _Overall(sizes, np.zeros(self.mechanism.length, np.float32))
             total, whole = np.zeros(self.mechanism.length), 0.0
             for block in self._blocks():
                 evidence, weights, _ = self._evidence(block)
                 total += evidence.sum(axis=0, dtype=np.float64)
                 whole += float(weights.sum())
-            self._made = _OfAll(sizes, (total / max(whole, _TINY)).astype(np.float32))
+            self._made = _Overall(sizes, (total / max(whole, _TINY)).astype(np.float32))
         return self._made
 
     def _posterior(self) -> NDArray[np.float64]:
@@ -198,23 +198,23 @@ class ProfileNeighbours:
         return found
 
     def _similarities(self, rows: NDArray[np.int64]) -> Iterator[tuple[slice, NDArray[np.float64]]]:
-        """Yield parts of the asked rows with their similarity to everybody, -inf to themselves."""
+        """Yield parts of the asked rows with their similarity to all users, -inf to themselves."""
         roots = np.sqrt(self.sizes())
         for start in range(0, len(rows), _BLOCK):
             asked = rows[start : start + _BLOCK]
-            mine = self.mechanism.coordinates(self._packed[asked])
+            own = self.mechanism.coordinates(self._packed[asked])
             found = np.empty((len(asked), len(self)))
             for block in self._blocks():
                 others = self.mechanism.coordinates(self._packed[block])
-                found[:, block] = self.mechanism.overlaps(mine, others)
+                found[:, block] = self.mechanism.overlaps(own, others)
                 found[:, block] /= np.maximum(roots[asked, None] * roots[block], _TINY)
             found[np.arange(len(asked)), asked] = -np.inf
             yield slice(start, start + len(asked)), found
 
 
 @dataclass(frozen=True, eq=False)
-class _OfAll:
-    """What every answer shares: posterior sizes (m,), and the mean evidence of everybody (L,)."""
+class _Overall:
+    """Figures over all profiles: posterior sizes (m,) and mean evidence (L,)."""
 
     sizes: NDArray[np.float64]
     evidence: NDArray[np.float32]

@@ -1,4 +1,4 @@
-"""What both indexes keep for every item and check at every call: biases, room for scores, sizes."""
+"""What an index keeps for every item and checks at every call: biases, room for scores, sizes."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ SearchResult = tuple[Rows, NDArray[np.float32]]
 
 
 class StoredIndex(ABC):
-    """An index without its vectors: an heir stores these its own way and finds the best."""
+    """An index without its vectors: a subclass stores them in its own layout and finds the best."""
 
     def __init__(self, factors: int, seed: int) -> None:
         self.factors = factors

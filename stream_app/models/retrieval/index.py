@@ -1,4 +1,4 @@
-"""What every index promises, and what they share: checks, the walk down a ranking, recall."""
+"""The protocol of an index, and what indexes share: checks, the walk down a ranking, recall."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Index(Protocol):
 
     @property
     def method(self) -> str:
-        """How candidates are found: "exact" or "qolsh"."""
+        """How candidates are found, such as "exact" or "qolsh"."""
 
     @property
     def size(self) -> int:
@@ -100,7 +100,7 @@ def grown(array: _Array, axis: int, needed: int) -> _Array:
 
 
 def walk_ranking(ranking: Rows, start: int, wanted: int, keep: RowFilter) -> tuple[Rows, int]:
-    """Ask `keep` down a ranking from `start`; return the kept places and where it stopped."""
+    """Apply `keep` down a ranking from `start`; return the kept places and where it stopped."""
     kept: list[Rows] = []
     have = 0
     step = wanted + wanted // 2 + 8

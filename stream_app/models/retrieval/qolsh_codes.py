@@ -1,11 +1,11 @@
-"""qoLSH: 256 bits that stand for the direction of a vector (S004 chapter 5).
+"""qoLSH: 256 bits that stand for the direction of a vector (Balu 2016, chapter 5).
 
     x_hat = W b / |W b|       the direction that a code stands for           (5.4)
     L(b)  = x . x_hat         what greedy flips raise; mean |x - x_hat|^2 = 2 - 2 mean L(b)
 
 `flips=0` is plain sign coding (LSH). With as many bits as factors, or fewer, the frame is
 orthonormal and signs are optimal. A zero vector has no direction: it gets the code of all ones and
-is flagged. A code says much about its vector: it protects nobody.
+is flagged. A code reveals much about its vector: it is no protection.
 """
 
 from __future__ import annotations

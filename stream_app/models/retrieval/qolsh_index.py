@@ -1,4 +1,4 @@
-"""The qoLSH index: a scan of 256-bit codes, narrowed twice, then exact (S004 chapter 5).
+"""The qoLSH index: a scan of 256-bit codes, narrowed twice, then exact (Balu 2016, chapter 5).
 
     1  every item       b + |q| |p| cos(pi Hamming / L)      two codes (2.19), 32 bytes an item
     2  the shortlist    b + p'Wb |q| / (|Wb| L(b))           query against code (5.14)

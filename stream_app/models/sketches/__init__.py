@@ -1,1 +1,1 @@
-"""Sketches."""
+"""Sketches of fixed size: Bloom filter of rated pairs, count-min of items, AMS second moment."""

@@ -2,9 +2,9 @@
 
     estimate = median over `depth` rows of F_j;   relative deviation of one row sqrt(2 / width)
 
-F2 / total^2 is the chance that two random ratings are of one item: it jumps when a flood of ratings
-hits one item. Only F2: for other moments the construction of S004 2.3.2.7 is wrong. Exact integers;
-order does not matter and sketches of parts merge by addition.
+F2 / total^2 is the probability that two random ratings are of one item: it jumps when a flood of
+ratings hits one item. Only F2: for other moments the construction of Balu 2016, section 2.3.2.7, is
+wrong. Exact integers; order does not matter and sketches of parts merge by addition.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class AmsSketch(FixedArrays):
         self._coefficients = _coefficients(depth, seed)
 
     def add_many(self, keys: NDArray[np.uint64], counts: NDArray[np.int64] | None = None) -> None:
-        """Count each key once, or as often as `counts` says; the state does not tell them apart."""
+        """Count each key once, or `counts` times; both ways lead to the same state."""
         counts = np.ones(len(keys), np.int64) if counts is None else counts
         second_moment.add(self._cells, self._moments, self._coefficients, keys, counts)
         self.mark_all_dirty()  # a few pages, and a batch of keys writes to most of them

@@ -1,9 +1,10 @@
 """Which user has rated which item, in a fixed number of bytes: no false negatives.
 
 A pair that was added is always found; a pair that was not is found with probability
-`false_positive_ratio`, in which case an item is left out of a list that it might have been in. The
-state does not depend on the order of the pairs, and two filters merge by OR (S004 section 2.3.2,
-in the blocked form of Putze, Sanders, Singler 2007; `kernels/bloom.py` has the equations).
+`false_positive_ratio`, and the item is then missing from a list that it might have been in. The
+state does not depend on the order of the pairs, and two filters merge by OR (Balu 2016, section
+2.3.2, in the blocked form of Putze, Sanders, Singler 2007; `kernels/sketches/bloom.py` has the
+equations).
 """
 
 from __future__ import annotations
@@ -61,7 +62,7 @@ class SeenFilter(FixedArrays):
         return found
 
     def merge(self, other: SeenFilter) -> None:
-        """Take over all pairs of a filter with the same size and seed."""
+        """Add all pairs of a filter with the same size and seed."""
         if self._blocks.shape != other._blocks.shape or self._seed != other._seed:
             raise ValueError("seen filters merge only with the same size and seed")
         self._blocks |= other._blocks
@@ -78,6 +79,6 @@ class SeenFilter(FixedArrays):
         return float(bloom.fill(self._blocks)[1])
 
     def ratios(self) -> tuple[float, float]:
-        """Return fill and false-positive ratio in one reading."""
+        """Return fill and false-positive ratio in one pass over the filter."""
         ones, found = bloom.fill(self._blocks)
         return float(ones / (8 * self._blocks.nbytes)), float(found)

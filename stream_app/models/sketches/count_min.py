@@ -3,8 +3,8 @@
     count <= estimate
     estimate <= count + e/width * total      with probability 1 - e^-depth for each key
 
-(Cormode, Muthukrishnan 2005; the inequality signs of S004 section 2.3.2 are garbled.) The estimate
-is never too small. Order does not matter and sketches of parts merge by addition.
+(Cormode, Muthukrishnan 2005; the inequality signs in Balu 2016, section 2.3.2, are garbled.) The
+estimate is never too small. Order does not matter and sketches of parts merge by addition.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class CountMinSketch(FixedArrays):
         self._seeds = np.array([seed * 64 + j for j in range(depth)], np.uint64)
 
     def add_many(self, keys: NDArray[np.uint64], counts: NDArray[np.int64] | None = None) -> None:
-        """Count each key once, or as often as `counts` says; the state does not tell them apart."""
+        """Count each key once, or `counts` times; both ways lead to the same state."""
         counts = np.ones(len(keys), np.int64) if counts is None else counts
         count_min.add(self._cells, self._pages, self._seeds, keys, counts)
         self._total += counts.sum()
