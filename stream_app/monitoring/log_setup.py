@@ -1,7 +1,7 @@
 """Structured logs of one process: JSON lines, or colour on a terminal; never a payload.
 
-Every line goes to stderr in one write, so that lines of two threads do not interleave. What the
-libraries log through the standard library comes out in the same form.
+Every line goes to stderr in one write, so that lines of two threads do not interleave. Messages
+that libraries log through the standard library take the same form.
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ from typing import Literal
 
 import structlog
 
-# Whoever talks to Kafka: while it is away, each of them says so again and again.
+# The Kafka clients: during an outage each of them repeats the same message.
 _CLIENTS = ("aiokafka", "faust", "mode", "stream_app.kafka.clients")
 
 
 class RateLimitFilter(logging.Filter):
-    """Lets a message through once in `seconds`, numbers in it aside: an outage is told, not
-    recited."""
+    """Passes a message of a Kafka client once in `seconds`; messages that differ only in numbers
+    count as equal."""
 
     def __init__(self, seconds: float = 10.0) -> None:
         super().__init__()
@@ -31,13 +31,26 @@ class RateLimitFilter(logging.Filter):
         """Return whether the record is to be written; our own events always are."""
         if not record.name.startswith(_CLIENTS):
             return True
-        what = re.sub(r"[0-9]+", "#", record.getMessage())
-        if record.created - self._last_written.get(what, -inf) < self._seconds:
+        message = re.sub(r"[0-9]+", "#", record.getMessage())
+        if record.created - self._last_written.get(message, -inf) < self._seconds:
             return False
         if len(self._last_written) > 1000:
             self._last_written.clear()
-        self._last_written[what] = record.created
+        self._last_written[message] = record.created
         return True
+
+
+class ServiceFilter(logging.Filter):
+    """Drops what Faust's services log of their own life below WARNING, such as "[^-LogReader]:
+    Starting...".
+
+    The library names the logger of a service after the module of its class, so a subclass in this
+    package logs under our own name.
+    """
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        """Return whether the record is to be written."""
+        return record.levelno >= logging.WARNING or not str(record.msg).startswith("[^")
 
 
 def configure(level: str = "INFO", style: Literal["auto", "json", "console"] = "auto") -> None:
@@ -71,8 +84,9 @@ def configure(level: str = "INFO", style: Literal["auto", "json", "console"] = "
     root = logging.getLogger()
     root.handlers[:] = [handler]
     root.setLevel(level)
-    # Faust and its client tell of every assignment and heartbeat; a worker's own events say what
-    # matters.
+    # Faust and its client log every assignment and heartbeat; a worker's own events cover both.
     for name in ("faust", "mode", "aiokafka", "aiohttp.access", "asyncio", "numba"):
         logging.getLogger(name).setLevel(max(logging.WARNING, logging.getLevelName(level)))
     handler.addFilter(RateLimitFilter())
+    if root.level > logging.DEBUG:
+        handler.addFilter(ServiceFilter())

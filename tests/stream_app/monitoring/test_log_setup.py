@@ -1,4 +1,4 @@
-"""Logs: an outage is told, not recited."""
+"""Logs: a repeated message of an outage is written seldom, and Faust's services are quiet."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import logging
 
 import pytest
 
-from stream_app.monitoring.log_setup import RateLimitFilter
+from stream_app.monitoring.log_setup import RateLimitFilter, ServiceFilter
 
 
 def record(message: str, created: float) -> logging.LogRecord:
@@ -16,7 +16,7 @@ def record(message: str, created: float) -> logging.LogRecord:
 
 
 @pytest.mark.parametrize(
-    ("message", "created", "told"),
+    ("message", "created", "written"),
     [
         ("127.0.0.1:9092 failed after 5 ms", 5.0, False),
         ("127.0.0.1:9092 failed after 7 ms", 9.9, False),
@@ -24,17 +24,32 @@ def record(message: str, created: float) -> logging.LogRecord:
         ("another thing", 5.0, True),
     ],
 )
-def test_a_message_is_told_once_in_ten_seconds_numbers_aside(
-    message: str, created: float, told: bool
+def test_a_message_is_written_once_in_ten_seconds_whatever_its_numbers(
+    message: str, created: float, written: bool
 ) -> None:
-    seldom = RateLimitFilter(10.0)
-    assert seldom.filter(record("127.0.0.1:9092 failed after 1 ms", 0.0))
-    assert seldom.filter(record(message, created)) is told
+    limit = RateLimitFilter(10.0)
+    assert limit.filter(record("127.0.0.1:9092 failed after 1 ms", 0.0))
+    assert limit.filter(record(message, created)) is written
 
 
-def test_what_the_worker_itself_says_is_always_told() -> None:
-    seldom = RateLimitFilter(10.0)
+def test_the_workers_own_events_are_always_written() -> None:
+    limit = RateLimitFilter(10.0)
     for created in (0.0, 0.1, 0.2):
         own = record("clock.owned", created)
         own.name = "stream_app.agents.clock_owner"
-        assert seldom.filter(own)
+        assert limit.filter(own)
+
+
+@pytest.mark.parametrize(
+    ("message", "level", "written"),
+    [
+        ("[^-LogReader]: Starting...", logging.INFO, False),
+        ("[^-LogReader]: Crashed reason=KeyError()", logging.ERROR, True),
+        ("worker.started", logging.INFO, True),
+    ],
+)
+def test_what_services_log_of_their_own_life_is_dropped_below_a_warning(
+    message: str, level: int, written: bool
+) -> None:
+    made = logging.LogRecord("stream_app.agents.log_reader", level, "f", 1, message, None, None)
+    assert ServiceFilter().filter(made) is written
