@@ -3,6 +3,8 @@ on."""
 
 from __future__ import annotations
 
+import json
+
 import numpy as np
 import pytest
 
@@ -38,6 +40,12 @@ def test_words_are_named_and_withdrawn_items_stay_away(
         assert set(items()) == {8, f"key:{key('film'):016x}"}
         assert run(["items", "put", "film", *where, "--title", "A Film"]) == 0
         until(lambda: set(items()) == {8, "film"}, "the catalogue is in the answers")
+        capsys.readouterr()
+        assert run(["ask", "--device", ann.hex(), *where, "--json"]) == 0
+        shown = {row["item"]: row["title"] for row in json.loads(capsys.readouterr().out)["items"]}
+        assert shown == {8: "", "film": "A Film"}
+        assert run(["ask", "--device", ann.hex(), *where]) == 0
+        assert "film  A Film" in capsys.readouterr().out
         assert run(["items", "withdraw", "8", *where]) == 0
         assert "item 8 is not in the catalogue" in capsys.readouterr().out
         until(lambda: set(items()) == {"film"}, "the catalogue is in the answers")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Annotated, Any, NotRequired, TypedDict
+from typing import TYPE_CHECKING, Annotated, Any, NotRequired, TypedDict
 
 import typer
 
@@ -20,6 +20,10 @@ from stream_app.cli.options import (
 )
 from stream_app.cli.output import printable
 from stream_app.errors import UserError
+
+if TYPE_CHECKING:
+    from stream_app.kafka.clients import Connection
+    from stream_app.serving.catalogue import Catalogue
 
 _MOST = 100  # items in the longest answer
 _LONGEST = 1 << 20  # bytes of an answer that are read; 100 items with titles have a tenth
@@ -146,7 +150,7 @@ def _pseudonym(settings: Any, user: str, journal: Path | None) -> str:
 def _over_kafka(
     settings: Any, pseudonym: str, k: int, timeout: float, rated: frozenset[int]
 ) -> AskReply:
-    from consumers.recommendations import Recommendations
+    from consumers.recommendations import Recommendations, key_of
     from stream_app.kafka import clients
 
     connection = connection_from(settings)
@@ -155,9 +159,13 @@ def _over_kafka(
         settings.servers, settings.topic_prefix, settings.kafka
     ) as recommendations:
         best = recommendations.best(pseudonym, k, timeout, rated)
-    rows: list[AskReplyItem] = [
-        {"item": i, "score": s} for i, s in zip(best.items, best.scores, strict=True)
-    ]
+    titles = _titles(connection, settings.topic_prefix) if best.items else None
+    rows: list[AskReplyItem] = []
+    for item, score in zip(best.items, best.scores, strict=True):
+        row: AskReplyItem = {"item": item, "score": score}
+        if titles is not None:
+            row["title"] = titles.title(key_of(item))
+        rows.append(row)
     answer: AskReply = {
         "user": pseudonym,
         "items": rows,
@@ -169,6 +177,26 @@ def _over_kafka(
     if rated:
         answer["left_out"] = best.left_out
     return answer
+
+
+def _titles(connection: Connection, prefix: str) -> Catalogue | None:
+    """Return the public catalogue, None where it cannot be read: an answer carries no titles, and
+    the right to ask does not include the right to read the catalogue."""
+    from stream_app.kafka import clients, compacted
+    from stream_app.serving.catalogue import Catalogue
+    from stream_app.wire import Topics
+
+    topic = Topics(prefix).items
+    consumer = clients.consumer(connection, group=f"{prefix}-ask", partition_eof=True)
+    catalogue = Catalogue()
+    try:
+        for message in compacted.records(consumer, topic):
+            catalogue.learn(message.key(), message.value())
+    except UserError:
+        return None
+    finally:
+        consumer.close()
+    return catalogue
 
 
 def _over_http(url: str, pseudonym: str, k: int, timeout: float, rated: frozenset[int]) -> AskReply:
