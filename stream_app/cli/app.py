@@ -28,6 +28,7 @@ COMMANDS = {
     ),
     "Server": (
         ("worker", "server.worker"),
+        ("warmup", "server.warmup"),
         ("topics", "server.topics"),
         ("state", "server.state"),
         ("forget", "server.forget"),

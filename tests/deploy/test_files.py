@@ -172,6 +172,14 @@ def test_the_image_is_not_root_and_keeps_no_installer() -> None:
     assert not re.search(r"apt-get|pip install|gcc|build-essential", last)
 
 
+def test_the_image_starts_with_compiled_kernels_in_a_volume_that_its_user_may_write() -> None:
+    last = DOCKERFILE.split("\nFROM ")[-1]
+    steps = ["NUMBA_CACHE_DIR=/var/cache/murmurec/numba", "USER ", "RUN murmurec warmup", "VOLUME"]
+    places = [last.index(step) for step in steps]
+    assert places == sorted(places)
+    assert "/var/cache/murmurec" in re.findall(r"^VOLUME (.+)$", last, re.M)[0]
+
+
 def test_the_image_installs_by_hash_and_wheels_only() -> None:
     installs = re.findall(r"pip (?:--python \S+ )?install [^&\n]*", DOCKERFILE.replace("\\\n", ""))
     from_index = [install for install in installs if "--no-index" not in install]
