@@ -57,8 +57,8 @@ def attach(app: faust.App, runtime: Runtime) -> Any:
                     runtime.end_round(piece.cut, piece.cut_offset)
                 if piece.forget is not None:
                     runtime.forget(piece.forget)
-                if piece.witness is not None:
-                    runtime.compare(piece.witness)
+                if piece.digest_report is not None:
+                    runtime.compare(piece.digest_report)
                 await asyncio.sleep(0)
 
     return channel

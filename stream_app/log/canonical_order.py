@@ -58,7 +58,7 @@ class LogStep:
     cut: Cut | None = None
     cut_offset: int = 0
     forget: Forget | None = None
-    witness: DigestReport | None = None
+    digest_report: DigestReport | None = None
 
 
 class Chain:
@@ -181,9 +181,9 @@ class Rounds:
         """Take the entry of a device that is to be forgotten; False where it came before."""
         return self._entry(forget, offset)
 
-    def witness(self, witness: DigestReport, offset: int | None = None) -> bool:
+    def digest_report(self, digest_report: DigestReport, offset: int | None = None) -> bool:
         """Take the entry of a durable checkpoint; False where it came before."""
-        return self._entry(witness, offset)
+        return self._entry(digest_report, offset)
 
     def _entry(self, entry: Entry, offset: int | None) -> bool:
         """Take an entry; without an offset it is the next one."""
@@ -259,4 +259,4 @@ def _step_of(entry: Entry, offset: int) -> LogStep:
         case Forget():
             return LogStep(forget=entry, cut_offset=offset)
         case DigestReport():
-            return LogStep(witness=entry, cut_offset=offset)
+            return LogStep(digest_report=entry, cut_offset=offset)

@@ -1,7 +1,7 @@
 """`murmurec state verify`: the log against everything that claims to be the state it leads to.
 
     log --recompute--> state at cut r   ==   newest checkpoint (cut r): arrays page by page, ledger
-                       on the way       ==   every witness of the same origin and design
+                       on the way       ==   every digest report of the same origin and design
                        and on to cut w  ==   each running worker's /state (cut w)
 
 Where the log no longer reaches back to the origin, nothing can be recomputed: then the checkpoint
@@ -101,8 +101,8 @@ def _recompute(
             f"{lost}): it is lost, and what is computed here is not that state"
         )
     with session.replay() as replay:
-        witnesses = _Witnesses(session.spec.digest, past.witnesses, findings)
-        replay.each_cut = witnesses.compare
+        digest_reports = _DigestReports(session.spec.digest, past.digest_reports, findings)
+        replay.each_cut = digest_reports.compare
         state = replay.from_origin(origin, manifest.cut if manifest else None)
         if manifest is not None:
             _compare_checkpoint(manifest, state.replica, findings)
@@ -116,11 +116,11 @@ def _recompute(
             _compare_worker(url, told, state.replica, findings)
     replica = state.replica
     _tell(findings, replica.cut, replica.origin, replica.model_digest(), replica.ledger_digest())
-    if witnesses.compared:
-        findings.compared.append(f"{witnesses.compared} witnesses of the cut log with the log")
-    if witnesses.others:
+    if digest_reports.compared:
+        findings.compared.append(f"{digest_reports.compared} witnesses of the cut log with the log")
+    if digest_reports.others:
         findings.missing.append(
-            f"{witnesses.others} witnesses are of another design or another base"
+            f"{digest_reports.others} witnesses are of another design or another base"
         )
 
 
@@ -166,17 +166,17 @@ def _compare_worker(url: str, told: Told, replica: Replica, findings: Findings) 
             )
 
 
-class _Witnesses:
+class _DigestReports:
     """Compares the state at each cut with what was witnessed of it, where both start from the
-    same: each witness once, though the replay may begin again."""
+    same: each digest report once, though the replay may begin again."""
 
     def __init__(
         self, design: str, all_of_them: Iterable[DigestReport], findings: Findings
     ) -> None:
         self._design, self._findings = design, findings
         self._at: dict[int, list[tuple[int, DigestReport]]] = {}
-        for number, witness in enumerate(all_of_them):
-            self._at.setdefault(witness.cut, []).append((number, witness))
+        for number, digest_report in enumerate(all_of_them):
+            self._at.setdefault(digest_report.cut, []).append((number, digest_report))
         self._reached: set[int] = set()
         self._compared: set[int] = set()
         self._copy: tuple[Replica, Snapshot] | None = None
@@ -201,14 +201,14 @@ class _Witnesses:
             return
         self._compared |= ours.keys()
         model, ledger = self._digests(replica)
-        for witness in ours.values():
+        for digest_report in ours.values():
             for name, theirs, mine in (
-                ("model_digest", witness.model, model),
-                ("ledger_digest", witness.ledger, ledger),
+                ("model_digest", digest_report.model, model),
+                ("ledger_digest", digest_report.ledger, ledger),
             ):
                 if theirs != mine:
                     self._findings.differences.append(
-                        f"witness of cut {witness.cut}: {name} {theirs}, log {mine}"
+                        f"witness of cut {digest_report.cut}: {name} {theirs}, log {mine}"
                     )
 
     def _digests(self, replica: Replica) -> tuple[str, str]:

@@ -36,7 +36,7 @@ class CutHistory:
 
     cuts: tuple[tuple[Cut, int], ...]
     forgets: tuple[tuple[int, Forget], ...]
-    witnesses: tuple[DigestReport, ...]
+    digest_reports: tuple[DigestReport, ...]
 
     def forgotten(self, cut: int, rebuild_only: bool = False) -> tuple[str, ...]:
         """Return the devices that are forgotten in the state at a cut, sorted."""
@@ -73,7 +73,7 @@ def history(
     """Return what the cut log holds now."""
     cuts: list[tuple[Cut, int]] = []
     forgets: list[tuple[int, Forget]] = []
-    witnesses: list[DigestReport] = []
+    digest_reports: list[DigestReport] = []
     for past in entries(deployment, progress):
         match past.entry:
             case Cut():
@@ -81,19 +81,18 @@ def history(
             case Forget():
                 forgets.append((len(cuts) + 1, past.entry))
             case DigestReport():
-                witnesses.append(past.entry)
-    return CutHistory(tuple(cuts), tuple(forgets), tuple(witnesses))
+                digest_reports.append(past.entry)
+    return CutHistory(tuple(cuts), tuple(forgets), tuple(digest_reports))
 
 
 def lost_origin(past: CutHistory, partitions: int, design: str) -> str | None:
     """Return the digest of what a lost state had started from, None where the log alone leads to
     it or nothing is known.
 
-    The newest witness of the design tells. From the log alone a state starts at nothing, without
-    the first few of those who were to be forgotten with a rebuild: each was left out when its
-    entry was reached.
-    """
-    newest = next((w for w in reversed(past.witnesses) if w.design == design), None)
+    The newest digest report of the design tells. From the log alone a state starts at nothing,
+    without the first few of those who were to be forgotten with a rebuild: each was left out when
+    its entry was reached."""
+    newest = next((w for w in reversed(past.digest_reports) if w.design == design), None)
     if newest is None:
         return None
     left_out = list(dict.fromkeys(f.device for _, f in past.forgets if f.rebuild))

@@ -53,13 +53,14 @@ _ASKED = 3
 @dataclass(frozen=True, eq=False)
 class Decoded:
     """The next piece of the log: a decoded run, the cut that ends its round, a device to forget
-    before the next run, or a witness; `cut_offset` is where the cut log goes on after the entry."""
+    before the next run, or a digest report; `cut_offset` is where the cut log goes on after the
+    entry."""
 
     batch: Batch | None
     cut: Cut | None
     cut_offset: int = 0
     forget: Forget | None = None
-    witness: DigestReport | None = None
+    digest_report: DigestReport | None = None
 
 
 def gone_before(connection: Connection, topic: str, ends: Sequence[int]) -> str:
@@ -198,7 +199,7 @@ class Follower:
             self._take(message)
         while (step := self.rounds.step()) is not None:
             batch = decode_many(step.run, self.intake) if step.run else None
-            yield Decoded(batch, step.cut, step.cut_offset, step.forget, step.witness)
+            yield Decoded(batch, step.cut, step.cut_offset, step.forget, step.digest_report)
         self._pause_and_resume()
 
     def _take(self, message: Message) -> None:
@@ -225,7 +226,7 @@ class Follower:
             case Forget():
                 self.rounds.forget(entry, offset)
             case DigestReport():
-                self.rounds.witness(entry, offset)
+                self.rounds.digest_report(entry, offset)
             case Cut():
                 self._cut(entry, offset)
 

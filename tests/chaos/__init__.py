@@ -1,13 +1,14 @@
 """Killing real workers on a real broker, again and again, and comparing what is left with a replica
 that nobody ever killed.
 
-    load ----> ratings --+--> worker (killed, restarted, killed, ...) --> state, cuts, witnesses
+    load ----> ratings --+--> worker (killed, restarted, killed, ...) --> state, cuts, digest
+    reportes
      1 record in 10      |                 ^                                   |
      is poison           |                 | SIGKILL at a named point          v
                          +--> reference    +------------------------------- watcher
                                 |  one replica, never interrupted
                                 v
-                         digests of every cut == /state == every witness == state verify
+                         digests of every cut == /state == every digest report == state verify
 
 Run it with `python -m tests.chaos --kills 200` or `make chaos`. A run prints its seed, and `--seed`
 repeats its plan: which point, which worker, when.

@@ -256,7 +256,7 @@ class Siege:
             if (code := life.stop()) != 0:
                 self.figures.wrong.append(f"{life.name} ended with exit code {code} on SIGTERM")
         self._command("state", "verify")
-        self.figures.witnesses = self._reference.witnesses
+        self.figures.digest_reports = self._reference.digest_reports
         self.figures.checkpoints = self._watcher.checkpoints
         self.figures.records = self._load.sent
 

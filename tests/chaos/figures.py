@@ -20,7 +20,7 @@ class Figures:
     died: Counter[str] = field(default_factory=Counter)
     wrong: list[str] = field(default_factory=list)
     compared: int = 0
-    witnesses: int = 0
+    digest_reports: int = 0
     checkpoints: int = 0
     records: int = 0
     again: dict[str, list[float]] = field(default_factory=dict)
@@ -37,7 +37,7 @@ class Figures:
         self.died += other.died
         self.wrong += other.wrong
         self.compared += other.compared
-        self.witnesses += other.witnesses
+        self.digest_reports += other.digest_reports
         self.checkpoints += other.checkpoints
         self.records += other.records
         for name, seconds in other.again.items():
@@ -51,7 +51,7 @@ class Figures:
         """Return what a person wants to read."""
         told = [
             f"{self.kills} kills in {self.seconds:.0f} s, {len(self.wrong)} wrong states; "
-            f"compared: {self.compared} states, {self.witnesses} witnesses, "
+            f"compared: {self.compared} states, {self.digest_reports} witnesses, "
             f"{self.checkpoints} checkpoints written, {self.records:,} records",
         ]
         told += [

@@ -18,14 +18,14 @@ _STALL_SECONDS = 60.0
 
 
 class Reference:
-    """Follows the log when it is asked; `wrong` are the witnesses that it contradicts."""
+    """Follows the log when it is asked; `wrong` are the digest reports that it contradicts."""
 
     def __init__(self, bootstrap: str, topics: Topics, design: StateSpec) -> None:
         self.replica = new_replica(design)
         self._follower = Follower(Deployment(Connection(bootstrap), topics, design))
         self._digests: OrderedDict[int, Digests] = OrderedDict()
         self._digests[0] = self._now()
-        self.witnesses = 0
+        self.digest_reports = 0
         self.wrong: list[str] = []
 
     def _now(self) -> Digests:
@@ -52,16 +52,16 @@ class Reference:
                 self._digests[piece.cut.number] = self._now()
                 if len(self._digests) > _KEPT:
                     self._digests.popitem(last=False)
-            if piece.witness is not None:
-                self._compare(piece.witness)
+            if piece.digest_report is not None:
+                self._compare(piece.digest_report)
 
-    def _compare(self, witness: DigestReport) -> None:
-        self.witnesses += 1
-        ours = self._digests.get(witness.cut)
-        if ours is not None and ours != (witness.model, witness.ledger):
+    def _compare(self, digest_report: DigestReport) -> None:
+        self.digest_reports += 1
+        ours = self._digests.get(digest_report.cut)
+        if ours is not None and ours != (digest_report.model, digest_report.ledger):
             self.wrong.append(
-                f"the checkpoint at cut {witness.cut} holds {witness.model} {witness.ledger}, the "
-                f"log says {ours[0]} {ours[1]}"
+                f"the checkpoint at cut {digest_report.cut} holds {digest_report.model} "
+                f"{digest_report.ledger}, the log says {ours[0]} {ours[1]}"
             )
 
     def close(self) -> None:

@@ -2,7 +2,7 @@
 point within milliseconds of its record.
 
     claim  page page ... page  manifest  tombstone ...     state topic
-                                         cut witness       cut log
+                                         cut, digest report      cut log
 
 A kill is late by what the broker and this process take, and what is on its way by then still
 arrives. So where a worker died is read afterwards from what it left behind (`where`).

@@ -300,7 +300,7 @@ def test_a_replica_that_differs_from_a_witness_raises_the_alarm_and_ends_right(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """A marked cut and right behind it a witness of another state, as if this one were corrupt."""
+    """A marked cut and then a digest report of another state, as if this one were corrupt."""
     monkeypatch.setenv("MURMUREC_DATA_DIR", str(tmp_path / "data"))
     records = [publish(event) for event in events(rng, 300)]
     worker = start()
@@ -328,7 +328,7 @@ def test_a_replica_that_differs_from_a_witness_raises_the_alarm_and_ends_right(
 
 
 def lie(kafka: Kafka, names: Topics, produce: Produce, worker: Worker, count: int) -> None:
-    """Append a marked cut over `count` records to come on partition 0, and a witness of it."""
+    """Append a marked cut over `count` records to come on partition 0, and its digest report."""
     last = cuts(kafka, names)[-1]
     state = worker.state()
     end_offsets = (last.end_offsets[0] + count, *last.end_offsets[1:])

@@ -78,7 +78,7 @@ def remove(log: Log, end_offsets: tuple[int, ...]) -> None:
         future.result(10)
 
 
-def witness(log: Log, of: Manifest) -> None:
+def digest_report(log: Log, of: Manifest) -> None:
     """Append what a worker says of a durable checkpoint."""
     log.entry(DigestReport(of.cut, of.model, of.ledger, of.design, of.origin.digest))
 
@@ -149,7 +149,7 @@ def test_a_lost_state_topic_is_not_replaced_by_another_state(
     log: Log, capsys: pytest.CaptureFixture[str]
 ) -> None:
     beginning.over_a_gap(Session.from_settings(log.settings), "last=12")
-    witness(log, held(log))
+    digest_report(log, held(log))
     state_topic_is_lost(log)
     session = Session.from_settings(log.settings)
     deployment = session.deployment
@@ -162,7 +162,7 @@ def test_a_lost_state_topic_is_not_replaced_by_another_state(
     assert any("it is lost" in what for what in json.loads(capsys.readouterr().out)["missing"])
     beginning.over_a_gap(session, "")
     assert held(log).origin == StateOrigin(0, (0, 0, 0, 0))
-    witness(log, held(log))
+    digest_report(log, held(log))
     check_origin(deployment)
 
 

@@ -29,7 +29,7 @@ pytestmark = pytest.mark.kafka
 
 @pytest.fixture
 def log(settings: Settings, send: Send, rng: np.random.Generator) -> Log:
-    """Give a log of four rounds, with a witness in between."""
+    """Give a log of four rounds, with a digest report in between."""
     made = Log(settings, send)
     records = [publish(event) for event in events(rng, 160)]
     for first in range(0, 160, 40):

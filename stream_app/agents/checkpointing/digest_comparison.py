@@ -28,11 +28,12 @@ class Digests:
 
 
 class DigestComparison:
-    """Compares what was told with what is held; `differs` hears of every witness that disagrees.
+    """Compares digest reports with the digests of this replica; `differs` gets every report that
+    disagrees.
 
-    `agreed` counts witnesses that agree since the last that did not, `agreed_before` those that
-    agreed before that one; `other_origin` is the newest
-    witnessed origin that is not ours, empty where there is none.
+    `agreed` counts digest reports that agree since the last that did not, `agreed_before` those
+    that agreed before that one; `other_origin` is the newest reported origin that is not ours,
+    empty where there is none.
     """
 
     def __init__(self, design: str, differs: Callable[[DigestReport, Digests], None]) -> None:
@@ -47,18 +48,18 @@ class DigestComparison:
     def add_own(self, digests: Digests) -> None:
         """Learn what this replica holds at a cut."""
         self._own[digests.cut] = digests
-        for witness in self._reports.pop(digests.cut, []):
-            self._compare(witness, digests)
+        for digest_report in self._reports.pop(digests.cut, []):
+            self._compare(digest_report, digests)
         self._evict_oldest()
 
-    def add_report(self, witness: DigestReport) -> None:
+    def add_report(self, digest_report: DigestReport) -> None:
         """Learn what another replica held at a cut."""
-        if witness.design != self._design:
+        if digest_report.design != self._design:
             return
-        if (digests := self._own.get(witness.cut)) is not None:
-            self._compare(witness, digests)
+        if (digests := self._own.get(digest_report.cut)) is not None:
+            self._compare(digest_report, digests)
         else:
-            self._reports.setdefault(witness.cut, []).append(witness)
+            self._reports.setdefault(digest_report.cut, []).append(digest_report)
             self._evict_oldest()
 
     def clear(self) -> None:
@@ -67,16 +68,16 @@ class DigestComparison:
         self._reports.clear()
         self.other_origin = ""
 
-    def _compare(self, witness: DigestReport, digests: Digests) -> None:
-        if witness.origin != digests.origin:
-            self.other_origin = witness.origin
+    def _compare(self, digest_report: DigestReport, digests: Digests) -> None:
+        if digest_report.origin != digests.origin:
+            self.other_origin = digest_report.origin
             return
         self.other_origin = ""
-        if (witness.model, witness.ledger) == (digests.model, digests.ledger):
+        if (digest_report.model, digest_report.ledger) == (digests.model, digests.ledger):
             self.agreed += 1
         else:
             self.agreed, self.agreed_before = 0, self.agreed
-            self._on_difference(witness, digests)
+            self._on_difference(digest_report, digests)
 
     def _evict_oldest(self) -> None:
         for held in (self._own, self._reports):

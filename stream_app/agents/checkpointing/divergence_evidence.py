@@ -21,7 +21,7 @@ _KEPT = 3
 
 
 def keep_evidence(
-    folder: Path, replica: Replica, witness: DigestReport, ours: Digests, mid_round: bool
+    folder: Path, replica: Replica, digest_report: DigestReport, ours: Digests, mid_round: bool
 ) -> Path:
     """Write the evidence and return the snapshot's path; the replica must not change meanwhile.
 
@@ -37,7 +37,7 @@ def keep_evidence(
             "ledger": ours.ledger,
             "base": ours.origin,
         },
-        "theirs": msgspec.to_builtins(witness),
+        "theirs": msgspec.to_builtins(digest_report),
         "held_at": replica.cut,
         "in_the_middle_of_a_round": mid_round,
     }

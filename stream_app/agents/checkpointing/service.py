@@ -1,7 +1,8 @@
 """Checkpoints of one worker: taken on the event loop at a cut, hashed and written by a thread.
 
     event loop   at a cut: freeze (copy the changed pages, about 1 ms for 16 MB)
-    thread       hash the pages; owner of the clock: rejections told? pages -> manifest -> witness
+    thread       hash the pages; owner of the clock: rejections told? pages -> manifest -> digest
+    report
 
 The owner of the clock checkpoints at the cuts that are marked for it, and at any cut while it
 catches up or when none has come for a while. Every other replica takes its digests at marked cuts
@@ -69,8 +70,8 @@ class _ClaimJob:
 class CheckpointService:
     """The checkpoints of the replica of one runtime; make it inside the running loop.
 
-    `standing` reads the state topic: its keys and manifests. `witness` appends to the cut log.
-    """
+    `standing` reads the state topic: its keys and manifests. `digest_report` appends to the cut
+    log."""
 
     def __init__(
         self,
@@ -182,9 +183,9 @@ class CheckpointService:
         if self._lease:
             self.acquire()
 
-    def wrote(self, witness: DigestReport) -> bool:
-        """Return whether a witness is one of this worker."""
-        return witness in self._reports_written
+    def wrote(self, digest_report: DigestReport) -> bool:
+        """Return whether a digest report is one of this worker."""
+        return digest_report in self._reports_written
 
     def status(self) -> dict[str, Any]:
         """Return what /state shows of the checkpoints of this worker."""

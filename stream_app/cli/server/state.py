@@ -126,8 +126,8 @@ def verify(
     snapshot: SnapshotOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Recompute the state from the log and compare: with the newest checkpoint, with every witness
-    in the cut log, and with running workers.
+    """Recompute the state from the log and compare: with the newest checkpoint, with every digest
+    report in the cut log, and with running workers.
 
     Exit code 0: everything that could be compared is equal. 1: something differs, and it is named.
     Where the log no longer reaches back, the checkpoint is compared with itself only, and that is

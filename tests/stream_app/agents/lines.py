@@ -31,7 +31,7 @@ class Line:
     """The state topic, the digest reports, and the rejections that were queued."""
 
     records: list[tuple[bytes, bytes | None]] = field(default_factory=list)
-    witnesses: list[bytes] = field(default_factory=list)
+    digest_reports: list[bytes] = field(default_factory=list)
     answers: bool = True
     queued_count: int = 0
     all_acknowledged: threading.Event = field(default_factory=threading.Event)
@@ -90,7 +90,7 @@ def a_runtime(
     runtime.checkpoints.restart()
     # There is no broker to be unreachable, however long a kernel compiles on this machine.
     runtime.status.last_answer_time = inf
-    runtime.append = line.witnesses.append
+    runtime.append = line.digest_reports.append
     return runtime, line
 
 

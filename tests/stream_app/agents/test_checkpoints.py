@@ -75,9 +75,9 @@ def test_the_owner_writes_at_a_marked_cut_and_reports_its_digests(rng: np.random
         assert found is not None
         assert found.manifest.model == runtime.replica.model_digest()
         assert found.manifest.cut_offset == 2
-        witness = decode_entry(line.witnesses[0])
-        assert isinstance(witness, DigestReport)
-        assert (witness.cut, witness.model) == (2, found.manifest.model)
+        digest_report = decode_entry(line.digest_reports[0])
+        assert isinstance(digest_report, DigestReport)
+        assert (digest_report.cut, digest_report.model) == (2, found.manifest.model)
         assert runtime.status.durable_end_offsets == runtime.replica.end_offsets
 
     with_line(body)
@@ -129,7 +129,7 @@ def test_nothing_is_frozen_while_the_broker_is_away_and_all_is_written_afterward
         for number in (1, 2, 3):
             a_round(runtime, rng, number, checkpoint=True)
         await until(lambda: len(line.records) > 1)
-        assert not line.witnesses
+        assert not line.digest_reports
         line.answers = True
         await until(lambda: line.checkpoints.status()["durable_cut"] == 1)
         a_round(runtime, rng, 4, checkpoint=True)
@@ -207,7 +207,7 @@ def test_who_no_longer_owns_stops_between_two_records(rng: np.random.Generator) 
         line.answers = True
         await line.checkpoints.idle()
         assert "ManifestKey" not in kinds(line)
-        assert not line.witnesses
+        assert not line.digest_reports
         line.checkpoints.acquire()
         first = line.checkpoints.status()["generation"]
         await until(lambda: line.checkpoints.status()["generation"] not in (None, first))
@@ -286,7 +286,7 @@ def test_a_replica_that_differs_keeps_the_evidence_and_asks_for_another_state(
             if time <= 3:
                 assert runtime.replacement.reload is not None
                 assert runtime.replacement.reload.origin == runtime.replica.origin
-                answer = decode_entry(line.witnesses[-1])
+                answer = decode_entry(line.digest_reports[-1])
                 assert isinstance(answer, DigestReport)
                 assert (answer.cut, answer.model) == (cut, known.model)
                 runtime.replacement.reload = None

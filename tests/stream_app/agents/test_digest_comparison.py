@@ -19,11 +19,13 @@ def compared(
 ) -> tuple[DigestComparison, list[int]]:
     """Return what was compared, and which cuts differed."""
     found: list[int] = []
-    comparison = DigestComparison("design", lambda witness, _: found.append(witness.cut))
+    comparison = DigestComparison(
+        "design", lambda digest_report, _: found.append(digest_report.cut)
+    )
     if ours_first:
         comparison.add_own(own)
-    for witness in theirs:
-        comparison.add_report(witness)
+    for digest_report in theirs:
+        comparison.add_report(digest_report)
     if not ours_first:
         comparison.add_own(own)
     return comparison, found
@@ -49,8 +51,8 @@ def test_every_witness_of_a_cut_is_compared(ours_first: bool) -> None:
 def test_another_cut_or_design_is_not_comparable(ours_first: bool) -> None:
     other = replace(OURS, model="d" * 32)
     assert compared(ours_first, replace(other, cut=8), THEIRS)[1] == []
-    witness = DigestReport(7, "a" * 32, "b" * 32, "other", BASE)
-    assert compared(ours_first, other, witness)[1] == []
+    digest_report = DigestReport(7, "a" * 32, "b" * 32, "other", BASE)
+    assert compared(ours_first, other, digest_report)[1] == []
 
 
 @pytest.mark.parametrize("ours_first", [True, False])

@@ -69,7 +69,7 @@ def take(rounds: Rounds, entry: Entry, offset: int) -> bool:
         case Forget():
             return rounds.forget(entry, offset)
         case DigestReport():
-            return rounds.witness(entry, offset)
+            return rounds.digest_report(entry, offset)
 
 
 def run(draw: st.DataObject, log: Logs, start: Start | None = None) -> list[object]:
@@ -116,7 +116,7 @@ def collect(rounds: Rounds, limit: int, out: list[object]) -> None:
             continue
         if step.cut is not None:
             assert (rounds.number, rounds.end_offsets) == (step.cut.number, step.cut.end_offsets)
-        out.append((step.cut or step.forget or step.witness, step.cut_offset))
+        out.append((step.cut or step.forget or step.digest_report, step.cut_offset))
 
 
 def canonical(log: Logs) -> Iterator[tuple[object, int]]:

@@ -62,7 +62,7 @@ def replace_without(origin: StateOrigin, device: bytes) -> StateOrigin:
 
 
 def past(*bases: StateOrigin, forgets: tuple[Forget, ...] = (), design: str = "ours") -> CutHistory:
-    """Return a history with a witness for each of these bases."""
+    """Return a history with a digest report for each of these bases."""
     held = tuple(DigestReport(3, "0" * 32, "0" * 32, design, origin.digest) for origin in bases)
     return CutHistory((), tuple((1, forget) for forget in forgets), held)
 
