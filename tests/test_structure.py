@@ -1,0 +1,234 @@
+"""The shape of the project, as numbers: layers, arrows between packages, sizes.
+
+    room    a package or a module directly under `stream_app`, and each other package at the root
+    arrow   one room imports another, in however many places
+
+The limits are where the project was when it was last put in order. A limit that is in the way is
+raised here, in a commit that says why; the layers are the drawing of `stream_app/README.md`.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+PACKAGES = ("stream_app", "producers", "consumers", "murmurec")
+
+# A room imports rooms of lower layers only; what imports nothing of ours is at the bottom.
+LAYERS = (
+    ("errors", "wire", "privacy", "kernels"),
+    ("models", "log", "kafka", "settings"),
+    ("state", "evaluation", "broker", "producers", "consumers"),
+    ("deployment", "serving", "murmurec"),
+    ("checkpoints", "monitoring"),
+    ("replay",),
+    ("operations", "agents"),
+    ("cli",),
+)
+LAYER = {room: number for number, rooms in enumerate(LAYERS) for room in rooms}
+
+MOST_MODULES = 12
+MOST_ROOMS = 24
+MOST_ARROWS = 98
+MOST_LINES = 60
+MOST_LONG_FUNCTIONS = 14  # seven are loops of kernels, five are commands with their options
+MOST_PARAMETERS = 8
+
+
+def modules(root: Path) -> dict[str, ast.Module]:
+    """Return every module of the product by its dotted name."""
+    found = {}
+    for top in PACKAGES:
+        for path in sorted((root / top).rglob("*.py")):
+            name = ".".join(path.relative_to(root).with_suffix("").parts)
+            found[name.removesuffix(".__init__")] = ast.parse(path.read_text(encoding="utf-8"))
+    return found
+
+
+def room(module: str) -> str:
+    """Return the room of a module; that of `stream_app` itself is the empty string."""
+    top, _, below = module.partition(".")
+    return below.partition(".")[0] if top == "stream_app" else top
+
+
+def arrows(trees: dict[str, ast.Module]) -> dict[tuple[str, str], str]:
+    """Return (from, to) -> one place of the code for every room that imports another."""
+    known, found = set(trees), {}
+    for module, tree in trees.items():
+        for node in ast.walk(tree):
+            for name in _imported(node):
+                while name and name not in known:
+                    name = name.rpartition(".")[0]
+                pair = room(module), room(name)
+                if all(pair) and pair[0] != pair[1]:
+                    found.setdefault(pair, f"{module}:{getattr(node, 'lineno', 0)} {name}")
+    return found
+
+
+def _imported(node: ast.AST) -> Iterator[str]:
+    if isinstance(node, ast.Import):
+        yield from (alias.name for alias in node.names)
+    elif isinstance(node, ast.ImportFrom) and node.module:
+        yield from (f"{node.module}.{alias.name}" for alias in node.names)
+
+
+def upward(trees: dict[str, ast.Module]) -> list[str]:
+    """Return every arrow that does not lead to a lower layer, or leads from or to none."""
+    return [
+        f"{start} -> {end}: {place}"
+        for (start, end), place in arrows(trees).items()
+        if LAYER.get(start, -1) <= LAYER.get(end, len(LAYERS))
+    ]
+
+
+def crowded(root: Path) -> list[str]:
+    """Return every package that holds too many modules."""
+    found = []
+    for top in PACKAGES:
+        for folder in (root / top, *(root / top).rglob("*/")):
+            count = sum(path.name != "__init__.py" for path in folder.glob("*.py"))
+            if count > MOST_MODULES:
+                found.append(f"{folder.relative_to(root)}: {count} modules")
+    return found
+
+
+def functions(
+    trees: dict[str, ast.Module],
+) -> Iterator[tuple[str, ast.FunctionDef | ast.AsyncFunctionDef]]:
+    """Yield every function with the name of its module."""
+    for module, tree in trees.items():
+        for node in ast.walk(tree):
+            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+                yield module, node
+
+
+def long_functions(trees: dict[str, ast.Module]) -> list[str]:
+    """Return the functions over 60 lines."""
+    return [
+        f"{module}.{node.name}: {lines} lines"
+        for module, node in functions(trees)
+        if (lines := (node.end_lineno or 0) - node.lineno + 1) > MOST_LINES
+    ]
+
+
+def many_parameters(trees: dict[str, ast.Module]) -> list[str]:
+    """Return the functions that take more than eight, but for kernels and commands."""
+    return [
+        f"{module}.{node.name}: {count} parameters"
+        for module, node in functions(trees)
+        if (count := _parameters(node)) > MOST_PARAMETERS
+        and room(module) != "kernels"
+        and not (room(module) == "cli" and _is_command(node))
+    ]
+
+
+def _parameters(node: ast.FunctionDef | ast.AsyncFunctionDef) -> int:
+    """Return how many parameters have a name; `**options` are those of another function."""
+    names = [each.arg for each in (*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs)]
+    return len([name for name in names if name not in ("self", "cls")])
+
+
+def _is_command(node: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
+    """Return whether typer reads the parameters: each is an option or an argument."""
+    written = [ast.unparse(each.annotation) for each in node.args.args if each.annotation]
+    return any("typer." in text or text.endswith(("Option", "Argument")) for text in written)
+
+
+# --- the tests ------------------------------------------------------------------------------------
+
+TREES = modules(ROOT)
+
+
+def test_every_room_has_a_layer_and_every_layer_its_rooms():
+    assert {room(module) for module in TREES} - {""} == set(LAYER)
+
+
+def test_packages_import_lower_layers_only():
+    assert upward(TREES) == []
+
+
+def test_there_are_few_rooms_and_few_arrows():
+    assert len(LAYER) <= MOST_ROOMS
+    assert len(arrows(TREES)) <= MOST_ARROWS
+
+
+def test_no_package_is_crowded():
+    assert crowded(ROOT) == []
+
+
+def test_functions_are_short():
+    found = long_functions(TREES)
+    assert len(found) <= MOST_LONG_FUNCTIONS, found
+
+
+def test_functions_take_few_parameters():
+    assert many_parameters(TREES) == []
+
+
+def planted(root: Path, **texts: str) -> dict[str, ast.Module]:
+    """Write modules, `a__b` for a/b.py, and return them."""
+    for name, text in texts.items():
+        path = root.joinpath(*name.split("__")).with_suffix(".py")
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text + "\n")
+    return modules(root)
+
+
+@pytest.mark.parametrize(
+    ("start", "end"),
+    [
+        ("stream_app__wire__a", "stream_app.log.b"),
+        ("stream_app__models__a", "stream_app.state.b"),
+        ("stream_app__log__a", "stream_app.models.b"),
+        ("producers__a", "stream_app.agents.b"),
+        ("stream_app__replay__a", "stream_app.operations.b"),
+        ("stream_app__new__a", "stream_app.wire.b"),
+    ],
+    ids=["up", "further up", "beside", "from the device", "to the operator", "from no layer"],
+)
+def test_an_arrow_that_leads_up_is_found(tmp_path, start, end):
+    package, _, name = end.rpartition(".")
+    trees = planted(
+        tmp_path,
+        **{start: f"def f():\n    from {package} import {name}", end.replace(".", "__"): ""},
+    )
+    assert len(upward(trees)) == 1
+
+
+def test_a_circle_of_rooms_is_found(tmp_path):
+    trees = planted(
+        tmp_path,
+        stream_app__state__a="import stream_app.serving.b",
+        stream_app__serving__b="import stream_app.state.a",
+    )
+    assert len(upward(trees)) == 1
+    assert len(arrows(trees)) == 2
+
+
+def test_a_crowded_package_is_found(tmp_path):
+    names = {f"stream_app__log__m{i}": "" for i in range(MOST_MODULES + 1)}
+    planted(tmp_path, **names)
+    assert crowded(tmp_path) == [f"stream_app/log: {MOST_MODULES + 1} modules"]
+
+
+def test_a_long_function_is_found(tmp_path):
+    body = "def f():\n" + "    x = 1\n" * MOST_LINES
+    assert long_functions(planted(tmp_path, stream_app__log__a=body)) == [
+        "stream_app.log.a.f: 61 lines"
+    ]
+
+
+def test_a_function_of_many_parameters_is_found(tmp_path):
+    text = "def f(a, b, c, d, e, *, g, h, i, j): ...\nclass A:\n    def f(self, *a, **b): ..."
+    trees = planted(tmp_path, stream_app__cli__a=text, stream_app__kernels__a=text)
+    assert many_parameters(trees) == ["stream_app.cli.a.f: 9 parameters"]
+
+
+def test_a_command_may_take_many(tmp_path):
+    names = ", ".join(f"p{i}: Annotated[int, typer.Option()]" for i in range(12))
+    trees = planted(tmp_path, stream_app__cli__a=f"def f({names}): ...")
+    assert many_parameters(trees) == []
