@@ -46,3 +46,8 @@ def small(rng: np.random.Generator) -> Dataset:
         rng.integers(1, 6, 500).astype(float).tolist(),
         rng.integers(0, 300, 500).tolist(),
     )
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "device.journal"
