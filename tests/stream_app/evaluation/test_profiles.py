@@ -45,18 +45,18 @@ def test_noise_takes_it_away(ratings: tuple[np.ndarray, np.ndarray]) -> None:
     assert found[2] < 0.15
 
 
-def test_the_same_seed_gives_the_same_result_and_the_work_is_told(
+def test_the_same_seed_gives_the_same_result_and_reports_its_progress(
     ratings: tuple[np.ndarray, np.ndarray],
 ) -> None:
-    told: list[int] = []
+    done: list[int] = []
     mechanism = Jlt(200, Fraction(8), Fraction(1, 10**6))
     first, second = (
-        evaluate_profiles(*ratings, mechanism, seed=3, queries=40, progress=told.append)
+        evaluate_profiles(*ratings, mechanism, seed=3, queries=40, progress=done.append)
         for _ in range(2)
     )
     assert (first.recall, first.precision) == (second.recall, second.precision)
     assert first.delta == 1e-6
-    assert sum(told) == 8
+    assert sum(done) == 8
 
 
 def test_a_cell_that_is_rated_twice_is_one_item_of_a_profile() -> None:

@@ -205,10 +205,10 @@ def test_without_priors_every_event_is_a_rating(model: str) -> None:
     assert digest(one) == digest(other)
     open_channels = Channels.from_mechanisms(MECHANISMS[:4])
     known = batch[3] < HIDDEN
-    told = [column[known] for column in batch]
+    public = [column[known] for column in batch]
     learners = [EVERY_LEARNER[model](open_channels, LearnerSpec(seed=5, **SIZES)) for _ in range(2)]
-    learners[0].learn_many(*told[:5])
-    learners[1].learn_many(*told[:5], np.zeros(known.sum()))
+    learners[0].learn_many(*public[:5])
+    learners[1].learn_many(*public[:5], np.zeros(known.sum()))
     assert digest(learners[0]) == digest(learners[1])
 
 

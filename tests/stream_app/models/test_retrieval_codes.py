@@ -104,7 +104,7 @@ def test_vectors_of_another_shape_are_refused():
 @pytest.mark.statistical
 @pytest.mark.parametrize("seed", range(1, 6))
 def test_the_errors_of_table_5_1_are_reproduced(seed):
-    """Published: LSH + frame .207, qoLSH .107 (S004 table 5.1; one frame near the bad end).
+    """Published: LSH + frame .207, qoLSH .107 (Balu 2016, table 5.1; one frame near the bad end).
 
     Over 80 frames they are .2045 +- .006 and .0991 +- .003, an equal-norm frame's .189 +- .0016 and
     .0912 +- .001; the sampling error over 100,000 vectors is below .0003. The frames are fixed by
@@ -130,7 +130,7 @@ def test_each_of_the_first_flips_helps_as_measured():
 @pytest.mark.claims
 @pytest.mark.statistical
 def test_at_large_size_qolsh_underestimates_a_high_cosine_least():
-    """S004 figure 5.1: the mean error of (5.14) at cosines .8 .. 1, d = 128, L = 256.
+    """Balu 2016, figure 5.1: the mean error of (5.14) at cosines .8 .. 1, d = 128, L = 256.
 
     It is (mean L(b) - 1) * cosine. For signs of a tight frame L(b)^2 is about
     (2/pi) / (2/pi + (1 - 2/pi) d/L) = .778, so -.118 * .92 = -.108. The means over 4,000 pairs
