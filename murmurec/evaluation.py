@@ -21,7 +21,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from murmurec.ratings import Ratings, columns_of, keys_of
+from murmurec.ratings import Ratings, columns_of, item_keys, user_keys
 from producers.datasets.load import Dataset
 from producers.scale import Scale
 from stream_app import evaluation
@@ -37,6 +37,8 @@ from stream_app.privacy.randomness import SeededSource
 _CELL_BYTES = 4
 _SCOPE = 300
 _PRESENCE_BYTES = 4 << 20
+
+Progress = Callable[[int, int], object]
 
 
 @dataclass(frozen=True)
@@ -62,7 +64,7 @@ def evaluate(
     protocol: str | None = None,
     seed: int = 0,
     options: Options = Options(),
-    progress: Callable[[int], None] = lambda events: None,  # noqa: ARG005 (a silent default)
+    progress: Progress = lambda done, total: None,  # noqa: ARG005 (a silent default)
 ) -> EvaluationResult:
     """Sanitize ratings with a mechanism, learn them, and return how well that predicts.
 
@@ -76,46 +78,105 @@ def evaluate(
             80/10/10 split). A mechanism that protects presence is always measured in one pass over
             a public scope of items.
         seed: of the noise, the split and the hashes.
-        progress: gets the number of events after every batch.
+        progress: called with the events done and their total after every batch.
 
     A sketch has as many cells as a dense table of these users and items (gamma = 1). Raises
     ValueError for arguments out of range or ratings that are none.
     """
-    if not 0 <= seed < 2**63:
-        raise ValueError(f"seed {seed}: give a number from 0 to 2^63-1")
-    data = columns_of(ratings, None)
-    chosen = _mechanism_of(mechanism, data.scale)
-    users, items = keys_of(data.users), keys_of(data.items)
-    catalogue = len(np.unique(items))
-    hides = chosen.inputs > chosen.levels
-    scope = _scope_of(options.scope, catalogue, chosen, protocol) if hides else 0
-    channels = Channels.from_mechanisms([chosen])
-    entities = len(np.unique(users)) + (scope or catalogue)
-    learner = build(model, channels, _sizes(entities, factors, options.depth, seed))
-    events = evaluation.EvaluationData(users, items, _truth(data))
-    source = SeededSource(seed)
-    if hides:
-        presence = PresenceRates(channels, _PRESENCE_BYTES, seed)
-        cells = evaluation.ScopeDevices(data.levels, chosen, source, scope)
-        return evaluation.evaluate_scope(
-            events, cells, learner, presence, seed=seed, progress=progress
-        )
-    devices: evaluation.Devices
-    if chosen.masks:
-        asked = chosen, channels, users, items, data.levels, source
-        devices = evaluation.AdaptiveDevices(*asked, user_bias=options.user_bias)
-    else:
-        devices = evaluation.FixedReports(chosen.release(data.levels, source))
-    return evaluation.evaluate(
-        events,
-        devices,
-        learner,
-        protocol=protocol or "prequential",
-        mechanism=chosen.id,
-        epsilon=None if chosen.epsilon is None else float(chosen.epsilon),
+    run = Evaluation(
+        columns_of(ratings, None),
+        mechanism,
+        model=model,
+        factors=factors,
+        protocol=protocol,
         seed=seed,
-        progress=progress,
+        options=options,
     )
+    return run.measure(progress)
+
+
+class Evaluation:
+    """Ratings, the devices that sanitize them, and a new learner of the size that they need.
+
+    The constructor raises ValueError for an argument out of range, `measure` for ratings that are
+    too few.
+    """
+
+    def __init__(
+        self,
+        data: Dataset,
+        mechanism: Mechanism | str | None,
+        *,
+        model: str,
+        factors: int,
+        protocol: str | None,
+        seed: int,
+        options: Options,
+    ) -> None:
+        if not 0 <= seed < 2**63:
+            raise ValueError(f"seed {seed}: give a number from 0 to 2^63-1")
+        if protocol not in (None, *evaluation.PROTOCOLS):
+            raise ValueError(f"protocol {protocol}: choose {' or '.join(evaluation.PROTOCOLS)}")
+        chosen = _mechanism_of(mechanism, data.scale)
+        users, items = user_keys(data.users), item_keys(data.items)
+        values = data.scale.values
+        truth = evaluation.TrueRatings(data.ratings, float(values[0]), float(values[-1]))
+        self._events = evaluation.EvaluationData(users, items, truth)
+        self._levels, self._mechanism = data.levels, chosen
+        self._protocol, self._seed, self._user_bias = protocol, seed, options.user_bias
+        self._people, catalogue = len(np.unique(users)), len(np.unique(items))
+        self._scope = 0
+        if chosen.inputs > chosen.levels:
+            self._scope = _scope_of(options.scope, catalogue, chosen, protocol)
+        self._channels = Channels.from_mechanisms([chosen])
+        entities = self._people + (self._scope or catalogue)
+        self._learner = build(model, self._channels, _sizes(entities, factors, options.depth, seed))
+
+    def measure(self, progress: Progress) -> EvaluationResult:
+        """Sanitize the ratings, learn them and return how well that predicts; use it once."""
+        return self._over_scope(progress) if self._scope else self._over_ratings(progress)
+
+    def _over_scope(self, progress: Progress) -> EvaluationResult:
+        source = SeededSource(self._seed)
+        return evaluation.evaluate_scope(
+            self._events,
+            evaluation.ScopeDevices(self._levels, self._mechanism, source, self._scope),
+            self._learner,
+            PresenceRates(self._channels, _PRESENCE_BYTES, self._seed),
+            seed=self._seed,
+            progress=_counted(progress, self._people * self._scope),
+        )
+
+    def _over_ratings(self, progress: Progress) -> EvaluationResult:
+        mechanism, source = self._mechanism, SeededSource(self._seed)
+        devices: evaluation.Devices
+        if mechanism.masks:
+            columns = self._channels, self._events.users, self._events.items, self._levels, source
+            devices = evaluation.AdaptiveDevices(mechanism, *columns, user_bias=self._user_bias)
+        else:
+            devices = evaluation.FixedReports(mechanism.release(self._levels, source))
+        return evaluation.evaluate(
+            self._events,
+            devices,
+            self._learner,
+            protocol=self._protocol or "prequential",
+            mechanism=mechanism.id,
+            epsilon=None if mechanism.epsilon is None else float(mechanism.epsilon),
+            seed=self._seed,
+            progress=_counted(progress, len(self._levels)),
+        )
+
+
+def _counted(progress: Progress, total: int) -> Callable[[int], None]:
+    """Return a function that takes the events of each step and reports their sum."""
+    done = 0
+
+    def add(events: int) -> None:
+        nonlocal done
+        done += events
+        progress(done, total)
+
+    return add
 
 
 def _sizes(entities: int, factors: int, depth: int, seed: int) -> LearnerSpec:
@@ -127,11 +188,6 @@ def _sizes(entities: int, factors: int, depth: int, seed: int) -> LearnerSpec:
         scalars_bytes=max(64, 64 * entities),
         seed=seed,
     )
-
-
-def _truth(data: Dataset) -> evaluation.TrueRatings:
-    values = data.scale.values
-    return evaluation.TrueRatings(data.ratings, float(values[0]), float(values[-1]))
 
 
 def _mechanism_of(mechanism: Mechanism | str | None, scale: Scale) -> Mechanism:

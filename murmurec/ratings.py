@@ -11,6 +11,7 @@ from 0 up or text. Messages name the row, never a user or a rating.
 from __future__ import annotations
 
 from collections.abc import Callable
+from hashlib import blake2b
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -99,10 +100,23 @@ def _check_range(outside: NDArray[np.bool_], name: str) -> None:
         raise ValueError(f"{name} in row {row}: an integer id lies in 0 .. 2^63-1")
 
 
-def keys_of(ids: NDArray[np.int64] | NDArray[np.str_]) -> NDArray[np.uint64]:
-    """Return the 64-bit key of each id, (n,): an integer is itself, text its blake2b-64."""
+def item_keys(ids: NDArray[np.int64] | NDArray[np.str_]) -> NDArray[np.uint64]:
+    """Return the key of each item, (n,): an integer is itself, text its blake2b-64."""
     names, rows = np.unique(ids, return_inverse=True)
     return np.array([wire.key(name) for name in names.tolist()], np.uint64)[rows]
+
+
+def user_keys(ids: NDArray[np.int64] | NDArray[np.str_]) -> NDArray[np.uint64]:
+    """Return a key for each user, (n,): an id may be negative or a long text."""
+    names, rows = np.unique(ids, return_inverse=True)
+    return np.array([_user_key(name) for name in names.tolist()], np.uint64)[rows]
+
+
+def _user_key(user: int | str) -> int:
+    if isinstance(user, int) and user >= 0:
+        return user
+    digest = blake2b(str(user).encode(), digest_size=8).digest()
+    return int.from_bytes(digest, "big") | (1 << 63)
 
 
 def _named(ratings: Ratings) -> dict[str, Any]:

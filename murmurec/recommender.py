@@ -22,7 +22,7 @@ from typing import Self
 import numpy as np
 from numpy.typing import NDArray
 
-from murmurec.ratings import Ratings, columns_of, ids_of, keys_of
+from murmurec.ratings import Ratings, columns_of, ids_of, item_keys, user_keys
 from producers.datasets.load import Dataset
 from producers.scale import Scale
 from stream_app.models import retrieval
@@ -93,7 +93,7 @@ class Recommender:
         return self._learn(data)
 
     def _learn(self, data: Dataset) -> Self:
-        users, items = keys_of(data.users), keys_of(data.items)
+        users, items = user_keys(data.users), item_keys(data.items)
         reports = self._mechanism.release(data.levels, self._source)
         channels = np.zeros(_BATCH, np.uint16)
         learn = np.ones(_BATCH, np.bool_)
@@ -115,7 +115,8 @@ class Recommender:
             raise ValueError(f"{len(pair[0])} users and {len(pair[1])} items: give one each")
         if not len(pair[0]):
             return np.empty(0)
-        return self._on_scale(self._learner.predict_many(*(keys_of(ids) for ids in pair)))
+        keys = user_keys(pair[0]), item_keys(pair[1])
+        return self._on_scale(self._learner.predict_many(*keys))
 
     def recommend(
         self, user: int | str, k: int = 10, *, exclude_seen: bool = True
@@ -127,7 +128,7 @@ class Recommender:
         """
         if isinstance(k, bool) or not isinstance(k, int) or k < 1:
             raise ValueError(f"k {k!r}: ask for 1 or more items")
-        key = keys_of(ids_of([user], "user"))
+        key = user_keys(ids_of([user], "user"))
         if not len(self._items):
             return []
         self._refresh()

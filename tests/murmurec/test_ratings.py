@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from murmurec.ratings import columns_of, ids_of, keys_of
+from murmurec.ratings import columns_of, ids_of, item_keys, user_keys
 from producers.scale import Scale
 from stream_app import wire
 
@@ -100,12 +100,12 @@ def test_a_file_that_is_none_is_a_value_error(tmp_path: Path) -> None:
 
 
 def test_keys_are_those_of_the_wire() -> None:
-    assert keys_of(ids_of(["b", "a", "b"], "item")).tolist() == [
+    assert item_keys(ids_of(["b", "a", "b"], "item")).tolist() == [
         wire.key("b"),
         wire.key("a"),
         wire.key("b"),
     ]
-    assert keys_of(ids_of([5, 3], "item")).tolist() == [5, 3]
+    assert item_keys(ids_of([5, 3], "item")).tolist() == [5, 3]
 
 
 def test_no_data_frame_library_is_imported() -> None:
@@ -113,3 +113,9 @@ def test_no_data_frame_library_is_imported() -> None:
 
     code = "import murmurec.ratings, sys; sys.exit('pandas' in sys.modules)"
     subprocess.run([sys.executable, "-c", code], check=True, timeout=120)
+
+
+def test_a_user_may_have_any_number_or_text() -> None:
+    keys = user_keys(np.array([-1, 5, -1]))
+    assert keys[0] == keys[2] != keys[1] == 5
+    assert len(set(user_keys(np.array(["a" * 500, "b"])).tolist())) == 2

@@ -150,7 +150,7 @@ def test_where_presence_is_protected_a_public_scope_is_sent_and_named(
     [
         (["--protocol", "forwards"], "prequential"),
         (["--choice", "guess"], "leaning"),
-        (["--mechanism", "cell", "--protocol", "prequential"], "leave --protocol out"),
+        (["--mechanism", "cell", "--protocol", "prequential"], "leave the protocol out"),
         (["--mechanism", "cell", "--scope", "41"], "the ratings are of 40 items; give 1 to 40"),
         (["--mechanism", "cell:5:2", "--epsilon", "2"], "an id holds epsilon"),
         (["--mechanism", "cell:9:2"], "5 levels"),

@@ -20,9 +20,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from murmurec.ratings import item_keys, user_keys
 from producers.datasets.load import Dataset
 from stream_app import evaluation
-from stream_app.cli.research.evaluate.measure import item_keys, user_keys
 from stream_app.models.factorization.channels import Channels
 from stream_app.models.factorization.factory import build
 from stream_app.models.factorization.learner import Learner, LearnerSpec
