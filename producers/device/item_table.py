@@ -12,9 +12,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 import numpy as np
-from confluent_kafka import Consumer
 from numpy.typing import NDArray
 
+from stream_app.kafka.clients import Connection
 from stream_app.kafka.compacted import exists, records
 from stream_app.wire import MEAN_CODES_PER_STAR, ItemTablePage, WireError, decode_message
 
@@ -52,10 +52,10 @@ class ItemTable:
         return np.where(self.items[places] == items, self.known_means[places], UNKNOWN_MEAN)
 
 
-def read(consumer: Consumer, topic: str) -> ItemTable:
+def read(connection: Connection, topic: str) -> ItemTable:
     """Return the table that the topic holds now (`compacted.records`); empty without the topic."""
     pages: dict[int, ItemTablePage] = {}
-    for message in records(consumer, topic) if exists(consumer, topic) else ():
+    for message in records(connection, topic) if exists(connection, topic) else ():
         try:
             page: ItemTablePage = decode_message(ItemTablePage, message.value())
         except WireError:

@@ -7,17 +7,12 @@ often than it counts, so a start reads a few times the size of the state.
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 from confluent_kafka import (
-    OFFSET_BEGINNING,
-    Consumer,
     KafkaError,
     KafkaException,
-    Message,
     TopicCollection,
-    TopicPartition,
 )
 from confluent_kafka.admin import AdminClient
 
@@ -29,15 +24,12 @@ from stream_app.checkpoints.protocol.recovery import (
 )
 from stream_app.deployment import Deployment
 from stream_app.errors import UserError
-from stream_app.kafka import clients
+from stream_app.kafka import clients, compacted
 from stream_app.kafka.clients import Connection
+from stream_app.kafka.compacted import Progress
 from stream_app.wire import Topics, WireError
 from stream_app.wire.state_records import Manifest, decode_manifest
 
-Progress = Callable[[int, int], None]
-_DAMAGED = (KafkaError._BAD_COMPRESSION, KafkaError._BAD_MSG)
-_BATCH = 512
-_STALL_SECONDS = 30.0
 _TOPIC_SECONDS = 30.0
 _ASK_SECONDS = 1.0
 _ASKED = 3
@@ -173,71 +165,6 @@ def read(
     take: Callable[[int, bytes | None, bytes | None], None],
     progress: Progress | None = None,
 ) -> None:
-    """Give every record of the state topic, up to its end, to `take(offset, key, value)`."""
-    for message in records(connection, topics.state, progress):
+    """Call `take(offset, key, value)` for every record of the state topic, up to its end."""
+    for message in compacted.records(connection, topics.state, progress):
         take(message.offset(), message.key(), message.value())  # type: ignore[arg-type]
-
-
-def records(
-    connection: Connection,
-    topic: str,
-    progress: Progress | None = None,
-) -> Iterator[Message]:
-    """Yield the records of a topic of one partition, from its beginning to the end that it has when
-    the reader gets there: one that was newest at the start may be compacted away meanwhile."""
-    consumer = clients.consumer(
-        connection,
-        group=f"{topic}-reading",
-        partition_eof=True,
-        auto_offset_reset="error",
-        # Few round trips: a page has 64 KiB, and the default would fetch 16 of them at a time.
-        fetch_message_max_bytes=16 << 20,
-        receive_message_max_bytes=256 << 20,
-        # The end is told by a fetch that finds nothing; nobody waits for more.
-        fetch_wait_max_ms=20,
-    )
-    try:
-        low, high = _ends(consumer, topic)
-        consumer.assign([TopicPartition(topic, 0, OFFSET_BEGINNING)])
-        here, ended, moved = low, False, time.monotonic()
-        while not ended:
-            for message in consumer.consume(_BATCH, 0.1):
-                offset, error = message.offset() or 0, message.error()
-                if error is None:
-                    yield message
-                    here = offset + 1
-                elif error.code() == KafkaError._PARTITION_EOF:
-                    here, ended = max(here, offset), offset >= high
-                elif error.code() in _DAMAGED:
-                    raise UserError(
-                        f"topic {topic} cannot be read at offset {offset}: the broker's disk has "
-                        f"damaged it ({error.str()}); if it holds checkpoints, delete it and run "
-                        "murmurec topics apply: the state is made again from the log"
-                    )
-                elif not error.retriable():
-                    raise UserError(
-                        f"topic {topic} cannot be read ({error.str()}); check the topic and the "
-                        "right to read it"
-                    )
-                moved = time.monotonic()
-            if progress is not None:
-                progress(here - low, max(here, high) - low)
-            if time.monotonic() - moved > _STALL_SECONDS:
-                raise UserError(
-                    f"topic {topic} cannot be read: the broker has sent nothing for "
-                    f"{_STALL_SECONDS:.0f} s; try again"
-                )
-    finally:
-        consumer.close()
-
-
-def _ends(consumer: Consumer, topic: str) -> tuple[int, int]:
-    """Return the first and the last offset; refuses a topic that is absent."""
-    try:
-        # All topics at once: to ask for one by name would create it where auto-creation is on.
-        there = topic in consumer.list_topics(timeout=_TOPIC_SECONDS).topics
-    except KafkaException as error:
-        raise UserError(f"Kafka did not list its topics: {error.args[0].str()}") from None
-    if not there:
-        raise UserError(f"topic {topic} does not exist: create it with murmurec topics apply")
-    return clients.offsets(consumer, TopicPartition(topic, 0))

@@ -1,48 +1,114 @@
-"""The records of a public topic of one partition, from its start to where it ends now.
+"""The records of a topic of one partition, from its beginning to the end that it has when the
+reader gets there.
 
-The consumer reports ends (`clients.consumer(partition_eof=True)`) and is assigned, never
-subscribed: it joins no group and commits nothing.
+The consumer is assigned, never subscribed: it joins no group and commits nothing. A topic of pages
+holds each page several times until it is compacted, so the newest record of a key counts.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
-from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
+from confluent_kafka import (
+    OFFSET_BEGINNING,
+    Consumer,
+    KafkaError,
+    KafkaException,
+    Message,
+    TopicPartition,
+)
 
 from stream_app.errors import UserError
 from stream_app.kafka import clients
+from stream_app.kafka.clients import Connection
 
-_PATIENCE_SECONDS = 10.0
+Progress = Callable[[int, int], None]
+_DAMAGED = (KafkaError._BAD_COMPRESSION, KafkaError._BAD_MSG)
+_BATCH = 512
+_STALL_SECONDS = 30.0
+_TOPIC_SECONDS = 30.0
 
 
-def exists(consumer: Consumer, topic: str) -> bool:
-    """Return whether the broker knows the topic; raises `UserError` where it falls silent."""
+def exists(connection: Connection, topic: str) -> bool:
+    """Return whether the broker knows the topic; raises `UserError` where it does not answer."""
+    consumer = clients.consumer(connection)
     try:
-        found = consumer.list_topics(topic, timeout=_PATIENCE_SECONDS).topics[topic]
+        return _is_listed(consumer, topic)
+    finally:
+        consumer.close()
+
+
+def records(
+    connection: Connection, topic: str, progress: Progress | None = None
+) -> Iterator[Message]:
+    """Yield every record up to the end at the time of reading, not at the start: the newest record
+    at the start may be compacted away meanwhile.
+
+    `progress` is called with (records read, records in the topic). Raises `UserError` for a topic
+    that is absent, damaged or not readable, and where the broker sends nothing for 30 s.
+    """
+    consumer = clients.consumer(
+        connection,
+        group=f"{topic}-reading",
+        partition_eof=True,
+        auto_offset_reset="error",
+        # Few round trips: a page has 64 KiB, and the default would fetch 16 of them at a time.
+        fetch_message_max_bytes=16 << 20,
+        receive_message_max_bytes=256 << 20,
+        # An empty fetch reports the end; a longer wait would only delay it.
+        fetch_wait_max_ms=20,
+    )
+    try:
+        low, high = _watermarks(consumer, topic)
+        consumer.assign([TopicPartition(topic, 0, OFFSET_BEGINNING)])
+        position, ended, progressed = low, False, time.monotonic()
+        while not ended:
+            for message in consumer.consume(_BATCH, 0.1):
+                offset, error = message.offset() or 0, message.error()
+                if error is None:
+                    yield message
+                    position = offset + 1
+                elif error.code() == KafkaError._PARTITION_EOF:
+                    position, ended = max(position, offset), offset >= high
+                else:
+                    _raise_if_fatal(topic, offset, error)
+                progressed = time.monotonic()
+            if progress is not None:
+                progress(position - low, max(position, high) - low)
+            if time.monotonic() - progressed > _STALL_SECONDS:
+                raise UserError(
+                    f"topic {topic} cannot be read: the broker has sent nothing for "
+                    f"{_STALL_SECONDS:.0f} s; try again"
+                )
+    finally:
+        consumer.close()
+
+
+def _raise_if_fatal(topic: str, offset: int, error: KafkaError) -> None:
+    if error.code() in _DAMAGED:
+        raise UserError(
+            f"topic {topic} cannot be read at offset {offset}: the broker's disk has "
+            f"damaged it ({error.str()}); if it holds checkpoints, delete it and run "
+            "murmurec topics apply: the state is made again from the log"
+        )
+    if not error.retriable():
+        raise UserError(
+            f"topic {topic} cannot be read ({error.str()}); check the topic and the right to read "
+            "it"
+        )
+
+
+def _watermarks(consumer: Consumer, topic: str) -> tuple[int, int]:
+    """Return the first offset and the one after the last; refuses a topic that is absent."""
+    if not _is_listed(consumer, topic):
+        raise UserError(f"topic {topic} does not exist: create it with murmurec topics apply")
+    return clients.offsets(consumer, TopicPartition(topic, 0))
+
+
+def _is_listed(consumer: Consumer, topic: str) -> bool:
+    try:
+        # All topics at once: a request for one by name creates it where auto-creation is on.
+        return topic in consumer.list_topics(timeout=_TOPIC_SECONDS).topics
     except KafkaException as error:
-        raise UserError(f"{topic}: cannot be read ({error.args[0].str()})") from None
-    return found.error is None or found.error.code() != KafkaError.UNKNOWN_TOPIC_OR_PART
-
-
-def records(consumer: Consumer, topic: str) -> Iterator[Message]:
-    """Yield every record; raises `UserError` where the broker falls silent before the end."""
-    place = TopicPartition(topic, 0)
-    low, high = clients.offsets(consumer, place, _PATIENCE_SECONDS)
-    consumer.assign([TopicPartition(topic, 0, low)])
-    deadline, here = time.monotonic() + _PATIENCE_SECONDS, low
-    while here < high:
-        message = consumer.poll(0.2)
-        error = None if message is None else message.error()
-        if message is not None and error is None:
-            deadline = time.monotonic() + _PATIENCE_SECONDS
-            here = (message.offset() or 0) + 1
-            yield message
-        elif error is not None and error.code() == KafkaError._PARTITION_EOF:
-            break
-        elif time.monotonic() > deadline:
-            raise UserError(
-                f"{topic}: could not be read to its end in {_PATIENCE_SECONDS:g} seconds"
-            )
-    consumer.unassign()
+        raise UserError(f"Kafka did not list its topics: {error.args[0].str()}") from None

@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-from stream_app.checkpoints import reader as changelog
 from stream_app.deployment import Deployment
 from stream_app.errors import UserError
+from stream_app.kafka import compacted
 from stream_app.log.canonical_order import Chain
 from stream_app.wire import Cut, DigestReport, Entry, Forget, WireError, decode_entry
 from stream_app.wire.state_records import StateOrigin
@@ -57,7 +57,7 @@ def entries(
 ) -> Iterator[CutLogEntry]:
     """Yield the entries that count, from the first to the newest."""
     chain = Chain(0, (0,) * deployment.partitions)
-    for message in changelog.records(deployment.connection, deployment.topics.cuts, progress):
+    for message in compacted.records(deployment.connection, deployment.topics.cuts, progress):
         try:
             entry = decode_entry(message.value())
         except WireError:

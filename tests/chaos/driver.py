@@ -16,7 +16,7 @@ from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from pathlib import Path
 
-from stream_app.checkpoints import reader as changelog
+from stream_app.kafka import compacted
 from stream_app.kafka.clients import Connection
 from tests.chaos.asker import Asker
 from tests.chaos.deployment import Deployment, Setup
@@ -264,7 +264,7 @@ class Siege:
         """Every record that was set aside was told of, though who told was killed in between."""
         told = {
             bytes(message.key() or b"")
-            for message in changelog.records(
+            for message in compacted.records(
                 Connection(self._deployment.bootstrap), self._deployment.topics.rejected
             )
         }

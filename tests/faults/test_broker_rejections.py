@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 from confluent_kafka.admin import AdminClient
 
-from stream_app.checkpoints import reader as changelog
 from stream_app.cli.demo.worker import Worker
+from stream_app.kafka import compacted
 from stream_app.wire import Rejection, Topics, decode_message
 from tests.conftest import Kafka
 from tests.faults.conftest import (
@@ -43,7 +43,7 @@ def poison(count: int) -> list[Published]:
 def told(kafka: Kafka, names: Topics) -> set[tuple[int, int]]:
     """Return partition and offset of every record that the rejected topic names."""
     found = set()
-    for message in changelog.records(kafka.connection, names.rejected):
+    for message in compacted.records(kafka.connection, names.rejected):
         rejection = decode_message(Rejection, message.value())
         found.add((rejection.partition, rejection.offset))
     return found

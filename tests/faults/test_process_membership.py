@@ -10,8 +10,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from stream_app.checkpoints import reader as changelog
 from stream_app.cli.demo.worker import Worker
+from stream_app.kafka import compacted
 from stream_app.wire import Topics, WireError
 from stream_app.wire.state_records import ManifestKey, decode_manifest, decode_state_key
 from tests.conftest import Kafka
@@ -62,7 +62,7 @@ def test_an_owner_frozen_for_longer_than_its_session_wakes_up_and_harms_no_check
 def generations(kafka: Kafka, names: Topics) -> set[int]:
     """Return the generations that have a manifest."""
     found = set()
-    for message in changelog.records(kafka.connection, names.state):
+    for message in compacted.records(kafka.connection, names.state):
         try:
             key = decode_state_key(message.key())
         except WireError:

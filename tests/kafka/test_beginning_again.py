@@ -191,9 +191,9 @@ def test_a_damaged_checkpoint_is_given_up_where_a_place_is_named(
 
 def keys_of(log: Log) -> list[bytes]:
     """Return the keys of the state topic."""
-    from stream_app.checkpoints import reader as changelog
+    from stream_app.kafka import compacted
 
-    return [message.key() or b"" for message in changelog.records(log.connection, log.names.state)]
+    return [message.key() or b"" for message in compacted.records(log.connection, log.names.state)]
 
 
 def test_a_rebuild_tells_of_every_record_that_was_set_aside(log: Log, send: Send) -> None:

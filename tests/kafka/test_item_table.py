@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 
 from producers.device.item_table import UNKNOWN_MEAN, ItemTable, read
-from stream_app.kafka import clients
 from stream_app.wire import Event, Topics
 from tests.conftest import Kafka
 from tests.fixtures.streams import publish
@@ -21,11 +20,7 @@ LOVED, HATED = 7, 8
 
 
 def table(kafka: Kafka, topics: str) -> ItemTable:
-    reader = clients.consumer(kafka.connection, group=f"{topics}-table", partition_eof=True)
-    try:
-        return read(reader, Topics(topics).item_table)
-    finally:
-        reader.close()
+    return read(kafka.connection, Topics(topics).item_table)
 
 
 def test_a_device_learns_which_items_are_liked(

@@ -58,13 +58,9 @@ def _publisher(settings: Settings, topic: str) -> Publisher:
 def item_table_for(mechanism: Mechanism, settings: Settings) -> ItemTable:
     """Return the public item table, empty for a mechanism that does not choose groups by it."""
     from producers.device import item_table
-    from stream_app.kafka import clients
     from stream_app.wire import Topics
 
     if not mechanism.masks:
         return item_table.ItemTable()
-    reader = clients.consumer(connection_from(settings), partition_eof=True)
-    try:
-        return item_table.read(reader, Topics(settings.topic_prefix).item_table)
-    finally:
-        reader.close()
+    topic = Topics(settings.topic_prefix).item_table
+    return item_table.read(connection_from(settings), topic)

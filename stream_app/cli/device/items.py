@@ -140,16 +140,11 @@ def _check_topic(settings: Settings) -> str:
 
 def _is_known(settings: Settings, entry: CatalogueEntry) -> bool:
     """Return whether the catalogue has an entry for the item."""
-    from stream_app.kafka import clients
     from stream_app.kafka.compacted import records
     from stream_app.serving.catalogue import Catalogue
     from stream_app.wire import Topics, key
 
     catalogue = Catalogue()
-    reader = clients.consumer(connection_from(settings), partition_eof=True)
-    try:
-        for message in records(reader, Topics(settings.topic_prefix).items):
-            catalogue.learn(message.key(), message.value())
-    finally:
-        reader.close()
+    for message in records(connection_from(settings), Topics(settings.topic_prefix).items):
+        catalogue.learn(message.key(), message.value())
     return key(entry.item) in catalogue.entries

@@ -182,20 +182,16 @@ def _over_kafka(
 def _titles(connection: Connection, prefix: str) -> Catalogue | None:
     """Return the public catalogue, None where it cannot be read: an answer carries no titles, and
     the right to ask does not include the right to read the catalogue."""
-    from stream_app.kafka import clients, compacted
+    from stream_app.kafka.compacted import records
     from stream_app.serving.catalogue import Catalogue
     from stream_app.wire import Topics
 
-    topic = Topics(prefix).items
-    consumer = clients.consumer(connection, group=f"{prefix}-ask", partition_eof=True)
     catalogue = Catalogue()
     try:
-        for message in compacted.records(consumer, topic):
+        for message in records(connection, Topics(prefix).items):
             catalogue.learn(message.key(), message.value())
     except UserError:
         return None
-    finally:
-        consumer.close()
     return catalogue
 
 

@@ -6,7 +6,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stream_app.errors import UserError
-from stream_app.kafka import clients
 from stream_app.kafka.clients import Connection
 from stream_app.kafka.compacted import records
 from stream_app.serving.catalogue import Catalogue
@@ -16,12 +15,8 @@ from stream_app.wire import Topics
 def catalogue(connection: Connection, prefix: str) -> NDArray[np.uint64]:
     """Return the keys of the items that are not withdrawn, rising; refuses an empty catalogue."""
     topic, read = Topics(prefix).items, Catalogue()
-    reader = clients.consumer(connection, partition_eof=True)
-    try:
-        for message in records(reader, topic):
-            read.learn(message.key(), message.value())
-    finally:
-        reader.close()
+    for message in records(connection, topic):
+        read.learn(message.key(), message.value())
     keys = [key for key, entry in read.entries.items() if not entry.withdrawn]
     if not keys:
         raise UserError(f"{topic}: the catalogue is empty; give the public items with --scope FILE")
