@@ -48,7 +48,7 @@ _STYLE: dict[str, Any] = {
     "no_args_is_help": True,
     "pretty_exceptions_enable": False,
     "rich_markup_mode": "rich" if sys.stdout.isatty() else None,
-    "context_settings": {"help_option_names": ["-h", "--help"]},
+    "context_settings": {"help_option_names": ["-h", "--help"], "max_content_width": 100},
 }
 
 app = typer.Typer(

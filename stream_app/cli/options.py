@@ -72,6 +72,10 @@ ModelOption = Annotated[
         help="sketch, literal, dense or hashing (env MURMUREC_MODEL).",
     ),
 ]
+IndexOption = Annotated[
+    str | None,
+    typer.Option("--index", metavar="NAME", help="auto, exact or qolsh (env MURMUREC_INDEX)."),
+]
 SnapshotOption = Annotated[
     Path | None,
     typer.Option(

@@ -216,7 +216,7 @@ def test_a_snapshot_does_not_bring_back_who_was_forgotten(
 def test_two_ways_at_once_and_a_place_without_a_gap_are_refused(
     settings: Settings, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert run(["worker", "--rebuild", "--accept-gap"]) == 1
-    assert "choose one" in capsys.readouterr().err
-    assert run(["worker", "--from", "latest"]) == 1
+    assert run(["worker", "--rebuild", "--accept-gap"]) == 2
+    assert "give only one of them" in capsys.readouterr().err
+    assert run(["worker", "--from", "latest"]) == 2
     assert "--accept-gap" in capsys.readouterr().err

@@ -161,5 +161,5 @@ def test_a_rebuild_is_refused_where_the_log_does_not_reach_back(
 def test_what_is_no_pseudonym_is_refused(
     device: str, capsys: pytest.CaptureFixture[str], environment: Callable[..., None]
 ) -> None:
-    assert run(["forget", "--device", device]) == 1
+    assert run(["forget", "--device", device]) == 2
     assert "a pseudonym has 32 hex characters" in capsys.readouterr().err

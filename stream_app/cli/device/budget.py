@@ -24,7 +24,10 @@ if TYPE_CHECKING:
     from producers.journal import JournalView, Limits, Spent
     from producers.journal.account_book import Account
 
-app = typer.Typer(no_args_is_help=True, help="What the users of a device have spent.")
+app = typer.Typer(
+    no_args_is_help=True,
+    help="Show the epsilon that users have spent. Example: murmurec budget show",
+)
 
 
 @app.callback()
@@ -37,7 +40,7 @@ def show(
     user: Annotated[
         str | None,
         typer.Option(
-            "--user", metavar="ID", help="One user. \\[default: the one who has spent most]"
+            "--user", metavar="ID", help="One user (default: the largest spending of all)."
         ),
     ] = None,
     budget: BudgetOption = None,
@@ -46,9 +49,11 @@ def show(
     config: ConfigOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Show what was spent, on how many ratings, and what is left: murmurec budget show --user ann
+    """Show the epsilon that was spent, on how many ratings, and what is left.
 
     It also reads a journal that another process is writing to.
+
+    Example: murmurec budget show --user ann
     """
     from producers.journal import read_journal
     from stream_app.wire import EPOCH_SECONDS

@@ -25,7 +25,8 @@ if TYPE_CHECKING:
     from stream_app.wire import CatalogueEntry
 
 app = typer.Typer(
-    no_args_is_help=True, help="Edit the public catalogue: titles, and withdrawn items."
+    no_args_is_help=True,
+    help="Edit the public catalogue. Example: murmurec items put 1193 --title 'A Film'",
 )
 
 ItemArgument = Annotated[str, typer.Argument(metavar="ITEM", help="A number or a word.")]

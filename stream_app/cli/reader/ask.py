@@ -19,7 +19,7 @@ from stream_app.cli.options import (
     settings_from,
 )
 from stream_app.cli.output import printable
-from stream_app.errors import UserError
+from stream_app.errors import UsageError, UserError
 
 if TYPE_CHECKING:
     from stream_app.kafka.clients import Connection
@@ -52,45 +52,45 @@ class AskReply(TypedDict):
 
 def ask(
     user: Annotated[
-        str | None, typer.Option(help="The user's own id; the device journal makes the pseudonym.")
+        str | None,
+        typer.Option(metavar="ID", help="The user's own id; the journal gives the pseudonym."),
     ] = None,
     device: Annotated[
-        str | None, typer.Option(metavar="HEX", help="The pseudonym itself, 32 hex characters.")
+        str | None, typer.Option(metavar="HEX", help="The pseudonym, 32 hex characters.")
     ] = None,
-    k: Annotated[int, typer.Option("-k", help="How many items, 1 to 100.")] = 10,
-    http: Annotated[bool, typer.Option("--http", help="Ask the query view, not Kafka.")] = False,
+    k: Annotated[int, typer.Option("-k", metavar="N", help="Number of items, 1 to 100.")] = 10,
+    http: Annotated[bool, typer.Option("--http", help="Query over HTTP instead of Kafka.")] = False,
     url: Annotated[
-        str | None, typer.Option(metavar="URL", help="The query view's address, with --http.")
+        str | None, typer.Option(metavar="URL", help="Address of the worker, with --http.")
     ] = None,
     rated: Annotated[
         Path | None,
         typer.Option(
-            metavar="IDS",
-            help="Leave out the items in this file, one per line: what the user has rated, where "
-            "the server cannot know it. They stay here.",
+            metavar="FILE",
+            help="Leave out the items of this file, one per line; it stays on this device.",
         ),
     ] = None,
     journal: JournalOption = None,
-    timeout: Annotated[float, typer.Option(min=0.1, help="Seconds to wait.")] = 5.0,
+    timeout: Annotated[float, typer.Option(min=0.1, metavar="S", help="Seconds to wait.")] = 5.0,
     config: ConfigOption = None,
     bootstrap: BootstrapOption = None,
     prefix: PrefixOption = None,
     kafka: KafkaOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Ask for a user's best items; what the server knows to be rated is left out.
+    """Recommend items to a user; items that the server knows to be rated are left out.
 
     Example: murmurec ask --user alice -k 10
     """
     if not 1 <= k <= _MOST:
-        raise UserError(f"-k {k}: ask for 1 to 100 items")
+        raise UsageError(f"-k {k}: ask for 1 to 100 items")
     if (user is None) == (device is None):
-        raise UserError("say who asks: either --user ID or --device HEX")
+        raise UsageError("give either --user ID or --device HEX")
     settings = settings_from(config, bootstrap, prefix, kafka)
     known = _rated(rated)
     pseudonym = device.lower() if device is not None else _pseudonym(settings, user or "", journal)
     if len(pseudonym) != 32 or set(pseudonym) - set("0123456789abcdef"):
-        raise UserError(f"--device {pseudonym[:40]}: a pseudonym has 32 hex characters")
+        raise UsageError(f"--device {pseudonym[:40]}: a pseudonym has 32 hex characters")
     if http:
         answer = _over_http(
             url or f"http://{settings.admin_host}:{settings.admin_port}",
@@ -205,7 +205,7 @@ def _over_http(url: str, pseudonym: str, k: int, timeout: float, rated: frozense
     from consumers.recommendations import key_of
 
     if not url.startswith(("http://", "https://")):
-        raise UserError(f"--url {url}: give an address such as http://127.0.0.1:8470")
+        raise UsageError(f"--url {url}: give an address such as http://127.0.0.1:8470")
     address = f"{url.rstrip('/')}/recommendations/{pseudonym}?k={_MOST if rated else k}"
     started = time.monotonic()
     try:

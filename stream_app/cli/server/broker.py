@@ -15,19 +15,24 @@ from stream_app.errors import UserError
 if TYPE_CHECKING:
     from stream_app.broker import Broker
 
-app = typer.Typer(no_args_is_help=True, help="Run a local Kafka in the background.")
+app = typer.Typer(
+    no_args_is_help=True, help="Run a local Kafka in the background. Example: murmurec broker start"
+)
 
 
 @app.command()
 def start(
     port: Annotated[
         int | None,
-        typer.Option(min=1, max=65535, help="Port; 9092 or any free one where not given."),
+        typer.Option(min=1, max=65535, help="Port (default: 9092, or any free one)."),
     ] = None,
     config: ConfigOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Start the broker, or show the one that runs. Needs Java 17 and, the first time, Maven."""
+    """Start the broker, or show the running one. Needs Java 17 and, the first time, Maven.
+
+    Example: murmurec broker start --port 9092
+    """
     from stream_app.broker.detached import start_detached
 
     settings = settings_from(config)
@@ -36,7 +41,10 @@ def start(
 
 @app.command()
 def stop(config: ConfigOption = None) -> None:
-    """Stop the broker; what was published stays."""
+    """Stop the broker; its records are kept.
+
+    Example: murmurec broker stop
+    """
     from stream_app.broker.detached import stop
 
     typer.echo("stopped" if stop(settings_from(config).data_dir) else "no broker was running")
@@ -44,7 +52,10 @@ def stop(config: ConfigOption = None) -> None:
 
 @app.command()
 def status(config: ConfigOption = None, as_json: JsonOption = False) -> None:
-    """Show the broker that runs; exit 1 where none does."""
+    """Show the running broker. Exit code 1: none runs.
+
+    Example: murmurec broker status --json
+    """
     from stream_app.broker.detached import status
 
     broker = status(settings_from(config).data_dir)
@@ -55,10 +66,13 @@ def status(config: ConfigOption = None, as_json: JsonOption = False) -> None:
 
 @app.command()
 def logs(
-    lines: Annotated[int, typer.Option("--lines", "-n", min=1, help="How many last lines.")] = 50,
+    lines: Annotated[int, typer.Option("--lines", "-n", min=1, help="Number of lines.")] = 50,
     config: ConfigOption = None,
 ) -> None:
-    """Print the last lines of the broker's log."""
+    """Print the last lines of the broker's log.
+
+    Example: murmurec broker logs -n 100
+    """
     from stream_app.broker.detached import log_file
 
     path: Path = log_file(settings_from(config).data_dir)

@@ -1,4 +1,4 @@
-"""`murmurec config`: what is set, with secrets masked."""
+"""`murmurec config`: show the settings, with secrets masked."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from stream_app.cli.options import (
     settings_from,
 )
 
-app = typer.Typer(no_args_is_help=True, help="Show the settings.")
+app = typer.Typer(no_args_is_help=True, help="Show the settings. Example: murmurec config show")
 
 
 @app.callback()
@@ -31,7 +31,10 @@ def show(
     kafka: KafkaOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Show every setting as it is in force here; flags win over environment, file and defaults."""
+    """Show the effective settings; flags override environment, file and defaults.
+
+    Example: murmurec config show --json
+    """
     settings = settings_from(config, bootstrap, prefix, kafka)
     shown = settings.shown()
     if as_json:

@@ -1,4 +1,4 @@
-"""`murmurec forget`: one device is to be forgotten, by everybody who follows the log."""
+"""`murmurec forget`: forget one device, on every worker that follows the log."""
 
 from __future__ import annotations
 
@@ -26,17 +26,17 @@ if TYPE_CHECKING:
 
 _PLAIN = """\
 From the next cut on every record of this device is refused, and what is its own is cleared:
-its vector, its biases, its presence sums, its sequence number. What remains: what items, and cells
-of the sketch that it shares with others, have learned from it; its bits in the filter of seen
+its vector, its biases, its presence sums, its sequence number. What remains: what items and shared
+cells of the sketch have learned from it; its bits in the filter of seen
 items; its ratings in the counts; its pseudonym, in the list of the forgotten and in the order of
 devices. To remove its ratings from what was learned: --rebuild."""
 _REBUILD = """\
-Every worker replays the log without this device: the model becomes that of a log in which it
-never was. What remains: its pseudonym, in this entry of the cut log and in what checkpoints say
+Every worker replays the log without this device: the model becomes that of a log without
+its records. What remains: its pseudonym, in this entry of the cut log and in what checkpoints say
 they leave out; how many of its records were refused, in the ledger."""
 _RECORDS = """\
-Its (sanitized) records stay in the rating topic until Kafka's retention removes them; whoever may
-read the topic can read them. Pages that it taught stay in the state topic until their generation is
+Its (sanitized) records stay in the rating topic until Kafka's retention removes them; every reader
+of the topic can read them. Pages that it changed stay in the state topic until their generation is
 older than the last but one, removed by tombstones, and compacted; and in data_dir/gaps,
 data_dir/evidence and every snapshot file that was written before, until you delete them."""
 
@@ -46,9 +46,9 @@ def forget(
         str, typer.Option(metavar="HEX", help="The device's pseudonym, 32 hex characters.")
     ],
     rebuild: Annotated[
-        bool, typer.Option("--rebuild", help="Replay the log as if the device had never been.")
+        bool, typer.Option("--rebuild", help="Replay the log without the device's records.")
     ] = False,
-    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask for confirmation.")] = False,
     config: ConfigOption = None,
     bootstrap: BootstrapOption = None,
     prefix: PrefixOption = None,
@@ -57,10 +57,10 @@ def forget(
     model: ModelOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Forget a device: an entry of the cut log that every worker follows, now and at every replay.
+    """Forget a device on every worker, now and at every replay. It cannot be undone.
 
-    It cannot be taken back. With --rebuild it prints the digest of the log without the device,
-    which every worker's /state shows at the same cut.
+    With --rebuild it prints the digest of the log without the device, which every worker's /state
+    shows at the same cut.
 
     Example: murmurec forget --device c61c15392dcb4c0181d456afb280a046
     """

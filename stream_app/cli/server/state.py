@@ -1,4 +1,4 @@
-"""`murmurec state`: the state of a deployment recomputed, compared, kept and repaired.
+"""`murmurec state`: recompute, compare, export and repair the state of a deployment.
 
     digest   the digests that the log leads to          verify    checkpoint and workers against it
     replay   the same, from another place in the log    export    the state as a file
@@ -18,6 +18,7 @@ from stream_app.cli.options import (
     AllowOption,
     BootstrapOption,
     ConfigOption,
+    GroupOption,
     JsonOption,
     KafkaOption,
     ModelOption,
@@ -26,18 +27,21 @@ from stream_app.cli.options import (
     settings_from,
     writable,
 )
-from stream_app.errors import UserError
+from stream_app.errors import UsageError, UserError
 
-app = typer.Typer(no_args_is_help=True, help="Recompute, compare, keep and repair the state.")
+app = typer.Typer(
+    no_args_is_help=True,
+    help="Recompute, compare, export and repair the state. Example: murmurec state verify",
+)
 
 AtCutOption = Annotated[
-    int | None, typer.Option(min=1, help="Stop at this cut; default: the newest.")
+    int | None, typer.Option(min=1, help="Stop at this cut (default: the newest).")
 ]
 
 
 @app.callback()
 def state() -> None:
-    """Recompute, compare, keep and repair the state."""
+    """Recompute, compare, export and repair the state."""
 
 
 @app.command()
@@ -52,11 +56,12 @@ def digest(
     snapshot: SnapshotOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Recompute the digests from the log; they equal those of every worker's /state at the same
-    cut.
+    """Recompute the digests of the state from the log.
 
-    Of the newest checkpoint only the origin is read: what the state of this deployment starts
-    from.
+    They equal those of every worker's /state at the same cut. Only the origin of the state is read
+    from the newest checkpoint.
+
+    Example: murmurec state digest --bootstrap localhost:9092
     """
     from stream_app.cli.server.state_output import progress_bar, show_values
     from stream_app.operations.replay import recompute_state, summary
@@ -81,7 +86,7 @@ def replay(
         str,
         typer.Option(
             "--from",
-            metavar="PLACE",
+            metavar="POSITION",
             help="earliest, latest, ts=2026-11-01T00:00:00Z (or milliseconds since 1970), "
             "or last=1000 records of each partition.",
         ),
@@ -89,10 +94,11 @@ def replay(
     at_cut: AtCutOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Compute what a state would be that had begun at another place in the log: at the first cut
-    at or behind it.
+    """Compute the state that starts from a given position in the log (rounded up to the next cut).
 
-    Nothing is written. A worker begins there with worker --accept-gap --from PLACE.
+    Nothing is written. A worker starts there with worker --accept-gap --from POSITION.
+
+    Example: murmurec state replay --from last=1000
     """
     from stream_app.cli.server.state_output import progress_bar, show_values
     from stream_app.operations.replay import recompute_from, summary
@@ -115,23 +121,21 @@ def verify(
     model: ModelOption = None,
     worker: Annotated[
         list[str] | None,
-        typer.Option(
-            "--worker", metavar="URL", help="Compare with a running worker as well; repeatable."
-        ),
+        typer.Option("--worker", metavar="URL", help="Compare with a running worker; repeatable."),
     ] = None,
     strict: Annotated[
         bool,
-        typer.Option("--strict", help="Fail where there is nothing with which to compare."),
+        typer.Option("--strict", help="Fail if anything cannot be compared."),
     ] = False,
     snapshot: SnapshotOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Recompute the state from the log and compare: with the newest checkpoint, with every digest
-    report in the cut log, and with running workers.
+    """Recompute the state from the log; compare checkpoint, digest reports and running workers.
 
-    Exit code 0: everything that could be compared is equal. 1: something differs, and it is named.
-    Where the log no longer reaches back, the checkpoint is compared with itself only, and that is
-    said.
+    Exit code 0: everything that could be compared is equal. 1: a difference was found and is named.
+    If the log no longer reaches back to the origin, only the checkpoint's own digests are checked.
+
+    Example: murmurec state verify --worker http://127.0.0.1:8470
     """
     from stream_app.cli.server.state_output import progress_bar, show_findings
     from stream_app.operations.session import Session
@@ -149,7 +153,7 @@ def verify(
 
 @app.command()
 def export(
-    file: Annotated[Path, typer.Argument(metavar="FILE", help="Where to write it (.npz).")],
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="The file to write (.npz).")],
     config: ConfigOption = None,
     bootstrap: BootstrapOption = None,
     prefix: PrefixOption = None,
@@ -159,14 +163,16 @@ def export(
     at_cut: Annotated[
         int | None,
         typer.Option(
-            min=1, help="The state at this cut, recomputed; default: the newest, from a checkpoint."
+            min=1, help="Recompute the state at this cut (default: export the newest checkpoint)."
         ),
     ] = None,
     snapshot: SnapshotOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Write the state as a file of plain arrays, from which a worker begins with worker
-    --from-snapshot."""
+    """Write the state as a file of plain arrays, for worker --from-snapshot.
+
+    Example: murmurec state export model.npz
+    """
     from stream_app.cli.server.state_output import progress_bar, show_values
     from stream_app.operations import replay as replaying
     from stream_app.operations.session import Session
@@ -191,29 +197,27 @@ def rebuild(
     kafka: KafkaOption = None,
     allow: AllowOption = None,
     model: ModelOption = None,
-    group: Annotated[
-        str | None, typer.Option(help="Consumer group of the workers. \\[env: MURMUREC_GROUP]")
-    ] = None,
+    group: GroupOption = None,
     snapshot: SnapshotOption = None,
     at_newest_cut: Annotated[
         bool,
         typer.Option(
             "--at-newest-cut",
-            help="With --snapshot: begin from the file at the newest cut, also where the state "
-            "began from it before; ratings before that cut are given up.",
+            help="With --snapshot: start from it at the newest cut, even if it was adopted before.",
         ),
     ] = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Recompute the state from the log, whatever the checkpoints say, and write a new checkpoint.
+    """Recompute the state from the log and write a new checkpoint; stop all workers before.
 
-    For a state topic that is damaged, or made with other settings. No worker may run meanwhile.
-    Records that are set aside on the way are told again. A state that began from a snapshot is
-    recomputed over it: ratings since then are applied again. To drop these too, and begin once more
-    from the file: --at-newest-cut, which worker --from-snapshot does only the first time.
+    Use it for a state topic that is damaged or was written with other settings. Rejections on the
+    way are published again. A state that started from a snapshot is recomputed over it; with
+    --at-newest-cut the ratings since then are dropped as well.
+
+    Example: murmurec state rebuild --snapshot model.npz --at-newest-cut
     """
     if at_newest_cut and snapshot is None:
-        raise UserError("--at-newest-cut: it goes with --snapshot FILE; give both")
+        raise UsageError("--at-newest-cut: it goes with --snapshot FILE; give both")
     from stream_app.cli.server.state_output import progress_bar, show_values
     from stream_app.operations import rebuild as rebuilding
     from stream_app.operations.replay import summary
@@ -251,7 +255,10 @@ def show(
     kafka: KafkaOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Show what the state topic holds: generations, their checkpoints, pages and bytes."""
+    """Show the generations, checkpoints, pages and bytes in the state topic.
+
+    Example: murmurec state show
+    """
     from stream_app.cli.server.state_output import progress_bar, show_inventory
     from stream_app.operations.inventory import read_inventory
     from stream_app.operations.session import Session

@@ -4,21 +4,15 @@ from __future__ import annotations
 
 import os
 import time
-from typing import Annotated
 
-import typer
-
-from stream_app.cli.options import ConfigOption, settings_from
+from stream_app.cli.options import ConfigOption, IndexOption, ModelOption, settings_from
+from stream_app.cli.output import plural, say
 
 
 def warmup(
     config: ConfigOption = None,
-    model: Annotated[
-        str | None, typer.Option(help="sketch, literal, dense or hashing. \\[env: MURMUREC_MODEL]")
-    ] = None,
-    index: Annotated[
-        str | None, typer.Option(help="auto, exact or qolsh. \\[env: MURMUREC_INDEX]")
-    ] = None,
+    model: ModelOption = None,
+    index: IndexOption = None,
 ) -> None:
     """Fill the cache of compiled kernels, so that the first start of a worker takes no minute.
 
@@ -36,7 +30,7 @@ def warmup(
     with CompilationCount() as count:
         warm_up(spec_from_settings(settings), settings.index, settings.code_bits)
     seconds = time.monotonic() - began
-    typer.echo(
-        f"{count.kernels} kernels compiled in {seconds:.1f} s, the others were in the cache "
-        f"{os.environ['NUMBA_CACHE_DIR']}"
+    say(
+        f"{plural(count.kernels, 'kernel')} compiled in {seconds:.1f} s, the others were in the "
+        f"cache {os.environ['NUMBA_CACHE_DIR']}"
     )

@@ -2,52 +2,82 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from stream_app.cli.options import (
+    AllowOption,
     BootstrapOption,
     ConfigOption,
+    GroupOption,
+    IndexOption,
     KafkaOption,
+    ModelOption,
     PrefixOption,
     connection_from,
     settings_from,
 )
-from stream_app.errors import UserError
+from stream_app.errors import UsageError
+
+if TYPE_CHECKING:
+    from stream_app.settings import Settings
+
+
+@dataclass(frozen=True)
+class StartOptions:
+    """Where the state starts if not at the newest checkpoint; at most one of the three ways."""
+
+    snapshot: Path | None
+    rebuild: bool
+    accept_gap: bool
+    position: str
+
+    def __post_init__(self) -> None:
+        if sum(map(bool, (self.snapshot, self.rebuild, self.accept_gap))) > 1:
+            raise UsageError("--from-snapshot, --rebuild and --accept-gap: give only one of them")
+        if self.position and not self.accept_gap:
+            raise UsageError(
+                f"--from {self.position}: gives up the records before; confirm with --accept-gap"
+            )
+
+    def apply(self, settings: Settings) -> None:
+        """Write the checkpoint from which every worker will start."""
+        if not (self.snapshot or self.rebuild or self.accept_gap):
+            return
+        from stream_app.operations import adopt
+        from stream_app.operations.session import Session
+
+        session = Session.from_settings(settings)
+        if self.snapshot:
+            adopt.from_snapshot(session, self.snapshot)
+        elif self.rebuild:
+            adopt.from_the_log(session)
+        else:
+            adopt.over_a_gap(session, self.position)
 
 
 def worker(
-    config: ConfigOption = None,
-    bootstrap: BootstrapOption = None,
-    prefix: PrefixOption = None,
-    kafka: KafkaOption = None,
-    allow: Annotated[
-        list[str] | None,
-        typer.Option(
-            help="A mechanism that devices may use, such as rr:5:2; repeatable. "
-            "\\[env: MURMUREC_MECHANISMS]"
-        ),
-    ] = None,
-    model: Annotated[
-        str | None, typer.Option(help="sketch, literal, dense or hashing. \\[env: MURMUREC_MODEL]")
-    ] = None,
-    index: Annotated[
-        str | None, typer.Option(help="auto, exact or qolsh. \\[env: MURMUREC_INDEX]")
-    ] = None,
+    allow: AllowOption = None,
+    model: ModelOption = None,
+    index: IndexOption = None,
     admin_port: Annotated[
         int | None,
-        typer.Option(help="Port of /metrics, /state, ...; 0: any. \\[env: MURMUREC_ADMIN_PORT]"),
+        typer.Option(
+            "--admin-port",
+            metavar="PORT",
+            help="Port of /metrics and /state; 0: any (env MURMUREC_ADMIN_PORT).",
+        ),
     ] = None,
-    group: Annotated[
-        str | None, typer.Option(help="Consumer group of the workers. \\[env: MURMUREC_GROUP]")
-    ] = None,
+    group: GroupOption = None,
     instance: Annotated[
         str | None,
         typer.Option(
-            help="Name that this worker keeps over restarts: back at once. "
-            "\\[env: MURMUREC_INSTANCE]"
+            "--instance",
+            metavar="NAME",
+            help="Static name in the group, for a fast restart (env MURMUREC_INSTANCE).",
         ),
     ] = None,
     snapshot: Annotated[
@@ -55,52 +85,42 @@ def worker(
         typer.Option(
             "--from-snapshot",
             metavar="FILE",
-            help="Begin from a state that murmurec state export wrote, at the newest cut; once: a "
-            "file that was adopted before goes on. Again: state rebuild --at-newest-cut.",
+            help="Start from a file of state export at the newest cut; no effect if it was adopted "
+            "before.",
         ),
     ] = None,
     rebuild: Annotated[
-        bool, typer.Option("--rebuild", help="Begin from the log, whatever the checkpoints say.")
+        bool, typer.Option("--rebuild", help="Start from the log; ignore all checkpoints.")
     ] = False,
     accept_gap: Annotated[
         bool,
         typer.Option(
             "--accept-gap",
-            help="Go on where neither checkpoint nor log is whole; the state says so ever after.",
+            help="Start although records are missing; the state is permanently marked as "
+            "incomplete.",
         ),
     ] = False,
-    place: Annotated[
+    position: Annotated[
         str,
         typer.Option(
             "--from",
-            metavar="PLACE",
-            help="With --accept-gap: earliest, latest, ts=2026-11-01T00:00:00Z or last=1000; a "
-            "state that began behind a gap goes on.",
+            metavar="POSITION",
+            help="With --accept-gap: earliest, latest, ts=2026-11-01T00:00:00Z or last=1000.",
         ),
     ] = "",
+    config: ConfigOption = None,
+    bootstrap: BootstrapOption = None,
+    prefix: PrefixOption = None,
+    kafka: KafkaOption = None,
 ) -> None:
-    """Learn from the stream, answer queries, serve /metrics; ends cleanly on SIGTERM.
+    """Learn from the stream, answer queries and serve /metrics; SIGTERM ends it cleanly.
 
-    It begins from the newest checkpoint and replays what came after it; /readyz says how far that
-    is. Without a checkpoint it replays the whole log.
+    A worker starts from the newest checkpoint and replays the records after it; /readyz reports the
+    progress. Without a checkpoint it replays the whole log.
 
     Example: murmurec worker --bootstrap localhost:9092 --allow rr:5:2
     """
-    if sum(map(bool, (snapshot, rebuild, accept_gap))) > 1:
-        raise UserError("--from-snapshot, --rebuild and --accept-gap are three ways: choose one")
-    if place and not accept_gap:
-        raise UserError(f"--from {place} gives up what lies before: say so with --accept-gap")
-    import asyncio
-    import threading
-    from importlib import import_module
-
-    from stream_app.broker.local import free_ports
-    from stream_app.kafka import acls as rights
-    from stream_app.kafka import clients
-    from stream_app.kafka import topic_admin as topics
-    from stream_app.monitoring.log_setup import configure
-    from stream_app.wire import Topics
-
+    start = StartOptions(snapshot, rebuild, accept_gap, position)
     settings = settings_from(
         config,
         bootstrap,
@@ -113,32 +133,34 @@ def worker(
         group=group,
         instance=instance,
     )
-    connection = connection_from(settings)
+    _serve(settings, start)
+
+
+def _serve(settings: Settings, start: StartOptions) -> None:
+    """Check the broker and its topics, and run the worker until it is stopped."""
+    import asyncio
+    import threading
+    from importlib import import_module
+
+    from stream_app.broker.local import free_ports
+    from stream_app.kafka import acls, clients
+    from stream_app.kafka import topic_admin as topics
+    from stream_app.monitoring.log_setup import configure
+    from stream_app.wire import Topics
+
+    connection, names = connection_from(settings), Topics(settings.topic_prefix)
     configure(settings.log_level, settings.log_format)
-    # A second of imports, while the broker is asked this and that.
+    # The imports take a second, in which the broker is checked.
     importing = threading.Thread(
         target=import_module, args=("stream_app.agents.application",), daemon=True
     )
     importing.start()
     clients.describe_cluster(connection)
-    rights.check(connection, rights.of_a_worker(Topics(settings.topic_prefix)))
+    acls.check(connection, acls.of_a_worker(names))
     topics.check_deployment(
-        connection,
-        Topics(settings.topic_prefix),
-        settings.partitions,
-        settings.ratings_retention_seconds,
+        connection, names, settings.partitions, settings.ratings_retention_seconds
     )
-    if snapshot or rebuild or accept_gap:
-        from stream_app.operations import adopt as beginning
-        from stream_app.operations.session import Session
-
-        session = Session.from_settings(settings)
-        if snapshot:
-            beginning.from_snapshot(session, snapshot)
-        elif rebuild:
-            beginning.from_the_log(session)
-        else:
-            beginning.over_a_gap(session, place)
+    start.apply(settings)
     importing.join()
     from stream_app.agents import application
 

@@ -13,6 +13,7 @@ import tomllib
 from pathlib import Path
 
 import pytest
+import typer
 
 from stream_app import __version__
 from stream_app.cli import run
@@ -56,6 +57,32 @@ def test_no_help_imports_kafka_numpy_numba_or_faust(command):
     done = murmurec(*command.split(), "--help", before=look)
     assert done.returncode == 0, done.stderr
     assert done.stdout.splitlines()[-1] == "[]"
+
+
+def paths(command, words=()):
+    """Yield the words of every command and group."""
+    yield words
+    for name, below in getattr(command, "commands", {}).items():
+        yield from paths(below, (*words, name))
+
+
+@pytest.mark.parametrize("words", list(paths(typer.main.get_command(app))), ids=" ".join)
+def test_every_help_fits_a_screen_and_gives_one_example(words, capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "100")
+    assert run([*words, "--help"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert len(lines) <= 45
+    assert max(map(len, lines)) <= 100
+    examples = [line for line in lines if "Example: murmurec" in line]
+    assert len(examples) == 1
+    # The example is of this command.
+    assert " ".join(("murmurec", *words)) in examples[0]
+
+
+@pytest.mark.parametrize("words", list(paths(typer.main.get_command(app))), ids=" ".join)
+def test_an_unknown_option_of_any_command_is_wrong_usage(words, capsys):
+    assert run([*words, "--nonsense"]) == 2
+    assert "--nonsense" in capsys.readouterr().err
 
 
 def test_the_script_that_is_installed_is_this_one():

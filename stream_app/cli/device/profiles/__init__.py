@@ -33,7 +33,11 @@ from stream_app.cli.options import (
     settings_from,
 )
 
-app = typer.Typer(no_args_is_help=True, help="Publish noised profiles: sets of items, not ratings.")
+app = typer.Typer(
+    no_args_is_help=True,
+    help="Publish noised profiles: sets of items, not ratings. Example: murmurec profiles publish "
+    "ml-1m.zip",
+)
 
 
 @app.callback()
