@@ -1,25 +1,12 @@
-"""What a code promises: a better and better direction, the figures of the thesis' table 5.1."""
+"""What a code promises: a direction that gets better with every flip."""
 
 from __future__ import annotations
-
-from itertools import pairwise
 
 import numpy as np
 import pytest
 
 from stream_app.models.retrieval.qolsh_codes import Encoder, draw_frame
-
-COUNT = 100_000
-
-
-def sphere(n: int, factors: int, seed: int = 1) -> np.ndarray:
-    vectors = np.random.default_rng(seed).standard_normal((n, factors))
-    return (vectors / np.linalg.norm(vectors, axis=1, keepdims=True)).astype(np.float32)
-
-
-def error(encoder: Encoder, vectors: np.ndarray) -> float:
-    """Return the mean squared distance between unit vectors and what their codes stand for."""
-    return float(((vectors - encoder.reconstruct(encoder.encode(vectors))) ** 2).sum(1).mean())
+from tests.fixtures.vectors import sphere
 
 
 @pytest.mark.parametrize(("factors", "bits"), [(8, 16), (33, 256), (1, 5), (7, 8), (128, 256)])
@@ -98,56 +85,3 @@ def test_what_cannot_be_encoded_is_refused(arguments):
 def test_vectors_of_another_shape_are_refused():
     with pytest.raises(ValueError, match=r"use \(n, 8\)"):
         Encoder(8).encode(np.zeros((2, 7), np.float32))
-
-
-@pytest.mark.claims
-@pytest.mark.statistical
-@pytest.mark.parametrize("seed", range(1, 6))
-def test_the_errors_of_table_5_1_are_reproduced(seed):
-    """Published: LSH + frame .207, qoLSH .107 (Balu 2016, table 5.1; one frame near the bad end).
-
-    Over 80 frames they are .2045 +- .006 and .0991 +- .003, an equal-norm frame's .189 +- .0016 and
-    .0912 +- .001; the sampling error over 100,000 vectors is below .0003. The frames are fixed by
-    their seeds, so this cannot fail by chance; it fails for one bit flip too few.
-    """
-    vectors = sphere(COUNT, 8)
-    assert 0.19 < error(Encoder(8, 16, 0, seed, "qr"), vectors) < 0.23
-    assert 0.093 <= error(Encoder(8, 16, 5, seed, "qr"), vectors) <= 0.110
-    assert 0.183 < error(Encoder(8, 16, 0, seed), vectors) < 0.195
-    assert 0.088 < error(Encoder(8, 16, 5, seed), vectors) < 0.0945
-
-
-@pytest.mark.claims
-def test_each_of_the_first_flips_helps_as_measured():
-    """Means over frames for 1 .. 5 flips: .136, .109, .101, .0994, .0991 (equal-norm: below)."""
-    vectors = sphere(20_000, 8)
-    errors = [error(Encoder(8, 16, flips), vectors) for flips in range(6)]
-    assert all(a > b for a, b in pairwise(errors))
-    assert errors[1] == pytest.approx(0.128, abs=0.012)
-    assert errors[4] - errors[5] < 0.001
-
-
-@pytest.mark.claims
-@pytest.mark.statistical
-def test_at_large_size_qolsh_underestimates_a_high_cosine_least():
-    """Balu 2016, figure 5.1: the mean error of (5.14) at cosines .8 .. 1, d = 128, L = 256.
-
-    It is (mean L(b) - 1) * cosine. For signs of a tight frame L(b)^2 is about
-    (2/pi) / (2/pi + (1 - 2/pi) d/L) = .778, so -.118 * .92 = -.108. The means over 4,000 pairs
-    have an error below .001; fixed seeds.
-    """
-    rng = np.random.default_rng(4)
-    x = sphere(4000, 128, 2)
-    y = x + rng.uniform(0.1, 0.7, (4000, 1)) * sphere(4000, 128, 3)
-    y /= np.linalg.norm(y, axis=1, keepdims=True)
-    cosines = (x * y).sum(axis=1)
-    high = cosines > 0.8
-    means, shrinkages = [], []
-    for kind, flips in (("gaussian", 0), ("qr", 0), ("qr", 10)):
-        encoder = Encoder(128, 256, flips, frame=kind)
-        codes = encoder.encode(x)
-        estimate = (y * encoder.reconstruct(codes)).sum(axis=1)
-        means.append((estimate - cosines)[high].mean())
-        shrinkages.append(((codes.objectives - 1) * cosines)[high].mean())
-    np.testing.assert_allclose(means, shrinkages, atol=0.003)
-    np.testing.assert_allclose(means, [-0.229, -0.108, -0.075], atol=0.006)

@@ -44,15 +44,6 @@ def test_the_channel_spends_nearly_all_of_its_epsilon(mechanism: RandomizedRespo
     assert -1e-11 < mechanism.certificate.slack / float(mechanism.epsilon) < 0
 
 
-def test_the_numbers_are_those_of_the_paper() -> None:
-    # S001 Def. 3 at eps = 1 with five star values and "missing" is a channel of six symbols.
-    six = RandomizedResponse(6, Fraction(1))
-    assert float(six.keep) == pytest.approx(0.352187, abs=5e-7)
-    assert float(six.change) == pytest.approx(0.129562, abs=1e-6)
-    five = RandomizedResponse(5, Fraction(1))
-    assert float(five.keep) == pytest.approx(math.e / (math.e + 4), rel=1e-11)
-
-
 @pytest.mark.parametrize("levels", LEVELS)
 @pytest.mark.parametrize("epsilon", EPSILONS, ids=str)
 def test_the_channel_is_the_formula(levels: int, epsilon: Fraction) -> None:
