@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 from collections.abc import Callable
 from pathlib import Path
 
@@ -51,6 +52,8 @@ def test_a_picture_and_its_numbers_are_written(
     said = capsys.readouterr()
     assert "test RMSE" in said.out
     assert said.err == ""
+    # Without a cache of fonts matplotlib warns after 5 s, which only a slow machine needs.
+    assert not logging.getLogger("matplotlib.font_manager").isEnabledFor(logging.WARNING)
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -27,6 +28,8 @@ def draw(found: Mapping[str, Any], place: Path) -> None:
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
+    # Its first use on a machine builds a cache of fonts, and warns of it where that takes 5 s.
+    logging.getLogger("matplotlib.font_manager").setLevel(logging.ERROR)
     figure = Figure(figsize=(15, 4.8), layout="constrained", dpi=120)
     FigureCanvasAgg(figure)
     accuracy, volume, sigma = figure.subplots(1, 3)
