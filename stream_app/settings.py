@@ -89,7 +89,7 @@ Bytes = Annotated[ByteSize, Field(ge=1024)]
 
 
 class Settings(BaseSettings):
-    """What a run of murmurec is told; see each field's description."""
+    """The settings of a run of murmurec; see each field's description."""
 
     model_config = SettingsConfigDict(
         env_prefix=PREFIX, frozen=True, extra="forbid", hide_input_in_errors=True
@@ -347,8 +347,8 @@ def _layers(config_file: Path | None, flags: Mapping[str, Any]) -> tuple[_Layer,
 def _known(name: str, what: str) -> None:
     if name not in Settings.model_fields:
         near = difflib.get_close_matches(name, Settings.model_fields, 1, 0.5)
-        mend = f"did you mean {near[0]}?" if near else "murmurec config show lists all"
-        raise UserError(f"unknown {what}: {mend}")
+        fix = f"did you mean {near[0]}?" if near else "murmurec config show lists all"
+        raise UserError(f"unknown {what}: {fix}")
 
 
 def _file(config_file: Path | None) -> Path | None:

@@ -1,6 +1,6 @@
 """The same Kafka node in a container, where an engine such as Docker or Podman answers.
 
-The host's port is chosen beforehand, because a broker must be told the address under which its
+The host's port is chosen beforehand, because a broker must know the address under which its
 clients will find it before it starts. testcontainers' own Kafka class runs another distribution,
 so this one is a plain container with Apache Kafka's image.
 """

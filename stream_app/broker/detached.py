@@ -2,8 +2,8 @@
 
     DATA/broker/state.json   pid, the kernel's start time of that pid, address, log file
 
-The start time tells the broker from another process that was given the same pid later; only a
-process that matches both is ever signalled.
+The start time distinguishes the broker from another process that was given the same pid later;
+only a process that matches both is ever signalled.
 """
 
 from __future__ import annotations
@@ -95,7 +95,7 @@ def started_at(pid: int) -> str | None:
 
 
 def _ended(pid: int, started: str) -> bool:
-    """End this very process and tell whether it is gone, with every one of its threads."""
+    """End this process and return whether it is gone, with every one of its threads."""
     try:
         process = os.pidfd_open(pid)
     except ProcessLookupError:

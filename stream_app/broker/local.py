@@ -114,7 +114,7 @@ def cluster_id() -> str:
 
 
 def free_ports(count: int) -> list[int]:
-    """Return ports of the loopback address that nobody holds now, all different."""
+    """Return ports of the loopback address that are free now, all different."""
     with _closing_all([socket.socket() for _ in range(count)]) as sockets:
         for each in sockets:
             each.bind(("127.0.0.1", 0))
@@ -193,7 +193,7 @@ def launch_ready(
     for attempt in range(_ATTEMPTS):
         chosen, controller = free_ports(2)
         # A node that died while starting stays registered for nine seconds; a log that was made
-        # just now holds nothing, so it is made anew instead.
+        # just now holds nothing, so it is recreated instead.
         if new:
             shutil.rmtree(home / "log", ignore_errors=True)
         place = port or chosen
@@ -276,7 +276,7 @@ def wait_until_ready(broker: Broker, process: subprocess.Popen[bytes]) -> None:
 
 
 def _tail(text: str) -> str:
-    """Return the last line that tells an error, or else the last line."""
+    """Return the last line that reports an error, or else the last line."""
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     wrong = [line for line in lines if "ERROR" in line or "Exception" in line]
     return (wrong or lines or ["nothing"])[-1][:300]

@@ -102,7 +102,7 @@ def manifests(
 
 
 def topic_id(admin: AdminClient, topic: str) -> str:
-    """Return the identity of a topic; one of the same name that is made anew has another."""
+    """Return the identity of a topic; a recreated topic of the same name has another."""
     future = admin.describe_topics(TopicCollection([topic]))[topic]
     try:
         return str(future.result(timeout=_TOPIC_SECONDS).topic_id)
@@ -125,7 +125,7 @@ def topic_id(admin: AdminClient, topic: str) -> str:
 
 
 class SameTopic:
-    """A topic that must stay the one it is now: offsets of one that is made anew under its name
+    """A topic that must stay the one it is now: offsets of one recreated under its name
     mean other records, and a consumer does not notice if there are enough of them."""
 
     def __init__(self, admin: AdminClient, topic: str) -> None:

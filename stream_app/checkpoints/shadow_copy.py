@@ -59,7 +59,7 @@ class _Copy:
         """Return the bytes of a page; the last one may hold fewer."""
         return self.pages[page][: self.bytes - page * PAGE_BYTES]
 
-    def told(self) -> FrozenArray:
+    def frozen_array(self) -> FrozenArray:
         """Return what a checkpoint says of this array."""
         present = bytes(page in self.present for page in range(len(self.pages)))
         return FrozenArray(self.name, self.dtype, self.shape, b"".join(self.digests), present)
@@ -156,7 +156,7 @@ class Snapshot:
                     copy.digests[page] = page_digest(copy.data(page).data)
                 copy.waiting.clear()
             design = self._replica.spec.digest
-            self._arrays = tuple(copy.told() for copy in self._copies)
+            self._arrays = tuple(copy.frozen_array() for copy in self._copies)
             self.model = model_root(design, self._arrays)
             self.ledger = ledger_root(design, self._ledger)
             self._refill()
@@ -214,20 +214,20 @@ def load_found(replica: Replica, found: Found) -> None:
     """
     manifest, model = found.manifest, {}
     blank = Replica(replica.spec).model_arrays()
-    for number, told in enumerate(manifest.arrays):
-        array: NDArray[Any] = np.zeros(told.shape, told.dtype)
-        own = blank.get(told.name, array)
-        if own.shape == told.shape and own.dtype == array.dtype:
+    for number, array_pages in enumerate(manifest.arrays):
+        array: NDArray[Any] = np.zeros(array_pages.shape, array_pages.dtype)
+        own = blank.get(array_pages.name, array)
+        if own.shape == array_pages.shape and own.dtype == array.dtype:
             array = own
         for page, data in enumerate(pages(array)):
-            if told.slots[page] != UNCHANGED:
+            if array_pages.slots[page] != UNCHANGED:
                 data[:] = found.page(number, page)
             elif (
                 page_digest(data.data)
-                != told.digests[page * DIGEST_BYTES : (page + 1) * DIGEST_BYTES]
+                != array_pages.digests[page * DIGEST_BYTES : (page + 1) * DIGEST_BYTES]
             ):
-                raise ValueError(f"{told.name}, page {page}: it is not as in the checkpoint")
-        model[told.name] = array
+                raise ValueError(f"{array_pages.name}, page {page}: it is not as in the checkpoint")
+        model[array_pages.name] = array
     replica.load(
         model,
         ledger_of(manifest.ledger_arrays),

@@ -44,7 +44,7 @@ Arrays = dict[str, NDArray[Any]]
 
 
 class Meta(msgspec.Struct, frozen=True):
-    """What a snapshot tells of itself; `settings` are those that `design` is the digest of, and
+    """The description of a snapshot; `settings` are those that `design` is the digest of, and
     `digest` covers every field that decides the state; `about` is for people."""
 
     kind: str
@@ -63,7 +63,7 @@ class Meta(msgspec.Struct, frozen=True):
     @property
     def fingerprint(self) -> str:
         """The digest of what the snapshot holds, 32 hex."""
-        told = (
+        stated = (
             self.design,
             self.cut,
             self.end_offsets,
@@ -71,7 +71,7 @@ class Meta(msgspec.Struct, frozen=True):
             self.model,
             self.ledger,
         )
-        return blake2b(msgspec.msgpack.encode(told), digest_size=16).hexdigest()
+        return blake2b(msgspec.msgpack.encode(stated), digest_size=16).hexdigest()
 
 
 @dataclass(frozen=True, eq=False)
@@ -129,7 +129,7 @@ class SnapshotFile:
 
 
 def write(path: Path, replica: Replica, about: Mapping[str, str] | None = None) -> Meta:
-    """Write the state of a replica, which stands at a cut and is at rest; return what it is told
+    """Write the state of a replica, which stands at a cut and is at rest; return its description
     as.
 
     The file appears whole or not at all, for its owner alone to read; raises `UserError` where it
@@ -215,9 +215,9 @@ def read(path: Path, design: StateSpec | None = None) -> SnapshotFile:
 def _meta(path: Path, archive: zipfile.ZipFile) -> Meta:
     if _META not in archive.namelist() or archive.getinfo(_META).file_size > _MOST_META_BYTES:
         raise UserError(f"{path}: it is not a snapshot: make one with murmurec state export")
-    told = _bytes(archive, archive.getinfo(_META))
+    stated = _bytes(archive, archive.getinfo(_META))
     try:
-        head = msgspec.json.decode(told, type=dict[str, Any])
+        head = msgspec.json.decode(stated, type=dict[str, Any])
         if head.get("kind") != _KIND or not isinstance(head.get("format"), int):
             raise UserError(f"{path}: it is not a snapshot: make one with murmurec state export")
         if head["format"] > FORMAT:
@@ -225,7 +225,7 @@ def _meta(path: Path, archive: zipfile.ZipFile) -> Meta:
                 f"{path}: the snapshot has format {head['format']}, and this version reads up to "
                 f"{FORMAT}: install murmurec {head.get('murmurec', 'of a newer version')} or later"
             )
-        return msgspec.json.decode(told, type=Meta)
+        return msgspec.json.decode(stated, type=Meta)
     except (msgspec.MsgspecError, UnicodeDecodeError) as error:
         raise _damaged(path, str(error)) from None
 
@@ -268,14 +268,14 @@ def _verify(found: SnapshotFile) -> None:
         SmallArray(name, array.dtype.str, array.shape, array.tobytes())
         for name, array in found.ledger.items()
     )
-    for what, told, holds in (
+    for what, stated, holds in (
         ("model", meta.model, digest(meta.design, found.model)),
         ("ledger", meta.ledger, ledger_root(meta.design, tuple(small))),
         ("design", meta.design, settings_digest(meta.settings)),
         ("snapshot", meta.digest, meta.fingerprint),
     ):
-        if told != holds:
-            raise _damaged(found.path, f"the digest of the {what} is {holds} and not {told}")
+        if stated != holds:
+            raise _damaged(found.path, f"the digest of the {what} is {holds} and not {stated}")
 
 
 def _damaged(path: Path, why: str) -> UserError:

@@ -5,7 +5,7 @@
 
 A right that is missing shows itself late or as something else: a topic that may not be seen looks
 as if it did not exist, and a write is refused when the first record comes, hours after the start.
-A broker without access control grants everything; one that does not tell is believed.
+A broker without access control grants everything; one that reports no operations is trusted.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ def check(connection: Connection, wanted: Mapping[str, Operations]) -> None:
 
 
 def _granted(topic: str, asked: Future[Any]) -> set[AclOperation]:
-    """Return what may be done with a topic; nothing where the broker does not tell."""
+    """Return what may be done with a topic; nothing where the broker reports nothing."""
     try:
         return set(asked.result(timeout=_SECONDS).authorized_operations or ())
     except TimeoutError:

@@ -13,16 +13,16 @@ import ssl
 import struct
 from enum import Enum
 
-_KNOCK_SECONDS = 1.0
+_PROBE_SECONDS = 1.0
 # ApiVersions v0: api key, version, correlation id, client id. Allowed before authentication.
 _CORRELATION = 0x6D757272
 _API_VERSIONS = struct.pack(">hhih", 18, 0, _CORRELATION, -1)
 
 
 class ProbeResult(Enum):
-    """What a port did when it was knocked at."""
+    """What a port did when it was probed."""
 
-    NOBODY = "nobody listens"
+    NO_LISTENER = "no process listens"
     KAFKA = "it answered as Kafka does"
     TLS = "it completed a TLS handshake"
     OTHER = "it answered, but not as Kafka does"
@@ -66,7 +66,7 @@ _CAUSES: tuple[tuple[str, str], ...] = (
 
 
 def cause(said: list[str], at: str) -> str | None:
-    """Return the sentence for a complaint that waiting does not mend, if there is one."""
+    """Return the sentence for an error that waiting does not fix, if there is one."""
     text = "\n".join(said)
     for pattern, sentence in _CAUSES:
         found = re.search(pattern, text, re.IGNORECASE)
@@ -78,13 +78,13 @@ def cause(said: list[str], at: str) -> str | None:
 def probe_sentence(address: str, secure: bool) -> str:
     """Return the sentence for a port of which librdkafka had nothing definite to say.
 
-    `secure` tells that the client already spoke TLS.
+    `secure`: the client already used TLS.
     """
     answer = probe(address)
     if answer is ProbeResult.TLS and secure:
         answer = ProbeResult.OTHER
     return {
-        ProbeResult.NOBODY: f"nothing can be reached at {address}: check the address and the "
+        ProbeResult.NO_LISTENER: f"nothing can be reached at {address}: check the address and the "
         "network",
         ProbeResult.KAFKA: f"Kafka at {address} closes the connection of a client without a "
         "password, or is not ready: set security.protocol and sasl.*, or try again",
@@ -102,7 +102,7 @@ def probe(address: str) -> ProbeResult:
     try:
         said = _exchange(host, port)
     except OSError:
-        return ProbeResult.NOBODY
+        return ProbeResult.NO_LISTENER
     if len(said) >= 8 and struct.unpack(">i", said[4:8])[0] == _CORRELATION:
         return ProbeResult.KAFKA
     if _handshakes(host, port):
@@ -120,7 +120,7 @@ def split(address: str) -> tuple[str, int]:
 
 def _exchange(host: str, port: int) -> bytes:
     """Return the first bytes that come back for an ApiVersions request; none is an answer too."""
-    with socket.create_connection((host, port), _KNOCK_SECONDS) as connection:
+    with socket.create_connection((host, port), _PROBE_SECONDS) as connection:
         try:
             # Its length is ten, a line feed: a server of lines, such as a web server, answers too.
             connection.sendall(struct.pack(">i", len(_API_VERSIONS)) + _API_VERSIONS)
@@ -136,7 +136,7 @@ def _handshakes(host: str, port: int) -> bool:
     context.verify_mode = ssl.CERT_NONE
     try:
         with (
-            socket.create_connection((host, port), _KNOCK_SECONDS) as connection,
+            socket.create_connection((host, port), _PROBE_SECONDS) as connection,
             context.wrap_socket(connection, server_hostname=host),
         ):
             return True

@@ -1,7 +1,7 @@
-"""The table of topics against a broker: what is missing, what differs, what can be mended.
+"""The table of topics against a broker: what is missing, what differs, what can be fixed.
 
 The table itself is `wire.Topics`; nothing here repeats it. A topic's partition count is fixed for
-life, because a key's partition depends on it; so a wrong count is refused, never mended.
+life, because a key's partition depends on it; so a wrong count is refused, never changed.
 """
 
 from __future__ import annotations
@@ -65,8 +65,12 @@ class TopicPlanStep:
         """How the broker's topic differs, in words; empty where it does not."""
         words = [f"{name} is {found}, not {want}" for name, (found, want) in self.configs.items()]
         if self.action == "refuse":
-            words.insert(0, f"{self.found_partitions} partitions, not {self.topic.partitions}")
+            words.insert(0, f"{_partitions(self.found_partitions)}, not {self.topic.partitions}")
         return "; ".join(words)
+
+
+def _partitions(count: int | None) -> str:
+    return "1 partition" if count == 1 else f"{count} partitions"
 
 
 def _longer(found: str, want: str) -> bool:
@@ -105,7 +109,7 @@ def apply(admin: AdminClient, steps: Sequence[TopicPlanStep], delete_records: bo
             )
         if step.action == "refuse":
             raise UserError(
-                f"topic {step.topic.name} has {step.found_partitions} partitions, not "
+                f"topic {step.topic.name} has {_partitions(step.found_partitions)}, not "
                 f"{step.topic.partitions}: the count is fixed for life; set partitions to "
                 f"{step.found_partitions} or start a new deployment (--prefix)"
             )
@@ -148,7 +152,7 @@ def delete(admin: AdminClient, names: Sequence[str]) -> None:
 
 def check_intake(admin: AdminClient, topic: str, partitions: int) -> dict[str, str]:
     """Refuse a rating topic that is absent, has another number of partitions or is compacted: what
-    whoever publishes must know; return its configuration."""
+    a publisher must know; return its configuration."""
     _check_partitions(admin, topic, partitions, "set partitions to {found}")
     configs = _configs(admin, [topic])[topic]
     _check_policy(topic, configs, "delete", "compaction drops ratings")
@@ -161,8 +165,8 @@ def check_ratings(
     """Refuse a rating topic that is absent, has another number of partitions, is compacted, or
     keeps ratings for a shorter time than was said (None: for ever).
 
-    What it was said to drop it may drop: a checkpoint carries the state over, and whoever starts
-    where records are missing is refused then.
+    Records past that time may be deleted: a checkpoint carries the state over, and a worker that
+    starts where records are missing is refused.
     """
     configs = check_intake(admin, topic, partitions)
     wanted = "-1" if retention_seconds is None else str(int(retention_seconds * 1000))
@@ -200,13 +204,13 @@ def check_state_topic(admin: AdminClient, topic: str) -> None:
         )
 
 
-def _check_partitions(admin: AdminClient, topic: str, wanted: int, mend: str) -> None:
+def _check_partitions(admin: AdminClient, topic: str, wanted: int, fix: str) -> None:
     found = partition_counts(admin, [topic])[topic]
     if found is None:
         raise UserError(f"topic {topic} does not exist: create it with murmurec topics apply")
     if found != wanted:
         raise UserError(
-            f"topic {topic} has {found} partitions, not {wanted}: {mend.format(found=found)}, "
+            f"topic {topic} has {_partitions(found)}, not {wanted}: {fix.format(found=found)}, "
             "or start a new deployment (--prefix)"
         )
 
@@ -285,7 +289,7 @@ def _wait(admin: AdminClient, created: Sequence[Topic]) -> None:
 
 
 def _wait_for_configs(admin: AdminClient, altered: Sequence[Topic]) -> None:
-    """Return when the broker tells the new configuration; it answers from its own copy."""
+    """Return when the broker reports the new configuration; it answers from its own copy."""
     deadline = time.monotonic() + SECONDS
     while altered and any(step.action == "alter" for step in plan(admin, altered)):
         if time.monotonic() > deadline:

@@ -1,4 +1,4 @@
-"""What a worker may be told to begin from instead of the newest checkpoint.
+"""What a worker may start from instead of the newest checkpoint.
 
     --from-snapshot FILE   a state from a file, at the newest cut: a new deployment, or an earlier
                            model; ratings before that cut are given up
@@ -8,7 +8,7 @@
 
 Each writes a checkpoint of a new generation before the worker starts, so that every worker of the
 deployment begins from it; none may run meanwhile. Records that are given up are not decoded, and
-none of them is told as set aside.
+none of them is rejected.
 
 A supervisor gives the same options at every restart. So a file that was adopted is not adopted
 again, and a gap that was accepted is not widened: the state that came of it goes on. To go back to
@@ -85,7 +85,7 @@ def over_a_gap(session: Session, place: str) -> None:
     named also where it could, but for a state that has begun behind a gap before.
 
     A checkpoint that is there is not thrown away: its model goes on behind the gap, and a file of
-    it is kept, without which nobody can recompute the state. With a place other than `earliest` its
+    it is kept, without which the state cannot be recomputed. With a place other than `earliest` its
     model goes, though not the file, and a damaged one goes altogether.
     """
     positions.parse(place or "earliest")

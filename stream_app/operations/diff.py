@@ -83,5 +83,5 @@ def _values(array: SmallArray) -> str:
 
 
 def _shortened(numbers: Sequence[int]) -> str:
-    told = ", ".join(map(str, numbers[:_SHOWN]))
-    return f"{told}, ..." if len(numbers) > _SHOWN else told
+    shortened = ", ".join(map(str, numbers[:_SHOWN]))
+    return f"{shortened}, ..." if len(numbers) > _SHOWN else shortened

@@ -20,7 +20,7 @@ from stream_app.checkpoints.shadow_copy import Snapshot
 from stream_app.log.canonical_order import Start
 from stream_app.operations import diff as comparing
 from stream_app.operations.session import Session
-from stream_app.operations.workers import Told, ask
+from stream_app.operations.workers import ReportedState, ask
 from stream_app.replay.cut_history import history, lost_origin
 from stream_app.replay.follower import gone_before
 from stream_app.replay.recompute import Replay, Replayed
@@ -87,7 +87,7 @@ def _recompute(
     session: Session,
     origin: StateOrigin,
     manifest: Manifest | None,
-    shown: Mapping[str, Told],
+    shown: Mapping[str, ReportedState],
     findings: Findings,
 ) -> None:
     """Compare with what the log leads to."""
@@ -106,14 +106,15 @@ def _recompute(
         state = replay.from_origin(origin, manifest.cut if manifest else None)
         if manifest is not None:
             _compare_checkpoint(manifest, state.replica, findings)
-        for url, told in sorted(shown.items(), key=lambda item: item[1].cut):
-            if told.cut < origin.cut:
+        for url, reported in sorted(shown.items(), key=lambda item: item[1].cut):
+            if reported.cut < origin.cut:
                 findings.missing.append(
-                    f"worker {url} is at cut {told.cut}, before the state begins (cut {origin.cut})"
+                    f"worker {url} is at cut {reported.cut}, before the state "
+                    f"begins (cut {origin.cut})"
                 )
                 continue
-            state = _reach(replay, state, origin, told.cut)
-            _compare_worker(url, told, state.replica, findings)
+            state = _reach(replay, state, origin, reported.cut)
+            _compare_worker(url, reported, state.replica, findings)
     replica = state.replica
     _tell(findings, replica.cut, replica.origin, replica.model_digest(), replica.ledger_digest())
     if digest_reports.compared:
@@ -147,8 +148,10 @@ def _reach(replay: Replay, state: Replayed, origin: StateOrigin, cut: int) -> Re
     return replay.go_on(state, Start(replica.cut, replica.end_offsets, state.cut_offset), cut)
 
 
-def _compare_worker(url: str, told: Told, replica: Replica, findings: Findings) -> None:
-    ours = Told(
+def _compare_worker(
+    url: str, reported: ReportedState, replica: Replica, findings: Findings
+) -> None:
+    ours = ReportedState(
         replica.cut,
         replica.end_offsets,
         replica.model_digest(),
@@ -156,13 +159,15 @@ def _compare_worker(url: str, told: Told, replica: Replica, findings: Findings) 
         replica.spec.digest,
         replica.origin,
     )
-    findings.compared.append(f"worker {url} at cut {told.cut} with the log")
-    fields = zip(Told.__struct_fields__, Told.__struct_encode_fields__, strict=True)
+    findings.compared.append(f"worker {url} at cut {reported.cut} with the log")
+    fields = zip(
+        ReportedState.__struct_fields__, ReportedState.__struct_encode_fields__, strict=True
+    )
     for field_name, name in fields:
-        theirs, mine = getattr(told, field_name), getattr(ours, field_name)
+        theirs, mine = getattr(reported, field_name), getattr(ours, field_name)
         if theirs != mine:
             findings.differences.append(
-                f"worker {url} at cut {told.cut}: {name} {theirs}, log {mine}"
+                f"worker {url} at cut {reported.cut}: {name} {theirs}, log {mine}"
             )
 
 

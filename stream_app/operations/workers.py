@@ -1,4 +1,4 @@
-"""What a running worker says of its state, as `/state` shows it."""
+"""The state that a running worker reports at `/state`."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _SECONDS = 15.0
 _LONGEST = 1 << 20
 
 
-class Told(msgspec.Struct, frozen=True):
+class ReportedState(msgspec.Struct, frozen=True):
     """The part of `/state` that can be compared: all of one cut."""
 
     cut: int
@@ -25,13 +25,13 @@ class Told(msgspec.Struct, frozen=True):
     origin: StateOrigin = msgspec.field(name="base")
 
 
-def ask(url: str) -> Told:
+def ask(url: str) -> ReportedState:
     """Return what the worker at an address holds; refuses one where no worker answers."""
     if not url.startswith(("http://", "https://")):
         raise UserError(f"--worker {url}: give an address such as http://127.0.0.1:8470")
     try:
         with urllib.request.urlopen(f"{url.rstrip('/')}/state", timeout=_SECONDS) as reply:
-            return msgspec.json.decode(reply.read(_LONGEST), type=Told)
+            return msgspec.json.decode(reply.read(_LONGEST), type=ReportedState)
     except (OSError, HTTPException, ValueError):
         # Nothing listens, something else listens, the address is none, or it shows no state.
         raise UserError(

@@ -1,6 +1,6 @@
 """The cut log read at once: every entry that it holds now, and which of them count.
 
-What a replica takes bit by bit is read here in one go by whoever asks about the past: which cuts
+What a replica takes bit by bit is read here in one go by operations on the past: which cuts
 there were, which checkpoints were witnessed, who was to be forgotten.
 """
 

@@ -115,7 +115,7 @@ class Follower:
             partition_eof=True,
             auto_offset_reset="error",
             queued_max_messages_kbytes=16384,
-            # The end of the cut log is told by a fetch that finds nothing: the default of 500 ms
+            # An empty fetch reports the end of the cut log: the default of 500 ms
             # would be lost at every start.
             fetch_wait_max_ms=100,
         )
@@ -141,8 +141,8 @@ class Follower:
     def _end(self, place: TopicPartition, first: int, seconds: float) -> int:
         low, high = clients.offsets(self._consumer, place, seconds)
         if gone := _gone(place, low, first):
-            mend = WAYS_OUT if place.topic == self.topics.ratings else _RESTORE
-            raise UserError(f"{gone}; {mend}")
+            fix = WAYS_OUT if place.topic == self.topics.ratings else _RESTORE
+            raise UserError(f"{gone}; {fix}")
         if high < first:
             raise UserError(
                 f"{place.topic} partition {place.partition} ends at offset {high}, the state has "
@@ -173,11 +173,11 @@ class Follower:
         """Return whether the broker answers a question now; refuses partitions that came later."""
         place = TopicPartition(self.topics.cuts, 0)
         try:
-            heard = self._consumer.get_watermark_offsets(place, timeout=seconds) is not None
+            answered = self._consumer.get_watermark_offsets(place, timeout=seconds) is not None
         except KafkaException:
             return False
         self.check_partitions(seconds)
-        return heard
+        return answered
 
     def lag(self) -> int:
         """Return how many rating records the broker is known to hold beyond what was given out."""

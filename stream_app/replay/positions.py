@@ -3,7 +3,7 @@
     earliest                       the oldest record that Kafka still has
     latest                         the end
     ts=2026-11-01T00:00:00Z        the first record written then or later; also milliseconds
-    ts=1793491200000               since 1970. Kafka's time of a record, not when somebody rated
+    ts=1793491200000               since 1970. Kafka's time of a record, not when the user rated
     last=1000                      the last so many records of each partition
 
 A state begins at a cut: the first whose round ends at or behind the place in every partition.
@@ -35,7 +35,7 @@ _LATEST_MILLISECONDS = 253_402_300_800_000  # the year 10000
 
 @dataclass(frozen=True)
 class StartPosition:
-    """A place in the log as somebody named it; `number` is in milliseconds or records."""
+    """A start position as given on the command line; `number` is in milliseconds or records."""
 
     kind: Literal["earliest", "latest", "ts", "last"]
     number: int = 0
@@ -151,7 +151,7 @@ def _write_cut(
     newest: Cut | None,
     low: tuple[int, ...],
 ) -> None:
-    """Append the cut at which the log is taken up: nobody could read up to it any more."""
+    """Append the cut at which the log is taken up: no worker could read up to it any more."""
     number, ends = (newest.number, newest.end_offsets) if newest else (0, (0,) * len(low))
     moved = tuple(max(end, first) for end, first in zip(ends, low, strict=True))
     cut = Cut(number + 1, moved, int(time.time()) // EPOCH_SECONDS)

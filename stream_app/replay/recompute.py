@@ -4,7 +4,7 @@
 
 It follows the same log in the same order with the same replica as a worker does, from the same
 origin (`wire.state_records.StateOrigin`): nothing, or an adopted snapshot, without the devices that
-were forgotten with a rebuild. Where the log tells of one more of these, it begins again without it;
+were forgotten with a rebuild. Where the log holds one more of these, it begins again without it;
 so does a worker.
 """
 
@@ -39,8 +39,8 @@ def recompute(
     origin: StateOrigin | None = None,
     snapshot: SnapshotFile | None = None,
 ) -> Replica:
-    """Return the replica at cut `at_cut`, or at the newest cut; `progress` hears (records done,
-    records in the log).
+    """Return the replica at cut `at_cut`, or at the newest cut; `progress` is called with
+    (records done, records in the log).
 
     Refuses a cut that the log does not have, a log that lacks records its cuts name or does not
     reach back to the origin, and an origin whose snapshot (`snapshot`) is not given.

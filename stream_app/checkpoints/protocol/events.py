@@ -1,4 +1,4 @@
-"""What a writer of checkpoints is told, and what it answers."""
+"""The inputs and outputs of a writer of checkpoints."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Frozen:
     """The state at a cut; `page(array, page)` gives a page's bytes until the checkpoint is durable.
 
     `arrays` stand in the order of their names. The writer finds what to write by the digests;
-    `changed` tells the same of the pages since the last one, for figures.
+    `changed` are the pages that changed since the last one, for metrics.
     """
 
     design: str
@@ -71,7 +71,7 @@ class LeaseAcquired:
 
 @dataclass(frozen=True)
 class Acked:
-    """The broker has a record; `offset` is its place, negative where the client cannot tell."""
+    """The broker has a record; `offset` is negative where the client does not know it."""
 
     token: int
     offset: int

@@ -178,7 +178,7 @@ class Recovery:
 
         A manifest is sent when its pages are acknowledged and outlived by them until a newer one is
         durable, so without them it is damaged, not unfinished. Who is left out is not compared: the
-        log tells it again.
+        log repeats it.
         """
         generation, here = (newest.generation, newest.origin) if newest else (-1, None)
         for manifest in manifests:
@@ -245,21 +245,21 @@ class Recovery:
     def _refuse_another(self, manifest: Manifest) -> None:
         """Refuse a checkpoint of another design, rating topic or partition count."""
         # Over another topic the log cannot be replayed: its cuts name offsets of the old one.
-        anew = "or start a new deployment (--prefix)"
-        restore = f"restore the rating topic that it was made of, {anew}"
-        for what, there, here, mend in (
+        restart = "or start a new deployment (--prefix)"
+        restore = f"restore the rating topic that it was made of, {restart}"
+        for what, there, here, fix in (
             ("design", manifest.design, self._design, f"set the settings back, {_WAYS_OUT}"),
             (
                 "partitions",
                 len(manifest.end_offsets),
                 self._partitions,
-                f"set partitions back, {anew}",
+                f"set partitions back, {restart}",
             ),
             ("topic id", manifest.topic_id, self._topic_id, restore),
         ):
             if there != here:
                 raise CheckpointRefused(
-                    f"{what} {there} of the checkpoint is not {here} of this worker: {mend}"
+                    f"{what} {there} of the checkpoint is not {here} of this worker: {fix}"
                 )
 
 

@@ -82,7 +82,7 @@ class _Kind(Enum):
 
 class Writer:
     """One worker's writer; tokens are unique over its life, so a late acknowledgement of an earlier
-    ownership is told from one of this."""
+    lease differs from one of this lease."""
 
     def __init__(self, most_in_flight_bytes: int = 8 << 20) -> None:
         if most_in_flight_bytes < 1:
@@ -248,7 +248,7 @@ class Writer:
         return self._go_on()
 
     def _claimed(self, offset: int) -> list[Send | Durable]:
-        """Take the claim's offset for the generation; where the client cannot tell it, claim again.
+        """Take the claim's offset for the generation; claim again if the client does not know it.
 
         A retry that the broker has seen before is acknowledged without an offset.
         """
