@@ -1,13 +1,13 @@
-"""`murmurec demo`: the whole way from a rating on a device to a recommendation, on a real Kafka.
+"""`murmurec demo`: from a rating on a device to a recommendation, on a real Kafka.
 
-run        the course: set the stage, let the devices rate, compare with the log, report
-stage      broker, topics, worker, devices, titles
-worker     the worker as a process of its own, and what it shows over HTTP
-shadow     the check that only a demo can make: the same log, beside the true ratings
-asker      somebody who asks for recommendations while the devices rate
-view       the live table, or plain lines
-tastes     what three users are recommended, beside what their devices know of them
-report     what was measured, for people and as JSON
+run             set up, replay the ratings, compare with the log, report
+setup           broker, topics, worker, devices, titles
+worker          the worker as a process of its own, watched over HTTP
+ground_truth    predictions beside the true ratings, which only a demo knows
+query_load      a process that sends queries while the devices rate
+view            the live table, or plain lines
+sample_answers  recommendations to three users, beside their own ratings
+report          the figures, printed and as JSON
 """
 
 from __future__ import annotations
@@ -25,42 +25,44 @@ from stream_app.cli.options import (
     settings_from,
     writable,
 )
-from stream_app.errors import UserError
+from stream_app.errors import UsageError
 
 
 def demo(
     data: Annotated[
         Path | None,
-        typer.Option(metavar="FILE", help="Real ratings; default: a generated world."),
+        typer.Option(metavar="FILE", help="Ratings of your own (default: synthetic ratings)."),
     ] = None,
     seconds: Annotated[
-        float, typer.Option(min=1.0, help="How long the devices take to rate everything.")
+        float, typer.Option(min=1.0, metavar="S", help="Duration of the replay.")
     ] = 60.0,
     mechanism: MechanismOption = "rr",
     epsilon: EpsilonOption = None,
     index: Annotated[str, typer.Option(help="qolsh, exact or auto.")] = "qolsh",
     model: Annotated[str | None, typer.Option(help="sketch, literal, dense or hashing.")] = None,
     scale: ScaleOption = None,
-    ratings: Annotated[int, typer.Option(min=1000, help="Size of the generated world.")] = 300_000,
+    ratings: Annotated[
+        int, typer.Option(min=1000, metavar="N", help="Number of synthetic ratings.")
+    ] = 300_000,
     plain: Annotated[bool, typer.Option("--plain", help="Plain lines, no live table.")] = False,
     keep: Annotated[
-        bool, typer.Option("--keep", help="Leave broker and worker up until Ctrl-C.")
+        bool, typer.Option("--keep", help="Keep broker and worker running until Ctrl-C.")
     ] = False,
     json_file: Annotated[
-        Path | None, typer.Option("--json", metavar="FILE", help="Write what was measured.")
+        Path | None, typer.Option("--json", metavar="FILE", help="Write the figures here.")
     ] = None,
     config: ConfigOption = None,
     bootstrap: BootstrapOption = None,
     kafka: KafkaOption = None,
 ) -> None:
-    """Start Kafka and a worker, let a population of devices rate, ask for recommendations.
+    """Start Kafka and a worker, simulate a population of devices, recommend.
 
     Example: murmurec demo --data ml-1m.zip --epsilon 1
     """
     from stream_app.cli.demo.run import DemoOptions, run
 
     if data is None and scale is not None:
-        raise UserError("--scale goes with --data: the generated world has its own, 1 5 1")
+        raise UsageError("--scale goes with --data: the synthetic ratings have their own, 1 5 1")
     if json_file is not None:
         writable(json_file)
     settings = settings_from(

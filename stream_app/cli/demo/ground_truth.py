@@ -1,11 +1,11 @@
-"""The check that only a demo can make: the predictions of the log beside the true ratings.
+"""Predictions beside the true ratings, a comparison that only a demo can make.
 
-The demo plays the devices, so it knows what they rated; the server does not. It follows the same
-log with the same replica as the worker (their digests are equal), takes each prediction as it stood
-before its event was learned, and compares it with the truth. Nothing of this reaches the worker.
+The demo simulates the devices, so it knows their ratings; the server does not. `GroundTruth` reads
+the same log with the same replica as the worker (their digests are equal), takes each prediction as
+it was before its event was learned, and compares it with the true rating. The worker never sees it.
 
-The baseline is the running mean of each item over the *true* ratings: no taste, but no privacy
-either.
+The baseline is the running mean of each item over the *true* ratings: no personalization, but no
+privacy either.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ class GroundTruth(threading.Thread):
         deployment: Deployment,
         truth: TrueRatings,
     ) -> None:
-        super().__init__(name="murmurec-shadow", daemon=True)
+        super().__init__(name="murmurec-ground-truth", daemon=True)
         self._follower = Follower(deployment)
         self._replica = new_replica(deployment.spec)
         self._truth = truth
@@ -87,7 +87,7 @@ class GroundTruth(threading.Thread):
                     if piece.cut is not None:
                         self._replica.end_round(piece.cut.number, piece.cut.end_offsets)
                         self.cut = piece.cut.number
-        except BaseException as reason:  # noqa: BLE001 - told by the main thread
+        except BaseException as reason:  # noqa: BLE001 - raised by the main thread
             self.failure = reason
         finally:
             self._follower.close()

@@ -1,9 +1,9 @@
-"""Somebody who asks for recommendations while the devices rate, and takes the time of every answer.
+"""A process that sends queries while the devices rate, and measures the time of every answer.
 
-A process of its own: inside the demo, which plays thousands of devices at the same time, an answer
-would wait for them and not for the worker. It reads pseudonyms from its standard input, asks for
-one after the other in turn, ten times a second, and writes a line for each: milliseconds, or `-`
-where nobody answered.
+A process of its own: in the process of the demo, which simulates thousands of devices, an answer
+would wait for them and not for the worker. It reads pseudonyms from standard input, sends ten
+queries a second for one after the other, and prints a line for each: milliseconds, or `-` without
+an answer.
 
     python -m stream_app.cli.demo.query_load BOOTSTRAP PREFIX < pseudonyms
 """
@@ -74,10 +74,10 @@ def main(bootstrap: str, prefix: str) -> None:
         for device in cycle(devices):
             started = time.monotonic()
             try:
-                told = f"{ask.best(device, 10, 2.0).seconds * 1000:.3f}"
+                line = f"{ask.best(device, 10, 2.0).seconds * 1000:.3f}"
             except UserError:
-                told = "-"
-            print(told, flush=True)
+                line = "-"
+            print(line, flush=True)
             time.sleep(max(0.0, _PAUSE_SECONDS - (time.monotonic() - started)))
 
 

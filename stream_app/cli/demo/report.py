@@ -1,4 +1,4 @@
-"""What a demo measured: one record, written as JSON and shown to people."""
+"""The figures of a demo: one record, written as JSON and printed."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ class Figures:
 
 @dataclass(frozen=True)
 class SampleAnswer:
-    """One user's answer: what only the device knows, and what the server recommended."""
+    """The answer for one user, beside the ratings that only the device knows."""
 
     user: str
     liked: Sequence[str]
@@ -65,23 +65,23 @@ class SampleAnswer:
     method: str
 
 
-def show_sample_answers(console: Console, tastes: Sequence[SampleAnswer], plain: bool) -> None:
+def show_sample_answers(console: Console, answers: Sequence[SampleAnswer], plain: bool) -> None:
     """Print the top-10 of some users beside what they had rated highly."""
-    for taste in tastes:
-        console.print(f"\nuser {taste.user}, recommended by {taste.method}", soft_wrap=True)
+    for answer in answers:
+        console.print(f"\nuser {answer.user}, recommended by {answer.method}", soft_wrap=True)
         liked = "what the user rated highly (only the device knows)"
-        told = "what the server recommends, and the rating it predicts"
+        recommended = "what the server recommends, and the rating it predicts"
         if plain:
-            console.print(f"  {liked}: {'; '.join(taste.liked)}", soft_wrap=True)
-            console.print(f"  {told}:", soft_wrap=True)
-            for title, score in taste.recommended:
+            console.print(f"  {liked}: {'; '.join(answer.liked)}", soft_wrap=True)
+            console.print(f"  {recommended}:", soft_wrap=True)
+            for title, score in answer.recommended:
                 console.print(f"    {score:.2f}  {title}", soft_wrap=True)
             continue
-        table = Table(liked, told, "")
-        for i in range(max(len(taste.liked), len(taste.recommended))):
-            title, score = taste.recommended[i] if i < len(taste.recommended) else ("", nan)
-            mine = taste.liked[i] if i < len(taste.liked) else ""
-            table.add_row(mine, title, f"{score:.2f}" if isfinite(score) else "")
+        table = Table(liked, recommended, "")
+        for i in range(max(len(answer.liked), len(answer.recommended))):
+            title, score = answer.recommended[i] if i < len(answer.recommended) else ("", nan)
+            title_liked = answer.liked[i] if i < len(answer.liked) else ""
+            table.add_row(title_liked, title, f"{score:.2f}" if isfinite(score) else "")
         console.print(table)
 
 
@@ -98,7 +98,7 @@ def show_figures(console: Console, figures: Figures) -> None:
     console.print(
         f"published {figures.published:,} = applied {figures.applied:,} + held out "
         f"{figures.held_out:,} + duplicate {figures.duplicates:,} "
-        f"{accounted[arrived == figures.published]}; records set aside: {figures.rejected:,}",
+        f"{accounted[arrived == figures.published]}; records rejected: {figures.rejected:,}",
         soft_wrap=True,
     )
     equal = figures.model_digest == figures.log_digest

@@ -1,4 +1,4 @@
-"""The course of a demo: set the stage, let the devices rate, compare with the log, report, stop."""
+"""A demo from start to end: set up, replay the ratings, compare with the log, report, stop."""
 
 from __future__ import annotations
 
@@ -20,6 +20,7 @@ from producers.datasets import synthetic as world
 from producers.device.requests import ReportSettings
 from producers.fleet.replay import Pace, ReplayOptions, ReplayProgress, replay
 from producers.publishing import OutboxRelay, Publisher
+from stream_app.cli import output
 from stream_app.cli.demo import report, view
 from stream_app.cli.demo.ground_truth import GroundTruth, TrueRatings
 from stream_app.cli.demo.query_load import QueryLoad
@@ -38,7 +39,7 @@ from stream_app.wire import EPOCH_SECONDS
 
 @dataclass(frozen=True)
 class DemoOptions:
-    """What the command line asked for."""
+    """The options of the command."""
 
     data: Path | None
     seconds: float
@@ -53,7 +54,7 @@ class DemoOptions:
 
 def run(options: DemoOptions, settings: Settings) -> None:
     """Run the demo; raises UserError when something the report claims does not hold."""
-    console = Console()
+    console = output.console()
     with ExitStack() as stack:
         stack.enter_context(_terminated_like_interrupted())
         figures = Figures(index=settings.index)
@@ -84,7 +85,7 @@ def run(options: DemoOptions, settings: Settings) -> None:
 
 @contextmanager
 def _terminated_like_interrupted() -> Iterator[None]:
-    """Let SIGTERM take the same way out as Ctrl-C, so that nothing is left running."""
+    """Handle SIGTERM like Ctrl-C, so that no process is left running."""
 
     def interrupt(*_: object) -> None:
         raise KeyboardInterrupt
@@ -112,11 +113,11 @@ def _dataset(options: DemoOptions, figures: Figures) -> datasets.Dataset:
 
 
 def _stream(stage: DemoSetup, options: DemoOptions, figures: Figures) -> None:
-    """Let the devices rate while somebody asks and somebody watches."""
+    """Replay the ratings while one process sends queries and the live view refreshes."""
     truth = TrueRatings(stage.population, stage.dataset.ratings)
-    shadow = GroundTruth(stage.deployment, truth)
+    follower = GroundTruth(stage.deployment, truth)
     # Every seventh device: neither the first to rate nor the last.
-    asker = QueryLoad(stage.bootstrap, stage.topics.prefix, stage.population.devices[::7])
+    queries = QueryLoad(stage.bootstrap, stage.topics.prefix, stage.population.devices[::7])
     line = Publisher(
         clients.producer(stage.connection, linger_ms=20, message_timeout_ms=0),
         stage.topics.ratings,
@@ -127,7 +128,7 @@ def _stream(stage: DemoSetup, options: DemoOptions, figures: Figures) -> None:
         f"queries {url}/recommendations/<pseudonym>?k=10   (while the demo runs)",
         soft_wrap=True,
     )
-    shadow.start()
+    follower.start()
     try:
         with view.opened(stage.console, options.plain) as shown, line:
             watched = 0.0
@@ -136,20 +137,20 @@ def _stream(stage: DemoSetup, options: DemoOptions, figures: Figures) -> None:
                 _count(figures, progress, began)
                 if time.monotonic() - watched >= 0.5:
                     watched = time.monotonic()
-                    _watch(stage, shadow, asker, figures)
+                    _watch(stage, follower, queries, figures)
                     shown.show(figures)
             line.close()
             figures.ratings_per_second = figures.published / (time.monotonic() - began)
             if line.failed:
                 raise UserError(f"{line.failed} events were not accepted: {line.first_error}")
             state = stage.worker.wait_for(_log_ends(stage))
-            shadow.wait_for(state["cut"])
+            follower.wait_for(state["cut"])
             time.sleep(1.1)  # one more round of the worker's one-second gauges
-            _watch(stage, shadow, asker, figures)
+            _watch(stage, follower, queries, figures)
             shown.show(figures, final=True)
     finally:
-        asker.stop()
-        shadow.stop()
+        queries.stop()
+        follower.stop()
 
 
 def _rating(stage: DemoSetup, seconds: float, line: Publisher) -> Iterator[ReplayProgress]:
@@ -174,13 +175,13 @@ def _count(figures: Figures, progress: ReplayProgress, began: float) -> None:
     figures.ratings_per_second = progress.published / max(1e-9, time.monotonic() - began)
 
 
-def _watch(stage: DemoSetup, shadow: GroundTruth, asker: QueryLoad, figures: Figures) -> None:
-    """Bring the figures up to date from /metrics, the shadow and the asker."""
+def _watch(stage: DemoSetup, follower: GroundTruth, queries: QueryLoad, figures: Figures) -> None:
+    """Update the figures from /metrics, the ground truth and the query load."""
     stage.worker.check()
-    if shadow.failure is not None:
-        raise shadow.failure
+    if follower.failure is not None:
+        raise follower.failure
     found = stage.worker.metrics()
-    unit = shadow.unit
+    unit = follower.unit
 
     def sample(name: str) -> float:
         return found.get(name, nan)
@@ -197,9 +198,9 @@ def _watch(stage: DemoSetup, shadow: GroundTruth, asker: QueryLoad, figures: Fig
     figures.rmse_debiased = sample("prediction_rmse{kind=debiased,window=all}") * unit
     figures.kl_nats = sample("leakage_kl_nats")
     figures.worker_rss_mb = sample("process_resident_memory_bytes") / 1e6
-    figures.rmse_true, figures.rmse_baseline = shadow.rmse_true, shadow.rmse_baseline
-    figures.query_unanswered = asker.unanswered
-    figures.query_p50_ms, figures.query_p99_ms = asker.quantile(0.5), asker.quantile(0.99)
+    figures.rmse_true, figures.rmse_baseline = follower.rmse_true, follower.rmse_baseline
+    figures.query_unanswered = queries.unanswered
+    figures.query_p50_ms, figures.query_p99_ms = queries.quantile(0.5), queries.quantile(0.99)
     recalls = [value for name, value in found.items() if name.startswith("query_recall_ratio{")]
     figures.recall = recalls[0] if recalls else nan
 
@@ -234,7 +235,7 @@ def _finish(stage: DemoSetup, options: DemoOptions, figures: Figures) -> None:
 
 
 def _wait(console: Console, stage: DemoSetup) -> None:
-    """Leave everything up until Ctrl-C, and say what can be tried."""
+    """Keep everything running until Ctrl-C, and print commands to try."""
     user = str(stage.dataset.users[0])
     port = stage.worker.url.rsplit(":", 1)[1]
     scale, (family, _, epsilon) = stage.population.scale, stage.mechanism.id.split(":")[:3]

@@ -1,4 +1,4 @@
-"""What three users are recommended, beside what only their devices know of them."""
+"""Recommendations to three users, beside the ratings that only their devices know."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ def sample_answers(stage: DemoSetup) -> list[SampleAnswer]:
     tastes = []
     with Recommendations(stage.bootstrap, stage.topics.prefix, stage.settings.kafka) as ask:
         for user in chosen:
-            mine = np.flatnonzero(dataset.users == names[user])
-            best = mine[np.argsort(-dataset.ratings[mine], kind="stable")[:_LIKED]]
+            rows = np.flatnonzero(dataset.users == names[user])
+            best = rows[np.argsort(-dataset.ratings[rows], kind="stable")[:_LIKED]]
             liked = [f"{title(dataset.items[row])} ({dataset.ratings[row]:g})" for row in best]
             answer = ask.best(population.devices[user].hex(), 10, 5.0)
             unit = (population.scale.values[-1] - population.scale.values[0]) / 4.0

@@ -1,4 +1,4 @@
-"""Setting the stage of a demo: broker, topics, worker, devices, and the public titles."""
+"""Set up a demo: broker, topics, worker, devices, and the public titles."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def prepare(
     folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="murmurec-demo-")))
     own = settings.bootstrap_servers is None
     configured = None if own else Connection(settings.servers, settings.kafka)
-    # On somebody's broker the demo keeps to topics of its own and removes them.
+    # On a broker of the user the demo uses topics of its own and removes them.
     prefix = settings.topic_prefix if own else f"murmurec-demo-{secrets.token_hex(4)}"
     with console.status("starting Apache Kafka"):
         broker = stack.enter_context(
@@ -126,6 +126,6 @@ def prepare(
 
 
 def _publish_titles(stage: DemoSetup) -> None:
-    """Publish the public catalogue: what items are called."""
+    """Publish the titles of the items."""
     line = Publisher(clients.producer(stage.connection, linger_ms=20), stage.topics.items)
     titles.publish(line, titles.entries(set(stage.dataset.items.tolist()), stage.dataset.titles))

@@ -50,8 +50,11 @@ def _rows(figures: Figures) -> list[tuple[str, str]]:
         ),
         ("speed", f"{n(f.ratings_per_second, '{:,.0f}')} ratings/s"),
         ("RMSE, debiased", f"{n(f.rmse_debiased)}   all that the server can know"),
-        ("RMSE, true", f"{n(f.rmse_true)}   known here because the demo plays the devices"),
-        ("RMSE, item means", f"{n(f.rmse_baseline)}   of the true ratings: no taste, no privacy"),
+        ("RMSE, true", f"{n(f.rmse_true)}   known here because the demo simulates the devices"),
+        (
+            "RMSE, item means",
+            f"{n(f.rmse_baseline)}   of the true ratings: not personalized, not private",
+        ),
         ("RMSE, reported", f"{n(f.rmse_reported)}   against the noised reports themselves"),
         *([("RMSE, best possible", n(best))] if isfinite(best) else []),
         (

@@ -32,7 +32,7 @@ class Worker:
     log: Path
 
     def get(self, path: str, seconds: float = 10.0) -> bytes:
-        """Return the body of a page, whatever its status; raises OSError when nobody answers."""
+        """Return the body of a page, whatever its status; OSError without an answer."""
         try:
             with urllib.request.urlopen(self.url + path, timeout=seconds) as reply:
                 return bytes(reply.read())
@@ -58,8 +58,8 @@ class Worker:
         """Refuse with the end of its log when the process has ended."""
         if self.process.poll() is not None:
             lines = self.log.read_text(errors="replace").strip().splitlines()
-            said = " | ".join(lines[-3:]) or "it said nothing"
-            raise UserError(f"the worker ended with exit code {self.process.returncode}: {said}")
+            last = " | ".join(lines[-3:]) or "its log is empty"
+            raise UserError(f"the worker ended with exit code {self.process.returncode}: {last}")
 
     def wait_until_ready(self) -> None:
         """Return when /readyz says so; the first start on a machine compiles the kernels."""
