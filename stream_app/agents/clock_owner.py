@@ -1,8 +1,8 @@
-"""Who owns the clock: the worker to which Faust assigns the one partition of the cut log.
+"""Ownership of the clock: it goes to the worker with the one partition of the cut log.
 
 An agent on a topic of one partition gives that partition to exactly one worker of the group; when
-that worker dies, another has it after the session timeout. The agent's messages are of no interest
-(the reader thread reads the cut log itself); the assignment is all that is wanted. A frozen former
+that worker dies, another has it after the session timeout. The agent's messages are ignored
+(the reader thread reads the cut log itself); only the assignment matters. A frozen former
 owner that still writes does no harm: see `log/clock.py`.
 """
 

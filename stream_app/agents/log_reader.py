@@ -206,7 +206,7 @@ class LogReader(Service):
                     "design.differs",
                     cuts=other,
                     ours=follower.design,
-                    mend="give every worker of a deployment the same settings",
+                    fix="give every worker of a deployment the same settings",
                 )
 
     def append(self, entry: bytes) -> None:
@@ -221,7 +221,7 @@ class LogReader(Service):
         self._runtime.status.fail_from_thread(
             UserError(
                 f"{self._runtime.topics.cuts}: an entry could not be written ({error.str()}); "
-                "check the topic and the right to write to it"
+                "check that the topic exists and grant WRITE on it"
             )
         )
 

@@ -1,9 +1,9 @@
-"""The query agent: a question from one topic, its answer to another, keyed by the correlation id.
+"""The query agent: reads a query from one topic and writes its answer to another, keyed by the
+correlation id.
 
-Any worker can answer. A query carries its deadline, and one that has passed is not answered: nobody
-waits for it. A question that is not well-formed gets a refusal under its record key, if that is a
-correlation id. The answer has `LIST_LENGTH` entries whatever k was, so that its length tells
-nothing.
+Any worker can answer. A query carries its deadline; after it no reader waits, so none is answered.
+A malformed query gets a refusal under its record key, if that is a correlation id. The answer has
+`LIST_LENGTH` entries whatever k was, so that its length reveals nothing.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from stream_app.wire import (
     encode_message,
 )
 
-_MOST_WAITING = 256  # about 50 ms of answers; whoever comes later is told to ask again
+_MOST_WAITING = 256  # about 50 ms of answers; later queries are answered: busy
 _CORRELATION_ID = re.compile(rb"[0-9a-f]{16,64}")
 
 

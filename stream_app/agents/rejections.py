@@ -1,4 +1,4 @@
-"""Telling where and why a record was set aside: position, reason and size, never the payload.
+"""Publishing rejected records: position, reason and size, never the payload.
 
 The record key is topic/partition/offset and the topic is compacted, so that a replay from the
 beginning writes the same records again and nothing piles up. A full local queue waits, a refused
@@ -66,18 +66,18 @@ class RejectionWriter:
     def wait(self, count: int, may_go_on: Callable[[], bool]) -> None:
         """Return when the first `count` rejections are acknowledged, or it may not go on.
 
-        They stand on one partition and are acknowledged in order; one that is refused ends the
+        They go to one partition and are acknowledged in order; a refused write ends the
         process. May be called from another thread.
         """
         while self._writer.acknowledged < count and may_go_on():
             self._writer.poll(0.02)
 
     def serve(self) -> None:
-        """Hear what became of earlier ones; call it now and then."""
+        """Process delivery reports; call it about once a second."""
         self._writer.poll(0)
 
     def close(self, seconds: float = 2.0) -> None:
-        """Wait for what is queued."""
+        """Wait until the queue is written."""
         if self._writer.flush(seconds):
             self._fail(
                 UserError(f"{self._topic}: not all rejections were written within {seconds} s")

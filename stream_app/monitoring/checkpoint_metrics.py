@@ -1,4 +1,4 @@
-"""What a worker tells of its checkpoints; the table in `metrics.py` has the names and meanings."""
+"""Metrics of a worker's checkpoints; the table in `metrics.py` has the names and meanings."""
 
 from __future__ import annotations
 

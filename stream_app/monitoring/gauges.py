@@ -45,7 +45,7 @@ class Gauges:
         self._caught_up_time = time.time()
 
     def restart(self) -> None:
-        """Begin to measure anew: the state of the replica was replaced as a whole."""
+        """Start the measurements over: the state of the replica was replaced as a whole."""
         self.error = PrequentialError()
         self.baseline = ItemMeanBaseline()
         self.gap = GeneralizationGap()
@@ -97,9 +97,9 @@ class Gauges:
         )
         if self._undecided:
             which = ~channels.inverted[outcome.channels]
-            told = channels.rows(outcome.channels[which], outcome.reports[which])
-            g = np.where(channels.absent[told] > 0, outcome.priors[which], 1.0)
-            blank = g * channels.uniform[told] + (1 - g) * channels.absent[told]
+            cells = channels.rows(outcome.channels[which], outcome.reports[which])
+            g = np.where(channels.absent[cells] > 0, outcome.priors[which], 1.0)
+            blank = g * channels.uniform[cells] + (1 - g) * channels.absent[cells]
             self.log_loss.add(outcome.update.probability[which], blank)
 
     def _score_silent(self, outcome: BatchOutcome) -> None:

@@ -1,10 +1,10 @@
-"""What the server tells the world about itself: one object, one method per thing that happens.
+"""Prometheus metrics of a worker; one method per event.
 
 Every metric is a release, so its help text says what it is computed from. There are five sources:
 
     released  sanitized events and the model learned from them: post-processing, no further epsilon
               (under privacy mode `none` the events are raw, and so is everything made of them)
-    arrivals  counts of records as they came; one that is set aside need not have been sanitized
+    arrivals  counts of records as they came; a rejected record need not have been sanitized
     queries   what readers asked, answered from the released model
     settings  what the operator chose
     process   clocks, offsets and memory of this worker
@@ -15,7 +15,7 @@ is long because the table, the methods and the help texts of one list belong bes
 
     name                              from      meaning
     events_total                      arrivals  records by outcome: applied, duplicate, rejected
-    rejected_total                    arrivals  records set aside, by reason
+    rejected_total                    arrivals  rejected records, by reason
     ratings_total                     released  by outcome: learned, held_out, clipped, duplicate
     cells_missing_total               released  cells whose report says that there is no rating
     seq_gaps_total                    released  sequence numbers that devices skipped
@@ -129,7 +129,7 @@ class Metrics:
         self._events.labels("duplicate").inc(records)
 
     def rejected(self, reason: Reason, records: int = 1) -> None:
-        """Count records that were set aside for `reason`."""
+        """Count records that were rejected for `reason`."""
         known = Reason(
             reason
         )  # a ValueError for any other text: labels come from the contract alone
@@ -292,7 +292,7 @@ class Metrics:
         )
         self._rejected = self._counter(
             "rejected",
-            "Records set aside, by reason.",
+            "Rejected records, by reason.",
             _ARRIVALS,
             "reason",
         )

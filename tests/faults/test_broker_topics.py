@@ -65,7 +65,7 @@ def test_without_its_state_topic_a_worker_ends_and_after_topics_apply_it_rebuild
     with flow(records[400:600]):
         refused = sentence(rebuilt)
     assert names.state in refused
-    assert "made anew" in refused
+    assert "recreated" in refused
     worker = start()
     send(records[600:])
     proof(worker.wait_for(ends_of(records)))

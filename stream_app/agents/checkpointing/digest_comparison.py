@@ -1,9 +1,9 @@
-"""Whether this replica holds what the others hold: digests at the same cut, compared.
+"""Comparing the digests of this replica with those of the others, at the same cut.
 
-At a cut that is marked for it every replica takes its digests; the owner of the clock writes its
-own into the cut log once its checkpoint is durable, and so does a replica that differs, so that the
-owner hears of it. Either may come first. Digests of another design or another origin are not
-comparable; that there is another origin is told.
+At a marked cut every replica takes its digests; the owner of the clock appends a digest report to
+the cut log once its checkpoint is durable, and so does a replica that differs, which informs the
+owner. Own digests and report may come in either order. Digests are compared only when spec and
+origin match; a differing origin is reported in `other_origin`.
 """
 
 from __future__ import annotations
@@ -28,12 +28,11 @@ class Digests:
 
 
 class DigestComparison:
-    """Compares digest reports with the digests of this replica; `differs` gets every report that
-    disagrees.
+    """Compares reports with own digests; `differs` is called for every report that disagrees.
 
-    `agreed` counts digest reports that agree since the last that did not, `agreed_before` those
-    that agreed before that one; `other_origin` is the newest reported origin that is not ours,
-    empty where there is none.
+    `agreed` counts reports that agree since the last that did not, `agreed_before` those that
+    agreed before that one; `other_origin` is the newest
+    reported origin that is not ours, empty where there is none.
     """
 
     def __init__(self, design: str, differs: Callable[[DigestReport, Digests], None]) -> None:
@@ -48,36 +47,36 @@ class DigestComparison:
     def add_own(self, digests: Digests) -> None:
         """Learn what this replica holds at a cut."""
         self._own[digests.cut] = digests
-        for digest_report in self._reports.pop(digests.cut, []):
-            self._compare(digest_report, digests)
+        for report in self._reports.pop(digests.cut, []):
+            self._compare(report, digests)
         self._evict_oldest()
 
-    def add_report(self, digest_report: DigestReport) -> None:
+    def add_report(self, report: DigestReport) -> None:
         """Learn what another replica held at a cut."""
-        if digest_report.design != self._design:
+        if report.design != self._design:
             return
-        if (digests := self._own.get(digest_report.cut)) is not None:
-            self._compare(digest_report, digests)
+        if (digests := self._own.get(report.cut)) is not None:
+            self._compare(report, digests)
         else:
-            self._reports.setdefault(digest_report.cut, []).append(digest_report)
+            self._reports.setdefault(report.cut, []).append(report)
             self._evict_oldest()
 
     def clear(self) -> None:
-        """Forget everything: the replica starts anew."""
+        """Forget everything: the replica starts over."""
         self._own.clear()
         self._reports.clear()
         self.other_origin = ""
 
-    def _compare(self, digest_report: DigestReport, digests: Digests) -> None:
-        if digest_report.origin != digests.origin:
-            self.other_origin = digest_report.origin
+    def _compare(self, report: DigestReport, digests: Digests) -> None:
+        if report.origin != digests.origin:
+            self.other_origin = report.origin
             return
         self.other_origin = ""
-        if (digest_report.model, digest_report.ledger) == (digests.model, digests.ledger):
+        if (report.model, report.ledger) == (digests.model, digests.ledger):
             self.agreed += 1
         else:
             self.agreed, self.agreed_before = 0, self.agreed
-            self._on_difference(digest_report, digests)
+            self._on_difference(report, digests)
 
     def _evict_oldest(self) -> None:
         for held in (self._own, self._reports):

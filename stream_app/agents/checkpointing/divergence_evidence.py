@@ -1,4 +1,4 @@
-"""What is kept when two replicas disagree: the whole state as a snapshot file, and what was told.
+"""Evidence of a divergence: the whole state as a snapshot file, and both digest reports.
 
 The state is made of released reports, as everything on the server. The newest three are kept.
 """
@@ -21,7 +21,7 @@ _KEPT = 3
 
 
 def keep_evidence(
-    folder: Path, replica: Replica, digest_report: DigestReport, ours: Digests, mid_round: bool
+    folder: Path, replica: Replica, report: DigestReport, ours: Digests, mid_round: bool
 ) -> Path:
     """Write the evidence and return the snapshot's path; the replica must not change meanwhile.
 
@@ -29,7 +29,7 @@ def keep_evidence(
     """
     folder.mkdir(parents=True, exist_ok=True)
     stem = folder / f"{time.time_ns()}-{os.getpid()}-cut-{ours.cut}"
-    told = {
+    evidence = {
         "ours": {
             "cut": ours.cut,
             "ends": ours.end_offsets,
@@ -37,13 +37,13 @@ def keep_evidence(
             "ledger": ours.ledger,
             "base": ours.origin,
         },
-        "theirs": msgspec.to_builtins(digest_report),
+        "theirs": msgspec.to_builtins(report),
         "held_at": replica.cut,
         "in_the_middle_of_a_round": mid_round,
     }
-    stem.with_suffix(".json").write_text(json.dumps(told, indent=1))
+    stem.with_suffix(".json").write_text(json.dumps(evidence, indent=1))
     path = stem.with_suffix(".npz")
-    snapshot_file.write(path, replica, {"evidence": json.dumps(told)})
+    snapshot_file.write(path, replica, {"evidence": json.dumps(evidence)})
     for old in sorted(folder.glob("*.npz"))[:-_KEPT]:
         old.unlink()
         old.with_suffix(".json").unlink(missing_ok=True)

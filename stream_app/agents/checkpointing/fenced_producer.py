@@ -1,7 +1,7 @@
-"""The one way to write to the state topic, and how a worker hears that another writes there, too.
+"""The fenced producer of the state topic: it detects other writers by gaps in its own offsets.
 
-    mine    ... 41 42 43 44 ...          acknowledged offsets without a gap: nobody else writes
-    gap     ... 41 42 -- -- 45 ...       43 and 44 are somebody else's: is one of them a claim?
+    alone   ... 41 42 43 44 ...          acknowledged offsets without a gap: no other writer
+    gap     ... 41 42 -- -- 45 ...       43 and 44 are another writer's: is one of them a claim?
 
 The records go through librdkafka: Faust's own producer costs the event loop about 60 us a record, a
 tenth of a core at 16 MB/s. Every acknowledgement is awaited, and a refusal ends the process: what
@@ -10,8 +10,8 @@ was not written must not count as written.
 Whoever owns the topic is the only one who appends, so its acknowledged offsets follow one another.
 A gap is another writer: a frozen owner that woke up, or one that the group has put in our place.
 Only a claim decides between them, the later one (`wire.state_records`); so what lies in a gap is
-read, in a thread of its own, and a later claim than ours is told. Without gaps nothing is read. An
-offset that goes back is another topic under the same name.
+read, in a thread of its own, and a later claim than ours is reported. Without gaps nothing is read.
+An offset that goes back is another topic under the same name.
 """
 
 from __future__ import annotations
@@ -36,10 +36,10 @@ Records = Iterable[tuple[int, bytes | None]]
 
 
 class FencedProducer:
-    """Writes to one partition, from any thread; whoever polls the producer runs the callbacks.
+    """Writes to one partition, from any thread; the thread that polls runs the callbacks.
 
-    `fail` ends the process with a reason. `foreign` hears the generation of a claim that is later
-    than ours. `between(first, beyond)` reads offsets and keys. `may_write` is asked before every
+    `fail` ends the process with a reason. `foreign` receives the generation of a later claim
+    than ours. `between(first, beyond)` reads offsets and keys. `lease_valid` is called before every
     record.
     """
 
@@ -113,7 +113,7 @@ class FencedProducer:
             self.position = max(self.position or 0, offset)
 
     def begin_term(self, end: int | None) -> None:
-        """Begin anew as the owner of a topic that others have written up to `end`."""
+        """Begin a term as the writer of a topic that others have written up to `end`."""
         with self._lock:
             self.position, self.generation = end, None
 
@@ -151,7 +151,7 @@ class FencedProducer:
             return gap
 
     def seen(self, offset: int, key: bytes | None) -> None:
-        """Look at a record that was read: a claim of another that is later than ours is told."""
+        """Look at a record that was read: a later claim of another writer is reported."""
         if not is_claim(key) or key in self._claims:
             return
         with self._lock:
@@ -167,13 +167,13 @@ class FencedProducer:
 def topic_recreated(topic: str, end: int, known: int) -> UserError:
     """Return the sentence for a topic that is shorter than it was."""
     return UserError(
-        f"topic {topic} ends at offset {end} but was known up to {known}: it was made anew; start "
+        f"topic {topic} ends at offset {end} but was known up to {known}: it was recreated; start "
         "the worker again"
     )
 
 
 def is_claim(key: bytes | None) -> bool:
-    """Return whether a record with this key claims the right to write."""
+    """Return whether a record with this key is a claim."""
     try:
         return isinstance(decode_state_key(key), ClaimKey)
     except WireError:

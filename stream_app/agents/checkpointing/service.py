@@ -1,8 +1,7 @@
 """Checkpoints of one worker: taken on the event loop at a cut, hashed and written by a thread.
 
     event loop   at a cut: freeze (copy the changed pages, about 1 ms for 16 MB)
-    thread       hash the pages; owner of the clock: rejections told? pages -> manifest -> digest
-    report
+    thread       hash the pages; owner: rejections acknowledged? pages -> manifest -> digest report
 
 The owner of the clock checkpoints at the cuts that are marked for it, and at any cut while it
 catches up or when none has come for a while. Every other replica takes its digests at marked cuts
@@ -47,9 +46,9 @@ _Written = tuple[Manifest, float, int]  # what is durable, after how many second
 
 @dataclass(eq=False)
 class _CheckpointJob:
-    """Hash what was frozen; write it if `right` is the right to write that is held (0: only hash).
+    """Hash the frozen pages; write them if `lease` is still held (0: only hash).
 
-    The first `rejections` must have been told before. `done` becomes whether it is durable.
+    The first `rejections` must be acknowledged before. `done` becomes whether it is durable.
     """
 
     lease: int
@@ -61,7 +60,7 @@ class _CheckpointJob:
 
 @dataclass(frozen=True)
 class _ClaimJob:
-    """Claim a generation under a right to write, for a state over `origin`."""
+    """Claim a generation (a fencing token) under a lease, for a state over `origin`."""
 
     lease: int
     origin: StateOrigin
@@ -70,8 +69,8 @@ class _ClaimJob:
 class CheckpointService:
     """The checkpoints of the replica of one runtime; make it inside the running loop.
 
-    `standing` reads the state topic: its keys and manifests. `digest_report` appends to the cut
-    log."""
+    `scan_state_topic` returns the keys and manifests of the state topic.
+    """
 
     def __init__(
         self,
@@ -106,10 +105,10 @@ class CheckpointService:
         self._thread = threading.Thread(target=self._run, name="murmurec-checkpoint", daemon=True)
         self._thread.start()
 
-    # --- the right to write ---------------------------------------------------------------
+    # --- the lease ------------------------------------------------------------------------
 
     def acquire(self) -> None:
-        """Become the one who writes: claim a generation, once there is a state to write."""
+        """Acquire the lease: claim a generation, once there is a state to write."""
         self._lease = next(self._leases)
         if self._has_state:
             self._jobs.put(_ClaimJob(self._lease, self._runtime.replica.origin))
@@ -130,7 +129,7 @@ class CheckpointService:
         )
 
     def at_cut(self, cut: Cut, cut_offset: int) -> None:
-        """Freeze the state, which is that of a cut, if anybody wants to have it."""
+        """Freeze the state, which is that of a cut, if a checkpoint or a digest is due."""
         if self._job is not None:
             return
         seconds = time.monotonic() - self._frozen_time
@@ -145,9 +144,9 @@ class CheckpointService:
         self._snapshot.freeze()
         self._runtime.metrics.checkpoints.frozen(time.perf_counter() - began)
         self._frozen_time = time.monotonic()
-        right, told = self._lease if write else 0, self._rejections.queued_count
+        lease, queued = self._lease if write else 0, self._rejections.queued_count
         done: asyncio.Future[bool] = self._loop.create_future()
-        self._job = _CheckpointJob(right, cut_offset, told, self._frozen_time, done)
+        self._job = _CheckpointJob(lease, cut_offset, queued, self._frozen_time, done)
         self._jobs.put(self._job)
         return done
 
@@ -166,7 +165,7 @@ class CheckpointService:
         return await asked
 
     def _serve(self) -> None:
-        """Freeze for whoever asks, unless a round or other work is under way: then later."""
+        """Freeze for pending digest requests, unless a round or a job is under way: then later."""
         if self._digest_requests and self._job is None and not self._runtime.mid_round:
             self._freeze(False, self._runtime.cut_offset)
 
@@ -183,9 +182,9 @@ class CheckpointService:
         if self._lease:
             self.acquire()
 
-    def wrote(self, digest_report: DigestReport) -> bool:
-        """Return whether a digest report is one of this worker."""
-        return digest_report in self._reports_written
+    def wrote(self, report: DigestReport) -> bool:
+        """Return whether this worker wrote a digest report."""
+        return report in self._reports_written
 
     def status(self) -> dict[str, Any]:
         """Return what /state shows of the checkpoints of this worker."""
@@ -229,8 +228,7 @@ class CheckpointService:
                     await asyncio.sleep(0.005)
 
     def checkpoint_when_idle(self) -> None:
-        """Checkpoint what no marked cut has, where nothing more comes: one that came too early, or
-        while another was written."""
+        """Checkpoint the last cut when the stream goes idle, in case its marked cut was skipped."""
         runtime = self._runtime
         seconds = time.monotonic() - self._frozen_time
         if (
@@ -283,7 +281,7 @@ class CheckpointService:
         return self._lease == self._working_lease and not self._ended.is_set()
 
     def _claim(self, job: _ClaimJob) -> None:
-        """Claim a generation that does not stand behind what is there already."""
+        """Claim a generation that is not behind the checkpoints in the topic."""
         self._writer.step(LeaseReleased())
         self._working_lease = job.lease
         if not self._may_go_on() or (there := self._scan_patiently()) is None:
@@ -332,6 +330,6 @@ class CheckpointService:
     def _report_digests(self, manifest: Manifest) -> None:
         """Let the other replicas compare."""
         m = manifest
-        told = DigestReport(m.cut, m.model, m.ledger, m.design, m.origin.digest)
-        self._reports_written.append(told)
-        self._runtime.append(encode_message(told))
+        report = DigestReport(m.cut, m.model, m.ledger, m.design, m.origin.digest)
+        self._reports_written.append(report)
+        self._runtime.append(encode_message(report))

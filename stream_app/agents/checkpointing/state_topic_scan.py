@@ -1,4 +1,4 @@
-"""What stands in the state topic when a worker gets the right to write to it."""
+"""Scan of the state topic when a worker becomes its writer."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from stream_app.wire.state_records import Manifest, decode_manifest
 def scan_state_topic(connection: Connection, topics: Topics) -> tuple[list[bytes], list[Manifest]]:
     """Return every key that has a value, and every manifest that can be read.
 
-    The pages' bytes are let go at once: only what they are called is of interest.
+    The pages' bytes are dropped at once: only their keys are needed.
     """
     live: dict[bytes, Manifest | None] = {}
 

@@ -1,25 +1,25 @@
-"""This worker's place in the group: static membership, who is put out of it, and how that is heard.
+"""Consumer-group membership: static members, eviction, and how a worker learns of it.
 
     dynamic   a new member at every start; its partitions lie idle until the session of the dead
-              one ends (6 s)
+              member ends (6 s)
     static    `instance` names the member and stays: after a crash the same partitions are back
               as soon as the process is, and no other worker notices
 
-A static worker that is told to stop does not leave the group: a restart within the session (an
-update, a moved container) costs nobody a rebalance. One that is gone for good is replaced by its
+A static worker that is asked to stop does not leave the group: a restart within the session (an
+update, a moved container) causes no rebalance. A worker that does not come back is replaced by its
 peers when the session ends, as if it had crashed.
 
-Kafka knows one member per instance, the one that joined last. A heartbeat of the former one is
-answered as if it were unknown; aiokafka then joins again under the name, and two processes take the
-place from each other, for ever. Here a static member that is unknown asks first whether the name is
-still its own: it joins as the member that it was. "Fenced" means that another process has the name:
-this one ends with exit code 75 (try again later) and one sentence, be it frozen and awake again or
-the first of two that run at once. "Unknown" means that it was silent for too long (a broker that
-was away, a frozen process): it joins anew. On one machine a lock file keeps a second process of the
-name from starting at all.
+Kafka knows one member per instance, the one that joined last. A heartbeat of the former process is
+answered as if it were unknown; aiokafka then joins again under the name, and two processes evict
+each other without end. Here a static member that is unknown first joins as the member that it was,
+which asks whether the name is still its own. "Fenced" means that another process has the name: this
+process ends with exit code 75 (try again later) and one sentence, whether it was frozen and woke up
+or was the first of two that run at once. "Unknown" means that it was silent for too long (an
+unreachable broker, a frozen process): it joins as a new member. On one machine a lock file keeps a
+second process of the name from starting at all.
 
-Whoever is put out goes on as a replica; but it may no longer own what it owned, and a process that
-was frozen does not know that yet. So there is a **lease**: whoever the group has not heard for a
+An evicted worker goes on as a replica; but it may no longer write, and a process that was frozen
+does not know that yet. So there is a **lease**: a worker that the group has not answered for a
 session writes no checkpoint. Time counts while the process (or the machine) sleeps.
 
 The events are taken from the one `GroupCoordinator` of this application, by wrapping methods of
@@ -99,7 +99,7 @@ class Membership:
 
     @property
     def lease_valid(self) -> bool:
-        """Whether the group heard this worker within a session, so that nobody has its place."""
+        """Whether the group answered this worker within a session: then no other has its place."""
         return self._now() - self._last_answer_time < self._session_seconds
 
     def watch(self, coordinator: Any) -> None:
@@ -204,7 +204,7 @@ class _Transport(driver.Transport):
 
 
 def attach(app: faust.App, membership: Membership) -> None:
-    """Let the application's consumer tell `membership`; call it before anything asks for it."""
+    """Let the application's consumer report to `membership`; call it before the first use."""
     app.transport = _Transport(app.conf.broker_consumer, app, membership)
 
 
@@ -223,7 +223,7 @@ def member_identity(prefix: str, instance: str | None) -> dict[str, Any]:
 
 
 def lock_instance(data_dir: Path, prefix: str, instance: str) -> IO[str]:
-    """Return a lock that lasts as long as the process keeps it, or refuse: somebody has it."""
+    """Return a lock that lasts as long as the process keeps it; UserError if another has it."""
     path = data_dir / "instances" / f"{prefix}.{instance}.lock"
     try:
         path.parent.mkdir(parents=True, exist_ok=True)

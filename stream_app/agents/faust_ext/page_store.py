@@ -24,7 +24,7 @@ PageIndex = tuple[int, int]
 
 
 class MemoryPages(Mapping[PageIndex, memoryview]):
-    """The pages of named arrays, read-only; `arrays` is asked anew each time."""
+    """The pages of named arrays, read-only; `arrays` is called each time."""
 
     def __init__(self, arrays: Arrays) -> None:
         self._arrays = arrays

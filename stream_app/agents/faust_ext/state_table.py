@@ -6,10 +6,11 @@ assigns them together, and keeps them where they are when a worker joins). That 
 
 The state itself comes from the log, and after a crash from the newest checkpoint, which the
 worker's own thread reads. Faust's recovery would read the whole topic while the queries wait; so a
-worker that takes over skips what stands in it, and the recovery has nothing to do. At a later
-rebalance Faust reads what came since the last acknowledged record; claims of others are told.
+worker that takes over skips the existing records, and the recovery has nothing to do. At a later
+rebalance Faust reads the records after the last acknowledged one; claims of other workers are
+reported.
 
-Nobody writes through the mapping: only the learn agent changes the state, by applying the log.
+Nothing writes through the mapping: only the learn agent changes the state, by applying the log.
 There are no standbys: every worker is a replica.
 """
 
@@ -42,7 +43,7 @@ _POLL_SECONDS = 0.002
 
 
 class StateTable(faust.Table[PageIndex, memoryview]):
-    """The table; made by `attach`. `own` and `disown` are told when the right to write comes and
+    """The table; made by `attach`. `acquire` and `release` are called when the lease comes and
     goes."""
 
     def __init__(
@@ -125,7 +126,7 @@ class StateTable(faust.Table[PageIndex, memoryview]):
             self.changelog.poll()
             await asyncio.sleep(_POLL_SECONDS)
 
-    # --- the right to write ---------------------------------------------------------------
+    # --- the lease ------------------------------------------------------------------------
 
     async def on_rebalance(
         self, assigned: set[TP], revoked: set[TP], newly_assigned: set[TP], generation_id: int = 0
@@ -154,9 +155,9 @@ class StateTable(faust.Table[PageIndex, memoryview]):
 
     @Service.task
     async def _watch(self) -> None:
-        """Ask for the topic when nothing was heard of it for long: librdkafka hopes for minutes
-        that one that was deleted comes back. And take the right again that was given up for
-        nothing: the other one's claim was its last word."""
+        """Check that the topic still exists when no delivery report has arrived for 5 s: librdkafka
+        retries a deleted topic for minutes. Also re-acquire the lease 8 s after stepping down if no
+        other worker used it."""
         while not self.should_stop:
             await self.sleep(1.0)
             if self.changelog.unacknowledged_seconds > _PATIENCE_SECONDS:
@@ -179,13 +180,13 @@ class StateTable(faust.Table[PageIndex, memoryview]):
             self._fail(refusal)
 
     async def on_recovery_completed(self, active_tps: set[TP], standby_tps: set[TP]) -> None:
-        """Take the right to write, once everything before is known."""
+        """Acquire the lease, once every earlier record is known."""
         await super().on_recovery_completed(active_tps, standby_tps)
         if self._partition in active_tps:
             self._acquire_lease()
 
     def _acquire_lease(self) -> None:
-        # What a rebalance had begun with may be somebody else's by its end.
+        # The partition of an interrupted rebalance may belong to another worker by its end.
         if self._partition not in self.app.assignor.assigned_actives():
             return
         with self._lease_lock:
@@ -198,10 +199,10 @@ class StateTable(faust.Table[PageIndex, memoryview]):
                 self._fail(reason)
 
     def step_down(self) -> None:
-        """Give up the right to write; from any thread.
+        """Release the lease; from any thread.
 
-        It comes back with the next assignment, or after a while if there is none: then whoever
-        claimed it was no member of the group any more.
+        It is acquired again with the next assignment, or after a while without one: then the worker
+        with the later claim was no member of the group any more.
         """
         self._stepped_down_time = time.monotonic()
         with self._lease_lock:

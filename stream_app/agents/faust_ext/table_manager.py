@@ -1,4 +1,4 @@
-"""Faust's service of tables, which goes through every rebalance, mended in two places.
+"""Faust's table manager, which goes through every rebalance, corrected in two places.
 
     assigned -> ask how far the changelogs are -> read what is missing -> resume the streams
 
@@ -6,8 +6,8 @@ At the start Faust waits a second for modules that are still being imported to d
 Here every table is attached before the application starts; the second would be most of a restart.
 
 Each step may take `broker_request_timeout`. A step that takes longer (the broker is away) counts as
-the end of the service (`mode.Service.wait_first` returns the same for both): there is no word, and
-after that no rebalance is followed and no query is answered any more. An error of the client ends
+the end of the service (`mode.Service.wait_first` returns the same for both): nothing is logged, no
+rebalance is followed and no query is answered any more. An error of the client ends
 the service, too. Here the steps begin again until the broker is back.
 """
 

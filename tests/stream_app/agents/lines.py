@@ -5,12 +5,14 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from functools import cache
 from math import inf
 
 from prometheus_client import CollectorRegistry
 
 from stream_app.agents.checkpointing.service import CheckpointService
 from stream_app.agents.runtime import Runtime
+from stream_app.agents.warmup import warm_up
 from stream_app.checkpoints.protocol.recovery import Found, Recovery
 from stream_app.monitoring.gauges import Gauges
 from stream_app.monitoring.metrics import Metrics
@@ -69,10 +71,17 @@ class Line:
         return recovery.newest()
 
 
+@cache
+def compile_kernels() -> None:
+    """Compile the kernels once, before a test's deadline runs."""
+    warm_up(SMALL)
+
+
 def a_runtime(
     reject: Callable[[Rejection], None] = lambda _: None, settings: Settings | None = None
 ) -> tuple[Runtime, Line]:
     """Return a runtime of a small replica and its line; call it inside a running loop."""
+    compile_kernels()
     replica, catalogue, line = Replica(SMALL), Catalogue(), Line()
     recommender = Recommender(replica, catalogue, "exact")
     gauges = Gauges(Metrics(CollectorRegistry()), replica, recommender)

@@ -158,7 +158,7 @@ def test_an_offset_before_our_claim_is_another_topic_of_the_same_name() -> None:
     writer.broker.end = 0
     writer.write(PAGE)
     assert [type(reason) for reason in writer.failures] == [UserError]
-    assert "made anew" in str(writer.failures[0])
+    assert "recreated" in str(writer.failures[0])
 
 
 def test_a_refused_record_ends_the_process_and_is_not_acknowledged() -> None:
@@ -330,7 +330,7 @@ def test_faust_is_told_to_read_only_what_came_after_our_last_record(tmp_path: Pa
         assert made.table.persisted_offset(place) == 7
         made.end = 0
         await made.assign("cuts", "state")
-        assert "made anew" in str(made.writer.failures[0])
+        assert "recreated" in str(made.writer.failures[0])
 
     with_table(body, tmp_path)
 
