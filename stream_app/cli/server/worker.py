@@ -160,8 +160,10 @@ def _serve(settings: Settings, start: StartOptions) -> None:
     topics.check_deployment(
         connection, names, settings.partitions, settings.ratings_retention_seconds
     )
-    start.apply(settings)
+    # Before anything else imports numba: two threads that import it at once may each meet it half
+    # initialized.
     importing.join()
+    start.apply(settings)
     from stream_app.agents import application
 
     port = settings.admin_port or free_ports(1)[0]
