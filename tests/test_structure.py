@@ -33,9 +33,9 @@ LAYER = {room: number for number, rooms in enumerate(LAYERS) for room in rooms}
 
 MOST_MODULES = 12
 MOST_ROOMS = 24
-MOST_ARROWS = 98
+MOST_ARROWS = 95  # without those of `murmurec`, which only shows what others hold
 MOST_LINES = 60
-MOST_LONG_FUNCTIONS = 14  # seven are loops of kernels, five are commands with their options
+MOST_LONG_FUNCTIONS = 13  # seven are loops of kernels, five are commands with their options
 MOST_PARAMETERS = 8
 
 
@@ -153,7 +153,7 @@ def test_packages_import_lower_layers_only():
 
 def test_there_are_few_rooms_and_few_arrows():
     assert len(LAYER) <= MOST_ROOMS
-    assert len(arrows(TREES)) <= MOST_ARROWS
+    assert len([pair for pair in arrows(TREES) if "murmurec" not in pair]) <= MOST_ARROWS
 
 
 def test_no_package_is_crowded():
