@@ -12,6 +12,7 @@ import pytest
 
 from stream_app import wire
 from stream_app.settings import Settings
+from tests.test_structure import LAYER
 
 ROOT = Path(__file__).parents[1]
 PAGES = {
@@ -156,7 +157,8 @@ def test_every_package_and_file_of_the_architecture_exists() -> None:
     for path in re.findall(r"`([a-z_]+/[a-z_/]*(?:\.py)?)`", layers + papers + life):
         assert (server / path).exists() or (device / path).exists(), path
     packages = {path.parent.name for path in server.glob("*/__init__.py")}
-    assert set(re.findall(r"^\| \d \| `([a-z_]+)/` \|", layers, re.M)) == packages
+    drawn = {name: int(n) for n, name in re.findall(r"^\| (\d) \| `([a-z_]+)/` \|", layers, re.M)}
+    assert drawn == {package: LAYER[package] for package in packages}
 
 
 @pytest.mark.parametrize("page", PAGES)
