@@ -14,7 +14,7 @@ from __future__ import annotations
 import re
 import secrets
 import time
-from collections.abc import Collection, Mapping
+from collections.abc import Collection
 from types import TracebackType
 from typing import Self
 
@@ -54,12 +54,17 @@ class RecommendedItems(msgspec.Struct, frozen=True):
 
 
 class Recommendations:
-    """A connection that asks one question at a time; not for use by several threads at once."""
+    """Sends one query at a time and waits for its answer; not for use by several threads at once.
 
-    def __init__(
-        self, bootstrap: str, prefix: str = "murmurec", properties: Mapping[str, str] | None = None
-    ) -> None:
-        connection = Connection(bootstrap, properties or {})
+    Args:
+        bootstrap: address of the Kafka cluster; a `Connection` where it needs TLS or a password.
+        prefix: first part of the topics' names.
+
+    Raises `UserError` for a cluster that does not answer, and without the topic of the answers.
+    """
+
+    def __init__(self, bootstrap: str | Connection, prefix: str = "murmurec") -> None:
+        connection = clients.connection(bootstrap)
         self._topics = Topics(prefix)
         self._producer = clients.producer(connection, linger_ms=0)
         self._consumer = clients.consumer(connection, group=f"{prefix}-ask")
@@ -82,12 +87,13 @@ class Recommendations:
         self._consumer.assign(places)
 
     def best(
-        self, user: str, k: int = 10, seconds: float = 2.0, without: Collection[int] = ()
+        self, user: str, k: int = 10, seconds: float = 2.0, excluded: Collection[int] = ()
     ) -> RecommendedItems:
         """Return the best k items for the user with this pseudonym.
 
-        `without`: keys of items that the client excludes, from the longest list; the server
-        does not learn them. The device supplies them where the server cannot know what was rated.
+        `excluded`: keys of items that must not be in the answer, e.g. those that the user has rated
+        where the mechanism hides this from the server. They are removed here, from the longest
+        list, and never sent.
         Raises UserError without an answer within `seconds`, or for a rejected query; ValueError for
         a k outside 1 .. `LIST_LENGTH` or a pseudonym that is not 32 hex characters.
         """
@@ -97,7 +103,7 @@ class Recommendations:
             raise ValueError("user: a pseudonym has 32 lower-case hex characters")
         self._refused = None
         started = time.monotonic()
-        asked = LIST_LENGTH if without else k
+        asked = LIST_LENGTH if excluded else k
         question = Query(secrets.token_hex(8), user, asked, int((time.time() + seconds) * 1000))
         self._producer.produce(
             self._topics.queries,
@@ -112,7 +118,7 @@ class Recommendations:
             message = self._consumer.poll(0.05)
             reply = self._reply(message, question.id)
             if reply is not None:
-                return _best(reply, k, time.monotonic() - started, without)
+                return _best(reply, k, time.monotonic() - started, excluded)
         raise UserError(
             f"no answer within {seconds:g} s: is a worker running on prefix {self._topics.prefix}, "
             "and is it ready (/readyz)?"
@@ -158,7 +164,7 @@ def key_of(item: Item) -> int:
 
 
 def _best(
-    reply: Recommendation, k: int, seconds: float, without: Collection[int]
+    reply: Recommendation, k: int, seconds: float, excluded: Collection[int]
 ) -> RecommendedItems:
     if reply.status is Status.BUSY:
         raise UserError("the worker is busy: ask again in a moment, or run another worker")
@@ -170,8 +176,8 @@ def _best(
         if item is not None and score is not None
     ]
     listed = len(found)
-    if without:
-        found = [(item, score) for item, score in found if key_of(item) not in without]
+    if excluded:
+        found = [(item, score) for item, score in found if key_of(item) not in excluded]
     left_out, found = listed - len(found), found[:k]
     return RecommendedItems(
         tuple(item for item, _ in found),

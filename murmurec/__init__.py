@@ -7,9 +7,10 @@ The public names; everything else may change between versions.
     evaluate         how well a model predicts ratings that were sanitized with a mechanism
     mechanisms       the mechanisms for ratings, by id or by class
     Recommendations  asks a running deployment for recommendations over Kafka
+    Connection       address of a Kafka cluster with properties for TLS and passwords
 
-A device install (`pip install murmurec`) has `Device`, `mechanisms` and `Recommendations`;
-`Recommender` and `evaluate` need the extra `server`, and say so.
+A device install (`pip install murmurec`) lacks what `Recommender` and `evaluate` need: without the
+extra `server` they raise ImportError with the command that installs it.
 
 >>> import murmurec
 >>> murmurec.mechanisms.parse("rr:5:2").epsilon
@@ -29,8 +30,10 @@ if TYPE_CHECKING:
     from murmurec.device import Device
     from murmurec.evaluation import evaluate
     from murmurec.recommender import Recommender
+    from stream_app.kafka.clients import Connection
 
 __all__ = [
+    "Connection",
     "Device",
     "Recommendations",
     "Recommender",
@@ -41,6 +44,7 @@ __all__ = [
 
 # Loaded at first use: a device has no numba, and `import murmurec` stays fast.
 _HOMES = {
+    "Connection": "stream_app.kafka.clients",
     "Device": "murmurec.device",
     "Recommendations": "consumers.recommendations",
     "Recommender": "murmurec.recommender",

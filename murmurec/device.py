@@ -114,14 +114,16 @@ class Device:
             republish=republish,
         )
 
-    def publish(self, bootstrap_servers: str) -> int:
-        """Send every message that waits and return how many the broker has confirmed."""
-        with Publisher(
-            clients.producer(Connection(bootstrap_servers)), self._topics.ratings
-        ) as line:
-            relay = OutboxRelay(self._journal, line)
-            relay.resend({self._topics.ratings})
-        return line.accepted
+    def publish(self, bootstrap_servers: str | Connection) -> int:
+        """Send every pending message; return how many the broker has acknowledged.
+
+        `bootstrap_servers`: address of the Kafka cluster; a `Connection` where it needs TLS or a
+        password.
+        """
+        producer = clients.producer(clients.connection(bootstrap_servers))
+        with Publisher(producer, self._topics.ratings) as publisher:
+            OutboxRelay(self._journal, publisher).resend({self._topics.ratings})
+        return publisher.accepted
 
     def close(self) -> None:
         """Close the journal; what waits stays in it."""

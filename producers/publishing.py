@@ -55,8 +55,11 @@ class RecordPosition:
 class Publisher:
     """A publisher to one topic; use it as a context manager, or call `close`.
 
-    A queue that stays full for `patience_seconds` without one delivery report is a `UserError`: the
-    broker is gone, and unsent records are reported instead of lost silently.
+    A refused record is counted and the others still go, while `AcknowledgedWriter` raises at the
+    first refusal: one device among thousands must not stop the rest.
+
+    A queue that stays full for `patience_seconds` without a delivery report raises `UserError`: the
+    broker is down, and its caller learns that records were not sent.
     """
 
     producer: Producer

@@ -68,9 +68,9 @@ def leashed(command: Sequence[str]) -> list[str]:
 
 
 def properties(
-    port: int, controller_port: int, data_dir: Path, extra: Mapping[str, str] | None = None
+    port: int, controller_port: int, data_dir: Path, overrides: Mapping[str, str] | None = None
 ) -> dict[str, str]:
-    """Return the server properties of one loopback node; `extra` overrides and adds."""
+    """Return the server properties of one loopback node; `overrides` replace or add to them."""
     listeners = f"PLAINTEXT://127.0.0.1:{port},CONTROLLER://127.0.0.1:{controller_port}"
     return {
         "process.roles": "broker,controller",
@@ -100,7 +100,7 @@ def properties(
         "controlled.shutdown.enable": "true",
         "num.network.threads": "2",
         "num.io.threads": "2",
-        **(extra or {}),
+        **(overrides or {}),
     }
 
 
@@ -154,7 +154,7 @@ def run(
     data_dir: Path | None,
     cache_dir: Path,
     port: int | None = None,
-    extra: Mapping[str, str] | None = None,
+    overrides: Mapping[str, str] | None = None,
     tell: Tell = to_stderr,
 ) -> Iterator[Broker]:
     """Run a broker for the length of the block; without `data_dir` it forgets everything after it.
@@ -167,7 +167,7 @@ def run(
     assert home is not None
     process: subprocess.Popen[bytes] | None = None
     try:
-        process, broker = launch_ready(program, library, home, port, extra, leash=True)
+        process, broker = launch_ready(program, library, home, port, overrides, leash=True)
         yield broker
     finally:
         if process is not None:
@@ -181,7 +181,7 @@ def launch_ready(
     library: Path,
     home: Path,
     port: int | None,
-    extra: Mapping[str, str] | None,
+    overrides: Mapping[str, str] | None,
     *,
     leash: bool,
 ) -> tuple[subprocess.Popen[bytes], Broker]:
@@ -197,7 +197,7 @@ def launch_ready(
         if new:
             shutil.rmtree(home / "log", ignore_errors=True)
         place = port or chosen
-        process, broker = _launch(program, library, home, place, controller, extra, leash)
+        process, broker = _launch(program, library, home, place, controller, overrides, leash)
         try:
             wait_until_ready(broker, process)
         except UserError:
@@ -224,11 +224,11 @@ def _launch(
     home: Path,
     port: int,
     controller: int,
-    extra: Mapping[str, str] | None,
+    overrides: Mapping[str, str] | None,
     leash: bool,
 ) -> tuple[subprocess.Popen[bytes], Broker]:
     configuration, logging = home / "server.properties", home / "log4j2.properties"
-    lines = properties(port, controller, home, extra)
+    lines = properties(port, controller, home, overrides)
     configuration.write_text("".join(f"{name}={value}\n" for name, value in lines.items()))
     logging.write_text(_LOG4J)
     flags = [program, *_FLAGS, f"-Dlog4j2.configurationFile={logging.as_uri()}"]

@@ -101,6 +101,11 @@ class Connection:
     properties: Mapping[str, str] = field(default_factory=dict, repr=False)
 
 
+def connection(bootstrap: str | Connection) -> Connection:
+    """Return the connection to an address, or `bootstrap` itself where it is one."""
+    return Connection(bootstrap) if isinstance(bootstrap, str) else bootstrap
+
+
 def producer(connection: Connection, **more: Any) -> Producer:
     """Return a producer that neither loses nor duplicates records; `more` as in `linger_ms=5`."""
     return _made(Producer, _configuration(connection, _PRODUCER, more))

@@ -263,10 +263,10 @@ class Metrics:
         """Publish whether queries are answered from a state that is caught up."""
         self._ready.set(1 if ready else 0)
 
-    def build(self, extra: Mapping[str, str] | None = None) -> None:
+    def build(self, labels: Mapping[str, str] | None = None) -> None:
         """Publish the versions of the program and of Python, and whatever else names this build."""
         versions = {"version": stream_app.__version__, "python": platform.python_version()}
-        self._build.info({**versions, **(extra or {})})
+        self._build.info({**versions, **(labels or {})})
 
     # --- declarations ---------------------------------------------------------------------
 

@@ -71,7 +71,7 @@ def test_the_longest_list_is_asked_for_where_some_of_it_is_left_out() -> None:
     bus, ask = Bus(), Recommendations.__new__(Recommendations)
     ask._topics, ask._producer, ask._consumer = Topics(), bus, bus  # type: ignore[assignment]
     assert ask.best("0" * 32, 3, 5.0).items == (0, 1, 2)
-    assert ask.best("0" * 32, 3, 5.0, without={0, 1, 5}).items == (2, 3, 4)
+    assert ask.best("0" * 32, 3, 5.0, excluded={0, 1, 5}).items == (2, 3, 4)
     assert [question.k for question in bus.asked] == [3, 100]
 
 

@@ -45,7 +45,7 @@ _SESSION = {"broker.session.timeout.ms": "1000", "broker.heartbeat.interval.ms":
 class Node:
     """One Kafka node on ports and in a folder of its own, not running at first."""
 
-    def __init__(self, home: Path, extra: Mapping[str, str] | None = None) -> None:
+    def __init__(self, home: Path, overrides: Mapping[str, str] | None = None) -> None:
         self.home = home
         self.port, guarded, self._controller = local.free_ports(3)
         self.bootstrap = f"127.0.0.1:{self.port}"
@@ -55,7 +55,7 @@ class Node:
             f"CONTROLLER://127.0.0.1:{self._controller}"
         )
         login = "org.apache.kafka.common.security.plain.PlainLoginModule required"
-        self._extra = {
+        self._overrides = {
             "listeners": listeners,
             "advertised.listeners": listeners,
             "controller.quorum.bootstrap.servers": f"127.0.0.1:{self._controller}",
@@ -68,7 +68,7 @@ class Node:
             "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
             "super.users": "User:ANONYMOUS",
             **_SESSION,
-            **(extra or {}),
+            **(overrides or {}),
         }
         self._process: subprocess.Popen[bytes] | None = None
 
@@ -85,7 +85,7 @@ class Node:
                 jars(cache_dir(), local.to_stderr),
                 self.home,
                 self.port,
-                self._extra,
+                self._overrides,
                 leash=True,
             )
 
@@ -182,9 +182,9 @@ def password() -> dict[str, str]:
 
 
 @contextmanager
-def node(home: Path, extra: Mapping[str, str] | None = None) -> Iterator[Node]:
+def node(home: Path, overrides: Mapping[str, str] | None = None) -> Iterator[Node]:
     """Run a node for the length of the block; whoever kills it in between starts it again."""
-    made = Node(home, extra)
+    made = Node(home, overrides)
     try:
         made.start()
         yield made

@@ -20,6 +20,7 @@ from itertools import cycle
 from consumers.recommendations import Recommendations
 from stream_app.broker.local import leashed
 from stream_app.errors import UserError
+from stream_app.kafka.clients import Connection
 from stream_app.settings import load
 
 _PAUSE_SECONDS = 0.1
@@ -70,7 +71,7 @@ class QueryLoad:
 def main(bootstrap: str, prefix: str) -> None:
     """Ask until terminated."""
     devices = [line.strip() for line in sys.stdin if line.strip()]
-    with Recommendations(bootstrap, prefix, load().kafka) as ask:
+    with Recommendations(Connection(bootstrap, load().kafka), prefix) as ask:
         for device in cycle(devices):
             started = time.monotonic()
             try:

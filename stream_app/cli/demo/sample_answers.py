@@ -27,7 +27,7 @@ def sample_answers(stage: DemoSetup) -> list[SampleAnswer]:
         return str(titles.get(item, item))
 
     tastes = []
-    with Recommendations(stage.bootstrap, stage.topics.prefix, stage.settings.kafka) as ask:
+    with Recommendations(stage.connection, stage.topics.prefix) as ask:
         for user in chosen:
             rows = np.flatnonzero(dataset.users == names[user])
             best = rows[np.argsort(-dataset.ratings[rows], kind="stable")[:_LIKED]]

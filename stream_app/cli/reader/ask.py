@@ -155,9 +155,7 @@ def _over_kafka(
 
     connection = connection_from(settings)
     clients.describe_cluster(connection)
-    with Recommendations(
-        settings.servers, settings.topic_prefix, settings.kafka
-    ) as recommendations:
+    with Recommendations(connection, settings.topic_prefix) as recommendations:
         best = recommendations.best(pseudonym, k, timeout, rated)
     titles = _titles(connection, settings.topic_prefix) if best.items else None
     rows: list[AskReplyItem] = []

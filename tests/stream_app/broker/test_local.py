@@ -87,7 +87,7 @@ def test_another_port_is_tried_when_one_was_taken_in_between(tmp_path, monkeypat
 def test_a_broker_that_ends_while_starting_is_one_sentence_with_its_reason(tmp_path):
     with (
         pytest.raises(UserError, match=r"num\.io\.threads") as refused,
-        local.run(tmp_path, cache_dir(), extra={"num.io.threads": "0"}),
+        local.run(tmp_path, cache_dir(), overrides={"num.io.threads": "0"}),
     ):
         pass
     assert "\n" not in str(refused.value)

@@ -193,7 +193,7 @@ def guarded(tmp_path_factory):
         f"PLAINTEXT://127.0.0.1:{port},SASL_PLAINTEXT://127.0.0.1:{sasl_port},"
         f"CONTROLLER://127.0.0.1:{controller}"
     )
-    extra = {
+    overrides = {
         "listeners": listeners,
         "advertised.listeners": listeners,
         "controller.quorum.bootstrap.servers": f"127.0.0.1:{controller}",
@@ -205,7 +205,7 @@ def guarded(tmp_path_factory):
             'org.apache.kafka.common.security.plain.PlainLoginModule required user_ann="right";'
         ),
     }
-    with local.run(tmp_path_factory.mktemp("guarded"), cache_dir(), port, extra):
+    with local.run(tmp_path_factory.mktemp("guarded"), cache_dir(), port, overrides):
         yield f"127.0.0.1:{sasl_port}"
 
 
