@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from stream_app.checkpoints import offline_writer
-from stream_app.errors import UserError
+from stream_app.errors import UsageError, UserError
 from stream_app.operations.session import Session
 from stream_app.replay.follower import gone_before
 from stream_app.replay.recompute import excluding
@@ -17,7 +17,7 @@ from stream_app.wire.state_records import StateOrigin
 def parse_pseudonym(text: str) -> str:
     """Return a device's pseudonym in lower case; refuses any other text."""
     if not re.fullmatch(r"[0-9a-f]{32}", text.lower()):
-        raise UserError(f"--device {text[:40]}: a pseudonym has 32 hex characters")
+        raise UsageError(f"--device {text[:40]}: a pseudonym has 32 hex characters")
     return text.lower()
 
 

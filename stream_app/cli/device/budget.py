@@ -1,8 +1,7 @@
-"""`murmurec budget`: what a device's users have spent, read from its journal."""
+"""`murmurec budget`: the epsilon that a device's users have spent, read from its journal."""
 
 from __future__ import annotations
 
-import json
 import time
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -17,10 +16,12 @@ from stream_app.cli.device.mechanism_options import (
 )
 from stream_app.cli.device.wording import LARGE_PER_USER
 from stream_app.cli.options import ConfigOption, JsonOption, settings_from
-from stream_app.cli.output import printable
+from stream_app.cli.output import plural, print_json, printable, say
 from stream_app.errors import UserError
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from producers.journal import JournalView, Limits, Spent
     from producers.journal.account_book import Account
 
@@ -63,30 +64,30 @@ def show(
     view = read_journal(journal_path(settings, journal))
     epoch = max(view.book.epoch, int(time.time()) // EPOCH_SECONDS)
     after = view.book.after(epoch, limits)
-    row = _one(view, user, limits, after) if user is not None else _all(view, limits, after)
+    row = _all_users(view, limits, after) if user is None else _user(view, user, limits, after)
     row["pending_events"] = view.pending
     row["epoch"] = epoch
     if as_json:
-        typer.echo(json.dumps(row))
-        return
-    _tell(row, limits)
+        print_json(row)
+    else:
+        _show(row, limits)
 
 
-def _one(view: JournalView, user: str, limits: Limits, after: int) -> dict[str, Any]:
-    """Return what one user has spent, exact numbers as text."""
+def _user(view: JournalView, user: str, limits: Limits, after: int) -> dict[str, Any]:
+    """Return the spending of one user, exact numbers as text."""
     from producers.pseudonyms import pseudonym
 
     try:
-        who = pseudonym(view.key, user)
+        device = pseudonym(view.key, user)
     except ValueError as error:
         raise UserError(str(error)) from None
-    account = view.book.accounts.get(who)
+    account = view.book.accounts.get(device)
     accounts = [] if account is None else [account]
-    return {"user": user, "device": who.hex(), **_sums(accounts, limits, after)}
+    return {"user": user, "device": device.hex(), **_sums(accounts, limits, after)}
 
 
-def _all(view: JournalView, limits: Limits, after: int) -> dict[str, Any]:
-    """Return for each kind what the user with the most has spent, and how many users there are.
+def _all_users(view: JournalView, limits: Limits, after: int) -> dict[str, Any]:
+    """Return the largest spending of a user for each kind, and the number of users.
 
     The epsilons of different users protect different people and are not added.
     """
@@ -94,15 +95,15 @@ def _all(view: JournalView, limits: Limits, after: int) -> dict[str, Any]:
     found = _sums(accounts, limits, after)
     for row in found["spent"]:
         key = row["scope"], row["adjacency"]
-        theirs = [one.spent()[key].reports for one in accounts if key in one.spent()]
-        row.update(users=len(theirs), reports_of_all=sum(theirs))
+        reports = [account.spent()[key].reports for account in accounts if key in account.spent()]
+        row.update(users=len(reports), reports_of_all=sum(reports))
     return {"users": len(accounts), **found}
 
 
 def _sums(accounts: list[Account], limits: Limits, after: int) -> dict[str, Any]:
-    """Return the largest spends of these accounts, in life and in the window, and what is left.
+    """Return the largest spendings of these accounts, for life and in the window, and the rest.
 
-    `epsilon_in_sum` and `remaining` are of values, cells and profiles together, as the budget is.
+    `epsilon_in_sum` and `remaining` count values, cells and profiles together, as the budget does.
     """
     from producers.journal import NANO
 
@@ -111,21 +112,22 @@ def _sums(accounts: list[Account], limits: Limits, after: int) -> dict[str, Any]
         recent = {} if limits.window is None else account.spent(after)
         for key, life in account.spent().items():
             known = most.get(key)
-            # Where nothing is claimed, the number of reports says who has the most.
+            # Without a claim every epsilon is 0, so the number of reports decides.
             if known is None or (life.nano, life.reports) > (known[0].nano, known[0].reports):
                 most[key] = life, recent.get(key)
     used = max((account.total(after)[0] for account in accounts), default=0)
+    total = max((account.total()[0] for account in accounts), default=0)
     left = None if limits.nano is None else max(0, limits.nano - used)
     return {
         "spent": [_spend(scope, *spent, limits) for (scope, _), spent in sorted(most.items())],
-        "epsilon_in_sum": _exact(max((one.total()[0] for one in accounts), default=0), NANO),
+        "epsilon_in_sum": _exact(total, NANO),
         "remaining": None if left is None else _exact(left, NANO),
-        "reports_on_one_item": max(map(_on_one, accounts), default=0),
+        "reports_on_one_item": max(map(_reports_on_one_rating, accounts), default=0),
     }
 
 
-def _on_one(account: Account) -> int:
-    """Return the largest number of reports on one rating; a memo has each key once a report."""
+def _reports_on_one_rating(account: Account) -> int:
+    """Return the largest number of reports on one rating; a memo holds a key for each report."""
     import numpy as np
 
     memo = account.reported_keys.get("rating")
@@ -144,9 +146,9 @@ def _spend(scope: str, life: Spent, recent: Spent | None, limits: Limits) -> dic
         "reports": life.reports,
     }
     if limits.window is not None:
-        of = recent or Spent(life.adjacency)
-        row["epsilon_in_window"] = _exact(of.nano, NANO) if claimed else None
-        row["reports_in_window"] = of.reports
+        in_window = recent or Spent(life.adjacency)
+        row["epsilon_in_window"] = _exact(in_window.nano, NANO) if claimed else None
+        row["reports_in_window"] = in_window.reports
     return row
 
 
@@ -158,66 +160,70 @@ def _exact(amount: int, unit: int) -> str:
 
 
 _MEANING = {
-    ("rating", "value"): "the value of a rating is told apart from another by at most e^epsilon of "
-    "its report; all values of the user together by e^(the sum). That the ratings exist is public",
-    ("rating", "cell"): "whether an item was rated, and how, is told apart by at most e^epsilon of "
-    "its report; the user's whole record by e^(the sum)",
-    ("rating", "nothing"): "these ratings were sent as they are: nothing is protected",
-    ("profile", "cell"): "whether one item is in the profiles is told apart by at most e^(this sum "
-    "of all profiles); the whole set of items by up to e^(number of items x this sum)",
-    ("profile", "nothing"): "these profiles were sent as they are: nothing is protected",
+    ("rating", "value"): "no report is more than e^(its epsilon) times likelier under one value of "
+    "the rating than under another; for all values of the user together the factor is e^(the sum). "
+    "That the ratings exist is public",
+    ("rating", "cell"): "no report is more than e^(its epsilon) times likelier under one rating of "
+    "the item, or none, than under another; for the user's whole record the factor is e^(the sum)",
+    ("rating", "nothing"): "these ratings were sent without noise: nothing is protected",
+    ("profile", "cell"): "all profiles together are at most e^(this sum) times likelier with one "
+    "item than without it; for the whole set of items the factor is up to e^(number of items x "
+    "this sum)",
+    ("profile", "nothing"): "these profiles were sent without noise: nothing is protected",
 }
 
 
-def _tell(row: dict[str, Any], limits: Limits) -> None:
-    whose = f"user {printable(row['user'])}" if "user" in row else f"{row['users']} users"
-    typer.echo(f"{whose}, budget {limits}, as of epoch {row['epoch']}")
+def _show(row: dict[str, Any], limits: Limits) -> None:
+    """Print the spending of one user or the largest spendings of all."""
+    whose = f"user {printable(row['user'])}" if "user" in row else plural(row["users"], "user")
+    say(f"{whose}, budget {limits}, as of epoch {row['epoch']}")
     if not row["spent"]:
-        typer.echo("nothing was spent")
+        say("nothing was spent")
     for spent in row["spent"]:
-        typer.echo(_line(spent, limits))
+        say(_line(spent, limits))
         key = spent["scope"], spent["adjacency"]
-        typer.echo(f"  {_MEANING.get(key, 'see the mechanism for what it protects')}")
+        say(f"  {_MEANING.get(key, 'see the mechanism for what it protects')}")
         if spent["delta"] not in (None, "0"):
-            typer.echo("  except for the delta, which grows with the number of items, too")
-    if row["reports_on_one_item"] > 1:
-        k = row["reports_on_one_item"]
-        typer.echo(f"a rating reported on {k} times is told apart by e^({k} x epsilon)")
+            say("  up to an additive delta, which also grows with the number of items")
+    for sentence in _totals(row):
+        say(sentence)
+
+
+def _totals(row: dict[str, Any]) -> Iterator[str]:
+    """Yield the sentences about all kinds together."""
+    if (k := row["reports_on_one_item"]) > 1:
+        yield f"a rating has {k} reports: their joint factor is e^({k} x epsilon)"
     if len(row["spent"]) > 1:
-        typer.echo(
-            f"these protect different things, but what is said of one rating adds up: {_sum(row)}"
+        user = "" if "user" in row else " by the user with the most"
+        yield (
+            "the kinds protect different things, but their epsilons on one rating add up: "
+            f"epsilon {row['epsilon_in_sum']}{user}"
         )
     if row["remaining"] is not None:
-        typer.echo(f"remaining {row['remaining']}, for ratings and profiles together")
+        yield f"remaining {row['remaining']}, for ratings and profiles together"
     if float(row["epsilon_in_sum"]) > LARGE_PER_USER:
-        typer.echo(f"warning: above {LARGE_PER_USER} in sum that is weak protection")
+        yield f"warning: a sum above {LARGE_PER_USER} is weak protection"
     if row["pending_events"]:
-        typer.echo(
-            f"{row['pending_events']} events are paid for and were not acknowledged: "
-            "the next publish or replay sends them"
+        yield (
+            f"{plural(row['pending_events'], 'event')} paid for and not acknowledged: the next "
+            "publish or replay sends them"
         )
-
-
-def _sum(row: dict[str, Any]) -> str:
-    of = "" if "user" in row else " by the user with the most"
-    return f"epsilon {row['epsilon_in_sum']}{of}"
 
 
 def _line(spent: dict[str, Any], limits: Limits) -> str:
-    """Return one kind's line, of a whole life; of several users, the one who has spent most."""
-    of = "reports" if spent["scope"] == "rating" else f"{spent['scope']}s"
-    name = "" if spent["scope"] == "rating" else f"{spent['scope']}, "
-    parts = [f"{name}{spent['adjacency']}:"]
+    """Return the line of one kind: the user's spending, or the largest spending of a user."""
+    is_rating = spent["scope"] == "rating"
+    noun = "report" if is_rating else spent["scope"]
+    parts = [f"{'' if is_rating else f'{noun}, '}{spent['adjacency']}:"]
     if spent["epsilon"] is not None:
         parts.append(f"epsilon {spent['epsilon']}")
         if spent["delta"] != "0":
             parts.append(f"delta {spent['delta']}")
-    parts.append(f"on {spent['reports']} {of}")
+    parts.append(f"on {plural(spent['reports'], noun)}")
     if limits.window is not None:
         claim = "" if spent["epsilon"] is None else f"epsilon {spent['epsilon_in_window']} on "
-        parts.append(
-            f"(in the last {limits.window} epochs {claim}{spent['reports_in_window']} {of})"
-        )
+        reports = plural(spent["reports_in_window"], noun)
+        parts.append(f"(in the last {limits.window} epochs {claim}{reports})")
     if "users" in spent:
-        parts.append(f"by the user with the most ({spent['users']} users in all)")
+        parts.append(f"by the user with the most ({plural(spent['users'], 'user')} in all)")
     return " ".join(parts)

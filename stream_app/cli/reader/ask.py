@@ -1,8 +1,7 @@
-"""`murmurec ask`: the best items for one user, over Kafka or over the query view."""
+"""`murmurec ask`: the best items for one user, over Kafka or over HTTP."""
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NotRequired, TypedDict
 
@@ -18,7 +17,7 @@ from stream_app.cli.options import (
     connection_from,
     settings_from,
 )
-from stream_app.cli.output import printable
+from stream_app.cli.output import print_json, printable, say
 from stream_app.errors import UsageError, UserError
 
 if TYPE_CHECKING:
@@ -26,7 +25,7 @@ if TYPE_CHECKING:
     from stream_app.serving.catalogue import Catalogue
 
 _MOST = 100  # items in the longest answer
-_LONGEST = 1 << 20  # bytes of an answer that are read; 100 items with titles have a tenth
+_LONGEST = 1 << 20  # bytes read of an answer; 100 items with titles need a tenth of them
 
 
 class AskReplyItem(TypedDict):
@@ -38,8 +37,10 @@ class AskReplyItem(TypedDict):
 
 
 class AskReply(TypedDict):
-    """What the query view answers; the two ways of asking show the same. `left_out`: how many items
-    of the longest list are not shown because they were rated."""
+    """An answer of the query view; an answer over Kafka has the same fields.
+
+    `left_out`: number of items of the longest list that are not shown because they were rated.
+    """
 
     user: str
     items: list[AskReplyItem]
@@ -83,7 +84,7 @@ def ask(
     Example: murmurec ask --user alice -k 10
     """
     if not 1 <= k <= _MOST:
-        raise UsageError(f"-k {k}: ask for 1 to 100 items")
+        raise UsageError(f"-k {k}: give 1 to 100")
     if (user is None) == (device is None):
         raise UsageError("give either --user ID or --device HEX")
     settings = settings_from(config, bootstrap, prefix, kafka)
@@ -102,28 +103,33 @@ def ask(
     else:
         answer = _over_kafka(settings, pseudonym, k, timeout, known)
     if as_json:
-        typer.echo(json.dumps(answer))
-        return
+        print_json(answer)
+    else:
+        _show(answer)
+
+
+def _show(answer: AskReply) -> None:
+    """Print the items of an answer and where they come from."""
     for rank, row in enumerate(answer["items"], 1):
         named = printable(f"{row['item']}  {row.get('title') or ''}")
-        typer.echo(f"{rank:4}  {row['score']:.2f}  {named}".rstrip())
+        say(f"{rank:4}  {row['score']:.2f}  {named}".rstrip())
     if any(str(row["item"]).startswith("key:") for row in answer["items"]):
-        typer.echo("items shown by key came as words: murmurec items put WORD names them")
+        say("an item shown as key: has a word for its id: murmurec items put WORD shows the word")
     if not answer["items"]:
         left_out = answer.get("left_out", 0)
-        typer.echo(
-            f"all {left_out} items of the answer are among those of --rated: nothing is left"
+        say(
+            f"all {left_out} items of the answer are in the file of --rated"
             if left_out
             else "nothing to recommend yet"
         )
-    typer.echo(
+    say(
         f"method {answer['method']}, as of cut {answer['as_of']}, privacy {answer['privacy']}, "
         f"{answer['seconds'] * 1000:.1f} ms; scores are predicted ratings on 1 .. 5"
     )
 
 
 def _rated(file: Path | None) -> frozenset[int]:
-    """Return the keys of the items that are to be left out."""
+    """Return the keys of the items in the file of `--rated`."""
     if file is None:
         return frozenset()
     from producers.device.scope import from_file
@@ -178,8 +184,10 @@ def _over_kafka(
 
 
 def _titles(connection: Connection, prefix: str) -> Catalogue | None:
-    """Return the public catalogue, None where it cannot be read: an answer carries no titles, and
-    the right to ask does not include the right to read the catalogue."""
+    """Return the public catalogue, None where the reader has no right to read it.
+
+    An answer over Kafka carries no titles, and a reader of answers needs no other right.
+    """
     from stream_app.kafka.compacted import records
     from stream_app.serving.catalogue import Catalogue
     from stream_app.wire import Topics
@@ -210,14 +218,14 @@ def _over_http(url: str, pseudonym: str, k: int, timeout: float, rated: frozense
         with urllib.request.urlopen(address, timeout=timeout) as reply:
             answer = msgspec.json.decode(reply.read(_LONGEST), type=AskReply)
     except (OSError, HTTPException, ValueError):
-        # Nothing listens, something else listens, the address is none, or it is no such answer.
+        # No listener, another protocol, an invalid address or an answer of another form.
         raise UserError(
             f"no query view answered at {url}: is a worker running there "
             "(murmurec worker --admin-port)?"
         ) from None
     answer["seconds"] = time.monotonic() - started
-    left = [row for row in answer["items"] if key_of(row["item"]) not in rated]
+    unrated = [row for row in answer["items"] if key_of(row["item"]) not in rated]
     if rated:
-        answer["left_out"] = len(answer["items"]) - len(left)
-    answer["items"] = left[:k]
+        answer["left_out"] = len(answer["items"]) - len(unrated)
+    answer["items"] = unrated[:k]
     return answer

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections import deque
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -10,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from stream_app.cli.options import ConfigOption, JsonOption, settings_from
+from stream_app.cli.output import print_json, say
 from stream_app.errors import UserError
 
 if TYPE_CHECKING:
@@ -47,7 +47,7 @@ def stop(config: ConfigOption = None) -> None:
     """
     from stream_app.broker.detached import stop
 
-    typer.echo("stopped" if stop(settings_from(config).data_dir) else "no broker was running")
+    say("stopped" if stop(settings_from(config).data_dir) else "no broker was running")
 
 
 @app.command()
@@ -78,12 +78,12 @@ def logs(
     path: Path = log_file(settings_from(config).data_dir)
     with path.open(errors="replace") as log:
         for line in deque(log, lines):
-            typer.echo(line, nl=False)
+            print(line, end="")
 
 
 def _show(broker: Broker, as_json: bool) -> None:
     if as_json:
         row = {"bootstrap": broker.bootstrap, "pid": broker.pid, "log": str(broker.log)}
-        typer.echo(json.dumps(row))
+        print_json(row)
     else:
-        typer.echo(f"Kafka at {broker.bootstrap} (process {broker.pid}, log {broker.log})")
+        say(f"Kafka at {broker.bootstrap} (process {broker.pid}, log {broker.log})")

@@ -14,6 +14,7 @@ from stream_app.cli.options import (
     PrefixOption,
     settings_from,
 )
+from stream_app.cli.output import print_json, table
 
 app = typer.Typer(no_args_is_help=True, help="Show the settings. Example: murmurec config show")
 
@@ -38,10 +39,15 @@ def show(
     settings = settings_from(config, bootstrap, prefix, kafka)
     shown = settings.shown()
     if as_json:
-        typer.echo(json.dumps(shown, indent=2))
+        print_json(shown, indent=2)
         return
     fields = type(settings).model_fields
-    width = max(map(len, shown))
-    for name, value in shown.items():
-        text = value if isinstance(value, str) else json.dumps(value)
-        typer.echo(f"{name:{width}}  {text:24}  {fields[name].description}")
+    rows = [
+        (
+            name,
+            value if isinstance(value, str) else json.dumps(value),
+            fields[name].description or "",
+        )
+        for name, value in shown.items()
+    ]
+    table(("setting", "value", "meaning"), rows)

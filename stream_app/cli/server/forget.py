@@ -1,8 +1,7 @@
-"""`murmurec forget`: forget one device, on every worker that follows the log."""
+"""`murmurec forget`: remove one device from the state of every worker."""
 
 from __future__ import annotations
 
-import json
 import sys
 from typing import TYPE_CHECKING, Annotated
 
@@ -18,6 +17,7 @@ from stream_app.cli.options import (
     PrefixOption,
     settings_from,
 )
+from stream_app.cli.output import print_json, progress, say
 from stream_app.errors import UserError
 
 if TYPE_CHECKING:
@@ -25,20 +25,20 @@ if TYPE_CHECKING:
     from stream_app.wire.state_records import StateOrigin
 
 _PLAIN = """\
-From the next cut on every record of this device is refused, and what is its own is cleared:
-its vector, its biases, its presence sums, its sequence number. What remains: what items and shared
-cells of the sketch have learned from it; its bits in the filter of seen
-items; its ratings in the counts; its pseudonym, in the list of the forgotten and in the order of
-devices. To remove its ratings from what was learned: --rebuild."""
+From the next cut on, workers reject every record of this device and clear its vector, biases,
+presence sums and sequence number. What remains: the influence of its ratings on items and on shared
+cells of the sketch; its bits in the filter of seen items; its ratings in the counts; its pseudonym,
+in the list of forgotten devices and in the order of devices. --rebuild removes the influence of
+its ratings as well."""
 _REBUILD = """\
-Every worker replays the log without this device: the model becomes that of a log without
-its records. What remains: its pseudonym, in this entry of the cut log and in what checkpoints say
-they leave out; how many of its records were refused, in the ledger."""
+Every worker replays the log without this device: the model becomes that of a log without its
+records. What remains: its pseudonym, in this entry of the cut log and in the list of excluded
+devices of later checkpoints; the number of its rejected records, in the ledger."""
 _RECORDS = """\
-Its (sanitized) records stay in the rating topic until Kafka's retention removes them; every reader
-of the topic can read them. Pages that it changed stay in the state topic until their generation is
-older than the last but one, removed by tombstones, and compacted; and in data_dir/gaps,
-data_dir/evidence and every snapshot file that was written before, until you delete them."""
+Its (sanitized) records stay in the rating topic, readable for every reader of the topic, until
+Kafka's retention removes them. Pages that it changed stay in the state topic until tombstones and
+compaction remove their generation; and in data_dir/gaps, data_dir/evidence and every snapshot file
+that was written before, until you delete them."""
 
 
 def forget(
@@ -64,7 +64,6 @@ def forget(
 
     Example: murmurec forget --device c61c15392dcb4c0181d456afb280a046
     """
-    from stream_app.cli.server.state_output import progress_bar
     from stream_app.operations import forget as forgetting
     from stream_app.operations.session import Session
 
@@ -72,20 +71,20 @@ def forget(
     settings = settings_from(
         config, bootstrap, prefix, kafka, mechanisms=tuple(allow or ()) or None, model=model
     )
-    session = Session.from_settings(settings, display=progress_bar)
+    session = Session.from_settings(settings, display=progress)
     origin = forgetting.rebuildable_origin(session) if rebuild else None
-    _ask(pseudonym, rebuild, yes, as_json)
+    _confirm(pseudonym, rebuild, yes, as_json)
     forgetting.forget(session, pseudonym, rebuild)
     _show(session, origin, pseudonym, rebuild, as_json)
 
 
-def _ask(pseudonym: str, rebuild: bool, yes: bool, as_json: bool) -> None:
+def _confirm(pseudonym: str, rebuild: bool, yes: bool, as_json: bool) -> None:
     if not as_json:
-        typer.echo(f"{_REBUILD if rebuild else _PLAIN}\n{_RECORDS}")
+        say(f"{_REBUILD if rebuild else _PLAIN}\n{_RECORDS}")
     if yes:
         return
     if not sys.stdin.isatty():
-        raise UserError(f"forgetting {pseudonym} cannot be taken back: add --yes if that is wanted")
+        raise UserError(f"forgetting {pseudonym} cannot be undone: add --yes to confirm")
     if not typer.confirm(f"Forget {pseudonym}?"):
         raise typer.Exit(1)
 
@@ -93,7 +92,7 @@ def _ask(pseudonym: str, rebuild: bool, yes: bool, as_json: bool) -> None:
 def _show(
     session: Session, origin: StateOrigin | None, pseudonym: str, rebuild: bool, as_json: bool
 ) -> None:
-    """Print what was done, and the digest of the log without the device."""
+    """Print the outcome and, after a rebuild, the digest of the log without the device."""
     from stream_app.cli.server.state_output import show_values
     from stream_app.operations.forget import recompute_without
     from stream_app.operations.replay import summary
@@ -102,9 +101,9 @@ def _show(
     if origin is not None:
         values |= summary(recompute_without(session, origin, pseudonym))
     if as_json:
-        typer.echo(json.dumps(values))
+        print_json(values)
         return
-    typer.echo("forgotten from the next cut on")
+    say("forgotten from the next cut on")
     if origin is not None:
         show_values(values, as_json)
-        typer.echo("murmurec state verify --worker URL compares a worker with the log")
+        say("murmurec state verify --worker URL compares a worker with the log")

@@ -1,8 +1,8 @@
 """`murmurec state`: recompute, compare, export and repair the state of a deployment.
 
-    digest   the digests that the log leads to          verify    checkpoint and workers against it
-    replay   the same, from another place in the log    export    the state as a file
-    show     what the state topic holds                 rebuild   a checkpoint made from the log
+    digest   digests of the state of the log         verify    compare checkpoint and workers
+    replay   the same from another position          export    write the state to a file
+    show     contents of the state topic             rebuild   write a checkpoint from the log
 
 The settings must be the workers' own: their allow-list, model and sizes decide the state.
 """
@@ -27,6 +27,7 @@ from stream_app.cli.options import (
     settings_from,
     writable,
 )
+from stream_app.cli.output import progress
 from stream_app.errors import UsageError, UserError
 
 app = typer.Typer(
@@ -63,14 +64,14 @@ def digest(
 
     Example: murmurec state digest --bootstrap localhost:9092
     """
-    from stream_app.cli.server.state_output import progress_bar, show_values
+    from stream_app.cli.server.state_output import show_values
     from stream_app.operations.replay import recompute_state, summary
     from stream_app.operations.session import Session
 
     settings = settings_from(
         config, bootstrap, prefix, kafka, mechanisms=tuple(allow or ()) or None, model=model
     )
-    session = Session.from_settings(settings, snapshot, progress_bar)
+    session = Session.from_settings(settings, snapshot, progress)
     show_values(summary(recompute_state(session, at_cut)), as_json)
 
 
@@ -100,14 +101,14 @@ def replay(
 
     Example: murmurec state replay --from last=1000
     """
-    from stream_app.cli.server.state_output import progress_bar, show_values
+    from stream_app.cli.server.state_output import show_values
     from stream_app.operations.replay import recompute_from, summary
     from stream_app.operations.session import Session
 
     settings = settings_from(
         config, bootstrap, prefix, kafka, mechanisms=tuple(allow or ()) or None, model=model
     )
-    session = Session.from_settings(settings, display=progress_bar)
+    session = Session.from_settings(settings, display=progress)
     show_values(summary(recompute_from(session, begin, at_cut)), as_json)
 
 
@@ -137,14 +138,14 @@ def verify(
 
     Example: murmurec state verify --worker http://127.0.0.1:8470
     """
-    from stream_app.cli.server.state_output import progress_bar, show_findings
+    from stream_app.cli.server.state_output import show_findings
     from stream_app.operations.session import Session
     from stream_app.operations.verify import verify as compare
 
     settings = settings_from(
         config, bootstrap, prefix, kafka, mechanisms=tuple(allow or ()) or None, model=model
     )
-    session = Session.from_settings(settings, snapshot, progress_bar)
+    session = Session.from_settings(settings, snapshot, progress)
     findings = compare(session, tuple(worker or ()))
     show_findings(findings, as_json)
     if not findings.equal(strict):
@@ -173,7 +174,7 @@ def export(
 
     Example: murmurec state export model.npz
     """
-    from stream_app.cli.server.state_output import progress_bar, show_values
+    from stream_app.cli.server.state_output import show_values
     from stream_app.operations import replay as replaying
     from stream_app.operations.session import Session
 
@@ -181,8 +182,8 @@ def export(
         config, bootstrap, prefix, kafka, mechanisms=tuple(allow or ()) or None, model=model
     )
     if file.exists() and not file.is_dir():
-        raise UserError(f"{file}: is there already; remove it or give another name")
-    session = Session.from_settings(settings, snapshot, progress_bar)
+        raise UserError(f"{file}: exists; remove it or give another name")
+    session = Session.from_settings(settings, snapshot, progress)
     exported = replaying.export(session, writable(file), at_cut)
     written = {"file": str(file), "bytes": exported.bytes, "digest": exported.digest}
     seconds = {"seconds": exported.seconds}
@@ -217,8 +218,8 @@ def rebuild(
     Example: murmurec state rebuild --snapshot model.npz --at-newest-cut
     """
     if at_newest_cut and snapshot is None:
-        raise UsageError("--at-newest-cut: it goes with --snapshot FILE; give both")
-    from stream_app.cli.server.state_output import progress_bar, show_values
+        raise UsageError("--at-newest-cut: needs --snapshot FILE")
+    from stream_app.cli.server.state_output import show_values
     from stream_app.operations import rebuild as rebuilding
     from stream_app.operations.replay import summary
     from stream_app.operations.session import Session
@@ -232,11 +233,11 @@ def rebuild(
         model=model,
         group=group,
     )
-    session = Session.from_settings(settings, snapshot, progress_bar)
+    session = Session.from_settings(settings, snapshot, progress)
     if session.snapshot is not None and at_newest_cut:
-        from stream_app.operations import adopt as beginning
+        from stream_app.operations.adopt import adopt
 
-        show_values({"generation": beginning.adopt(session, session.snapshot).generation}, as_json)
+        show_values({"generation": adopt(session, session.snapshot).generation}, as_json)
         return
     rebuilt = rebuilding.rebuild(session)
     values = summary(rebuilt.replica) | {
@@ -259,10 +260,10 @@ def show(
 
     Example: murmurec state show
     """
-    from stream_app.cli.server.state_output import progress_bar, show_inventory
+    from stream_app.cli.server.state_output import show_inventory
     from stream_app.operations.inventory import read_inventory
     from stream_app.operations.session import Session
 
     settings = settings_from(config, bootstrap, prefix, kafka)
-    session = Session.from_settings(settings, display=progress_bar)
+    session = Session.from_settings(settings, display=progress)
     show_inventory(read_inventory(session), as_json)

@@ -87,5 +87,5 @@ def test_an_answer_of_which_all_was_rated_says_so(
     asked = [part for part in ask(view, "--rated", "rated.txt") if part != "--json"]
     assert run(asked) == 0
     said = capsys.readouterr().out
-    assert "all 100 items of the answer are among those of --rated" in said
+    assert "all 100 items of the answer are in the file of --rated" in said
     assert "nothing to recommend yet" not in said
