@@ -1,4 +1,4 @@
-"""From a run of records to columns, with vectorised checks: equal to `decode` on each of them."""
+"""Decode runs of records into columns, with vectorised checks; same verdicts as `decode`."""
 
 from __future__ import annotations
 
@@ -40,8 +40,8 @@ class Batch:
     offsets, seqs (n,) int64; sizes (n,) int64 in bytes; devices (n, 2) uint64, the pseudonym as two
     little-endian words; mechanisms (n,) uint8, an index into the allow-list; counts (n,) int64
     ratings per record; reasons (n,) uint8, an index into `REASONS` (0: accepted); items (m,)
-    uint64, reports (m,) uint8 and masks (m,) uint16, 0 where the mechanism has none. A record that
-    is rejected has count 0 and zero fields.
+    uint64, reports (m,) uint8 and masks (m,) uint16, 0 where the mechanism has no mask. A rejected
+    record has count 0 and zero fields.
     """
 
     partition: int
@@ -67,23 +67,23 @@ class Batch:
         return len(self.items)
 
 
-# A string between two records of a joined run; unguessable, so that no record can span two places.
+# Put between the records of a joined run. No record can contain the unguessable separator, so a run
+# of events and separators in turn has exactly one event in each record.
 _SEPARATOR = secrets.token_hex(16)
 _SEPARATOR_JSON = f',"{_SEPARATOR}",'.encode()
 
 
 class _Fields(NamedTuple):
-    """One column for each field of an event, in the order of `Packed` and `JsonInts`; each (n,)."""
+    """The fields of the events of a run as columns, each (n,); the epoch has no column."""
 
-    v: Sequence[int]
-    device: Sequence[Any]
-    seq: Sequence[int]
-    mechanism: Sequence[str]
-    epoch: Sequence[int]
-    items: Sequence[Any]
-    reports: Sequence[Any]
-    test: Sequence[bool]
-    masks: Sequence[Any]
+    v: list[int]
+    device: list[Any]
+    seq: list[int]
+    mechanism: list[str]
+    items: list[Any]
+    reports: list[Any]
+    test: list[bool]
+    masks: list[Any]
 
 
 class _Ratings(NamedTuple):
@@ -97,7 +97,7 @@ class _Ratings(NamedTuple):
 
 
 class _Decoded(NamedTuple):
-    """The columns of a `Batch` that are decoded; shapes as there."""
+    """The columns of a `Batch` that come from the values; same names and shapes."""
 
     devices: NDArray[np.uint64]
     seqs: NDArray[np.int64]
@@ -110,7 +110,7 @@ class _Decoded(NamedTuple):
 
 
 def decode_many(run: RecordRun, intake: Intake) -> Batch:
-    """Decode the records of a run into columns; equal to `decode` on each of them."""
+    """Decode a run into columns; accepts and rejects the same records as `decode`."""
     n = len(run.offsets)
     sizes = np.fromiter([len(value) if value else 0 for value in run.values], np.int64, n)
     columns = _decode_alike(run, sizes, intake) if n else None
@@ -120,7 +120,7 @@ def decode_many(run: RecordRun, intake: Intake) -> Batch:
 
 
 def _decode_alike(run: RecordRun, sizes: NDArray[np.int64], intake: Intake) -> _Decoded | None:
-    """Decode a run of one encoding in which every record is valid; None where one is not."""
+    """Decode a run of valid records in one encoding; None if any record is invalid."""
     n = len(run.offsets)
     values: Any = run.values
     if sizes.min() == 0 or sizes.max() > MAX_EVENT_BYTES:
@@ -147,8 +147,8 @@ def _decode_alike(run: RecordRun, sizes: NDArray[np.int64], intake: Intake) -> _
         or not _reports_fit(ratings, mechanisms, intake)
     ):
         return None
-    places = partitions_of(np.frombuffer(keys, np.uint8).reshape(n, 32), intake.partitions)
-    if (places != run.partition).any():
+    expected = partitions_of(np.frombuffer(keys, np.uint8).reshape(n, 32), intake.partitions)
+    if (expected != run.partition).any():
         return None
     return _Decoded(
         devices=np.frombuffer(ratings.devices, "<u8").astype(np.uint64).reshape(n, 2),
@@ -166,15 +166,20 @@ def _json_fields(values: Sequence[bytes]) -> _Fields:
     """Parse a run of JSON records in one call; ValueError unless each is exactly one event."""
     n = len(values)
     parsed = _json_run.decode(b"[" + _SEPARATOR_JSON.join(values) + b"]")
-    if len(parsed) != 2 * n - 1 or parsed[1::2].count(_SEPARATOR) != n - 1:
+    events = parsed[::2]
+    if (
+        len(parsed) != 2 * n - 1
+        or parsed[1::2].count(_SEPARATOR) != n - 1
+        or set(map(type, events)) != {JsonInts}
+    ):
         raise ValueError("a record is not exactly one event")
-    return _Fields(*zip(*map(msgspec.structs.astuple, parsed[::2]), strict=True))
+    return _columns(events)
 
 
 def _json_ratings(fields: _Fields, keys: bytes) -> _Ratings:
-    """Return the ratings of JSON events; ValueError where a device is not its record's key."""
+    """Return the ratings of JSON events; ValueError if a device differs from its record key."""
     if "".join(fields.device).encode() != keys:
-        raise ValueError("a device is not the key of its record")
+        raise ValueError("a device differs from its record key")
     counts = np.fromiter(map(len, fields.items), np.int64, len(fields.items))
     return _Ratings(
         bytes.fromhex(keys.decode()),
@@ -186,14 +191,28 @@ def _json_ratings(fields: _Fields, keys: bytes) -> _Ratings:
 
 
 def _packed_fields(values: Sequence[bytes]) -> _Fields:
-    return _Fields(*zip(*map(msgspec.structs.astuple, map(_packed.decode, values)), strict=True))
+    return _columns(list(map(_packed.decode, values)))
+
+
+def _columns(events: Sequence[Packed] | Sequence[JsonInts]) -> _Fields:
+    # A comprehension per column takes a fifth less time than tuples that are transposed (measured).
+    return _Fields(
+        [event.v for event in events],
+        [event.device for event in events],
+        [event.seq for event in events],
+        [event.mechanism for event in events],
+        [event.items for event in events],
+        [event.reports for event in events],
+        [event.test for event in events],
+        [event.masks for event in events],
+    )
 
 
 def _packed_ratings(fields: _Fields) -> _Ratings:
-    """Return the ratings of packed events; ValueError where an item is cut off."""
+    """Return the ratings of packed events; ValueError if an item column is not whole words."""
     item_bytes = np.fromiter(map(len, fields.items), np.int64, len(fields.items))
     if (item_bytes & 7).any():
-        raise ValueError("an item of less than eight bytes")
+        raise ValueError("an item column is not a multiple of 8 bytes")
     counts = item_bytes >> 3
     return _Ratings(
         b"".join(fields.device),
@@ -204,8 +223,10 @@ def _packed_ratings(fields: _Fields) -> _Ratings:
     )
 
 
-def _json_masks(columns: Sequence[Any], counts: NDArray[np.int64]) -> NDArray[np.uint16]:
-    """Return the masks of a run, 0 where a record has none; ValueError where they are too few."""
+def _json_masks(columns: list[Any], counts: NDArray[np.int64]) -> NDArray[np.uint16]:
+    """Return the masks of a run, 0 where a record has none; ValueError unless one per item."""
+    if columns.count(msgspec.UNSET) == len(columns):
+        return np.zeros(int(counts.sum()), np.uint16)
     given = [() if masks is msgspec.UNSET else masks for masks in columns]
     return _one_per_item(
         np.fromiter(chain.from_iterable(given), np.uint16),
@@ -215,14 +236,14 @@ def _json_masks(columns: Sequence[Any], counts: NDArray[np.int64]) -> NDArray[np
     )
 
 
-def _packed_masks(columns: Sequence[Any], counts: NDArray[np.int64]) -> NDArray[np.uint16]:
-    """Return the masks of a run, 0 where a record has none; ValueError where they are too few."""
-    if all(masks is msgspec.UNSET for masks in columns):
+def _packed_masks(columns: list[Any], counts: NDArray[np.int64]) -> NDArray[np.uint16]:
+    """Return the masks of a run, 0 where a record has none; ValueError unless one per item."""
+    if columns.count(msgspec.UNSET) == len(columns):
         return np.zeros(int(counts.sum()), np.uint16)
     given = [b"" if masks is msgspec.UNSET else masks for masks in columns]
     sizes = np.fromiter(map(len, given), np.int64, len(given))
     if (sizes & 1).any():
-        raise ValueError("masks of half a word")
+        raise ValueError("a mask column is not a multiple of 2 bytes")
     return _one_per_item(
         np.frombuffer(b"".join(given), "<u2"),
         sizes >> 1,
@@ -239,9 +260,9 @@ def _one_per_item(
 ) -> NDArray[np.uint16]:
     if not np.array_equal(sizes[given], counts[given]) or not masks.all():
         raise ValueError("not one mask for each item")
-    laid = np.zeros(int(counts.sum()), np.uint16)
-    laid[np.repeat(given, counts)] = masks
-    return laid
+    column = np.zeros(int(counts.sum()), np.uint16)
+    column[np.repeat(given, counts)] = masks
+    return column
 
 
 def _reports_fit(ratings: _Ratings, mechanisms: NDArray[np.uint8], intake: Intake) -> bool:
@@ -256,16 +277,16 @@ def _reports_fit(ratings: _Ratings, mechanisms: NDArray[np.uint8], intake: Intak
         return True
     levels = np.array([intake.masked.get(name, 1) for name in intake.mechanisms], np.int64)
     levels_each = np.repeat(levels[mechanisms], counts)
-    wanted = levels_each > 1
-    if (masks[~wanted] != 0).any():
+    masked = levels_each > 1
+    if (masks[~masked] != 0).any():
         return False
-    return masks_fit(masks[wanted], levels_each[wanted]) and bool(
-        (reports[wanted] <= LAST_GROUP[masks[wanted]]).all()
+    return masks_fit(masks[masked], levels_each[masked]) and bool(
+        (reports[masked] <= LAST_GROUP[masks[masked]]).all()
     )
 
 
 def _decode_each(run: RecordRun, intake: Intake) -> _Decoded:
-    """Decode record by record: the same columns, with a reason for each that is rejected."""
+    """Decode record by record into the same columns, with a reason for each rejected record."""
     n = len(run.offsets)
     devices = np.zeros((n, 2), np.uint64)
     seqs = np.zeros(n, np.int64)

@@ -6,7 +6,7 @@ from __future__ import annotations
 import msgspec
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from stream_app import wire
@@ -244,7 +244,7 @@ SOME_RECORDS = st.lists(
         ),
         st.sampled_from([value for _, value, _ in NOT_EVENTS if not value or len(value) < 1000]),
         st.sampled_from(
-            [GOLDEN_JSON + b",", b'"x",' + GOLDEN_JSON, GOLDEN_JSON[:60], GOLDEN_JSON[60:]]
+            [GOLDEN_JSON + b",", b'"x"', b'"x",' + GOLDEN_JSON, GOLDEN_JSON[:60], GOLDEN_JSON[60:]]
         ),
     ),
     max_size=8,
@@ -253,6 +253,7 @@ SOME_RECORDS = st.lists(
 
 @settings(max_examples=400, deadline=None)
 @given(SOME_RECORDS)
+@example([GOLDEN_JSON, b'"x"'])
 def test_a_batch_is_decoded_as_its_records_are_one_by_one(values: list[bytes | None]) -> None:
     batch = wire.decode_many(
         RecordRun(PARTITION, range(len(values)), [EVENT.key] * len(values), values), INTAKE
