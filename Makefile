@@ -10,6 +10,8 @@ MAKEFLAGS += --no-builtin-rules
 
 PYTHON ?= python3
 ARGS ?=
+# Of the tests; each starts a Kafka of its own. 0 runs all in one process.
+PROCESSES ?= 2
 VENV := .venv
 BIN := $(VENV)/bin
 # Inside the environment, so that it goes when the environment goes.
@@ -24,7 +26,7 @@ demo: $(READY) ## Run the whole system on this machine: broker, worker, devices,
 	@$(BIN)/murmurec demo $(ARGS)
 
 test: $(READY) ## Run the tests and the examples of the docstrings, against a real Kafka (all but slow and benchmark)
-	@$(BIN)/python -m pytest $(ARGS)
+	@$(BIN)/python -m pytest --numprocesses $(PROCESSES) --dist loadfile $(ARGS)
 
 check: $(READY) ## Run the linter, the formatter's check and the type checker
 	@$(BIN)/ruff check .
@@ -49,7 +51,7 @@ lock: $(READY) ## Refresh requirements.lock from pyproject.toml
 
 clean: ## Remove the virtual environment and every cache in this folder
 	@rm -rf $(VENV) .mypy_cache .pytest_cache .ruff_cache .hypothesis build dist
-	@find stream_app producers consumers tests -name __pycache__ -prune -exec rm -rf {} +
+	@find murmurec stream_app producers consumers tests -name __pycache__ -prune -exec rm -rf {} +
 
 $(READY): requirements.lock pyproject.toml
 	@command -v $(PYTHON) > /dev/null || { echo "no $(PYTHON): install Python 3.11 or later, or set PYTHON"; exit 1; }
