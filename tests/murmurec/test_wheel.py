@@ -30,19 +30,25 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return built
 
 
-def needed(name: str, extras: frozenset[str], found: dict[str, metadata.Distribution]) -> None:
-    """Enter into `found` what a distribution needs, itself left out."""
-    for text in metadata.distribution(name).requires or ():
+def needed(
+    own: metadata.Distribution,
+    name: str,
+    extras: frozenset[str],
+    found: dict[str, metadata.Distribution],
+) -> None:
+    """Enter into `found` what a distribution needs, itself left out; `own` is the wheel's."""
+    distribution = own if name == "murmurec" else metadata.distribution(name)
+    for text in distribution.requires or ():
         requirement = Requirement(text)
         wanted = [{"extra": extra} for extra in extras or {""}]
         if requirement.marker and not any(requirement.marker.evaluate(e) for e in wanted):
             continue
         key = requirement.name.lower()
         if key == "murmurec":
-            needed(key, frozenset(requirement.extras), found)
+            needed(own, key, frozenset(requirement.extras), found)
         elif key not in found:
             found[key] = metadata.distribution(key)
-            needed(key, frozenset(requirement.extras), found)
+            needed(own, key, frozenset(requirement.extras), found)
 
 
 def installed(wheel: Path, folder: Path, extras: frozenset[str]) -> Path:
@@ -56,7 +62,8 @@ def installed(wheel: Path, folder: Path, extras: frozenset[str]) -> Path:
         check=True, capture_output=True, timeout=120,
     )  # fmt: skip
     found: dict[str, metadata.Distribution] = {}
-    needed("murmurec", extras, found)
+    (own,) = metadata.distributions(name="murmurec", path=[str(site)])
+    needed(own, "murmurec", extras, found)
     for distribution in found.values():
         for top in {file.parts[0] for file in distribution.files or () if ".." not in file.parts}:
             source, target = Path(str(distribution.locate_file(top))), site / top
