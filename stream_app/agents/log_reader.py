@@ -105,7 +105,7 @@ class LogReader(Service):
         if found is not None:
             origin = found.manifest.origin
             start = Start(found.manifest.cut, found.manifest.end_offsets, found.manifest.cut_offset)
-            runtime.metrics.checkpoints.recovered(time.monotonic() - began)
+            runtime.metrics.recovered(time.monotonic() - began)
         else:
             origin = origin or self._first_origin()
             start = Start(origin.cut, origin.end_offsets, 0)

@@ -79,7 +79,7 @@ class ReplacementPolicy:
         """Another replica reported other digests: raise the alarm, keep the evidence, reload."""
         if self.reload is not None:
             return
-        self._metrics.checkpoints.differs()
+        self._metrics.replica_differs()
         log.error(
             "replica.differs",
             cut=report.cut,

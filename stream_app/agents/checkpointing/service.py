@@ -142,7 +142,7 @@ class CheckpointService:
     def _freeze(self, write: bool, cut_offset: int) -> asyncio.Future[bool]:
         began = time.perf_counter()
         self._snapshot.freeze()
-        self._runtime.metrics.checkpoints.frozen(time.perf_counter() - began)
+        self._runtime.metrics.frozen(time.perf_counter() - began)
         self._frozen_time = time.monotonic()
         lease, queued = self._lease if write else 0, self._rejections.queued_count
         done: asyncio.Future[bool] = self._loop.create_future()
@@ -260,7 +260,7 @@ class CheckpointService:
             manifest, seconds, sent = written
             self._durable_cut = manifest.cut
             self._runtime.status.durable_end_offsets = manifest.end_offsets
-            self._runtime.metrics.checkpoints.durable(manifest.cut, time.time(), seconds, sent)
+            self._runtime.metrics.checkpoint_durable(manifest.cut, time.time(), seconds, sent)
         take.done.set_result(written is not None)
         self._serve()
 

@@ -12,7 +12,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 import stream_app
 from stream_app.monitoring import metrics as module
-from stream_app.monitoring.checkpoint_metrics import CheckpointMetrics
+from stream_app.monitoring.metric_table import METRICS, table
 from stream_app.monitoring.metrics import Metrics
 from stream_app.wire import REASONS, Reason
 from tests.fixtures.metric_calls import CALLS
@@ -71,15 +71,6 @@ def value(metrics: Metrics, name: str, **labels: str) -> float | None:
     return metrics.registry.get_sample_value(f"murmurec_{name}", labels)
 
 
-def described() -> dict[str, str]:
-    """Return name -> source of the table in the module's docstring."""
-    assert module.__doc__
-    rows = re.findall(
-        r"^    ([a-z_]+) +(released|arrivals|queries|settings|process)  +\S", module.__doc__, re.M
-    )
-    return {f"murmurec_{name}": source for name, source in rows}
-
-
 def exposed() -> dict[str, str]:
     """Return name -> help text as Prometheus reads it."""
     names = {}
@@ -91,17 +82,31 @@ def exposed() -> dict[str, str]:
 
 def test_every_public_method_is_called_by_these_tests() -> None:
     methods = {name for name in vars(Metrics) if not name.startswith("_")} - {"exposition"}
-    of_checkpoints = {f"checkpoints.{n}" for n in vars(CheckpointMetrics) if not n.startswith("_")}
-    assert methods | of_checkpoints == set(CALLS)
+    assert methods == set(CALLS)
 
 
-def test_the_table_in_the_docstring_is_the_registry() -> None:
-    assert set(described()) == set(exposed())
+def test_every_row_is_published_with_its_help_text() -> None:
+    assert {metric.published_name: metric.help_text for metric in METRICS} == exposed()
 
 
-def test_every_help_text_says_what_it_is_released_from() -> None:
-    for name, source in described().items():
-        assert SOURCES[source] in exposed()[name], name
+def test_every_method_and_every_row_belong_together() -> None:
+    fresh, changed = Metrics(CollectorRegistry()).exposition().decode(), used().exposition()
+    lines = set(changed.decode().splitlines()) - set(fresh.splitlines())
+    for metric in METRICS:
+        series = [line for line in lines if re.match(rf"{metric.published_name}[_ {{]", line)]
+        assert series, f"{metric.name}: no method changes it"
+
+
+def test_every_help_text_ends_with_its_source() -> None:
+    for metric in METRICS:
+        assert SOURCES[metric.source.name.lower()] in exposed()[metric.published_name], metric.name
+
+
+def test_the_printed_table_has_a_line_for_every_metric() -> None:
+    lines = table().splitlines()
+    assert lines[0].split() == ["name", "source", "labels", "meaning"]
+    assert [line.split()[0] for line in lines[1:]] == [each.published_name for each in METRICS]
+    assert all(line.endswith(each.meaning) for line, each in zip(lines[1:], METRICS, strict=True))
 
 
 def test_names_follow_the_rules() -> None:
@@ -130,10 +135,10 @@ def test_the_exposition_is_what_the_content_type_promises() -> None:
 
 
 def test_two_registries_do_not_share_anything() -> None:
-    one, other = Metrics(CollectorRegistry()), Metrics(CollectorRegistry())
-    one.applied(1)
-    assert value(one, "events_total", outcome="applied") == 1
-    assert value(other, "events_total", outcome="applied") == 0
+    first, second = Metrics(CollectorRegistry()), Metrics(CollectorRegistry())
+    first.applied(1)
+    assert value(first, "events_total", outcome="applied") == 1
+    assert value(second, "events_total", outcome="applied") == 0
 
 
 def test_what_was_not_measured_is_nan_and_what_did_not_happen_is_zero() -> None:
@@ -189,7 +194,7 @@ def test_a_mechanism_that_claims_nothing_claims_infinity() -> None:
     assert value(metrics, "epsilon_claimed", mechanism="rr:5:inf", adjacency="nothing") == inf
 
 
-def test_gauges_hold_what_they_were_told() -> None:
+def test_gauges_hold_the_published_numbers() -> None:
     metrics = used()
     assert value(metrics, "prediction_rmse", window="recent", kind="debiased") == 0.91
     assert value(metrics, "prediction_rmse_baseline", kind="debiased") == 0.98

@@ -1,0 +1,201 @@
+"""The metrics of a worker as a table; `python -m stream_app.monitoring.metric_table` prints it.
+
+Every metric is a release, so its help text ends with what it is computed from, its source. No user,
+item, pseudonym or correlation id is ever a label. Names begin with `murmurec_`; times are seconds,
+errors are stars. A gauge that was not measured yet is NaN, never 0.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from enum import StrEnum
+from itertools import product
+from math import nan
+from typing import Literal
+
+from stream_app.wire import REASONS, Reason
+
+Kind = Literal["counter", "gauge", "histogram", "info"]
+
+
+class Source(StrEnum):
+    """What a metric is computed from: the last sentence of its help text."""
+
+    RELEASED = "Computed from sanitized events (post-processing), raw ones under privacy mode none."
+    ARRIVALS = "Counts records as they came, sanitized or not; no rating is looked at."
+    QUERIES = "Computed from queries and the model of sanitized events (post-processing)."
+    SETTINGS = "Set by the operator, not computed from events."
+    PROCESS = "About this process, not computed from ratings."
+
+
+@dataclass(frozen=True)
+class Label:
+    """A label, and the values that exist from the start; the others come with their first use."""
+
+    name: str
+    values: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Metric:
+    """One row: the name as published, without `murmurec_`; `initial` is the value of a gauge."""
+
+    name: str
+    kind: Kind
+    source: Source
+    labels: tuple[Label, ...]
+    meaning: str
+    buckets: tuple[float, ...] = ()
+    initial: float = nan
+
+    @property
+    def published_name(self) -> str:
+        """The whole name of the metric."""
+        return f"murmurec_{self.name}"
+
+    @property
+    def help_text(self) -> str:
+        """The meaning, and what the metric is computed from."""
+        return f"{self.meaning} {self.source}"
+
+    @property
+    def label_names(self) -> tuple[str, ...]:
+        """The names of the labels, in the order of the table."""
+        return tuple(label.name for label in self.labels)
+
+    def initial_series(self) -> Iterator[tuple[str, ...]]:
+        """Yield the label values of each series that exists from the start."""
+        return product(*(label.values for label in self.labels))
+
+
+KIND = Label("kind", ("reported", "debiased"))
+WINDOW = Label("window", ("recent", "all"))
+PREDICTOR = Label("predictor", ("model", "blank"))
+REASON = Label("reason", tuple(each.value for each in REASONS if each is not Reason.ACCEPTED))
+RECORD_OUTCOME = Label("outcome", ("applied", "duplicate", "rejected"))
+RATING_OUTCOME = Label("outcome", ("learned", "held_out", "clipped", "duplicate"))
+QUERY_OUTCOME = Label("outcome", ("answered", "expired", "refused", "busy"))
+MECHANISM, ADJACENCY = Label("mechanism"), Label("adjacency")
+METHOD, TRANSPORT, TABLE, PART = Label("method"), Label("transport"), Label("table"), Label("part")
+
+# From an in-cache answer to the longest time that a reader waits.
+QUERY_BUCKETS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5)
+# A round is cut every 200 ms: a worker that takes longer than that to apply one falls behind.
+ROUND_BUCKETS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.2, 0.5, 1.0, 2.5)
+FREEZE_BUCKETS = (0.0001, 0.0003, 0.001, 0.002, 0.003, 0.005, 0.01, 0.03, 0.1)
+CHECKPOINT_BUCKETS = (0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0)
+
+RELEASED, ARRIVALS, QUERIES = Source.RELEASED, Source.ARRIVALS, Source.QUERIES
+SETTINGS, PROCESS = Source.SETTINGS, Source.PROCESS
+
+# fmt: off
+METRICS: tuple[Metric, ...] = (
+    Metric("events_total", "counter", ARRIVALS, (RECORD_OUTCOME,),
+           "Records by outcome."),
+    Metric("rejected_total", "counter", ARRIVALS, (REASON,),
+           "Rejected records, by reason."),
+    Metric("ratings_total", "counter", RELEASED, (RATING_OUTCOME,),
+           "Ratings by outcome."),
+    Metric("cells_missing_total", "counter", RELEASED, (),
+           "Cells whose report says that there is no rating."),
+    Metric("seq_gaps_total", "counter", RELEASED, (),
+           "Sequence numbers that devices skipped."),
+
+    Metric("prediction_rmse", "gauge", RELEASED, (WINDOW, KIND),
+           "Prequential RMSE in stars: against the reports, and debiased through the channel."),
+    Metric("prediction_rmse_baseline", "gauge", RELEASED, (KIND,),
+           "RMSE in stars of the running item means over the recent window."),
+    Metric("log_loss_nats", "gauge", RELEASED, (PREDICTOR, WINDOW),
+           "Prequential -ln P(report) where a report has no debiased error; blank: any level."),
+    Metric("leakage_kl_nats", "gauge", RELEASED, (),
+           "KL between the errors on learned and on held-out ratings: a measurement, not a bound."),
+    Metric("update_clipped_total", "counter", RELEASED, (),
+           "Updates refused because the squared error exceeded the clip threshold."),
+    Metric("clip_threshold", "gauge", SETTINGS, (),
+           "Largest squared error that is learned, in squared stars; not a privacy parameter."),
+    Metric("epsilon_claimed", "gauge", SETTINGS, (MECHANISM, ADJACENCY),
+           "Epsilon per rating that a mechanism claims; +Inf where it claims nothing."),
+    Metric("privacy_mode_info", "info", SETTINGS, (),
+           "The mode under which events arrive; none means raw ratings."),
+
+    Metric("sketch_load_ratio", "gauge", RELEASED, (TABLE,),
+           "Entities per slot of a sketch, by table."),
+    Metric("bloom_fill_ratio", "gauge", RELEASED, (),
+           "Share of set bits in the seen-item filter."),
+    Metric("bloom_false_positive_ratio", "gauge", RELEASED, (),
+           "Chance that an unseen item counts as seen."),
+    Metric("second_moment", "gauge", RELEASED, (),
+           "AMS estimate of the second moment of the item counts."),
+    Metric("second_moment_relative_deviation", "gauge", RELEASED, (),
+           "Standard deviation of the AMS estimate, relative to its value."),
+    Metric("count_min_error_bound", "gauge", RELEASED, (),
+           "Most by which a count-min estimate exceeds the true count, at its confidence."),
+    Metric("items", "gauge", RELEASED, (),
+           "Distinct items."),
+    Metric("devices", "gauge", RELEASED, (),
+           "Distinct devices."),
+    Metric("index_items", "gauge", RELEASED, (METHOD,),
+           "Items that an index can answer with."),
+
+    Metric("query_duration_seconds", "histogram", QUERIES, (METHOD, TRANSPORT),
+           "Time from a query's arrival to its answer.", QUERY_BUCKETS),
+    Metric("queries_total", "counter", QUERIES, (QUERY_OUTCOME,),
+           "Queries by outcome."),
+    Metric("query_recall_ratio", "gauge", QUERIES, (METHOD,),
+           "Share of the exact answer that a method found, on a sample of queries."),
+
+    Metric("cut_number", "gauge", PROCESS, (),
+           "Number of the newest cut applied."),
+    Metric("rounds_total", "counter", PROCESS, (),
+           "Rounds applied since the start."),
+    Metric("apply_duration_seconds", "histogram", PROCESS, (),
+           "Time to apply one round.", ROUND_BUCKETS),
+    Metric("state_cut_timestamp_seconds", "gauge", PROCESS, (),
+           "When the newest cut was applied, seconds since 1970."),
+    Metric("consumer_lag_records", "gauge", PROCESS, (),
+           "Records published and not yet applied."),
+    Metric("consumer_lag_seconds", "gauge", PROCESS, (),
+           "Age of the oldest record not yet applied."),
+    Metric("ready", "gauge", PROCESS, (),
+           "1 while queries are answered from a state that is caught up.", initial=0),
+    Metric("build_info", "info", PROCESS, (),
+           "Versions of this build."),
+    Metric("model_memory_bytes", "gauge", PROCESS, (PART,),
+           "Memory by part of the state."),
+
+    Metric("freeze_duration_seconds", "histogram", PROCESS, (),
+           "How long the stream paused while changed pages were copied.", FREEZE_BUCKETS),
+    Metric("checkpoint_duration_seconds", "histogram", PROCESS, (),
+           "From the copy of the pages to the acknowledged manifest.", CHECKPOINT_BUCKETS),
+    Metric("checkpoint_bytes_total", "counter", PROCESS, (),
+           "Bytes written as checkpoints."),
+    Metric("checkpoint_cut_number", "gauge", PROCESS, (),
+           "Cut of the newest durable checkpoint."),
+    Metric("checkpoint_timestamp_seconds", "gauge", PROCESS, (),
+           "When the newest checkpoint became durable, seconds since 1970."),
+    Metric("recovery_duration_seconds", "gauge", PROCESS, (),
+           "How long the last recovery took, without replay."),
+    Metric("replicas_differ_total", "counter", PROCESS, (),
+           "Cuts at which this replica differed from a checkpoint."),
+)
+# fmt: on
+
+
+def table() -> str:
+    """Return the table as text: name, source, labels and meaning, a line each."""
+    rows = [("name", "source", "labels", "meaning")]
+    for metric in METRICS:
+        labels = ", ".join(metric.label_names)
+        rows.append((metric.published_name, metric.source.name.lower(), labels, metric.meaning))
+    widths = [max(len(row[column]) for row in rows) for column in range(3)]
+    lines = (
+        "  ".join((*(cell.ljust(n) for cell, n in zip(row, widths, strict=False)), row[3]))
+        for row in rows
+    )
+    return "\n".join(lines) + "\n"
+
+
+if __name__ == "__main__":
+    sys.stdout.write(table())
