@@ -74,7 +74,7 @@ def ids_of(column: Any, name: str) -> NDArray[np.int64] | NDArray[np.str_]:
     if given.ndim != 1:
         raise ValueError(f"{name}: an array of shape {given.shape}; give one dimension")
     if given.dtype.kind == "O":
-        kinds = {type(one) for one in given.tolist()}
+        kinds = {type(value) for value in given.tolist()}
         if kinds == {int}:
             _check_range((given < 0) | (given >= 2**63), name)
             given = given.astype(np.int64)
@@ -90,7 +90,7 @@ def ids_of(column: Any, name: str) -> NDArray[np.int64] | NDArray[np.str_]:
         if empty.any():
             raise ValueError(f"{name} in row {int(empty.argmax())}: an id is not empty")
         return given
-    types = sorted({type(one).__name__ for one in given.tolist()})
+    types = sorted({type(value).__name__ for value in given.tolist()})
     raise ValueError(f"{name}: ids of type {' and '.join(types)}; give integers from 0 up, or text")
 
 

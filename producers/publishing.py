@@ -2,18 +2,16 @@
 
     send -> librdkafka's queue -> broker -> delivery report -> accepted | failed
              full? wait for reports and try again
-    OutboxRelay: the same for the messages of a journal; the journal notes which were accepted
+    OutboxRelay: the same for messages of a journal, which records the accepted ones
 
 The producer comes from `stream_app.kafka.clients.producer`: idempotent, acks=all, murmur2. One
-thread of one process owns a publisher: librdkafka's threads do not survive a fork, so the queue of
-a forked publisher would never be sent, and any such use raises at once.
-`accepted + failed == sent` after `close`.
+thread of one process owns a publisher: librdkafka's threads do not survive a fork, so a forked
+publisher would never send its queue, and using it raises. After
+`close`, `accepted + failed == sent`.
 """
 
 from __future__ import annotations
 
-import os
-import threading
 import time
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
@@ -24,9 +22,10 @@ from typing import Any, Protocol
 from confluent_kafka import KafkaException
 
 from producers.journal import Journal, Message
+from producers.ownership import Owner
 from stream_app.errors import UserError
 
-_REPORTS_EVERY = 256  # sends between two looks at the delivery reports
+_REPORTS_EVERY = 256  # records sent between two polls for delivery reports
 DEADLINE_SECONDS = 30.0
 
 
@@ -71,11 +70,8 @@ class Publisher:
     failed: int = field(default=0, init=False)
     first_error: str = field(default="", init=False)
     last: RecordPosition | None = field(default=None, init=False)
-    _owner: tuple[int, int] = field(init=False, repr=False)
+    _owner: Owner = field(default_factory=lambda: Owner("publisher"), init=False, repr=False)
     _closed: bool = field(default=False, init=False)
-
-    def __post_init__(self) -> None:
-        self._owner = (os.getpid(), threading.get_ident())
 
     def send(
         self,
@@ -99,7 +95,7 @@ class Publisher:
             except BufferError:
                 return False
             except KafkaException as error:
-                raise UserError(f"Kafka takes no more records: {error.args[0].str()}") from None
+                raise UserError(f"Kafka accepts no more records: {error.args[0].str()}") from None
             return True
 
         self.wait(queued)
@@ -108,7 +104,7 @@ class Publisher:
             self.producer.poll(0)
 
     def wait(self, done: Callable[[], bool]) -> None:
-        """Serve delivery reports until `done`; refuses when there are none for too long."""
+        """Serve delivery reports until `done()`; UserError after `patience_seconds` without one."""
         self._check()
         deadline, reports = self.clock() + self.patience_seconds, self.accepted + self.failed
         while not done():
@@ -119,7 +115,7 @@ class Publisher:
             elif self.clock() >= deadline:
                 raise UserError(
                     f"Kafka has confirmed nothing for {self.patience_seconds:g} seconds "
-                    "and the queue is full; check the broker, then start again to go on"
+                    "and the queue is full; check the broker, then run the command again"
                 )
 
     def close(self, deadline_seconds: float = DEADLINE_SECONDS) -> None:
@@ -154,7 +150,7 @@ class Publisher:
         if error is None and accepted is not None:
             accepted(RecordPosition(record.partition(), record.offset()))
         if self._closed and self.accepted + self.failed >= self.sent:
-            return  # counted as failed at the deadline already
+            return  # `close` has counted it as failed
         if error is not None:
             self.failed += 1
             self.first_error = self.first_error or str(error.str())
@@ -165,20 +161,16 @@ class Publisher:
     def _check(self) -> None:
         if self._closed:
             raise RuntimeError("publisher: it is closed; open another one")
-        process, thread = self._owner
-        if os.getpid() != process:
-            raise RuntimeError("publisher: opened before a fork; open one in each process")
-        if threading.get_ident() != thread:
-            raise RuntimeError("publisher: belongs to another thread; open one in each thread")
+        self._owner.check()
 
 
 @dataclass
 class OutboxRelay:
     """Relays the outbox of a journal to the broker and acknowledges accepted messages.
 
-    After a failed record nothing more is sent: if a later seq of the same device arrived first, the
-    server would skip the missing one permanently. A message that was not accepted stays in the
-    journal, and the next run sends the same bytes.
+    After a failed record nothing more is sent: the server drops a seq that arrives after a larger
+    one of the same device, so the failed message would be lost. It stays in the journal, and the
+    next run sends the same bytes.
     """
 
     journal: Journal
@@ -186,7 +178,7 @@ class OutboxRelay:
     places: dict[int, RecordPosition] = field(default_factory=dict, init=False)
 
     def send(self, message: Message, *, kept: bool = False) -> None:
-        """Send one message; `kept` also stores its position in `places`."""
+        """Send one message; with `kept` its position is stored in `places` once accepted."""
         if self.publisher.failed:
             raise UserError(
                 f"{self.publisher.failed} events were not accepted: "

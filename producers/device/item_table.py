@@ -1,9 +1,10 @@
 """The public item table as a device reads it: the mean rating of every item.
 
-    mean = 1 + code / 50      on the internal scale 1 .. 5; an item that is not in it: 3.5
+    mean = 1 + code / 50      on the internal scale 1 .. 5; 3.5 for an item that the table lacks
 
-A device may choose by it how it reports (over which groups of levels), because the table is public
-and the same for all devices. It need not be correct: every choice has the same epsilon.
+A device may choose the groups of levels of its report by this table, because the table is public
+and the same for all devices. A wrong mean costs accuracy but no privacy: every choice has the same
+epsilon.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ class ItemTable:
     known_means: NDArray[np.float64] = field(default_factory=lambda: np.empty(0))
 
     @classmethod
-    def of(cls, pages: Iterable[ItemTablePage]) -> ItemTable:
+    def from_pages(cls, pages: Iterable[ItemTablePage]) -> ItemTable:
         """Return the table of these pages; a malformed page is skipped."""
         items, codes = [np.empty(0, np.uint64)], [np.empty(0, np.uint8)]
         for page in pages:
@@ -61,4 +62,4 @@ def read(connection: Connection, topic: str) -> ItemTable:
         except WireError:
             continue
         pages[page.page] = page
-    return ItemTable.of(pages.values())
+    return ItemTable.from_pages(pages.values())

@@ -182,9 +182,11 @@ def _run(
     for start in range(0, len(requests), together):
         part = requests[start : start + together]
         new = [
-            one for one in part if journal.unreported(one.device, one.reported_keys, SCOPE).all()
+            request
+            for request in part
+            if journal.unreported(request.device, request.reported_keys, SCOPE).all()
         ]
-        paid = [each for each in new if _fits(journal, each)]
+        paid = [request for request in new if _fits(journal, request)]
         before, over = before + len(part) - len(new), over + len(new) - len(paid)
         if paid:
             for message in commit_when_room(journal, paid, None, make_room):

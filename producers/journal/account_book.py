@@ -1,11 +1,11 @@
-"""Budget state: what a device must remember for life, as a function of its records.
+"""Budget state: used seqs, reported keys and spent budget of every device, kept for life.
 
     account    seqs           topic -> the last seq that was used
                reported_keys  scope -> keys that were reported, sorted, once for each report
                spends         (epoch, adjacency, scope) -> nano-epsilon, 10^-18 of delta, reports
 
-One object per device with plain columns inside: 8 bytes an item. Key columns that are equal because
-they came from one public scope are one array.
+The state is a function of the journal's records. An account needs 8 bytes for each reported item;
+devices that report on the same public scope share one key column.
 """
 
 from __future__ import annotations
@@ -74,8 +74,8 @@ class Account:
         self.spends: dict[tuple[int, str, str], list[int]] = {}
 
     def total(self, after: int = -1) -> tuple[int, int]:
-        """Return the nano-epsilon and the 10^-18 of delta that count for a budget: of every kind
-        that claims something, in the epochs above `after`."""
+        """Return the (nano-epsilon, 10^-18 of delta) that count for a budget: the sum over the
+        epochs above `after` and all adjacencies except `nothing`."""
         nano = atto = 0
         for (epoch, kind, _), spend in self.spends.items():
             if epoch > after and kind != NOTHING:
@@ -92,7 +92,7 @@ class Account:
         return found
 
     def by_adjacency(self) -> dict[str, Spent]:
-        """Return the spends of a life by adjacency, those of all scopes together."""
+        """Return the lifetime spends by adjacency, summed over scopes."""
         found: dict[str, Spent] = {}
         for (_, kind), spent in self.spent().items():
             found[kind] = found.get(kind, Spent(kind)) + spent
@@ -113,7 +113,7 @@ def merge_sorted(old: NDArray[np.uint64], new: NDArray[np.uint64]) -> NDArray[np
 
 @dataclass
 class BudgetState:
-    """All accounts of a journal, the progress of data sets, and the numbers that rise."""
+    """All accounts of a journal, the progress of data sets, largest epoch and next number."""
 
     epoch: int = 0
     next: int = 1  # number of the next message
@@ -142,13 +142,13 @@ class BudgetState:
         return (0, 0) if account is None else account.total(self.after(epoch, limits))
 
     def check_clock(self, epoch: int, limits: Limits) -> None:
-        """Refuse an epoch so far beyond the largest seen that the clock may be wrong."""
+        """Raise UserError for an epoch over `CLOCK_EPOCHS` beyond the largest: a wrong clock."""
         if self.epoch and epoch > self.epoch + CLOCK_EPOCHS and not limits.trust_clock:
             raise UserError(
                 f"the clock says day {epoch}, {epoch - self.epoch} days after the last release in "
-                f"this journal ({self.epoch}), at most {CLOCK_EPOCHS} are believed: a clock set "
-                "forward opens budgets for good; set it, or where it is right, give "
-                "--trust-clock"
+                f"this journal ({self.epoch}); at most {CLOCK_EPOCHS} days are accepted, because a "
+                "clock that is set forward opens budgets for good: correct the clock, or give "
+                "--trust-clock if it is right"
             )
 
     def after(self, epoch: int, limits: Limits) -> int:
@@ -194,10 +194,8 @@ class BudgetState:
             elif shared:
                 pair = id(old), place
                 if pair not in merged:
-                    merged[pair] = (
-                        old,
-                        merge_sorted(old, new),
-                    )  # `old` is kept: its id stays its own
+                    # `old` is kept, so that no other array gets its id.
+                    merged[pair] = old, merge_sorted(old, new)
                 account.reported_keys[name] = merged[pair][1]
             else:
                 account.reported_keys[name] = merge_sorted(old, new)
@@ -205,7 +203,7 @@ class BudgetState:
     # --- a compacted file -------------------------------------------------------------------------
 
     def record(self) -> Accounts:
-        """Return everything as one record."""
+        """Return the whole state as one record."""
         texts, columns = Texts(), KeyColumns()
         seqs = [
             (i, texts.place(topic), seq)
@@ -242,16 +240,16 @@ class BudgetState:
         )
 
     @classmethod
-    def of(cls, record: Accounts) -> BudgetState:
-        """Return the book that a compacted file begins with."""
-        book = cls(record.epoch, record.next)
-        book.replays = {replay.digest: replay for replay in record.replays}
+    def from_record(cls, record: Accounts) -> BudgetState:
+        """Return the state that a compacted file begins with."""
+        state = cls(record.epoch, record.next)
+        state.replays = {replay.digest: replay for replay in record.replays}
         names = [
             record.devices[i : i + DEVICE_BYTES]
             for i in range(0, len(record.devices), DEVICE_BYTES)
         ]
         accounts = [Account() for _ in names]
-        book.accounts = dict(zip(names, accounts, strict=True))
+        state.accounts = dict(zip(names, accounts, strict=True))
         texts, columns = record.texts, key_columns_of(record)
         for i, name, seq in _rows(record.seqs_of, (record.seqs, "<u8")):
             accounts[i].seqs[texts[name]] = seq
@@ -266,21 +264,21 @@ class BudgetState:
         )
         for i, kind, scope, epoch, *spend in _rows(record.spends_of, *spend_columns):
             accounts[i].spends[epoch, texts[kind], texts[scope]] = spend
-        return book
+        return state
 
 
 def _columns(rows: Sequence[tuple[int, ...]], *kinds: str) -> tuple[RowIndex, tuple[bytes, ...]]:
     """Return rows (device, name, values...) as columns."""
     columns = list(zip(*rows, strict=True)) or [()] * (2 + len(kinds))
-    of = RowIndex(column(columns[0], "<u4"), bytes(columns[1]))
-    return of, tuple(column(c, kind) for c, kind in zip(columns[2:], kinds, strict=True))
+    index = RowIndex(column(columns[0], "<u4"), bytes(columns[1]))
+    return index, tuple(column(c, kind) for c, kind in zip(columns[2:], kinds, strict=True))
 
 
-def _rows(of: RowIndex, *columns: tuple[bytes, str]) -> list[tuple[int, ...]]:
+def _rows(index: RowIndex, *columns: tuple[bytes, str]) -> list[tuple[int, ...]]:
     return list(
         zip(
-            numbers(of.of, "<u4"),
-            of.names,
+            numbers(index.places, "<u4"),
+            index.names,
             *(numbers(data, kind) for data, kind in columns),
             strict=True,
         )

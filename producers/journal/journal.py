@@ -1,9 +1,9 @@
-"""The journal of a device: the order in which a release is paid, recorded and given out.
+"""The journal of a device: the order in which a release is paid, recorded and returned.
 
     request --> keys, budget --> ticket --> mechanism.release --> encode --> ONE record --> sync
-                refused here,               (the only noise)                                  |
-                nothing has happened                                                          v
-    acknowledge <-- delivery report <-- broker <---- exactly these bytes <------ Message given out
+                may refuse: nothing         (the only noise)                                  |
+                was drawn or spent                                                            v
+    acknowledge <-- delivery report <-- broker <---- exactly these bytes <------ Message returned
 
 A record holds the debit, the event's id (device, topic, seq) and the very bytes that are sent, so
 after any crash each record is in the file as a whole or not at all. A recorded message without
@@ -15,7 +15,6 @@ same bytes are sent again.
 from __future__ import annotations
 
 import os
-import threading
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -36,19 +35,20 @@ from producers.journal.records import Acks, DatasetProgress, column, encode
 from producers.journal.release import ReleaseSampler, commit_record, debits_of
 from producers.journal.replay import apply_frame
 from producers.journal.request import Message, Request
+from producers.ownership import Owner
 from stream_app.errors import OutboxFull, UserError
 from stream_app.privacy.randomness import RandomSource, SystemSource
 
 OUTBOX_BYTES = 64 * 1024 * 1024
 _COMPACTED_FROM = 8 * 1024 * 1024
-_ACKS = 65_536  # acknowledgements that wait in memory before they are written by themselves
+_ACKS = 65_536  # acknowledgements kept in memory before they are written without a record
 
 
 class Journal:
     """An open journal; use it as a context manager. One thread of one process owns it.
 
-    `limits` hold for every release made through this object; `unsafe` says that its noise comes
-    from a seed, and then every event that it gives out is marked as a test.
+    `limits` hold for every release made through this object. `unsafe` is true where the noise comes
+    from a seed; every event is then marked as a test.
     """
 
     def __init__(self, log: Log, limits: Limits, source: RandomSource, outbox_bytes: int) -> None:
@@ -57,14 +57,14 @@ class Journal:
         self.outbox_bytes = outbox_bytes
         self._log = log
         self._drawer = ReleaseSampler(source)
-        self._owner = os.getpid(), threading.get_ident()
+        self._owner = Owner("device journal")
         self._closed = self._torn = False
         self._acks: list[int] = []
-        self._book, self._outbox = BudgetState(), Outbox()
-        # A compacted file begins with the state of that time: it has grown by the later frames.
+        self._state, self._outbox = BudgetState(), Outbox()
+        # The size right after the last compaction; the next one is due when the file has doubled.
         self._compacted = HEADER_BYTES
         for frame in log.frames:
-            self._book = apply_frame(frame, self._book, self._outbox, log.path)
+            self._state = apply_frame(frame, self._state, self._outbox, log.path)
             if frame.kind in (Kind.ACCOUNTS, Kind.PENDING):
                 self._compacted = frame.position + len(frame.body)
         log.frames = ()
@@ -98,17 +98,17 @@ class Journal:
 
     @property
     def path(self) -> Path:
-        """Where the file is."""
+        """The path of the file, links resolved."""
         return self._log.path
 
     @property
     def made(self) -> bool:
-        """Whether opening created the file: earlier releases are unknown then."""
+        """Whether opening created the file, so that earlier releases are unknown."""
         return self._log.made
 
     @property
     def cut(self) -> int:
-        """How many bytes of a torn end were cut off when it was opened."""
+        """How many bytes of a torn end were removed when the file was opened."""
         return self._log.cut
 
     @property
@@ -119,60 +119,58 @@ class Journal:
     def epoch(self, now: int) -> int:
         """Return the epoch to release in: `now`, or the largest seen where the clock went back.
 
-        Refused is one more than 366 days beyond the largest seen, unless `Limits.trust_clock`:
-        a clock set forward would open a window, and all later releases would bear its date.
+        Raises UserError for an epoch more than 366 days beyond the largest seen, unless
+        `Limits.trust_clock`: a clock set forward would open a window and date all later releases.
         """
         if not 0 <= now < 2**32:
             raise ValueError(f"epoch {now}: must be 0 .. 2^32-1 (days since 1970)")
-        self._book.check_clock(now, self.limits)
-        return max(now, self._book.epoch)
+        self._state.check_clock(now, self.limits)
+        return max(now, self._state.epoch)
 
     def pending(self) -> list[Message]:
-        """Return the messages without acknowledgement, oldest first: send them again."""
+        """Return the messages without acknowledgement, oldest first; they must be sent again."""
         return list(self._outbox)
 
     @property
     def waiting_bytes(self) -> int:
-        """How many bytes are pending."""
+        """Size of the pending messages in bytes."""
         return self._outbox.waiting
 
     def unreported(
         self, device: bytes, keys: NDArray[np.uint64], scope: str = "rating"
     ) -> NDArray[np.bool_]:
         """Return for each distinct key whether it may still be reported on, (n,) bool."""
-        return report_counts(self._book.reported_keys(device, scope), keys) < self.limits.reports
+        return report_counts(self._state.reported_keys(device, scope), keys) < self.limits.reports
 
     def room(self, device: bytes, mechanism: Costing, epoch: int) -> int | None:
-        """Return how many reports in one release the budget still holds; None without a limit."""
-        nano, atto = self._book.spent(device, epoch, self.limits)
-        most, loosest = self.limits.nano, self.limits.atto
-        return fitting(
-            mechanism,
-            None if most is None else most - nano,
-            None if loosest is None else loosest - atto,
-        )
+        """Return how many reports in one release still fit the budget; None without a limit."""
+        nano, atto = self._state.spent(device, epoch, self.limits)
+        epsilon, delta = self.limits.nano, self.limits.atto
+        nano_left = None if epsilon is None else epsilon - nano
+        atto_left = None if delta is None else delta - atto
+        return fitting(mechanism, nano_left, atto_left)
 
     def spent(self, device: bytes) -> dict[str, Spent]:
-        """Return the spent budget of a device's life, by adjacency, on ratings and profiles."""
-        account = self._book.accounts.get(device)
+        """Return what a device has spent in its life, by adjacency, on ratings and profiles."""
+        account = self._state.accounts.get(device)
         return {} if account is None else account.by_adjacency()
 
     def begin(
         self, digest: bytes, mechanism: str, total: int, *, republish: bool = False
     ) -> DatasetProgress:
-        """Return where a data set goes on: after its last reserved row, or at row 0: `republish`,
-        or where it is finished but for rows over budget (the reported keys exclude the others).
+        """Return where the publication of a data set continues: after its last recorded row.
 
-        It is durable with the first commit that carries it. A data set that is finished, or was
-        begun under another mechanism, is refused unless `republish`.
+        It restarts at row 0 with `republish`, and where only rows over budget are left (the keys
+        reported before exclude the others). Raises as `progress.resumed` does for a data set that
+        is finished or was begun under another mechanism. The first commit with it makes it durable.
         """
         self._check_owner()
         start = DatasetProgress(digest, mechanism, 0, total, 1, republish)
-        return resumed(self._book.replays.get(digest), start)
+        return resumed(self._state.replays.get(digest), start)
 
     def held_back(self, digest: bytes) -> int:
-        """Return how many rows of a finished data set the budget did not hold; 0 for any other."""
-        known = self._book.replays.get(digest)
+        """Return how many rows of a finished data set were over budget; 0 for any other."""
+        known = self._state.replays.get(digest)
         return 0 if known is None or known.reserved < known.total else known.over
 
     # --- releasing --------------------------------------------------------------------------------
@@ -184,37 +182,37 @@ class Journal:
     def commit(
         self, requests: Sequence[Request], replay: DatasetProgress | None = None
     ) -> list[Message]:
-        """Pay for, draw and record all requests in one durable record; return what is to be sent.
+        """Pay for, draw and record all requests in one durable record; return the messages to send.
 
-        All or nothing. Raises `BudgetExhausted`, `UserError` (keys reported before),
-        `OutboxFull`, or ValueError for what cannot be released; each leaves file and budget as they
-        were. `replay` is recorded with them.
+        All or nothing: `BudgetExhausted`, `UserError` (keys reported before), `OutboxFull` and
+        ValueError (no valid request) leave file and budget unchanged. The record also holds
+        `replay`, the progress of the data set.
         """
         self._check_owner()
         if replay is not None:
-            self._book.check_progress(replay)
+            self._state.check_progress(replay)
         self._check_room(0)
-        debits = debits_of(self._book, self.limits, requests)
+        debits = debits_of(self._state, self.limits, requests)
         drawn = self._drawer.drawn(requests)
         commit, messages = commit_record(
-            self._book, requests, debits, drawn, replay, test=self.unsafe
+            self._state, requests, debits, drawn, replay, test=self.unsafe
         )
         self._check_room(len(commit.values))
-        self._torn = True  # an interrupt between file and memory would leave them apart
+        self._torn = True  # an interrupt before the end would leave memory behind the file
         try:
             self._append((Kind.COMMIT, encode(commit)), durable=True)
         except (UserError, ValueError):
             self._torn = False
             raise
-        self._book.apply(commit)
+        self._state.apply(commit)
         self._outbox.put(messages)
         self._torn = False
         if self._log.size > max(_COMPACTED_FROM, 2 * self._compacted):
-            self._compact_or_not()
+            self._try_to_compact()
         return messages
 
-    def _compact_or_not(self) -> None:
-        """Compact; if there is no room, the recorded messages are returned all the same."""
+    def _try_to_compact(self) -> None:
+        """Compact; a full disk does not stop the release, which is recorded already."""
         try:
             self.compact()
         except UserError:
@@ -225,31 +223,31 @@ class Journal:
         if waiting + more > self.outbox_bytes or waiting == self.outbox_bytes:
             raise OutboxFull(
                 f"device journal {self.path}: {waiting} bytes wait for the broker and {more} more "
-                f"would, at most {self.outbox_bytes} may: wait for delivery reports, then go on"
+                f"would exceed the limit of {self.outbox_bytes}: wait for delivery reports, then "
+                "try again"
             )
 
     # --- delivery and the file --------------------------------------------------------------------
 
     def acknowledge(self, number: int) -> None:
-        """Record that the broker has a message; it is sent again only if this record is lost."""
+        """Record that the broker has accepted a message; it is resent only if this is lost."""
         self._check_owner()
         if self._outbox.drop(number):
             self._acks.append(number)
-            # Written at once behind a new record: it vouches for that, see `frames`.
+            # The first one after a record is written at once: it vouches for it, see `frames`.
             if self._log.usable and (self._log.unvouched or len(self._acks) >= _ACKS):
-                self._note_or_not()
+                self._try_to_write_acks()
 
-    def _note_or_not(self) -> None:
-        """Write the waiting acknowledgements; if there is no room, they wait on."""
+    def _try_to_write_acks(self) -> None:
+        """Write the waiting acknowledgements; on a full disk they keep waiting."""
         with suppress(UserError):
             self._append(durable=False)
 
     def _append(self, *more: tuple[Kind, bytes], durable: bool) -> None:
-        """Write waiting acknowledgements and `more`; after a failure the former wait on."""
+        """Write waiting acknowledgements and `more`; after a failure the former keep waiting."""
         acks, self._acks = self._acks, []
-        noted = [_noted(acks)] if acks else []
         try:
-            self._log.append([*noted, *more], durable=durable)
+            self._log.append([*([_ack_frame(acks)] if acks else []), *more], durable=durable)
         except BaseException:
             self._acks = acks
             raise
@@ -257,7 +255,7 @@ class Journal:
     def compact(self) -> None:
         """Replace the file by one without the acknowledged messages."""
         self._check_owner()
-        frames = [(Kind.ACCOUNTS, encode(self._book.record()))]
+        frames = [(Kind.ACCOUNTS, encode(self._state.record()))]
         if len(self._outbox):
             frames.append((Kind.PENDING, encode(self._outbox.record())))
         self._log.replace(frames)
@@ -272,9 +270,9 @@ class Journal:
         self._check_owner()
         self._closed = True
         try:
-            # Also without acknowledgements: the frame vouches for those before it.
+            # An empty frame is written too: it vouches for the record before it.
             if self._log.usable and (self._acks or self._log.unvouched):
-                self._log.append([_noted(self._acks)], durable=False)
+                self._log.append([_ack_frame(self._acks)], durable=False)
         finally:
             self._log.close()
 
@@ -292,16 +290,10 @@ class Journal:
     def _check_owner(self) -> None:
         if self._closed:
             raise RuntimeError("device journal: it is closed; open it again")
-        process, thread = self._owner
-        if os.getpid() != process:
-            raise RuntimeError(
-                "device journal: opened before a fork; open it in the process that uses it"
-            )
-        if threading.get_ident() != thread:
-            raise RuntimeError("device journal: belongs to another thread; use it in one")
+        self._owner.check()
         if self._torn:
             raise RuntimeError("device journal: interrupted while it wrote; open it again")
 
 
-def _noted(acknowledged: list[int]) -> tuple[Kind, bytes]:
-    return Kind.ACKS, encode(Acks(column(acknowledged, "<u8")))
+def _ack_frame(numbers: list[int]) -> tuple[Kind, bytes]:
+    return Kind.ACKS, encode(Acks(column(numbers, "<u8")))

@@ -82,11 +82,10 @@ class Pending(msgspec.Struct, array_like=True, gc=False):
 
 
 class RowIndex(msgspec.Struct, array_like=True, frozen=True, gc=False):
-    """One column family of `Accounts`: rows that belong to devices by their place, `of` (n,) u32,
-    named by a text, `names` (n,) u8."""
+    """To which device, and to which name, each of n rows of `Accounts` belongs."""
 
-    of: bytes
-    names: bytes
+    places: bytes  # (n,) u32: index of the device
+    names: bytes  # (n,) u8: index in texts
 
 
 class Accounts(msgspec.Struct, array_like=True, gc=False):

@@ -24,17 +24,17 @@ from stream_app.privacy.ticket import TicketIssuer
 _KEYS = {"rating": "rating of this item"}  # the meaning of a scope's keys
 
 
-def debits_of(book: BudgetState, limits: Limits, requests: Sequence[Request]) -> list[Debit]:
+def debits_of(state: BudgetState, limits: Limits, requests: Sequence[Request]) -> list[Debit]:
     """Return the debit of each request; raises for the first that keys or budget do not allow."""
     asked: dict[tuple[bytes, str], list[NDArray[np.uint64]]] = {}
     paid: dict[bytes, tuple[int, int]] = {}
     costs: dict[tuple[int, int], Debit] = {}
     debits = []
     for request in requests:
-        book.check_clock(request.epoch, limits)
+        state.check_clock(request.epoch, limits)
         before = asked.setdefault((request.device, request.scope), [])
         if not request.republish:
-            _check_keys(book, limits, request, before)
+            _check_keys(state, limits, request, before)
         before.append(request.reported_keys)
         price = id(request.mechanism), request.count
         cost = costs.get(price)
@@ -42,15 +42,15 @@ def debits_of(book: BudgetState, limits: Limits, requests: Sequence[Request]) ->
             cost = costs[price] = debit(request.mechanism, request.count)
         if limits.hold(cost):
             before_it = paid.get(request.device, (0, 0))
-            paid[request.device] = _check_budget(book, limits, request, cost, before_it)
+            paid[request.device] = _check_budget(state, limits, request, cost, before_it)
         debits.append(cost)
     return debits
 
 
 def _check_keys(
-    book: BudgetState, limits: Limits, request: Request, before: list[NDArray[np.uint64]]
+    state: BudgetState, limits: Limits, request: Request, before: list[NDArray[np.uint64]]
 ) -> None:
-    reported = book.reported_keys(request.device, request.scope)
+    reported = state.reported_keys(request.device, request.scope)
     if not before and not len(reported):
         return
     times = report_counts(reported, request.reported_keys)
@@ -65,7 +65,7 @@ def _check_keys(
 
 
 def _check_budget(
-    book: BudgetState, limits: Limits, request: Request, cost: Debit, already: tuple[int, int]
+    state: BudgetState, limits: Limits, request: Request, cost: Debit, already: tuple[int, int]
 ) -> tuple[int, int]:
     """Return what the device will have paid in this record, of epsilon and of delta."""
     if cost.adjacency == NOTHING:
@@ -73,7 +73,7 @@ def _check_budget(
             f"{request.mechanism.id} protects nothing and no budget ({limits}) holds it; "
             "leave out --budget or choose another mechanism"
         )
-    nano, atto = book.spent(request.device, request.epoch, limits)
+    nano, atto = state.spent(request.device, request.epoch, limits)
     nano, atto = nano + already[0], atto + already[1]
     if limits.nano is not None and nano + cost.nano > limits.nano:
         raise BudgetExhausted(
@@ -131,7 +131,7 @@ class ReleaseSampler:
 
 
 def commit_record(
-    book: BudgetState,
+    state: BudgetState,
     requests: Sequence[Request],
     debits: Sequence[Debit],
     drawn: Sequence[Any],
@@ -141,7 +141,7 @@ def commit_record(
 ) -> tuple[Commit, list[Message]]:
     """Return the record of these releases and the messages that it makes durable; `test` marks
     them as drawn from noise that can be replayed."""
-    messages, firsts = _messages(book, requests, drawn, test=test)
+    messages, firsts = _messages(state, requests, drawn, test=test)
     texts, columns_of_keys = Texts(), KeyColumns()
     columns = (
         b"".join([request.device for request in requests]),
@@ -158,19 +158,19 @@ def commit_record(
         column([len(message.value) for message in messages], "<u4"),
         b"".join([message.value for message in messages]),
     )
-    epoch = max((request.epoch for request in requests), default=book.epoch)
-    return Commit(epoch, book.next, replay, texts.all, *columns), messages
+    epoch = max((request.epoch for request in requests), default=state.epoch)
+    return Commit(epoch, state.next, replay, texts.all, *columns), messages
 
 
 def _messages(
-    book: BudgetState, requests: Sequence[Request], drawn: Sequence[Any], *, test: bool
+    state: BudgetState, requests: Sequence[Request], drawn: Sequence[Any], *, test: bool
 ) -> tuple[list[Message], list[int]]:
     """Return every message, and the first seq of each request."""
     seqs: dict[tuple[bytes, str], int] = {}
-    firsts, messages, number = [], [], book.next
+    firsts, messages, number = [], [], state.next
     for request, released in zip(requests, drawn, strict=True):
         device, topic, encode = request.device, request.topic, request.encode
-        seq = seqs.get((device, topic)) or book.seq(device, topic) + 1
+        seq = seqs.get((device, topic)) or state.seq(device, topic) + 1
         firsts.append(seq)
         for part in request.parts:
             value = encode(seq, part, released, test)

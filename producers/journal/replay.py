@@ -21,26 +21,26 @@ from producers.journal.records import (
 from stream_app.errors import UserError
 
 
-def apply_frame(frame: Frame, book: BudgetState, outbox: Outbox, path: Path) -> BudgetState:
-    """Return the book after a frame, and put its messages into the outbox."""
+def apply_frame(frame: Frame, state: BudgetState, outbox: Outbox, path: Path) -> BudgetState:
+    """Return the budget state after a frame; its messages are added to or removed from `outbox`."""
     try:
         if frame.kind is Kind.ACCOUNTS:
-            return BudgetState.of(decode_accounts(frame.body))
+            return BudgetState.from_record(decode_accounts(frame.body))
         if frame.kind is Kind.ACKS:
             for number in numbers(decode_acks(frame.body).numbers, "<u8"):
                 outbox.drop(number)
-            return book
+            return state
         if frame.kind is Kind.PENDING:
             outbox.put(messages_of(decode_pending(frame.body)))
-            return book
+            return state
         commit = decode_commit(frame.body)
     except msgspec.MsgspecError:
         raise UserError(
             f"device journal {path}: holds a record of a later murmurec; use that one"
         ) from None
-    book.apply(commit)
+    state.apply(commit)
     outbox.put(messages_of(commit))
-    return book
+    return state
 
 
 @dataclass(frozen=True)
@@ -67,10 +67,10 @@ def read_journal(path: Path | str) -> JournalView:
             "give another with --journal"
         )
     scanned = scan_or_refuse(data, path)
-    book, outbox = BudgetState(), Outbox()
+    state, outbox = BudgetState(), Outbox()
     for frame in scanned.frames:
-        book = apply_frame(frame, book, outbox, path)
-    return JournalView(scanned.key, book, len(outbox))
+        state = apply_frame(frame, state, outbox, path)
+    return JournalView(scanned.key, state, len(outbox))
 
 
 def read_key(path: Path | str) -> bytes:

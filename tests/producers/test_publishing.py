@@ -120,7 +120,7 @@ def test_an_error_of_the_client_is_one_sentence() -> None:
         def produce(self, topic: str, *, key: bytes, value: bytes, on_delivery: Any) -> None:
             raise KafkaException(KafkaError(KafkaError._FATAL))
 
-    with pytest.raises(UserError, match="Kafka takes no more records"):
+    with pytest.raises(UserError, match="Kafka accepts no more records"):
         Publisher(Broken(), "t").send(b"k", b"v")
 
 

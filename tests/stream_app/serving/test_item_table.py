@@ -38,7 +38,7 @@ def test_a_device_reads_the_means_that_the_server_wrote() -> None:
         for page in ItemTablePages().due(KEYS, model, 7, 16)
     ]
     assert [page.page for page in pages] == [0, 1]
-    table = ItemTable.of(pages)
+    table = ItemTable.from_pages(pages)
     expected = np.clip(3.5 + model.biases.astype(np.float64), 1, 5)
     np.testing.assert_allclose(table.means(KEYS), expected, rtol=0, atol=0.5 / 50 + 1e-9)
     assert table.means(np.array([2**40], np.uint64))[0] == UNKNOWN_MEAN
@@ -71,7 +71,7 @@ def test_codes_stay_on_the_scale() -> None:
 def test_a_page_out_of_order_is_passed_over_and_a_false_one_does_no_harm() -> None:
     odd = ItemTablePage(0, 1, b"12345678", b"12")
     high = ItemTablePage(1, 1, (5).to_bytes(8, "little"), b"\xff")
-    table = ItemTable.of([odd, high])
+    table = ItemTable.from_pages([odd, high])
     assert len(table) == 1
     assert table.means(np.array([5], np.uint64))[0] == 5.0
 
