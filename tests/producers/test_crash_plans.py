@@ -188,12 +188,12 @@ def explored(crashes: int, capsys: pytest.CaptureFixture[str]) -> Found:
 
 
 def prepared(journal: Journal, requests: Any, drawn: Any) -> Any:
-    debits = debits_of(journal._book, journal.limits, requests)
-    return commit_record(journal._book, requests, debits, drawn, None, test=True)
+    debits = debits_of(journal._state, journal.limits, requests)
+    return commit_record(journal._state, requests, debits, drawn, None, test=True)
 
 
 def taken_in(journal: Journal, commit: Any, messages: list[Message]) -> list[Message]:
-    journal._book.apply(commit)
+    journal._state.apply(commit)
     journal._outbox.put(messages)
     return messages
 
@@ -275,7 +275,7 @@ class AckBeforePublish(Journal):
 
 class CompactsTheOutboxAway(Journal):
     def compact(self) -> None:
-        self._log.replace([(Kind.ACCOUNTS, encode(self._book.record()))])
+        self._log.replace([(Kind.ACCOUNTS, encode(self._state.record()))])
 
 
 class NeverSyncs(CrashingDisk):
