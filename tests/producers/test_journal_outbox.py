@@ -88,7 +88,7 @@ def test_a_full_outbox_is_an_error_and_nothing_is_lost(path: Path) -> None:
         while journal.waiting_bytes < 920:
             given += release(journal, ANN, len(given))
         before = path.read_bytes()
-        with pytest.raises(OutboxFull, match="at most 1000 may: wait for delivery reports"):
+        with pytest.raises(OutboxFull, match="limit of 1000: wait for delivery reports"):
             release(journal, ANN, 500)
         assert path.read_bytes() == before
         assert journal.pending() == given
