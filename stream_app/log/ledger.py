@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from stream_app.wire import REASONS
 from stream_app.wire.state_records import SmallArray
 
-APPLIED, DUPLICATE, JUMPED, SET_ASIDE = 0, 1, 2, 3
+APPLIED, DUPLICATE, JUMPED, REJECTED = 0, 1, 2, 3
 """Outcome of a record: applied; seen before; `seq` out of reach; rejected while decoding."""
 
 RATINGS = ("learned", "held_out", "clipped", "duplicate")

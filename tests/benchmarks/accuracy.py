@@ -83,8 +83,8 @@ def measure() -> list[Figure]:
     for model, name, protocol, target in _ROWS:
         seeds = _SEEDS[: 1 if protocol == "prequential" else None]
         found = [_one_pass(ratings, model, name, protocol, seed) for seed in seeds]
-        told = "clean" if name == _CLEAN else name
-        figures.append(_figure(f"RMSE {protocol}, {model}, {told}", found, target))
+        label = "clean" if name == _CLEAN else name
+        figures.append(_figure(f"RMSE {protocol}, {model}, {label}", found, target))
     for name in ("rr:5:4", "rr:5:2", "rr:5:1"):
         found = [_one_pass(ratings, "dense", name, "naive", seed) for seed in _SEEDS]
         figures.append(_figure(f"RMSE one-pass, dense, {name} taken as the rating", found))

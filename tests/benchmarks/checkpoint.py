@@ -84,14 +84,14 @@ class Stream:
     def batch(self) -> Batch:
         """Return the next one."""
         rng, n, m = self._rng, _RECORDS, _RECORDS * _EACH
-        who = rng.choice(_DEVICES, n, replace=False)
-        self._seqs[who] += 1
+        devices = rng.choice(_DEVICES, n, replace=False)
+        self._seqs[devices] += 1
         offsets = np.arange(self.offset, self.offset + n)
         self.offset += n
         items = (rng.zipf(1.3, m) % _ITEMS).astype(np.uint64)
         zeros = np.zeros(n, np.uint8)
         return Batch(
-            0, offsets, np.full(n, 1000), self._devices[who], self._seqs[who], zeros,
+            0, offsets, np.full(n, 1000), self._devices[devices], self._seqs[devices], zeros,
             np.full(n, _EACH), zeros, items, rng.integers(0, 5, m).astype(np.uint8),
             np.zeros(m, np.uint16),
         )  # fmt: skip
@@ -111,9 +111,9 @@ def pauses(state: Replica, snapshot: Snapshot) -> list[Figure]:
         hashes.append(seconds(snapshot.hash))
     figures = [Figure("hash of 16 MB, one thread, best", min(hashes) * 1e3, "ms")]
     for name, taken in (("wall", sorted(stops)), ("CPU", sorted(busy))):
-        of = f"pause of a checkpoint of 16 MB, {name},"
-        figures.append(Figure(f"{of} p50", taken[_FREEZES // 2] * 1e3, "ms", "<= 2"))
-        figures.append(Figure(f"{of} longest of 100", taken[-1] * 1e3, "ms", "<= 3"))
+        name_of_pause = f"pause of a checkpoint of 16 MB, {name},"
+        figures.append(Figure(f"{name_of_pause} p50", taken[_FREEZES // 2] * 1e3, "ms", "<= 2"))
+        figures.append(Figure(f"{name_of_pause} longest of 100", taken[-1] * 1e3, "ms", "<= 3"))
     return figures
 
 

@@ -47,14 +47,16 @@ def _drawn() -> list[Figure]:
 def _journal() -> list[Figure]:
     """One release by itself, and 256 together: request, budget, ticket, draw, record and sync."""
     line = device.ReportSettings(TOPIC, registry.parse("rr:5:2"))
-    one, who = np.zeros(1, np.uint8), [i.to_bytes(16, "big") for i in range(1, GROUP + 1)]
+    level, devices = np.zeros(1, np.uint8), [i.to_bytes(16, "big") for i in range(1, GROUP + 1)]
     with tempfile.TemporaryDirectory() as folder, Journal.open(Path(folder) / "journal") as journal:
 
         def release(devices: list[bytes], item: int) -> float:
             started = time.perf_counter()
             requests = [
-                device.request(one, np.array([item], np.uint64), line, device=who, epoch=20_000)
-                for who in devices
+                device.request(
+                    level, np.array([item], np.uint64), line, device=device_id, epoch=20_000
+                )
+                for device_id in devices
             ]
             messages = journal.commit(requests)
             taken = time.perf_counter() - started
@@ -62,8 +64,10 @@ def _journal() -> list[Figure]:
                 journal.acknowledge(message.number)
             return taken
 
-        rounds = [sorted(release(who[:1], 200 * r + i) for i in range(200)) for r in range(REPEATS)]
-        group = min(release(who, 10_000 + item) for item in range(100))
+        rounds = [
+            sorted(release(devices[:1], 200 * r + i) for i in range(200)) for r in range(REPEATS)
+        ]
+        group = min(release(devices, 10_000 + item) for item in range(100))
     return [
         Figure("device: one release, synced, p50", min(r[100] for r in rounds) * 1e3, "ms", "<= 3"),
         Figure("device: one release, synced, p99", min(r[198] for r in rounds) * 1e3, "ms"),

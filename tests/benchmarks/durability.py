@@ -130,21 +130,21 @@ def recovery_figures(settings: Settings, bootstrap: str) -> Iterator[Figure]:
     chosen = settings.model_copy(
         update={"mechanisms": ("none:5:inf",), "sketch_bytes": 32 << 20, "seen_bytes": 20 << 20}
     )
-    design, topics = spec_from_settings(chosen), Topics(f"bench-{os.getpid()}-recovery")
+    spec, topics = spec_from_settings(chosen), Topics(f"bench-{os.getpid()}-recovery")
     create(clients.admin(Connection(bootstrap)), topics.table())
-    replica, rng = Replica(design), np.random.default_rng(1)
+    replica, rng = Replica(spec), np.random.default_rng(1)
     for array in replica.model_arrays().values():
         array.reshape(-1).view(np.uint8)[:] = rng.integers(0, 256, array.nbytes, np.uint8)
     for touched in replica.dirty_pages().values():
         touched[:] = 1
     size = sum(array.nbytes for array in replica.model_arrays().values()) / 1e6
     began = time.monotonic()
-    write_checkpoint(Deployment(Connection(bootstrap), topics, design), replica, 0, "benchmark")
+    write_checkpoint(Deployment(Connection(bootstrap), topics, spec), replica, 0, "benchmark")
     written = time.monotonic() - began
     taken, digest = [], replica.model_digest()
     for _ in range(3):
-        fresh, began = Replica(design), time.monotonic()
-        found = changelog.read_checkpoint(Deployment(Connection(bootstrap), topics, design))
+        fresh, began = Replica(spec), time.monotonic()
+        found = changelog.read_checkpoint(Deployment(Connection(bootstrap), topics, spec))
         assert found is not None
         load_found(fresh, found)
         taken.append(time.monotonic() - began)

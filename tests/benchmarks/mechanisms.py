@@ -66,12 +66,12 @@ def _bulk(mechanism: Mechanism) -> float:
 
 def _scalar(mechanism: Mechanism) -> float:
     """Return microseconds for one rating, its ticket included."""
-    issuer, one = TicketIssuer(SystemSource()), np.zeros(1, np.uint8)
+    issuer, level = TicketIssuer(SystemSource()), np.zeros(1, np.uint8)
     issuer.admit(mechanism)
 
     def run() -> None:
         for _ in range(SCALAR):
-            mechanism.release(one, issuer.ticket(mechanism, 1))
+            mechanism.release(level, issuer.ticket(mechanism, 1))
 
     return _best(run) / SCALAR * 1e6
 

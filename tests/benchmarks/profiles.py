@@ -170,8 +170,8 @@ def _jlt_scores(data: Data, made: Jlt, released: np.ndarray, sizes: np.ndarray) 
     square = np.einsum("ml,ml->m", read, read)[:, None]
     with_it = noise + (np.maximum(sizes, 2)[:, None] - 1) / length
     without = noise + np.maximum(sizes, 2)[:, None] / length
-    there = (square - 2 * along + 1) / (2 * with_it)
-    return square / (2 * without) - there + length / 2 * np.log(without / with_it)
+    with_item = (square - 2 * along + 1) / (2 * with_it)
+    return square / (2 * without) - with_item + length / 2 * np.log(without / with_it)
 
 
 # --- the data -------------------------------------------------------------------------------------

@@ -1,8 +1,8 @@
-"""Killing real workers on a real broker, again and again, and comparing what is left with a replica
-that nobody ever killed.
+"""Killing real workers on a real broker, again and again, and comparing their state with
+a replica that is never killed.
 
     load ----> ratings --+--> worker (killed, restarted, killed, ...) --> state, cuts, digest
-    reportes
+    reports
      1 record in 10      |                 ^                                   |
      is poison           |                 | SIGKILL at a named point          v
                          +--> reference    +------------------------------- watcher

@@ -1,4 +1,4 @@
-"""Kill workers by the hundred (`make chaos`) and tell what was found.
+"""Kill workers by the hundred (`make chaos`) and print what was found.
 
     python -m tests.chaos [--kills 200] [--workers 1|2] [--seed S]
 
@@ -70,10 +70,10 @@ def _kill(kills: int, workers: int | None, seed: int, console: Console, total: F
             place = folder / str(number)
             place.mkdir()
 
-            def tell(text: str, dead: int, before: int = total.kills) -> None:
+            def report(text: str, dead: int, before: int = total.kills) -> None:
                 bar.update(task, description=text, completed=before + dead)
 
-            total.add(run(setup, seed + number, wanted, broker.bootstrap, place, tell))
+            total.add(run(setup, seed + number, wanted, broker.bootstrap, place, report))
 
 
 if __name__ == "__main__":

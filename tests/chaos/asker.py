@@ -1,4 +1,4 @@
-"""Somebody who goes on asking a worker while another one is dead."""
+"""A client that keeps querying a worker while another one is dead."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _PAUSE_SECONDS = 0.02
 
 
 class Asker:
-    """Asks `life` over HTTP for as long as the block lasts."""
+    """Queries `life` over HTTP for as long as the block lasts."""
 
     def __init__(self, life: Life | None) -> None:
         self._life = life

@@ -1,4 +1,4 @@
-"""What is killed: topics of its own, workers on them, and their settings."""
+"""The deployment under test: its own topics, workers on them, and their settings."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from stream_app.wire import Topics
 from tests.chaos.processes import Life, environment
 from tests.fixtures.streams import MECHANISMS
 
-DESIGN = {
+SPEC = {
     "MURMUREC_FACTORS": "8",
     "MURMUREC_SKETCH_BYTES": "262144",
     "MURMUREC_SCALARS_BYTES": "65536",
@@ -58,7 +58,7 @@ class Setup:
 
 
 class Deployment:
-    """Topics of its own and workers that do not run yet; what was made goes with `stack`."""
+    """Its own topics and workers not yet started; `stack` deletes and ends them."""
 
     def __init__(
         self,
@@ -73,7 +73,7 @@ class Deployment:
         self._make_topics(setup, stack)
         self._where = ["--bootstrap", bootstrap, "--prefix", self.topics.prefix]
         self._environment = environment(
-            {**DESIGN, **SPEED, "MURMUREC_DATA_DIR": str(folder / "data")}
+            {**SPEC, **SPEED, "MURMUREC_DATA_DIR": str(folder / "data")}
         )
         self.lives = []
         for name in "ab"[: setup.workers]:
@@ -83,10 +83,10 @@ class Deployment:
             self.lives.append(life)
 
     @property
-    def design(self) -> StateSpec:
-        """What the workers learn with."""
+    def spec(self) -> StateSpec:
+        """The specification of the workers' state."""
         flags: dict[str, Any] = {
-            name.removeprefix("MURMUREC_").lower(): text for name, text in DESIGN.items()
+            name.removeprefix("MURMUREC_").lower(): text for name, text in SPEC.items()
         }
         return spec_from_settings(settings_of(bootstrap_servers=self.bootstrap, **flags))
 

@@ -1,10 +1,10 @@
-"""The driver: a deployment under load, its workers killed by a plan, and what is left compared.
+"""The driver: a deployment under load, its workers killed by a plan, and their states compared.
 
-    every worker applies --> kill at a point --> who is dead starts at once --> applies again
+    every worker applies --> kill at a point --> the dead worker restarts --> applies again
                                                                                     |
                 digests of /state == those of the reference at that cut  <----------+
 
-A point of a start (a claim, a recovery, a replay) takes two kills: one to make it start.
+A point of a start (a claim, a recovery, a replay) takes two kills; the first causes the start.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from tests.chaos.processes import Life
 from tests.chaos.reference import Reference
 from tests.chaos.watcher import Watcher
 
-Tell = Callable[[str, int], None]
+Report = Callable[[str, int], None]
 
 _POINT_SECONDS = 20.0
 _AGAIN_SECONDS = 60.0
@@ -40,11 +40,13 @@ def run(
     kills: int,
     bootstrap: str,
     folder: Path,
-    tell: Tell = print,
+    report: Report = print,
     more: Mapping[str, str] | None = None,
 ) -> Figures:
-    """Kill at least so many workers on topics of their own and return what was found; `tell` hears
-    what comes and how many are dead, `more` is set in the environment of the workers.
+    """Kill at least so many workers on topics of their own and return the findings.
+
+    `report` is called with the next kill and how many are dead; `more` is set in the environment of
+    the workers.
 
     Raises AssertionError or UserError where a worker does not come back.
     """
@@ -55,7 +57,7 @@ def run(
         for number, kill in enumerate(plan(seed, kills, setup.workers)):
             if siege.figures.kills >= kills:
                 break
-            tell(f"{setup}: {kill.point} ({kill.victim})", siege.figures.kills)
+            report(f"{setup}: {kill.point} ({kill.victim})", siege.figures.kills)
             try:
                 siege.carry_out(kill)
             except Exception as error:
@@ -68,7 +70,7 @@ def run(
 
 
 class Siege:
-    """Load, watcher and reference of one run, and what is done to its workers."""
+    """Load, watcher and reference of one run, and the kills of its workers."""
 
     def __init__(
         self, setup: Setup, deployment: Deployment, seed: int, folder: Path, stack: ExitStack
@@ -81,7 +83,7 @@ class Siege:
         bootstrap, topics = deployment.bootstrap, deployment.topics
         self._journal = (folder / "chaos.log").open("w", buffering=1)
         stack.callback(self._journal.close)
-        self._reference = Reference(bootstrap, topics, deployment.design)
+        self._reference = Reference(bootstrap, topics, deployment.spec)
         stack.callback(self._reference.close)
         self._watcher = Watcher(bootstrap, topics)
         stack.callback(self._watcher.close)
@@ -95,7 +97,7 @@ class Siege:
     # --- killing --------------------------------------------------------------------------
 
     def carry_out(self, kill: Kill) -> None:
-        """Kill once, or twice where the point is one of a start, and see everybody apply again."""
+        """Kill once, or twice for a point of a start; then wait until all workers apply again."""
         self._write(str(kill))
         victims = self._victims(kill)
         if kill.point.is_of_a_start:
@@ -111,35 +113,35 @@ class Siege:
         self._compare()
 
     def _write(self, what: str) -> None:
-        """Note what is done, for whoever looks into a failed run."""
+        """Log a step, for the analysis of a failed run."""
         now = time.strftime("%H:%M:%S")
         writer = self._watcher.writer
         self._journal.write(f"{now} {what}; cut {self._watcher.cut}, writer {writer}\n")
 
     def _victims(self, kill: Kill) -> list[Life]:
         self._watcher.settle()
-        _until(lambda: self._owner() is not None, "nobody claims the right to write", 30.0)
+        _until(lambda: self._owner() is not None, "no worker claims a generation", 30.0)
         owner = self._owner()
         assert owner is not None
         others = [life for life in self._lives if life is not owner]
         return {"owner": [owner], "other": others or [owner], "all": self._lives}[kill.victim]
 
     def _owner(self) -> Life | None:
-        """Return who made the newest claim, which names host and instance, or host and process;
-        None where that is nobody of now."""
+        """Return the worker of the newest claim, which names host and instance, or host and
+        process; None where none of the workers made it."""
         name = self._watcher.writer.rpartition(":")[2]
-        mine = (life for life in self._lives if name in (life.name, str(life.pid)))
-        return next(mine, None)
+        matching = (life for life in self._lives if name in (life.name, str(life.pid)))
+        return next(matching, None)
 
     def _kill_the_writer(self) -> bool:
-        """Kill the owner; false where the claim is of somebody who is dead already."""
+        """Kill the owner; false where the newest claim is of a dead worker."""
         owner = self._owner()
         return owner is not None and owner.kill()
 
     def _at_random(self, kill: Kill) -> None:
         if kill.point is Point.COUNT:
             wanted = self._load.sent + int(kill.amount * 400)
-            _until(lambda: self._load.sent >= wanted, "the load stands still", 30.0)
+            _until(lambda: self._load.sent >= wanted, "the load has stopped", 30.0)
         else:
             threading.Event().wait(kill.amount)
 
@@ -159,10 +161,12 @@ class Siege:
         self._watcher.settle()
 
     def _after(self, fired: threading.Event, kill: Kill) -> list[Life]:
-        """Wait for the watcher to kill, and return who is dead."""
+        """Wait for the watcher to kill, and return the killed workers."""
         if not fired.wait(_POINT_SECONDS):
             self._watcher.disarm()
-            raise AssertionError(f"nobody came to this point within {_POINT_SECONDS:.0f} s: {kill}")
+            raise AssertionError(
+                f"no worker reached this point within {_POINT_SECONDS:.0f} s: {kill}"
+            )
         dead = [life for life in self._lives if life is self._owner()]
         self._dead(dead, kill.point)
         self.figures.died[self._watcher.where] += 1
@@ -189,11 +193,11 @@ class Siege:
         if kill.point is Point.STARTING:
             threading.Event().wait(kill.amount * 1.2)
             return True
-        said = "reading the checkpoint" if kill.point is Point.READING else "replaying the log"
+        phase = "reading the checkpoint" if kill.point is Point.READING else "replaying the log"
         deadline = time.monotonic() + _AGAIN_SECONDS
         while time.monotonic() < deadline:
             life.running.check()
-            if said in life.waits_for():
+            if phase in life.waits_for():
                 return True
             if life.as_of() >= self._watcher.cut > 0 and not life.waits_for():
                 return False  # it was too fast to be seen
@@ -249,7 +253,7 @@ class Siege:
         digest = json.loads(self._command("state", "digest", "--json"))
         right = self._reference.at(digest["cut"])
         if (digest["model_digest"], digest["ledger_digest"]) != right:
-            self.figures.wrong.append(f"state digest says {digest}, not {right}")
+            self.figures.wrong.append(f"state digest printed {digest}, not {right}")
         workers = [word for life in self._lives for word in ("--worker", life.running.url)]
         self._command("state", "verify", *workers)
         for life in self._lives:
@@ -261,22 +265,22 @@ class Siege:
         self.figures.records = self._load.sent
 
     def _compare_rejections(self) -> None:
-        """Every record that was set aside was told of, though who told was killed in between."""
-        told = {
+        """Every rejected record was published, although its publisher was killed in between."""
+        published = {
             bytes(message.key() or b"")
             for message in compacted.records(
                 Connection(self._deployment.bootstrap), self._deployment.topics.rejected
             )
         }
         expected = self._load.expected["rejected"]
-        if len(told) != expected:
-            self.figures.wrong.append(f"{len(told)} records told as rejected, not {expected}")
+        if len(published) != expected:
+            self.figures.wrong.append(f"{len(published)} rejections published, not {expected}")
 
     def _command(self, *words: str) -> str:
-        code, said, complaint = self._deployment.command(*words)
+        code, printed, complaint = self._deployment.command(*words)
         if code != 0:
-            self.figures.wrong.append(f"murmurec {' '.join(words)}: {complaint or said}")
-        return said or "{}"
+            self.figures.wrong.append(f"murmurec {' '.join(words)}: {complaint or printed}")
+        return printed or "{}"
 
 
 def _until(condition: Callable[[], bool], otherwise: str, seconds: float) -> None:

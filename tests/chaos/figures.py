@@ -48,26 +48,26 @@ class Figures:
         self.seconds += other.seconds
 
     def lines(self) -> list[str]:
-        """Return what a person wants to read."""
-        told = [
+        """Return the figures as lines of text."""
+        lines = [
             f"{self.kills} kills in {self.seconds:.0f} s, {len(self.wrong)} wrong states; "
-            f"compared: {self.compared} states, {self.digest_reports} witnesses, "
+            f"compared: {self.compared} states, {self.digest_reports} digest reports, "
             f"{self.checkpoints} checkpoints written, {self.records:,} records",
         ]
-        told += [
+        lines += [
             f"  {point:36} aimed {self.aimed[point]:3}  hit {self.hit[point]:3}  "
             f"writer's records end there {self.died[str(point)]:3}"
             for point in Point
         ]
         for name, seconds in self.again.items():
             p50, p99 = np.percentile(seconds, [50, 99])
-            told.append(
+            lines.append(
                 f"  {name:36} {len(seconds):3} times: p50 {p50:.2f} s  p99 {p99:.2f} s  longest "
                 f"{max(seconds):.2f} s"
             )
         if self.answers:
-            told.append(
-                f"  asked the other worker meanwhile: {self.answers} answers, {self.unanswered} "
-                f"without, longest {self.longest_answer_seconds * 1000:.0f} ms"
+            lines.append(
+                f"  queries to the other worker meanwhile: {self.answers} answers, "
+                f"{self.unanswered} without, longest {self.longest_answer_seconds * 1000:.0f} ms"
             )
-        return told + [f"  WRONG: {sentence}" for sentence in self.wrong]
+        return lines + [f"  WRONG: {sentence}" for sentence in self.wrong]

@@ -1,6 +1,6 @@
 """The load: events of a made-up population for as long as wanted, one record in ten of them poison.
 
-What must become of every record is known when it is made: `applied`, `duplicate` or `rejected`. The
+The outcome of every record is known when it is made: `applied`, `duplicate` or `rejected`. The
 records themselves are not kept, but for a few that are sent again.
 """
 
@@ -26,7 +26,7 @@ _POISON_SHARE = 0.1
 
 
 class Population:
-    """Devices and what they send; `next()` gives a record and what must become of it."""
+    """Devices and what they send; `next()` gives a record and its expected outcome."""
 
     def __init__(self, rng: np.random.Generator, devices: int = 300, items: int = 400) -> None:
         self._rng = rng
@@ -171,7 +171,7 @@ class Load:
                         key=record.key,
                         value=record.value,
                         partition=record.partition,
-                        on_delivery=self._told,
+                        on_delivery=self._delivered,
                     )
                     break
                 except BufferError:
@@ -181,7 +181,7 @@ class Load:
             self.sent += 1
         self._producer.poll(0)
 
-    def _told(self, error: object, _: object) -> None:
+    def _delivered(self, error: object, _: object) -> None:
         if error is not None:
             self._failed.append(str(error))
 

@@ -13,7 +13,7 @@ VICTIMS: tuple[Victim, ...] = ("owner", "other", "all")
 
 
 class Point(StrEnum):
-    """A point of a worker's life, told from outside: by what it has written, or what it says."""
+    """A point of a worker's life, observed from outside: by its records, or by its status."""
 
     CLAIM = "claim just written"
     FIRST = "first checkpoint after a takeover"
@@ -21,7 +21,7 @@ class Point(StrEnum):
     MIDDLE = "a page in the middle"
     LAST = "last page before the manifest"
     MANIFEST = "manifest just written"
-    WITNESS = "witness just written"
+    DIGEST_REPORT = "digest report just written"
     TOMBSTONES = "tombstones"
     STARTING = "process start"
     READING = "reading the checkpoint"
@@ -31,12 +31,12 @@ class Point(StrEnum):
 
     @property
     def is_of_a_start(self) -> bool:
-        """Whether a worker must start anew to come to this point."""
+        """Whether a worker must restart to reach this point."""
         return self in _OF_A_START
 
     @property
     def is_of_the_writer(self) -> bool:
-        """Whether only the owner of the clock comes to this point."""
+        """Whether only the owner of the clock reaches this point."""
         return self in _OF_THE_WRITER
 
 
@@ -49,14 +49,14 @@ _OF_A_START = frozenset(
 _OF_THE_WRITER = frozenset(
     {
         *(Point.CLAIM, Point.FIRST, Point.PAGE, Point.MIDDLE, Point.LAST),
-        *(Point.MANIFEST, Point.WITNESS, Point.TOMBSTONES),
+        *(Point.MANIFEST, Point.DIGEST_REPORT, Point.TOMBSTONES),
     }
 )
 
 
 @dataclass(frozen=True)
 class Kill:
-    """One kill: at which point, of whom, and a number in [0, 1) for what the point leaves open."""
+    """One kill: the point, the victim, and a number in [0, 1) that decides the open details."""
 
     point: Point
     victim: Victim

@@ -16,7 +16,7 @@ from pathlib import Path
 from stream_app.broker.local import free_ports, leashed
 from stream_app.cli.demo.worker import Worker
 
-NOBODY = "0" * 32
+UNKNOWN_USER = "0" * 32
 
 
 def environment(settings: Mapping[str, str]) -> dict[str, str]:
@@ -57,7 +57,7 @@ class Life:
 
     @property
     def running(self) -> Worker:
-        """The process of now."""
+        """The current process."""
         assert self.worker is not None, "it was not started"
         return self.worker
 
@@ -67,14 +67,14 @@ class Life:
         return self.worker.process.pid if self.worker is not None else 0
 
     def kill(self) -> bool:
-        """End it without a word; returns whether it still lived."""
+        """Kill it with SIGKILL; return whether it was running."""
         if self.worker is None or self.worker.process.poll() is not None:
             return False
         self.worker.process.kill()
         return True
 
     def end(self) -> None:
-        """End it whatever it does, and wait for it."""
+        """Kill it and wait for its end."""
         if self.kill():
             self.running.process.wait(30)
 
@@ -96,15 +96,15 @@ class Life:
             return -signal.SIGKILL
 
     def as_of(self, seconds: float = 1.0) -> int:
-        """Return the cut of an answer to a query over HTTP, -1 where nobody answers."""
+        """Return the cut of an answer to a query over HTTP, -1 where no answer arrives."""
         try:
-            page = self.running.get(f"/recommendations/{NOBODY}?k=1", seconds)
+            page = self.running.get(f"/recommendations/{UNKNOWN_USER}?k=1", seconds)
             return int(json.loads(page)["as_of"])
         except (OSError, ValueError, KeyError):
             return -1
 
     def waits_for(self) -> str:
-        """Return what /readyz says that it waits for, empty when it is ready or not there."""
+        """Return what /readyz waits for, empty when the worker is ready or does not run."""
         try:
             return json.loads(self.running.get("/readyz", 1.0)).get("waiting_for") or ""
         except (OSError, ValueError):

@@ -1,4 +1,4 @@
-"""The replica that nobody kills: it follows the same log in this process, and knows its own digests
+"""The replica that is never killed: it follows the same log in this process and keeps its digests
 at every recent cut."""
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ _STALL_SECONDS = 60.0
 class Reference:
     """Follows the log when it is asked; `wrong` are the digest reports that it contradicts."""
 
-    def __init__(self, bootstrap: str, topics: Topics, design: StateSpec) -> None:
-        self.replica = new_replica(design)
-        self._follower = Follower(Deployment(Connection(bootstrap), topics, design))
+    def __init__(self, bootstrap: str, topics: Topics, spec: StateSpec) -> None:
+        self.replica = new_replica(spec)
+        self._follower = Follower(Deployment(Connection(bootstrap), topics, spec))
         self._digests: OrderedDict[int, Digests] = OrderedDict()
         self._digests[0] = self._now()
         self.digest_reports = 0
@@ -41,12 +41,12 @@ class Reference:
         return self._digests[cut]
 
     def follow(self, seconds: float = 0.0) -> None:
-        """Apply what the log holds beyond."""
+        """Apply the rest of the log."""
         for piece in self._follower.poll(seconds):
             if piece.batch is not None:
                 self.replica.apply(piece.batch)
             if piece.forget is not None:
-                raise AssertionError("nobody is forgotten here")
+                raise AssertionError("no device is forgotten in this test")
             if piece.cut is not None:
                 self.replica.end_round(piece.cut.number, piece.cut.end_offsets)
                 self._digests[piece.cut.number] = self._now()
@@ -61,7 +61,7 @@ class Reference:
         if ours is not None and ours != (digest_report.model, digest_report.ledger):
             self.wrong.append(
                 f"the checkpoint at cut {digest_report.cut} holds {digest_report.model} "
-                f"{digest_report.ledger}, the log says {ours[0]} {ours[1]}"
+                f"{digest_report.ledger}, the log gives {ours[0]} {ours[1]}"
             )
 
     def close(self) -> None:

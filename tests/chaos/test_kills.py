@@ -1,4 +1,4 @@
-"""Killed again and again, the workers hold what a replica holds that nobody ever killed."""
+"""Workers that are killed repeatedly hold the same state as a replica that is never killed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The load is its own oracle: what it says becomes of a record is what becomes of it."""
+"""The load is its own oracle: the outcome it predicts for a record is the actual outcome."""
 
 from __future__ import annotations
 
@@ -13,21 +13,21 @@ from tests.chaos.load import Population
 from tests.fixtures.streams import MECHANISMS, log, run_of
 
 
-def test_what_must_become_of_every_record_is_known_when_it_is_made(
+def test_the_outcome_of_every_record_is_known_when_it_is_made(
     rng: np.random.Generator,
 ) -> None:
     population = Population(rng, devices=40)
     made = [population.next() for _ in range(4000)]
-    design = StateSpec(
+    spec = StateSpec(
         tuple(registry.parse(name) for name in MECHANISMS),
         factors=4,
         sketch_bytes=1 << 16,
         scalars_bytes=1 << 13,
         seen_bytes=1 << 12,
     )
-    replica = Replica(design)
+    replica = Replica(spec)
     for partition, part in enumerate(log([record for record, _ in made])):
-        replica.apply(decode_many(run_of(part, 0, len(part), partition), design.intake))
+        replica.apply(decode_many(run_of(part, 0, len(part), partition), spec.intake))
     expected = Counter(becomes for _, becomes in made)
     counts = replica.ledger.counts()
     assert {name: counts[name] for name in expected} == expected

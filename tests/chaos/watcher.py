@@ -1,11 +1,11 @@
-"""The watcher: reads the state topic and the cut log as a stranger would, and kills at a named
+"""The watcher: reads the state topic and the cut log from outside, and kills at a named
 point within milliseconds of its record.
 
     claim  page page ... page  manifest  tombstone ...     state topic
                                          cut, digest report      cut log
 
-A kill is late by what the broker and this process take, and what is on its way by then still
-arrives. So where a worker died is read afterwards from what it left behind (`where`).
+A kill is late by the latency of the broker and of this process, and requests on their way still
+arrive. So the point of death is determined afterwards, from the last records (`where`).
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class _Armed:
 
 
 class Watcher:
-    """Knows what was written last, by whom, and how far a checkpoint is."""
+    """Knows the last record, its writer, and the progress of a checkpoint."""
 
     def __init__(self, bootstrap: str, topics: Topics) -> None:
         self._topics = topics
@@ -74,7 +74,7 @@ class Watcher:
         return fired
 
     def disarm(self) -> None:
-        """Kill nobody any more."""
+        """Cancel the kill."""
         with self._lock:
             self._armed = None
 
@@ -169,6 +169,6 @@ class Watcher:
             self.cut, self.cut_time = entry.number, time.monotonic()
         if isinstance(entry, DigestReport) and entry.cut == self._manifest_cut:
             if self._last is Point.MANIFEST:
-                self._last = Point.WITNESS
-            return {Point.WITNESS}
+                self._last = Point.DIGEST_REPORT
+            return {Point.DIGEST_REPORT}
         return set()

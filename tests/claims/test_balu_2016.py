@@ -63,7 +63,7 @@ def test_a_filter_of_the_best_size_reveals_most_when_it_is_decoded_as_a_whole() 
     assert blip_single(*setting) == pytest.approx(3.185, abs=1e-3)
 
 
-def test_the_largest_gain_of_joint_decoding_is_larger_than_the_thesis_says() -> None:
+def test_the_largest_gain_of_joint_decoding_exceeds_that_of_the_thesis() -> None:
     bits = np.arange(2, 40, 0.125)
     gain = joint_gain(20, bits, 1000)
     assert gain.max() == pytest.approx(1.50, abs=0.005)  # 1.25 in figure 3.1

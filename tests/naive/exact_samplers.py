@@ -50,7 +50,7 @@ class Words:
             if number < whole - whole % limit:
                 return number % limit
 
-    def chance(self, part: int, whole: int) -> bool:
+    def bernoulli(self, part: int, whole: int) -> bool:
         """Return True with probability part / whole, 0 <= part <= whole."""
         if not 0 <= part <= whole:
             raise ValueError(f"probability {part} / {whole}: 0 to 1")
@@ -72,7 +72,7 @@ def bern_exp(g: Fraction, words: Words) -> bool:
             return False
         part -= whole
     k = 1
-    while words.chance(part, whole * k):
+    while words.bernoulli(part, whole * k):
         k += 1
     return k % 2 == 1
 

@@ -229,12 +229,12 @@ class Learner:
             return predicted, 0.0, True, math.nan
         if exact:
             e, rho = stars(channel.shape[1])[z] - min(max(rhat, 1.15), 4.85), 1.0
-            chance = math.nan
+            probability = math.nan
         else:
             V = k.prior_variance + k.prior_slope * T
-            e, rho, chance = decode(rhat, V, channel, z, absent, g)
+            e, rho, probability = decode(rhat, V, channel, z, absent, g)
         if e * e > k.clip or not learn:
-            return predicted, e, e * e > k.clip, chance
+            return predicted, e, e * e > k.clip, probability
         self.v.add(0, user, vu / S * (e * q - k.user_shrink * rho * p))
         self.v.add(1, item, vi / S * (e * p - k.item_shrink * rho * q))
         gain = self.mean_variance / (S + self.mean_variance)
@@ -251,4 +251,4 @@ class Learner:
             share *= 1 - k.coupling * v * other * rho / S
             held = [min(max(x, 1e-6), 1.0) for x in (share_b, share)]
             self.s.put(h, side, key, [min(max(b, -8), 8), *held])
-        return predicted, e, False, chance
+        return predicted, e, False, probability

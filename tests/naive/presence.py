@@ -10,13 +10,13 @@ def held(x: float, low: float, high: float) -> float:
     return min(max(x, low), high)
 
 
-def busy(told: float, information: float, expected: float) -> float:
-    """Return the posterior mean of f: ln f normal, E f = 1; told is normal around f expected."""
+def busy(present: float, information: float, expected: float) -> float:
+    """Return the posterior mean of f: ln f normal, E f = 1; present is normal around f expected."""
     weighed = []
     for step in range(-30, 21):
         f = math.exp(step / 10)
         prior = -((step / 10 + 0.405) ** 2) / (2 * 0.81)
-        weighed.append((prior - (told - f * expected) ** 2 / (2 * information), f))
+        weighed.append((prior - (present - f * expected) ** 2 / (2 * information), f))
     best = max(log for log, _ in weighed)
     odds = [(math.exp(log - best), f) for log, f in weighed]
     return sum(p * f for p, f in odds) / sum(p for p, _ in odds)
@@ -24,7 +24,7 @@ def busy(told: float, information: float, expected: float) -> float:
 
 class Presence:
     def __init__(self) -> None:
-        self.told = 10.0  # the overall rate starts at .1, with the information 100
+        self.present = 10.0  # the overall rate starts at .1, with the information 100
         self.information = 100.0
         self.items: dict[int, list[float]] = defaultdict(lambda: [0.0, 0.0])
         self.users: dict[int, list[float]] = defaultdict(lambda: [0.0, 0.0, 0.0])
@@ -33,19 +33,19 @@ class Presence:
         self, user: int, items: list[int], weights: list[float], information: float
     ) -> list[float]:
         """Count the cells of one record and return the prior of each."""
-        of = self.users[user]
+        counts = self.users[user]
         for item, weight in zip(items, weights, strict=True):
             self.items[item][0] += information * weight
             self.items[item][1] += information
-            self.told += information * weight
+            self.present += information * weight
             self.information += information
-            of[0] += information * weight
-            of[1] += information
-        overall = held(self.told / self.information, 0.001, 0.95)
+            counts[0] += information * weight
+            counts[1] += information
+        overall = held(self.present / self.information, 0.001, 0.95)
         k = 1 / (0.5 * overall) ** 2
         rates = []
         for item in items:
-            told, counted = self.items[item]
-            rates.append(held((k * overall + told) / (k + counted), 0.001, 0.95))
-        of[2] += information * sum(rates)
-        return [held(busy(*of) * rate, 0.001, 0.95) for rate in rates] if items else []
+            present, counted = self.items[item]
+            rates.append(held((k * overall + present) / (k + counted), 0.001, 0.95))
+        counts[2] += information * sum(rates)
+        return [held(busy(*counts) * rate, 0.001, 0.95) for rate in rates] if items else []

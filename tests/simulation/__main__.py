@@ -21,7 +21,7 @@ from tests.simulation.process import Variant
 from tests.simulation.runner import Result, run
 from tests.simulation.schedule import Schedule
 
-_MOST_TOLD = 20
+_MOST_SHOWN = 20
 
 
 def main() -> int:
@@ -64,7 +64,7 @@ def _report(console: Console, result: Result, seconds: float) -> int:
         f"{len(result.failures)} wrong",
         highlight=False,
     )
-    for seed, violated in result.failures[:_MOST_TOLD]:
+    for seed, violated in result.failures[:_MOST_SHOWN]:
         console.print(f"seed {seed}: {violated}", highlight=False)
     return bool(result.failures)
 

@@ -1,7 +1,7 @@
-"""What the processes, the coordinator and the network do.
+"""Actions of the processes, the coordinator and the network.
 
-Every action takes a process; one that can do nothing does what comes closest, so that a schedule
-wastes little.
+Every action takes a process. An action that is impossible in the current phase is replaced by the
+closest possible one, so that few actions of a schedule are without effect.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ BURST = 6
 
 
 class Cluster(Scene):
-    """The actions that happen without anything being at fault, and a death."""
+    """The actions of a cluster without faults, and a crash."""
 
     # --- processes ------------------------------------------------------------------------
 
@@ -36,7 +36,7 @@ class Cluster(Scene):
         stop = process.stop if self.variant.once else self.topic.end
         limit = 1000 if self.rnd() < 0.6 else 4
         if limit == 1000 and process.position == FIRST_OFFSET and stop == self.topic.end:
-            process.recovery = self._fresh()  # the same, and perhaps done already
+            process.recovery = self._fresh()  # equal, and perhaps cached
         else:
             for offset, key, value in self.topic.read(process.position, stop, limit):
                 process.recovery.read(offset, key, value)
@@ -45,7 +45,7 @@ class Cluster(Scene):
             state, (cut, end_offsets) = self._recovered(process.recovery)
             process.start(state, cut, end_offsets)
             if self.trace is not None:
-                self._say(f"{process.name} starts at cut {cut}")
+                self._log(f"{process.name} starts at cut {cut}")
         return None
 
     def _follow(self, process: Process) -> None:
@@ -62,7 +62,7 @@ class Cluster(Scene):
             process.follow(self.world)
 
     def _freeze(self, process: Process) -> None:
-        """Begin a checkpoint at the cut where the process stands."""
+        """Begin a checkpoint at the current cut of the process."""
         if process.phase is not Phase.LIVE or process.paused:
             return self._resume(process)
         if not process.writer.ready:
@@ -73,7 +73,7 @@ class Cluster(Scene):
                 return None
         assert process.state is not None
         if self.trace is not None:
-            self._say(f"{process.name} freezes at cut {process.cut}")
+            self._log(f"{process.name} freezes at cut {process.cut}")
         if self.variant.early:
             self.committed = process.cut, process.end_offsets
         process.frozen_cut = process.cut
@@ -82,7 +82,7 @@ class Cluster(Scene):
         return None
 
     def _take(self, process: Process, outputs: Sequence[Send | Durable]) -> None:
-        """Do what the writer says: hand records to the client; learn of a durable checkpoint."""
+        """Carry out the outputs of the writer: send records, note a durable checkpoint."""
         for output in outputs:
             if isinstance(output, Send):
                 process.on_the_way.append((process.written_cut, output))
@@ -94,17 +94,17 @@ class Cluster(Scene):
                 self.committed = output.manifest.cut, output.manifest.end_offsets
             if self.trace is not None:
                 name = f"{output.manifest.generation}.{output.manifest.number}"
-                self._say(f"{process.name}: {name} is durable, cut {output.manifest.cut}")
+                self._log(f"{process.name}: {name} is durable, cut {output.manifest.cut}")
 
     def _crash(self, process: Process) -> None:
-        """Kill a process; what it has sent may be lost, or arrive at any time later."""
+        """Kill a process; its requests may be lost, or arrive at any later time."""
         if process.phase is Phase.LIVE:
             self._count_death(process)
             self._end(process)
 
     def _end(self, process: Process) -> None:
         if self.trace is not None:
-            self._say(f"{process.name} dies with {len(process.on_the_way)} requests on the way")
+            self._log(f"{process.name} dies with {len(process.on_the_way)} requests on the way")
         self.late += [request for request in process.on_the_way if self.rnd() < 0.7]
         self._bear(process)
         if self.processes[self.assigned] is process:
@@ -127,7 +127,7 @@ class Cluster(Scene):
     # --- coordinator ----------------------------------------------------------------------
 
     def _move(self, process: Process) -> None:
-        """Give the ownership to a process; the other one hears of it in its own time."""
+        """Assign the ownership to a process; the former owner is notified later."""
         other = self.processes[self.assigned]
         if process is other:
             return
@@ -136,23 +136,23 @@ class Cluster(Scene):
         other.mail.append(Mail.DISOWN)
 
     def _tear(self, _: Process) -> None:
-        """Tell both that they own the clock."""
+        """Notify both processes that they own the clock."""
         for process in self.processes:
             process.mail.append(Mail.OWN)
-            self._tell(process)
+            self._notify(process)
 
-    def _tell(self, process: Process) -> None:
-        """Let a process hear what the coordinator has decided."""
-        if process.phase is not Phase.LIVE or process.paused or not process.is_told:
+    def _notify(self, process: Process) -> None:
+        """Let a process read the assignment of the coordinator."""
+        if process.phase is not Phase.LIVE or process.paused or not process.has_news:
             return self._read(process)
         if process.survey is not None:
             return self._claim(process)
         if process.mail.pop(0) is Mail.DISOWN:
-            self._say(f"{process.name} no longer owns the clock")
+            self._log(f"{process.name} no longer owns the clock")
             process.owns = False
             self._take(process, process.writer.step(LeaseReleased()))
             return None
-        self._say(f"{process.name} owns the clock")
+        self._log(f"{process.name} owns the clock")
         a, b = self.processes
         self.seen.two_owners += a.owns and b.owns
         process.own(self._fresh())
@@ -188,7 +188,7 @@ class Cluster(Scene):
         a, b = self.processes
         self.seen.written_while_read += a.is_amid_reading or b.is_amid_reading
         if self.trace is not None:
-            self._say(f"{offset}: {name} {told(key)}{'' if send.value else ' removed'}")
+            self._log(f"{offset}: {name} {key_name(key)}{'' if send.value else ' removed'}")
         return offset
 
     def _acknowledge(self, process: Process) -> None:
@@ -202,7 +202,7 @@ class Cluster(Scene):
         self._take(process, process.writer.step(Acked(token, offset)))
 
     def _pump(self, process: Process) -> None:
-        """Let a process go on alone for a while: hear, freeze, send, be acknowledged."""
+        """Let a process run alone for a while: read its mail, freeze, send, be acknowledged."""
         process.paused = False
         for _ in range(1 + int(self.rnd() * BURST)):
             if process.phase is not Phase.LIVE:
@@ -212,8 +212,8 @@ class Cluster(Scene):
                 self._take(process, process.writer.step(Acked(token, offset)))
             elif process.on_the_way:
                 self._deliver(process)
-            elif process.is_told:
-                self._tell(process)
+            elif process.has_news:
+                self._notify(process)
             elif process.writer.ready:
                 self._freeze(process)
             else:
@@ -221,7 +221,7 @@ class Cluster(Scene):
         return None
 
     def _deliver_late(self, process: Process) -> None:
-        """Let a request arrive whose process is dead, or lose it."""
+        """Deliver a request of a dead process, or lose it."""
         if not self.late:
             return self._freeze(process)
         _, send = self.late.pop(int(self.rnd() * len(self.late)))
@@ -230,8 +230,8 @@ class Cluster(Scene):
         return None
 
 
-def told(key: bytes) -> str:
-    """Return a record key for people."""
+def key_name(key: bytes) -> str:
+    """Return a record key as readable text."""
     generation = int.from_bytes(key[-8:])
     match key[:1]:
         case b"P":

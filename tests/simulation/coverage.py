@@ -1,4 +1,4 @@
-"""What the schedules met: a simulation that never meets a fault proves nothing about it."""
+"""Coverage of the schedules: a simulation that never meets a fault proves nothing about it."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Coverage:
     zombie_durable: int = 0
     """A checkpoint became durable after a newer generation's claim."""
     two_owners: int = 0
-    """A process claimed while another took itself for the owner."""
+    """A process claimed while another process was still owner in its own view."""
     compacted_in_a_checkpoint: int = 0
     """Compaction removed something while a checkpoint was being written."""
     compacted_while_read: int = 0
@@ -35,7 +35,7 @@ class Coverage:
     written_while_read: int = 0
     trimmed: int = 0
     overtaken: int = 0
-    """Retention removed what a process had still to read; it started over."""
+    """Retention removed what a process had not read yet; it started over."""
     tombstones: int = 0
     damaged: int = 0
     lost_to_damage: int = 0

@@ -2,18 +2,18 @@
 
     two processes    a owns at first; each reads the topic in two pieces, freezes at any cut
     network          any order of requests; those of the dead at any time, or never
-    faults           a crash, or a takeover that the former owner hears of at any time, or never
+    faults           a crash, or a takeover that the former owner learns of at any time, or never
     compaction       once, at any time, removes all that is superseded, and tombstones
     retention        at any time, removes what a recovery would not read and no owner has under way
 
 States that differ only in how they were reached are visited once. In each of them a fresh recovery
 must find a whole checkpoint that holds the reference, and the log must reach back to it.
 
-Left out is what makes no difference: of the topic only the newest record of each key is kept, for
-nothing else can be read, but for the keys that a reader has seen before their tombstone came and
-went; offsets are those of claims, for only their order matters, and claims are not recorded; rounds
-are followed where one freezes; and an acknowledgement comes with its request, for the requests that
-it lets go take as long as they like.
+Details that make no difference are left out. Of the topic only the newest record of each key is
+kept, except for keys that a reader has seen before their tombstone came and was removed. Offsets
+are those of claims, since only their order matters; claims are not recorded. Rounds are applied at
+a freeze. An acknowledgement arrives with its request, since the requests that it releases may take
+any time.
 
 A node is a tuple of numbers: topics, processes and bundles of late requests are numbered as they
 are met, so that what a process does in one node is known in all others.
@@ -39,7 +39,7 @@ T = TypeVar("T")
 
 @dataclass
 class Search:
-    """Visits every node, until one violates what must hold."""
+    """Visits every node until one violates an invariant."""
 
     variant: Variant = field(default_factory=Variant)
     faults: int = 2
@@ -58,7 +58,7 @@ class Search:
 
     def run(self) -> None:
         """Search until everything was visited or something was violated."""
-        a, b = self._born()._replace(told=(True,)), self._born()
+        a, b = self._born()._replace(mail=(True,)), self._born()
         workers = self._workers.of(a), self._workers.of(b)
         topic, late = self._topics.of(EMPTY), self._late.of(())
         first = Node(topic, 0, workers, late, 0, self.faults, self.compactions)
@@ -106,7 +106,7 @@ class Search:
             yield trimmed
 
     def _own_steps(self, node: Node, index: int) -> Iterator[Node]:
-        """What a process does by itself: read, start, hear, follow and freeze."""
+        """What a process does by itself: read, start, read mail, follow and freeze."""
         number = node.workers[index]
         worker = self._workers.things[number]
         if not worker.live:
@@ -121,8 +121,8 @@ class Search:
                     node, index, ("read", number, node.topic), lambda: worker._replace(prefix=read)
                 )
             return
-        if worker.told:
-            yield self._hear(node, index)
+        if worker.mail:
+            yield self._read_mail(node, index)
         if worker.cut < node.kept_from:
             yield self._end(node, index, node.owner)
         elif worker.writer.ready:
@@ -131,15 +131,15 @@ class Search:
                 make = partial(worker.moved, Freeze(frozen), cut=cut, frozen=cut)
                 yield self._step(node, index, ("freeze", number, cut), make)
 
-    def _hear(self, node: Node, index: int) -> Node:
+    def _read_mail(self, node: Node, index: int) -> Node:
         number = node.workers[index]
         worker = self._workers.things[number]
-        heard = worker._replace(told=worker.told[1:], owns=worker.told[0], frozen=0, durable=0)
-        if not heard.owns:
-            make = partial(heard.moved, LeaseReleased())
+        notified = worker._replace(mail=worker.mail[1:], owns=worker.mail[0], frozen=0, durable=0)
+        if not notified.owns:
+            make = partial(notified.moved, LeaseReleased())
             return self._step(node, index, ("disown", number), make)
         _, keys, reach = self._recovered(node.topic)
-        make = partial(heard.moved, LeaseAcquired(bytes([index]) * 16, "", keys, reach))
+        make = partial(notified.moved, LeaseAcquired(bytes([index]) * 16, "", keys, reach))
         return self._step(node, index, ("own", number, node.topic), make)
 
     def _arrivals(self, node: Node, index: int) -> Iterator[Node]:
@@ -159,8 +159,8 @@ class Search:
             for owner in (0, 1) if node.owner == index else (node.owner,):
                 yield self._end(fewer, index, owner)
         if node.owner != index:
-            told = self._tell(self._tell(fewer, node.owner, False), index, True)
-            yield Node(*told[:4], index, *told[5:])
+            moved = self._notify(self._notify(fewer, node.owner, False), index, True)
+            yield Node(*moved[:4], index, *moved[5:])
 
     def _end(self, node: Node, index: int, owner: int) -> Node:
         """End a process; where it owned the clock, `owner` does now."""
@@ -172,7 +172,7 @@ class Search:
         )
         ended = self._step(node, index, ("born",), self._born)
         ended = Node(*ended[:3], late, owner, *ended[5:])
-        return self._tell(ended, owner, True) if node.owner == index else ended
+        return self._notify(ended, owner, True) if node.owner == index else ended
 
     def _left(self, late: tuple[Request, ...], at: int) -> int:
         return self._late.of(_without(late, at))
@@ -188,7 +188,7 @@ class Search:
         return Node(*node[:6], node.compactions - 1)
 
     def _trimmed(self, node: Node) -> Node:
-        """Return the node after retention did what it may."""
+        """Return the node after retention has removed all that it may remove."""
         cut = self._recovered(node.topic)[0]
         if cut <= node.kept_from:
             return node
@@ -200,8 +200,8 @@ class Search:
         return Node(node.topic, cut, *node[2:]) if cut > node.kept_from else node
 
     def _settled(self, node: Node) -> Node:
-        """Return the node after retention did what it may, if that overtakes nobody: then it makes
-        no difference to anything but to what must hold, and doing it at once is the harder case."""
+        """Return the node after retention, if that overtakes no process: then it affects only the
+        invariants, and the earliest retention is the hardest case for them."""
         trimmed = self._trimmed(node)
         workers = (self._workers.things[number] for number in node.workers)
         overtakes = any(w.live and w.cut < trimmed.kept_from for w in workers)
@@ -216,18 +216,18 @@ class Search:
         )  # fmt: skip
 
     def _next_offset(self, node: Node) -> int:
-        """Return an offset greater than every generation that anything still speaks of."""
+        """Return an offset greater than every generation of a record, request or process."""
         spoken = [int.from_bytes(key[-8:]) for key, _ in self._topics.things[node.topic]]
         spoken += [request.generation for request in self._late.things[node.late]]
         spoken += [self._workers.things[number].newest_generation for number in node.workers]
         return 1 + max(spoken)
 
-    def _tell(self, node: Node, index: int, owns: bool) -> Node:
+    def _notify(self, node: Node, index: int, owns: bool) -> Node:
         number = node.workers[index]
         worker = self._workers.things[number]
         return self._step(
-            node, index, ("told", number, owns),
-            lambda: worker._replace(told=(*worker.told, owns)),
+            node, index, ("mail", number, owns),
+            lambda: worker._replace(mail=(*worker.mail, owns)),
         )  # fmt: skip
 
     def _step(
@@ -245,11 +245,11 @@ class Search:
         a, b = node.workers
         return Node(*node[:2], (a, number) if index else (number, b), *node[3:])
 
-    # --- what must hold -------------------------------------------------------------------
+    # --- invariants -----------------------------------------------------------------------
 
     def _recovered(self, topic: int, ghosts: Topic = EMPTY) -> tuple[int, list[bytes], int]:
-        """Return the cut of the checkpoint in a topic, its keys, and how far it reaches, to one who
-        has read `ghosts` before."""
+        """Return the cut of the checkpoint in a topic, its keys, and its greatest cut, for a
+        reader that has read `ghosts` before."""
         found: tuple[int, list[bytes], int] = self._once(
             ("recover", topic, ghosts), lambda: self._recover(self._topics.things[topic], ghosts)
         )

@@ -1,6 +1,6 @@
 """Ten ways to get the protocol wrong, and two more: each a small change of the real classes.
 
-A mutant that survives means that the simulation does not look where that mistake would be.
+A surviving mutant means that the simulation does not check for that mistake.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class _Unfenced(Writer):
 
 
 class _OneSlot(Writer):
-    """A page has one place."""
+    """A page has one slot."""
 
     def _slot(
         self, number: int, page: int, array: FrozenArray, slots: bytes, digests: bytes
@@ -98,7 +98,7 @@ class _Eager(Writer):
 
 
 class _Trusting(Recovery):
-    """Looks whether the pages are there, not what they hold."""
+    """Checks that the pages exist, not their digests."""
 
     def _is_whole(self, manifest: Manifest, digests: dict[bytes, bytes | None]) -> bool:
         values = self._generations[manifest.generation]
@@ -111,7 +111,7 @@ class _Trusting(Recovery):
 
 
 def _generation(key: bytes) -> int:
-    """Return the generation of a record key, 0 for a claim and for a stranger's."""
+    """Return the generation of a record key, 0 for a claim or a foreign key."""
     try:
         name = decode_state_key(key)
     except WireError:
@@ -137,4 +137,4 @@ FURTHER_MUTANTS = (
     Variant("removes what is old before its own is durable", writer=_Eager),
     Variant("reads to the end that the topic had at first", once=True),
 )
-"""Found on the way."""
+"""Found while writing the simulation."""

@@ -1,5 +1,5 @@
-"""A writer and a broker without faults, for tests that look at one thing: states of real pages, and
-a drive that acknowledges everything at once."""
+"""A writer and a broker without faults, for tests of one step: states of real pages, and
+a loop that acknowledges every record at once."""
 
 from __future__ import annotations
 
@@ -39,15 +39,15 @@ def frozen(arrays: Mapping[str, bytes], cut: int, origin: StateOrigin = BASE) ->
         for name, data in sorted(arrays.items())
     }
     numbered = list(pages.values())
-    told = tuple(
+    described = tuple(
         FrozenArray(
             name,
             "|u1",
             (len(arrays[name]),),
-            b"".join(map(page_digest, held)),
-            bytes(any(page) for page in held),
+            b"".join(map(page_digest, each)),
+            bytes(any(page) for page in each),
         )
-        for name, held in pages.items()
+        for name, each in pages.items()
     )
     ledger = (
         small("absent", (2,), (1, 0)),
@@ -55,8 +55,8 @@ def frozen(arrays: Mapping[str, bytes], cut: int, origin: StateOrigin = BASE) ->
         small("records", (2, 2), (1, 1 + cut, 4, 0)),
     )
     return Frozen(
-        DESIGN, TOPIC_ID, cut, (3 + cut, 4), 2 * cut, origin, model_root(DESIGN, told),
-        ledger_root(DESIGN, ledger), told, ledger, lambda array, page: numbered[array][page],
+        DESIGN, TOPIC_ID, cut, (3 + cut, 4), 2 * cut, origin, model_root(DESIGN, described),
+        ledger_root(DESIGN, ledger), described, ledger, lambda array, page: numbered[array][page],
     )  # fmt: skip
 
 
@@ -66,7 +66,7 @@ def small(name: str, shape: tuple[int, ...], numbers: tuple[int, ...]) -> SmallA
 
 
 def drive(writer: Writer, topic: Topic, event: Event) -> list[Manifest]:
-    """Take an event and let everything that is sent arrive; return what became durable."""
+    """Pass an event and deliver every record sent; return the durable manifests."""
     outputs, durable = list(writer.step(event)), []
     while outputs:
         output = outputs.pop(0)

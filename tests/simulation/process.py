@@ -1,5 +1,5 @@
-"""A worker process: it reads the state topic, follows the log, and perhaps owns the clock. It dies
-with everything but the requests that are on their way, and is born again."""
+"""A worker process: it reads the state topic, follows the log, and perhaps owns the clock. A crash
+loses everything but the requests on the way; the process then starts again."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class Phase(Enum):
 
 
 class Mail(Enum):
-    """What the coordinator tells a process."""
+    """An assignment from the coordinator to a process."""
 
     OWN = auto()
     DISOWN = auto()
@@ -55,8 +55,8 @@ class Process:
         self.name = name
 
     def bear(self, recovery: Recovery, writer: Writer, stop: int) -> None:
-        """Begin anew, with nothing but the disk that there is not; `stop` is the end of the state
-        topic."""
+        """Start again from an empty memory (a process has no disk); `stop` is the end of the
+        state topic."""
         self.recovery, self.writer, self.stop = recovery, writer, stop
         self.phase = Phase.READING
         self.position = FIRST_OFFSET
@@ -88,7 +88,7 @@ class Process:
     @property
     def written_cut(self) -> int:
         """The cut of the newest durable checkpoint of this ownership, or of the first that is being
-        written, or where the process stands."""
+        written, or the current cut."""
         written = self.frozen_cut if self.durable_cut is None else self.durable_cut
         return self.cut if written is None else min(self.cut, written)
 
@@ -98,26 +98,26 @@ class Process:
         return self.cut if self.is_settled else self.written_cut
 
     @property
-    def is_told(self) -> bool:
-        """Whether there is something about the ownership to act upon."""
+    def has_news(self) -> bool:
+        """Whether an assignment has not been acted upon yet."""
         return bool(self.mail) or self.survey is not None
 
     def own(self, survey: Recovery) -> None:
-        """Take itself for the owner; `survey` is what the state topic holds now.
+        """Take the ownership; `survey` is the recovery of the state topic as of now.
 
         A checkpoint of an earlier ownership goes on until the new one is claimed.
         """
         self.owns, self.survey = True, survey
 
     def claim(self) -> Recovery:
-        """Turn to the new ownership, and return what was surveyed for it."""
+        """Begin the new ownership and return its survey of the state topic."""
         survey, self.survey = self.survey, None
         assert survey is not None
         self.frozen_cut = self.durable_cut = None
         return survey
 
     def start(self, state: State, cut: int, end_offsets: Ends) -> None:
-        """Take up a checkpoint, or nothing."""
+        """Start from a checkpoint, or from the empty state."""
         self.state, self.cut, self.end_offsets = state, cut, end_offsets
         self.phase = Phase.LIVE
 

@@ -1,4 +1,4 @@
-"""Many schedules on several processes: each takes a piece of the seeds and gives back counts."""
+"""Many schedules on several processes: each runs a piece of the seeds and returns counts."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ PIECE = 1000
 
 @dataclass
 class Result:
-    """What was met, and the seeds of schedules that violated something."""
+    """The coverage, and the seeds of schedules that violated an invariant."""
 
     coverage: Coverage = field(default_factory=Coverage)
     failures: list[tuple[int, str]] = field(default_factory=list)
 
 
 def run(
-    schedules: int, first: int, workers: int, heard: Callable[[int], None] = lambda _: None
+    schedules: int, first: int, workers: int, report: Callable[[int], None] = lambda _: None
 ) -> Result:
-    """Run the seeds `first` to `first + schedules`; `heard` is told how many were done."""
+    """Run the seeds `first` to `first + schedules`; `report` is called with how many were done."""
     pieces = [(at, min(PIECE, first + schedules - at)) for at in _starts(first, schedules)]
     total = Result()
     context = multiprocessing.get_context("spawn")
@@ -35,7 +35,7 @@ def run(
             part = done.result()
             total.coverage.add(part.coverage)
             total.failures += part.failures
-            heard(part.coverage.schedules)
+            report(part.coverage.schedules)
     total.failures.sort()
     return total
 

@@ -1,8 +1,8 @@
-"""What there is in a schedule, and what must hold of it at any moment.
+"""The parts of a schedule, and the invariants that are checked at any moment.
 
 A fresh recovery, followed by a replay of the log, gives the state and the ledger of one
-uninterrupted run; the checkpoint lies within the log, and the log reaches back to it; what lives
-holds the state of its cut.
+uninterrupted run; the checkpoint lies within the log, and the log reaches back to it; a live
+process holds the state of its cut.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ BOUNDS = (1, 66_000, 8 << 20)
 
 
 class Violation(Exception):
-    """What must hold does not."""
+    """An invariant does not hold."""
 
 
 class Lost(Exception):
@@ -64,12 +64,12 @@ class Scene:
         bound = BOUNDS[int(self.rnd() * 3)]
         process.bear(self.variant.recover(), self.variant.writer(bound), self.topic.end)
 
-    def _say(self, what: str) -> None:
+    def _log(self, what: str) -> None:
         if self.trace is not None:
             self.trace.append(what)
 
     def _check(self, _: Process) -> None:
-        """Recover from here, replay, and compare; and compare what lives."""
+        """Recover from the topic, replay and compare; compare the live processes too."""
         state, (start, end_offsets) = self._recovered(self._fresh())
         for number in range(start + 1, self.published + 1):
             state = self.world.apply(state, end_offsets, number)

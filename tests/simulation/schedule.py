@@ -1,10 +1,10 @@
-"""One schedule: everything that happens, in an order that a seed decides, and what must hold.
+"""One schedule: every event, in an order that a seed decides, and the invariants that are checked.
 
     two processes     read the state topic in pieces, follow the log, freeze, write; die, pause, and
-                      come back; each takes itself for the owner as long as nobody has told it
-    coordinator       moves the ownership whenever it likes and tells both, each in its own time
+                      come back; each is the owner in its own view until it is notified
+    coordinator       moves the ownership whenever it likes and notifies both, each at its own time
     network           delivers requests in any order, those of the dead as well, or loses them
-    broker            compacts at any time; now and then a bit flips or a stranger writes
+    broker            compacts at any time; now and then a bit flips or another program writes
     retention         removes the log before what a recovery would find, but not what an owner
                       has still under way (it takes longer than a checkpoint or a pause)
 
@@ -27,7 +27,7 @@ Action = Callable[[Process], None]
 
 
 class Schedule(Cluster):
-    """A run of `actions` actions; `run` returns what was violated, None where nothing was."""
+    """A run of `actions` actions; `run` returns the violated invariant, or None."""
 
     def run(self, actions: int = ACTIONS, flips: bool = True) -> str | None:
         """Run the schedule, then check what it has left behind; without `flips` nothing is ever
@@ -44,7 +44,7 @@ class Schedule(Cluster):
         except Lost:
             return None
         except (Violation, CheckpointRefused) as found:
-            self._say(f"VIOLATION: {found}")
+            self._log(f"VIOLATION: {found}")
             return str(found)
         return None
 
@@ -59,7 +59,7 @@ class Schedule(Cluster):
             self._move(other)
 
     def _table(self) -> Sequence[Action]:
-        """Draw what this schedule is made of: every action as often as its weight says."""
+        """Draw the actions of this schedule, each as often as its weight."""
 
         def draw(*weights: int) -> int:
             return weights[int(self.rnd() * len(weights))]
@@ -71,7 +71,7 @@ class Schedule(Cluster):
             (self._pump, draw(2, 4, 8)),
             (self._follow, 4),
             (self._freeze, 6),
-            (self._tell, 8),
+            (self._notify, 8),
             (self._crash, draw(0, 1, 1, 2, 4)),
             (self._move, draw(0, 2, 4, 6)),
             (self._tear, draw(0, 0, 1, 1)),
@@ -95,10 +95,10 @@ class Schedule(Cluster):
             self.seen.compacted_in_a_checkpoint += a.is_writing or b.is_writing
             self.seen.compacted_while_read += a.is_amid_reading or b.is_amid_reading
             if self.trace is not None:
-                self._say(f"compaction removes {removed} records")
+                self._log(f"compaction removes {removed} records")
 
     def _trim(self, _: Process) -> None:
-        """Remove the log that neither a recovery would read nor anybody has under way."""
+        """Remove the log that no recovery would read and no process has under way."""
         _state, (covered, _ends) = self._recovered(self._fresh())
         a, b = self.processes
         owners = [p.oldest_cut for p in (a, b) if p.owns]
@@ -109,16 +109,16 @@ class Schedule(Cluster):
             self.kept_from = cut
             self.seen.trimmed += 1
             if self.trace is not None:
-                self._say(f"the log is kept from cut {cut}")
+                self._log(f"the log is kept from cut {cut}")
 
     def _damage(self, _: Process) -> None:
         if self.topic.flip(self.random):
             self.damaged = True
             self.seen.damaged += 1
-            self._say("a bit flips")
+            self._log("a bit flips")
 
     def _intrude(self, _: Process) -> None:
-        """Let a stranger write: no key of ours, or one of a generation that never was."""
+        """Let another program write: a foreign key, or one of a generation that does not exist."""
         key = self.random.choice(
             (b"", b"X", b"P", b"M\x07" + bytes(8), b"P" + bytes(7) + (10**9).to_bytes(8),
              b"M\1" + (10**9).to_bytes(8), b"C" + self.random.randbytes(16))

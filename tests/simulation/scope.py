@@ -17,7 +17,7 @@ T = TypeVar("T")
 
 
 class Request(NamedTuple):
-    """A record on its way; `cut` is the oldest that it has to do with."""
+    """A record on its way; `cut` is the oldest cut that it depends on."""
 
     cut: int
     token: int
@@ -26,32 +26,32 @@ class Request(NamedTuple):
 
     @property
     def generation(self) -> int:
-        """The generation that it speaks of, 0 for a claim."""
+        """The generation of its key, 0 for a claim."""
         return 0 if self.key[:1] == b"C" else int.from_bytes(self.key[-8:])
 
 
 class Worker(NamedTuple):
-    """A process; `told` is what it has still to hear, `prefix` what it read before it paused in the
-    topic (after compaction, what of that is a ghost)."""
+    """A process; `mail` are its unread assignments, `prefix` the records it read before it paused
+    in the topic (after compaction: those that are gone from the topic)."""
 
     writer: Writer
     live: bool = False
     prefix: Topic = EMPTY
     cut: int = 0
     owns: bool = False
-    told: tuple[bool, ...] = ()
+    mail: tuple[bool, ...] = ()
     frozen: int = 0
     durable: int = 0
     requests: tuple[Request, ...] = ()
 
     @property
     def written_cut(self) -> int:
-        """The cut of what this owner has written or is writing, or where it stands."""
+        """The cut of what this owner has written or is writing, or its current cut."""
         return min(self.cut, self.durable or self.frozen or self.cut)
 
     @property
     def newest_generation(self) -> int:
-        """The newest generation that it speaks of."""
+        """The newest generation of its keys and requests."""
         keys = (int.from_bytes(key[-8:]) for key, _ in self.prefix)
         return max((self.writer.generation or 0, *keys, *(r.generation for r in self.requests)))
 
@@ -82,7 +82,7 @@ class Worker(NamedTuple):
 
 
 class Numbers(Generic[T]):
-    """Numbers things by what they are equal in."""
+    """Numbers values by a key; values with equal keys are one."""
 
     def __init__(self, what: Callable[[T], Hashable]) -> None:
         self._what = what
@@ -90,7 +90,7 @@ class Numbers(Generic[T]):
         self.things: list[T] = []
 
     def of(self, thing: T) -> int:
-        """Return the number of a thing, a new one if it was not met before."""
+        """Return the number of a value, a new number if it is new."""
         number = self._numbers.setdefault(self._what(thing), len(self.things))
         if number == len(self.things):
             self.things.append(thing)
@@ -98,7 +98,7 @@ class Numbers(Generic[T]):
 
 
 class Node(NamedTuple):
-    """Everything at one moment, in numbers."""
+    """The whole system at one moment, as numbers of its parts."""
 
     topic: int
     kept_from: int
@@ -110,5 +110,5 @@ class Node(NamedTuple):
 
 
 def contents(requests: tuple[Request, ...]) -> Hashable:
-    """Return what late requests are equal in."""
+    """Return the key by which bundles of late requests are compared."""
     return tuple(sorted((r.cut, r.key, r.value or b"") for r in requests))

@@ -1,4 +1,4 @@
-"""The checkpoint protocol holds under every fault that is simulated, and the simulation bites."""
+"""The checkpoint protocol holds under every simulated fault, and the simulation detects mutants."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A small state that is a function of a log: what the simulated workers learn.
+"""A small state that is a function of a log: computed by the simulated workers.
 
     page  <- page * 31 + value + another page        (so no page can be restored alone)
     cuts  <- moves each of two partitions on by 0 to 3 offsets, some of which hold no record
@@ -101,8 +101,8 @@ class World:
                 records[2 * partition + outcome] += 1
                 chain = _mix(chain + 2 * value + outcome)
                 if not outcome:
-                    here, there = value % self.pages, (value >> 8) % self.pages
-                    pages[here] = (pages[here] * 31 + value + pages[there]) & _MASK
+                    first_page, other_page = value % self.pages, (value >> 8) % self.pages
+                    pages[first_page] = (pages[first_page] * 31 + value + pages[other_page]) & _MASK
         end_offsets = self.end_offsets[number]
         counted = (records[2 * p] + records[2 * p + 1] for p in range(PARTITIONS))
         absent = tuple(e - c for e, c in zip(end_offsets, counted, strict=True))

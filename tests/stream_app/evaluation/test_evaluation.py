@@ -117,7 +117,7 @@ def test_decoding_through_the_channel_beats_taking_reports_for_ratings():
     assert run("dense", TWO).rmse < run("dense", TWO, naive=True).rmse - 0.03
 
 
-def test_asking_for_groups_beats_asking_for_levels_and_user_biases_help():
+def test_reports_of_chosen_groups_beat_reports_of_levels_and_user_biases_help():
     assert run("dense", GROUPS).rmse < run("dense", TWO).rmse - 0.004
     assert run("dense", GROUPS, user_bias=True).rmse < run("dense", GROUPS).rmse
 
@@ -137,7 +137,7 @@ def asked(levels: np.ndarray, learner: Learner, *, user_bias: bool = False) -> n
     return np.concatenate(chosen)
 
 
-def test_a_question_depends_on_nothing_but_the_item_table():
+def test_a_partition_is_chosen_from_the_item_table_alone():
     """Whatever the ratings are, the same is asked; without a table 3.5 is expected."""
     learner = build("dense", Channels.from_mechanisms([CLEAN]), LearnerSpec(factors=2))
     u, z = np.arange(50, dtype=np.uint64), (np.arange(50) % 5).astype(np.uint8)
@@ -211,7 +211,7 @@ def test_the_head_are_the_most_rated_items() -> None:
             most_rated_items(items, count)
 
 
-def test_what_cannot_be_a_scope_is_refused() -> None:
+def test_an_invalid_scope_is_refused() -> None:
     with pytest.raises(ValueError, match="presence is public"):
         in_scope("rr:5:2")
     data = WORLD.dataset
@@ -227,7 +227,7 @@ def test_predicting_before_learning_is_harder_than_after():
     assert one_pass.events == len(WORLD.dataset) // 10
 
 
-def test_a_result_says_what_was_measured():
+def test_a_result_names_what_was_measured():
     result = run("sketch", TWO)
     assert (result.protocol, result.model, result.mechanism, result.epsilon) == (
         "one-pass",
@@ -294,7 +294,7 @@ def test_item_means_are_shrunken_and_an_unknown_item_has_the_overall_mean():
     assert means == pytest.approx([(9 + 20) / 7, (3 + 20) / 6, 4, 4, 4])
 
 
-def test_progress_is_told_of_every_event():
+def test_progress_is_reported_for_every_event():
     done: list[int] = []
     u = np.arange(20_000, dtype=np.uint64) % 50
     z = np.zeros(20_000, np.uint8)
@@ -305,7 +305,7 @@ def test_progress_is_told_of_every_event():
     assert len(done) > 1
 
 
-def test_what_cannot_be_evaluated_is_refused():
+def test_an_input_that_cannot_be_evaluated_is_refused():
     learner = build("dense", Channels.from_mechanisms([CLEAN]), LearnerSpec(factors=2))
     u, z = np.zeros(20, np.uint64), np.zeros(20, np.uint8)
     truth = TrueRatings(z + 1.0, 1, 5)

@@ -36,7 +36,7 @@ def test_without_noise_neighbours_are_found_and_beat_what_is_popular(
     assert result.precision > 1.5 * result.precision_popular
 
 
-def test_noise_takes_it_away(ratings: tuple[np.ndarray, np.ndarray]) -> None:
+def test_strong_noise_hides_the_neighbours(ratings: tuple[np.ndarray, np.ndarray]) -> None:
     found = [
         evaluate_profiles(*ratings, Blip(1000, 10, Fraction(epsilon))).recall
         for epsilon in (40, 12, 1)
@@ -67,7 +67,9 @@ def test_a_cell_that_is_rated_twice_is_one_item_of_a_profile() -> None:
     assert catalogue.tolist() == [2, 9, 2**63]
 
 
-def test_what_cannot_be_evaluated_is_one_sentence(ratings: tuple[np.ndarray, np.ndarray]) -> None:
+def test_an_input_that_cannot_be_evaluated_is_refused_in_one_sentence(
+    ratings: tuple[np.ndarray, np.ndarray],
+) -> None:
     users, items = ratings
     mechanism = Blip(64, 2, Fraction(1))
     with pytest.raises(ValueError, match="a rating has one of each"):

@@ -25,7 +25,7 @@ def mix(x: int) -> int:
 
 
 @given(st.lists(st.integers(0, 9), max_size=40))
-def test_a_tally_counts_each_row_once(rows: list[int]) -> None:
+def test_item_counts_count_each_row(rows: list[int]) -> None:
     counts, distinct = np.zeros(10, np.int64), np.empty(len(rows), np.int64)
     found = count_items(np.array(rows, np.int64), counts, distinct)
     assert distinct[:found].tolist() == list(dict.fromkeys(rows))

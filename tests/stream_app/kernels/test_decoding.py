@@ -59,7 +59,7 @@ def test_the_exponential_stays_finite_beyond_its_range():
     epsilon=st.floats(0.01, 8),
     pick=st.integers(0, 100),
 )
-def test_a_report_is_decoded_as_bayes_rule_says(rhat, V, levels, epsilon, pick):
+def test_a_report_is_decoded_by_bayes_rule(rhat, V, levels, epsilon, pick):
     channel, z = randomized_response(levels, epsilon), pick % levels
     found = decoded(rhat, V, z, channel, levels, PUBLIC, 1.0)
     assert found == pytest.approx(naive.decode(rhat, V, channel, z), abs=1e-7, rel=1e-7)
@@ -99,7 +99,7 @@ def test_a_mechanism_that_hides_presence_decodes_like_an_open_one_where_there_is
         assert decoded(2.7, 0.9, z, rated, 5, absent, 0.0) == (0.0, 0.0, absent[z])
 
 
-def test_what_is_not_looked_at_changes_nothing():
+def test_the_prior_has_no_effect_where_presence_is_public():
     """Where presence is public the prior does not enter, whatever stands there."""
     channel = randomized_response(5, 1.0)
     for g in (0.0, 0.5, math.nan):
@@ -119,16 +119,16 @@ def test_channels_that_cannot_be_inverted_are_decoded_too(levels):
             assert found == pytest.approx(naive.decode(rhat, 0.9, channel, z), abs=1e-7)
 
 
-def test_a_report_that_says_nothing_teaches_nothing():
+def test_an_uninformative_report_changes_nothing():
     flat = np.full((5, 5), 0.2)
     for z in range(5):
-        e, rho, chance = decoded(3.3, 0.9, z, flat, 5, PUBLIC, 1.0)
+        e, rho, probability = decoded(3.3, 0.9, z, flat, 5, PUBLIC, 1.0)
         assert abs(e) < 1e-12
         assert abs(rho) < 1e-12
-        assert chance == pytest.approx(0.2)
+        assert probability == pytest.approx(0.2)
 
 
-def test_a_report_that_no_level_can_cause_teaches_nothing():
+def test_a_report_of_probability_zero_changes_nothing():
     channel = np.zeros((3, 2))
     channel[:2] = np.eye(2)
     assert decoded(3.3, 0.9, 2, channel, 2, PUBLIC, 1.0) == (0.0, 0.0, 0.0)

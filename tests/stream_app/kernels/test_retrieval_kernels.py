@@ -45,7 +45,7 @@ def test_the_best_are_those_of_a_full_sort(scores, count, salt, shift):
     count=st.sampled_from([1, 10, 100, 1500]),
     shape=st.sampled_from(["smooth", "ties", "sorted", "misleading sample"]),
 )
-def test_the_best_of_many_do_not_depend_on_the_luck_of_the_sample(seed, n, count, shape):
+def test_the_best_of_many_do_not_depend_on_the_sample(seed, n, count, shape):
     rng = np.random.default_rng(seed)
     scores = rng.standard_normal(n).astype(np.float32)
     if shape == "ties":

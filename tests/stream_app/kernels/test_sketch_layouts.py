@@ -52,7 +52,7 @@ def test_a_read_is_the_mean_of_the_signed_cells(model):
 
 
 @pytest.mark.parametrize("model", LAYOUTS)
-def test_one_lesson_is_a_step_down_the_gradient(model):
+def test_one_update_is_a_step_down_the_gradient(model):
     """Central differences of e^2/2 + lam (|p|^2 + |q|^2)/2 by every cell that the rating touches.
 
     With C a matrix of rows j, d loss / d C = 1/k * s * (-e q + lam p); the step is -k times it

@@ -58,14 +58,14 @@ def test_the_bloom_kernels_do_what_a_set_of_bits_does(pairs, seed, blocks):
 
 @settings(deadline=None)
 @given(bits=st.sets(st.tuples(st.integers(0, 2), st.integers(0, 7), st.integers(0, 31))))
-def test_the_fill_is_the_count_of_bits_and_the_chance_of_a_fresh_pair(bits):
+def test_the_fill_is_the_count_of_bits_and_the_probability_of_a_false_positive(bits):
     blocks = np.zeros((3, 8), np.uint32)
     for block, word, bit in bits:
         blocks[block, word] |= np.uint32(1 << bit)
-    total, chance = bloom.fill(blocks)
+    total, probability = bloom.fill(blocks)
     assert total == len(bits)
     share = [[sum((b, w) == (x, y) for x, y, _ in bits) / 32 for w in range(8)] for b in range(3)]
-    assert chance == pytest.approx(np.mean([np.prod(row) for row in share]), abs=1e-12)
+    assert probability == pytest.approx(np.mean([np.prod(row) for row in share]), abs=1e-12)
 
 
 def often(keys):

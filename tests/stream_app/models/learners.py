@@ -31,7 +31,7 @@ MECHANISMS = (
     PartitionResponse(4, Fraction(1)),
 )
 CHANNELS = Channels.from_mechanisms(MECHANISMS)
-NOBODYS = 6  # the number of the partition under mask 0, which is none
+UNUSED_CHANNEL = 6  # the partition under mask 0, which is not a mask
 KNOWN = tuple(np.flatnonzero(CHANNELS.alphabets).tolist())
 SIZES = {"factors": 4, "depth": 3, "sketch_bytes": 3 * 7 * 4 * 4, "scalars_bytes": 8 * 16}
 
@@ -84,7 +84,9 @@ PRIORS = st.sampled_from([0.0, 1e-3, 0.1, 0.5, 0.95, 1.0])
 def batches(draw: st.DrawFn, most: int = 30, known: bool = False) -> Batch:
     rows, priors = [], []
     for _ in range(draw(st.integers(1, most))):
-        c = draw(st.sampled_from((*KNOWN, *(() if known else (NOBODYS, len(CHANNELS), 65_535)))))
+        c = draw(
+            st.sampled_from((*KNOWN, *(() if known else (UNUSED_CHANNEL, len(CHANNELS), 65_535))))
+        )
         size = int(CHANNELS.alphabets[c]) if c < len(CHANNELS) else 0
         inside = size and (known or draw(st.booleans()))
         z = draw(st.integers(0, size - 1) if inside else st.integers(0, 255))

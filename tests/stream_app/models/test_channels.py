@@ -83,7 +83,7 @@ def test_the_debiased_squared_error_is_exact_for_every_rating_and_prediction(
         assert channel.T @ f == pytest.approx(wanted, abs=1e-12 * np.abs(f).max() + 1e-9)
 
 
-def test_what_has_an_inverse_and_what_has_none() -> None:
+def test_which_channels_can_be_inverted() -> None:
     """A bit that says which of two levels it is has one; a partition sees reports without masks."""
     for mechanism in EVERY_MECHANISM:
         has_none = mechanism.family == "partition" or (
@@ -135,7 +135,7 @@ def test_a_number_names_a_mechanism_and_its_mask() -> None:
     assert channels.numbers(np.array([0, 1])).dtype == np.uint16
 
 
-def test_the_numbers_fit_sixteen_bits_and_one_is_left_for_nobody() -> None:
+def test_channel_numbers_fit_sixteen_bits_and_one_number_is_never_given() -> None:
     class Wide(Given):
         masks = range(1, MAX_CHANNELS)
 
@@ -177,8 +177,8 @@ def test_mechanisms_of_different_sizes_share_the_tables() -> None:
         (np.ones((1, 3)), 2, "single report"),
     ],
 )
-def test_what_is_not_a_channel_is_refused(channel, levels: int | None, why: str) -> None:
-    with pytest.raises(ValueError, match=why):
+def test_an_invalid_channel_is_refused(channel, levels: int | None, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
         Channels.from_mechanisms([Given(np.array(channel), levels)])
 
 

@@ -64,13 +64,13 @@ def test_what_is_learned_after_forgetting_is_learned_as_of_an_unknown_user(model
     channel, learn = np.array([CLEAN], np.uint16), np.ones(1, np.bool_)
     made.forget(USER[0])
     made._overall[:] = fresh._overall  # type: ignore[attr-defined]
-    for one in (made, fresh):
-        one.learn_many(*columns, channel, learn)
+    for learner in (made, fresh):
+        learner.learn_many(*columns, channel, learn)
     assert made.users(USER)[1] == pytest.approx(fresh.users(USER)[1], rel=1e-4)
 
 
 @pytest.mark.parametrize("model", SKETCHES)
-def test_others_move_no_further_than_by_what_they_share_with_the_user(model: str) -> None:
+def test_other_entities_move_only_by_what_they_share_with_the_user(model: str) -> None:
     """Of 300 users and 200 items in tables with room, most share nothing and nobody moves much;
     what does move, moves by a share of what the user had learned (1/k of it for a shared cell)."""
     made = taught(model)
@@ -88,7 +88,7 @@ def test_others_move_no_further_than_by_what_they_share_with_the_user(model: str
     assert made.mean == mean
 
 
-def test_a_dense_row_that_is_forgotten_moves_nobody_else() -> None:
+def test_a_dense_row_that_is_forgotten_moves_no_other_row() -> None:
     made = taught("dense")
     before = digest(made)
     row = made.arrays()["user_keys"].tolist().index(7)

@@ -26,8 +26,8 @@ from tests.stream_app.models.learners import (
     HIDDEN,
     KNOWN,
     MECHANISMS,
-    NOBODYS,
     SIZES,
+    UNUSED_CHANNEL,
     Batch,
     ForgettingItemMeans,
     batch_of,
@@ -99,7 +99,7 @@ def test_a_report_or_mechanism_outside_the_tables_is_refused(model: str) -> None
     learner.learn_many(*stream(200, 4))
     before = digest(learner)
     bad = [(1, 1, n, c, True) for c, n in enumerate(CHANNELS.alphabets.tolist())] + [
-        (1, 1, 0, NOBODYS, True),
+        (1, 1, 0, UNUSED_CHANNEL, True),
         (1, 1, 0, len(CHANNELS), True),
         (1, 1, 255, 65_535, True),
     ]
@@ -117,8 +117,8 @@ def test_predictions_and_residuals_are_those_of_learning(model: str) -> None:
     u, i, z, c, _, g = stream(100, 6)
     first = slice(0, 1)
     predicted, residuals = learner.predict_many(u, i), learner.residuals(u, i, z, c, g)
-    one = (column[first] for column in (u, i, z, c))
-    update = learner.learn_many(*one, np.ones(1, np.bool_), g[first])
+    first_event = (column[first] for column in (u, i, z, c))
+    update = learner.learn_many(*first_event, np.ones(1, np.bool_), g[first])
     assert update.predicted[0] == predicted[0]
     assert update.error[0] == residuals[0]
     assert ((predicted >= 1) & (predicted <= 5)).all()
@@ -171,38 +171,38 @@ def test_seeds_make_different_learners_and_equal_seeds_equal_ones(model: str) ->
     made = [EVERY_LEARNER[model](CHANNELS, LearnerSpec(seed=seed, **SIZES)) for seed in (1, 1, 2)]
     for learner in made:
         learner.learn_many(*batch)
-    one, same, other = (digest(learner) for learner in made)
-    assert one == same
-    assert one != other
+    first, same, other = (digest(learner) for learner in made)
+    assert first == same
+    assert first != other
 
 
 @every_learner
 def test_any_columns_that_hold_the_numbers_will_do(model: str) -> None:
     """Read-only views of a message and strided columns, too."""
     batch = stream(100, 11)
-    one, other = small(model), small(model)
-    one.learn_many(*batch)
+    left, right = small(model), small(model)
+    left.learn_many(*batch)
     views = []
     for column in batch:
         wide = np.repeat(column, 2)[::2]
         wide.flags.writeable = False
         views.append(wide)
-    other.learn_many(*views)
-    assert digest(one) == digest(other)
+    right.learn_many(*views)
+    assert digest(left) == digest(right)
     with pytest.raises(ValueError, match="one length"):
-        one.learn_many(batch[0][:3], *batch[1:5])
+        left.learn_many(batch[0][:3], *batch[1:5])
     with pytest.raises(ValueError, match="3 priors for 100 events"):
-        one.learn_many(*batch[:5], batch[5][:3])
+        left.learn_many(*batch[:5], batch[5][:3])
 
 
 @every_learner
 def test_without_priors_every_event_is_a_rating(model: str) -> None:
     """And where no channel protects presence, no column of ones is read or made."""
     batch = stream(200, 16)
-    one, other = small(model), small(model)
-    one.learn_many(*batch[:5])
-    other.learn_many(*batch[:5], np.ones(200))
-    assert digest(one) == digest(other)
+    left, right = small(model), small(model)
+    left.learn_many(*batch[:5])
+    right.learn_many(*batch[:5], np.ones(200))
+    assert digest(left) == digest(right)
     open_channels = Channels.from_mechanisms(MECHANISMS[:4])
     known = batch[3] < HIDDEN
     public = [column[known] for column in batch]

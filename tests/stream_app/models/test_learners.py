@@ -75,8 +75,8 @@ def test_the_state_never_becomes_infinite_or_not_a_number(model: str) -> None:
     """One user and one item against each other, extreme parameters, a sketch of one block."""
     wild = Parameters(user_variance=99, item_variance=99, user_bias_variance=99, noise=0.01,
                       bias_shrink=50, user_shrink=50, coupling=0.99, prior_slope=0)  # fmt: skip
-    one = {"factors": 4, "depth": 3, "sketch_bytes": 48, "scalars_bytes": 64}
-    learner = build(model, CHANNELS, LearnerSpec(parameters=wild, seed=1, **one))
+    one_block = {"factors": 4, "depth": 3, "sketch_bytes": 48, "scalars_bytes": 64}
+    learner = build(model, CHANNELS, LearnerSpec(parameters=wild, seed=1, **one_block))
     n = np.arange(20_000)
     for c in KNOWN:
         z = np.where(n % 2, 0, CHANNELS.alphabets[c] - 1).astype(np.uint8)

@@ -98,7 +98,7 @@ def test_without_noise_scores_are_about_the_share_of_the_neighbours_that_have_it
     assert found.popular(CATALOGUE)[:40].mean() == pytest.approx(0.5, abs=0.1)
 
 
-def test_where_noise_drowns_the_neighbours_everybody_gets_what_is_popular() -> None:
+def test_where_noise_hides_the_neighbours_every_user_gets_popular_items() -> None:
     found, devices, _ = filled(Blip(2000, 20, Fraction(1, 100)), two_tastes(40))
     scores, popular = found.scores(devices, CATALOGUE, k=5), found.popular(CATALOGUE)
     assert np.isfinite(scores).all()
@@ -149,7 +149,7 @@ def test_sizes_are_drawn_to_their_mean_by_as_much_as_they_are_noise() -> None:
     assert found.sizes().std() < raw.std() / 3
 
 
-def test_an_empty_profile_is_similar_to_nobody() -> None:
+def test_an_empty_profile_is_similar_to_no_other() -> None:
     found, devices, _ = filled(CLEAR, [CATALOGUE[:0], CATALOGUE[:40], CATALOGUE[:0]])
     near = found.nearest(devices, 2)
     assert np.isfinite(near.similarities).all()
@@ -172,7 +172,7 @@ def test_fewer_neighbours_than_asked_for_are_no_trouble() -> None:
     assert (empty.popular(CATALOGUE) == 0).all()
 
 
-def test_what_cannot_be_done_is_one_sentence() -> None:
+def test_an_invalid_input_is_refused_in_one_sentence() -> None:
     with pytest.raises(ValueError, match="uniform at epsilon 0"):
         ProfileNeighbours(Blip(64, 2, Fraction(0)))
     with pytest.raises(ValueError, match="at least 1"):

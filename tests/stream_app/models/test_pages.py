@@ -169,7 +169,7 @@ def test_reading_marks_nothing(model: str) -> None:
 @every_part
 @settings(deadline=None, max_examples=8)
 @given(before=STEPS, after=STEPS, other=STEPS)
-def test_whoever_takes_over_the_arrays_goes_on_as_the_one_they_are_of(
+def test_a_loaded_state_continues_like_the_one_it_was_copied_from(
     make, before, after, other
 ) -> None:
     """Whatever was there is replaced; what comes then has the same effect, in every byte."""
@@ -271,5 +271,5 @@ def test_marks_survive_that_a_table_grows() -> None:
         items.rows(part, add=True)
         zeros = np.zeros(len(part), np.uint8)
         made.learn_many(part, part, zeros, zeros.astype(np.uint16), np.ones(len(part), np.bool_))
-    for one in (items, made):
-        assert all(bits.all() for bits in one.dirty_pages().values())
+    for part_of_state in (items, made):
+        assert all(bits.all() for bits in part_of_state.dirty_pages().values())

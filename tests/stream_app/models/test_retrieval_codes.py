@@ -49,7 +49,7 @@ def test_the_objective_never_falls_from_flip_to_flip(factors, bits):
         before = now
 
 
-def test_a_code_says_its_direction_only_and_tells_the_length_apart():
+def test_a_code_depends_on_the_direction_only_and_the_length_is_kept_beside_it():
     vectors = sphere(500, 8)
     scale = np.exp2(np.arange(500) % 60 - 30).astype(np.float32)[:, None]
     encoder = Encoder(8, 64)
@@ -77,7 +77,7 @@ def test_a_code_does_not_depend_on_its_neighbours():
 @pytest.mark.parametrize(
     "arguments", [(0, 8), (4097, 8), (8, 0), (8, 4097), (8, 8, -1), (8, 8, 1, 1, "random")]
 )
-def test_what_cannot_be_encoded_is_refused(arguments):
+def test_a_vector_that_cannot_be_encoded_is_refused(arguments):
     with pytest.raises(ValueError, match=r"use|must"):
         Encoder(*arguments)
 

@@ -121,9 +121,9 @@ def test_updates_in_pieces_and_over_old_values_come_to_the_same(make, seed, cuts
         pieces.update(mixed, vectors[mixed], biases[mixed])
     assert whole.size == pieces.size == 150
     for p in users(5, seed=seed):
-        ours, theirs = whole.search(p, 20, everything), pieces.search(p, 20, everything)
-        assert ours[0].tolist() == theirs[0].tolist()
-        assert ours[1].tobytes() == theirs[1].tobytes()
+        expected, found = whole.search(p, 20, everything), pieces.search(p, 20, everything)
+        assert expected[0].tolist() == found[0].tolist()
+        assert expected[1].tobytes() == found[1].tobytes()
 
 
 @every_index
@@ -229,7 +229,7 @@ def test_the_memory_grows_with_the_items(make):
     assert index.memory_bytes > before + 2000 * 4 * FACTORS
 
 
-def test_auto_says_which_method_is_in_use_and_switches_once():
+def test_auto_names_the_method_in_use_and_switches_once():
     index = AutoIndex(FACTORS, exact_below=100)
     vectors, biases = catalogue(150)
     assert index.method == "exact"

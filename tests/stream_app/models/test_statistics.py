@@ -65,7 +65,7 @@ def test_the_state_depends_on_neither_batches_nor_order_nor_parts(make, seed, n,
 
 
 @pytest.mark.parametrize("make", SKETCHES.values(), ids=SKETCHES)
-def test_the_state_is_handed_out_not_copied_and_its_size_is_told(make):
+def test_arrays_returns_the_state_itself_and_its_size_is_reported(make):
     sketch = make()
     before = state(sketch)
     held = sketch.arrays()
@@ -112,7 +112,7 @@ def test_sketches_of_different_shape_or_seed_do_not_merge(one, other):
         lambda: HighWaterMarks().load(marks_of([(1, 2), (1, 2)], [1, 2])),
     ],
 )
-def test_what_cannot_be_is_refused(make):
+def test_an_invalid_size_is_refused(make):
     with pytest.raises(ValueError, match=r"\d"):
         make()
 
@@ -122,7 +122,7 @@ def test_what_cannot_be_is_refused(make):
 
 @settings(deadline=None, max_examples=25)
 @given(seed=SEEDS, n=st.integers(0, 2000), size=st.sampled_from([32, 100, 4096]))
-def test_what_was_added_is_always_found(seed, n, size):
+def test_an_added_pair_is_always_found(seed, n, size):
     rng = np.random.default_rng(seed)
     users, items = rng.integers(0, 2**64, (2, n), dtype=np.uint64)
     seen = SeenFilter(size)
@@ -143,7 +143,7 @@ def test_an_empty_filter_finds_nothing_and_the_same_item_of_another_user_is_anot
 
 
 @pytest.mark.statistical
-def test_false_positives_are_as_many_as_the_formula_says():
+def test_the_false_positive_rate_is_that_of_the_formula():
     """At 1 in 1000: the estimate from the fill against the formula, fresh pairs against it.
 
     The estimate averages 32,768 blocks whose ratios vary by about their mean: 6 deviations are 4 %.

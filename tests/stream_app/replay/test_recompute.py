@@ -19,7 +19,7 @@ from stream_app.kafka import acls as rights
 from stream_app.kafka import clients
 from stream_app.kafka import topic_admin as topics
 from stream_app.kafka.clients import Connection
-from stream_app.log.ledger import SET_ASIDE
+from stream_app.log.ledger import REJECTED
 from stream_app.replay.cut_history import CutHistory, lost_origin
 from stream_app.replay.follower import Follower
 from stream_app.replay.recompute import begin
@@ -52,7 +52,7 @@ def test_a_snapshot_is_adopted_without_the_devices_that_were_forgotten_since(
     assert len(begun.ledger.forgotten) == 0, "the base tells it"
     again = replace(made[0], seq=made[0].seq + 1000)
     (batch,) = [decode_many(run_of([publish(again)], 0, 1, publish(again).partition), ALL.intake)]
-    assert begun.apply(batch).records.tolist() == [SET_ASIDE]
+    assert begun.apply(batch).records.tolist() == [REJECTED]
 
 
 def replace_without(origin: StateOrigin, device: bytes) -> StateOrigin:

@@ -16,7 +16,7 @@ def learned(*entries: CatalogueEntry) -> Catalogue:
     return catalogue
 
 
-def test_items_have_their_names_and_titles_back() -> None:
+def test_items_are_shown_with_their_names_and_titles() -> None:
     catalogue = learned(CatalogueEntry(5, "Five"), CatalogueEntry("käse", "Cheese"))
     assert (catalogue.name(5), catalogue.title(5)) == (5, "Five")
     assert (catalogue.name(key("käse")), catalogue.title(key("käse"))) == ("käse", "Cheese")
@@ -89,7 +89,7 @@ def test_no_record_makes_the_catalogue_walk_through_the_others() -> None:
     assert np.flatnonzero(catalogue.withdrawn(keys)).tolist() == [46, 48]
 
 
-def test_a_change_while_the_withdrawn_are_gathered_is_seen_by_the_next_question() -> None:
+def test_a_change_while_the_withdrawn_items_are_collected_is_seen_by_the_next_query() -> None:
     catalogue = learned(CatalogueEntry(5, withdrawn=True))
 
     class Interrupted(set[int]):

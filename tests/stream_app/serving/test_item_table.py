@@ -56,7 +56,7 @@ def test_only_pages_that_changed_are_written_again() -> None:
     assert [page.page for page in pages.due(more, model, 4, 16)] == [1]
 
 
-def test_a_large_table_is_looked_at_in_turns() -> None:
+def test_a_large_table_is_compared_a_part_at_a_time() -> None:
     model, pages = learner(), ItemTablePages()
     assert [page.page for page in pages.due(KEYS, model, 1, 1)] == [0]
     assert [page.page for page in pages.due(KEYS, model, 1, 1)] == [1]
@@ -77,6 +77,6 @@ def test_a_page_out_of_order_is_passed_over_and_a_false_one_does_no_harm() -> No
 
 
 @pytest.mark.parametrize("value", [b"", b"{", b'{"v":2}', b"[]", b"\xff" * 10])
-def test_what_is_no_page_is_refused(value: bytes) -> None:
+def test_an_invalid_page_is_refused(value: bytes) -> None:
     with pytest.raises(WireError):
         decode_message(ItemTablePage, value)

@@ -37,7 +37,7 @@ def recommender(method: str, *made: Event, catalogue: Catalogue | None = None) -
 
 
 @pytest.mark.parametrize("method", METHODS)
-def test_what_was_seen_stays_away_even_where_it_was_held_out(method: str) -> None:
+def test_seen_items_are_not_recommended_even_where_they_were_held_out(method: str) -> None:
     found = recommender(
         method, rated(ANN, 1, {1: 5, 2: 1}), rated(BEA, 1, dict.fromkeys(range(1, 9), 4))
     )
@@ -49,7 +49,7 @@ def test_what_was_seen_stays_away_even_where_it_was_held_out(method: str) -> Non
 
 
 @pytest.mark.parametrize("method", METHODS)
-def test_a_stranger_gets_what_is_popular(method: str) -> None:
+def test_an_unknown_user_gets_popular_items(method: str) -> None:
     found = recommender(
         method,
         rated(ANN, 1, {1: 5, 2: 5, 3: 5}),
@@ -62,7 +62,7 @@ def test_a_stranger_gets_what_is_popular(method: str) -> None:
 
 
 @pytest.mark.parametrize("method", METHODS)
-def test_a_withdrawn_item_is_not_recommended_to_anybody(method: str) -> None:
+def test_a_withdrawn_item_is_never_recommended(method: str) -> None:
     catalogue = Catalogue()
     catalogue.learn(b"3", encode_message(CatalogueEntry(3, withdrawn=True)))
     found = recommender(
@@ -72,7 +72,7 @@ def test_a_withdrawn_item_is_not_recommended_to_anybody(method: str) -> None:
     assert 3 not in found.answer(bytes(16), 10).items
 
 
-def test_before_anything_was_learned_there_is_nothing_to_recommend() -> None:
+def test_an_untrained_replica_recommends_nothing() -> None:
     answer = recommender("auto").answer(ANN, 10)
     assert (answer.items.size, answer.method) == (0, "popular")
 

@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from stream_app.log.ledger import APPLIED, SET_ASIDE
+from stream_app.log.ledger import APPLIED, REJECTED
 from stream_app.state.replica import Replica
 from stream_app.wire import REASON_CODE, Event, Reason, decode_many
 from stream_app.wire.state_records import StateOrigin
@@ -46,35 +46,35 @@ def played_in(records: list[Published], replica: Replica, never: set[bytes], mos
 
 
 @every_model
-def test_a_state_made_without_devices_is_that_of_a_log_in_which_they_never_were(
+def test_excluding_devices_equals_a_log_without_their_records(
     model: str, rng: np.random.Generator
 ) -> None:
     """Over every mechanism, with the same cuts and other batches."""
-    design, made = replace(ALL, model=model), made_of(rng)
+    spec, made = replace(ALL, model=model), made_of(rng)
     records, gone = [publish(e) for e in made], {made[0].device, made[7].device}
     origin = StateOrigin(0, (0,) * 4, excluded=tuple(sorted(device.hex() for device in gone)))
-    one = played_in(records, Replica(design, origin), set(), 17)
-    other = played_in(records, Replica(design), gone, 9)
-    assert one.model_digest() == other.model_digest()
-    assert one.model_digest() != played_in(records, Replica(design), set(), 17).model_digest()
+    left = played_in(records, Replica(spec, origin), set(), 17)
+    right = played_in(records, Replica(spec), gone, 9)
+    assert left.model_digest() == right.model_digest()
+    assert left.model_digest() != played_in(records, Replica(spec), set(), 17).model_digest()
     refused = sum(e.device in gone for e in made)
     assert refused > 0
-    assert one.ledger.rejected() == {"forgotten": refused}
-    assert other.ledger.counts()["absent"] == refused
-    assert one.ledger.counts()["applied"] == other.ledger.counts()["applied"]
+    assert left.ledger.rejected() == {"forgotten": refused}
+    assert right.ledger.counts()["absent"] == refused
+    assert left.ledger.counts()["applied"] == right.ledger.counts()["applied"]
 
 
 @every_model
 def test_the_records_of_a_forgotten_device_change_the_ledger_and_nothing_else(
     model: str, rng: np.random.Generator
 ) -> None:
-    design, made = replace(ALL, model=model), made_of(rng)
-    replica = played([publish(e) for e in made], rng, design)
+    spec, made = replace(ALL, model=model), made_of(rng)
+    replica = played([publish(e) for e in made], rng, spec)
     device, others = made[0].device, next(e for e in made if e.device != made[0].device)
     assert replica.forget(device)
     before = bytes_of(replica)
     outcome = applied(replica, replace(made[0], seq=10**6))
-    assert outcome.records.tolist() == [SET_ASIDE]
+    assert outcome.records.tolist() == [REJECTED]
     assert outcome.reasons.tolist() == [FORGOTTEN]
     assert (
         outcome.duplicates == outcome.gaps == len(outcome.users) == len(outcome.missing.rows) == 0
@@ -89,26 +89,26 @@ def test_the_records_of_a_forgotten_device_change_the_ledger_and_nothing_else(
 
 
 @every_model
-def test_forgetting_clears_what_is_the_devices_own_and_says_what_remains(
+def test_forgetting_clears_the_devices_own_data_and_keeps_what_is_documented(
     model: str, rng: np.random.Generator
 ) -> None:
-    design, made = replace(ALL, model=model), made_of(rng)
-    replica = played([publish(e) for e in made], rng, design)
+    spec, made = replace(ALL, model=model), made_of(rng)
+    replica = played([publish(e) for e in made], rng, spec)
     device = made[0].device
     words = np.frombuffer(device, "<u8").astype(np.uint64)
     before, users = bytes_of(replica), words[:1]
-    mine = [e for e in made if e.device == device and not e.mechanism.startswith("cell")]
+    own_events = [e for e in made if e.device == device and not e.mechanism.startswith("cell")]
     assert replica.forget(device)
     after = bytes_of(replica)
     changed = {name for name in after if after[name] != before[name]}
     own = {"user_vectors", "user_scalars"} if model == "dense" else {"cells", "scalars"}
     assert changed <= {"presence.sums", "marks.marks", *(f"learner.{name}" for name in own)}
     assert {"presence.sums", "marks.marks"} <= changed
-    fresh = Replica(design).learner
+    fresh = Replica(spec).learner
     assert replica.learner.users(users)[0] == pytest.approx(fresh.users(users)[0], abs=1e-3)
     assert replica.marks.find(words.reshape(1, 2)).tolist() == [0]
     # What remains: pairs in the seen filter, the pseudonym in marks and ledger, counts of items.
-    assert any(replica.seen.test_many(users, e.items[:1])[0] for e in mine)
+    assert any(replica.seen.test_many(users, e.items[:1])[0] for e in own_events)
     assert words.tolist() in replica.marks.arrays()["devices"].tolist()
     assert replica.ledger.forgotten.tolist() == [words.tolist()]
 
@@ -126,7 +126,7 @@ def test_forgetting_twice_is_forgetting_once(rng: np.random.Generator) -> None:
     assert replica.ledger_digest() == ledger
 
 
-def test_a_device_that_was_never_seen_changes_the_list_of_the_forgotten_alone(
+def test_forgetting_an_unseen_device_changes_only_the_list_of_erased_devices(
     rng: np.random.Generator,
 ) -> None:
     """Its cells in a sketch hold what collides with it, and are not touched."""
@@ -138,7 +138,7 @@ def test_a_device_that_was_never_seen_changes_the_list_of_the_forgotten_alone(
     assert replica.ledger.forgotten.tolist() == [[0, 0]]
 
 
-def test_a_device_that_the_state_was_made_without_is_not_forgotten_once_more() -> None:
+def test_an_excluded_device_is_not_forgotten_again() -> None:
     device = bytes(range(16))
     replica = Replica(ALL, StateOrigin(0, (0,) * 4, excluded=(device.hex(),)))
     digests = replica.model_digest(), replica.ledger_digest()
@@ -146,17 +146,17 @@ def test_a_device_that_the_state_was_made_without_is_not_forgotten_once_more() -
     assert (replica.model_digest(), replica.ledger_digest()) == digests
 
 
-def test_a_record_that_cannot_be_read_is_not_taken_for_one_of_a_forgotten_device() -> None:
+def test_an_unreadable_record_is_not_attributed_to_a_forgotten_device() -> None:
     """Its device is unknown and written as zeros, which may be a pseudonym as well."""
     replica = Replica(SMALL)
     replica.forget(bytes(16))
     run = run_of([Published(0, b"k", b"nonsense")], 0, 1, 0)
     outcome = replica.apply(decode_many(run, SMALL.intake))
     assert outcome.reasons[0] != FORGOTTEN
-    assert outcome.records.tolist() == [SET_ASIDE]
+    assert outcome.records.tolist() == [REJECTED]
 
 
-def test_a_device_that_shares_half_a_pseudonym_with_a_forgotten_one_is_not_refused() -> None:
+def test_a_device_that_shares_half_a_pseudonym_with_a_forgotten_one_is_accepted() -> None:
     event = Event(
         bytes(range(16)), 1, "rr:5:2", 0, np.arange(3, dtype=np.uint64), np.zeros(3, np.uint8)
     )
@@ -165,7 +165,7 @@ def test_a_device_that_shares_half_a_pseudonym_with_a_forgotten_one_is_not_refus
     assert applied(replica, event).records.tolist() == [APPLIED]
 
 
-def test_one_refused_record_does_not_hold_up_the_others_of_its_batch(
+def test_a_rejected_record_does_not_affect_the_others_of_its_batch(
     rng: np.random.Generator,
 ) -> None:
     """Reasons stand beside each record; a jump among them is told as one."""

@@ -22,12 +22,12 @@ def digests(replica: Replica) -> tuple[str, str]:
 def test_the_digests_do_not_depend_on_how_the_log_was_cut_into_batches(
     model: str, rng: np.random.Generator
 ) -> None:
-    design = replace(ALL, model=model)
+    spec = replace(ALL, model=model)
     made = events(rng, 300, families=EVERY_FAMILY)
     records = [publish(event, json=bool(rng.integers(2))) for event in made]
-    whole = played(records, rng, design)
+    whole = played(records, rng, spec)
     for most in (1, 7, 50):
-        assert digests(played(records, rng, design, most)) == digests(whole)
+        assert digests(played(records, rng, spec, most)) == digests(whole)
 
 
 def test_one_changed_report_changes_the_model_digest(rng: np.random.Generator) -> None:
@@ -36,25 +36,25 @@ def test_one_changed_report_changes_the_model_digest(rng: np.random.Generator) -
     reports = changed.reports.copy()
     reports[0] = (reports[0] + 1) % 5
     others = [*made[:40], replace(changed, reports=reports), *made[41:]]
-    design = replace(SMALL, held_out=0.0)
-    one = played([publish(e) for e in made], rng, design)
-    other = played([publish(e) for e in others], rng, design)
-    assert one.model_digest() != other.model_digest()
-    assert one.ledger_digest() == other.ledger_digest()
+    spec = replace(SMALL, held_out=0.0)
+    left = played([publish(e) for e in made], rng, spec)
+    right = played([publish(e) for e in others], rng, spec)
+    assert left.model_digest() != right.model_digest()
+    assert left.ledger_digest() == right.ledger_digest()
 
 
-def test_another_design_has_another_digest(rng: np.random.Generator) -> None:
+def test_another_spec_has_another_digest(rng: np.random.Generator) -> None:
     records = [publish(e) for e in events(rng, 20)]
     seen = {played(records, rng, d).model_digest() for d in (SMALL, replace(SMALL, seed=2))}
     assert len(seen) == 2
 
 
-def test_records_that_are_set_aside_or_repeated_leave_the_model_alone(
+def test_rejected_and_repeated_records_do_not_change_the_model(
     rng: np.random.Generator,
 ) -> None:
     """Every tenth record of one partition is poison: the model digest is that of the log without
     them."""
-    design = replace(SMALL, partitions=1)
+    spec = replace(SMALL, partitions=1)
     clean = [publish(event, partitions=1) for event in events(rng, 300)]
     poison = [
         Published(0, b"k", bytes(rng.integers(0, 256, 40, dtype=np.uint8))),
@@ -65,17 +65,17 @@ def test_records_that_are_set_aside_or_repeated_leave_the_model_alone(
     mixed = list(clean)
     for place in range(295, 0, -10):
         mixed.insert(place, poison[place % len(poison)])
-    one, other = played(clean, rng, design, 20), played(mixed, rng, design, 20)
-    assert one.model_digest() == other.model_digest()
-    assert one.ledger_digest() != other.ledger_digest()
-    counts = other.ledger.counts()
-    assert counts["applied"] == one.ledger.counts()["applied"] == 300
+    left, right = played(clean, rng, spec, 20), played(mixed, rng, spec, 20)
+    assert left.model_digest() == right.model_digest()
+    assert left.ledger_digest() != right.ledger_digest()
+    counts = right.ledger.counts()
+    assert counts["applied"] == left.ledger.counts()["applied"] == 300
     assert counts["duplicate"] + counts["rejected"] == len(mixed) - 300
     assert counts["duplicate"] > 0
     assert counts["rejected"] > 0
 
 
-def test_a_seq_that_jumps_out_of_reach_is_set_aside_and_its_device_goes_on(
+def test_a_seq_that_jumps_too_far_is_rejected_and_its_device_continues(
     rng: np.random.Generator,
 ) -> None:
     made = events(rng, 1)[0]
@@ -96,10 +96,10 @@ def test_every_record_is_in_the_ledger_and_holes_are_counted(rng: np.random.Gene
     assert ledger.counts()["absent"] == 3 * SMALL.partitions
 
 
-def test_the_held_out_share_is_keyed_never_learned_and_still_seen(
+def test_held_out_pairs_are_chosen_by_key_never_learned_and_still_seen(
     rng: np.random.Generator,
 ) -> None:
-    design = replace(SMALL, held_out=0.3)
+    spec = replace(SMALL, held_out=0.3)
     event = Event(
         bytes(range(16)),
         1,
@@ -108,24 +108,24 @@ def test_the_held_out_share_is_keyed_never_learned_and_still_seen(
         np.arange(2000, dtype=np.uint64),
         np.full(2000, 4, np.uint8),
     )
-    replica = Replica(design)
+    replica = Replica(spec)
     record = publish(event)
-    outcome = replica.apply(decode_many(run_of([record], 0, 1, record.partition), design.intake))
+    outcome = replica.apply(decode_many(run_of([record], 0, 1, record.partition), spec.intake))
     share = outcome.held_out.mean()
     assert 0.25 < share < 0.35
     assert replica.seen.test_many(outcome.users, outcome.items).all()
-    again = Replica(replace(design, model="dense"))
+    again = Replica(replace(spec, model="dense"))
     assert (
-        again.apply(decode_many(run_of([record], 0, 1, record.partition), design.intake)).held_out
+        again.apply(decode_many(run_of([record], 0, 1, record.partition), spec.intake)).held_out
         == outcome.held_out
     ).all()
 
 
 def test_clipped_ratings_are_counted_among_the_learned_alone(rng: np.random.Generator) -> None:
-    design = replace(SMALL, clip=0.05, held_out=0.5)
+    spec = replace(SMALL, clip=0.05, held_out=0.5)
     record = publish(events(rng, 1, items=4000, most=2)[0])
     made = [publish(e) for e in events(rng, 300, items=400, most=6, mechanism="none:5:inf")]
-    replica = played([record, *made], rng, design)
+    replica = played([record, *made], rng, spec)
     counts = replica.ledger.counts()
     assert 0 < counts["ratings_clipped"] < counts["ratings_learned"]
     assert counts["ratings_held_out"] > 0
@@ -142,7 +142,7 @@ def test_nothing_is_learned_from_a_wholly_held_out_log(rng: np.random.Generator)
     assert {k: v.tobytes() for k, v in replica.learner.arrays().items()} == empty
 
 
-def test_a_cell_that_says_nothing_teaches_presence_alone() -> None:
+def test_a_missing_report_changes_the_presence_rates_alone() -> None:
     """Nothing but the presence rates and the device's mark is touched by a silent scope."""
     replica = Replica(replace(ALL, held_out=0.3))
     before = {name: array.tobytes() for name, array in replica.model_arrays().items()}
@@ -160,7 +160,7 @@ def test_a_cell_that_says_nothing_teaches_presence_alone() -> None:
     assert {n for name, n in counts.items() if name.startswith("ratings")} == {0}
 
 
-def test_a_cell_that_says_something_is_learned_and_counted_but_not_taken_for_seen() -> None:
+def test_a_published_cell_is_learned_and_counted_but_not_marked_as_seen() -> None:
     replica = Replica(replace(ALL, held_out=0.3))
     outcome = applied(replica, SCOPE)
     assert outcome.items.tolist() == SAYING.tolist()
@@ -193,7 +193,7 @@ def test_a_cell_is_decoded_with_its_own_prior() -> None:
     assert (outcome.priors < 0.9).all()
 
 
-def test_what_comes_again_is_counted_by_what_it_says() -> None:
+def test_a_duplicate_record_is_counted_by_its_reports() -> None:
     replica = Replica(ALL)
     for _ in range(2):
         outcome = applied(replica, SCOPE)
@@ -205,7 +205,7 @@ def test_what_comes_again_is_counted_by_what_it_says() -> None:
     assert outcome.duplicates == 40
 
 
-def test_one_changed_silence_changes_the_model_digest() -> None:
+def test_one_changed_missing_report_changes_the_model_digest() -> None:
     """Whether a cell says something teaches presence, although a silent one is not learned."""
     digests = set()
     for report in (5, 0):
@@ -217,7 +217,7 @@ def test_one_changed_silence_changes_the_model_digest() -> None:
     assert len(digests) == 2
 
 
-def test_a_design_without_hidden_presence_keeps_no_rates() -> None:
+def test_a_spec_without_protected_presence_keeps_no_rates() -> None:
     replica = Replica(SMALL)
     assert replica.presence is None
     assert replica.memory()["presence"] == 0
@@ -248,6 +248,6 @@ def test_a_report_is_decoded_under_its_own_mask() -> None:
         ({"held_out": 0.6}, "0 .. 0.5"),
     ],
 )
-def test_a_design_that_makes_no_sense_is_refused(changes: dict[str, object], sentence: str) -> None:
+def test_an_invalid_spec_is_refused(changes: dict[str, object], sentence: str) -> None:
     with pytest.raises(ValueError, match=sentence):
         replace(SMALL, **changes)  # type: ignore[arg-type]
