@@ -3,11 +3,11 @@
 run             set up, replay the ratings, compare with the log, report
 setup           broker, topics, worker, devices, titles
 worker          the worker as a process of its own, watched over HTTP
-ground_truth    predictions beside the true ratings, which only a demo knows
+ground_truth    predictions compared with the true ratings, which only a demo knows
 query_load      a process that sends queries while the devices rate
 view            the live table, or plain lines
 sample_answers  recommendations to three users, beside their own ratings
-report          the figures, printed and as JSON
+report          the figures: as JSON, and whether every rating is accounted for
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ def demo(
     from stream_app.cli.demo.run import DemoOptions, run
 
     if data is None and scale is not None:
-        raise UsageError("--scale goes with --data: the synthetic ratings have their own, 1 5 1")
+        raise UsageError("--scale: the synthetic ratings are on 1 5 1; give it with --data FILE")
     if json_file is not None:
         writable(json_file)
     settings = settings_from(

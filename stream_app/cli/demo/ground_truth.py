@@ -28,8 +28,10 @@ _GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 
 
 class TrueRatings:
-    """The true rating of every (user, item) of a population, on the learner's scale 1 .. 5; `unit`:
-    data units a star."""
+    """The true rating of every (user, item) of a population in stars, the learner's scale 1 .. 5.
+
+    `unit`: data units per star.
+    """
 
     def __init__(self, population: Population, ratings: NDArray[np.float64]) -> None:
         values = population.scale.values
@@ -42,14 +44,14 @@ class TrueRatings:
         stars = 1.0 + (ratings - values[0]) / self.unit
         self._stars = stars[population.fresh][order]
 
-    def of(self, users: NDArray[np.uint64], items: NDArray[np.uint64]) -> NDArray[np.float64]:
+    def stars(self, users: NDArray[np.uint64], items: NDArray[np.uint64]) -> NDArray[np.float64]:
         """Return the true ratings (n,) of cells that the population has rated."""
         cells = _cells(users, items)
         places = np.minimum(np.searchsorted(self._cells, cells), len(self._cells) - 1)
         if (self._cells[places] != cells).any():
-            raise ValueError("a cell is in the log that this population has not rated")
-        stars: NDArray[np.float64] = self._stars[places]
-        return stars
+            raise ValueError("the log holds a cell that this population has not rated")
+        found: NDArray[np.float64] = self._stars[places]
+        return found
 
 
 def _cells(users: NDArray[np.uint64], items: NDArray[np.uint64]) -> NDArray[np.uint64]:
@@ -60,11 +62,7 @@ def _cells(users: NDArray[np.uint64], items: NDArray[np.uint64]) -> NDArray[np.u
 class GroundTruth(threading.Thread):
     """Follows the log in a thread of its own until `stop`."""
 
-    def __init__(
-        self,
-        deployment: Deployment,
-        truth: TrueRatings,
-    ) -> None:
+    def __init__(self, deployment: Deployment, truth: TrueRatings) -> None:
         super().__init__(name="murmurec-ground-truth", daemon=True)
         self._follower = Follower(deployment)
         self._replica = new_replica(deployment.spec)
@@ -78,7 +76,7 @@ class GroundTruth(threading.Thread):
         self.failure: BaseException | None = None
 
     def run(self) -> None:
-        """Apply the log as it comes."""
+        """Apply the log as it grows."""
         try:
             while not self._ended.is_set():
                 for piece in self._follower.poll(0.05):
@@ -87,15 +85,15 @@ class GroundTruth(threading.Thread):
                     if piece.cut is not None:
                         self._replica.end_round(piece.cut.number, piece.cut.end_offsets)
                         self.cut = piece.cut.number
-        except BaseException as reason:  # noqa: BLE001 - raised by the main thread
-            self.failure = reason
+        except BaseException as error:  # noqa: BLE001 - raised by the main thread
+            self.failure = error
         finally:
             self._follower.close()
 
     def _compare(self, outcome: BatchOutcome) -> None:
         if not len(outcome.users):
             return
-        stars = self._truth.of(outcome.users, outcome.items)
+        stars = self._truth.stars(outcome.users, outcome.items)
         self._sum += float(((outcome.update.predicted - stars) ** 2).sum())
         self._baseline.add(outcome.rows, stars, stars, stars * stars)
         self.events += len(stars)
@@ -108,11 +106,11 @@ class GroundTruth(threading.Thread):
 
     @property
     def rmse_baseline(self) -> float:
-        """The same of the running item means of the truth."""
+        """Prequential RMSE of the running item means of the truth, in the data's own units."""
         return self._baseline.error.rmse_debiased("all") * self.unit
 
     def wait_for(self, cut: int, seconds: float = 120.0) -> None:
-        """Return when the log was followed up to this cut, or has failed."""
+        """Return when the thread has reached this cut or has failed."""
         deadline = time.monotonic() + seconds
         while self.cut < cut and self.failure is None:
             if time.monotonic() > deadline:

@@ -4,37 +4,41 @@ from __future__ import annotations
 
 import os
 import signal
+import sys
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from math import isfinite, nan
 from pathlib import Path
-from typing import Any
 
+import numpy as np
 from confluent_kafka import TopicPartition
-from rich.console import Console
 
 from producers.datasets import load as datasets
-from producers.datasets import synthetic as world
+from producers.datasets import synthetic
 from producers.device.requests import ReportSettings
 from producers.fleet.replay import Pace, ReplayOptions, ReplayProgress, replay
 from producers.publishing import OutboxRelay, Publisher
-from stream_app.cli import output
-from stream_app.cli.demo import report, view
+from producers.scale import Scale
+from stream_app.cli.demo import view
 from stream_app.cli.demo.ground_truth import GroundTruth, TrueRatings
 from stream_app.cli.demo.query_load import QueryLoad
-from stream_app.cli.demo.report import Figures
-from stream_app.cli.demo.sample_answers import sample_answers
+from stream_app.cli.demo.report import Figures, show_accounts
+from stream_app.cli.demo.sample_answers import show_sample_answers
 from stream_app.cli.demo.setup import DemoSetup, prepare
 from stream_app.cli.device.mechanism_options import hides_presence, mechanism_from, scale_from
+from stream_app.cli.output import say, status
 from stream_app.errors import UserError
 from stream_app.kafka import clients
 from stream_app.privacy import registry
 from stream_app.privacy.adjacency import Adjacency
+from stream_app.privacy.mechanism import Mechanism
 from stream_app.replay.recompute import recompute
 from stream_app.settings import Settings
 from stream_app.wire import EPOCH_SECONDS
+
+_WATCH_SECONDS = 0.5
 
 
 @dataclass(frozen=True)
@@ -54,31 +58,30 @@ class DemoOptions:
 
 def run(options: DemoOptions, settings: Settings) -> None:
     """Run the demo; raises UserError when something the report claims does not hold."""
-    console = output.console()
+    plain = options.plain or not sys.stdout.isatty()
     with ExitStack() as stack:
         stack.enter_context(_terminated_like_interrupted())
-        figures = Figures(index=settings.index)
-        dataset = _dataset(options, figures)
-        mechanism = mechanism_from(options.mechanism, options.epsilon, dataset.scale)
-        if hides_presence(mechanism):
-            showing = registry.families(Adjacency.VALUE, Adjacency.NOTHING)
-            raise UserError(
-                f"{mechanism.id} hides which items were rated, and the devices of a demo send when "
-                f"they rate: choose {' or '.join(showing)} (murmurec replay --emission epoch "
-                "sends whole epochs)"
-            )
-        figures.mechanism, figures.adjacency = mechanism.id, str(mechanism.adjacency)
-        figures.epsilon = None if mechanism.epsilon is None else float(mechanism.epsilon)
-        figures.data = dataset.name
-        stage = prepare(stack, console, settings, dataset, mechanism)
-        figures.rows = stage.population.rows + stage.population.unreadable
-        _stream(stage, options, figures)
-        _finish(stage, options, figures)
+        dataset, best_rmse = _dataset(options)
+        mechanism = _mechanism(options, dataset.scale)
+        demo = prepare(stack, settings, dataset, mechanism)
+        figures = Figures(
+            rows=demo.population.rows + demo.population.unreadable,
+            mechanism=mechanism.id,
+            epsilon=None if mechanism.epsilon is None else float(mechanism.epsilon),
+            adjacency=str(mechanism.adjacency),
+            index=settings.index,
+            rmse_best_possible=best_rmse,
+            data=dataset.name,
+        )
+        _stream(demo, options.seconds, figures, plain)
+        _recompute(demo, figures)
+        show_sample_answers(demo, plain=plain)
+        show_accounts(figures)
         if options.json_file is not None:
             figures.write(options.json_file)
-            console.print(f"written to {options.json_file}")
+            say(f"written to {options.json_file}")
         if options.keep:
-            _wait(console, stage)
+            _wait(demo)
     if figures.model_digest != figures.log_digest:
         raise UserError("the worker's state is not that of the log: please report this as a defect")
 
@@ -97,10 +100,11 @@ def _terminated_like_interrupted() -> Iterator[None]:
         signal.signal(signal.SIGTERM, before)
 
 
-def _dataset(options: DemoOptions, figures: Figures) -> datasets.Dataset:
+def _dataset(options: DemoOptions) -> tuple[datasets.Dataset, float]:
+    """Return the ratings in time order, and the RMSE of the best predictor where it is known."""
     if options.data is not None:
-        return datasets.load(options.data, scale_from(options.scale)).in_time_order()
-    made = world.generate(
+        return datasets.load(options.data, scale_from(options.scale)).in_time_order(), nan
+    generated = synthetic.generate(
         seed=1,
         ratings=options.ratings,
         # About as many ratings a user and an item as MovieLens-1M has: taste can be learned.
@@ -108,80 +112,83 @@ def _dataset(options: DemoOptions, figures: Figures) -> datasets.Dataset:
         items=max(320, min(2000, options.ratings // 375)),
         factors=3,
     )
-    figures.rmse_best_possible = made.best_rmse
-    return made.dataset.in_time_order()
+    return generated.dataset.in_time_order(), generated.best_rmse
 
 
-def _stream(stage: DemoSetup, options: DemoOptions, figures: Figures) -> None:
+def _mechanism(options: DemoOptions, scale: Scale) -> Mechanism:
+    """Return the mechanism; refuses one that hides presence, which immediate messages reveal."""
+    mechanism = mechanism_from(options.mechanism, options.epsilon, scale)
+    if hides_presence(mechanism):
+        families = registry.families(Adjacency.VALUE, Adjacency.NOTHING)
+        raise UserError(
+            f"{mechanism.id} hides which items were rated, and the devices of a demo send when "
+            f"they rate: choose {' or '.join(families)} (murmurec replay --emission epoch sends "
+            "whole epochs)"
+        )
+    return mechanism
+
+
+def _stream(demo: DemoSetup, seconds: float, figures: Figures, plain: bool) -> None:
     """Replay the ratings while one process sends queries and the live view refreshes."""
-    truth = TrueRatings(stage.population, stage.dataset.ratings)
-    follower = GroundTruth(stage.deployment, truth)
+    truth = GroundTruth(demo.deployment, TrueRatings(demo.population, demo.dataset.ratings))
     # Every seventh device: neither the first to rate nor the last.
-    queries = QueryLoad(stage.bootstrap, stage.topics.prefix, stage.population.devices[::7])
+    devices = demo.population.devices[::7]
+    queries = QueryLoad(demo.bootstrap, demo.topics.prefix, devices, demo.folder)
     line = Publisher(
-        clients.producer(stage.connection, linger_ms=20, message_timeout_ms=0),
-        stage.topics.ratings,
+        clients.producer(demo.connection, linger_ms=20, message_timeout_ms=0), demo.topics.ratings
     )
-    url = stage.worker.url
-    stage.console.print(
+    url = demo.worker.url
+    say(
         f"metrics {url}/metrics   state {url}/state   "
-        f"queries {url}/recommendations/<pseudonym>?k=10   (while the demo runs)",
-        soft_wrap=True,
+        f"queries {url}/recommendations/<pseudonym>?k=10   (while the demo runs)"
     )
-    follower.start()
+    truth.start()
     try:
-        with view.opened(stage.console, options.plain) as shown, line:
-            watched = 0.0
-            began = time.monotonic()
-            for progress in _rating(stage, options.seconds, line):
-                _count(figures, progress, began)
-                if time.monotonic() - watched >= 0.5:
-                    watched = time.monotonic()
-                    _watch(stage, follower, queries, figures)
-                    shown.show(figures)
+        with view.opened(plain=plain) as show, line:
+            watched, began = 0.0, time.monotonic()
+            for step in _replay(demo, seconds, line):
+                figures.published, figures.refused = step.published, step.refused
+                now = time.monotonic()
+                figures.ratings_per_second = step.published / max(1e-9, now - began)
+                if now - watched >= _WATCH_SECONDS:
+                    watched = now
+                    _watch(demo, truth, queries, figures)
+                    show(figures)
             line.close()
             figures.ratings_per_second = figures.published / (time.monotonic() - began)
             if line.failed:
                 raise UserError(f"{line.failed} events were not accepted: {line.first_error}")
-            state = stage.worker.wait_for(_log_ends(stage))
-            follower.wait_for(state["cut"])
+            truth.wait_for(demo.worker.wait_for(_end_offsets(demo))["cut"])
             time.sleep(1.1)  # one more round of the worker's one-second gauges
-            _watch(stage, follower, queries, figures)
-            shown.show(figures, final=True)
+            _watch(demo, truth, queries, figures)
+            show(figures)
     finally:
         queries.stop()
-        follower.stop()
+        truth.stop()
 
 
-def _rating(stage: DemoSetup, seconds: float, line: Publisher) -> Iterator[ReplayProgress]:
+def _replay(demo: DemoSetup, seconds: float, line: Publisher) -> Iterator[ReplayProgress]:
+    relay = OutboxRelay(demo.journal, line)
     try:
-        courier = OutboxRelay(stage.journal, line)
         yield from replay(
-            stage.population,
-            ReportSettings(stage.topics.ratings, stage.mechanism),
-            journal=stage.journal,
-            send=courier.send,
+            demo.population,
+            ReportSettings(demo.topics.ratings, demo.mechanism),
+            journal=demo.journal,
+            send=relay.send,
             epoch=int(time.time()) // EPOCH_SECONDS,
-            options=ReplayOptions(pace=Pace(stage.population.rows / seconds)),
-            make_room=courier.make_room,
+            options=ReplayOptions(pace=Pace(demo.population.rows / seconds)),
+            make_room=relay.make_room,
         )
     except ValueError as error:
         raise UserError(str(error)) from None
 
 
-def _count(figures: Figures, progress: ReplayProgress, began: float) -> None:
-    figures.published = progress.published
-    figures.refused = progress.refused
-    figures.ratings_per_second = progress.published / max(1e-9, time.monotonic() - began)
-
-
-def _watch(stage: DemoSetup, follower: GroundTruth, queries: QueryLoad, figures: Figures) -> None:
+def _watch(demo: DemoSetup, truth: GroundTruth, queries: QueryLoad, figures: Figures) -> None:
     """Update the figures from /metrics, the ground truth and the query load."""
-    stage.worker.check()
-    if follower.failure is not None:
-        raise follower.failure
-    found = stage.worker.metrics()
-    unit = follower.unit
+    demo.worker.check()
+    if truth.failure is not None:
+        raise truth.failure
+    found = demo.worker.metrics()
 
     def sample(name: str) -> float:
         return found.get(name, nan)
@@ -194,71 +201,66 @@ def _watch(stage: DemoSetup, follower: GroundTruth, queries: QueryLoad, figures:
     figures.duplicates = count("ratings_total{outcome=duplicate}")
     figures.rejected = count("events_total{outcome=rejected}")
     figures.cut = count("cut_number")
-    figures.rmse_reported = sample("prediction_rmse{kind=reported,window=all}") * unit
-    figures.rmse_debiased = sample("prediction_rmse{kind=debiased,window=all}") * unit
+    figures.rmse_reported = sample("prediction_rmse{kind=reported,window=all}") * truth.unit
+    figures.rmse_debiased = sample("prediction_rmse{kind=debiased,window=all}") * truth.unit
+    figures.rmse_true, figures.rmse_baseline = truth.rmse_true, truth.rmse_baseline
     figures.kl_nats = sample("leakage_kl_nats")
     figures.worker_rss_mb = sample("process_resident_memory_bytes") / 1e6
-    figures.rmse_true, figures.rmse_baseline = follower.rmse_true, follower.rmse_baseline
-    figures.query_unanswered = queries.unanswered
-    figures.query_p50_ms, figures.query_p99_ms = queries.quantile(0.5), queries.quantile(0.99)
     recalls = [value for name, value in found.items() if name.startswith("query_recall_ratio{")]
     figures.recall = recalls[0] if recalls else nan
+    times = queries.milliseconds()
+    answered = times[np.isfinite(times)]
+    figures.query_unanswered = len(times) - len(answered)
+    if len(answered):
+        p50, p99 = np.quantile(answered, (0.5, 0.99), method="higher").tolist()
+        figures.query_p50_ms, figures.query_p99_ms = p50, p99
 
 
-def _log_ends(stage: DemoSetup) -> tuple[int, ...]:
-    consumer = clients.consumer(stage.connection)
+def _end_offsets(demo: DemoSetup) -> tuple[int, ...]:
+    """Return the end offset of every partition of the rating topic."""
+    consumer = clients.consumer(demo.connection)
     try:
         return tuple(
-            clients.offsets(consumer, TopicPartition(stage.topics.ratings, p))[1]
-            for p in range(stage.settings.partitions)
+            clients.offsets(consumer, TopicPartition(demo.topics.ratings, partition))[1]
+            for partition in range(demo.settings.partitions)
         )
     finally:
         consumer.close()
 
 
-def _finish(stage: DemoSetup, options: DemoOptions, figures: Figures) -> None:
-    """Compare the worker with the log, and show what three users are recommended."""
-    state: dict[str, Any] = stage.worker.state()
-    with stage.console.status("recomputing the state from the log"):
-        began = time.monotonic()
-        replica = recompute(
-            stage.deployment,
-            state["cut"],
-        )
-        figures.rebuild_seconds = time.monotonic() - began
-    figures.cut, figures.model_digest = state["cut"], state["model_digest"]
-    figures.log_digest = replica.model_digest()
-    figures.index = state["index"]
-    plain = options.plain or not stage.console.is_terminal
-    report.show_sample_answers(stage.console, sample_answers(stage), plain)
-    report.show_figures(stage.console, figures)
+def _recompute(demo: DemoSetup, figures: Figures) -> None:
+    """Recompute the worker's state from the log and record both digests."""
+    state, began = demo.worker.state(), time.monotonic()
+    with status("recomputing the state from the log"):
+        replica = recompute(demo.deployment, state["cut"])
+    figures.rebuild_seconds = time.monotonic() - began
+    figures.cut, figures.index = state["cut"], state["index"]
+    figures.model_digest, figures.log_digest = state["model_digest"], replica.model_digest()
 
 
-def _wait(console: Console, stage: DemoSetup) -> None:
+def _wait(demo: DemoSetup) -> None:
     """Keep everything running until Ctrl-C, and print commands to try."""
-    user = str(stage.dataset.users[0])
-    port = stage.worker.url.rsplit(":", 1)[1]
-    scale, (family, _, epsilon) = stage.population.scale, stage.mechanism.id.split(":")[:3]
-    console.print("\nbroker and worker stay up until Ctrl-C; in another terminal:")
-    for command in (
-        f"export MURMUREC_BOOTSTRAP_SERVERS={stage.bootstrap} "
-        f"MURMUREC_TOPIC_PREFIX={stage.topics.prefix}",
-        f"export MURMUREC_ADMIN_PORT={port} MURMUREC_MECHANISMS={stage.mechanism.id} "
-        f"MURMUREC_MODEL={stage.settings.model}",
-        f"murmurec ask --user {user} --journal {stage.folder}/device.journal -k 10",
-        f"murmurec ask --device {stage.population.devices[0].hex()} -k 10 --http",
-        f"curl {stage.worker.url}/state",
-        f"murmurec publish --user me --item 1 --rating {scale.maximum:g} "
-        f"--scale {scale.minimum:g} {scale.maximum:g} {scale.step:g} "
-        f"--mechanism {family} --journal {stage.folder}/me.journal"
-        + ("" if epsilon == "inf" else f" --epsilon {epsilon}"),
-        "murmurec state digest",
-    ):
-        console.print(f"  {command}", soft_wrap=True)
-    stage.journal.close()  # so that the commands above can open it
+    url, scale, population = demo.worker.url, demo.dataset.scale, demo.population
+    family, _, epsilon = demo.mechanism.id.split(":")[:3]
+    print(
+        f"""
+broker and worker stay up until Ctrl-C; in another terminal:
+  export MURMUREC_BOOTSTRAP_SERVERS={demo.bootstrap} MURMUREC_TOPIC_PREFIX={demo.topics.prefix}
+  export MURMUREC_ADMIN_PORT={url.rsplit(":", 1)[1]} MURMUREC_MECHANISMS={demo.mechanism.id} \
+MURMUREC_MODEL={demo.settings.model}
+  murmurec ask --user {demo.dataset.users[0]} --journal {demo.folder}/device.journal -k 10
+  murmurec ask --device {population.devices[0].hex()} -k 10 --http
+  curl {url}/state
+  murmurec publish --user me --item 1 --rating {scale.maximum:g} \
+--scale {scale.minimum:g} {scale.maximum:g} {scale.step:g} --mechanism {family} \
+--journal {demo.folder}/me.journal{"" if epsilon == "inf" else f" --epsilon {epsilon}"}
+  murmurec state digest""",
+        flush=True,
+    )
+    demo.journal.close()  # so that the commands above can open it
     try:
         while True:
-            stage.worker.check()
+            demo.worker.check()
             time.sleep(0.5)
     except KeyboardInterrupt:
-        console.print(f"stopping (worker {stage.worker.process.pid}, this process {os.getpid()})")
+        say(f"stopping (worker {demo.worker.process.pid}, this process {os.getpid()})")

@@ -8,8 +8,6 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 
-from rich.console import Console
-
 from producers import catalogue as titles
 from producers.datasets import load as datasets
 from producers.fleet.population import Population, populate
@@ -20,9 +18,9 @@ from stream_app.broker.local import free_ports
 from stream_app.broker.resolve import running as broker_running
 from stream_app.cli.demo.worker import Worker
 from stream_app.cli.demo.worker import running as worker_running
+from stream_app.cli.output import say, status
 from stream_app.deployment import Deployment, spec_from_settings
-from stream_app.kafka import clients
-from stream_app.kafka import topic_admin as topic_table
+from stream_app.kafka import clients, topic_admin
 from stream_app.kafka.clients import Connection
 from stream_app.privacy.mechanism import Mechanism
 from stream_app.settings import Settings
@@ -33,10 +31,7 @@ from stream_app.wire import Topics
 class DemoSetup:
     """Everything that was set up before the first rating is sent."""
 
-    console: Console
     settings: Settings
-    topics: Topics
-    bootstrap: str
     worker: Worker
     dataset: datasets.Dataset
     population: Population
@@ -45,87 +40,77 @@ class DemoSetup:
     folder: Path
 
     @property
+    def bootstrap(self) -> str:
+        """The address of the broker."""
+        return self.settings.servers
+
+    @property
+    def topics(self) -> Topics:
+        """The names of the topics."""
+        return Topics(self.settings.topic_prefix)
+
+    @property
     def connection(self) -> Connection:
-        """The connection to the broker of the demo."""
+        """The connection to the broker."""
         return Connection(self.bootstrap, self.settings.kafka)
 
     @property
     def deployment(self) -> Deployment:
-        """The deployment of the demo."""
+        """The deployment that the worker serves."""
         return Deployment(self.connection, self.topics, spec_from_settings(self.settings))
 
 
 def prepare(
-    stack: ExitStack,
-    console: Console,
-    settings: Settings,
-    dataset: datasets.Dataset,
-    mechanism: Mechanism,
+    stack: ExitStack, settings: Settings, dataset: datasets.Dataset, mechanism: Mechanism
 ) -> DemoSetup:
-    """Start the broker and the worker, create the topics, make the devices."""
+    """Start the broker and the worker, create the topics, make the devices, publish the titles."""
     folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="murmurec-demo-")))
+    settings = settings.model_copy(update={"mechanisms": (mechanism.id,)})
+    settings = _start_broker(stack, settings)
+    worker = _start_worker(stack, settings, folder)
+    journal = stack.enter_context(Journal.open(folder / "device.journal"))
+    with status(f"making a device for every user of {dataset.name}"):
+        population = populate(dataset, journal.key)
+    demo = DemoSetup(settings, worker, dataset, population, mechanism, journal, folder)
+    line = Publisher(clients.producer(demo.connection, linger_ms=20), demo.topics.items)
+    titles.publish(line, titles.entries(set(dataset.items.tolist()), dataset.titles))
+    return demo
+
+
+def _start_broker(stack: ExitStack, settings: Settings) -> Settings:
+    """Start or check the broker, create the topics, and return the settings that name them."""
     own = settings.bootstrap_servers is None
     configured = None if own else Connection(settings.servers, settings.kafka)
     # On a broker of the user the demo uses topics of its own and removes them.
     prefix = settings.topic_prefix if own else f"murmurec-demo-{secrets.token_hex(4)}"
-    with console.status("starting Apache Kafka"):
+    with status("starting Apache Kafka"):
         broker = stack.enter_context(
-            broker_running(
-                None,
-                settings.cache_dir,
-                configured=configured,
-                tell=console.print,
-            )
+            broker_running(None, settings.cache_dir, configured=configured, tell=say)
         )
-    topics = Topics(prefix)
-    settings = settings.model_copy(
-        update={
-            "bootstrap_servers": broker.bootstrap,
-            "topic_prefix": prefix,
-            "mechanisms": (mechanism.id,),
-        }
-    )
     admin = clients.admin(Connection(broker.bootstrap, settings.kafka))
-    table = topics.table(settings.partitions, settings.ratings_retention_seconds)
-    topic_table.create(admin, table)
+    table = Topics(prefix).table(settings.partitions, settings.ratings_retention_seconds)
+    topic_admin.create(admin, table)
     if not own:
-        stack.callback(topic_table.delete, admin, [topic.name for topic in table])
-    console.print(f"Kafka at {broker.bootstrap} ({broker.kind}); topics {prefix}.*")
-    arguments = ["--bootstrap", broker.bootstrap, "--prefix", prefix, "--allow", mechanism.id]
-    arguments += [
-        "--index",
-        settings.index,
-        "--model",
-        settings.model,
-        "--group",
-        f"{prefix}-worker",
-    ]
-    with console.status(
-        "starting the worker (the first start compiles its kernels: about a minute)"
-    ):
+        stack.callback(topic_admin.delete, admin, [topic.name for topic in table])
+    say(f"Kafka at {broker.bootstrap} ({broker.kind}); topics {prefix}.*")
+    return settings.model_copy(
+        update={"bootstrap_servers": broker.bootstrap, "topic_prefix": prefix}
+    )
+
+
+def _start_worker(stack: ExitStack, settings: Settings, folder: Path) -> Worker:
+    """Compile the kernels, start the worker, and return it when it is ready."""
+    options = {
+        "--bootstrap": settings.servers,
+        "--prefix": settings.topic_prefix,
+        "--allow": settings.mechanisms[0],
+        "--index": settings.index,
+        "--model": settings.model,
+        "--group": f"{settings.topic_prefix}-worker",
+    }
+    arguments = [word for option in options.items() for word in option]
+    with status("starting the worker (the first start compiles its kernels: about a minute)"):
         warm_up(spec_from_settings(settings), settings.index, settings.code_bits)
         worker = stack.enter_context(worker_running(arguments, free_ports(1)[0], folder))
         worker.wait_until_ready()
-    journal = stack.enter_context(Journal.open(folder / "device.journal"))
-    with console.status(f"making a device for every user of {dataset.name}"):
-        population = populate(dataset, journal.key)
-    stage = DemoSetup(
-        console,
-        settings,
-        topics,
-        broker.bootstrap,
-        worker,
-        dataset,
-        population,
-        mechanism,
-        journal,
-        folder,
-    )
-    _publish_titles(stage)
-    return stage
-
-
-def _publish_titles(stage: DemoSetup) -> None:
-    """Publish the titles of the items."""
-    line = Publisher(clients.producer(stage.connection, linger_ms=20), stage.topics.items)
-    titles.publish(line, titles.entries(set(stage.dataset.items.tolist()), stage.dataset.titles))
+    return worker

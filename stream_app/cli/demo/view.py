@@ -3,32 +3,46 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from math import isfinite
-from typing import Protocol
 
-from rich.console import Console
 from rich.live import Live
 from rich.table import Table
 
+from stream_app.cli import output
 from stream_app.cli.demo.report import Figures
 
 _LINE_SECONDS = 5.0
+Show = Callable[[Figures], None]
 
 
-class View(Protocol):
-    """Shows the figures as they are now."""
+@contextmanager
+def opened(*, plain: bool) -> Iterator[Show]:
+    """Give a function that shows the figures; plain lines are complete when the block ends."""
+    if not plain:
+        with Live(console=output.console(), refresh_per_second=4) as live:
+            yield lambda figures: live.update(_table(figures))
+        return
+    newest, printed = Figures(), 0.0
 
-    def show(self, figures: Figures, *, final: bool = False) -> None:
-        """Draw; `final` is the last time."""
+    def show(figures: Figures) -> None:
+        nonlocal newest, printed
+        newest = figures
+        if time.monotonic() - printed >= _LINE_SECONDS:
+            printed = time.monotonic()
+            output.say(_line(figures))
+
+    yield show
+    for name, text in _rows(newest):
+        output.say(f"{name:20} {text}")
 
 
-def _number(value: float, form: str = "{:.3f}") -> str:
-    return form.format(value) if isfinite(value) else "-"
+def _number(value: float, form: str = ".3f") -> str:
+    return format(value, form) if isfinite(value) else "-"
 
 
-def protection(figures: Figures) -> str:
+def _protection(figures: Figures) -> str:
     """Return what the mechanism claims, in words."""
     if figures.epsilon is None:
         return f"{figures.mechanism}: nothing is protected"
@@ -40,35 +54,24 @@ def protection(figures: Figures) -> str:
 
 def _rows(figures: Figures) -> list[tuple[str, str]]:
     f, n = figures, _number
-    best = f.rmse_best_possible
-    return [
-        ("published", f"{f.published:,} of {f.rows:,}, refused {f.refused:,}"),
-        (
-            "at the worker",
-            f"applied {f.applied:,}   held out {f.held_out:,}   duplicate {f.duplicates:,}   "
-            f"rejected {f.rejected:,}   cut {f.cut}",
-        ),
-        ("speed", f"{n(f.ratings_per_second, '{:,.0f}')} ratings/s"),
-        ("RMSE, debiased", f"{n(f.rmse_debiased)}   all that the server can know"),
-        ("RMSE, true", f"{n(f.rmse_true)}   known here because the demo simulates the devices"),
-        (
-            "RMSE, item means",
-            f"{n(f.rmse_baseline)}   of the true ratings: not personalized, not private",
-        ),
-        ("RMSE, reported", f"{n(f.rmse_reported)}   against the noised reports themselves"),
-        *([("RMSE, best possible", n(best))] if isfinite(best) else []),
-        (
-            "leakage",
-            f"KL {n(f.kl_nats, '{:.5f}')} nats, learned : held out; a measurement, no bound",
-        ),
-        ("privacy", protection(f)),
-        (
-            "queries",
-            f"p50 {n(f.query_p50_ms, '{:.1f}')} ms   p99 {n(f.query_p99_ms, '{:.1f}')} ms   "
-            f"{f.index}, recall@10 {n(f.recall)}   unanswered {f.query_unanswered}",
-        ),
-        ("worker", f"{n(f.worker_rss_mb, '{:.0f}')} MB resident"),
-    ]
+    rows = {
+        "published": f"{f.published:,} of {f.rows:,}, refused {f.refused:,}",
+        "at the worker": f"applied {f.applied:,}   held out {f.held_out:,}   "
+        f"duplicate {f.duplicates:,}   rejected {f.rejected:,}   cut {f.cut}",
+        "speed": f"{n(f.ratings_per_second, ',.0f')} ratings/s",
+        "RMSE, debiased": f"{n(f.rmse_debiased)}   all that the server can know",
+        "RMSE, true": f"{n(f.rmse_true)}   known here because the demo simulates the devices",
+        "RMSE, item means": f"{n(f.rmse_baseline)}   of the true ratings: not personalized, "
+        "not private",
+        "RMSE, reported": f"{n(f.rmse_reported)}   against the noised reports themselves",
+        "RMSE, best possible": n(f.rmse_best_possible),
+        "leakage": f"KL {n(f.kl_nats, '.5f')} nats, learned : held out; a measurement, no bound",
+        "privacy": _protection(f),
+        "queries": f"p50 {n(f.query_p50_ms, '.1f')} ms   p99 {n(f.query_p99_ms, '.1f')} ms   "
+        f"{f.index}, recall@10 {n(f.recall)}   unanswered {f.query_unanswered}",
+        "worker": f"{n(f.worker_rss_mb, '.0f')} MB resident",
+    }
+    return [(name, text) for name, text in rows.items() if text != "-"]
 
 
 def _table(figures: Figures) -> Table:
@@ -83,42 +86,8 @@ def _line(figures: Figures) -> str:
     return (
         f"published {f.published} applied {f.applied} held_out {f.held_out} "
         f"duplicate {f.duplicates} rejected {f.rejected} "
-        f"ratings_per_second {n(f.ratings_per_second, '{:.0f}')} "
+        f"ratings_per_second {n(f.ratings_per_second, '.0f')} "
         f"rmse_debiased {n(f.rmse_debiased)} rmse_true {n(f.rmse_true)} "
-        f"rmse_baseline {n(f.rmse_baseline)} kl {n(f.kl_nats, '{:.5f}')} "
-        f"query_p50_ms {n(f.query_p50_ms, '{:.1f}')} recall {n(f.recall)}"
+        f"rmse_baseline {n(f.rmse_baseline)} kl {n(f.kl_nats, '.5f')} "
+        f"query_p50_ms {n(f.query_p50_ms, '.1f')} recall {n(f.recall)}"
     )
-
-
-class _Table:
-    def __init__(self, live: Live) -> None:
-        self._live = live
-
-    def show(self, figures: Figures, *, final: bool = False) -> None:
-        self._live.update(_table(figures), refresh=final)
-
-
-class _Lines:
-    def __init__(self, console: Console) -> None:
-        self._console = console
-        self._last = 0.0
-
-    def show(self, figures: Figures, *, final: bool = False) -> None:
-        if not final and time.monotonic() - self._last < _LINE_SECONDS:
-            return
-        self._last = time.monotonic()
-        if final:
-            for name, text in _rows(figures):
-                self._console.print(f"{name:20} {text}", soft_wrap=True, highlight=False)
-            return
-        self._console.print(_line(figures), soft_wrap=True)
-
-
-@contextmanager
-def opened(console: Console, plain: bool) -> Iterator[View]:
-    """Give the view for this console: live on a terminal, lines elsewhere or when `plain`."""
-    if plain or not console.is_terminal:
-        yield _Lines(console)
-        return
-    with Live(console=console, refresh_per_second=4) as live:
-        yield _Table(live)

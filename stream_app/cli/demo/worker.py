@@ -1,5 +1,4 @@
-"""The worker as a process of its own: started with a leash, watched over HTTP, stopped by its
-process id."""
+"""The worker as a process of its own: watched over HTTP, and ended with this process."""
 
 from __future__ import annotations
 
@@ -32,7 +31,7 @@ class Worker:
     log: Path
 
     def get(self, path: str, seconds: float = 10.0) -> bytes:
-        """Return the body of a page, whatever its status; OSError without an answer."""
+        """Return the body of a page of any status; OSError without an answer."""
         try:
             with urllib.request.urlopen(self.url + path, timeout=seconds) as reply:
                 return bytes(reply.read())
@@ -55,14 +54,14 @@ class Worker:
         return found
 
     def check(self) -> None:
-        """Refuse with the end of its log when the process has ended."""
+        """Raise UserError with the last lines of the log if the process has ended."""
         if self.process.poll() is not None:
             lines = self.log.read_text(errors="replace").strip().splitlines()
             last = " | ".join(lines[-3:]) or "its log is empty"
             raise UserError(f"the worker ended with exit code {self.process.returncode}: {last}")
 
     def wait_until_ready(self) -> None:
-        """Return when /readyz says so; the first start on a machine compiles the kernels."""
+        """Return when /readyz reports it; the first start on a machine compiles the kernels."""
         deadline = time.monotonic() + _READY_SECONDS
         while time.monotonic() < deadline:
             self.check()
@@ -77,12 +76,12 @@ class Worker:
         )
 
     def wait_for(self, end_offsets: Sequence[int], seconds: float = 120.0) -> dict[str, Any]:
-        """Return the state once every record below `end_offsets` was applied."""
+        """Return the state when every record below `end_offsets` is applied."""
         deadline = time.monotonic() + seconds
         while time.monotonic() < deadline:
             self.check()
             found = self.state()
-            if all(here >= end for here, end in zip(found["positions"], end_offsets, strict=True)):
+            if all(done >= end for done, end in zip(found["positions"], end_offsets, strict=True)):
                 return found
             time.sleep(0.2)
         raise UserError(f"the worker did not apply the whole log within {seconds:.0f} s")
