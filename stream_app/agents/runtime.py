@@ -25,10 +25,9 @@ from stream_app.agents.checkpointing.replacement_policy import ReplacementPolicy
 from stream_app.agents.checkpointing.restore import Restored
 from stream_app.agents.worker_status import ASKING_FOR_ENDS, WorkerStatus
 from stream_app.checkpoints.shadow_copy import load_found
-from stream_app.deployment import new_replica, spec_from_settings
+from stream_app.deployment import new_replica, privacy_mode, spec_from_settings
 from stream_app.monitoring.gauges import Gauges
 from stream_app.monitoring.metrics import Metrics
-from stream_app.privacy.adjacency import Adjacency
 from stream_app.serving.catalogue import Catalogue
 from stream_app.serving.recommender import Recommendations, Recommender
 from stream_app.settings import Settings
@@ -208,10 +207,8 @@ class Runtime:
 
     @property
     def privacy(self) -> str:
-        """The mode: `local` when every allowed mechanism protects something, else `none`."""
-        mechanisms = self.replica.spec.mechanisms
-        unprotected = any(m.adjacency is Adjacency.NOTHING for m in mechanisms)
-        return "none" if unprotected else "local"
+        """The privacy mode: `local` or `none`."""
+        return privacy_mode(self.replica.spec)
 
 
 def new_runtime(settings: Settings) -> Runtime:

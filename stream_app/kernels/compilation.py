@@ -1,4 +1,4 @@
-"""Counting the kernels that numba compiles, as opposed to those that it loads from its cache."""
+"""Counting the kernels that numba compiles; loads from its cache are not counted."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class CompilationCount(event.Listener):
         self._on_first = on_first
 
     def on_start(self, _: event.Event) -> None:
-        """Count one more."""
+        """Count the kernel."""
         self.kernels += 1
         if self.kernels == 1:
             self._on_first()
