@@ -1,2 +1,2 @@
-"""The order of the log and what was done with each record: cuts, rounds, clock, ledger; no I/O, no
-clock, no thread."""
+"""Canonical order of the log, clock of the cuts, and ledger of outcomes; no I/O, system time or
+thread."""

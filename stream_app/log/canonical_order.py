@@ -5,17 +5,16 @@
     partition 1  ....|....|..........|............    canonical order: round by round,
     partition 2  .|.............|......|..........    in a round partition by partition, by offset
 
-A broker delivers the partitions and the cut log in whatever interleaving it likes, may deliver a
-record again after a reconnect, and may hold cuts that a late, frozen or second clock wrote.
-`Rounds` takes all of it and gives back the same sequence of steps: a cut counts by the rules of
-`Chain`. A device that is forgotten (F) is forgotten at the beginning of the round whose cut is the
-next that counts, so that the state at a cut is the same for every reader at any time; a digest
-report
-changes nothing and is given out once the round before it is done. The idea is that of deterministic
-databases (Calvin, Thomson et al. 2012) and of the offset log of Spark Structured Streaming.
+A broker may deliver the partitions and the cut log in any interleaving, may deliver a record again
+after a reconnect, and may hold cuts of a late, frozen or second clock. `Rounds` turns every such
+delivery into the same sequence of steps; the rules of `Chain` decide which cuts count. A forget (F)
+takes effect at the beginning of the round that the next counting cut ends, so the state at a cut is
+the same for every reader at any time. A digest report changes no state and is returned after the
+round before it. The idea comes from deterministic databases (Calvin, Thomson et al. 2012) and the
+offset log of Spark Structured Streaming.
 
-Offsets may have holes (transaction markers): `reached` states that everything below a position was
-delivered or does not exist.
+Offsets may have holes (transaction markers): after `reached`, every record below a position either
+was delivered or does not exist.
 """
 
 from __future__ import annotations
@@ -27,16 +26,16 @@ from stream_app.wire import Cut, DigestReport, Entry, Forget, RecordRun
 
 
 class OrderError(Exception):
-    """The broker broke the order it promises in a partition, or the log is not the one that the
-    state began in; the state cannot be trusted to go on."""
+    """The broker violated the order of a partition, or this is not the log of the state's origin;
+    the state cannot continue."""
 
 
 @dataclass(frozen=True)
 class Start:
-    """Where the log is taken up: after cut `cut`, whose round ends at `end_offsets`.
+    """The start position in the log: after cut `cut`, whose round ends at `end_offsets`.
 
-    `cut_offset` is the offset in the cut log after that cut's record; 0 where it is not known, then
-    the cut log is read from its beginning and what is before the cut is skipped.
+    `cut_offset` is the offset in the cut log after that cut's record. 0 means unknown: the cut log
+    is read from its beginning and the entries before the cut are skipped.
     """
 
     cut: int
@@ -62,10 +61,10 @@ class LogStep:
 
 
 class Chain:
-    """Which cuts of the cut log count, decided from the cut log alone.
+    """Decides which cuts count, from the cut log alone.
 
-    A cut counts if its number is the next one, it names every partition and moves none back, and
-    it moves at least one on or ends the wait of a device that is to be forgotten.
+    A cut counts if its number is the next one, if it names every partition and moves none back, and
+    if it advances at least one partition or a forget is pending.
     """
 
     def __init__(self, number: int, end_offsets: tuple[int, ...]) -> None:
@@ -124,7 +123,7 @@ class _Buffer:
 
 
 class Rounds:
-    """Collects deliveries and gives out the canonical order after `start`."""
+    """Collects deliveries and returns the canonical order after `start`."""
 
     def __init__(self, partitions: int, start: Start | None = None) -> None:
         nothing = (0,) * partitions
@@ -182,7 +181,7 @@ class Rounds:
         return self._entry(forget, offset)
 
     def digest_report(self, digest_report: DigestReport, offset: int | None = None) -> bool:
-        """Take the entry of a durable checkpoint; False where it came before."""
+        """Take the entry of a durable checkpoint; return False if it was taken before."""
         return self._entry(digest_report, offset)
 
     def _entry(self, entry: Entry, offset: int | None) -> bool:
@@ -205,7 +204,7 @@ class Rounds:
         return counts
 
     def deliver(self, partition: int, offset: int, key: bytes | None, value: bytes | None) -> None:
-        """Take one record; one that was delivered before is ignored."""
+        """Take one record; a repeated delivery is ignored."""
         if offset < self.received[partition]:
             return
         buffer = self._buffers[partition]
@@ -215,7 +214,7 @@ class Rounds:
         self.received[partition] = offset + 1
 
     def reached(self, partition: int, position: int) -> None:
-        """Learn that every record below `position` was delivered or does not exist."""
+        """Record that every record below `position` was delivered or does not exist."""
         self.received[partition] = max(self.received[partition], position)
 
     def step(self, limit: int = 1024, size_limit: int = 1 << 17) -> LogStep | None:
@@ -244,7 +243,9 @@ class Rounds:
             offsets, keys, values = self._buffers[partition].take(end, limit, size_limit)
             if offsets:
                 if offsets[0] < self.end_offsets[partition]:
-                    raise OrderError(f"offset {offsets[0]} of partition {partition} came twice")
+                    raise OrderError(
+                        f"offset {offsets[0]} of partition {partition} was delivered twice"
+                    )
                 return RecordRun(partition, offsets, keys, values)
             if self.received[partition] < end:
                 return None

@@ -1,17 +1,18 @@
-"""The clock: which worker may write the next cut, and when.
+"""The clock: the worker that owns it appends the cuts, at times decided here.
 
-Exactly one worker owns the clock; it appends a cut when something has arrived and either `seconds`
-have gone by since the last one or a partition has a full round waiting. A cut moves each partition
-on by at most `round_records`.
+One worker owns the clock. It appends a cut when records have arrived and either `seconds` have
+passed since the last cut or a partition has a full round waiting. A cut advances each partition by
+at most `round_records`.
 
-About every `checkpoint_seconds` a cut is marked, and at once where the caller wants a checkpoint:
-at a marked cut every replica takes its digest, and the owner writes its state.
+A cut is marked about every `checkpoint_seconds`, or at once if the caller wants a checkpoint. At a
+marked cut every replica takes its digest, and the owner writes its state.
 
-Up to `in_flight` cuts may be on their way, each continuing the one before, so that a backlog is not
-slowed to one round a round trip. The clock reads its cuts back; where another clock's cut is in
-the place of one of its own, or nothing comes back for `patience_seconds`, it forgets what was on
-its way and goes on from what it has read. Readers accept the cut log by rules that do not depend on
-who wrote it, so a second, frozen or late clock can only lose a race, never do harm.
+Up to `in_flight` cuts may be outstanding, each continuing the cut before it, so that a backlog
+advances by more than one round per round trip. The clock reads its cuts back. If another clock's
+cut took the place of its own, or no cut is read back for `patience_seconds`, it drops the
+outstanding cuts and continues from the newest cut it has read. Readers accept cuts by rules that do
+not depend on the writer, so a second, frozen or late clock can lose a race but cannot corrupt the
+order.
 
 Time, ownership and the network are arguments.
 """
@@ -59,13 +60,13 @@ class Clock:
         self._marked_time = float("-inf")
 
     def own(self) -> None:
-        """Become the owner; no cut is written before the cut log was read to its end."""
+        """Become the owner; no cut is written until the cut log has been read to its end."""
         self.owned, self._read_to_end = True, False
         self._marked_time = float("-inf")
         self._on_the_way.clear()
 
     def begin_again(self) -> None:
-        """Learn that the cut log is read again from some position; the owner of the clock stays."""
+        """Record that the cut log is read again from some position; ownership does not change."""
         self._read_to_end = False
         self._on_the_way.clear()
 
@@ -74,16 +75,16 @@ class Clock:
         self.owned = False
 
     def rest(self) -> None:
-        """Write no more cuts; those on their way are still waited for (`waits`)."""
+        """Write no more cuts; outstanding cuts are still awaited (`waits`)."""
         self._resting = True
 
     def at_end_of_cuts(self) -> None:
-        """Learn that everything in the cut log so far has been read."""
+        """Record that the cut log has been read to its end."""
         self._read_to_end = True
 
     @property
     def waits(self) -> bool:
-        """Whether a cut is on its way that was not read back yet."""
+        """Whether an own cut has not been read back yet."""
         return self.owned and bool(self._on_the_way)
 
     def due(
@@ -97,15 +98,15 @@ class Clock:
     ) -> Cut | None:
         """Return the cut to append now, or None; `now` in seconds of any steady clock.
 
-        While a device waits to be forgotten a cut may move nothing on.
+        While a forget is pending, a cut may advance no partition.
         """
         if not (self.owned and self._read_to_end):
             return None
         number, end_offsets = self._latest(now, newest_cut)
         if self._resting or len(self._on_the_way) >= self.in_flight:
             return None
-        waiting = [max(0, here - end) for here, end in zip(received, end_offsets, strict=True)]
-        # One on its way may be what the device waits for; a second would count for nothing.
+        waiting = [max(0, at - end) for at, end in zip(received, end_offsets, strict=True)]
+        # An outstanding cut may already carry out the forget; then a second cut would not count.
         if not any(waiting) and not (forget_waits and not self._on_the_way):
             return None
         if now - self._last_time < self.seconds and max(waiting) < self.round_records:
@@ -120,8 +121,7 @@ class Clock:
         return cut
 
     def _latest(self, now: float, newest_cut: Newest) -> Newest:
-        """Return the cut to continue: the last on its way, or what was read where that one was
-        lost."""
+        """Return the cut to continue: the last outstanding cut, else the newest cut read."""
         number, end_offsets = newest_cut
         while self._on_the_way and self._on_the_way[0].number <= number:
             arrived = self._on_the_way.popleft()

@@ -1,14 +1,14 @@
-"""The ledger: what happened to every record, in numbers that a replay must reproduce exactly.
+"""The ledger: counts of the outcomes of all records, which a replay must reproduce exactly.
 
-Per rating partition p at cut r, from where the log is taken up, `starts`:
+Per rating partition p at cut r, counted from the start offset of the log, `starts`:
 
     applied + duplicate + rejected + absent == end(p, r) - start(p)
-    offset_sum == sum of mix(offset) over every record of the partition that was seen (mod 2^64)
+    offset_sum == sum of mix(offset) over every record read from the partition (mod 2^64)
 
 and over all partitions a chain c <- mix(c + mix(offset) + partition * 16 + outcome) in canonical
-order, which no two orders or outcomes share (up to hash collisions). `absent` are offsets that hold
-no record. `forgotten` are the devices that the cut log names, in its order: whose records are
-refused from there on.
+order, which differs for different orders or outcomes (up to hash collisions). `absent` counts the
+offsets without a record. `forgotten` lists the forgotten devices in the order of the cut log; their
+later records are rejected.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ from stream_app.wire import REASONS
 from stream_app.wire.state_records import SmallArray
 
 APPLIED, DUPLICATE, JUMPED, REJECTED = 0, 1, 2, 3
-"""Outcome of a record: applied; seen before; `seq` out of reach; rejected while decoding."""
+"""Outcome of a record: applied; duplicate; `seq` too far ahead; rejected while decoding."""
 
 RATINGS = ("learned", "held_out", "clipped", "duplicate")
-"""What happened to a rating of an accepted record; `clipped` are among the learned."""
+"""Outcomes of the ratings of accepted records; `clipped` ratings also count as learned."""
 
 
 class Ledger:
@@ -57,8 +57,8 @@ class Ledger:
         offset_sum: int,
         chain: int,
     ) -> None:
-        """Enter one run: outcome of each record, why it was rejected (0 where it was not), and how
-        many ratings went which way."""
+        """Add one run: outcome and reason (0: not rejected) of each record, and the number of
+        ratings of each outcome."""
         self.records[partition] += np.bincount(outcomes, minlength=4)
         if outcomes.max(initial=0) > DUPLICATE:
             self.reasons[partition] += np.bincount(
@@ -71,7 +71,7 @@ class Ledger:
         self.chain[0] = chain
 
     def forget(self, device: NDArray[np.uint64]) -> None:
-        """Note a device (2,) that is forgotten from here on."""
+        """Add a forgotten device (2,)."""
         self.forgotten = np.concatenate((self.forgotten, device.reshape(1, 2)))
 
     def end_round(self, ends: tuple[int, ...]) -> None:
@@ -80,9 +80,9 @@ class Ledger:
         self.absent[:] = self.ends - self.starts - self.records.sum(axis=1)
 
     def counts(self) -> dict[str, int]:
-        """Return the totals over all partitions in domain words."""
-        applied, duplicate, jumped, aside = (int(n) for n in self.records.sum(axis=0))
-        totals = {"applied": applied, "duplicate": duplicate, "rejected": jumped + aside}
+        """Return the totals over all partitions by name."""
+        applied, duplicate, jumped, undecoded = (int(n) for n in self.records.sum(axis=0))
+        totals = {"applied": applied, "duplicate": duplicate, "rejected": jumped + undecoded}
         ratings = zip(RATINGS, self.ratings.sum(axis=0), strict=True)
         return (
             totals
@@ -96,19 +96,21 @@ class Ledger:
         return {str(r): int(n) for r, n in zip(REASONS, totals, strict=True) if n}
 
     def arrays(self) -> dict[str, NDArray[np.generic]]:
-        """Return everything: the arrays themselves, not copies."""
+        """Return all arrays by name: the arrays themselves, not copies."""
         return dict(vars(self))
 
     def small_arrays(self) -> tuple[SmallArray, ...]:
-        """Return everything as a manifest holds it, in the order of names."""
+        """Return all arrays in the form of a manifest, in the order of names."""
         return tuple(
             SmallArray(name, array.dtype.str, array.shape, array.tobytes())
             for name, array in sorted(self.arrays().items())
         )
 
     def load(self, arrays: Mapping[str, NDArray[Any]]) -> None:
-        """Replace everything by what `arrays()` returned; raises ValueError where it does not
-        fit."""
+        """Replace all arrays by the result of `arrays()` of another ledger of as many partitions.
+
+        Raises ValueError for other names, types or shapes.
+        """
         own = self.arrays()
         if arrays.keys() != own.keys():
             odd = sorted(arrays.keys() ^ own.keys())

@@ -1,5 +1,4 @@
-"""The contract: topics, ids, events, queries, replies, cuts, and the reasons why a record is
-rejected.
+"""The wire contract: topics, ids, events, queries, replies, cuts, and reasons for rejection.
 
 One rating topic carries one schema in two encodings, distinguished by the first byte:
 
@@ -8,14 +7,15 @@ One rating topic carries one schema in two encodings, distinguished by the first
     MessagePack  the same map; `device` 16 raw bytes, `items` uint64 and `reports` uint8 columns,
                  little-endian; `masks`, where the mechanism has them, a uint16 column
 
-`decode` reads one record, `decode_many` a batch with vectorised checks; both accept and refuse
-exactly the same records, and refuse with nothing but `WireError(reason)`.
+`decode` reads one record, `decode_many` a batch with vectorised checks. Both accept exactly the
+same records; `decode` rejects with `WireError(reason)`, `decode_many` with the same reason in a
+column.
 
-What must hold for every event: version 1; the record key is the device's pseudonym in lower-case
-hex and the record lies on that key's partition (murmur2); `seq` >= 1; the mechanism is on the
-server's allow-list; as many reports as items, between 1 and `MAX_RATINGS`; every report lies in the
-mechanism's alphabet; a mask beside each report exactly where the mechanism reports over a partition
-of the levels (`Intake`).
+An event is valid if: its version is 1; its record key is the device's pseudonym in lower-case hex
+and the record is on the partition of that key (murmur2); `seq` >= 1; the mechanism is on the
+server's allow-list; it has as many reports as items, between 1 and `MAX_RATINGS`; every report is
+in the mechanism's alphabet; and it has a mask beside each report if and only if the mechanism
+reports over a partition of the levels (`Intake`).
 """
 
 from stream_app.wire.batch_decoding import Batch, RecordRun, decode_many

@@ -1,11 +1,11 @@
-"""The entries of the cut log, the one record of what every replica does and in which order.
+"""The entries of the cut log, which fixes the order of all work of every replica.
 
-    cut       the end of a round; the rounds between two cuts are the canonical order
-    forget    from here on this device is refused, and what is its own is cleared
-    witness   what the owner of the clock holds at an earlier cut, for others to compare
+    cut       the end of a round; the rounds in sequence are the canonical order
+    forget    later records of this device are rejected, and the device's own state is cleared
+    witness   the digests of a durable checkpoint at an earlier cut, for other replicas to compare
 
-Each is JSON with a `kind`; an entry without one is a cut. Cuts and forgets decide the state;
-digest reports do not.
+Every entry is JSON with a `kind`; an entry without `kind` is a cut. Cuts and forgets decide the
+state; witnesses (`DigestReport`) do not.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ _Digest = Annotated[str, msgspec.Meta(pattern="^[0-9a-f]{32}$")]
 class Cut(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag_field="kind", tag="cut"):
     """The end of a round: `end_offsets[p]` is the first offset of partition p that is not in it.
 
-    `design` is the fingerprint of what the writer learns with: a worker that learns otherwise reads
-    the same cuts, but its state is another one, and it says so. At a cut with `checkpoint` every
-    replica takes its digest, so that they can be compared.
+    `design` is the fingerprint of the writer's learner and settings: a worker of another design
+    reads the same cuts but has another state, and reports the difference. At a cut with
+    `checkpoint` every replica takes its digest, so that replicas can be compared.
     """
 
     number: Annotated[int, msgspec.Meta(ge=1, le=MAX_SEQ)]
@@ -44,10 +44,10 @@ class Cut(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag_field="ki
 class Forget(
     msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag_field="kind", tag="forget"
 ):
-    """From here on events of this device are refused.
+    """Reject later events of this device.
 
-    With `rebuild` the state becomes that of a log in which the device never was; without, only what
-    is the device's own is cleared.
+    With `rebuild` the state becomes that of a log without any record of the device; otherwise only
+    the device's own entries are cleared.
     """
 
     device: _Digest
@@ -58,8 +58,7 @@ class Forget(
 class DigestReport(
     msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag_field="kind", tag="witness"
 ):
-    """The digests that a durable checkpoint holds at its cut; `origin` names what the state started
-    from."""
+    """The digests of a durable checkpoint at its cut, and of the origin of its state."""
 
     cut: _Number
     model: _Digest

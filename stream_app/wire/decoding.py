@@ -1,4 +1,4 @@
-"""What a server accepts, and the event in one record."""
+"""The rules by which a server accepts events, and the decoder of one record."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ _packed = msgspec.msgpack.Decoder(Packed)
 
 @dataclass(frozen=True)
 class Intake:
-    """What a server accepts: mechanism id -> alphabet, in a fixed order; partitions; test events.
+    """Rules of a server: mechanism id -> alphabet, in a fixed order; partitions; test events.
 
-    `masked` names the mechanisms whose events carry a mask beside each report, with their levels: a
-    mask has one of `levels - 1` bits for each place where a group of levels may end, at least one
-    is set, and the report is the number of a group.
+    `masked` maps each mechanism whose events carry a mask beside every report to its number of
+    levels. A mask has `levels - 1` bits, one for each place where a group of levels may end; at
+    least one is set. The report is the number of a group.
     """
 
     mechanisms: Mapping[str, int]
@@ -44,7 +44,7 @@ class Intake:
 
 
 def decode(record_key: bytes | None, value: bytes | None, partition: int, intake: Intake) -> Event:
-    """Return the event in one record; raises `WireError(reason)` and never anything else."""
+    """Return the event in one record; raises `WireError(reason)` and no other error."""
     if not value:
         raise WireError(Reason.EMPTY)
     if len(value) > MAX_EVENT_BYTES:
@@ -55,8 +55,8 @@ def decode(record_key: bytes | None, value: bytes | None, partition: int, intake
         device, fields, items, reports, masks = _decode_packed(value)
     if record_key != device.hex().encode():
         raise WireError(Reason.KEY_MISMATCH)
-    where = np.frombuffer(record_key, np.uint8).reshape(1, 32)
-    if partitions_of(where, intake.partitions)[0] != partition:
+    key_row = np.frombuffer(record_key, np.uint8).reshape(1, 32)
+    if partitions_of(key_row, intake.partitions)[0] != partition:
         raise WireError(Reason.WRONG_PARTITION)
     alphabet = intake.mechanisms.get(fields.mechanism)
     if alphabet is None:
@@ -89,11 +89,11 @@ def _last_groups() -> NDArray[np.uint8]:
     return last
 
 
-LAST_GROUP = _last_groups()  # of each mask: how many bits it has
+LAST_GROUP = _last_groups()  # of each mask: its number of set bits
 
 
 def masks_fit(masks: NDArray[np.uint16], levels: int | NDArray[np.int64]) -> bool:
-    """Return whether every mask has a bit, and none beyond the levels."""
+    """Return whether every mask has a set bit and no bit beyond the levels."""
     return bool(((masks > 0) & (masks.astype(np.int64) < (1 << (np.int64(levels) - 1)))).all())
 
 
@@ -142,7 +142,7 @@ def _decode_packed(value: bytes) -> _Columns:
 
 
 def version_reason(value: bytes) -> Reason:
-    """Tell a later version of the schema from bytes that are no event at all."""
+    """Return UNKNOWN_VERSION for a later version of the schema, MALFORMED for any other bytes."""
     decoder = msgspec.json.decode if value[0] == 0x7B else msgspec.msgpack.decode
     try:
         fields = decoder(value)

@@ -45,7 +45,7 @@ class Event:
             )
         if self.masks is not None and len(self.masks) != len(self.items):
             raise ValueError(
-                f"{len(self.items)} items and {len(self.masks)} masks: give one mask an item"
+                f"{len(self.items)} items and {len(self.masks)} masks: give one mask per item"
             )
 
     @property
@@ -66,7 +66,7 @@ _SOME = msgspec.Meta(min_length=1, max_length=MAX_RATINGS)
 
 
 class JsonInts(msgspec.Struct, forbid_unknown_fields=True, gc=False):
-    """The JSON schema where every item is an integer: the fast one."""
+    """The JSON schema of events whose items are all integers; decodes faster than `JsonAny`."""
 
     v: int
     device: Hex32
@@ -118,7 +118,7 @@ _json_encoder = msgspec.json.Encoder()
 
 
 def encode(event: Event) -> bytes:
-    """Return the event as MessagePack with binary columns, the form for volume."""
+    """Return the event as MessagePack with binary columns, the compact encoding."""
     return _packed_encoder.encode(
         Packed(
             VERSION,
@@ -137,8 +137,7 @@ def encode(event: Event) -> bytes:
 
 
 def encode_json(event: Event, items: Sequence[Item] | None = None) -> bytes:
-    """Return the event as JSON; `items` are the ids as people write them, needed where one is a
-    string."""
+    """Return the event as JSON; `items` are the item ids, required if any of them is a string."""
     names: Sequence[Item] = [int(k) for k in event.items] if items is None else items
     if [key(name) for name in names] != [int(k) for k in event.items]:
         raise ValueError("items do not match the event's keys; string items must be given by name")

@@ -1,4 +1,4 @@
-"""Items, users and the partition of a record: the same number on every machine."""
+"""Keys of items and users, and the partition of a record key: equal on every machine."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def key(item: Item) -> int:
     `MAX_ITEM_BYTES` in UTF-8, or not encodable (a lone surrogate).
     """
     if isinstance(item, bool) or not isinstance(item, int | str):
-        # A ValueError like every other refusal of an item: a caller treats them alike.
+        # A ValueError like every other refusal of an item: callers treat all of them alike.
         raise ValueError(f"item {item!r}: an item is an integer or a string")  # noqa: TRY004
     if isinstance(item, int):
         if not 0 <= item < 2**63:
@@ -39,13 +39,12 @@ def key(item: Item) -> int:
 
 
 def parse_item(text: str) -> Item:
-    """Return the item that a person typed: a number if it is one, else the string itself."""
+    """Return the item of a typed text: an integer if it is one below 2^63, else the text."""
     return int(text) if re.fullmatch(r"[0-9]{1,19}", text) and int(text) < 2**63 else text
 
 
 def user_key(device: bytes) -> int:
-    """Return the 64-bit key under which a learner knows a device: the first half of its
-    pseudonym."""
+    """Return the learner's 64-bit key of a device: the first half of its pseudonym."""
     return int.from_bytes(device[:8], "little")
 
 

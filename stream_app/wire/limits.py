@@ -1,4 +1,4 @@
-"""The numbers of the contract."""
+"""The limits of the wire contract."""
 
 VERSION = 1
 MAX_EVENT_BYTES = 128 * 1024

@@ -16,7 +16,7 @@ _json_encoder = msgspec.json.Encoder()
 
 
 class Query(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A question for the best k items of a user; `deadline` in milliseconds since 1970."""
+    """A query for the best k items of a user; `deadline` in milliseconds since 1970."""
 
     id: Annotated[str, msgspec.Meta(pattern="^[0-9a-f]{16,64}$")]
     user: Annotated[str, msgspec.Meta(pattern="^[0-9a-f]{32}$")]
@@ -34,11 +34,11 @@ class Status(StrEnum):
 
 
 class Recommendation(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """An answer: always `LIST_LENGTH` entries, best first, null where there are fewer.
+    """A reply: always `LIST_LENGTH` entries, best first, padded with null.
 
-    `as_of` is the cut the answer contains at least; `method` how the candidates were found;
-    `privacy` the modes of the mechanisms whose reports the answer is made of. While a worker is
-    still reading what the log already held, `catching_up` says that newer ratings are missing.
+    The model behind the reply contains every record up to cut `as_of`; `method` names the search
+    for candidates; `privacy` names the modes of the mechanisms behind the reply. `catching_up` is
+    true while the worker still reads old records, so newer ratings are missing.
     """
 
     id: str
@@ -53,7 +53,7 @@ class Recommendation(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Rejection(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Where a record was rejected and why; its size, never its payload."""
+    """Place, reason and size of a rejected record, never its payload."""
 
     topic: str
     partition: int
@@ -69,7 +69,7 @@ class Rejection(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class CatalogueEntry(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What the public may know of an item; a withdrawn one is never recommended."""
+    """Public description of an item; a withdrawn item is never recommended."""
 
     item: IntItem | TextItem
     title: Annotated[str, msgspec.Meta(max_length=500)] = ""
@@ -79,10 +79,11 @@ class CatalogueEntry(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class ItemTablePage(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What the public may know of the ratings of some items: their mean, as the model has it.
+    """Public mean ratings of some items, as the model estimates them.
 
-    `items` are uint64 keys, `means` uint8 codes beside them: mean = 1 + code / 50 on the internal
-    scale 1 .. 5. Made of released reports alone; a device may choose by it how it will report.
+    `items` are uint64 keys and `means` one uint8 code for each: mean = 1 + code / 50 on the
+    internal scale 1 .. 5. The means are computed from released reports alone, so a device may use
+    them to choose a partition of the levels.
     """
 
     page: Annotated[int, msgspec.Meta(ge=0, le=2**31 - 1)]

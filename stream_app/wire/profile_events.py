@@ -1,9 +1,10 @@
-"""A sanitized profile of a device: MessagePack, keyed by the pseudonym, the newest one counts.
+"""A sanitized profile of a device: MessagePack, keyed by the pseudonym; the newest one counts.
 
     {"v":1, "device":16 bytes, "seq":1, "mechanism":"blip:5000:20:8", "epoch":20000,
      "profile":bytes}
 
-`profile` is laid out as the mechanism says. A device pays for each and sends at most one an epoch.
+The mechanism defines the layout of `profile`. A device spends budget on each profile and sends at
+most one per epoch.
 """
 
 from __future__ import annotations
@@ -66,7 +67,7 @@ def decode_profile(
 ) -> ProfileEvent:
     """Return the profile in one record; raises `WireError` and nothing else.
 
-    `sizes`: the mechanism ids that are allowed, and how many bytes a profile of each has.
+    `sizes`: allowed mechanism id -> size of its profiles in bytes.
     """
     if not value:
         raise WireError(Reason.EMPTY)

@@ -1,4 +1,4 @@
-"""Why a record is rejected: all that is published about it besides its size."""
+"""Reasons for rejecting a record."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from enum import StrEnum
 
 
 class Reason(StrEnum):
-    """Why a record is rejected; all that is published about it besides its size."""
+    """Why a record is rejected; only the reason, the place and the size are published."""
 
     ACCEPTED = "accepted"
     EMPTY = "empty"
@@ -32,7 +32,7 @@ REASON_CODE: Mapping[Reason, int] = {reason: code for code, reason in enumerate(
 
 
 class WireError(Exception):
-    """A record that is not what its topic promises; only its `reason` may be published."""
+    """A record that violates the contract of its topic; only its `reason` may be published."""
 
     def __init__(self, reason: Reason) -> None:
         super().__init__(str(reason))

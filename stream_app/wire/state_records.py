@@ -9,12 +9,12 @@ All numbers are big-endian. A generation (a fencing token) is the offset of its 
 so no two owners ever share one and a later claim has a greater one. The topic is compacted: the
 newest record of each key counts, and a record without a value (a tombstone) removes the key.
 
-A page holds `PAGE_BYTES` bytes of one array of the state, the last one of an array fewer. Arrays
-are numbered in the order of their names. A manifest names for every page the slot of its newest
-record, `UNCHANGED` where it is as in a state that has seen nothing.
+A page holds `PAGE_BYTES` bytes of one array of the state; the last page of an array may hold fewer.
+Arrays are numbered in the order of their names. A manifest names for every page the slot of its
+newest record, or `UNCHANGED` if the page is still as in the empty state.
 
-The digest in front of a manifest covers its format too, and every later format keeps format and
-digest where they are: so a damaged record is distinguished from one that a newer worker wrote.
+The digest in front of a manifest covers its format too, and every later format keeps both at the
+same place: a damaged record is therefore distinguished from a record of a newer worker.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ class PageKey(msgspec.Struct, frozen=True, order=True):
 
 
 class ManifestKey(msgspec.Struct, frozen=True, order=True):
-    """A manifest of a generation; two of them take turns."""
+    """A manifest of a generation; successive manifests alternate between slots 0 and 1."""
 
     slot: int
     generation: int
@@ -74,11 +74,11 @@ class ClaimKey(msgspec.Struct, frozen=True):
 
 
 class StateOrigin(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What a state starts from: with the log after it, this decides every byte.
+    """The origin of a state: together with the later log it decides every byte of the state.
 
-    The log is taken up after `cut`, at `end_offsets`. `snapshot` is the digest of the snapshot that
-    was adopted (empty: none), `truncated` whether earlier records were given up, `excluded` the
-    pseudonyms (hex, sorted) whose records are skipped as if they had never been written.
+    The state reads the log after `cut`, from `end_offsets` on. `snapshot` is the digest of the
+    adopted snapshot (empty: none), `truncated` is whether earlier records are missing, `excluded`
+    lists the pseudonyms (hex, sorted) whose records are skipped as if never written.
     """
 
     cut: int
@@ -94,7 +94,7 @@ class StateOrigin(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class ArrayPages(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """One array of the state: what it is, and of each page the slot (uint8) and the digest."""
+    """One array of the state: name, type, shape, and the slot (uint8) and digest of each page."""
 
     name: str
     dtype: str
@@ -104,7 +104,7 @@ class ArrayPages(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class SmallArray(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """An array that is whole in the manifest (the ledger), little-endian."""
+    """An array stored whole in the manifest (the ledger), little-endian."""
 
     name: str
     dtype: str
@@ -113,11 +113,11 @@ class SmallArray(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Manifest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """One durable checkpoint: the state at `cut`, of which every page is named by its digest.
+    """One durable checkpoint: the state at `cut`, with the digest of every page.
 
-    `cut_offset` is the offset in the cut log from which to read on; `topic_id` the identity of the
-    rating topic, which a recreated topic of the same name does not have. `model` and `ledger` are
-    the digests that a replica shows at this cut.
+    `cut_offset` is the next offset to read in the cut log; `topic_id` identifies the rating topic
+    and differs for a recreated topic of the same name. `model` and `ledger` are the digests of the
+    state at this cut.
     """
 
     generation: int
@@ -135,7 +135,7 @@ class Manifest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Claim(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What an owner states about itself, for people: which worker it is."""
+    """The name of the claiming worker, for operators only."""
 
     worker: Annotated[str, msgspec.Meta(max_length=200)] = ""
 
@@ -146,7 +146,7 @@ _manifest_decoder = msgspec.msgpack.Decoder(Manifest)
 
 
 def decode_state_key(key: bytes | None) -> StateKey:
-    """Return what a record key names; raises `WireError`."""
+    """Return the page, manifest or claim of a record key; raises `WireError`."""
     try:
         match key[:1] if key else b"":
             case b"P":
@@ -165,12 +165,12 @@ def decode_state_key(key: bytes | None) -> StateKey:
 
 
 def encode_page(number: int, data: bytes | memoryview) -> bytes:
-    """Return a page's value: the checkpoint that it was written for, and its bytes."""
+    """Return a page's value: the number of its checkpoint, and its bytes."""
     return _PAGE_HEAD.pack(CHECKPOINT_FORMAT, number) + bytes(data)
 
 
 def decode_page(value: bytes) -> tuple[int, memoryview]:
-    """Return the checkpoint that a page was written for, and its bytes; raises `WireError`."""
+    """Return the number of a page's checkpoint, and its bytes; raises `WireError`."""
     if len(value) < _PAGE_HEAD.size or len(value) > _PAGE_HEAD.size + PAGE_BYTES:
         raise WireError(Reason.MALFORMED)
     version, number = _PAGE_HEAD.unpack_from(value)
@@ -182,8 +182,8 @@ def decode_page(value: bytes) -> tuple[int, memoryview]:
 def page_digest(data: bytes | memoryview) -> bytes:
     """Return the first 16 bytes of the SHA-256 of a page's bytes.
 
-    Every page that changes is hashed, a thousand a second and more: with the processor's own
-    instructions this takes half the time of blake2b (measured).
+    Every changed page is hashed, over a thousand per second: with SHA instructions of the processor
+    this takes half the time of blake2b (measured).
     """
     return sha256(data).digest()[:DIGEST_BYTES]
 
@@ -193,7 +193,7 @@ def _own_digest(data: bytes) -> bytes:
 
 
 class Paged(Protocol):
-    """What a root is taken over: an array and the digests of its pages, one after the other."""
+    """An array with the concatenated digests of its pages, the input of a root digest."""
 
     @property
     def name(self) -> str:
@@ -241,7 +241,7 @@ def encode_manifest(manifest: Manifest) -> bytes:
 
 
 def decode_manifest(value: bytes) -> Manifest:
-    """Return the manifest; raises `WireError`: damaged, or whole and of another format."""
+    """Return the manifest; raises `WireError` if it is damaged or of another format."""
     digest, body = value[1 : 1 + DIGEST_BYTES], value[1 + DIGEST_BYTES :]
     if not body or _own_digest(value[:1] + body) != digest:
         raise WireError(Reason.MALFORMED)

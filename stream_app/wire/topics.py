@@ -1,4 +1,4 @@
-"""The table of topics; nothing else repeats it."""
+"""The table of topics, defined here only."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Topic:
 
 @dataclass(frozen=True)
 class Topics:
-    """The names of all topics under one prefix; `table` says how each is created."""
+    """The names of all topics under one prefix; `table` holds their configuration."""
 
     prefix: str = "murmurec"
 
@@ -42,7 +42,7 @@ class Topics:
 
     @property
     def item_table(self) -> str:
-        """What the public may know of every item's rating, for devices."""
+        """Public mean rating of every item, for devices."""
         return f"{self.prefix}.item-table.v1"
 
     @property
@@ -62,22 +62,22 @@ class Topics:
 
     @property
     def queries(self) -> str:
-        """Questions for recommendations."""
+        """Queries for recommendations."""
         return f"{self.prefix}.queries.v1"
 
     @property
     def recommendations(self) -> str:
-        """Answers, keyed by the question's correlation id."""
+        """Replies, keyed by the correlation id of the query."""
         return f"{self.prefix}.recommendations.v1"
 
     @property
     def rejected(self) -> str:
-        """Where and why a record was rejected; never its payload."""
+        """Places and reasons of rejected records, never their payload."""
         return f"{self.prefix}.rejected.v1"
 
     @property
     def audits(self) -> str:
-        """What attacks and audits found."""
+        """Results of attacks and audits."""
         return f"{self.prefix}.audits.v1"
 
     def table(
@@ -96,7 +96,7 @@ class Topics:
             kept["retention.ms"] = str(int(ratings_retention_seconds * 1000))
         an_hour = {"cleanup.policy": "delete", "retention.ms": "3600000"}
         newest = {"cleanup.policy": "compact"}
-        # A page is written again and again: old ones go soon, and a start reads little.
+        # Pages are rewritten often: eager compaction keeps the topic small and a start short.
         pages = newest | {
             "segment.bytes": "67108864",
             "min.cleanable.dirty.ratio": "0.1",

@@ -1,5 +1,5 @@
-"""Any interleaving of deliveries gives the same sequence; entries that do not count change nothing;
-and whoever takes the log up after a cut gets the same rest."""
+"""Every interleaving of deliveries gives one order, also for a reader that starts after a cut;
+entries that do not count change nothing."""
 
 from __future__ import annotations
 
@@ -21,8 +21,9 @@ Logs = tuple[list[list[int]], list[tuple[Entry, bool]]]
 
 @st.composite
 def logs(draw: st.DrawFn) -> Logs:
-    """Offsets (with holes) of each partition; and a cut log over them, of each entry whether it
-    counts. The last cut that counts reaches the end."""
+    """Draw offsets (with holes) of each partition, and a cut log of (entry, whether it counts).
+
+    The last cut that counts reaches the end."""
     offsets, end_offsets = [], []
     for _ in range(PARTITIONS):
         size = draw(st.integers(0, 12))
@@ -31,16 +32,18 @@ def logs(draw: st.DrawFn) -> Logs:
         end_offsets.append(size)
     noisy = draw(st.booleans())
     entries: list[tuple[Entry, bool]] = []
-    number, here = 0, [0] * PARTITIONS
-    while here != end_offsets:
+    number, position = 0, [0] * PARTITIONS
+    while position != end_offsets:
         number += 1
         forgets = draw(st.integers(0, 2))
         entries += [(Forget(f"{number:031x}{i}"), True) for i in range(forgets)]
-        step = [draw(st.integers(0, end - at)) for at, end in zip(here, end_offsets, strict=True)]
+        step = [
+            draw(st.integers(0, end - at)) for at, end in zip(position, end_offsets, strict=True)
+        ]
         if not any(step) and not forgets:
-            step = [end - at for at, end in zip(here, end_offsets, strict=True)]
-        here = [at + s for at, s in zip(here, step, strict=True)]
-        cut = Cut(number, tuple(here), 0)
+            step = [end - at for at, end in zip(position, end_offsets, strict=True)]
+        position = [at + s for at, s in zip(position, step, strict=True)]
+        cut = Cut(number, tuple(position), 0)
         entries.append((cut, True))
         if noisy:
             entries += [(other, False) for other in noise(cut)]
@@ -51,8 +54,8 @@ def logs(draw: st.DrawFn) -> Logs:
 
 
 def noise(cut: Cut) -> Iterator[Cut]:
-    """Cuts that must not count: a zombie's, another clock's, one that moves back, one that misses a
-    partition, one that moves nothing, a repeat."""
+    """Yield cuts that must not count: from a zombie and from another clock, moving back, missing a
+    partition, advancing nothing, and a repeat."""
     yield Cut(cut.number, tuple(o + 5 for o in cut.end_offsets), 0)
     yield Cut(cut.number + 9, cut.end_offsets, 0)
     yield Cut(cut.number + 1, (-1,) * PARTITIONS, 0)
@@ -74,7 +77,7 @@ def take(rounds: Rounds, entry: Entry, offset: int) -> bool:
 
 def run(draw: st.DataObject, log: Logs, start: Start | None = None) -> list[object]:
     """Deliver the log after `start` in a drawn interleaving, in drawn step sizes, some of it twice,
-    and return what came out in what order."""
+    and return the steps in their order."""
     offsets, entries = log
     rounds = Rounds(PARTITIONS, start)
     first = rounds.start
@@ -107,7 +110,7 @@ def run(draw: st.DataObject, log: Logs, start: Start | None = None) -> list[obje
 
 
 def collect(rounds: Rounds, limit: int, out: list[object]) -> None:
-    """Add what comes out in order now: (partition, offset) or (entry, offset after it)."""
+    """Append the available steps: (partition, offset) or (entry, offset after it)."""
     while (step := rounds.step(limit)) is not None:
         if step.run is not None:
             assert 1 <= len(step.run.offsets) <= limit
@@ -120,8 +123,8 @@ def collect(rounds: Rounds, limit: int, out: list[object]) -> None:
 
 
 def canonical(log: Logs) -> Iterator[tuple[object, int]]:
-    """The definition: round by round, in a round partition by partition, in a partition by offset,
-    then the cut; every other entry of the cut log between the rounds, where it stands."""
+    """Yield the order by definition: rounds, in a round partitions, in a partition offsets, then
+    the cut; every other entry of the cut log keeps its place between the cuts."""
     before = ZERO
     for place, (entry, counts) in enumerate(log[1]):
         if counts and isinstance(entry, Cut):
@@ -140,7 +143,7 @@ def test_any_interleaving_gives_the_canonical_order(draw: st.DataObject, log: Lo
 
 @settings(max_examples=200, deadline=None)
 @given(st.data(), logs(), st.booleans())
-def test_a_log_taken_up_after_a_cut_gives_the_rest(
+def test_a_reader_that_starts_after_a_cut_gets_the_rest_of_the_order(
     draw: st.DataObject, log: Logs, known: bool
 ) -> None:
     order = [*canonical(log)]
@@ -180,7 +183,7 @@ def test_of_two_cuts_with_one_number_the_first_counts() -> None:
     assert rounds.newest_cut == (1, (2,))
 
 
-def test_a_cut_that_moves_nothing_counts_where_a_device_waits_to_be_forgotten() -> None:
+def test_a_cut_that_advances_nothing_counts_while_a_forget_is_pending() -> None:
     chain = Chain(4, (3,))
     assert not chain.take(Cut(5, (3,), 0))
     assert chain.take(Forget(DEVICE))
@@ -189,7 +192,7 @@ def test_a_cut_that_moves_nothing_counts_where_a_device_waits_to_be_forgotten() 
     assert (chain.number, chain.end_offsets) == (5, (3,))
 
 
-def test_a_device_is_forgotten_when_the_cut_after_it_is_known_and_not_before() -> None:
+def test_a_forget_waits_until_the_next_cut_is_known() -> None:
     rounds = Rounds(1)
     rounds.forget(Forget(DEVICE), 0)
     assert rounds.forget_waits
@@ -222,7 +225,7 @@ def test_a_round_waits_for_its_last_record() -> None:
     assert (rounds.number, rounds.end_offsets) == (1, (2,))
 
 
-def test_a_cut_log_with_another_cut_in_the_place_of_the_start_is_refused() -> None:
+def test_a_cut_log_that_differs_at_the_start_cut_is_refused() -> None:
     rounds = Rounds(1, Start(2, (7,)))
     rounds.cut(Cut(1, (3,), 0))
     assert not rounds.found_start
@@ -231,7 +234,7 @@ def test_a_cut_log_with_another_cut_in_the_place_of_the_start_is_refused() -> No
 
 
 @pytest.mark.parametrize("start", [(-1, (0,), 0), (0, (-1,), 0), (0, (0,), -1)])
-def test_a_start_below_nothing_is_refused(start: tuple[int, tuple[int, ...], int]) -> None:
+def test_a_negative_start_is_refused(start: tuple[int, tuple[int, ...], int]) -> None:
     with pytest.raises(ValueError, match="at least 0"):
         Start(*start)
 
@@ -241,7 +244,7 @@ def test_a_start_of_another_number_of_partitions_is_refused() -> None:
         Rounds(2, Start(1, (3,), 1))
 
 
-def test_the_buffer_forgets_what_was_taken() -> None:
+def test_the_buffer_frees_taken_records() -> None:
     rounds = Rounds(1)
     for offset in range(20_000):
         rounds.deliver(0, offset, b"k", b"v")

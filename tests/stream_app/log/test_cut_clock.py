@@ -1,4 +1,4 @@
-"""A clock writes a cut when one is due, has one in flight, and can only lose a race."""
+"""The clock: due cuts, outstanding cuts, marked cuts, and races between two clocks."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ ZERO = (0, (0, 0))
 
 
 def owner(**settings: float) -> Clock:
-    """Return an owner that may write and marks no cut, unless the settings say when."""
+    """Return an owner that may write; it marks no cut and has one outstanding unless set."""
     unmarked = {"in_flight": 1, "checkpoint_seconds": float("inf")}
     clock = Clock(**{**unmarked, **settings})  # type: ignore[arg-type]
     clock.own()
@@ -49,14 +49,14 @@ def test_a_round_is_bounded_in_every_partition() -> None:
     assert owner(round_records=10).due(1.0, ZERO, (25, 4), 0) == Cut(1, (10, 4), 0)
 
 
-def test_one_cut_is_in_flight_until_it_or_another_in_its_place_is_read() -> None:
+def test_a_cut_is_outstanding_until_a_cut_of_its_number_is_read() -> None:
     clock = owner(seconds=0.2, patience_seconds=5.0)
     assert clock.due(1.0, ZERO, (1, 0), 0) is not None
     assert clock.due(3.0, ZERO, (2, 0), 0) is None
     assert clock.due(3.0, (1, (2, 0)), (3, 0), 0) == Cut(2, (3, 0), 0)
 
 
-def test_several_cuts_on_their_way_continue_each_other() -> None:
+def test_outstanding_cuts_continue_each_other() -> None:
     clock = owner(seconds=0.2, round_records=10, in_flight=3)
     made = [clock.due(1.0, ZERO, (100, 5), 0) for _ in range(4)]
     assert made == [Cut(1, (10, 5), 0), Cut(2, (20, 5), 0), Cut(3, (30, 5), 0), None]
@@ -64,7 +64,7 @@ def test_several_cuts_on_their_way_continue_each_other() -> None:
     assert clock.due(1.0, (2, (20, 5)), (100, 5), 0) == Cut(4, (40, 5), 0)
 
 
-def test_cuts_on_their_way_are_forgotten_when_another_clock_took_their_place() -> None:
+def test_outstanding_cuts_are_dropped_when_another_clock_took_their_place() -> None:
     clock = owner(seconds=0.2, round_records=10, in_flight=3)
     for _ in range(3):
         clock.due(1.0, ZERO, (100, 5), 0)
@@ -89,7 +89,7 @@ def test_a_cut_is_marked_when_the_time_for_a_checkpoint_has_come() -> None:
     assert marked == [True, *[False] * 4, True, *[False] * 4, True, False]
 
 
-def test_a_cut_is_marked_at_once_where_a_checkpoint_is_wanted() -> None:
+def test_a_cut_is_marked_at_once_if_a_checkpoint_is_wanted() -> None:
     clock = owner(seconds=0.2, checkpoint_seconds=1.0)
     clock.due(1.0, ZERO, (1, 0), 0)
     cut = clock.due(1.3, (1, (1, 0)), (2, 0), 0, checkpoint_wanted=True)
@@ -106,12 +106,12 @@ def test_the_first_cut_of_a_new_owner_is_marked() -> None:
     assert clock.due(2.0, (1, (1, 0)), (2, 0), 0) == Cut(2, (2, 0), 0, checkpoint=True)
 
 
-def test_a_device_that_waits_to_be_forgotten_gets_a_cut_that_moves_nothing() -> None:
+def test_a_pending_forget_gets_one_cut_that_advances_nothing() -> None:
     clock = owner(seconds=0.2, in_flight=4)
-    here = (4, (3, 3))
-    assert clock.due(9.0, here, (3, 3), 0) is None
-    assert clock.due(9.0, here, (3, 3), 0, forget_waits=True) == Cut(5, (3, 3), 0)
-    assert clock.due(9.5, here, (3, 3), 0, forget_waits=True) is None
+    newest = (4, (3, 3))
+    assert clock.due(9.0, newest, (3, 3), 0) is None
+    assert clock.due(9.0, newest, (3, 3), 0, forget_waits=True) == Cut(5, (3, 3), 0)
+    assert clock.due(9.5, newest, (3, 3), 0, forget_waits=True) is None
     assert clock.due(9.5, (5, (3, 3)), (3, 3), 0) is None
 
 
@@ -126,7 +126,7 @@ def test_a_device_that_waits_to_be_forgotten_gets_a_cut_that_moves_nothing() -> 
         {"checkpoint_seconds": float("nan")},
     ],
 )
-def test_senseless_settings_are_refused(settings: dict[str, float]) -> None:
+def test_invalid_settings_are_refused(settings: dict[str, float]) -> None:
     with pytest.raises(ValueError, match=r"0|1 record|1 cut"):
         Clock(**settings)  # type: ignore[arg-type]
 

@@ -1,4 +1,4 @@
-"""What happened to every record adds up from where the log is taken up, and can be taken over."""
+"""The ledger counts every record from the start of the log, and can be loaded from arrays."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ RUNS = st.lists(st.lists(st.sampled_from([0, 1, 2, 3]), max_size=8), max_size=6)
 
 
 def entered(ledger: Ledger, partition: int, outcomes: list[int]) -> None:
-    told = np.array(outcomes, np.uint8)
-    reasons = np.where(told > 1, REASON_CODE[Reason.BAD_ITEM], 0).astype(np.uint8)
-    ledger.add(partition, told, reasons, NOTHING | {"learned": 2}, 1, 2**64 - 1, len(outcomes))
+    codes = np.array(outcomes, np.uint8)
+    reasons = np.where(codes > 1, REASON_CODE[Reason.BAD_ITEM], 0).astype(np.uint8)
+    ledger.add(partition, codes, reasons, NOTHING | {"learned": 2}, 1, 2**64 - 1, len(outcomes))
 
 
 @given(runs=RUNS, start=st.integers(0, 2**62), holes=st.integers(0, 5))
@@ -34,10 +34,10 @@ def test_every_offset_from_the_start_on_is_a_record_or_absent(
     assert ledger.absent.tolist() == [holes, 0]
     covered = ledger.records.sum(axis=1) + ledger.absent
     assert covered.tolist() == (ledger.ends - ledger.starts).tolist()
-    aside = sum(outcome > 1 for outcomes in runs for outcome in outcomes)
-    assert ledger.reasons.sum() == aside
-    assert ledger.rejected() == ({"bad_item": aside} if aside else {})
-    assert ledger.counts()["rejected"] == aside
+    malformed = sum(outcome > 1 for outcomes in runs for outcome in outcomes)
+    assert ledger.reasons.sum() == malformed
+    assert ledger.rejected() == ({"bad_item": malformed} if malformed else {})
+    assert ledger.counts()["rejected"] == malformed
 
 
 def test_a_fresh_ledger_has_nothing_absent() -> None:
@@ -45,7 +45,7 @@ def test_a_fresh_ledger_has_nothing_absent() -> None:
     assert Ledger(2, (7, 9)).ends.tolist() == [7, 9]
 
 
-def test_a_ledger_with_a_start_for_each_partition_or_none() -> None:
+def test_a_ledger_needs_one_start_per_partition_or_none() -> None:
     with pytest.raises(ValueError, match="1 starts for 2 partitions"):
         Ledger(2, (7,))
 
@@ -58,22 +58,22 @@ def used() -> Ledger:
     return ledger
 
 
-def test_whoever_takes_over_the_arrays_of_a_ledger_has_the_same_digest_and_goes_on_alike() -> None:
-    one, other = used(), Ledger(2)
-    other.load({name: array.copy() for name, array in one.arrays().items()})
-    for ledger in (one, other):
+def test_a_ledger_loaded_from_arrays_has_the_same_digest_and_continues_alike() -> None:
+    original, loaded = used(), Ledger(2)
+    loaded.load({name: array.copy() for name, array in original.arrays().items()})
+    for ledger in (original, loaded):
         entered(ledger, 0, [0, 3])
         ledger.forget(words_of(bytes(16)))
         ledger.end_round((12, 21))
-    assert ledger_root("d", one.small_arrays()) == ledger_root("d", other.small_arrays())
-    assert ledger_root("d", one.small_arrays()) != ledger_root("d", used().small_arrays())
+    assert ledger_root("d", original.small_arrays()) == ledger_root("d", loaded.small_arrays())
+    assert ledger_root("d", original.small_arrays()) != ledger_root("d", used().small_arrays())
 
 
-def test_a_ledger_keeps_what_it_was_given_to_itself() -> None:
-    one, other = used(), Ledger(2)
-    other.load(one.arrays())
-    entered(one, 0, [0])
-    assert other.records[0].tolist() == [0, 0, 0, 0]
+def test_a_ledger_copies_the_loaded_arrays() -> None:
+    original, loaded = used(), Ledger(2)
+    loaded.load(original.arrays())
+    entered(original, 0, [0])
+    assert loaded.records[0].tolist() == [0, 0, 0, 0]
 
 
 @pytest.mark.parametrize(
@@ -102,10 +102,10 @@ WORD = st.integers(0, 3) | st.just(2**64 - 1)
 DEVICES = st.lists(st.tuples(WORD, WORD), max_size=20)
 
 
-def batch_of(devices: list[tuple[int, int]], aside: list[bool]) -> Batch:
+def batch_of(devices: list[tuple[int, int]], malformed: list[bool]) -> Batch:
     n, none = len(devices), np.empty(0, np.uint8)
     words = np.array(devices, np.uint64).reshape(n, 2)
-    reasons = np.array(aside[:n] + [False] * (n - len(aside)), np.uint8)
+    reasons = np.array(malformed[:n] + [False] * (n - len(malformed)), np.uint8)
     zeros = np.zeros(n, np.int64)
     return Batch(
         0, zeros, zeros, words, zeros, zeros.astype(np.uint8), zeros, reasons,
@@ -113,25 +113,31 @@ def batch_of(devices: list[tuple[int, int]], aside: list[bool]) -> Batch:
     )  # fmt: skip
 
 
-@given(told=DEVICES, excluded=DEVICES, later=DEVICES, sent=DEVICES, aside=st.lists(st.booleans()))
-def test_exactly_the_forgotten_are_refused(
-    told: list[tuple[int, int]],
+@given(
+    from_ledger=DEVICES,
+    excluded=DEVICES,
+    later=DEVICES,
+    sent=DEVICES,
+    malformed=st.lists(st.booleans()),
+)
+def test_exactly_the_forgotten_devices_are_rejected(
+    from_ledger: list[tuple[int, int]],
     excluded: list[tuple[int, int]],
     later: list[tuple[int, int]],
     sent: list[tuple[int, int]],
-    aside: list[bool],
+    malformed: list[bool],
 ) -> None:
-    """However they came to be known: from a ledger, from the origin, or one after the other."""
+    """Forgotten devices come from a ledger, from the origin, or one by one; the result is equal."""
     ledger = Ledger(1)
-    for pair in set(told):
+    for pair in set(from_ledger):
         ledger.forget(np.array(pair, np.uint64))
     hexes = [np.array(pair, "<u8").tobytes().hex() for pair in excluded]
     forgotten = ErasedDevices(StateOrigin(0, (0,), excluded=tuple(sorted(set(hexes)))), ledger)
-    known = set(told) | set(excluded)
+    known = set(from_ledger) | set(excluded)
     for pair in later:
         assert forgotten.add(np.array(pair, np.uint64)) == (pair not in known)
         known.add(pair)
-    batch = batch_of(sent, aside)
+    batch = batch_of(sent, malformed)
     wanted = [
         int(reason) or (REASON_CODE[Reason.FORGOTTEN] if pair in known else 0)
         for pair, reason in zip(sent, batch.reasons, strict=True)
@@ -141,9 +147,9 @@ def test_exactly_the_forgotten_are_refused(
     assert batch.reasons.tolist() == before.tolist()
     listed = [tuple(pair) for pair in ledger.forgotten.tolist()]
     assert len(listed) == len(set(listed))
-    assert set(listed) == known - (set(excluded) - set(told))
+    assert set(listed) == known - (set(excluded) - set(from_ledger))
 
 
-def test_while_nobody_is_refused_nothing_is_looked_up_or_copied() -> None:
+def test_without_forgotten_devices_nothing_is_looked_up_or_copied() -> None:
     batch = batch_of([(1, 2)], [])
     assert ErasedDevices(StateOrigin(0, (0,)), Ledger(1)).reasons(batch) is batch.reasons

@@ -28,7 +28,7 @@ from stream_app.privacy.ticket import TicketIssuer
 from tests.naive.exact_samplers import Words
 from tests.stream_app.privacy.checks import released
 
-RATINGS = (-1.0, -0.5, 0.0, 0.5, 1.0)  # five stars as S001 Def. 2 has them
+RATINGS = (-1.0, -0.5, 0.0, 0.5, 1.0)  # five stars as in Zheng 2016, Def. 2
 TWO = Fraction(2)
 ATTACKED = (RandomizedResponse, RandomizedResponseWithMissing, Ternary, ModifiedLaplace)
 Rounded = Callable[[float, float, float], float]

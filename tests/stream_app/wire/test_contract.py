@@ -1,5 +1,4 @@
-"""The contract: golden bytes, what is refused and why, and that a decoder raises nothing but
-WireError."""
+"""The wire contract: golden bytes, reasons for rejection, and decoders raise only WireError."""
 
 from __future__ import annotations
 
@@ -89,12 +88,12 @@ def test_string_items_are_written_by_name_and_read_by_key() -> None:
         (1.0, "integer or a string"),
     ],
 )
-def test_an_item_that_is_none_is_refused(item: object, sentence: str) -> None:
+def test_an_invalid_item_is_refused(item: object, sentence: str) -> None:
     with pytest.raises(ValueError, match=sentence):
         wire.key(item)  # type: ignore[arg-type]
 
 
-def test_partitions_are_those_of_kafka() -> None:
+def test_partitions_equal_those_of_kafka() -> None:
     """Reference values of org.apache.kafka.common.utils.Utils.murmur2 on 32-byte keys, computed
     with plain integers."""
     rng = np.random.default_rng(5)
@@ -124,9 +123,7 @@ def murmur2(data: bytes) -> int:
         (b"lkjh234lh9fiuh90y23oiuhsafujhadof229phr9h19h89h8", -58897971),
     ],
 )
-def test_the_plain_murmur2_gives_the_values_that_kafka_tests_its_own_with(
-    text: bytes, value: int
-) -> None:
+def test_the_plain_murmur2_passes_kafkas_own_test_vectors(text: bytes, value: int) -> None:
     assert murmur2(text) == value & 0xFFFFFFFF
 
 
@@ -180,7 +177,7 @@ NOT_EVENTS: list[tuple[str, bytes | None, Reason]] = [
 
 
 @pytest.mark.parametrize(("name", "value", "reason"), NOT_EVENTS, ids=[n for n, _, _ in NOT_EVENTS])
-def test_what_is_not_an_event_is_set_aside_with_its_reason(
+def test_an_invalid_event_is_rejected_with_its_reason(
     name: str, value: bytes | None, reason: Reason
 ) -> None:
     with pytest.raises(WireError) as raised:
@@ -190,18 +187,18 @@ def test_what_is_not_an_event_is_set_aside_with_its_reason(
     assert wire.REASONS[batch.reasons[0]] is reason
 
 
-def test_a_key_that_is_not_the_events_device_is_set_aside() -> None:
+def test_a_record_key_other_than_the_device_is_rejected() -> None:
     for key in (None, b"", EVENT.key.upper(), EVENT.key[:-1], b"0" * 32, DEVICE):
         with pytest.raises(WireError, match="key_mismatch"):
             decode(GOLDEN_JSON, key)
 
 
-def test_a_record_on_another_partition_is_set_aside() -> None:
+def test_a_record_on_another_partition_is_rejected() -> None:
     with pytest.raises(WireError, match="wrong_partition"):
         wire.decode(EVENT.key, GOLDEN_JSON, (PARTITION + 1) % 4, INTAKE)
 
 
-def test_test_events_are_accepted_where_that_is_allowed() -> None:
+def test_test_events_are_accepted_if_the_intake_allows_them() -> None:
     assert decode(json_event(test=True), intake=Intake({"rr:5:2": 5}, accept_tests=True)).test
 
 
@@ -230,7 +227,7 @@ def test_flipped_bits_raise_nothing_but_wire_errors(value: bytes, data: st.DataO
 
 
 def one(value: bytes | None) -> tuple[Event | None, Reason]:
-    """Decode one record, or return why it is set aside."""
+    """Decode one record, or return the reason for its rejection."""
     try:
         return decode(value), Reason.ACCEPTED
     except WireError as error:
@@ -254,7 +251,7 @@ SOME_RECORDS = st.lists(
 @settings(max_examples=400, deadline=None)
 @given(SOME_RECORDS)
 @example([GOLDEN_JSON, b'"x"'])
-def test_a_batch_is_decoded_as_its_records_are_one_by_one(values: list[bytes | None]) -> None:
+def test_a_batch_decodes_like_its_records_one_by_one(values: list[bytes | None]) -> None:
     batch = wire.decode_many(
         RecordRun(PARTITION, range(len(values)), [EVENT.key] * len(values), values), INTAKE
     )
@@ -276,7 +273,7 @@ def test_a_batch_is_decoded_as_its_records_are_one_by_one(values: list[bytes | N
     assert batch.sizes.tolist() == [len(v) if v else 0 for v in values]
 
 
-def test_a_batch_in_order_takes_the_fast_way(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_valid_batch_is_decoded_in_columns(monkeypatch: pytest.MonkeyPatch) -> None:
     def slow(*_: object) -> None:
         raise AssertionError("record by record")
 
@@ -297,13 +294,13 @@ def test_a_batch_in_order_takes_the_fast_way(monkeypatch: pytest.MonkeyPatch) ->
     ],
     ids=str,
 )
-def test_an_event_that_could_not_be_decoded_cannot_be_made(changes: dict[str, object]) -> None:
+def test_an_invalid_event_cannot_be_constructed(changes: dict[str, object]) -> None:
     fields: dict[str, object] = vars(EVENT) | changes
     with pytest.raises(ValueError, match=r"must|has"):
         Event(**fields)  # type: ignore[arg-type]
 
 
-def test_every_topic_stands_once_in_the_table_and_carries_a_version() -> None:
+def test_every_topic_is_once_in_the_table_and_carries_a_version() -> None:
     topics = wire.Topics("x")
     names = [topic.name for topic in topics.table(6)]
     assert len(names) == len(set(names)) == 10
@@ -342,7 +339,7 @@ def test_a_bad_query_is_refused(changes: dict[str, object]) -> None:
         wire.decode_message(wire.Query, msgspec.json.encode(QUERY | changes))
 
 
-def test_messages_come_back_as_they_went() -> None:
+def test_messages_round_trip() -> None:
     nothing = (None,) * wire.LIST_LENGTH
     for message in (
         wire.Cut(3, (1, 2, 3), 20_000),

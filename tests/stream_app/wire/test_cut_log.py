@@ -1,4 +1,4 @@
-"""The entries of the cut log: read back as they were written, refused with a reason otherwise."""
+"""Entries of the cut log: valid ones round-trip, invalid ones are rejected with a reason."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ BAD = {
         b'{"kind":"forget","device":"%s","v":1}' % DEVICE.upper().encode(),
         Reason.MALFORMED,
     ),
-    "a digest that is none": (
+    "an invalid digest": (
         b'{"kind":"witness","cut":1,"model":"x","ledger":"y","design":"","base":"z","v":1}',
         Reason.MALFORMED,
     ),
@@ -93,7 +93,7 @@ BAD = {
 
 
 @pytest.mark.parametrize(("value", "reason"), BAD.values(), ids=BAD)
-def test_what_is_no_entry_is_refused_with_its_reason(value: bytes, reason: Reason) -> None:
+def test_an_invalid_entry_is_rejected_with_its_reason(value: bytes, reason: Reason) -> None:
     with pytest.raises(WireError) as refused:
         decode_entry(value)
     assert refused.value.reason is reason
@@ -105,7 +105,7 @@ def test_no_value_is_refused() -> None:
 
 
 @given(st.binary(max_size=200))
-def test_any_bytes_are_an_entry_or_refused(value: bytes) -> None:
+def test_any_bytes_are_an_entry_or_are_rejected(value: bytes) -> None:
     try:
         entry = decode_entry(value)
     except WireError:

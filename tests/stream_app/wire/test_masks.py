@@ -1,4 +1,4 @@
-"""The column of masks: beside every report of a partition, and of nothing else."""
+"""Masks: required beside every report over a partition, refused for other mechanisms."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def words(*masks: int) -> bytes:
     return np.array(masks, "<u2").tobytes()
 
 
-def test_masks_come_back_as_they_went_in_both_encodings() -> None:
+def test_masks_round_trip_in_both_encodings() -> None:
     assert wire.encode_json(EVENT) == GOLDEN_JSON
     for value in (GOLDEN_JSON, wire.encode(EVENT)):
         event = decode(value)
@@ -80,14 +80,14 @@ NOT_EVENTS = [
 
 
 @pytest.mark.parametrize(("value", "reason"), NOT_EVENTS)
-def test_a_mask_that_does_not_fit_sets_the_event_aside(value: bytes, reason: Reason) -> None:
+def test_an_event_with_an_invalid_mask_is_rejected(value: bytes, reason: Reason) -> None:
     with pytest.raises(WireError) as caught:
         decode(value)
     assert caught.value.reason is reason
 
 
 def one(value: bytes) -> tuple[Event | None, Reason]:
-    """Decode one record, or return why it is set aside."""
+    """Decode one record, or return the reason for its rejection."""
     try:
         return decode(value), Reason.ACCEPTED
     except WireError as error:
@@ -99,7 +99,7 @@ GOOD = [wire.encode(EVENT), GOLDEN_JSON, wire.encode(PLAIN), wire.encode_json(PL
 
 @settings(max_examples=300, deadline=None)
 @given(st.lists(st.sampled_from([*GOOD, *GOOD, *(value for value, _ in NOT_EVENTS)]), max_size=6))
-def test_a_batch_is_decoded_as_its_records_are_one_by_one(values: list[bytes]) -> None:
+def test_a_batch_decodes_like_its_records_one_by_one(values: list[bytes]) -> None:
     run = RecordRun(PARTITION, range(len(values)), [EVENT.key] * len(values), values)
     batch = wire.decode_many(run, INTAKE)
     at = 0
@@ -118,7 +118,9 @@ def test_a_batch_is_decoded_as_its_records_are_one_by_one(values: list[bytes]) -
 
 
 @pytest.mark.parametrize("values", [GOOD[:1], GOOD[1:2], [GOOD[0], GOOD[2]], [GOOD[1], GOOD[3]]])
-def test_masks_take_the_fast_way(values: list[bytes], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_valid_masks_are_decoded_in_columns(
+    values: list[bytes], monkeypatch: pytest.MonkeyPatch
+) -> None:
     def slow(*_: object) -> None:
         raise AssertionError("record by record")
 
@@ -127,10 +129,10 @@ def test_masks_take_the_fast_way(values: list[bytes], monkeypatch: pytest.Monkey
     assert wire.decode_many(run, INTAKE).ratings == 3 * len(values)
 
 
-def test_an_intake_knows_the_levels_of_its_masks() -> None:
+def test_invalid_levels_of_masks_are_refused() -> None:
     with pytest.raises(ValueError, match="masks are for"):
         Intake({"rr:5:2": 5}, masked={"partition:5:2": 5})
     with pytest.raises(ValueError, match="2 to 17 levels, not 18"):
         Intake({"partition:18:2": 18}, masked={"partition:18:2": 18})
-    with pytest.raises(ValueError, match="one mask an item"):
+    with pytest.raises(ValueError, match="one mask per item"):
         Event(DEVICE, 1, "partition:5:2", 1, ITEMS, np.zeros(3, np.uint8), masks=np.ones(2, "u2"))

@@ -1,4 +1,4 @@
-"""A profile on the wire: what comes back, and what is refused with which reason."""
+"""Profile events: valid ones round-trip, invalid ones are rejected with a reason."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def changed(**fields: object) -> bytes:
     )
 
 
-def test_a_profile_comes_back_as_it_went() -> None:
+def test_a_profile_round_trips() -> None:
     found = decode_profile(EVENT.key, VALUE, SIZES)
     assert vars(found) == vars(EVENT)
     assert Topics().profiles == "murmurec.profiles.v1"
@@ -52,13 +52,15 @@ def test_a_profile_comes_back_as_it_went() -> None:
     ],
     ids=lambda value: str(value)[:30],
 )
-def test_what_is_not_a_profile_is_refused(value: bytes | None, reason: Reason) -> None:
+def test_an_invalid_profile_is_rejected_with_its_reason(
+    value: bytes | None, reason: Reason
+) -> None:
     with pytest.raises(WireError) as caught:
         decode_profile(EVENT.key, value, SIZES)
     assert caught.value.reason is reason
 
 
-def test_test_profiles_are_accepted_where_that_is_allowed() -> None:
+def test_test_profiles_are_accepted_if_the_caller_allows_them() -> None:
     assert decode_profile(EVENT.key, changed(test=True), SIZES, accept_tests=True).test
 
 

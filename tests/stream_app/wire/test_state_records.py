@@ -1,4 +1,4 @@
-"""The records of the state topic have these bytes, and hostile ones end in a `WireError`."""
+"""Records of the state topic: golden bytes, and hostile bytes raise only `WireError`."""
 
 from __future__ import annotations
 
@@ -86,11 +86,11 @@ def test_a_claim_has_these_bytes() -> None:
     assert encode_claim(Claim("worker-1")).hex() == "0181a6776f726b6572a8776f726b65722d31"
 
 
-def test_a_base_has_this_digest() -> None:
+def test_an_origin_has_this_digest() -> None:
     assert MANIFEST.origin.digest == "d32cd795bc70ea83b0891667277bd15f"
 
 
-def test_the_roots_are_what_they_are_said_to_be() -> None:
+def test_the_roots_follow_their_definition() -> None:
     text = b"d" * 32 + b"learner.counts:<f4:(2, 2);" + bytes(range(16))
     assert model_root("d" * 32, MANIFEST.arrays) == blake2b(text, digest_size=16).hexdigest()
     text = b"d" * 32 + b"ends:<i8:(2,);" + bytes(16)
@@ -106,7 +106,7 @@ def test_a_root_does_not_depend_on_the_order_of_the_arrays() -> None:
     assert ledger_root("d", arrays) != ledger_root("d", MANIFEST.ledger_arrays)
 
 
-def test_no_bit_of_a_manifest_may_flip() -> None:
+def test_every_flipped_bit_of_a_manifest_is_detected() -> None:
     for bit in range(8 * len(GOLDEN_MANIFEST) // 2):
         value = bytearray.fromhex(GOLDEN_MANIFEST)
         value[bit // 8] ^= 1 << bit % 8
@@ -122,7 +122,7 @@ def test_a_manifest_cut_short_anywhere_is_malformed() -> None:
             decode_manifest(value[:length])
 
 
-def test_a_newer_manifest_is_told_from_a_damaged_one() -> None:
+def test_a_newer_manifest_is_distinguished_from_a_damaged_one() -> None:
     with pytest.raises(WireError) as raised:
         decode_manifest(newer(b"something else"))
     assert raised.value.reason is Reason.UNKNOWN_VERSION
@@ -140,7 +140,7 @@ HOSTILE_KEYS = (
 
 
 @pytest.mark.parametrize("key", HOSTILE_KEYS, ids=repr)
-def test_a_key_that_is_not_ours_is_refused(key: bytes | None) -> None:
+def test_an_invalid_key_is_rejected(key: bytes | None) -> None:
     with pytest.raises(WireError):
         decode_state_key(key)
 
@@ -155,16 +155,16 @@ def test_a_key_that_is_not_ours_is_refused(key: bytes | None) -> None:
     ],
     ids=["empty", "short", "long", "newer"],
 )
-def test_a_page_that_is_not_ours_is_refused(value: bytes, reason: Reason) -> None:
+def test_an_invalid_page_is_rejected(value: bytes, reason: Reason) -> None:
     with pytest.raises(WireError) as raised:
         decode_page(value)
     assert raised.value.reason is reason
 
 
 @given(st.binary(max_size=64), st.binary(max_size=64))
-def test_random_bytes_raise_nothing_else(key: bytes, value: bytes) -> None:
-    for decode, what in ((decode_state_key, key), (decode_page, value), (decode_manifest, value)):
+def test_random_bytes_raise_only_wire_errors(key: bytes, value: bytes) -> None:
+    for decode, data in ((decode_state_key, key), (decode_page, value), (decode_manifest, value)):
         try:
-            decode(what)
+            decode(data)
         except WireError:
             continue

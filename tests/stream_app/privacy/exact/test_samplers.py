@@ -122,7 +122,7 @@ def test_discrete_laplace_has_its_law_and_variance(words: Words, scale: str) -> 
 @pytest.mark.statistical
 @pytest.mark.parametrize("epsilon", ["1", "4"])
 def test_the_table_of_laplace_has_the_law_of_the_exact_sampler(words: Words, epsilon: str) -> None:
-    """S001 Def. 2 drawn step by step: the coin, the noise, then the ends. False alarm 1e-6."""
+    """Zheng 2016, Def. 2, drawn step by step: coin, noise, then the ends. False alarm 1e-6."""
     mechanism = ModifiedLaplace(5, Fraction(epsilon))
     scale = 4 / Fraction(epsilon)  # the scale has four steps, and 2 of -1 .. 1 are eps
 

@@ -18,7 +18,7 @@ from stream_app.privacy.randomness import SeededSource, SystemSource
 from stream_app.privacy.ticket import TicketIssuer
 
 MICRO = Fraction(1, 10**6)
-THESIS = {  # epsilon: sigma, at delta = 1/10 (S004 section 3.5.1)
+THESIS = {  # epsilon: sigma, at delta = 1/10 (Balu 2016, section 3.5.1)
     "3": 2, "2": 3, "1": 6, "3/4": 8, "1/2": 12, "1/4": 24, "1/10": 61,
 }  # fmt: skip
 SMALL = Jlt(64, Fraction(2), MICRO)
@@ -164,8 +164,8 @@ def test_without_epsilon_the_projection_itself_is_released_and_nothing_is_claime
 @pytest.mark.statistical
 def test_sizes_overlaps_and_distances_are_unbiased() -> None:
     """Means of 400 pairs of releases over as many codebooks (other items each time) within 5.5 of
-    their deviations: false alarm about 1e-7. Power: the factor L/(L-1) of S004 eq. 3.11 at this
-    noise adds (L sigma^2 + c) / (L - 1) = 1.9 to the size; forgetting the noise adds 122.
+    their deviations: false alarm about 1e-7. Power: the factor L/(L-1) of Balu 2016, eq. 3.11, at
+    this noise adds (L sigma^2 + c) / (L - 1) = 1.9 to the size; ignoring the noise adds 122.
     """
     mechanism, times = Jlt(64, Fraction(3), MICRO), 400
     issuer = TicketIssuer(SystemSource())

@@ -1,6 +1,6 @@
 """What protects presence: the laws, variances and volumes of the literature, and of ours.
 
-The figures are S001's formulas worked out by hand, in stars from 1 to 5 or on -1 .. 1.
+The figures are the formulas of Zheng 2016 evaluated by hand, in stars from 1 to 5 or on -1 .. 1.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def scores(levels: int) -> np.ndarray:
 
 
 def paper_laplace(epsilon: float, x: float) -> tuple[float, float]:
-    """Return Var[z o / p] for a missing cell and for x of -1 .. 1, under S001 Def. 2 itself."""
+    """Return Var[z o / p] for a missing cell and for x of -1 .. 1, under Zheng 2016, Def. 2."""
     p = math.exp(epsilon / 2) / (1 + math.exp(epsilon / 2))
     noise = 8 / epsilon**2
     return (1 - p) * noise / p**2, (x**2 + noise) / p - x**2
