@@ -1,12 +1,12 @@
 """A client that asks for recommendations over Kafka.
 
-    with Recommendations("localhost:9092") as ask:
-        answer = ask.best("0123456789abcdef0123456789abcdef", k=10)
+    with Recommendations("localhost:9092") as recommendations:
+        answer = recommendations.best("0123456789abcdef0123456789abcdef", k=10)
         answer.items        # (1193, 661, ...)
 
 A query goes to the topic `queries` under a fresh correlation id; the first worker to answer writes
 to the topic `recommendations` under the same id. Every reader of that topic can read all answers.
-The user is a pseudonym (32 hex characters), which only the user's device can compute.
+A user is named by a pseudonym (32 hex characters), which only the user's device can compute.
 """
 
 from __future__ import annotations
@@ -72,10 +72,10 @@ class Recommendations:
         self._listen()
 
     def _listen(self) -> None:
-        """Read the replies from their ends as of now; no group is joined."""
+        """Read the topic of answers from its current end, without joining a group."""
         name = self._topics.recommendations
         try:
-            # All topics at once: to ask for one by name would create it where auto-creation is on.
+            # All topics are listed: naming one in the request creates it where auto-creation is on.
             found = self._consumer.list_topics(timeout=5.0).topics.get(name)
         except KafkaException as error:
             raise UserError(f"Kafka did not list its topics: {error.args[0].str()}") from None
@@ -104,11 +104,11 @@ class Recommendations:
         self._refused = None
         started = time.monotonic()
         asked = LIST_LENGTH if excluded else k
-        question = Query(secrets.token_hex(8), user, asked, int((time.time() + seconds) * 1000))
+        query = Query(secrets.token_hex(8), user, asked, int((time.time() + seconds) * 1000))
         self._producer.produce(
             self._topics.queries,
-            key=question.id.encode(),
-            value=encode_message(question),
+            key=query.id.encode(),
+            value=encode_message(query),
             on_delivery=self._delivered,
         )
         while time.monotonic() < started + seconds:
@@ -116,7 +116,7 @@ class Recommendations:
             if self._refused is not None:
                 raise UserError(f"{self._topics.queries}: {self._refused.str()}")
             message = self._consumer.poll(0.05)
-            reply = self._reply(message, question.id)
+            reply = self._reply(message, query.id)
             if reply is not None:
                 return _best(reply, k, time.monotonic() - started, excluded)
         raise UserError(
@@ -140,7 +140,7 @@ class Recommendations:
         return reply
 
     def close(self) -> None:
-        """Leave the broker."""
+        """Close the connection."""
         self._producer.flush(1.0)
         self._consumer.close()
 
@@ -157,7 +157,7 @@ class Recommendations:
 
 
 def key_of(item: Item) -> int:
-    """Return the key of an item in an answer; `key:` and hex is a word without an entry."""
+    """Return the key of an item in an answer; `key:<hex>` is a text id not in the catalogue."""
     if isinstance(item, str) and _UNNAMED.fullmatch(item):
         return int(item[4:], 16)
     return key(item)
@@ -169,7 +169,7 @@ def _best(
     if reply.status is Status.BUSY:
         raise UserError("the worker is busy: ask again in a moment, or run another worker")
     if reply.status is not Status.OK:
-        raise UserError(f"the worker answered {reply.status}: the question was not accepted")
+        raise UserError(f"the worker answered {reply.status}: the query was rejected")
     found = [
         (item, score)
         for item, score in zip(reply.items, reply.scores, strict=True)

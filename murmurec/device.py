@@ -9,8 +9,8 @@
 (Fraction(2, 1), Fraction(18, 1))
 
 The journal (a file that belongs to the device) records debit, event number and noised bytes before
-anything is sent; `publish` sends what the broker has not confirmed, the same bytes after any crash.
-A rating that does not fit the budget is refused, and so is a second report on the same item.
+anything is sent; `publish` sends the unacknowledged messages, the same bytes after any crash. A
+rating whose cost exceeds the budget is refused, and so is a second report on the same item.
 """
 
 from __future__ import annotations
@@ -43,10 +43,10 @@ class Device:
             one: its adjacency is the value of a rating.
         epsilon: of one report, when `mechanism` is a family; 2 by default.
         scale: minimum, maximum and step of the ratings.
-        budget: the most epsilon that this user may spend in sum; None for no limit.
+        budget: total epsilon that this user may spend; None for no limit.
         prefix: first part of the topics' names.
 
-    Raises ValueError for what cannot be a mechanism, a scale, a budget or a user id.
+    Raises ValueError for an invalid mechanism, scale, budget or user id, before a journal is made.
     """
 
     def __init__(
@@ -71,13 +71,13 @@ class Device:
         self.user, self.mechanism = user, chosen
         self._topics = wire.Topics(prefix)
         self._budget = None if budget is None else Fraction(str(budget))
-        pseudonym(bytes(32), user)  # refused before a journal is made
+        pseudonym(bytes(32), user)  # raises before a journal is created
         self._journal = Journal.open(journal, limits=Limits(self._budget))
-        self._line = ReportSettings(self._topics.ratings, self.mechanism)
+        self._reporting = ReportSettings(self._topics.ratings, self.mechanism)
 
     @property
     def pseudonym(self) -> str:
-        """What the server knows the user by: 32 hexadecimal characters."""
+        """The name of the user at the server: 32 hexadecimal characters."""
         return pseudonym(self._journal.key, self.user).hex()
 
     @property
@@ -88,26 +88,26 @@ class Device:
 
     @property
     def remaining(self) -> Fraction | None:
-        """What the budget still holds; None without a budget."""
+        """The epsilon that is left; None without a budget."""
         return None if self._budget is None else self._budget - self.spent
 
     @property
     def waiting(self) -> int:
-        """How many messages the broker has not confirmed yet."""
+        """How many messages the broker has not acknowledged yet."""
         return len(self._journal.pending())
 
     def rate(self, item: int | str, rating: float, *, republish: bool = False) -> Message:
         """Sanitize one rating and record it; `publish` sends it.
 
         `republish` draws a second report on an item and spends its epsilon again. Raises ValueError
-        for an item or a rating that is none, `BudgetExhausted` when the budget does not hold it and
-        `UserError` for an item that was reported before; nothing is spent then.
+        for an invalid item or rating, `BudgetExhausted` if the cost exceeds the budget, `UserError`
+        for an item that was reported before; nothing is spent then.
         """
         return rate(
             self.user,
             item,
             rating,
-            self._line,
+            self._reporting,
             scale=self._scale,
             journal=self._journal,
             epoch=int(time.time()) // wire.EPOCH_SECONDS,
@@ -126,7 +126,7 @@ class Device:
         return publisher.accepted
 
     def close(self) -> None:
-        """Close the journal; what waits stays in it."""
+        """Close the journal, which keeps the pending messages."""
         self._journal.close()
 
     def __enter__(self) -> Self:

@@ -1,4 +1,4 @@
-"""How well a model predicts ratings that were sanitized: one function over every protocol.
+"""Accuracy of a model that learns sanitized ratings: one function for every protocol.
 
 >>> from murmurec import evaluate
 >>> users = [user for user in range(40) for _ in range(10)]
@@ -43,11 +43,11 @@ Progress = Callable[[int, int], object]
 
 @dataclass(frozen=True)
 class Options:
-    """What is rarely changed.
+    """Options that are rarely changed.
 
     depth: rows of the sketch. scope: the number of items of the public scope, the most rated ones,
     where presence is protected; 300 or all by default. user_bias: whether a device chooses the
-    groups of a partition also by what its own released reports say of the user.
+    groups of a partition also by the user's bias, estimated from its own released reports.
     """
 
     depth: int = 4
@@ -66,7 +66,7 @@ def evaluate(
     options: Options = Options(),
     progress: Progress = lambda done, total: None,  # noqa: ARG005 (a silent default)
 ) -> EvaluationResult:
-    """Sanitize ratings with a mechanism, learn them, and return how well that predicts.
+    """Sanitize ratings with a mechanism, learn them, and return the accuracy.
 
     Args:
         ratings: a data frame, a mapping of columns, a tuple of arrays or a file, on the smallest
@@ -81,7 +81,7 @@ def evaluate(
         progress: called with the events done and their total after every batch.
 
     A sketch has as many cells as a dense table of these users and items (gamma = 1). Raises
-    ValueError for arguments out of range or ratings that are none.
+    ValueError for arguments out of range or invalid ratings.
     """
     run = Evaluation(
         columns_of(ratings, None),
@@ -133,7 +133,7 @@ class Evaluation:
         self._learner = build(model, self._channels, _sizes(entities, factors, options.depth, seed))
 
     def measure(self, progress: Progress) -> EvaluationResult:
-        """Sanitize the ratings, learn them and return how well that predicts; use it once."""
+        """Sanitize the ratings, learn them and return the accuracy; call it once."""
         return self._over_scope(progress) if self._scope else self._over_ratings(progress)
 
     def _over_scope(self, progress: Progress) -> EvaluationResult:

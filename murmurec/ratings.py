@@ -1,11 +1,11 @@
-"""Ratings as people hold them: a data frame, a mapping of columns, a tuple of arrays, or a file.
+"""The accepted forms of ratings: a data frame, a mapping of columns, a tuple of arrays, or a file.
 
 >>> columns_of({"user": ["ann", "bob"], "item": [7, 7], "rating": [5, 3]}, Scale()).levels
 array([4, 2], dtype=uint8)
 
 A data frame is anything that gives columns by name, `frame["user"]`: pandas, polars, pyarrow. The
 columns are `user`, `item`, `rating` and, if there is one, `timestamp` in seconds; ids are integers
-from 0 up or text. Messages name the row, never a user or a rating.
+from 0 up or text. Error messages name the row, never a user or a rating.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _EXPECTED = "give columns user, item, rating and, if there is one, timestamp"
 
 
 def columns_of(ratings: Ratings, scale: Scale | None) -> Dataset:
-    """Return the ratings as a data set in time order; ValueError for what is none.
+    """Return the ratings as a data set in time order; ValueError for anything else.
 
     Without a scale the smallest usual one that holds every rating is taken.
     """
@@ -40,7 +40,7 @@ def columns_of(ratings: Ratings, scale: Scale | None) -> Dataset:
         ratings = _refused_as_value(load, ratings, scale)
     if isinstance(ratings, Dataset):
         if scale is not None and ratings.scale != scale:
-            raise ValueError(f"ratings on the scale {ratings.scale}: the scale here is {scale}")
+            raise ValueError(f"ratings on the scale {ratings.scale}: expected the scale {scale}")
         return ratings.in_time_order()
     columns = _named(ratings)
     users, items = (ids_of(columns[name], name) for name in ("user", "item"))
@@ -66,8 +66,8 @@ def columns_of(ratings: Ratings, scale: Scale | None) -> Dataset:
 
 
 def ids_of(column: Any, name: str) -> NDArray[np.int64] | NDArray[np.str_]:
-    """Return a column of ids as int64 or as text; ValueError with the row of the first that is
-    none."""
+    """Return a column of ids as int64 or as text; ValueError with the row of the first invalid
+    one."""
     # A list as objects: numpy would make floats of integers that are too large for it.
     plain = isinstance(column, list | tuple)
     given = np.asarray(column, object) if plain else np.asarray(column)
@@ -151,7 +151,7 @@ def _numbers(column: Any, name: str) -> NDArray[np.float64]:
 
 
 def _refused_as_value(read: Callable[..., _T], *given: Any) -> _T:
-    """Call `read` and raise its refusal as a ValueError: here every bad argument is one."""
+    """Call `read` and raise its UserError as a ValueError, as for every bad argument."""
     try:
         return read(*given)
     except UserError as refusal:

@@ -1,4 +1,4 @@
-"""A recommender in this process: the model of the server, fed with ratings that are at hand.
+"""A recommender in this process: the server's model, trained directly on ratings.
 
 >>> from murmurec import Recommender
 >>> ratings = {"user": [1, 1, 2, 2, 3], "item": [10, 11, 10, 12, 11], "rating": [5, 1, 5, 4, 2]}
@@ -8,10 +8,10 @@
 >>> model.predict([3], [10]).shape
 (1,)
 
-With a mechanism (`Recommender("rr:5:2")`) each rating is sanitized before it is learned, as its
-device would do, so the model is one that a server could have; the noise then comes from a seed, so
-that a figure can be repeated. Whoever holds the ratings sees them all the same: only a `Device`
-keeps a rating from the server.
+With a mechanism (`Recommender("rr:5:2")`) each rating is sanitized before it is learned, as on its
+device, so the model is the one that a server would learn; the noise comes from a seed, so that a
+figure can be repeated. This process still holds the raw ratings: only a `Device` keeps a rating
+from the server.
 """
 
 from __future__ import annotations
@@ -70,22 +70,22 @@ class Recommender:
         self._mechanism_id = mechanism
         self._given_scale = None if scale is None else Scale(*scale)
         self._scale: Scale | None = None
-        # Bad arguments are refused now, not at the first fit; the levels are the mechanism's.
+        # Bad arguments raise now, not at the first fit; the levels are the mechanism's.
         levels = 5 if mechanism is None else registry.parse(mechanism).levels
         self._start(self._given_scale or Scale(1, levels, 1))
         self._scale = self._given_scale
 
     def fit(self, ratings: Ratings) -> Self:
-        """Forget everything and learn these ratings, in time order where times are given."""
+        """Reset the model and learn these ratings, in time order where times are given."""
         self._scale = self._given_scale
-        data = columns_of(ratings, self._scale)  # refused before anything is forgotten
+        data = columns_of(ratings, self._scale)  # raises before the model is reset
         self._start(data.scale)
         return self._learn(data)
 
     def partial_fit(self, ratings: Ratings) -> Self:
         """Learn more ratings: a data frame, a mapping of columns, a tuple of arrays or a file.
 
-        Raises ValueError for ratings that are none or off the scale; nothing is learned then.
+        Raises ValueError for invalid ratings or ratings off the scale; nothing is learned then.
         """
         data = columns_of(ratings, self._scale)
         if self._scale is None:
@@ -123,8 +123,8 @@ class Recommender:
     ) -> list[tuple[int | str, float]]:
         """Return at most k items with their predicted ratings, best first.
 
-        Items that the user has rated are left out; fewer than k come back when there are no more.
-        A user who is unknown gets the items of the largest bias.
+        Items that the user has rated are left out, so there may be fewer than k. An unknown user
+        gets the items of the largest bias.
         """
         if isinstance(k, bool) or not isinstance(k, int) or k < 1:
             raise ValueError(f"k {k!r}: ask for 1 or more items")
@@ -141,7 +141,7 @@ class Recommender:
         return [(self._items[row], float(s)) for row, s in zip(rows.tolist(), stars, strict=True)]
 
     def _start(self, scale: Scale) -> None:
-        """Make everything new for ratings on this scale."""
+        """Reset the model for ratings on this scale."""
         self._scale = scale
         self._mechanism = _mechanism_of(self._mechanism_id, scale)
         self._source = SeededSource(self.seed)
@@ -180,7 +180,7 @@ class Recommender:
         self._stale = True
 
     def _refresh(self) -> None:
-        """Bring the index up to date: every rating may move every item of a sketch."""
+        """Update the index if ratings were learned since: each may move every item of a sketch."""
         if self._stale:
             self._index.update(np.arange(len(self._keys)), *self._learner.items(self._keys))
             self._stale = False
@@ -202,8 +202,8 @@ def _mechanism_of(id: str | None, scale: Scale) -> Mechanism:
         )
     if mechanism.inputs > mechanism.levels or mechanism.masks:
         raise ValueError(
-            f"mechanism {mechanism.id}: is not sent one rating at a time; use rr, or "
-            "murmurec.evaluate"
+            f"mechanism {mechanism.id}: needs a public scope or item table, which a Recommender "
+            "lacks; use rr, or murmurec.evaluate"
         )
     return mechanism
 

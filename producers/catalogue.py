@@ -1,8 +1,7 @@
-"""The public catalogue from a device's side: ids and titles of items, nothing about ratings.
+"""Publishing the catalogue: ids and titles of items, which are public.
 
-An item whose id is a word travels as the hash of that word, so the word itself must be published
-before an answer can name it. Titles are for people; both are public. The topic is compacted: the
-newest entry of an item counts.
+An event names a text id by its hash, so the text must be in the catalogue before an answer can name
+the item. Titles are for display. The topic is compacted: the newest entry of an item counts.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ _LONGEST_TITLE = 500
 def entries(
     items: Iterable[int | str], titles: Mapping[int | str, str] | None = None
 ) -> Iterator[CatalogueEntry]:
-    """Yield an entry for every item that has a title or whose id is a word."""
+    """Yield an entry for every item with a title or a text id, once each."""
     titles = titles or {}
     for name in dict.fromkeys([*titles, *items]):
         item: Item = parse_item(name) if isinstance(name, str) else int(name)
@@ -28,10 +27,13 @@ def entries(
             yield CatalogueEntry(item, title)
 
 
-def publish(publisher: Publisher, made: Iterable[CatalogueEntry]) -> int:
-    """Send entries, close the publisher and return their number; UserError if one was refused."""
+def publish(publisher: Publisher, catalogue: Iterable[CatalogueEntry]) -> int:
+    """Send entries, close the publisher and return their number.
+
+    Raises UserError with the number of entries that were not accepted, after all were sent.
+    """
     with publisher:
-        for entry in made:
+        for entry in catalogue:
             publisher.send(str(entry.item).encode(), encode_message(entry))
     if publisher.failed:
         raise UserError(

@@ -1,4 +1,4 @@
-"""The scale of a rating: which numbers may be given, and which level each of them is.
+"""The scale of ratings: the allowed numbers, and the level of each.
 
     grid     level k has the value  minimum + k * step            (1..5 by 1: levels 0..4)
     binned   level k holds the bin [minimum + k * step, minimum + (k+1) * step) and has the bin's
@@ -76,7 +76,9 @@ class Scale:
         real = isinstance(raw_rating, Real) and not isinstance(raw_rating, bool)
         levels, on_scale = self.classify([raw_rating] if real else [math.nan])
         if not on_scale[0]:
-            raise ValueError(f"{row}: must be a number on the scale {self}; nothing is rounded")
+            raise ValueError(
+                f"{row}: must be a number on the scale {self}; ratings are not rounded"
+            )
         return int(levels[0])
 
     def classify(self, raw_ratings: Any) -> tuple[NDArray[np.uint8], NDArray[np.bool_]]:
@@ -98,12 +100,12 @@ class Scale:
 
 
 def _exact(number: float) -> Fraction:
-    """Return the decimal that a person meant: 0.1 is one tenth."""
+    """Return the decimal that the float is written as: 0.1 is one tenth."""
     return Fraction(repr(number))
 
 
 def _float(number: Any) -> float:
-    """Return a float that is on a scale only if the number itself is."""
+    """Return the number as a float; NaN or infinity where a float cannot hold it exactly."""
     try:
         nearest = float(number)
     except OverflowError:

@@ -1,4 +1,4 @@
-"""The columns of a file of ratings, and the ids that they may hold.
+"""The columns of a file of ratings, and the allowed ids.
 
     user   integer, or text of 1 to 1024 bytes of UTF-8 without NUL   (`producers.pseudonyms`)
     item   integer in 0 .. 2^63-1, or text of 1 to 128 bytes of UTF-8 (`stream_app.wire.key`)

@@ -1,4 +1,4 @@
-"""The files in which ratings come, read into columns.
+"""File formats of ratings, read into columns.
 
     ratings.dat, *.dat     user::item::rating::timestamp            titles: movies.dat
     u.data, *.data, *.tsv  user TAB item TAB rating TAB timestamp   titles: u.item

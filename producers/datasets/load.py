@@ -1,8 +1,7 @@
 """Data sets of ratings as columns, loaded from files.
 
 A `Dataset` has one row per rating. `load` reads MovieLens archives and tables (see
-`producers.datasets.formats`), finds the scale, and rejects with one sentence what is not a file
-of ratings.
+`producers.datasets.formats`), finds the scale, and rejects any other file with one sentence.
 
 How the scale is found when none is given, from the set of distinct ratings:
 
@@ -39,7 +38,7 @@ class Dataset:
     """Ratings as columns: users, items (n,) int64 or text, ratings (n,) float64, levels (n,) uint8.
 
     timestamps (n,) int64 seconds or None; titles by item id or None; `refused` rows of the file are
-    not in the columns. The columns are raw: they belong to devices and stay on their side.
+    not in the columns. The columns are raw: they must not leave the devices.
     """
 
     users: NDArray[np.int64] | NDArray[np.str_]
@@ -76,7 +75,7 @@ class Dataset:
 
 
 def load(path: Path | str, scale: Scale | None = None) -> Dataset:
-    """Return the data set in a file; raises `UserError` with one sentence where there is none."""
+    """Return the data set in a file; raises `UserError` for a file without ratings on the scale."""
     path = Path(path).expanduser()
     columns = read(path)
     scale = scale or find_scale(columns.ratings, path)

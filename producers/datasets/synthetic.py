@@ -8,9 +8,9 @@ than the conditional mean m(s) = sum_k k P(k | s), and its error is the conditio
 
     best_rmse = sqrt( mean over rows of sum_k (k - m)^2 P(k | s) )
 
-Who rates what depends on popularity (Zipf) and a little on the score, never on the noise. Users
-arrive over the whole time and rate in sessions. The titles are invented. Every number follows from
-the seed; the users are simulated.
+Which items a user rates depends on popularity (Zipf) and a little on the score, never on the noise.
+Users arrive over the whole time and rate in sessions. The titles are invented. Every number follows
+from the seed; the users are simulated.
 """
 
 from __future__ import annotations

@@ -16,8 +16,8 @@ from numpy.typing import NDArray
 from producers.datasets.columns import KINDS, Columns, check_ids, integers_or_text
 from stream_app.errors import UserError
 
-_BLOCK = 100_000  # lines turned into arrays at a time: text takes ten times their memory
-# Every id of a column takes the room of the longest; a user id has at most 1024 bytes anyway.
+_BLOCK = 100_000  # lines parsed at a time: text takes ten times the memory of arrays
+# Every id of a column takes the memory of the longest; a user id has at most 1024 bytes anyway.
 _ID_CHARACTERS = 1024
 _NAMES = {"user": "user", "userid": "user", "item": "item", "itemid": "item", "movieid": "item",
           "rating": "rating", "timestamp": "timestamp"}  # fmt: skip

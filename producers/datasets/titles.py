@@ -1,4 +1,4 @@
-"""Titles of items from the files beside ratings: decoration, so what cannot be read is left out."""
+"""Titles of items from the files beside ratings: optional, so an unreadable file is ignored."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def titles_beside(path: Path) -> Mapping[int | str, str] | None:
 
 
 def titles_in(name: str, content: bytes) -> Mapping[int | str, str] | None:
-    """Return item id -> title; None for any other file."""
+    """Return item id -> title from the content of a file; None if it cannot be read."""
     try:
         if name == "movies.npz":
             with np.load(io.BytesIO(content), allow_pickle=False) as archive:

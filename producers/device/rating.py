@@ -1,7 +1,7 @@
 """One rating of one user, from the raw number to the bytes that are sent.
 
-A rating is checked before anything is drawn: a rejected rating costs no epsilon and no seq, and the
-journal keeps the same bytes.
+A rating is checked before anything is drawn: a rejected rating costs no epsilon and no seq, and
+leaves the journal unchanged.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ def rate(
     epoch: int,
     republish: bool = False,
 ) -> Message:
-    """Return the message of one rating: durable, paid for, to be sent until the broker has it.
+    """Return the message of one rating, paid for and durable; send it until the broker accepts it.
 
-    Raises ValueError for bad input, `BudgetExhausted` where the budget does not hold it, and
+    Raises ValueError for bad input, `BudgetExhausted` if the cost exceeds the budget, and
     `UserError` for a rating that was published before, unless `republish`; the journal is
-    unchanged.
+    unchanged then.
     """
     check_levels_agree(scale, reporting.mechanism)
     check_may_be_sent_at_once(reporting.mechanism)

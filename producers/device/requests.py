@@ -6,9 +6,9 @@
          left of this line nothing leaves; right of it only what the mechanism released
 
 Pure functions: levels, items, mechanism, pseudonym and epoch come in, a request for the journal
-goes out; the journal pays, draws and records (`producers.journal`). What is protected is what the
-mechanism's adjacency says. Masks, where the mechanism has them, are chosen from the public item
-table before anything raw is looked at. A journal whose noise can be replayed marks its events.
+goes out; the journal pays, draws and records (`producers.journal`). The mechanism's adjacency
+defines what is protected. Masks, where the mechanism has them, are chosen from the public item
+table alone. A journal whose noise comes from a seed marks its events as tests.
 """
 
 from __future__ import annotations
@@ -33,16 +33,13 @@ Encoder = Callable[[wire.Event], bytes]
 
 @dataclass(frozen=True, eq=False)
 class ReportSettings:
-    """Where and how a device reports: topic and mechanism, and what its events say besides.
-
-    `table` is what the public knows of the items; `encode` writes an event as bytes.
-    """
+    """Where and how a device reports: topic, mechanism, public item table, encoding of events."""
 
     topic: str
     mechanism: Mechanism
     table: ItemTable = field(default_factory=ItemTable)
     encode: Encoder = wire.encode
-    name: str = field(init=False)  # the mechanism's id, which is not to be made for every rating
+    name: str = field(init=False)  # the mechanism's id, computed once
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "name", self.mechanism.id)
@@ -58,10 +55,10 @@ def request(
     republish: bool = False,
     ratings_per_message: int = wire.MAX_RATINGS,
 ) -> Request:
-    """Return the request to release these ratings of one device; ValueError for what is none.
+    """Return the request to release these ratings of one device.
 
-    Refused: no ratings, unequal lengths, an item that is no item, the same item twice (two reports
-    about one rating say more about it than one epsilon allows).
+    Raises ValueError for no ratings, unequal lengths, an invalid item, or the same item twice (two
+    reports on one rating reveal more than one epsilon allows).
     """
     keys = item_keys(items)
     if len(keys) != len(raw_levels) or not len(keys):
@@ -102,7 +99,7 @@ def build_request(
     republish: bool,
     parts: tuple[slice, ...],
 ) -> Request:
-    """Return the request for columns that are known to belong together: one row an item."""
+    """Return the request for these columns, one row an item."""
     name, encode = reporting.name, reporting.encode
     keys, masks = columns.keys, columns.masks
 
@@ -131,7 +128,7 @@ def masks_of(
 ) -> NDArray[np.uint16] | None:
     """Return the public mask of each item (n,); None where the mechanism has none.
 
-    It has no argument for a rating: what it returns says nothing that is not public.
+    No argument depends on a rating, so the masks reveal nothing that is not public.
     """
     if not mechanism.masks or mechanism.epsilon is None:
         return None

@@ -1,10 +1,10 @@
-"""The end of an epoch: all devices report then, so that sending says nothing about rating.
+"""The end of an epoch: all devices report then, so that sending reveals nothing about rating.
 
     presence protected   every item of the public scope, once: its level if rated, else "missing";
-                         all cells are sent, whatever was drawn
-                         or, for a budget of the whole user, the items of the scope that a key of
-                         the device picks, which has seen no rating (`item_sampling.ItemSample`); at
-                         most that many in the device's life, however the scope changes
+                         all cells are sent, whatever was drawn; with a budget for the whole user,
+                         only the items that the device's own key picks from the scope, the same
+                         whatever was rated (`item_sampling.ItemSample`), and at most
+                         `ItemSample.reports` in the device's life, however the scope changes
     value protected      the ratings that are new in this epoch; which and how many is public
 
     cells of a device, shuffled --> ceil(n / 4096) messages of nearly equal size
@@ -13,8 +13,8 @@
 Where presence is protected, number, order, size and time of messages are functions of the scope,
 the pseudonym and the epoch alone: an observer who knows those learns nothing from them. A cell is
 drawn once in a life (the journal's reported keys), so a rating that comes after its cell's turn is
-not reported. Messages sent at the moment of rating (`producers.fleet.replay`) reveal who acts, when
-and how much. An interrupted run leaves the rest of its messages to the next run.
+not reported. Messages sent at the moment of rating (`producers.fleet.replay`) reveal which users
+are active, when and how much. An interrupted run leaves the rest of its messages to the next run.
 """
 
 from __future__ import annotations
@@ -43,8 +43,8 @@ class EpochProgress:
     """Progress of an epoch's end: devices done of `total`, cells and messages sent.
 
     Rows of the data set: `ratings` are among the cells, `outside` are not in the scope, `before`
-    were reported before, `unsampled` are of items that the device has not picked, `held` did not
-    fit the budget, `repeated` occur twice, `unreadable` are off the scale; these are all rows.
+    were reported before, `unsampled` are of items outside the device's sample, `held` exceeded the
+    budget, `repeated` occur twice, `unreadable` are off the scale. Their sum is the number of rows.
     Devices that sent nothing: `over` without enough budget, `idle` with all cells drawn before.
     """
 
@@ -74,10 +74,11 @@ def emit(
     options: EmissionOptions | None = None,
     make_room: Callable[[], None] | None = None,
 ) -> Iterator[EpochProgress]:
-    """End an epoch for a population: every device that has something to send does so once.
+    """End an epoch for a population: every device that has reports to send does so once.
 
-    With a sample the journal's limits must be the sample's budget, for life; where the scope has
-    grown, a device sends what its budget still holds, in the order of its key.
+    With a sample the journal's limit must be the sample's budget, for life. Where the scope has
+    grown, a device sends as many of its items as still fit the budget, in the order of its key.
+    Raises ValueError for a mechanism, scope or sample that do not go together.
     """
     options = options or EmissionOptions()
     check_levels_agree(population.scale, reporting.mechanism)
@@ -92,10 +93,14 @@ def _check_scope(mechanism: Mechanism, options: EmissionOptions) -> None:
     if hidden != (options.scope is not None):
         raise ValueError(
             f"mechanism {mechanism.id}: "
-            + ("needs a public scope of items" if hidden else "reports what was rated, no scope")
+            + (
+                "needs a public scope of items"
+                if hidden
+                else "reports rated items only; give no scope"
+            )
         )
     if options.scope is not None and not len(options.scope):
-        raise ValueError("scope: no item has its turn in this epoch; nothing is to be sent")
+        raise ValueError("scope: no item has its turn in this epoch, so there is nothing to send")
 
 
 def _check_sample(mechanism: Mechanism, options: EmissionOptions, limits: Limits) -> None:
@@ -110,7 +115,7 @@ def _check_sample(mechanism: Mechanism, options: EmissionOptions, limits: Limits
     if limits.epsilon != sample.budget or limits.window is not None:
         raise ValueError(
             f"sample for a budget of {sample.budget}: the journal's limit is {limits}, but must be "
-            "the same and for life, or another scope is a second sample"
+            "the same and for life, because another scope would be a second sample"
         )
 
 

@@ -1,4 +1,4 @@
-"""The requests of one epoch: for each device, the cells it reports on and what it has rated.
+"""The requests of one epoch: the cells that each device reports on, with its ratings.
 
     presence protected   every item of the public scope, rated or not; with a sample, the items that
                          the device's own key picks from the scope
@@ -33,7 +33,7 @@ _SAMPLE_PERSON = b"murmurec sample"  # separates this hash from every other use 
 
 @dataclass(frozen=True)
 class EmissionOptions:
-    """How an epoch is ended.
+    """Options of the end of an epoch.
 
     scope       the public items whose turn it is, rising keys (n,): required where presence is
                 protected, refused elsewhere
@@ -59,7 +59,7 @@ def balanced_slices(count: int) -> tuple[slice, ...]:
 
 
 def _sample_key(key: bytes, pseudonym: bytes) -> int:
-    """Return what a device draws its sample by: secret, its own, and blind to its ratings."""
+    """Return the key of a device's sample: secret, its own, and independent of its ratings."""
     digest = blake2b(pseudonym, digest_size=8, key=key, person=_SAMPLE_PERSON).digest()
     return int.from_bytes(digest, "little")
 
@@ -85,7 +85,7 @@ class EpochRequests:
         return found
 
     def unreported(self, device_id: bytes, rows: NDArray[np.int64]) -> NDArray[np.uint64]:
-        """Return the items on which a device has not reported yet; a sample's in its own order."""
+        """Return the items that a device has not reported yet; a sample's in its key's order."""
         scope, sample = self.options.scope, self.options.sample
         if scope is None:
             keys = np.sort(self.population.items[rows])
@@ -102,8 +102,8 @@ class EpochRequests:
     def counts(
         self, device_id: bytes, rows: NDArray[np.int64], left: NDArray[np.uint64]
     ) -> tuple[int, int, int]:
-        """Return how many ratings in scope were reported before, how many are of items that the
-        device has not picked, and how many are among `left`."""
+        """Return how many ratings in scope were reported before, how many are of items outside the
+        device's sample, and how many are among `left`."""
         rated, scope = self.population.items[rows], self.options.scope
         rated = rated if scope is None else rated[np.isin(rated, scope)]
         before = 0
@@ -113,8 +113,8 @@ class EpochRequests:
         return before, len(rated) - before - among, among
 
     def affordable(self, device_id: bytes, keys: NDArray[np.uint64]) -> NDArray[np.uint64]:
-        """Return the items that the budget holds, rising: all or none, but of a sample the first by
-        the device's key. The answer depends on the spent budget, never on a rating."""
+        """Return the items that fit the budget, rising: all or none; of a sample, as many as
+        fit, in the order of the device's key. It depends on the spent budget, never on a rating."""
         room = self.journal.room(device_id, self.reporting.mechanism, self.epoch)
         if self.options.sample is not None:
             return np.sort(keys[:room])

@@ -1,4 +1,4 @@
-"""A data set as people with devices: who rated what, in time order, under their pseudonyms."""
+"""A data set as a population of devices: its rows in time order, under pseudonyms."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Population:
     devices: tuple[bytes, ...]
     digest: bytes
     scale: Scale
-    unreadable: int  # rows that the loader refused
+    unreadable: int  # rows off the scale, which the loader has left out
 
     @property
     def rows(self) -> int:
@@ -36,7 +36,7 @@ class Population:
 
     @property
     def most(self) -> int:
-        """The largest number of ratings that one user will have published."""
+        """The largest number of ratings that one user can publish."""
         return int(np.bincount(self.users[self.fresh]).max())
 
 
@@ -46,7 +46,7 @@ def populate(dataset: Dataset, key: bytes) -> Population:
     names, users = np.unique(ordered.users, return_inverse=True)
     item_names, places = np.unique(ordered.items, return_inverse=True)
     try:
-        # "1193" among texts is the item 1193, as it is in a column of numbers and when it is typed.
+        # The text "1193" is the item 1193, as in a column of numbers and on the command line.
         item_keys = device.item_keys([_item(name) for name in item_names.tolist()])
         devices = tuple(pseudonyms(key, names.tolist()))
     except ValueError as error:
@@ -77,6 +77,6 @@ def _item(name: int | str) -> wire.Item:
 
 
 def runs(users: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Return the users of a column in which each one's rows lie together, and where they begin."""
+    """Return the distinct users of a column that is grouped by user, and their first rows."""
     heads = np.flatnonzero(np.diff(users, prepend=-1))
     return users[heads], heads

@@ -1,18 +1,18 @@
-"""Profiles: once an epoch a device releases the set of items it has used, noised as a whole.
+"""Profiles: once an epoch each device releases the noised set of items that it has used.
 
     raw items --> in the public scope? --> Request (scope "profile", key: the epoch) --> journal
                                                   one debit of epsilon (cell), one draw, one record
                                               --> wire.ProfileEvent, fixed size --> profiles topic
 
-Every participating device releases, with an empty profile too, in an order that follows from the
+Every participating device releases, even an empty profile, in an order that follows from the
 pseudonym and the epoch alone: the presence, size and position of a message say nothing about the
 items. Every release is drawn and paid again; an update that reused the noise of an earlier release
 would show the change in the clear. A second release in an epoch is rejected.
 
 A profile has at most `most` items. Where the public scope has more, a device keeps to `most` items
-of the scope that its own key picks, whatever it has used: adding an item then changes at most one
-item of the release. (Dropping items only from a profile that is too large would let one item push
-out another, and cost twice epsilon.)
+of the scope that its own key picks, independently of its profile: adding an item then changes at
+most one item of the release. (Dropping items only from a profile that is too large would let one
+item push out another, and cost twice epsilon.)
 """
 
 from __future__ import annotations
@@ -41,9 +41,9 @@ Send = Callable[[Message], None]
 
 @dataclass(frozen=True)
 class ProfileProgress:
-    """How far a run has come. Of `total` devices `done` are dealt with: `published`, `before` have
-    released a profile in this epoch already, `over` have too little budget. `outside` items were
-    not in the scope, `capped` ones were but not among those that their device keeps to."""
+    """Progress of a run: `done` of `total` devices are processed. Of these, `published` released a
+    profile, `before` had released one in this epoch, `over` had too little budget. `outside` items
+    were not in the scope; `capped` items were, but not among those that their device keeps to."""
 
     done: int
     total: int
@@ -55,13 +55,13 @@ class ProfileProgress:
 
     @property
     def ended(self) -> bool:
-        """Whether every device was dealt with."""
+        """Whether every device was processed."""
         return self.done == self.total
 
 
 @dataclass(frozen=True, eq=False, repr=False)  # a raw profile has no place in a log
 class RawProfile:
-    """What one device has used: its pseudonym and distinct item keys (c,)."""
+    """The items that one device has used: its pseudonym and distinct item keys (c,)."""
 
     device: bytes
     raw_items: NDArray[np.uint64]
@@ -204,7 +204,7 @@ def _fits(journal: Journal, request: Request) -> bool:
 def _within(
     raw_profile: RawProfile, scope: NDArray[np.uint64] | None, most: int, key: bytes
 ) -> tuple[RawProfile, tuple[int, int]]:
-    """Return a profile within what its device keeps to, and how many items were cut, by reason."""
+    """Return the items of a profile that its device keeps to, and the counts (outside, capped)."""
     if scope is None:
         return raw_profile, (0, 0)
     raw_items = raw_profile.raw_items

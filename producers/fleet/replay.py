@@ -2,14 +2,14 @@
 
     rows in time order -> chunk -> reported keys and budget of each user: which rows may go
                                 -> one record: debits, all reports of the chunk (one draw), the
-                                   bytes of one event per user, and the progress in the data set
+                                   bytes of one event per user, and the data set's progress
                                 -> send
 
-The same path as live ratings, only faster. A row is refused, and counted, if the same user's rating
-of the same item occurs earlier in the data set or was published before (a second report would spend
-a second epsilon), if the user's budget does not hold it, or if its rating is off the scale; always
-`published + refused = rows`. Recorded messages are sent by this run or by the next one
-(`Journal.pending`), so an interrupted replay loses nothing and no rating is drawn twice. Clock,
+Replayed ratings take the same path as live ones. A row is refused, and counted, if the same user's
+rating of the same item occurs earlier in the data set or was published before (a second report
+would spend a second epsilon), if its cost exceeds the user's budget, or if its rating is off the
+scale; always `published + refused = rows`. Recorded messages are sent by this run or by the next
+one (`Journal.pending`), so an interrupted replay loses nothing and no rating is drawn twice. Clock,
 pause and broker are arguments: `send`, `make_room` and the `Pace`.
 """
 
@@ -29,7 +29,7 @@ from producers.journal import DatasetProgress, Journal, Message, OutboxFull, Req
 from stream_app import wire
 
 CHUNK = 16_384
-_SLICES_PER_SECOND = 10  # at a given speed: how often a chunk leaves
+_SLICES_PER_SECOND = 10  # chunks per second at a given speed
 SLOWEST, FASTEST = 0.001, 1e9
 SPEEDS = "reports per second from 0.001 to 1e9, or max"
 
@@ -42,8 +42,8 @@ class ReplayProgress:
 
     `skipped` rows were recorded by an earlier run; `total` is what this run will process; `most`
     is the largest number of ratings that one user has published in this run; of the refused rows
-    `before` were published before, `over` did not fit the budget, `unreadable` ones were off the
-    scale, and `repeated` ones occur a second time in the data set.
+    `before` were published before, `over` exceeded the budget, `unreadable` were off the scale, and
+    `repeated` occur a second time in the data set.
     """
 
     rows: int
@@ -66,8 +66,7 @@ class ReplayProgress:
 
 @dataclass(frozen=True)
 class Pace:
-    """How fast rows may leave: `speed` per second, 0.001 to 10^9 (None: unbounded), and the
-    clock."""
+    """The speed in rows per second, 0.001 to 10^9 (None: unlimited), and the clock."""
 
     speed: float | None = None
     clock: Callable[[], float] = time.monotonic
@@ -86,12 +85,12 @@ class Pace:
 
 @dataclass(frozen=True)
 class ReplayOptions:
-    """How a data set is published.
+    """Options of a replay.
 
-    pace                  how fast rows leave
-    limit                 at most so many rows in this run
-    republish             start over and publish again what was published, for a second epsilon
-    ratings_per_message   at most so many ratings of one user in one event
+    pace                  speed at which rows are sent
+    limit                 largest number of rows in this run
+    republish             start over and publish every row again, for a second epsilon
+    ratings_per_message   largest number of ratings in one event
     chunk                 rows that are drawn and recorded together
     """
 
@@ -110,7 +109,7 @@ class ReplayOptions:
 
     @property
     def rows_together(self) -> int:
-        """Rows of one chunk: fewer where the pace is slow, so that rows leave evenly."""
+        """Rows of one chunk: fewer at a low speed, so that rows are sent evenly."""
         if self.pace.speed is None:
             return self.chunk
         return max(1, min(self.chunk, int(self.pace.speed / _SLICES_PER_SECOND)))
@@ -207,8 +206,8 @@ class _ChunkReleaser:
     def release(
         self, start: int, end: int, over: int, make_room: Callable[[], None] | None
     ) -> ReleasedChunk:
-        """Record rows start .. end-1: everything that may go of them, in one commit; `over` rows
-        before them did not fit the budget."""
+        """Record the publishable rows of start .. end-1 in one commit; `over` rows before them
+        exceeded the budget."""
         fresh = start + np.flatnonzero(self.population.fresh[start:end])
         fresh = fresh[np.argsort(self.population.users[fresh], kind="stable")]
         rows = self._unreported(fresh)
@@ -219,7 +218,7 @@ class _ChunkReleaser:
         return ReleasedChunk(messages, fitting, len(fresh) - len(rows), len(rows) - len(fitting))
 
     def _unreported(self, rows: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Return the rows that were not published before; all, where they are published again."""
+        """Return the rows that were not published before; all of them with `republish`."""
         if self.record.republish or not len(rows):
             return rows
         owners, heads = runs(self.population.users[rows])
@@ -233,7 +232,7 @@ class _ChunkReleaser:
         return rows[np.concatenate(new)]
 
     def _affordable(self, rows: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Return the first rows of each user that the budget holds."""
+        """Return the first rows of each user, as many as fit the budget."""
         if self.journal.limits.nano is None or not len(rows):
             return rows
         owners, heads = runs(self.population.users[rows])
@@ -291,7 +290,7 @@ def commit_when_room(
     progress: DatasetProgress | None,
     make_room: Callable[[], None] | None,
 ) -> list[Message]:
-    """Commit requests; where too much waits for the broker, make room and try again."""
+    """Commit requests; while the outbox is full, call `make_room` and try again."""
     while True:
         try:
             return journal.commit(requests, progress)

@@ -1,7 +1,7 @@
 """One append-only file: whole frames, synced when asked, and unchanged when something fails.
 
-    open      lock, read, cut a torn end, sync what is there
-    append    write, sync; a failure leaves the bytes that were there before
+    open      lock, read, remove a torn end, sync the rest
+    append    write, sync; after a failure the file has its earlier bytes
     replace   write path.new, sync it, rename it, sync the folder: at every moment `path` is one
               whole file, the old or the new
 
@@ -86,7 +86,7 @@ class Log:
 
     @property
     def usable(self) -> bool:
-        """Whether it takes records: no write has failed half-way."""
+        """Whether the file accepts records: no sync failed, no failed write is left in it."""
         return not self._broken
 
     def append(self, records: Sequence[tuple[Kind, bytes]], *, durable: bool) -> None:
@@ -100,7 +100,7 @@ class Log:
             try:
                 self._disk.append(self._handle, data)
                 if durable:
-                    self._broken = True  # until the sync has not failed
+                    self._broken = True  # until the sync has succeeded
                     self._disk.sync(self._handle)
                     self._broken = False
             except BaseException:
@@ -112,14 +112,14 @@ class Log:
             self._synced = self.size
 
     def _undo(self) -> None:
-        """Cut off the bytes of a failed write."""
+        """Remove the bytes of a failed write."""
         try:
             self._disk.truncate(self._handle, self.size)
         except OSError:
             self._broken = True
 
     def replace(self, records: Sequence[tuple[Kind, bytes]]) -> None:
-        """Put a file with these records, and the same key, in the place of this one."""
+        """Replace the file by one with these records and the same device key."""
         framed = [frame(kind, body, 0) for kind, body in records]
         whole = HEADER_BYTES + sum(map(len, framed))
         with refusing_os_errors(self.path):
@@ -149,7 +149,7 @@ class Log:
         try:
             self._disk.rename(new, self.path)
         except OSError:
-            self._broken = False  # the old file has kept its name
+            self._broken = False  # the old file still has its name
             raise
 
     def close(self) -> None:

@@ -1,4 +1,4 @@
-"""The cost of a release and the limits of a user: integers, rounded against the spender.
+"""The cost of a release and the limits of a user: integers; costs are rounded up, limits down.
 
     debit = ceil(reports * epsilon * 10^9)         nano-epsilon of one release
     limit = floor(budget * 10^9)                   per user, for life or for a window
@@ -10,13 +10,13 @@ two epsilons. They are shown apart, because a value's epsilon hides no presence.
 is a cell's.
 
 A window of W counts the budget spent in the W newest epochs; the stored epoch is the largest seen,
-so a clock that is set back opens nothing. A clock that is set forward would open the window at
-once and stamp all later releases with the future: an epoch more than 366 beyond the stored one is
-refused unless the caller trusts the clock. A clock that is set forward by less is believed.
+so setting the clock back frees no budget. Setting it forward would free the window at once and date
+all later releases in the future: an epoch more than 366 beyond the stored one is refused unless the
+caller trusts the clock. A clock that is wrong by less is not detected.
 
 The deltas of a user add up to 1/1000 at most (`LARGEST_DELTA`, within the same window): delta is
-the probability that a release protects nothing, and a larger one is no protection. Besides, every
-item may be reported on `reports` times in a user's life, whatever it costs.
+the probability that a release protects nothing, and a larger one is no protection. Besides,
+every item may be reported at most `reports` times in a user's life, whatever the cost.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ NANO = 10**9
 ATTO = 10**18
 LARGEST_BUDGET = 10**9
 LARGEST_DELTA = Fraction(1, 1000)  # of one user in sum; above it is only for reproduction
-CLOCK_EPOCHS = 366  # days that a clock may have gone on since the last release
-NOTHING = "nothing"  # the adjacency of what claims no protection
+CLOCK_EPOCHS = 366  # largest number of days between the last release and the next one
+NOTHING = "nothing"  # the adjacency of a mechanism that claims no protection
 
 
 class Costing(Protocol):
-    """What a debit needs to know of a mechanism."""
+    """The part of a mechanism that its debit depends on."""
 
     @property
     def id(self) -> str:
@@ -73,7 +73,7 @@ def debit(mechanism: Costing, reports: int) -> Debit:
 
 
 def fitting(mechanism: Costing, nano: int | None, atto: int | None) -> int | None:
-    """Return how many reports in one release such amounts hold; None where neither limits them."""
+    """Return how many reports of one release fit these amounts; None if neither limits them."""
     if mechanism.epsilon is None:
         return 0 if nano is not None else None
     delta = getattr(mechanism, "delta", None) or Fraction(0)
@@ -145,7 +145,7 @@ class Limits:
         return None if self.delta is None else self.delta.numerator * ATTO // self.delta.denominator
 
     def hold(self, cost: Debit) -> bool:
-        """Return whether there is a limit on what this costs."""
+        """Return whether a limit applies to this cost."""
         return self.epsilon is not None or (self.delta is not None and cost.atto > 0)
 
     def __str__(self) -> str:

@@ -1,4 +1,4 @@
-"""The calls to the operating system that a journal is made of, one method each.
+"""The operating-system calls of a journal, one method each.
 
 A test replaces the disk by one that can stop after every call and forget what was not synced. The
 promises are those of POSIX: written bytes are visible to every reader of the file, but only `sync`
@@ -63,11 +63,11 @@ class Disk:
                 self.sync_folder(folder)
             except OSError:
                 if folder in missing:
-                    raise  # an older folder may be closed to this user, and is durable then
+                    raise  # a folder that existed before may be unreadable; it is durable
 
     def create(self, path: Path) -> int:
         """Create an empty, locked file with mode 0600 that replaces any other at `path`."""
-        self.remove(path)  # a file planted there would be readable by its owner
+        self.remove(path)  # another user may have created it, and could read it
         handle = os.open(path, _BYTES | os.O_EXCL, 0o600)
         try:
             self.lock(handle)

@@ -5,14 +5,14 @@
                                      `------- length, crc32 -------'
 
 The writer of a frame records in `synced` up to which byte the file was durable; `whole` is the same
-for a file when it was created. Unreadable bytes are judged by it: if a later frame or the header
-vouches for them, durable bytes have changed, the extent is unknown, and the file is refused with
-the position. Otherwise they are a write that a crash has torn, and are cut off.
+for a file when it was created. Unreadable bytes are judged by it. If the header or a later frame
+says that they were durable, the file is damaged to an unknown extent and is refused with the
+position. Otherwise they are a write that a crash has torn, and are removed.
 
-A record is vouched for by the note of its first delivery report (an `ACKS` frame), or when the file
-is closed; neither is synced. One case remains that looks like a torn end: the last record of a file
-is damaged after it was published, and no later frame is on the disk, because the process or the
-power ended before one was written. Then its debit is lost with it.
+A record is vouched for by the `ACKS` frame of its first delivery report, or when the file is
+closed; neither is synced. So one kind of damage looks like a torn end: the last record is damaged
+after it was published, and no later frame is on the disk, because the process or the power ended
+first. The debit of that record is then lost.
 """
 
 from __future__ import annotations
@@ -34,16 +34,16 @@ _FRAME = struct.Struct("<II")
 _VOUCHER = struct.Struct("<BQ")
 FRAME_BYTES = _FRAME.size + _VOUCHER.size
 LARGEST_BODY = 2**32 - 1 - _VOUCHER.size
-_SEARCHED = 1 << 20  # bytes looked through at a time for a frame behind a damaged one
+_SEARCHED = 1 << 20  # bytes searched at a time for a frame behind a damaged one
 
 
 class Kind(IntEnum):
-    """What a frame holds."""
+    """The content of a frame."""
 
-    COMMIT = 1  # debits, event ids and noised bytes: what is released together
-    ACKS = 2  # numbers of messages that the broker has
-    ACCOUNTS = 3  # all that was spent so far: the head of a compacted file
-    PENDING = 4  # messages that the broker did not have when the file was compacted
+    COMMIT = 1  # debits, event ids and noised bytes of one commit
+    ACKS = 2  # numbers of messages that the broker has accepted
+    ACCOUNTS = 3  # the budget state: the head of a compacted file
+    PENDING = 4  # messages that were not acknowledged when the file was compacted
 
 
 @dataclass(frozen=True)
@@ -57,7 +57,7 @@ class Frame:
 
 @dataclass(frozen=True)
 class Scan:
-    """What is in a file: the device key, the frames, and where the last whole frame ends."""
+    """Content of a file: the device key, the frames, and where the last whole frame ends."""
 
     key: bytes
     frames: tuple[Frame, ...]
@@ -73,7 +73,7 @@ class CorruptJournalError(ValueError):
 
 
 class NotAJournalError(ValueError):
-    """The file is no journal, or one of another format; the message says which."""
+    """The file is no journal, or has another format; the message names which."""
 
 
 def header(key: bytes, whole: int) -> bytes:

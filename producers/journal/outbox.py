@@ -1,4 +1,4 @@
-"""Messages that were returned and not acknowledged: sent until the broker has accepted them."""
+"""Messages without acknowledgement, which are sent until the broker has accepted them."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from stream_app.wire import DEVICE_BYTES
 
 
 class Outbox:
-    """Messages by number, in the order in which they were given out; `waiting` bytes in all."""
+    """Messages by number, in the order of their release; `waiting` is their size in bytes."""
 
     def __init__(self) -> None:
         self._messages: dict[int, Message] = {}
@@ -23,13 +23,13 @@ class Outbox:
         return iter(self._messages.values())
 
     def put(self, messages: Iterable[Message]) -> None:
-        """Keep messages until they are dropped."""
+        """Add messages."""
         for message in messages:
             self._messages[message.number] = message
             self.waiting += len(message.value)
 
     def drop(self, number: int) -> bool:
-        """Forget a message that the broker has; False where it was not waiting."""
+        """Remove a message that the broker has accepted; False if it was not waiting."""
         message = self._messages.pop(number, None)
         if message is None:
             return False
@@ -37,7 +37,7 @@ class Outbox:
         return True
 
     def record(self) -> Pending:
-        """Return all of them as one record."""
+        """Return all messages as one record."""
         texts = Texts()
         kept = list(self)
         topics = bytes([texts.place(message.topic) for message in kept])

@@ -28,7 +28,7 @@ class DatasetProgress(msgspec.Struct, array_like=True, frozen=True):
     """Progress in a data set: rows 0 .. reserved-1 of `total` are recorded; `begun` counts starts.
 
     `republish`: this start publishes again what was published before.
-    `over`: rows that were not published because the budget did not hold them; they may go later.
+    `over`: rows that exceeded the budget; a later run may publish them.
     """
 
     digest: bytes
@@ -64,7 +64,7 @@ class Commit(msgspec.Struct, array_like=True, gc=False):
 
 
 class Acks(msgspec.Struct, array_like=True, gc=False):
-    """Messages that the broker has."""
+    """Messages that the broker has accepted."""
 
     numbers: bytes  # u64
 
@@ -89,7 +89,7 @@ class RowIndex(msgspec.Struct, array_like=True, frozen=True, gc=False):
 
 
 class Accounts(msgspec.Struct, array_like=True, gc=False):
-    """Everything that was spent; n devices."""
+    """The budget state of n devices; see `account_book`."""
 
     epoch: int
     next: int  # number of the next message

@@ -1,6 +1,6 @@
 """The steps before the record: check keys and budget, draw; the only place with a ticket issuer.
 
-debits_of        reported keys and budget of every request, as they will be when it is its turn
+debits_of        checks reported keys and budget of each request after the earlier ones
 ReleaseSampler   certify in this process -> ticket -> mechanism.release, once for each request
 commit_record    the record, and the messages that it makes durable
 """
@@ -41,8 +41,8 @@ def debits_of(state: BudgetState, limits: Limits, requests: Sequence[Request]) -
         if cost is None:
             cost = costs[price] = debit(request.mechanism, request.count)
         if limits.hold(cost):
-            before_it = paid.get(request.device, (0, 0))
-            paid[request.device] = _check_budget(state, limits, request, cost, before_it)
+            paid_before = paid.get(request.device, (0, 0))
+            paid[request.device] = _check_budget(state, limits, request, cost, paid_before)
         debits.append(cost)
     return debits
 
@@ -67,7 +67,7 @@ def _check_keys(
 def _check_budget(
     state: BudgetState, limits: Limits, request: Request, cost: Debit, already: tuple[int, int]
 ) -> tuple[int, int]:
-    """Return what the device will have paid in this record, of epsilon and of delta."""
+    """Return `already` plus the cost: the device's (nano-epsilon, 10^-18 of delta)."""
     if cost.adjacency == NOTHING:
         raise BudgetExhausted(
             f"{request.mechanism.id} protects nothing and no budget ({limits}) holds it; "
@@ -97,7 +97,7 @@ class ReleaseSampler:
         self._issuer = TicketIssuer(source)
 
     def drawn(self, requests: Sequence[Request]) -> list[Any]:
-        """Return what was drawn for each: in one call where they may be joined, else by itself."""
+        """Return what was drawn for each request; joined ones of one mechanism share a call."""
         found: list[Any] = [None] * len(requests)
         together: dict[tuple[int, bool], list[int]] = {}
         for i, part in enumerate(requests):

@@ -32,7 +32,7 @@ class Drawing(Costing, Releasing, Protocol):
 
 @dataclass(eq=False, repr=False, slots=True)  # raw inputs have no place in a log
 class Request:
-    """One device's release: all of it is paid, recorded and given out, or nothing is.
+    """One device's release: all of it is paid, recorded and returned, or nothing is.
 
     device      the pseudonym, 16 bytes
     topic       the full name of the topic its messages go to
@@ -96,7 +96,7 @@ class Request:
 class Message(msgspec.Struct, frozen=True, gc=False):
     """Bytes that are durable in the journal: send exactly these, as often as it takes."""
 
-    number: int  # of the message in its journal: what `Journal.acknowledge` wants
+    number: int  # of the message in its journal, for `Journal.acknowledge`
     device: bytes
     seq: int
     topic: str

@@ -90,7 +90,7 @@ def test_what_has_no_columns_is_refused(ratings: Any) -> None:
 
 
 def test_a_data_set_of_another_scale_is_refused() -> None:
-    with pytest.raises(ValueError, match=r"the scale here is 1\.\.10"):
+    with pytest.raises(ValueError, match=r"expected the scale 1\.\.10"):
         columns_of(columns_of(COLUMNS, FIVE), Scale(1, 10, 1))
 
 

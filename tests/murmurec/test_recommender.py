@@ -71,7 +71,7 @@ def test_text_ids_come_back_as_they_were_given() -> None:
         (["ann", "ann", "bob"], ["alien", "brazil", "alien"], [5, 1, 4])
     )
     assert [item for item, _ in model.recommend("bob")] == ["brazil"]
-    assert len(model.recommend("somebody new", k=2)) == 2
+    assert len(model.recommend("a new user", k=2)) == 2
 
 
 def test_sanitized_ratings_teach_less_than_clean_ones(ratings: dict[str, Any]) -> None:
@@ -99,8 +99,8 @@ def test_a_scale_that_was_read_off_the_first_ratings_holds_for_the_next() -> Non
         ({"model": "deep"}, "model 'deep'"),
         ({"factors": 0}, "factors 0"),
         ({"mechanism": "rr:5"}, "mechanism 'rr:5'"),
-        ({"mechanism": "cell:5:2"}, "is not sent one rating at a time"),
-        ({"mechanism": "partition:5:2"}, "is not sent one rating at a time"),
+        ({"mechanism": "cell:5:2"}, "needs a public scope or item table"),
+        ({"mechanism": "partition:5:2"}, "needs a public scope or item table"),
         ({"mechanism": "rr:10:2", "scale": (1, 5, 1)}, "has 10 levels"),
         ({"scale": (5, 1, 1)}, "scale"),
     ],
