@@ -1,5 +1,4 @@
-"""From settings to a deployment and a replica: the one place where settings are matched with the
-state, and where mistakes become sentences."""
+"""Builds a deployment and a replica from settings, and reports invalid settings as `UserError`."""
 
 from __future__ import annotations
 
@@ -19,8 +18,7 @@ from stream_app.wire.state_records import StateOrigin
 
 @dataclass(frozen=True)
 class Deployment:
-    """What every reader and writer of a deployment's logs needs: the cluster, the names of the
-    topics, and the spec that decides the state besides the log."""
+    """The cluster, the topic names, and the spec that, with the log, determines the state."""
 
     connection: Connection
     topics: Topics
@@ -33,14 +31,13 @@ class Deployment:
 
     @classmethod
     def from_settings(cls, settings: Settings) -> Deployment:
-        """Return the deployment; refuses settings that name no broker or an unknown mechanism."""
+        """Return the deployment; refuses settings without a broker or with an unknown mechanism."""
         connection = Connection(settings.servers, settings.kafka)
         return cls(connection, Topics(settings.topic_prefix), spec_from_settings(settings))
 
 
 def spec_from_settings(settings: Settings) -> StateSpec:
-    """Return what decides the state besides the log; refuses names of mechanisms, learners and
-    indexes that are in no table."""
+    """Return the spec of the state; refuses an unknown mechanism, learner or index."""
     try:
         check_index(settings.index)
         return StateSpec(
@@ -69,7 +66,7 @@ def privacy_mode(spec: StateSpec) -> str:
 
 
 def new_replica(spec: StateSpec, origin: StateOrigin | None = None) -> Replica:
-    """Return an empty replica that starts from `origin`; refuses sizes that do not go together."""
+    """Return an empty replica that starts from `origin`; refuses incompatible sizes."""
     try:
         return Replica(spec, origin)
     except ValueError as error:

@@ -1,4 +1,4 @@
-"""The error hierarchy, drawn as a tree: a class exists only where a caller acts differently.
+"""The error hierarchy: a class exists only where a caller handles it differently.
 
     Exception
     ├── UserError    a user's mistake or an unusable environment: one sentence with the value,
@@ -9,9 +9,9 @@
     │   ├── OutboxFull        too many messages wait for the broker: wait, then try again
     │   ├── FinishedBefore    every row of the data set was published by an earlier run
     │   ├── Unwritable        the journal cannot be written: the release was not sent
-    │   └── DamagedCheckpoint   (checkpoints.reader) a caller that discards the checkpoint may go on
-    ├── WireError    (stream_app.wire) a record that is not an event: reject it with its reason and
-    │                go on
+    │   └── DamagedCheckpoint   (checkpoints.reader) a caller may discard the checkpoint and go on
+    ├── WireError    (stream_app.wire) a record that is not an event: the caller rejects it with
+    │                its reason and goes on
     └── ValueError   a constructor's argument is out of range; the message carries the value
 
 Anything else is a defect and ends the process.
@@ -27,20 +27,20 @@ class UserError(Exception):
 class UsageError(UserError):
     """The command line is wrong: an option is missing, out of range or contradicts another.
 
-    The exit code is 2 instead of 1: to try again does not help.
+    The exit code is 2 instead of 1: the same command fails again.
     """
 
 
 class BudgetExhausted(UserError):
-    """The user's budget does not hold this release: nothing was drawn, do not send."""
+    """The user's budget does not cover this release: no randomness was drawn; do not send."""
 
 
 class OutboxFull(UserError):
-    """Too many bytes wait for the broker: nothing was drawn; serve delivery reports, try again."""
+    """Too many bytes wait for the broker; no randomness was drawn: poll, then retry."""
 
 
 class FinishedBefore(UserError):
-    """Every row of the data set was published; some messages may still wait for the broker."""
+    """Every row of the data set was published before; some messages may still be unacknowledged."""
 
 
 class Unwritable(UserError):

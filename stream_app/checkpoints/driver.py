@@ -1,7 +1,7 @@
-"""Drives the protocol's writer with a producer: records out, acknowledgements back in.
+"""Connects the protocol's writer to a producer: sends its records and returns acknowledgements.
 
 `protocol.writer.Writer` does no I/O. A worker drives it from its checkpoint thread, a command from
-its only thread.
+its main thread.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ Produce = Callable[[bytes, bytes | None, OnAcknowledged], None]
 
 
 class CheckpointDriver:
-    """One protocol writer and its topic.
+    """Drives one protocol writer on one topic.
 
     `produce(key, value, on_acknowledged)` sends a record, or raises BufferError while the queue is
     full; `poll(seconds)` serves delivery reports; `may_go_on` is called between two records, and
-    may raise. A refused record is handled by the producer and never acknowledged here.
+    may raise. The producer handles a refused record, which is never acknowledged here.
     """
 
     def __init__(
@@ -44,10 +44,10 @@ class CheckpointDriver:
         self._acks: SimpleQueue[tuple[Send, int]] = SimpleQueue()
 
     def drive(self, event: Event) -> Manifest | None:
-        """Send everything that follows from an event and wait for the acknowledgements; return the
-        manifest that became durable. Where it may not go on, the lease is released."""
+        """Send every record that follows from an event and wait for the acknowledgements; return
+        the manifest that became durable. Releases the lease once `may_go_on` returns False."""
         durable: Manifest | None = None
-        waiting: set[int] = set()  # acknowledgements of an earlier event may still come
+        waiting: set[int] = set()  # tokens of this event: those of earlier events are ignored
         outputs = self.writer.step(event)
         while outputs or waiting:
             for output in outputs:

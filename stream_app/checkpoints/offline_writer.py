@@ -1,7 +1,7 @@
-"""Writing to the logs of a deployment from a command: a whole checkpoint, one entry of the cut
-log, or rejections; each returns when the broker has acknowledged it.
+"""Writes from a command: a complete checkpoint, one cut-log entry, or rejections.
 
-A worker writes its checkpoints in the background; a command waits, and no worker may run meanwhile.
+Each call returns when the broker has acknowledged the records. No worker may run while a command
+writes a checkpoint.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ def write_checkpoint(
     worker: str,
     progress: Callable[[int], None] | None = None,
 ) -> Manifest:
-    """Write the whole state of a replica at a cut as a new generation; return its durable manifest.
-    `progress` is called with the bytes acknowledged."""
+    """Write the complete state of a replica at a cut as a new generation; return its durable
+    manifest. `progress` is called with the number of acknowledged bytes."""
     connection, topics = deployment.connection, deployment.topics
     snapshot = Snapshot(replica)
     snapshot.freeze()
@@ -48,31 +48,31 @@ def write_checkpoint(
 
 
 def append(connection: Connection, topic: str, value: bytes) -> None:
-    """Append one record to a topic of one partition."""
+    """Append one record to a topic of one partition; returns when it is acknowledged."""
     writer = AcknowledgedWriter.connect(connection, topic, "an entry", linger_ms=0)
     writer.send(value=value, partition=0)
     writer.wait()
 
 
 class RejectionWriter:
-    """Writes rejections, one after the other; a second one of a record replaces the first."""
+    """Writes rejections, keyed by record: a second rejection of a record replaces the first."""
 
     def __init__(self, connection: Connection, topic: str) -> None:
         self._writer = AcknowledgedWriter.connect(connection, topic, "a rejection")
 
     def __call__(self, rejection: Rejection) -> None:
-        """Queue one; waits while the local queue is full; raises where an earlier one failed."""
+        """Queue one rejection; waits while the queue is full; raises if an earlier one failed."""
         self._writer.send_patiently(key=rejection.key, value=encode_message(rejection))
 
     def flush(self) -> None:
-        """Return when the broker has all of them; raises where one failed."""
+        """Return when the broker has acknowledged every rejection; raises if one failed."""
         self._writer.wait()
 
 
 def _driver(
     connection: Connection, topic: str, progress: Callable[[int], None]
 ) -> CheckpointDriver:
-    """Return a driver that raises when a record is refused, or when no acknowledgement arrives."""
+    """Return a driver that raises if a record is refused or no acknowledgement arrives."""
     writer = AcknowledgedWriter.connect(
         connection, topic, "a record of a checkpoint", linger_ms=5, compression_type="lz4"
     )

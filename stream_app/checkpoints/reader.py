@@ -1,8 +1,8 @@
-"""Reading the state topic: from what the broker holds to the newest whole checkpoint.
+"""Reads the state topic: its newest complete checkpoint, its keys, or its manifests.
 
-The topic is read from its beginning to the end that it has when the reader gets there, without a
-group; `log.recovery` decides what of it counts. A compacted topic holds a page some times more
-often than it counts, so a start reads a few times the size of the state.
+The topic is read without a consumer group, from its beginning to the end offset at the time of
+reading; `protocol.recovery` selects the checkpoint. Until compaction the topic holds old records of
+a page as well, so a start reads a few times the size of the state.
 """
 
 from __future__ import annotations
@@ -31,12 +31,12 @@ from stream_app.wire import Topics, WireError
 from stream_app.wire.state_records import Manifest, decode_manifest
 
 _TOPIC_SECONDS = 30.0
-_ASK_SECONDS = 1.0
-_ASKED = 3
+_CHECK_SECONDS = 1.0
+_ABSENT_CHECKS = 3
 
 
 class DamagedCheckpoint(UserError):
-    """The newest checkpoint is damaged; who gives it up may go on without it."""
+    """The newest checkpoint is damaged; a caller that discards it may go on without it."""
 
 
 def read_checkpoint(
@@ -44,11 +44,11 @@ def read_checkpoint(
     progress: Progress | None = None,
     report: Callable[[Recovery], None] | None = None,
 ) -> Found | None:
-    """Return the newest whole checkpoint, None where there is none. `progress` is called with
-    (records read, records in the topic), `report` with the recovery, which counts what it skipped.
+    """Return the newest complete checkpoint, None if there is none. `progress` is called with
+    (records read, records in the topic), `report` with the recovery, which counts skipped records.
 
-    Refuses a checkpoint of another spec, of another rating topic or of a newer format, and
-    (`DamagedCheckpoint`) a damaged one that no older one can replace.
+    Raises `UserError` for a checkpoint of another spec, rating topic or partition count or of a
+    newer format, and `DamagedCheckpoint` for a damaged one that no older checkpoint can replace.
     """
     connection, topics = deployment.connection, deployment.topics
     rating_topic = topic_id(clients.admin(connection), topics.ratings)
@@ -66,7 +66,7 @@ def read_checkpoint(
 
 
 def live_keys(connection: Connection, topics: Topics) -> list[bytes]:
-    """Return every key of the topic that has a value: what a new owner may have to remove."""
+    """Return every key of the topic that has a value: the keys that a new owner may remove."""
     live: dict[bytes, None] = {}
 
     def note(_: int, key: bytes | None, value: bytes | None) -> None:
@@ -84,8 +84,7 @@ def manifests(
     topics: Topics,
     progress: Progress | None = None,
 ) -> list[Manifest]:
-    """Return every manifest that can be read, of whatever design, the oldest first; whether its
-    pages are there is not asked."""
+    """Return every readable manifest of any design, oldest first; its pages are not checked."""
     found: dict[bytes, Manifest] = {}
 
     def note(_: int, key: bytes | None, value: bytes | None) -> None:
@@ -102,13 +101,13 @@ def manifests(
 
 
 def topic_id(admin: AdminClient, topic: str) -> str:
-    """Return the identity of a topic; a recreated topic of the same name has another."""
+    """Return the topic id; a recreated topic of the same name has another id."""
     future = admin.describe_topics(TopicCollection([topic]))[topic]
     try:
         return str(future.result(timeout=_TOPIC_SECONDS).topic_id)
     except TimeoutError:
         raise UserError(
-            f"topic {topic} cannot be described: the broker has said nothing for "
+            f"topic {topic} cannot be described: the broker did not answer within "
             f"{_TOPIC_SECONDS:.0f} s; try again"
         ) from None
     except KafkaException as error:
@@ -125,8 +124,8 @@ def topic_id(admin: AdminClient, topic: str) -> str:
 
 
 class SameTopic:
-    """A topic that must stay the one it is now: offsets of one recreated under its name
-    mean other records, and a consumer does not notice if there are enough of them."""
+    """Detects that a topic was deleted or recreated: offsets then address other records, and a
+    consumer does not notice if the new topic is long enough."""
 
     def __init__(self, admin: AdminClient, topic: str) -> None:
         self.topic_id = topic_id(admin, topic)
@@ -134,18 +133,18 @@ class SameTopic:
         self._absent = 0
 
     def check(self) -> None:
-        """Refuse if it is another one, or gone three times in a row: a broker that has just started
-        knows little. One that does not answer says nothing."""
-        asked = self._admin.describe_topics(
-            TopicCollection([self._topic]), request_timeout=_ASK_SECONDS
+        """Refuse a topic with another id, or one that is absent in three checks in a row: a broker
+        that has just started may not list it yet. A check without an answer has no effect."""
+        described = self._admin.describe_topics(
+            TopicCollection([self._topic]), request_timeout=_CHECK_SECONDS
         )[self._topic]
         try:
-            found = str(asked.result(timeout=2 * _ASK_SECONDS).topic_id)
+            found = str(described.result(timeout=2 * _CHECK_SECONDS).topic_id)
         except KafkaException as error:
             if error.args[0].code() != KafkaError.UNKNOWN_TOPIC_OR_PART:
                 return
             self._absent += 1
-            if self._absent < _ASKED:
+            if self._absent < _ABSENT_CHECKS:
                 return
             found = "none"
         except TimeoutError:
@@ -154,7 +153,7 @@ class SameTopic:
             self._absent = 0
         if found != self.topic_id:
             raise UserError(
-                f"topic {self._topic} was deleted or made anew under this worker (topic id "
+                f"topic {self._topic} was deleted or recreated under this worker (topic id "
                 f"{found}, not {self.topic_id}): restore it or start a new deployment (--prefix)"
             )
 

@@ -1,12 +1,12 @@
-"""A copy of the state as of a cut, kept up to date page by page, and its digests.
+"""A shadow copy of the state at a cut, updated page by page, and its digests.
 
-    replica --freeze: touched pages, at a cut--> the copy --hash: the same pages--> root
+    replica --freeze: dirty pages, at a cut--> the copy --hash: the same pages--> root
                                                      \\--frozen--> a checkpoint is written
 
-`freeze` runs on the thread that applies and copies only what was written since the last time;
-`hash` may run on any other thread, while the replica goes on. Between two checkpoints that are
-written any number of others may be taken: `changed` adds up. A `Frozen` shows its own pages for as
-long as anybody holds it: meanwhile a page that changes is copied beside the old one, not over it.
+`freeze` runs on the thread that applies batches and copies only the pages written since the last
+freeze; `hash` may run on another thread while the replica applies. Several freezes may precede one
+written checkpoint: `changed` accumulates. While a `Frozen` is referenced its pages do not change: a
+page written meanwhile goes to a new buffer.
 """
 
 from __future__ import annotations
@@ -35,37 +35,37 @@ from stream_app.wire.state_records import (
     page_digest,
 )
 
-_SPARE = 64  # pages at hand for arrays that grow: 4 MiB, made outside of the pause
+_SPARE = 64  # preallocated pages for growing arrays: 4 MiB, allocated outside the pause
 Page = NDArray[np.uint8]
 
 
 class _Copy:
-    """The copy of one array: its pages, and of each the digest and what has become of it."""
+    """The copy of one array: its pages, their digests, and sets of page numbers by status."""
 
     def __init__(self, name: str, array: NDArray[Any], blank: NDArray[Any]) -> None:
         self.name, self.dtype = name, array.dtype.str
         self.shape: tuple[int, ...] = array.shape
         self.bytes = array.nbytes
         self.pages: list[Page] = list(np.zeros((page_count(array.nbytes), PAGE_BYTES), np.uint8))
-        for mine, theirs in zip(self.pages, pages(array), strict=True):
-            mine[: len(theirs)] = theirs
+        for copied, source in zip(self.pages, pages(array), strict=True):
+            copied[: len(source)] = source
         self.digests = [b""] * len(self.pages)
         self.present = differs(array, blank)
         self.changed = set(self.present)
-        self.waiting = set(range(len(self.pages)))  # for their digests
-        self.shown: set[int] = set()  # by a `Frozen`
+        self.waiting = set(range(len(self.pages)))  # pages without a current digest
+        self.shown: set[int] = set()  # pages referenced by a `Frozen`
 
     def data(self, page: int) -> Page:
         """Return the bytes of a page; the last one may hold fewer."""
         return self.pages[page][: self.bytes - page * PAGE_BYTES]
 
     def frozen_array(self) -> FrozenArray:
-        """Return what a checkpoint says of this array."""
+        """Return the array's description in a checkpoint: shape, digests and present pages."""
         present = bytes(page in self.present for page in range(len(self.pages)))
         return FrozenArray(self.name, self.dtype, self.shape, b"".join(self.digests), present)
 
     def cut_to(self, array: NDArray[Any]) -> None:
-        """Follow the length of an array."""
+        """Take the shape of the array; drops pages beyond its new end."""
         self.shape, self.bytes = array.shape, array.nbytes
         if (size := page_count(self.bytes)) < len(self.pages):
             del self.pages[size:], self.digests[size:]
@@ -94,15 +94,15 @@ class Snapshot:
 
     @property
     def dirty_bytes(self) -> int:
-        """How many bytes `freeze` would copy now, to a page."""
+        """Bytes that `freeze` would copy now, rounded up to whole pages."""
         return PAGE_BYTES * sum(
             int(np.count_nonzero(t)) for t in self._replica.dirty_pages().values()
         )
 
     def freeze(self) -> int:
-        """Copy what was written since the last time, and return how many bytes that were.
+        """Copy the pages written since the last freeze; return the number of copied bytes.
 
-        To be called at a cut, on the thread that applies; raises RuntimeError while `hash` runs.
+        Call it at a cut, on the thread that applies; raises RuntimeError while `hash` runs.
         """
         with self._alone("freeze"):
             replica, copied = self._replica, 0
@@ -120,7 +120,7 @@ class Snapshot:
         return copied
 
     def _update(self, copy: _Copy, array: NDArray[Any], dirty_pages: NDArray[np.uint8]) -> int:
-        """Copy the touched pages of one array and clear their marks; return their bytes."""
+        """Copy the dirty pages of one array and clear their marks; return the copied bytes."""
         copy.cut_to(array)
         numbers = np.flatnonzero(dirty_pages).tolist()
         flat, copied = array.reshape(-1).view(np.uint8), 0
@@ -143,13 +143,13 @@ class Snapshot:
         return self._spare.pop() if self._spare else np.empty(PAGE_BYTES, np.uint8)
 
     def _refill(self) -> None:
-        """Have pages at hand whose memory is really there."""
+        """Allocate spare pages and write to them, so that their memory is resident."""
         if missing := _SPARE - len(self._spare):
             self._spare += list(np.ones((missing, PAGE_BYTES), np.uint8))
 
     def hash(self) -> None:
-        """Bring the digests up to date with the last `freeze`; to be called from one thread at a
-        time."""
+        """Compute the digests of the last `freeze`; raises RuntimeError while another thread uses
+        the copy."""
         with self._alone("hash"):
             for copy in self._copies:
                 for page in copy.waiting:
@@ -162,8 +162,8 @@ class Snapshot:
             self._refill()
 
     def frozen(self, topic_id: str, cut_offset: int) -> Frozen:
-        """Return the state as of the last `freeze`, to be written; `changed` are the pages since
-        the last call. Raises RuntimeError where it was not hashed."""
+        """Return the state of the last `freeze`, to be written; `changed` holds the pages changed
+        since the last call. Raises RuntimeError if it was not hashed."""
         with self._alone("frozen"):
             if self._arrays is None:
                 raise RuntimeError(f"cut {self.cut} was not hashed: call hash() before frozen()")
@@ -187,9 +187,9 @@ class Snapshot:
             return frozen
 
     @contextmanager
-    def _alone(self, what: str) -> Iterator[None]:
+    def _alone(self, call: str) -> Iterator[None]:
         if not self._busy.acquire(blocking=False):
-            raise RuntimeError(f"{what} while another thread works on the copy: wait for it")
+            raise RuntimeError(f"{call} while another thread uses the copy: wait for it")
         try:
             yield
         finally:
@@ -197,20 +197,20 @@ class Snapshot:
 
 
 def differs(array: NDArray[Any], blank: NDArray[Any]) -> set[int]:
-    """Return the pages that are not as in a state that has seen nothing."""
-    theirs = pages(blank)
+    """Return the numbers of the pages that differ from those of an empty state."""
+    blank_pages = pages(blank)
     return {
         number
         for number, page in enumerate(pages(array))
-        if number >= len(theirs) or not np.array_equal(page, theirs[number])
+        if number >= len(blank_pages) or not np.array_equal(page, blank_pages[number])
     }
 
 
 def load_found(replica: Replica, found: Found) -> None:
     """Replace a replica's state by a checkpoint, in place.
 
-    Raises ValueError where it does not fit the design, or where what a state that has seen nothing
-    holds in unchanged pages is not what the checkpoint was made with.
+    Raises ValueError if it does not fit the spec, or if an unchanged page of an empty state has
+    another digest than the checkpoint records.
     """
     manifest, model = found.manifest, {}
     blank = Replica(replica.spec).model_arrays()
@@ -226,7 +226,9 @@ def load_found(replica: Replica, found: Found) -> None:
                 page_digest(data.data)
                 != array_pages.digests[page * DIGEST_BYTES : (page + 1) * DIGEST_BYTES]
             ):
-                raise ValueError(f"{array_pages.name}, page {page}: it is not as in the checkpoint")
+                raise ValueError(
+                    f"{array_pages.name}, page {page}: its digest is not that of the checkpoint"
+                )
         model[array_pages.name] = array
     replica.load(
         model,

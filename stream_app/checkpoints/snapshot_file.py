@@ -1,13 +1,12 @@
-"""The whole state in one file, to be kept, compared or started from: arrays and what they are of.
+"""A snapshot: the complete state in one file, to keep, compare or start from.
 
-    model.<name>.npy, ledger.<name>.npy    arrays as numpy writes them
-    meta.json                              format, design, cut, origin, and the digests of all of it
+    model.<name>.npy, ledger.<name>.npy    arrays in numpy's format
+    meta.json                              format, design, cut, origin, and digests of the arrays
 
-A zip of arrays that `numpy.load(path, allow_pickle=False)` reads as well; nothing in it is
-compressed, and equal states give equal files. Whoever reads one gets a state whose digests are
-right, or a `UserError`: nothing that was damaged, made with another design or by a newer version is
-taken for good, and nothing in it is run. It holds what the server holds: released reports in sums,
-and pseudonyms.
+The file is an uncompressed zip that `numpy.load(path, allow_pickle=False)` also reads; equal states
+give equal files. `read` returns a state whose digests are verified, or raises `UserError` for a
+file that is damaged, of a newer format or, if a design is given, of another one; it never
+unpickles. A snapshot holds the server's data: sums of released reports, and pseudonyms.
 """
 
 from __future__ import annotations
@@ -44,8 +43,8 @@ Arrays = dict[str, NDArray[Any]]
 
 
 class Meta(msgspec.Struct, frozen=True):
-    """The description of a snapshot; `settings` are those that `design` is the digest of, and
-    `digest` covers every field that decides the state; `about` is for people."""
+    """The description of a snapshot; `design` is the digest of `settings`, `digest` covers every
+    field that determines the state, and `about` is free text for the reader."""
 
     kind: str
     format: int
@@ -62,8 +61,8 @@ class Meta(msgspec.Struct, frozen=True):
 
     @property
     def fingerprint(self) -> str:
-        """The digest of what the snapshot holds, 32 hex."""
-        stated = (
+        """The digest of the snapshot's contents, 32 hex digits."""
+        covered = (
             self.design,
             self.cut,
             self.end_offsets,
@@ -71,12 +70,12 @@ class Meta(msgspec.Struct, frozen=True):
             self.model,
             self.ledger,
         )
-        return blake2b(msgspec.msgpack.encode(stated), digest_size=16).hexdigest()
+        return blake2b(msgspec.msgpack.encode(covered), digest_size=16).hexdigest()
 
 
 @dataclass(frozen=True, eq=False)
 class SnapshotFile:
-    """A snapshot that was read and is whole."""
+    """A snapshot that was read and verified."""
 
     path: Path
     meta: Meta
@@ -85,26 +84,27 @@ class SnapshotFile:
 
     @property
     def digest(self) -> str:
-        """What a state that starts from this file has as the `snapshot` of its origin."""
+        """The digest that identifies this file as the `snapshot` of a state's origin."""
         return self.meta.digest
 
     def check(self, design: StateSpec) -> None:
-        """Refuse a design other than that of the snapshot, naming the settings that differ."""
+        """Refuse a design other than the snapshot's; the error names the settings that differ."""
         if design.digest == self.meta.design:
             return
-        there, here = self.meta.settings, design.settings
-        odd = [
-            f"{name} is {there.get(name, 'unknown')} there and {here.get(name, 'unknown')} here"
-            for name in sorted(there.keys() | here.keys())
-            if there.get(name) != here.get(name)
+        recorded, current = self.meta.settings, design.settings
+        differing = [
+            f"{name} is {recorded.get(name, 'unknown')} there and "
+            f"{current.get(name, 'unknown')} here"
+            for name in sorted(recorded.keys() | current.keys())
+            if recorded.get(name) != current.get(name)
         ]
         raise UserError(
-            f"{self.path}: the snapshot was made with another design ({'; '.join(odd)}): use its "
-            "settings, or a snapshot of this design"
+            f"{self.path}: the snapshot was made with another design ({'; '.join(differing)}): "
+            "use its settings, or a snapshot of this design"
         )
 
     def load(self, replica: Replica) -> None:
-        """Make the state that of the snapshot, its origin and its ledger included."""
+        """Replace the replica's state by the snapshot's, including its origin and its ledger."""
         self.check(replica.spec)
         meta = self.meta
         self._fitting(
@@ -116,8 +116,8 @@ class SnapshotFile:
         self.check(replica.spec)
         if origin.snapshot != self.digest:
             raise UserError(
-                f"{self.path}: it holds {self.digest}, and the state began from {origin.snapshot}: "
-                "give the snapshot that it began from"
+                f"{self.path}: this snapshot has digest {self.digest}, and the state began from "
+                f"{origin.snapshot}: give that snapshot"
             )
         self._fitting(replica.adopt, self.model, self.ledger, origin)
 
@@ -129,15 +129,15 @@ class SnapshotFile:
 
 
 def write(path: Path, replica: Replica, about: Mapping[str, str] | None = None) -> Meta:
-    """Write the state of a replica, which stands at a cut and is at rest; return its description
-    as.
+    """Write the state of a replica that is at a cut and not being applied to; return its
+    description, with `about` in it.
 
-    The file appears whole or not at all, for its owner alone to read; raises `UserError` where it
-    cannot be written or something stands there that is no file.
+    The file appears complete or not at all, with mode 0600; raises `UserError` if it cannot be
+    written or the path exists and is not a regular file.
     """
     if path.exists() and not path.is_file():
-        # A rename would put a file in the place of a device or a pipe.
-        raise UserError(f"{path}: is no regular file; choose another place")
+        # The rename below would replace a device node or a pipe.
+        raise UserError(f"{path}: not a regular file; choose another path")
     design, model = replica.spec, replica.model_arrays()
     meta = Meta(
         _KIND, FORMAT, __version__, design.digest, design.settings,
@@ -157,9 +157,10 @@ def write(path: Path, replica: Replica, about: Mapping[str, str] | None = None) 
         with suppress(OSError):
             part.unlink()
         size = sum(array.nbytes for array in model.values())
-        why = f"the disk is full, and {size:,} bytes are needed" if _full(error) else error.strerror
+        full = f"the disk is full, and {size:,} bytes are needed"
+        reason = full if _full(error) else error.strerror
         raise UserError(
-            f"{path}: the snapshot was not written: {why}; choose another place"
+            f"{path}: the snapshot was not written: {reason}; choose another path"
         ) from None
     return meta
 
@@ -170,7 +171,7 @@ def _full(error: OSError) -> bool:
 
 def _write(file: Any, meta: Meta, model: Mapping[str, Any], ledger: Mapping[str, Any]) -> None:
     with zipfile.ZipFile(file, "w", zipfile.ZIP_STORED) as archive:
-        # First, so that a reader finds out what it is before it has read much.
+        # Written first, so that a reader recognises the file before it reads the arrays.
         archive.writestr(zipfile.ZipInfo(_META), msgspec.json.encode(meta))
         for prefix, arrays in ((_MODEL, model), (_LEDGER, ledger)):
             for name in sorted(arrays):
@@ -180,7 +181,7 @@ def _write(file: Any, meta: Meta, model: Mapping[str, Any], ledger: Mapping[str,
 
 
 def _sync_folder(folder: Path) -> None:
-    """Make the new name durable, where the system can."""
+    """Make the new name durable: fsync the folder."""
     number = os.open(folder, os.O_RDONLY)
     try:
         os.fsync(number)
@@ -189,8 +190,8 @@ def _sync_folder(folder: Path) -> None:
 
 
 def read(path: Path, design: StateSpec | None = None) -> SnapshotFile:
-    """Return a snapshot whose digests are right; raises `UserError` for any other file, and for one
-    of another design if one is given."""
+    """Return a verified snapshot; raises `UserError` for any other file, and for a snapshot of
+    another design if `design` is given."""
     try:
         with zipfile.ZipFile(path) as archive:
             meta = _meta(path, archive)
@@ -202,7 +203,7 @@ def read(path: Path, design: StateSpec | None = None) -> SnapshotFile:
     except UserError:
         raise
     except OSError as error:
-        raise UserError(f"{path}: it cannot be read: {error.strerror}; give a snapshot") from None
+        raise UserError(f"{path}: cannot be read: {error.strerror}; give a snapshot") from None
     except Exception as error:  # noqa: BLE001 - a damaged file makes zipfile and numpy raise anything
         raise _damaged(path, str(error)) from None
     found = SnapshotFile(path, meta, _of(arrays, _MODEL), _of(arrays, _LEDGER))
@@ -214,43 +215,43 @@ def read(path: Path, design: StateSpec | None = None) -> SnapshotFile:
 
 def _meta(path: Path, archive: zipfile.ZipFile) -> Meta:
     if _META not in archive.namelist() or archive.getinfo(_META).file_size > _MOST_META_BYTES:
-        raise UserError(f"{path}: it is not a snapshot: make one with murmurec state export")
-    stated = _bytes(archive, archive.getinfo(_META))
+        raise UserError(f"{path}: not a snapshot; make one with murmurec state export")
+    encoded = _bytes(archive, archive.getinfo(_META))
     try:
-        head = msgspec.json.decode(stated, type=dict[str, Any])
+        head = msgspec.json.decode(encoded, type=dict[str, Any])
         if head.get("kind") != _KIND or not isinstance(head.get("format"), int):
-            raise UserError(f"{path}: it is not a snapshot: make one with murmurec state export")
+            raise UserError(f"{path}: not a snapshot; make one with murmurec state export")
         if head["format"] > FORMAT:
             raise UserError(
                 f"{path}: the snapshot has format {head['format']}, and this version reads up to "
                 f"{FORMAT}: install murmurec {head.get('murmurec', 'of a newer version')} or later"
             )
-        return msgspec.json.decode(stated, type=Meta)
+        return msgspec.json.decode(encoded, type=Meta)
     except (msgspec.MsgspecError, UnicodeDecodeError) as error:
         raise _damaged(path, str(error)) from None
 
 
 def _bytes(archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> bytes:
-    """Return a member's bytes, which are as many as the file holds: a small file stays small."""
+    """Return a member's bytes; refuses compression, so a small file cannot expand."""
     if member.compress_type != zipfile.ZIP_STORED or member.file_size != member.compress_size:
         raise ValueError(f"{member.filename} is compressed")
     return archive.read(member)
 
 
 def _array(path: Path, archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> NDArray[Any]:
-    """Return an array; the length is compared with the header before anything is made of it."""
+    """Return an array; its length is compared with its header before it is created."""
     data = io.BytesIO(_bytes(archive, member))
     if np.lib.format.read_magic(data) != (1, 0):
         raise ValueError(f"{member.filename} is not an array of format 1.0")
     shape, fortran, dtype = np.lib.format.read_array_header_1_0(data)
     if dtype.hasobject:
         raise UserError(
-            f"{path}: {member.filename} holds objects, which would run code when read: it is not a "
-            "snapshot; make one with murmurec state export"
+            f"{path}: {member.filename} holds pickled objects, which run code when read: it is not "
+            "a snapshot; make one with murmurec state export"
         )
     body = data.getbuffer()[data.tell() :]
     if fortran or min(shape, default=0) < 0 or len(body) != prod(shape) * dtype.itemsize:
-        raise ValueError(f"{member.filename} is not as long as it says")
+        raise ValueError(f"{member.filename} does not have the length that its header gives")
     return np.frombuffer(body, dtype).reshape(shape)
 
 
@@ -268,20 +269,22 @@ def _verify(found: SnapshotFile) -> None:
         SmallArray(name, array.dtype.str, array.shape, array.tobytes())
         for name, array in found.ledger.items()
     )
-    for what, stated, holds in (
+    for part, recorded, computed in (
         ("model", meta.model, digest(meta.design, found.model)),
         ("ledger", meta.ledger, ledger_root(meta.design, tuple(small))),
         ("design", meta.design, settings_digest(meta.settings)),
         ("snapshot", meta.digest, meta.fingerprint),
     ):
-        if stated != holds:
-            raise _damaged(found.path, f"the digest of the {what} is {holds} and not {stated}")
+        if recorded != computed:
+            raise _damaged(found.path, f"the digest of the {part} is {computed} and not {recorded}")
 
 
-def _damaged(path: Path, why: str) -> UserError:
+def _damaged(path: Path, reason: str) -> UserError:
     if zipfile.is_zipfile(path) or _begins_as_zip(path):
-        return UserError(f"{path}: the snapshot is damaged or cut short ({why}): use another copy")
-    return UserError(f"{path}: it is not a snapshot: make one with murmurec state export")
+        return UserError(
+            f"{path}: the snapshot is damaged or truncated ({reason}): use another copy"
+        )
+    return UserError(f"{path}: not a snapshot; make one with murmurec state export")
 
 
 def _begins_as_zip(path: Path) -> bool:

@@ -1,9 +1,9 @@
-"""Writing records that must be acknowledged: the one way to produce, wait and fail.
+"""Writes records that the broker must acknowledge, and reports those that it refuses.
 
     send -> librdkafka's queue -> broker -> delivery report -> on_acknowledged(offset) | on_refused
 
-A record that the broker refuses is never dropped: `on_refused` gets the sentence for the user, and
-by default it is raised from the call that serves delivery reports (`poll`, `wait`, `send`).
+A refused record is never dropped silently: `on_refused` receives the `UserError`, and by default
+raises it from the call that serves delivery reports (`poll`, `wait`, `flush`, `send_patiently`).
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def raise_refusal(error: UserError) -> None:
 
 
 class AcknowledgedWriter:
-    """Writes to one topic; `record` names what is written, for the sentence of a refusal.
+    """Writes to one topic; `record` names the records in error messages, such as "a rejection".
 
     Any thread may send and poll. Delivery reports are served by the thread that polls, so
     `on_acknowledged` and `on_refused` run there.
@@ -58,17 +58,17 @@ class AcknowledgedWriter:
     def connect(
         cls, connection: Connection, topic: str, record: str = "a record", **properties: Any
     ) -> AcknowledgedWriter:
-        """Return a writer with a producer of its own; `properties` as in `linger_ms=5`."""
+        """Return a writer with its own producer; `properties` as in `linger_ms=5`."""
         return cls(clients.producer(connection, **properties), topic, record=record)
 
     @property
     def acknowledged(self) -> int:
-        """The number of records that the broker has acknowledged."""
+        """Number of records that the broker has acknowledged."""
         return self._acknowledged
 
     @property
     def unacknowledged_seconds(self) -> float:
-        """The time since the last delivery report while records wait for theirs, else 0."""
+        """Seconds since the last delivery report while records are unacknowledged, else 0."""
         with self._lock:
             return time.monotonic() - self._progressed if self._unacknowledged > 0 else 0.0
 
@@ -82,8 +82,8 @@ class AcknowledgedWriter:
         """Queue one record, with the keywords of `produce`; raises BufferError while librdkafka's
         queue is full.
 
-        `on_acknowledged` gets the offset, negative where the client does not know it: a retry that
-        the broker has seen before is acknowledged without one. This record's `on_refused` is called
+        `on_acknowledged` receives the offset, negative if the client does not know it: the broker
+        acknowledges a duplicate retry without an offset. This record's `on_refused` is called
         before the writer's.
         """
 
@@ -108,8 +108,8 @@ class AcknowledgedWriter:
             self._unacknowledged += 1
 
     def send_patiently(self, **record: Any) -> None:
-        """Queue one record; waits while the queue is full, and raises `UserError` where no report
-        arrives for `STALL_SECONDS`."""
+        """Queue one record; waits while the queue is full, and raises `UserError` if no delivery
+        report arrives for `STALL_SECONDS`."""
         while True:
             try:
                 self.send(**record)
@@ -125,26 +125,26 @@ class AcknowledgedWriter:
         self._producer.poll(seconds)
 
     def wait(self) -> None:
-        """Return when every record is acknowledged; raises `UserError` where no report arrives for
-        `STALL_SECONDS`."""
+        """Return when no record waits for its delivery report; raises `UserError` if none arrives
+        for `STALL_SECONDS`."""
         while self._unacknowledged > 0:
             self.poll(_POLL_SECONDS)
             self.check_progress()
 
     def flush(self, seconds: float) -> int:
-        """Wait up to `seconds`; return how many records are still without a report."""
+        """Wait up to `seconds` for delivery reports; return how many are still missing."""
         return self._producer.flush(seconds)
 
     def check_progress(self) -> None:
-        """Raise `UserError` where records wait and no report has arrived for `STALL_SECONDS`."""
+        """Raise `UserError` if records wait and no report has arrived for `STALL_SECONDS`."""
         if self.unacknowledged_seconds > STALL_SECONDS:
             raise UserError(
-                f"{self.topic}: {self._record} could not be written: the broker has acknowledged "
+                f"{self.topic}: {self._record} could not be written: the broker acknowledged "
                 f"nothing for {STALL_SECONDS:.0f} s; try again"
             )
 
     def _refusal(self, reason: str) -> UserError:
         return UserError(
-            f"{self.topic}: {self._record} could not be written ({reason}); check the topic and "
-            "the right to write to it"
+            f"{self.topic}: {self._record} could not be written ({reason}); check that the "
+            "topic exists and grant WRITE on it"
         )

@@ -1,11 +1,11 @@
-"""What this user may do with the topics of a deployment, asked before a worker starts.
+"""Checks the operations that a worker needs on its topics, before it starts.
 
     READ     ratings  cuts  state  items  queries
     WRITE             cuts  state  item table  recommendations  rejected
 
-A right that is missing shows itself late or as something else: a topic that may not be seen looks
-as if it did not exist, and a write is refused when the first record comes, hours after the start.
-A broker without access control grants everything; one that reports no operations is trusted.
+Without this check a missing right appears late or as another error: a topic that the user may not
+describe looks absent, and a write is refused only at the first record, perhaps hours later. A
+broker without access control grants every operation; one that reports none passes the check.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ Operations = tuple[AclOperation, ...]
 
 
 def of_a_worker(topics: Topics) -> dict[str, Operations]:
-    """Return what a worker does with each topic."""
+    """Return the operations that a worker needs on each topic."""
     return {
         topics.ratings: (_READ,),
         topics.cuts: (_READ, _WRITE),
@@ -42,13 +42,13 @@ def of_a_worker(topics: Topics) -> dict[str, Operations]:
 
 
 def check(connection: Connection, wanted: Mapping[str, Operations]) -> None:
-    """Refuse a topic that is absent, that this user may not see, or on which a right is missing."""
+    """Refuse a topic that is absent, hidden from this user, or that lacks an operation."""
     admin: AdminClient = clients.admin(connection)
-    asked = admin.describe_topics(
+    described = admin.describe_topics(
         TopicCollection(list(wanted)), include_authorized_operations=True, request_timeout=_SECONDS
     )
     for topic, operations in wanted.items():
-        granted = _granted(topic, asked[topic])
+        granted = _granted(topic, described[topic])
         for operation in operations:
             if granted and not granted & {operation, AclOperation.ALL}:
                 raise UserError(
@@ -57,14 +57,14 @@ def check(connection: Connection, wanted: Mapping[str, Operations]) -> None:
                 )
 
 
-def _granted(topic: str, asked: Future[Any]) -> set[AclOperation]:
-    """Return what may be done with a topic; nothing where the broker reports nothing."""
+def _granted(topic: str, described: Future[Any]) -> set[AclOperation]:
+    """Return the operations granted on a topic; empty if the broker reports none."""
     try:
-        return set(asked.result(timeout=_SECONDS).authorized_operations or ())
+        return set(described.result(timeout=_SECONDS).authorized_operations or ())
     except TimeoutError:
         raise UserError(
-            f"topic {topic} cannot be described: the broker has said nothing for {_SECONDS:.0f} s; "
-            "try again"
+            f"topic {topic} cannot be described: the broker did not answer within "
+            f"{_SECONDS:.0f} s; try again"
         ) from None
     except KafkaException as error:
         reason: KafkaError = error.args[0]

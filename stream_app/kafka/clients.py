@@ -1,9 +1,9 @@
 """Kafka clients in one place: a `Connection`, and the clients made from it.
 
-librdkafka's defaults do not fit: its partitioner puts keys on other partitions than every other
-Kafka client does, its producer may write a record twice, its consumer commits by itself and waits a
-second when its queue is full, and its errors go to stderr. A device install has this file, so it
-imports nothing but confluent_kafka, the errors and `diagnosis`.
+librdkafka's defaults do not fit: its partitioner places keys differently from the Java client, its
+producer may write a record twice, its consumer commits automatically and waits a second when its
+queue is full, and its errors go to stderr. A device install contains this module, so it imports
+only confluent_kafka, the errors and `diagnosis`.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from confluent_kafka.admin import AdminClient, ClusterMetadata
 from stream_app.errors import UserError
 from stream_app.kafka import diagnosis
 
-# The same on every device: a client id of its own would be one more way to tell devices apart.
+# The same on every device: a client id per device would identify the device to the broker.
 CLIENT_ID = "murmurec"
 
 _PRODUCER: Mapping[str, object] = {
@@ -36,7 +36,7 @@ _CONSUMER: Mapping[str, object] = {
     # The default of a second throttles a fast reader to a third of what the broker delivers.
     "fetch.queue.backoff.ms": 10,
 }
-# A pass-through property must not undo a guarantee; the fix is named beside each.
+# Properties that the user may not set, because they would break a guarantee, and the fix.
 _OWNED: Mapping[str, str] = {
     "bootstrap.servers": "set bootstrap_servers (--bootstrap) instead",
     "metadata.broker.list": "set bootstrap_servers (--bootstrap) instead",
@@ -88,7 +88,7 @@ _PASSING = frozenset(
 
 _Client = TypeVar("_Client")
 
-# librdkafka's messages go to this logger and never to stderr by themselves.
+# librdkafka logs to this logger and never to stderr.
 _log = logging.getLogger(__name__)
 _log.addHandler(logging.NullHandler())
 
@@ -114,13 +114,14 @@ def producer(connection: Connection, **more: Any) -> Producer:
 def consumer(
     connection: Connection, group: str = CLIENT_ID, partition_eof: bool = False, **more: Any
 ) -> Consumer:
-    """Return a consumer that never commits by itself; with `partition_eof` ends are reported."""
+    """Return a consumer that never commits automatically; `partition_eof` makes it report the end
+    of a partition."""
     required = {**_CONSUMER, "group.id": group, "enable.partition.eof": partition_eof}
     return _made(Consumer, _configuration(connection, required, more))
 
 
 def admin(connection: Connection, **more: Any) -> AdminClient:
-    """Return an administrator of topics."""
+    """Return an admin client."""
     return _made(AdminClient, _configuration(connection, {}, more))
 
 
@@ -138,7 +139,7 @@ def _configuration(
 
 
 def _dotted(name: str) -> str:
-    """Return librdkafka's spelling of a keyword: linger_ms is linger.ms; callbacks keep theirs."""
+    """Return librdkafka's name of a keyword: linger_ms becomes linger.ms; callbacks keep theirs."""
     return name if name.endswith("_cb") or name == "on_delivery" else name.replace("_", ".")
 
 
@@ -179,20 +180,20 @@ def send(producer: Producer, topic: str, **record: Any) -> None:
         producer.produce(topic, **record)
     except KafkaException as error:
         raise UserError(
-            f"{topic}: a record was refused ({error.args[0].str()}); check that the topic is there "
-            "and the right to write to it"
+            f"{topic}: a record was refused ({error.args[0].str()}); check that the topic exists "
+            "and grant WRITE on it"
         ) from None
 
 
 def offsets(consumer: Consumer, place: TopicPartition, seconds: float = 30.0) -> tuple[int, int]:
-    """Return the first offset of a partition and the one after its last, asked of the broker."""
+    """Return the first offset of a partition and its end offset, as the broker reports them now."""
     deadline = time.monotonic() + seconds
     while True:
         try:
             low, high = consumer.get_watermark_offsets(place, timeout=seconds, cached=False)
         except KafkaException as error:
             reason: KafkaError = error.args[0]
-            # Just after a topic is created or a broker restarts, its leader may not know it yet.
+            # The leader may not know a partition just after its topic was created or it restarted.
             if reason.code() in _PASSING and time.monotonic() < deadline:
                 time.sleep(_PAUSE_SECONDS)
                 continue
@@ -203,16 +204,16 @@ def offsets(consumer: Consumer, place: TopicPartition, seconds: float = 30.0) ->
         return low, high
 
 
-# --- does the cluster answer? ---------------------------------------------------------------------
+# --- reachability ---------------------------------------------------------------------------------
 
 
 def describe_cluster(connection: Connection, seconds: float = 5) -> ClusterMetadata:
-    """Return the metadata of the cluster; raises `UserError` that names the cause where it does
+    """Return the cluster's metadata; raises `UserError` that names the cause if the cluster does
     not answer within `seconds`."""
     messages = _Messages()
     more = {"socket.timeout.ms": max(1000, int(seconds * 1000)), "reconnect.backoff.max.ms": 500}
     client = admin(connection, logger=messages.logger, error_cb=messages.error, **more)
-    # Of several addresses some may be down for a while; a single one that refuses will not change.
+    # One of several addresses may be down; a single address that refuses fails at once.
     single = "," not in connection.bootstrap
     deadline = time.monotonic() + seconds
     while True:
@@ -233,7 +234,7 @@ def describe_cluster(connection: Connection, seconds: float = 5) -> ClusterMetad
 
 
 class _Messages(logging.Handler):
-    """The errors that one client reports, kept instead of printed."""
+    """Collects the errors that one client reports."""
 
     def __init__(self) -> None:
         super().__init__()

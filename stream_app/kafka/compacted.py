@@ -1,8 +1,8 @@
-"""The records of a topic of one partition, from its beginning to the end that it has when the
-reader gets there.
+"""Reads a topic of one partition from its beginning to its end.
 
-The consumer is assigned, never subscribed: it joins no group and commits nothing. A topic of pages
-holds each page several times until it is compacted, so the newest record of a key counts.
+The end is the end offset at the time of reading, not at the start. The consumer is assigned, never
+subscribed: it joins no group and commits nothing. Until it is compacted, a topic holds several
+records of a key; the caller uses the newest.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _TOPIC_SECONDS = 30.0
 
 
 def exists(connection: Connection, topic: str) -> bool:
-    """Return whether the broker knows the topic; raises `UserError` where it does not answer."""
+    """Return whether the broker lists the topic; raises `UserError` if it does not answer."""
     consumer = clients.consumer(connection)
     try:
         return _is_listed(consumer, topic)
@@ -42,18 +42,18 @@ def exists(connection: Connection, topic: str) -> bool:
 def records(
     connection: Connection, topic: str, progress: Progress | None = None
 ) -> Iterator[Message]:
-    """Yield every record up to the end at the time of reading, not at the start: the newest record
-    at the start may be compacted away meanwhile.
+    """Yield every record up to the end at the time of reading, not at the start: compaction may
+    remove what was the newest record at the start.
 
-    `progress` is called with (records read, records in the topic). Raises `UserError` for a topic
-    that is absent, damaged or not readable, and where the broker sends nothing for 30 s.
+    `progress` is called with (records read, records in the topic). Raises `UserError` if the topic
+    is absent, damaged or not readable, or if the broker sends nothing for 30 s.
     """
     consumer = clients.consumer(
         connection,
         group=f"{topic}-reading",
         partition_eof=True,
         auto_offset_reset="error",
-        # Few round trips: a page has 64 KiB, and the default would fetch 16 of them at a time.
+        # Fewer round trips: a page has 64 KiB, and the default fetches 16 pages at a time.
         fetch_message_max_bytes=16 << 20,
         receive_message_max_bytes=256 << 20,
         # An empty fetch reports the end; a longer wait would only delay it.
@@ -78,7 +78,7 @@ def records(
                 progress(position - low, max(position, high) - low)
             if time.monotonic() - progressed > _STALL_SECONDS:
                 raise UserError(
-                    f"topic {topic} cannot be read: the broker has sent nothing for "
+                    f"topic {topic} cannot be read: the broker sent nothing for "
                     f"{_STALL_SECONDS:.0f} s; try again"
                 )
     finally:
@@ -90,17 +90,17 @@ def _raise_if_fatal(topic: str, offset: int, error: KafkaError) -> None:
         raise UserError(
             f"topic {topic} cannot be read at offset {offset}: the broker's disk has "
             f"damaged it ({error.str()}); if it holds checkpoints, delete it and run "
-            "murmurec topics apply: the state is made again from the log"
+            "murmurec topics apply: the state is rebuilt from the log"
         )
     if not error.retriable():
         raise UserError(
-            f"topic {topic} cannot be read ({error.str()}); check the topic and the right to read "
-            "it"
+            f"topic {topic} cannot be read ({error.str()}); check that the topic exists and "
+            "grant READ on it"
         )
 
 
 def _watermarks(consumer: Consumer, topic: str) -> tuple[int, int]:
-    """Return the first offset and the one after the last; refuses a topic that is absent."""
+    """Return the first offset and the end offset; refuses an absent topic."""
     if not _is_listed(consumer, topic):
         raise UserError(f"topic {topic} does not exist: create it with murmurec topics apply")
     return clients.offsets(consumer, TopicPartition(topic, 0))

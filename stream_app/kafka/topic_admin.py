@@ -1,13 +1,13 @@
-"""The table of topics against a broker: what is missing, what differs, what can be fixed.
+"""Compares a deployment's topics with its table, and creates, alters and deletes topics.
 
-The table itself is `wire.Topics`; nothing here repeats it. A topic's partition count is fixed for
-life, because a key's partition depends on it; so a wrong count is refused, never changed.
+The table is `wire.Topics`. A topic's partition count is fixed for its life, because the partition
+of a key depends on it: a wrong count is refused, never changed.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field
 from typing import Any
@@ -30,13 +30,13 @@ from stream_app.wire import Topic, Topics
 SECONDS = 30.0
 _PAUSE_SECONDS = 0.05
 _APPLY = "run murmurec topics apply, which sets it"
-# librdkafka's largest batch of records, which the broker takes for one message.
+# librdkafka's largest batch of records: the broker checks max.message.bytes against a whole batch.
 _BATCH_BYTES = 1_000_000
 
 
 @dataclass(frozen=True)
 class TopicPlanStep:
-    """What is to be done for one topic; `configs` maps a name to (found, wanted)."""
+    """The action for one topic; `configs` maps the name of a configuration to (found, wanted)."""
 
     topic: Topic
     found_partitions: int | None
@@ -53,7 +53,7 @@ class TopicPlanStep:
 
     @property
     def deletes(self) -> bool:
-        """Whether the wanted configuration would delete records that are kept now."""
+        """Whether the wanted configuration would delete records that Kafka keeps now."""
         return any(
             (name == "cleanup.policy" and "compact" in want and "compact" not in found)
             or (name.startswith("retention.") and want != "-1" and _longer(found, want))
@@ -62,7 +62,7 @@ class TopicPlanStep:
 
     @property
     def difference(self) -> str:
-        """How the broker's topic differs, in words; empty where it does not."""
+        """How the broker's topic differs from the table, in words; empty if it does not."""
         words = [f"{name} is {found}, not {want}" for name, (found, want) in self.configs.items()]
         if self.action == "refuse":
             words.insert(0, f"{_partitions(self.found_partitions)}, not {self.topic.partitions}")
@@ -78,7 +78,7 @@ def _longer(found: str, want: str) -> bool:
 
 
 def plan(admin: AdminClient, table: Sequence[Topic]) -> tuple[TopicPlanStep, ...]:
-    """Return one step for each topic of the table, without changing anything."""
+    """Return one step per topic of the table; changes nothing."""
     found = partition_counts(admin, [topic.name for topic in table])
     configs = _configs(admin, [name for name, count in found.items() if count is not None])
     return tuple(
@@ -96,21 +96,21 @@ def plan(admin: AdminClient, table: Sequence[Topic]) -> tuple[TopicPlanStep, ...
 
 
 def apply(admin: AdminClient, steps: Sequence[TopicPlanStep], delete_records: bool = False) -> None:
-    """Create what is missing and alter what differs, or refuse before anything is changed.
+    """Create missing topics and alter differing ones; returns when the broker shows the result.
 
-    Refused are a wrong partition count and, without `delete_records`, a configuration under which
-    Kafka would delete records that it keeps now.
+    Raises `UserError`, before any change, for a wrong partition count and, without
+    `delete_records`, for a configuration under which Kafka would delete records that it keeps now.
     """
     for step in steps:
         if step.deletes and not delete_records:
             raise UserError(
-                f"topic {step.topic.name}: {step.difference}; to set it would delete records that "
-                "are kept now: add --delete-records if they may go"
+                f"topic {step.topic.name}: {step.difference}; setting it deletes records that "
+                "Kafka keeps now: add --delete-records to allow it"
             )
         if step.action == "refuse":
             raise UserError(
                 f"topic {step.topic.name} has {_partitions(step.found_partitions)}, not "
-                f"{step.topic.partitions}: the count is fixed for life; set partitions to "
+                f"{step.topic.partitions}: the count cannot be changed; set partitions to "
                 f"{step.found_partitions} or start a new deployment (--prefix)"
             )
     new = [
@@ -119,7 +119,7 @@ def apply(admin: AdminClient, steps: Sequence[TopicPlanStep], delete_records: bo
         for t in (step.topic for step in steps if step.action == "create")
     ]
     if new:
-        # Somebody else may create it between plan and apply; then it is there, as it should be.
+        # Another process may create the topic between plan and apply: not an error.
         _each(admin.create_topics(new), KafkaError.TOPIC_ALREADY_EXISTS)
     changed = [
         ConfigResource(
@@ -135,24 +135,42 @@ def apply(admin: AdminClient, steps: Sequence[TopicPlanStep], delete_records: bo
     ]
     if changed:
         _each(admin.incremental_alter_configs(changed))
-    _wait(admin, [step.topic for step in steps if step.action == "create"])
-    _wait_for_configs(admin, [step.topic for step in steps if step.action == "alter"])
+    created = [step.topic.name for step in steps if step.action == "create"]
+    # Metadata reaches the brokers after the controller has acknowledged the change.
+    _wait_until(
+        lambda: None not in partition_counts(admin, created).values(),
+        "the new topics did not appear",
+    )
+    altered = [step.topic for step in steps if step.action == "alter"]
+    _wait_until(
+        lambda: not altered or all(step.action != "alter" for step in plan(admin, altered)),
+        "the new configuration did not appear",
+    )
 
 
 def create(admin: AdminClient, table: Sequence[Topic]) -> None:
-    """Bring the broker to the table."""
+    """Create and alter the topics so that they match the table."""
     apply(admin, plan(admin, table))
 
 
 def delete(admin: AdminClient, names: Sequence[str]) -> None:
-    """Delete these topics for good; one that is not there is no error. For tests and the demo."""
-    if names:
-        _each(admin.delete_topics(list(names)), KafkaError.UNKNOWN_TOPIC_OR_PART)
+    """Delete these topics and their records; an absent topic is not an error.
+
+    Returns when the broker lists none of them, so a topic of the same name can be created next.
+    For tests and the demo.
+    """
+    if not names:
+        return
+    _each(admin.delete_topics(list(names)), KafkaError.UNKNOWN_TOPIC_OR_PART)
+    _wait_until(
+        lambda: all(count is None for count in partition_counts(admin, names).values()),
+        "the deleted topics did not disappear",
+    )
 
 
 def check_intake(admin: AdminClient, topic: str, partitions: int) -> dict[str, str]:
-    """Refuse a rating topic that is absent, has another number of partitions or is compacted: what
-    a publisher must know; return its configuration."""
+    """Return the configuration of a rating topic; refuses one that a publisher cannot use: absent,
+    with another number of partitions, or compacted."""
     _check_partitions(admin, topic, partitions, "set partitions to {found}")
     configs = _configs(admin, [topic])[topic]
     _check_policy(topic, configs, "delete", "compaction drops ratings")
@@ -163,10 +181,10 @@ def check_ratings(
     admin: AdminClient, topic: str, partitions: int, retention_seconds: float | None = None
 ) -> None:
     """Refuse a rating topic that is absent, has another number of partitions, is compacted, or
-    keeps ratings for a shorter time than was said (None: for ever).
+    keeps ratings for a shorter time than `retention_seconds` (None: without limit).
 
-    Records past that time may be deleted: a checkpoint carries the state over, and a worker that
-    starts where records are missing is refused.
+    Kafka may delete records older than that: a checkpoint holds their effect, and a worker refuses
+    to start where records after its checkpoint are missing.
     """
     configs = check_intake(admin, topic, partitions)
     wanted = "-1" if retention_seconds is None else str(int(retention_seconds * 1000))
@@ -174,7 +192,7 @@ def check_ratings(
         if configs[name] != want and _longer(want, configs[name]):
             raise UserError(
                 f"topic {topic} has {name} {configs[name]}: ratings would be deleted sooner than "
-                f"is set; {_APPLY} to {want}, or set ratings_retention_seconds"
+                f"ratings_retention_seconds allows; {_APPLY} to {want}, or change the setting"
             )
 
 
@@ -186,17 +204,19 @@ def check_cut_log(admin: AdminClient, topic: str) -> None:
     for name in ("retention.ms", "retention.bytes"):
         if configs[name] != "-1":
             raise UserError(
-                f"topic {topic} has {name} {configs[name]}: cuts, without which the log has no "
+                f"topic {topic} has {name} {configs[name]}: cuts, which define the log's "
                 f"order, would be deleted; {_APPLY} to -1"
             )
 
 
 def check_state_topic(admin: AdminClient, topic: str) -> None:
-    """Refuse a topic that cannot hold checkpoints: absent, of several partitions, not compacted, or
-    one that takes no record of the size of a page."""
+    """Refuse a topic that cannot hold checkpoints: absent, with several partitions, not compacted,
+    or with a record size limit below a batch of pages."""
     _check_partitions(admin, topic, 1, "delete it and apply the topics")
     configs = _configs(admin, [topic])[topic]
-    _check_policy(topic, configs, "compact", "old pages would never go, or new ones would")
+    _check_policy(
+        topic, configs, "compact", "old pages would never be removed, or current ones would"
+    )
     if int(configs["max.message.bytes"]) < _BATCH_BYTES:
         raise UserError(
             f"topic {topic} has max.message.bytes {configs['max.message.bytes']}: pages of "
@@ -215,10 +235,10 @@ def _check_partitions(admin: AdminClient, topic: str, wanted: int, fix: str) -> 
         )
 
 
-def _check_policy(topic: str, configs: Mapping[str, str], wanted: str, why: str) -> None:
+def _check_policy(topic: str, configs: Mapping[str, str], wanted: str, reason: str) -> None:
     if configs["cleanup.policy"] != wanted:
         raise UserError(
-            f"topic {topic} has cleanup.policy {configs['cleanup.policy']}: {why}; {_APPLY} to "
+            f"topic {topic} has cleanup.policy {configs['cleanup.policy']}: {reason}; {_APPLY} to "
             f"{wanted}"
         )
 
@@ -229,7 +249,7 @@ def check_deployment(
     partitions: int,
     retention_seconds: float | None = None,
 ) -> None:
-    """Refuse to work on topics that are absent, or on which the state would be lost."""
+    """Refuse a deployment with absent topics, or whose configuration would lose the state."""
     admin = clients.admin(connection)
     check_ratings(admin, topics.ratings, partitions, retention_seconds)
     check_cut_log(admin, topics.cuts)
@@ -243,20 +263,20 @@ def check_deployment(
 def partition_counts(admin: AdminClient, names: Sequence[str]) -> dict[str, int | None]:
     """Return the number of partitions of each topic; None for one that does not exist."""
     try:
-        # All topics at once: to ask for one by name would create it where auto-creation is on.
-        there = admin.list_topics(timeout=SECONDS).topics
+        # All topics at once: a request for one by name creates it where auto-creation is on.
+        listed = admin.list_topics(timeout=SECONDS).topics
     except KafkaException as error:
         raise UserError(f"Kafka did not list its topics: {error.args[0].str()}") from None
-    return {name: len(there[name].partitions) if name in there else None for name in names}
+    return {name: len(listed[name].partitions) if name in listed else None for name in names}
 
 
 def _configs(admin: AdminClient, names: Sequence[str]) -> dict[str, dict[str, str]]:
     if not names:
         return {}
-    asked = admin.describe_configs([ConfigResource(ResourceType.TOPIC, name) for name in names])
+    futures = admin.describe_configs([ConfigResource(ResourceType.TOPIC, name) for name in names])
     return {
         resource.name: {name: entry.value for name, entry in _result(resource.name, future).items()}
-        for resource, future in asked.items()
+        for resource, future in futures.items()
     }
 
 
@@ -270,7 +290,7 @@ def _result(topic: str, future: Future[Any], *allowed: int) -> Any:
         return future.result(timeout=SECONDS)
     except TimeoutError:
         raise UserError(
-            f"topic {topic}: Kafka has said nothing for {SECONDS:.0f} s; try again"
+            f"topic {topic}: Kafka did not answer within {SECONDS:.0f} s; try again"
         ) from None
     except KafkaException as error:
         if error.args[0].code() in allowed:
@@ -278,22 +298,10 @@ def _result(topic: str, future: Future[Any], *allowed: int) -> Any:
         raise UserError(f"topic {topic}: Kafka refused: {error.args[0].str()}") from None
 
 
-def _wait(admin: AdminClient, created: Sequence[Topic]) -> None:
-    """Return when the broker lists the new topics; metadata spreads a little later."""
+def _wait_until(reached: Callable[[], bool], sentence: str) -> None:
+    """Poll the broker until `reached`; raises `UserError` with `sentence` at the deadline."""
     deadline = time.monotonic() + SECONDS
-    names = [topic.name for topic in created]
-    while any(count is None for count in partition_counts(admin, names).values()):
+    while not reached():
         if time.monotonic() > deadline:
-            raise UserError(f"the new topics did not appear within {SECONDS:.0f} s: try again")
-        time.sleep(_PAUSE_SECONDS)
-
-
-def _wait_for_configs(admin: AdminClient, altered: Sequence[Topic]) -> None:
-    """Return when the broker reports the new configuration; it answers from its own copy."""
-    deadline = time.monotonic() + SECONDS
-    while altered and any(step.action == "alter" for step in plan(admin, altered)):
-        if time.monotonic() > deadline:
-            raise UserError(
-                f"the new configuration did not appear within {SECONDS:.0f} s: try again"
-            )
+            raise UserError(f"{sentence} within {SECONDS:.0f} s: try again")
         time.sleep(_PAUSE_SECONDS)

@@ -147,7 +147,7 @@ class Follower:
             raise UserError(
                 f"{place.topic} partition {place.partition} ends at offset {high}, the state has "
                 f"read it up to offset {first}: records that were learned are gone, or the topic "
-                f"was made anew; {_RESTORE}"
+                f"was recreated; {_RESTORE}"
             )
         return high
 

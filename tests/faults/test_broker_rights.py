@@ -81,7 +81,7 @@ def test_rights_to_write_are_taken_away_under_a_worker_and_given_back(
         with flow(next(parts)):
             refused = sentence(worker)
         assert name in refused
-        assert "right to write" in refused
+        assert "grant WRITE on it" in refused
         own.grant(taken)
     proof(guarded().wait_for(ends_of(records)))
 
@@ -142,7 +142,7 @@ def test_rights_to_read_that_are_taken_away_under_a_worker_are_told(
     taken = own.take(ResourceType.TOPIC, name, operation)
     refused = sentence(worker)
     assert name in refused
-    assert "authorization failed" in refused or "right to read" in refused
+    assert "authorization failed" in refused or "grant READ on it" in refused
     own.grant(taken)
     worker = guarded()
     send(records[100:])

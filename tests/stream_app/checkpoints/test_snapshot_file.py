@@ -127,12 +127,12 @@ def test_another_design_is_refused_by_the_settings_that_differ(
 )
 def test_any_other_file_is_refused(tmp_path: Path, data: bytes) -> None:
     (tmp_path / "a").write_bytes(data)
-    assert "it is not a snapshot: make one with murmurec state export" in refusal(tmp_path / "a")
+    assert "not a snapshot; make one with murmurec state export" in refusal(tmp_path / "a")
 
 
 def test_a_zip_of_other_arrays_is_refused(tmp_path: Path) -> None:
     np.savez(tmp_path / "a.npz", item=np.arange(3))
-    assert "it is not a snapshot" in refusal(tmp_path / "a.npz")
+    assert "not a snapshot" in refusal(tmp_path / "a.npz")
 
 
 def test_what_cannot_be_read_at_all_is_refused(tmp_path: Path) -> None:
@@ -144,7 +144,7 @@ def test_what_cannot_be_read_at_all_is_refused(tmp_path: Path) -> None:
 def test_a_file_that_was_cut_short_is_refused(written: Path, tmp_path: Path, share: float) -> None:
     data = written.read_bytes()
     (tmp_path / "a").write_bytes(data[: int(len(data) * share)])
-    assert "damaged or cut short" in refusal(tmp_path / "a")
+    assert "damaged or truncated" in refusal(tmp_path / "a")
 
 
 def test_a_flipped_bit_anywhere_is_refused_or_changes_nothing(
@@ -244,7 +244,7 @@ class Trap:
 def test_objects_are_refused_and_never_made(written: Path, tmp_path: Path) -> None:
     trap = npy(np.array([Trap()], object))
     changed = rewritten(written, tmp_path / "a", {"model.items.keys.npy": trap})
-    assert "holds objects" in refusal(changed)
+    assert "holds pickled objects" in refusal(changed)
 
 
 def test_an_array_that_claims_to_be_huge_is_refused_before_it_is_made(
@@ -252,7 +252,7 @@ def test_an_array_that_claims_to_be_huge_is_refused_before_it_is_made(
 ) -> None:
     header = npy(np.zeros(1, np.uint64)).replace(b"(1,)", b"(2**60,)").replace(b"2**60", b"9" * 5)
     changed = rewritten(written, tmp_path / "a", {"model.items.keys.npy": header})
-    assert "is not as long as it says" in refusal(changed)
+    assert "does not have the length that its header gives" in refusal(changed)
 
 
 def test_a_compressed_member_is_refused(written: Path, tmp_path: Path) -> None:
@@ -301,7 +301,7 @@ def test_a_second_snapshot_replaces_the_first(tmp_path: Path) -> None:
 def test_what_is_no_file_is_not_replaced_by_one(tmp_path: Path) -> None:
     pipe = tmp_path / "pipe.npz"
     os.mkfifo(pipe)
-    with pytest.raises(UserError, match="no regular file"):
+    with pytest.raises(UserError, match="not a regular file"):
         snapshot_file.write(pipe, Replica(TINY))
     assert pipe.is_fifo()
     assert list(tmp_path.iterdir()) == [pipe]

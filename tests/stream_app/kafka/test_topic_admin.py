@@ -98,7 +98,7 @@ def test_a_retention_that_would_lose_ratings_is_shown_and_mended(admin, prefix, 
 def test_a_change_that_deletes_records_needs_a_word_of_its_own(admin, prefix, made, config):
     made(ratings(prefix))
     steps = plan(admin, [ratings(prefix, **config)])
-    with pytest.raises(UserError, match=r"would delete records .* --delete-records"):
+    with pytest.raises(UserError, match=r"deletes records .* --delete-records"):
         apply(admin, steps)
     assert plan(admin, [ratings(prefix)])[0].action == "ok"
     apply(admin, steps, delete_records=True)
@@ -136,7 +136,7 @@ def test_a_rating_topic_may_lose_what_a_checkpoint_covers(admin, prefix, made):
     check_ratings(admin, topic.name, 4, 7 * 86400)
     check_ratings(admin, topic.name, 4, 3600)  # more is kept than is needed
     with pytest.raises(
-        UserError, match=r"retention.ms 604800000: .* set ratings_retention_seconds"
+        UserError, match=r"retention.ms 604800000: .* ratings_retention_seconds allows"
     ):
         check_ratings(admin, topic.name, 4)
     assert plan(admin, table)[0].action == "ok"
@@ -204,3 +204,15 @@ def test_a_key_lands_on_the_partition_that_the_contract_names(admin, kafka, topi
         )
     assert producer.flush(10) == 0
     assert [seen[key] for key in keys] == wanted.tolist()
+
+
+def test_a_deleted_topic_is_absent_when_delete_returns_and_can_be_created_again(admin, prefix):
+    topic = ratings(prefix)
+    for _ in range(3):
+        create(admin, [topic])
+        delete(admin, [topic.name])
+        assert partition_counts(admin, [topic.name]) == {topic.name: None}
+
+
+def test_deleting_an_absent_topic_is_no_error(admin, prefix):
+    delete(admin, [Topics(prefix).ratings])

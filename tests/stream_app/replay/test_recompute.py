@@ -133,11 +133,11 @@ def test_a_broker_that_says_nothing_is_told_in_a_sentence(monkeypatch: pytest.Mo
     monkeypatch.setattr(changelog, "_TOPIC_SECONDS", 0.01)
     monkeypatch.setattr(rights, "_SECONDS", 0.01)
     monkeypatch.setattr(topics, "SECONDS", 0.01)
-    with pytest.raises(UserError, match="topic x cannot be described: the broker has said nothing"):
+    with pytest.raises(UserError, match="topic x cannot be described: the broker did not answer"):
         changelog.topic_id(silent, "x")
-    with pytest.raises(UserError, match="cannot be described: the broker has said nothing"):
+    with pytest.raises(UserError, match="cannot be described: the broker did not answer"):
         rights.check(Connection("x:1"), rights.of_a_worker(Topics("x")))
-    with pytest.raises(UserError, match="topic x: Kafka has said nothing"):
+    with pytest.raises(UserError, match="topic x: Kafka did not answer"):
         topics._result("x", Future())
 
 
