@@ -1,4 +1,4 @@
-"""How well a learner predicts a data set: what is measured when the true ratings are known.
+"""Errors of a learner on a data set whose true ratings are known.
 
     prequential    every rating in time order is predicted, then learned; the error is over all
     one-pass       a random 80 / 10 / 10 split by a seed: learn the first part once in random
@@ -7,8 +7,8 @@
                    scope of items once, rated in the first part or not; the last part is predicted
 
 The learner sees reports only. RMSE and MAE compare clipped predictions with the TRUE ratings, in
-the data's own units. The baseline predicts each item's mean of true ratings, a little shrunken. No
-learner may do worse and be worth its epsilon.
+the data's own units. The baseline predicts each item's mean of true ratings, a little shrunken. A
+learner with a larger error than this baseline is useless.
 """
 
 from stream_app.evaluation.baselines import item_means, running_item_means

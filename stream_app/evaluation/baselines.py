@@ -1,6 +1,6 @@
 """Baselines without a user model: each item's mean of the TRUE ratings, shrunken towards the
-overall mean by five ratings of it; running means for prequential, those of the learned part for
-one-pass.
+overall mean with the weight of five ratings. Running means for prequential, those of the learned
+part for one-pass.
 """
 
 from __future__ import annotations

@@ -1,12 +1,12 @@
-"""The devices of an evaluation: they hold the true ratings and give the learner reports of them.
+"""The devices of an evaluation: they hold the true ratings and report them to the learner.
 
-    Sent      reports that are there already
-    Asking    each rating is asked about under a partition of the levels that its device chooses by
-              the public item table, mean + b_i of the learner as of every 100,000 ratings, 3.5 for
-              an item that is not in it yet; with `user_bias` also by what the user's own released
-              reports reveal of the user
+    FixedReports       reports that were released beforehand
+    AdaptiveDevices    each rating is reported under a partition of the levels. The device chooses
+                       the partition by the public item table (mean + b_i of the learner, updated
+                       every 100,000 ratings; 3.5 for an item not in it yet) and, with `user_bias`,
+                       by a bias estimated from the user's own released reports
 
-The choice of a question has no argument for the rating itself
+The choice of a partition has no argument for the rating itself
 (`stream_app.privacy.ratings.partition_choice`).
 """
 
@@ -31,10 +31,10 @@ Reports = tuple[NDArray[np.uint8], NDArray[np.uint16]]
 
 
 class Devices(Protocol):
-    """What reports of ratings come from; the learner is what is public at that moment."""
+    """A source of reports; the learner is the public knowledge at that moment."""
 
     def report(self, rows: NDArray[np.int64], learner: Learner) -> Reports:
-        """Return the reports and channel numbers of some rows; each row is asked for once."""
+        """Return the reports and channel numbers of some rows; each row is requested once."""
 
 
 class FixedReports:
@@ -94,7 +94,7 @@ class AdaptiveDevices:
         return reports, self._channels.numbers(np.zeros(len(rows), np.int64), masks)
 
     def _publish(self, learner: Learner) -> None:
-        """Take the item table from the learner: what it knows of the items that it has met."""
+        """Publish the item table: the learner's mean ratings of the items seen so far."""
         _, biases = learner.items(self._keys)
         means = np.clip(learner.mean + biases.astype(np.float64), 1.0, 5.0)
         self._means = np.where(self._met, means, UNKNOWN_MEAN)

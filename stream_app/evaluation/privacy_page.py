@@ -1,4 +1,4 @@
-"""The tables of PRIVACY.md, computed from the channels that are sampled from.
+"""The tables of PRIVACY.md, computed from the exact channels of the mechanisms.
 
     python -m stream_app.evaluation.privacy_page PRIVACY.md      writes them into the page
 
@@ -73,7 +73,7 @@ def mechanisms() -> str:
 
 
 def families() -> str:
-    """Return what an observer of each family still sees, and where the family protects little."""
+    """Return for each family what an observer still sees, and its limits."""
     rows = []
     for name in registry.families():
         family = registry.family_class(name)
@@ -82,7 +82,7 @@ def families() -> str:
 
 
 def hundred() -> str:
-    """Return what a user with 100 ratings spends in sum under each adjacency."""
+    """Return the total epsilon of a user with 100 ratings under each adjacency."""
     rows = []
     for text in ("1/2", "1", "2", "4"):
         epsilon = Fraction(text)

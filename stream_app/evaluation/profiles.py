@@ -1,4 +1,4 @@
-"""How good sanitized profiles are for finding neighbours and recommending, on known ratings.
+"""Quality of sanitized profiles for neighbour search and recommendation, on known ratings.
 
     recall       share of the 10 nearest by the cosine of the TRUE profiles that are among the 10
                  nearest by the released ones, mean over users (Balu 2016, section 3.5.4,
@@ -64,9 +64,9 @@ def evaluate_profiles(
     seed: int = 0,
     progress: Callable[[int], None] = lambda done: None,  # noqa: ARG005 (a silent default)
 ) -> ProfileResult:
-    """Return how good released profiles are; the columns (n,) are one rating a row, in any order.
+    """Return the quality of released profiles; the columns (n,) are one rating a row, in any order.
 
-    `progress` is called with how many of the 4 parts of the work were just done. ValueError for
+    `progress` is called with the number of parts (of 4) just completed. ValueError for
     fewer than 12 users, unequal columns, or a mechanism without estimates.
     """
     began = time.perf_counter()

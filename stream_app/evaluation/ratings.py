@@ -30,9 +30,9 @@ def evaluate(
     seed: int = 0,
     progress: Callable[[int], None] = lambda events: None,  # noqa: ARG005 (a silent default)
 ) -> EvaluationResult:
-    """Return how well a fresh `learner` predicts; its channels are those of the devices.
+    """Return the errors of a fresh `learner`; its channels are those of the devices.
 
-    `progress` is called with the number of events that were just done.
+    `progress` is called with the number of events just completed.
     """
     users, items, truth = data
     if protocol not in PROTOCOLS:
@@ -80,7 +80,7 @@ def _learn(
     users, items, _ = data
     all_of_them = np.ones(_BATCH, np.bool_)
     predicted, seconds = np.empty(len(rows)), 0.0
-    # Compiles before the clock starts: an event that is not learned changes nothing.
+    # Compile the kernels before timing; an event that is not learned changes nothing.
     learner.predict_many(users[:1], items[:1])
     for first in range(0, len(rows), _BATCH):
         part = rows[first : first + _BATCH]

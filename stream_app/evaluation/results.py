@@ -1,4 +1,4 @@
-"""The data of an evaluation, its true ratings, and its result."""
+"""Input and result of an evaluation."""
 
 from __future__ import annotations
 

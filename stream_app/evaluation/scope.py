@@ -2,10 +2,10 @@
 
     cells      users x scope; a cell holds the rating if it is among the learned 80 %, else nothing
     devices    in random order, one record each, the cells in random order
-    learner    published cells alone; the others teach presence rates alone (`presence_rates.py`)
+    learner    published cells alone; the others update presence rates alone (`presence_rates.py`)
     test       the true ratings of the last 10 % that lie in the scope
 
-The scope plays the part of a public head catalogue: the most rated items of the file.
+The scope models a public list of popular items: the most rated items of the file.
 """
 
 from __future__ import annotations
@@ -55,9 +55,9 @@ def evaluate_scope(
     seed: int = 0,
     progress: Callable[[int], None] = lambda events: None,  # noqa: ARG005 (a silent default)
 ) -> EvaluationResult:
-    """Return how well a fresh `learner` predicts; the devices' mechanism is its channel 0.
+    """Return the errors of a fresh `learner`; the devices' mechanism is its channel 0.
 
-    `progress` is called with the number of cells that were just done; there are users times
+    `progress` is called with the number of cells just completed; there are users times
     `scope`.
     """
     (users, items, truth), (levels, mechanism, source, scope) = data, devices
@@ -74,7 +74,7 @@ def evaluate_scope(
     at = np.searchsorted(people, users[learned]), np.searchsorted(chosen, items[learned])
     cells[at] = levels[learned]
     seconds, published = 0.0, 0
-    learner.predict_many(users[:1], items[:1])  # compiles before the clock starts
+    learner.predict_many(users[:1], items[:1])  # compiles the kernels before timing
     for batch in _sent(cells, people, chosen, mechanism, source, seed):
         began = time.process_time()
         published += learn_cells(learner, presence, mechanism.alphabet - 1, batch)
@@ -102,12 +102,12 @@ def evaluate_scope(
 def learn_cells(learner: Learner, presence: PresenceRates, missing: int, batch: Batch) -> int:
     """Learn whole records, (counts, users, items, reports); return how many were published."""
     counts, users, items, reports = batch
-    channels, says = np.zeros(len(users), np.uint16), reports != missing
+    channels, published = np.zeros(len(users), np.uint16), reports != missing
     priors = presence.priors(counts, users, items, reports, channels)
-    many = int(says.sum())
+    many = int(published.sum())
     learner.learn_many(
-        users[says], items[says], reports[says], channels[says], np.ones(many, np.bool_),
-        priors[says],
+        users[published], items[published], reports[published], channels[published],
+        np.ones(many, np.bool_), priors[published],
     )  # fmt: skip
     return many
 
@@ -120,7 +120,7 @@ def _sent(
     source: RandomSource,
     seed: int,
 ) -> Iterator[Batch]:
-    """Yield batches of what devices send: counts, users, items and reports of whole scopes."""
+    """Yield batches of reports: counts, users, items and reports of whole scopes."""
     random = np.random.default_rng(seed)
     order, width = random.permutation(len(people)), len(scope)
     some = max(1, _BATCH // width)

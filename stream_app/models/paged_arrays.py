@@ -127,8 +127,8 @@ def check_arrays(given: Arrays, own: Arrays, growing: frozenset[str] = frozenset
         same = array.ndim == expected.ndim and array.shape[first:] == expected.shape[first:]
         if not same or array.dtype.newbyteorder("=") != expected.dtype:
             raise ValueError(
-                f"array {name}: {array.dtype}{list(array.shape)}, and the design has "
-                f"{expected.dtype}{list(expected.shape)}: take the state of the same design"
+                f"array {name}: {array.dtype}{list(array.shape)}, and the spec requires "
+                f"{expected.dtype}{list(expected.shape)}: use the state of the same spec"
             )
 
 

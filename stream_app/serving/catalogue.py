@@ -1,7 +1,7 @@
 """The public catalogue: names and titles of items, and which items are withdrawn.
 
-It is read from the compacted topic `items` and is not part of the replicated state: it changes
-what is shown, never the model. An item known only by the hash of its string id and missing from the
+It is read from the compacted topic `items` and is not part of the replicated state: it affects
+answers only, never the model. An item known only by the hash of its string id and missing from the
 catalogue is shown as `key:` and 16 hex characters.
 
 One thread updates while another reads. A read sees each record wholly or not at all, and an update
@@ -49,7 +49,7 @@ class Catalogue:
 
     def _forget(self, record_key: bytes | None) -> None:
         name = (record_key or b"").decode(errors="replace")
-        # The name 5 may be that of the number or of the string.
+        # The name 5 may belong to the number or to the string.
         for item in (parse_item(name), name):
             try:
                 forgotten = key(item)

@@ -6,7 +6,7 @@
                                                +--> presence rates, where presence is protected
 
 Every worker holds a whole replica. At the same cut two replicas have the same `model_digest`
-(everything that predicts, filters or counts) and the same `ledger_digest` (what happened to each
+(everything that predicts, filters or counts) and the same `ledger_digest` (the outcome of each
 record), whatever the delivery interleaving, the batch sizes and the crashes in between. Records
 that are rejected change the ledger and nothing else.
 

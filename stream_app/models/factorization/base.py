@@ -1,4 +1,4 @@
-"""What every factorization derives from `learn_many`: residuals, predictions, vectors, biases.
+"""Base class of the factorizations: residuals, predictions, vectors and biases from `learn_many`.
 
     predicted = within(mean + b_u + b_i + p_u . q_i, 1, 5)
 

@@ -27,7 +27,7 @@ def batch_columns(
     """Return users, items, reports, channels, learn and priors, copied only where necessary.
 
     Writeable and contiguous, because a kernel is compiled again for every other kind of array.
-    protects: some channel protects presence, so that priors are read; None stands for 1 each.
+    protects: some channel protects presence, so that priors are read; None means 1 each.
     Raises ValueError for unequal lengths.
     """
     events = len(columns[0])

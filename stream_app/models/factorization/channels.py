@@ -10,7 +10,7 @@ mask 0 for a mechanism that has none, and fits 16 bits. A report z of channel c 
 
 so that a long list of channels of different sizes takes no more room than it has entries. Level v
 of L is the internal rating ("stars")  1 + 4 v / (L - 1),  whatever the data's own scale. Where
-presence is protected, `missing[c]` is the report that says nothing.
+presence is protected, `missing[c]` is the report that means "no rating" ("missing").
 
 Debiasing. Where the channel can be inverted there are functions of the report with
 
@@ -36,7 +36,7 @@ from stream_app.privacy.mechanism import Mechanism
 
 LOWEST, HIGHEST = 1.0, 5.0
 MAX_CHANNELS = 65_535
-NO_CHANNEL = 65_535  # a number that is never given: an event of it is predicted and nothing more
+NO_CHANNEL = 65_535  # a number of no channel: its events are predicted and not learned
 _AS_LIKELY = 1e-9
 
 Tables = tuple[NDArray[np.float64], NDArray[np.int64]]
@@ -57,7 +57,7 @@ class Channels:
     levels: NDArray[np.int64]  # (C,)
     exact: NDArray[np.bool_]  # (C,) the report is the level itself
     presence: NDArray[np.bool_]  # (C,) whether there is a rating is protected, too
-    missing: NDArray[np.int64]  # (C,) -1 where every report says something
+    missing: NDArray[np.int64]  # (C,) -1 where no report means "missing"
     inverted: NDArray[np.bool_]  # (C,) value and square are numbers
     likelihood: NDArray[np.float64]  # (R, Lmax)
     absent: NDArray[np.float64]  # (R,)
@@ -111,10 +111,10 @@ class Channels:
 
     @property
     def tables(self) -> Tables:
-        """What a kernel decodes with: absent beside likelihood (R, 1 + Lmax), and facts (C, 4).
+        """Arguments of the decoding kernels: absent and likelihood (R, 1 + Lmax), facts (C, 4).
 
-        The facts of a channel are start, alphabet, levels, exact. Few arrays: each one more takes
-        registers from the loop.
+        The facts of a channel are start, alphabet, levels, exact. They are packed because
+        each further array takes registers from the loop.
         """
         facts = np.stack((self.starts, self.alphabets, self.levels, self.exact), axis=1)
         rows = np.concatenate((self.absent[:, None], self.likelihood), axis=1)
@@ -162,7 +162,7 @@ class _ChannelRows:
         protects = mechanism.inputs > v
         channel = np.ascontiguousarray(whole[:, :v])
         if protects and z < 2:
-            raise ValueError(f"{mechanism.id}: a single report cannot also say that there is none")
+            raise ValueError(f"{mechanism.id}: a single report cannot mean a rating and none")
         reports = np.arange(z)
         # A mechanism counts levels from 0, or from the middle of the scale where it hides presence.
         origin = (LOWEST + HIGHEST) / 2 if protects else LOWEST

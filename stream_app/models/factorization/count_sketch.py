@@ -91,7 +91,7 @@ class SketchLearner(FixedArrays, Factorization):
         return vectors, biases
 
     def forget(self, user: np.uint64) -> None:
-        """Make a user read as an unknown one (`kernels/factorization/erase.py`); its tag
+        """Make the user read as unknown (`kernels/factorization/erase.py`); its tag
         remains, and so do scalars that it shares."""
         cells, _, scalars, _ = self._pages
         at, layout = self._seeds[USER], (self._literal, self.factors, self.depth)
@@ -100,7 +100,7 @@ class SketchLearner(FixedArrays, Factorization):
 
     @property
     def slots(self) -> dict[str, int]:
-        """How many entities each table holds before they must share."""
+        """Entities that each table holds before they share slots."""
         blocks = self.depth * self.width // self.factors
         return {"vectors": blocks, "scalars": len(self._tags)}
 

@@ -32,7 +32,7 @@ from stream_app.models.paged_arrays import (
 )
 
 _SIDES, _PARTS = ("user", "item"), ("keys", "vectors", "scalars")
-_SLICE = 4096  # events between two looks at the room left: bounds what a batch reserves ahead
+_SLICE = 4096  # events between two checks of the free rows: bounds what a batch reserves
 
 
 class _Rows:
@@ -171,7 +171,7 @@ class DenseLearner(Factorization):
         self._overall_pages[:] = 1
 
     def forget(self, user: np.uint64) -> None:
-        """Put the user's row, if there is one, back to its first values; its key remains."""
+        """Reset the user's row, if any, to its initial values; its key remains."""
         rows = self._sides[USER]
         forget_row(
             rows.slots, rows.keys, rows.vectors, rows.scalars, *rows.pages[1:], user,

@@ -1,4 +1,4 @@
-"""Every learner by name: the one table that command line, settings and contract tests go by.
+"""Every learner by name: the one table used by command line, settings and contract tests.
 
     sketch     vectors in one count sketch, one address per (entity, row): the default
     literal    vectors in one count sketch, one address per (entity, row, component): the thesis

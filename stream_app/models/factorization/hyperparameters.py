@@ -16,7 +16,7 @@ _LEAST = {"noise": 0.01, "prior_variance": 0.1, "user_sd": 1e-6, "item_sd": 1e-6
 
 
 class Constants(NamedTuple):
-    """What a kernel takes: the fields of `Parameters` in their order, all float64."""
+    """Argument of the kernels: the fields of `Parameters` in their order, all float64."""
 
     user_shrink: float
     item_shrink: float
@@ -41,7 +41,7 @@ class Parameters:
     """Constants of the learner; `clip` bounds the squared error of an accepted rating (Balu 2016,
     chapter 4).
 
-    Clipping bounds an error, so that one odd rating moves the model only so far. It is not
+    Clipping bounds the influence of one outlier on the model. It is not
     differential privacy: the clipped learner is a deterministic function of its ratings.
     """
 
@@ -59,7 +59,7 @@ class Parameters:
     noise: float = 2.0  # of a rating around the model
     coupling: float = 0.087  # kappa: how fast evidence narrows a vector's variance
     prior_variance: float = 0.733  # of the prior over levels, at T = 0
-    prior_slope: float = 1.7  # what it gains per unit of T
+    prior_slope: float = 1.7  # increase of the variance per unit of T
     clip: float = math.inf
 
     def __post_init__(self) -> None:
@@ -78,5 +78,5 @@ class Parameters:
 
     @property
     def constants(self) -> Constants:
-        """The same numbers as a kernel takes them."""
+        """The same numbers as an argument of the kernels."""
         return Constants(*(float(getattr(self, name)) for name in Constants._fields))

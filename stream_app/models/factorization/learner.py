@@ -1,4 +1,4 @@
-"""What every online learner promises: test, then learn, one rating after the other.
+"""The contract of online learners: predict, then learn, one rating after the other.
 
     Learner          predicts and learns: enough to be evaluated
     DurableLearner   also keeps its state in paged arrays and can forget a user: what a worker needs
@@ -9,7 +9,7 @@ Predictions are on the internal scale 1 .. 5 (`channels.py`) and of one form,
 
     predicted = within(mean + b_u + b_i + p_u . q_i, 1, 5)
 
-which is what an index over items needs. `factory.py` lists the learners by name.
+which an index over items relies on. `factory.py` lists the learners by name.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ Entities = tuple[NDArray[np.float32], NDArray[np.float32]]
 
 @dataclass(frozen=True)
 class LearnerSpec:
-    """The sizes and constants of a learner; each learner takes what it needs of them.
+    """The sizes and constants of a learner; each learner uses those that apply to it.
 
     factors: length d of a vector. depth: rows k of a sketch. sketch_bytes, scalars_bytes: memory of
     the vectors and of the biases where it is fixed. seed: of every hash, 0 .. 2^64 - 1.
@@ -48,7 +48,7 @@ class LearnerSpec:
 
 
 class UpdateResult(NamedTuple):
-    """What `learn_many` found for each event of a batch: (m,) each."""
+    """Result of `learn_many` for each event of a batch: (m,) each."""
 
     predicted: NDArray[np.float64]  # before learning, within 1 .. 5
     error: NDArray[np.float64]  # decoded: E[rating | report, prediction] - prediction
@@ -127,14 +127,14 @@ class DurableLearner(Learner, Protocol):
         fit."""
 
     def forget(self, user: np.uint64) -> None:
-        """Clear what is the user's own, so that it reads as an unknown user.
+        """Clear the user's own data, so that the user is treated as unknown.
 
-        What items, the mean and the cells of others have learned from the user's ratings remains.
+        The influence of the user's ratings on items, the mean and shared cells remains.
         """
 
     @property
     def slots(self) -> dict[str, int]:
-        """How many entities each table holds before they must share; empty for a growing table."""
+        """Entities that each table holds before they share slots; empty for a growing table."""
 
     @property
     def memory_bytes(self) -> int:

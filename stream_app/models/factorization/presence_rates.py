@@ -1,8 +1,8 @@
-"""How likely each cell is to hold a rating, before its report is read.
+"""Prior probability of each cell to hold a rating, before its report is read.
 
 Where presence is protected every cell of a public scope is sent, the ones without a rating too, and
-many reports are fakes. How much a report is to be believed depends on how often the item is rated
-and how busy the user is; both are learned from the reports themselves, debiased through the exact
+many reports are fakes. The posterior of a report depends on how often the item is rated and how
+active the user is; both are learned from the reports themselves, debiased through the exact
 channel (`kernels/factorization/presence_rates.py` has the equations). Reports of mechanisms with
 different epsilons and shares count by their information.
 

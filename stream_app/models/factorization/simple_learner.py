@@ -1,11 +1,11 @@
-"""A learner written one rating at a time: a subclass says what it knows and how it moves.
+"""A learner written one rating at a time: a subclass defines lookups and the update.
 
     user(key), item(key)         vector and bias of an entity, the initial ones where unknown
     learn_one(user, item, e)     move the state by one decoded error
-    forget(user)                 only where a worker shall run it: clear what is the user's own
+    forget(user)                 needed by workers only: clear the user's own data
 
-The base class does what every learner owes: batches, decoding of reports through their channels,
-refusals, the overall mean
+The base class implements the rest of the contract: batches, decoding of reports through their
+channels, refusals, the overall mean
 
     mu += e / (n + 10)           over the n ratings learned
 

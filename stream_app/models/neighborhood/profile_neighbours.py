@@ -5,10 +5,10 @@
     score        s_a(j)    = pop(j) + t_a (m(N_a, j) - pop(j))     pop = m(all users)
     trust        t_a       = max(0, 1 - v_a / mean over j of (m(N_a, j) - pop(j))^2)
 
-|A and B| is the mechanism's own estimate; |A| its estimate, drawn to the mean of all users by the
-variance of its noise (empirical Bayes). N_a are the k most similar. e_b(j) estimates w_b 1[j in B],
-w_b is the information of b about a single item, v_a is the noise in m(N_a, j). The trust is James
-and Stein's: the part of what the neighbours say that is not their noise, so where noise
+|A and B| is the mechanism's own estimate; |A| its estimate, shrunken to the mean of all users by
+the variance of its noise (empirical Bayes). N_a are the k most similar. e_b(j) estimates
+w_b 1[j in B], w_b is the information of b about a single item, v_a is the noise in m(N_a, j). The
+trust is James and Stein's: the share of the neighbours' evidence that is not noise. Where noise
 dominates, every user gets popular items instead of random ones.
 
 The server holds the newest released profile of each device, packed, and nothing else. No item is
@@ -47,8 +47,8 @@ class NearestProfiles:
 class ProfileNeighbours:
     """The newest profile of each device under one mechanism, and the nearest of each.
 
-    `catalogue`: how many items there are, which bounds the sizes. ValueError for a mechanism whose
-    releases say nothing (epsilon 0).
+    `catalogue`: the number of items, which bounds the sizes. ValueError for a mechanism whose
+    releases carry no information (epsilon 0).
     """
 
     def __init__(self, mechanism: ProfileMechanism, catalogue: int = MOST_ITEMS) -> None:

@@ -31,7 +31,7 @@ class ExactIndex(StoredIndex):
         kept = np.empty(0, np.int64)
         start, fetch = 0, 2 * count + 64
         while True:
-            # A longer ranking begins with the shorter one, so what was asked stays asked.
+            # A longer ranking begins with the shorter one: answers of `keep` stay valid.
             ranking = self._ranker.ranking(scores, fetch)
             more, start = walk_ranking(ranking, start, count - len(kept), keep)
             kept = np.concatenate((kept, more))

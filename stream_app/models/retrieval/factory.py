@@ -1,4 +1,4 @@
-"""Every index by name: the one table that settings and contract tests go by.
+"""Every index by name: the one table used by settings and contract tests.
 
     exact    every score, then the best: the reference
     qolsh    256-bit codes, then exact scores of a shortlist (Balu 2016, chapter 5)

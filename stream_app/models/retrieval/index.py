@@ -56,7 +56,7 @@ def checked_update(
     vectors: NDArray[np.float32],
     biases: NDArray[np.float32],
 ) -> int:
-    """Return the size after an update, or raise ValueError as `Index.update` says."""
+    """Return the size after an update, or raise ValueError as documented at `Index.update`."""
     n = len(rows)
     if vectors.shape != (n, factors) or biases.shape != (n,):
         raise ValueError(
@@ -100,7 +100,7 @@ def grown(array: _Array, axis: int, needed: int) -> _Array:
 
 
 def walk_ranking(ranking: Rows, start: int, wanted: int, keep: RowFilter) -> tuple[Rows, int]:
-    """Apply `keep` down a ranking from `start`; return the kept places and where it stopped."""
+    """Apply `keep` down a ranking from `start`; return the kept places and the stop position."""
     kept: list[Rows] = []
     have = 0
     step = wanted + wanted // 2 + 8

@@ -1,7 +1,7 @@
-"""qoLSH: 256 bits that stand for the direction of a vector (Balu 2016, chapter 5).
+"""qoLSH: 256 bits that encode the direction of a vector (Balu 2016, chapter 5).
 
-    x_hat = W b / |W b|       the direction that a code stands for           (5.4)
-    L(b)  = x . x_hat         what greedy flips raise; mean |x - x_hat|^2 = 2 - 2 mean L(b)
+    x_hat = W b / |W b|       the direction that a code decodes to           (5.4)
+    L(b)  = x . x_hat         increased by greedy flips; mean |x - x_hat|^2 = 2 - 2 mean L(b)
 
 `flips=0` is plain sign coding (LSH). With as many bits as factors, or fewer, the frame is
 orthonormal and signs are optimal. A zero vector has no direction: it gets the code of all ones and
@@ -59,7 +59,7 @@ class Codes:
 
     @property
     def zero(self) -> NDArray[np.bool_]:
-        """Which vectors were zero: their code says nothing."""
+        """Which vectors were zero: their code carries no information."""
         zero: NDArray[np.bool_] = self.norms == 0
         return zero
 

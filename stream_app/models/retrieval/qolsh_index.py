@@ -6,13 +6,13 @@
 
     shortlist = max(a quarter of the items, at most 1000; 8 times the count asked for)
 
-A code stands for the direction of q alone; length and bias stay numbers beside it. To pack the bias
-into the coded vector, as [q, b/s] against [p, s], needs a good s and three times the shortlist for
-the same recall; to rank by Hamming distance alone loses a quarter of the answer. So an item that
-everyone likes is found by its bias, and a zero vector by nothing else. Steps 1 and 2 may lose an
+A code encodes the direction of q alone; length and bias are stored beside it. Encoding the bias in
+the vector, as [q, b/s] against [p, s], needs a good s and three times the shortlist for the same
+recall; ranking by Hamming distance alone loses a quarter of the answer. So an item that everyone
+likes is found by its bias, and a zero vector by its bias alone. Steps 1 and 2 may lose an
 item; what is returned is scored and ordered exactly.
 
-A search whose answers are mostly not let through tries again with four times the shortlist; where
+A search most of whose candidates `keep` refuses is repeated with four times the shortlist; where
 that is the whole catalogue step 1 is left out, and where its third is, step 2 as well.
 """
 
@@ -33,7 +33,7 @@ _NARROW = 3
 
 
 class QoLSHIndex(StoredIndex):
-    """Item vectors with their codes; `shortlist` is the most that a search for few lets by."""
+    """Item vectors with their codes; `shortlist` bounds the candidates of a small search."""
 
     method = "qolsh"
 

@@ -1,4 +1,4 @@
-"""The order of answers: higher score first, ties by a keyed hash of the row, never by its age."""
+"""The order of answers: higher score first, ties by a keyed hash of the row, not by age."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _NO_NAMES = np.empty(0, np.int64)
 
 
 class Ranker:
-    """The kernel `selection.best` with its scratch, which one search at a time may use."""
+    """The kernel `top_k` with its scratch memory, which one search at a time may use."""
 
     def __init__(self, seed: int) -> None:
         self._salt = np.uint64(seed & (2**64 - 1))

@@ -1,4 +1,4 @@
-"""How concentrated the ratings are on few items: F2 = sum of squared item counts, by fast AMS.
+"""Concentration of ratings on few items: F2 = sum of squared item counts, by fast AMS.
 
     estimate = median over `depth` rows of F_j;   relative deviation of one row sqrt(2 / width)
 

@@ -1,4 +1,4 @@
-"""Which user has rated which item, in a fixed number of bytes: no false negatives.
+"""The (user, item) pairs seen, in a fixed number of bytes: no false negatives.
 
 A pair that was added is always found; a pair that was not is found with probability
 `false_positive_ratio`, and the item is then missing from a list that it might have been in. The

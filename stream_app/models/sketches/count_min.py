@@ -1,4 +1,4 @@
-"""How often each item was rated, in a fixed number of cells: a count-min sketch.
+"""Ratings per item in a fixed number of cells: a count-min sketch.
 
     count <= estimate
     estimate <= count + e/width * total      with probability 1 - e^-depth for each key
@@ -64,7 +64,7 @@ class CountMinSketch(FixedArrays):
 
     @property
     def error_bound(self) -> float:
-        """How far an estimate is above the count at most, with probability `confidence`."""
+        """Bound on estimate minus count that holds with probability `confidence`."""
         return math.e / self._cells.shape[1] * self.total
 
     @property

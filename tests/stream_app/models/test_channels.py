@@ -167,7 +167,7 @@ def test_mechanisms_of_different_sizes_share_the_tables() -> None:
 
 
 @pytest.mark.parametrize(
-    ("channel", "levels", "why"),
+    ("channel", "levels", "message"),
     [
         ([[1.0], [0.0]], None, "levels"),
         ([[0.5, 0.5], [0.4, 0.5]], None, "sum"),
