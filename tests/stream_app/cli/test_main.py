@@ -134,12 +134,21 @@ def test_a_missing_module_of_our_own_is_a_defect_and_not_hidden():
     assert "Traceback" in done.stderr
 
 
+# A shell without job control starts a background job, such as a test run, with SIGINT ignored.
+HEEDING_INTERRUPTS = """
+import signal
+signal.signal(signal.SIGINT, signal.default_int_handler)
+from stream_app.cli import main
+main()
+"""
+
+
 def test_an_interrupt_ends_at_once_with_130_and_no_traceback():
     with socket.create_server(("127.0.0.1", 0)) as server:
         server.settimeout(PATIENCE_SECONDS)
         address = f"127.0.0.1:{server.getsockname()[1]}"
         with subprocess.Popen(
-            [sys.executable, "-m", "stream_app.cli", "topics", "plan", "--bootstrap", address],
+            [sys.executable, "-c", HEEDING_INTERRUPTS, "topics", "plan", "--bootstrap", address],
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
         ) as process:
