@@ -1,7 +1,7 @@
 """Columns of a batch: one row for each reported (user, item) cell.
 
 Where presence is protected, a device reports every cell of a public scope. `missing` marks reports
-that say "no rating". Any other report may be a fake: `priors` is the probability that its cell
+that mean "no rating". Any other report may be a fake: `priors` is the probability that its cell
 holds a rating, before the report.
 """
 
@@ -30,7 +30,7 @@ class RatingColumns(NamedTuple):
 
 
 class MissingReports(NamedTuple):
-    """Reports (k,) that say "missing": predicted, not learned; row -1 for an unknown item."""
+    """Reports (k,) of "missing": predicted, not learned; row -1 for an unknown item."""
 
     rows: NDArray[np.int64]
     reports: NDArray[np.uint8]

@@ -1,4 +1,4 @@
-"""How well one online pass predicts MovieLens-1M: RMSE against the true ratings, d = 32, gamma = 1.
+"""Accuracy of one online pass on MovieLens-1M: RMSE against the true ratings, d = 32, gamma = 1.
 
 One-pass figures: a random 80/10/10 split, the last part tested, the mean of three splits (which
 differ by about .002). Scope: every user sends every cell of the 300 most rated items once, and the

@@ -1,13 +1,13 @@
-"""What a checkpoint costs: the pause of the stream, hashing beside it, recovery, and the ledger.
+"""The cost of a checkpoint: the pause of the stream, hashing beside it, recovery, and the ledger.
 
-The state has 64 MB, as a deployment's of tens of millions of ratings: 32 MB of vectors, 8 MB of
-scalars, 16 MB of pairs seen, 4 MB of presence rates, 2 MB of counts, and the marks of devices. It
-is filled with made-up ratings; no file is read and no broker asked.
+The state has 64 MB, like that of a deployment with tens of millions of ratings: 32 MB of vectors,
+8 MB of scalars, 16 MB of pairs seen, 4 MB of presence rates, 2 MB of counts, and the marks of
+devices. It is filled with synthetic ratings, without files or a broker.
 
-    pause      Snapshot.freeze after 16 MB of pages were written to: p50 and longest of 100, by the
-               clock on the wall and by the CPU, which no other process lengthens
+    pause      Snapshot.freeze after 16 MB of pages were written to: p50 and longest of 100, by
+               wall clock and by CPU time, which is independent of other processes
     hash       Snapshot.hash of these 16 MB, on one thread, of all 64 MB the first time
-    recovery   from the records of the state topic, in memory, to a replica that goes on
+    recovery   from the records of the state topic, in memory, to a running replica
     ledger     CPU of entering every record into the ledger, against that of applying at full speed,
                and of hashing 16 MB of pages, one checkpoint a second
 """
@@ -73,7 +73,7 @@ def measure() -> list[Figure]:
 
 
 class Stream:
-    """Batches of records of 200 clean ratings each, every device counting on."""
+    """Batches of records of 200 clean ratings each, with increasing sequence numbers."""
 
     def __init__(self, rng: np.random.Generator) -> None:
         self._rng = rng
@@ -82,7 +82,7 @@ class Stream:
         self.offset = 0
 
     def batch(self) -> Batch:
-        """Return the next one."""
+        """Return the next batch."""
         rng, n, m = self._rng, _RECORDS, _RECORDS * _EACH
         devices = rng.choice(_DEVICES, n, replace=False)
         self._seqs[devices] += 1
@@ -98,7 +98,7 @@ class Stream:
 
 
 def pauses(state: Replica, snapshot: Snapshot) -> list[Figure]:
-    """Return what the stream stands still for, and what the thread beside it has to do."""
+    """Return the pauses of the stream and the work of the hashing thread."""
     rng, stops, busy, hashes = np.random.default_rng(2), [], [], []
     names = [n for n, array in state.model_arrays().items() if array.nbytes >= _MB]
     for _ in range(_FREEZES):
@@ -128,7 +128,7 @@ def _write(state: Replica, names: list[str], rng: np.random.Generator) -> None:
 
 
 def recovery(state: Replica, snapshot: Snapshot) -> list[Figure]:
-    """Return the time from the records of a topic to a state that goes on."""
+    """Return the time from the records of a topic to a usable state."""
     snapshot.freeze()
     snapshot.hash()
     records = written(snapshot.frozen("topic", 0))
@@ -168,7 +168,7 @@ def _read(records: list[tuple[int, bytes, bytes | None]]) -> Found:
 
 
 def share(state: Replica, stream: Stream) -> list[Figure]:
-    """Return what ledger and digests take of the stream's CPU, one checkpoint a second."""
+    """Return the share of the stream's CPU taken by ledger and digests, one checkpoint a second."""
     batches, inside, ledger = [stream.batch() for _ in range(40)], _Clock(), state.ledger
     enter, ledger.add = replica.extend_chain, inside.around(ledger.add)  # type: ignore[method-assign]
     replica.extend_chain = inside.around(enter)
@@ -220,7 +220,7 @@ def _cpu(state: Replica) -> float:
 
 
 def seconds(work: Callable[[], object]) -> float:
-    """Return how long something takes."""
+    """Return the seconds that a call takes."""
     began = time.perf_counter()
     work()
     return time.perf_counter() - began

@@ -1,4 +1,4 @@
-"""How fast a device is: reports drawn, releases through the journal, and ratings replayed."""
+"""Speed of a device: reports drawn, releases through the journal, and ratings replayed."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ GROUP = 256
 
 
 def measure() -> list[Figure]:
-    """Return rates per processor second, the best of several runs; syncs in seconds of a clock."""
+    """Return rates per processor second, the best of several runs; syncs in wall-clock seconds."""
     return [*_drawn(), *_journal(), *_replayed(), *_emitted()]
 
 

@@ -1,9 +1,10 @@
-"""What durability costs on a real broker: the pause and the throughput of checkpoints, a recovery,
-and how soon a killed worker applies again.
+"""The cost of durability on a real broker: the pause and the throughput of checkpoints, a recovery,
+and the time until a killed worker applies again.
 
-The stream is a backlog of packed ratings drawn from ML-1M's users and items (or a stand-in), under
-the default sketch of 16 MiB, of which every page changes within a second. Throughput is compared
-with a worker that hardly ever checkpoints, in the same run, the order turned round each time.
+The stream is a backlog of packed ratings drawn from ML-1M's users and items (or a synthetic
+population), under the default sketch of 16 MiB, of which every page changes within a second.
+Throughput is compared with a worker that checkpoints once an hour, in the same run, in alternating
+order.
 """
 
 from __future__ import annotations
@@ -50,7 +51,7 @@ def measure() -> list[Figure]:
 
 
 def stream_figures(settings: Settings, bootstrap: str) -> Iterator[Figure]:
-    """Yield the throughput with and without checkpoints, and how long the stream stood still."""
+    """Yield the throughput with and without checkpoints, and the pauses of the stream."""
     rates: dict[str, list[float]] = {"1": [], "3600": []}
     pauses: dict[float, float] = {}
     seconds, sizes, cores = [], [], []
@@ -84,7 +85,7 @@ def stream_figures(settings: Settings, bootstrap: str) -> Iterator[Figure]:
     yield Figure("until durable, mean", float(np.mean(seconds)) * 1e3, "ms")
     longest = max((upper for upper, count in pauses.items() if count), default=0.0)
     yield Figure("longest pause of the stream, at most", longest * 1e3, "ms", "<= 3")
-    yield cost_of_knowing(best["1"] * 1e6, float(np.mean(sizes)), float(np.mean(cores)))
+    yield digest_cost(best["1"] * 1e6, float(np.mean(sizes)), float(np.mean(cores)))
     over = sum(count for upper, count in pauses.items() if upper > 0.003)
     yield Figure("pauses above 3 ms", over, f"of {sum(pauses.values()):.0f}", "<= 0")
 
@@ -99,9 +100,9 @@ def first_cpu(worker: Worker) -> float:
             time.sleep(0.02)
 
 
-def cost_of_knowing(rate: float, size: float, cores: float) -> Figure:
-    """Return what ledger and digests take of the worker's CPU, at this rate and with checkpoints
-    of this many MB a second, by what they cost alone."""
+def digest_cost(rate: float, size: float, cores: float) -> Figure:
+    """Return the share of the worker's CPU taken by ledger and digests, computed from their cost
+    alone, at this rate and with checkpoints of this many MB a second."""
     stream = checkpoint.Stream(np.random.default_rng(1))
     state = Replica(checkpoint.DESIGN)
     for _ in range(60):
@@ -126,7 +127,7 @@ def buckets(found: Mapping[str, float], name: str) -> dict[float, float]:
 
 
 def recovery_figures(settings: Settings, bootstrap: str) -> Iterator[Figure]:
-    """Yield how long it takes from a topic that holds a state of 64 MB to a replica that has it."""
+    """Yield the time to recover a replica from a topic that holds a state of 64 MB."""
     chosen = settings.model_copy(
         update={"mechanisms": ("none:5:inf",), "sketch_bytes": 32 << 20, "seen_bytes": 20 << 20}
     )

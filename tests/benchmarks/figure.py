@@ -1,4 +1,4 @@
-"""One measured figure: what it is called, what came out, in which unit, and what was wanted."""
+"""One measured figure: its name, value, unit and target."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""How fast ratings are released and mechanisms proved, one thread, the system's entropy included.
+"""Speed of releasing ratings and of proving mechanisms, one thread, the system's entropy included.
 
 Every release goes through an issued ticket, as on a device. OpenDP's randomized response is the
-yardstick: the same law, sampled exactly, one rating at a call.
+reference: the same distribution, sampled exactly, one rating per call.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
-"""The worker end to end on a real broker: a backlog, a rebuild, questions, memory, and how fast the
-CLI starts.
+"""The worker end to end on a real broker: a backlog, a rebuild, queries, memory, and the start
+of the command line.
 
 The backlog is published first; the worker starts on it, owns the clock, and its rate is taken from
 its own counters, between the first cut that it applied and the last. Ratings are drawn from ML-1M's
@@ -43,7 +43,7 @@ DATA = Path(os.environ.get("MURMUREC_DATA", Path(__file__).parents[3] / "shared"
 
 @dataclass(frozen=True)
 class Load:
-    """A backlog: ratings per message, how many ratings, and in which encoding."""
+    """A backlog: ratings per message, number of ratings, and encoding."""
 
     each: int
     ratings: int
@@ -85,7 +85,7 @@ def measure() -> list[Figure]:
 
 
 def population() -> tuple[NDArray[np.uint64], NDArray[np.uint8], NDArray[np.int64]]:
-    """Return items, levels and users of ML-1M, or of a stand-in of its size."""
+    """Return items, levels and users of ML-1M, or of a synthetic population of its size."""
     path = DATA / "ml-1m" / "ml-1m.npz"
     if path.exists():
         with np.load(path) as found:
@@ -116,7 +116,7 @@ def messages(burden: Load, seed: int = 1) -> Iterator[tuple[bytes, bytes]]:
 
 
 def publish(bootstrap: str, topic: str, stream: Iterator[tuple[bytes, bytes]]) -> int:
-    """Write a backlog and return how many messages it has."""
+    """Write a backlog and return the number of messages."""
     producer = clients.producer(Connection(bootstrap), linger_ms=20)
     failed: list[object] = []
     count = 0
@@ -141,7 +141,7 @@ def publish(bootstrap: str, topic: str, stream: Iterator[tuple[bytes, bytes]]) -
 
 @contextmanager
 def worker_on(settings: Settings, bootstrap: str, prefix: str, mechanism: str) -> Iterator[Worker]:
-    """Run a worker of the default design on a prefix; its kernels are compiled beforehand."""
+    """Run a worker with default settings on a prefix; its kernels are compiled beforehand."""
     chosen = settings.model_copy(update={"mechanisms": (mechanism,)})
     warm_up(spec_from_settings(chosen), "qolsh", settings.code_bits)
     arguments = ["--bootstrap", bootstrap, "--prefix", prefix, "--group", prefix]
@@ -185,7 +185,7 @@ def watch(worker: Worker, ratings: int, seconds: float = 300.0) -> list[tuple[fl
 
 
 def movielens(settings: Settings, bootstrap: str, prefix: str) -> list[Figure]:
-    """Publish ML-1M (or its stand-in) once; measure queries, memory, and a rebuild from the log."""
+    """Publish ML-1M (or a synthetic substitute) once; measure queries, memory and a rebuild."""
     topics = Topics(prefix)
     create(clients.admin(Connection(bootstrap)), topics.table())
     items, levels, users = population()
@@ -240,7 +240,7 @@ def quantile(values: Sequence[float], share: float) -> float:
 def decode_figures() -> Iterator[Figure]:
     """Yield the cost of decoding, in process CPU time, the best of fifty.
 
-    The garbage collector is as calm as in a worker.
+    The garbage collector is set as in a worker.
     """
     gc.freeze()
     gc.set_threshold(50_000, 20, 50)
@@ -270,7 +270,7 @@ def once(run: wire.RecordRun, intake: wire.Intake) -> float:
 
 
 def start_figures() -> Iterator[Figure]:
-    """Yield how long `murmurec --help` takes, the best of five."""
+    """Yield the time of `murmurec --help`, the best of five."""
     command = [sys.executable, "-m", "stream_app.cli", "--help"]
 
     def once() -> float:

@@ -1,12 +1,13 @@
-"""What sanitized profiles are good for, and what they give away, on MovieLens-100K (943 users).
+"""Utility and privacy of sanitized profiles on MovieLens-100K (943 users).
 
     recall        of the true 10 nearest neighbours among the 10 nearest by released profiles
-    privacy       1 - mean cosine of a profile and what an attacker makes of its release
-                  (S004 figure 3.6): the single decoder with the popularity of 600 training users
-                  as its prior (S004 eq. 3.27, and its form for JLT), on the 343 others
-    precision     of 10 recommendations by 50 neighbours, beside what is popular
+    privacy       1 - mean cosine of a profile and its reconstruction by an attacker
+                  (Balu 2016, figure 3.6): the single decoder with the popularity of 600
+                  training users as its prior (Balu 2016, eq. 3.27, and its form for JLT), on
+                  the 343 others
+    precision     of 10 recommendations by 50 neighbours, compared with the most popular items
 
-Settings of S004 section 3.5: K = 20, L = 5000 bits; L = 1000 projections, here with signs as
+Settings of Balu 2016, section 3.5: K = 20, L = 5000 bits; L = 1000 projections, here with signs as
 codewords and noise for delta 10^-6. The same epsilon over fewer hashes flips fewer bits.
 """
 
@@ -112,7 +113,7 @@ def _speeds(data: Data) -> list[Figure]:
 
 
 def _certificates() -> list[Figure]:
-    """Return how long building and proving takes, the best of three, for every epsilon."""
+    """Return the time to build and prove a mechanism, the best of three, for every epsilon."""
     best: dict[str, float] = {}
     for _ in range(3):
         for row in certificate_rows(_CERTIFIED):
@@ -133,7 +134,7 @@ def _seconds(run: object) -> float:
 
 
 def _attacked(data: Data, made: ProfileMechanism, released: np.ndarray) -> float:
-    """Return the mean cosine of the held-out users' profiles and what is rebuilt of them."""
+    """Return the mean cosine of the held-out users' profiles and their reconstructions."""
     order = np.random.default_rng(0).permutation(len(data.profiles))
     trained, attacked = order[:TRAINED], order[TRAINED:]
     counted = data.matrix[trained].sum(axis=0)
@@ -152,7 +153,7 @@ def _attacked(data: Data, made: ProfileMechanism, released: np.ndarray) -> float
 
 
 def _blip_scores(data: Data, made: Blip, released: np.ndarray, sizes: np.ndarray) -> np.ndarray:
-    """n11 ln((1-p)/q) + n01 ln(p/(1-q)), counted over the bits of each item (S004 eq. 3.27)."""
+    """n11 ln((1-p)/q) + n01 ln(p/(1-q)), over the bits of each item (Balu 2016, eq. 3.27)."""
     found, starts = positions(data.catalogue, made.hashes, made.length)
     bits = made.bits(released)
     ones = np.add.reduceat(bits[:, found].astype(np.int64), starts[:-1], axis=1)

@@ -1,7 +1,7 @@
-"""How fast items are encoded and found, and how many of the best are found: process CPU time.
+"""Speed of encoding and search, and recall: process CPU time.
 
 The real catalogue is that of a factorization of MovieLens 1M, trained here, whole and in random
-parts of it, where the data set is found; without it that part is left out and says so.
+parts of it, where the data set is found; without it those figures are listed as skipped.
 """
 
 from __future__ import annotations
@@ -106,7 +106,7 @@ def encoding() -> list[Figure]:
 
 
 def selecting(n: int) -> Figure:
-    """Return how many times as long as the kernel np.argpartition takes for the best 100 of n."""
+    """Return the time of np.argpartition divided by that of the kernel, for the best 100 of n."""
     scores = np.random.default_rng(1).standard_normal(n).astype(np.float32)
     ranker = Ranker(1)
     ours = best_seconds(lambda: ranker.best(scores, COUNT), 30)

@@ -1,4 +1,4 @@
-"""How many keys a second the statistics take in, in batches of 1,000, in process CPU time."""
+"""Keys per second that the statistics accept, in batches of 1,000, in process CPU time."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def naive_rate(users: np.ndarray, items: np.ndarray) -> float:
 
 
 def measure() -> list[Figure]:
-    """Return millions of keys a second for each sketch, in cache and out of it."""
+    """Return millions of keys a second for each sketch, in cache and beyond it."""
     rng = np.random.default_rng(1)
     users = rng.integers(0, 2**64, KEYS, dtype=np.uint64)
     items = rng.integers(0, 4000, KEYS).astype(np.uint64)

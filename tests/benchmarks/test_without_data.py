@@ -1,4 +1,4 @@
-"""The benchmarks on real ratings say that they were skipped, and why, where there are none."""
+"""Without the data set, benchmarks on real ratings report that they were skipped and why."""
 
 from __future__ import annotations
 

@@ -141,7 +141,7 @@ def _timed(kernel: Callable[..., None]) -> tuple[float, bytes]:
 
 
 def measure() -> list[Figure]:
-    """Return how many times as long plain loops take; raises where their bits differ."""
+    """Return the time of plain loops relative to vectors; raises where their bits differ."""
     figures = []
     pairs = (("sketch", sketch_simd, sketch_plain), ("dense", dense_simd, dense_plain))
     for name, simd, plain in pairs:

@@ -1,4 +1,4 @@
-"""Balu 2016 (tel-01430156): its figures and tables, reproduced, and where it is off.
+"""Balu 2016 (tel-01430156): its figures and tables, reproduced, and its errors.
 
 chapter 3   information of a BLIP or JLT profile, in nats: (3.25), figure 3.1
 chapter 5   qoLSH: table 5.1, figure 5.1
@@ -107,7 +107,7 @@ def test_the_errors_of_table_5_1_are_reproduced(seed):
 
     Over 80 frames they are .2045 +- .006 and .0991 +- .003, an equal-norm frame's .189 +- .0016 and
     .0912 +- .001; the sampling error over 100,000 vectors is below .0003. The frames are fixed by
-    their seeds, so this cannot fail by chance; it fails for one bit flip too few.
+    their seeds, so this cannot fail at random; it fails for one bit flip too few.
     """
     vectors = sphere(COUNT, 8)
     assert 0.19 < error(Encoder(8, 16, 0, seed, "qr"), vectors) < 0.23

@@ -6,7 +6,7 @@ device draws from a table instead (`stream_app.privacy.exact.integer_tables`) an
 checks.
 
     bern_exp(g)            1 with probability e^-g: K the first k at which Bernoulli(g / k) is 0,
-                           K odd; g > 1 is peeled off in ones        (Canonne, Kamath, Steinke 2020,
+                           K odd; g > 1 is reduced in ones        (Canonne, Kamath, Steinke 2020,
                                                                       algorithm 1; Forsythe 1972)
     bit_flip(g)            1 with probability 1 / (1 + e^g):  f a fair coin, a = bern_exp(g), until
                            f = 0 or a = 1
@@ -32,7 +32,7 @@ _FETCHED = 256
 
 
 class Words:
-    """Single words of a source, fetched some at a time. Not for a device: what is fetched waits."""
+    """Words of a source, fetched in batches. Not for a device: fetched words stay in memory."""
 
     def __init__(self, source: RandomSource) -> None:
         self._words = self._stream(source)
@@ -86,7 +86,7 @@ def bit_flip(g: Fraction, words: Words) -> bool:
 
 
 def response(x: int, symbols: int, g: Fraction, words: Words) -> int:
-    """Return x or, e^-g as likely each, another of 0 .. symbols-1."""
+    """Return x, or another of 0 .. symbols-1, each e^-g times as likely as x."""
     if not 0 <= x < symbols:
         raise ValueError(f"symbol {x}: there are 0 to {symbols - 1}")
     while True:

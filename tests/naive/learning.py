@@ -60,10 +60,10 @@ def decode(
     absent: np.ndarray | None = None,
     g: float = 1.0,
 ) -> tuple[float, float, float]:
-    """Return (e, rho, P(z)) by Bayes' rule over all levels, and over "no rating" where that hides.
+    """Return (e, rho, P(z)) by Bayes' rule over all levels, with "no rating" if presence is hidden.
 
     absent: P(z | no rating); g: the prior probability of a rating. The rating of a cell that has
-    none keeps its prior, so what is known of it is a mixture with two means and two variances.
+    none keeps its prior, so its posterior is a mixture with two means and two variances.
     """
     x = stars(channel.shape[1])
     pi = prior(rhat, V, len(x))
@@ -83,7 +83,7 @@ def decode(
 
 
 class Vectors:
-    """Where vectors live: `read` and `add` by side and key."""
+    """Storage of vectors: `read` and `add` by side and key."""
 
     def __init__(self, factors: int, seed: int, parameters: Parameters) -> None:
         self.d, self.p = factors, parameters
@@ -110,7 +110,7 @@ class Rows(Vectors):
 
 
 class Sketch(Vectors):
-    """k rows of cells; `places` says at which cells, with which signs, the components lie."""
+    """k rows of cells; `places` gives the cells and the signs of the components."""
 
     def __init__(
         self, factors: int, depth: int, width: int, seed: int, parameters: Parameters
@@ -196,7 +196,7 @@ class HashedScalars(Scalars):
 
 
 class Learner:
-    """Learn one rating at a time, as the formulas of `kernels/lesson.py` read."""
+    """Learn one rating at a time, by the formulas of `kalman_update.py` of the kernels."""
 
     def __init__(self, vectors: Vectors, scalars: Scalars, p: Parameters) -> None:
         self.v, self.s, self.p = vectors, scalars, p

@@ -10,7 +10,7 @@ def held(x: float, low: float, high: float) -> float:
     return min(max(x, low), high)
 
 
-def busy(present: float, information: float, expected: float) -> float:
+def activity(present: float, information: float, expected: float) -> float:
     """Return the posterior mean of f: ln f normal, E f = 1; present is normal around f expected."""
     weighed = []
     for step in range(-30, 21):
@@ -48,4 +48,4 @@ class Presence:
             present, counted = self.items[item]
             rates.append(held((k * overall + present) / (k + counted), 0.001, 0.95))
         counts[2] += information * sum(rates)
-        return [held(busy(*counts) * rate, 0.001, 0.95) for rate in rates] if items else []
+        return [held(activity(*counts) * rate, 0.001, 0.95) for rate in rates] if items else []

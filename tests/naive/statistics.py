@@ -63,7 +63,7 @@ class CountMin:
 
 
 class SecondMoment:
-    """Fast AMS with the polynomial written out and the moment summed afresh."""
+    """Fast AMS with the polynomial written out and the moment summed again."""
 
     def __init__(self, coefficients: list[list[int]], width: int) -> None:
         self.coefficients = coefficients

@@ -1,4 +1,4 @@
-"""Drawing from counts, the obvious way: walk along them until the word is used up."""
+"""Drawing from counts, the obvious way: subtract counts from the word until it is used up."""
 
 from __future__ import annotations
 

@@ -138,7 +138,7 @@ def asked(levels: np.ndarray, learner: Learner, *, user_bias: bool = False) -> n
 
 
 def test_a_partition_is_chosen_from_the_item_table_alone():
-    """Whatever the ratings are, the same is asked; without a table 3.5 is expected."""
+    """The chosen partitions do not depend on the ratings; without a table 3.5 is expected."""
     learner = build("dense", Channels.from_mechanisms([CLEAN]), LearnerSpec(factors=2))
     u, z = np.arange(50, dtype=np.uint64), (np.arange(50) % 5).astype(np.uint8)
     for _ in range(20):
@@ -178,7 +178,7 @@ def in_scope(name: str, scope: int = 60, **given: Any) -> EvaluationResult:
 
 @pytest.mark.parametrize("name", ["cell:5:3", "cell:5:4:1/2", "ternary:5:4", "laplace:5:5"])
 def test_cells_of_a_scope_teach_more_than_no_rating_at_all(name: str) -> None:
-    """Better than the middle of all ratings, which is what a model of nothing but fakes knows."""
+    """Better than the middle of all ratings, which is the best prediction from fakes alone."""
     result = in_scope(name)
     data = WORLD.dataset
     assert (result.protocol, result.mechanism, result.scope) == ("scope", name, 60)

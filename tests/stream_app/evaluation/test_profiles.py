@@ -1,4 +1,4 @@
-"""The evaluation of profiles: on made-up tastes whose answer is known."""
+"""The evaluation of profiles: on synthetic tastes with a known answer."""
 
 from __future__ import annotations
 

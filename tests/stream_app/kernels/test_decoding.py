@@ -25,7 +25,7 @@ def exponentials(x, out):
 def decoded(
     rhat: float, V: float, z: int, channel: np.ndarray, levels: int, absent: np.ndarray, g: float
 ) -> tuple[float, float, float]:
-    """Call the kernel with its columns: what no rating reports beside what the levels report."""
+    """Call the kernel with its columns: P(z | no rating) and P(z | level)."""
     rows = np.hstack((absent[: len(channel), None], channel))
     return update_posterior(rhat, V, z, rows, levels, np.array([9.0, g]), 1)  # type: ignore[no-any-return]
 
@@ -100,7 +100,7 @@ def test_a_mechanism_that_hides_presence_decodes_like_an_open_one_where_there_is
 
 
 def test_the_prior_has_no_effect_where_presence_is_public():
-    """Where presence is public the prior does not enter, whatever stands there."""
+    """Where presence is public the prior is not read, whatever its value."""
     channel = randomized_response(5, 1.0)
     for g in (0.0, 0.5, math.nan):
         assert decoded(3.1, 0.9, 1, channel, 5, PUBLIC, g) == decoded(

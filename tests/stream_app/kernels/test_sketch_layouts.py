@@ -1,4 +1,4 @@
-"""The two layouts of a count sketch: what a write moves and how noisy a read is."""
+"""The two layouts of a count sketch: the effect of a write and the noise of a read."""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ def test_the_error_of_a_read_is_f2_over_width_times_depth(model):
     """Var * w k / F2 lies in .95 .. 1.05 over hash draws, mean error near 0 (Charikar et al. 2002).
 
     400 entities x 32 components, w = 1600, k = 4, 12 seeds: 153,600 errors, of which those of one
-    block are dependent; the seeds are fixed, so it does not alarm by chance (spread of the ratio
+    block are dependent; the seeds are fixed, so it cannot fail at random (spread of the ratio
     over seeds: 1 %), and a factor of 2 (one row ignored, one sign for all) is always caught.
     """
     d, k, w, n = 32, 4, 1600, 400

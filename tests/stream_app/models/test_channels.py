@@ -1,4 +1,4 @@
-"""Channels as tables: what is refused, how a report reads as a rating, and exact debiasing."""
+"""Channels as tables: refused inputs, the face value of a report, and exact debiasing."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ def test_the_debiased_squared_error_is_exact_for_every_rating_and_prediction(
 
 
 def test_which_channels_can_be_inverted() -> None:
-    """A bit that says which of two levels it is has one; a partition sees reports without masks."""
+    """A bit that names one of two levels can be inverted; a partition cannot."""
     for mechanism in EVERY_MECHANISM:
         has_none = mechanism.family == "partition" or (
             mechanism.family == "ternary" and mechanism.levels > 2

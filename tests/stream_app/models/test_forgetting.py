@@ -1,5 +1,5 @@
-"""What is left of a user that was forgotten: nothing that its own predictions would tell, and the
-others as they were but for collisions."""
+"""After a user is forgotten its predictions are those of an unknown user, and other entities are
+unchanged except for collisions."""
 
 from __future__ import annotations
 
@@ -71,8 +71,8 @@ def test_what_is_learned_after_forgetting_is_learned_as_of_an_unknown_user(model
 
 @pytest.mark.parametrize("model", SKETCHES)
 def test_other_entities_move_only_by_what_they_share_with_the_user(model: str) -> None:
-    """Of 300 users and 200 items in tables with room, most share nothing and nobody moves much;
-    what does move, moves by a share of what the user had learned (1/k of it for a shared cell)."""
+    """Of 300 users and 200 items in tables with room, most share nothing and few move;
+    those that do, move by a share of what the user had learned (1/k of it for a shared cell)."""
     made = taught(model)
     others = np.setdiff1d(np.arange(300, dtype=np.uint64), USER)
     items = np.arange(200, dtype=np.uint64)

@@ -1,4 +1,4 @@
-"""What every learner promises, over every row of the factory's table and the example's.
+"""The contract of every learner, over every row of the factory's table and the example's.
 
 `example_learner.py` is the smallest learner there is: one file, and one row in `LEARNERS`.
 """

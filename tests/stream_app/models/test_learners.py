@@ -1,5 +1,5 @@
-"""The factorizations against the obvious version, and what each layout promises beyond the contract
-of `test_learner_contract.py`."""
+"""The factorizations against the obvious version, and the guarantees of each layout beyond the
+contract of `test_learner_contract.py`."""
 
 from __future__ import annotations
 
@@ -191,7 +191,7 @@ def history(learner: Learner) -> dict[str, str]:
 
 
 def test_the_kernels_are_the_same_without_compilation() -> None:
-    """Bit for bit: LLVM neither fuses nor reorders, and the plain lanes are the same sums."""
+    """Bit for bit: LLVM neither fuses nor reorders, and uncompiled vectors give the same sums."""
     script = (
         "import json, warnings; warnings.simplefilter('ignore')\n"
         "from tests.stream_app.models.test_learners import *\n"

@@ -141,7 +141,7 @@ def test_equal_similarities_go_by_the_key_of_the_device() -> None:
 
 
 def test_sizes_are_drawn_to_their_mean_by_as_much_as_they_are_noise() -> None:
-    """Of 200 equal profiles whatever differs is noise: its deviation, about 36, falls below a
+    """Of 200 equal profiles every difference is noise: its deviation, about 36, falls below a
     third. Power: sizes that are not drawn keep all of it."""
     mechanism = Blip(2000, 20, Fraction(2))
     found, _, released = filled(mechanism, [CATALOGUE[:40]] * 200)

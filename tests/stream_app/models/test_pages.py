@@ -136,7 +136,7 @@ GROWING = [(1, 9000), (2, 2), (3, 9000)]  # from one page to several within a st
 @given(steps=STEPS)
 @example(steps=GROWING)
 def test_every_page_that_changes_is_marked(make, steps) -> None:
-    """Whatever came before and however tables have grown; and one event marks few pages."""
+    """For any earlier events and any growth of tables; and one event marks few pages."""
     part, feed = make()
     assert not any(bits.any() for bits in part.dirty_pages().values())
     for seed, events in steps:
@@ -172,7 +172,7 @@ def test_reading_marks_nothing(model: str) -> None:
 def test_a_loaded_state_continues_like_the_one_it_was_copied_from(
     make, before, after, other
 ) -> None:
-    """Whatever was there is replaced; what comes then has the same effect, in every byte."""
+    """The previous state is replaced; later events have the same effect, in every byte."""
     (one, feed_one), (two, feed_two) = make(), make()
     for seed, events in before:
         feed_one(seed, events)

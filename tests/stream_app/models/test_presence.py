@@ -1,4 +1,4 @@
-"""How likely a cell is to hold a rating: the kernel against dictionaries, and against a truth."""
+"""The prior that a cell holds a rating: the kernel against dictionaries and a known truth."""
 
 from __future__ import annotations
 
@@ -96,7 +96,7 @@ def test_records_of_public_presence_leave_the_state_untouched() -> None:
 
 
 def test_a_whole_record_is_counted_before_its_priors() -> None:
-    """The first cell of a record knows of the last one: a busy user is busy in all cells."""
+    """The prior of the first cell includes the last one: a user is equally active in all cells."""
     quiet = [(i, 5) for i in range(40)]
     busy = [(i, 0) for i in range(40)]
     found = [
@@ -113,7 +113,7 @@ def test_rates_of_items_and_users_are_found_through_the_noise(channel: int) -> N
     The rates are .06, .12, .24, .48, their mean .225. Over 20 seeds the overall rate deviates by at
     most .0063 and the distance between the two kinds of item, .2 to .26 as shrunken, by .01, so
     both margins exceed six deviations (false alarm below 1e-6). At epsilon 4 each of the four means
-    deviates by .005 and lies within .05 of its rate. Whoever forgets to debias sees .65 and more
+    deviates by .005 and lies within .05 of its rate. Without debiasing the rates are .65 and more
     for all under `cell:5:1`, where two thirds of the empty cells are published.
     """
     random, mechanism = np.random.default_rng(5), MECHANISMS[channel]

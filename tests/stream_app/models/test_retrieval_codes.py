@@ -1,4 +1,4 @@
-"""What a code promises: a direction that gets better with every flip."""
+"""The guarantees of a code: its direction improves with every flip."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What every index promises, from one table; and what the approximate one may and may not lose."""
+"""The contract of every index, from one table; and the recall of the approximate index."""
 
 from __future__ import annotations
 
@@ -284,7 +284,7 @@ def test_256_bits_find_the_best_of_a_realistic_catalogue(n, hidden):
 
 @cache
 def learned() -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return 2,000 items' vectors and biases and 100 users' vectors, of 60,000 made-up ratings."""
+    """Return vectors and biases of 2,000 items and vectors of 100 users, from synthetic ratings."""
     world = generate(1, users=1000, items=2000, ratings=60_000).dataset
     learner = learner_of("dense", Channels.from_mechanisms([Identity(5)]), LearnerSpec(seed=1))
     none, all_of = np.zeros(len(world), np.uint8), np.ones(len(world), np.bool_)

@@ -1,4 +1,4 @@
-"""What the statistics promise: no false negatives, bounds that hold, merges that lose nothing."""
+"""The guarantees of the statistics: no false negatives, valid bounds, lossless merges."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the public may know of an item, and what must not be shown any more."""
+"""The public names of items, and the items that must no longer be shown."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""The public item table: pages in the order of the directory, written when something in them moved,
-read back by a device as the same means."""
+"""The public item table: pages in the order of the directory, written when a code in them has
+changed, read back by a device as the same means."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""Top-k: seen and withdrawn items stay away, strangers get what is popular, and the index follows
-the learner."""
+"""Top-k: seen and withdrawn items are left out, unknown users get popular items, and the index
+follows the learner."""
 
 from __future__ import annotations
 

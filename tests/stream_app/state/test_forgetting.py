@@ -1,5 +1,5 @@
-"""Forgetting a device: what is refused, what is cleared, and that a state made without a device is
-that of a log in which it never was."""
+"""Forgetting a device: its records are rejected, its own data is cleared, and a state that excludes
+a device equals that of a log without its records."""
 
 from __future__ import annotations
 
@@ -129,7 +129,7 @@ def test_forgetting_twice_is_forgetting_once(rng: np.random.Generator) -> None:
 def test_forgetting_an_unseen_device_changes_only_the_list_of_erased_devices(
     rng: np.random.Generator,
 ) -> None:
-    """Its cells in a sketch hold what collides with it, and are not touched."""
+    """Its cells in a sketch hold the data of others and are not changed."""
     replica = played([publish(e) for e in made_of(rng)], rng, ALL)
     model, ledger = replica.model_digest(), replica.ledger_digest()
     assert not replica.forget(bytes(16))
@@ -147,7 +147,7 @@ def test_an_excluded_device_is_not_forgotten_again() -> None:
 
 
 def test_an_unreadable_record_is_not_attributed_to_a_forgotten_device() -> None:
-    """Its device is unknown and written as zeros, which may be a pseudonym as well."""
+    """Its device is unknown and written as zeros, which may be a real pseudonym."""
     replica = Replica(SMALL)
     replica.forget(bytes(16))
     run = run_of([Published(0, b"k", b"nonsense")], 0, 1, 0)
@@ -168,7 +168,7 @@ def test_a_device_that_shares_half_a_pseudonym_with_a_forgotten_one_is_accepted(
 def test_a_rejected_record_does_not_affect_the_others_of_its_batch(
     rng: np.random.Generator,
 ) -> None:
-    """Reasons stand beside each record; a jump among them is told as one."""
+    """Each record has its reason; a jump of the sequence number has a reason of its own."""
     names = [rng.bytes(16) for _ in range(200)]
     made = [
         Event(name, 1, "rr:5:2", 0, np.arange(2, dtype=np.uint64), np.zeros(2, np.uint8))

@@ -143,7 +143,7 @@ def test_nothing_is_learned_from_a_wholly_held_out_log(rng: np.random.Generator)
 
 
 def test_a_missing_report_changes_the_presence_rates_alone() -> None:
-    """Nothing but the presence rates and the device's mark is touched by a silent scope."""
+    """A scope of missing reports changes only the presence rates and the device's mark."""
     replica = Replica(replace(ALL, held_out=0.3))
     before = {name: array.tobytes() for name, array in replica.model_arrays().items()}
     outcome = applied(replica, replace(SCOPE, reports=np.full(40, 5, np.uint8)))
@@ -181,7 +181,7 @@ def test_a_published_cell_is_learned_and_counted_but_not_marked_as_seen() -> Non
 
 
 def test_a_cell_is_decoded_with_its_own_prior() -> None:
-    """What a fresh learner says of the same cells with the priors that the outcome tells."""
+    """A fresh learner gives the same result for the same cells with the priors of the outcome."""
     replica = Replica(replace(ALL, model="dense", held_out=0.0))
     outcome = applied(replica, SCOPE)
     fresh = Replica(replica.spec).learner
@@ -206,7 +206,7 @@ def test_a_duplicate_record_is_counted_by_its_reports() -> None:
 
 
 def test_one_changed_missing_report_changes_the_model_digest() -> None:
-    """Whether a cell says something teaches presence, although a silent one is not learned."""
+    """A missing report changes the presence rates, although it is not learned."""
     digests = set()
     for report in (5, 0):
         replica = Replica(replace(ALL, held_out=0.0))
@@ -226,7 +226,7 @@ def test_a_spec_without_protected_presence_keeps_no_rates() -> None:
 
 
 def test_a_report_is_decoded_under_its_own_mask() -> None:
-    """The same report says "low" under one mask and "high" under the other."""
+    """The same report means "low" under one mask and "high" under the other."""
     errors = []
     for mask in (0b1000, 0b0001):
         replica = Replica(replace(ALL, held_out=0.0))
