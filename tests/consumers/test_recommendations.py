@@ -1,4 +1,4 @@
-"""An answer as the asker reads it: the first k that were not rated, whatever the server knows."""
+"""Answers at the client: the first k items that are not excluded."""
 
 from __future__ import annotations
 
@@ -30,13 +30,13 @@ def answer(items: tuple[Item, ...], status: Status = Status.OK) -> Recommendatio
     )
 
 
-def test_an_answer_is_cut_to_what_was_asked() -> None:
+def test_an_answer_is_cut_to_k_items() -> None:
     best = _best(answer(NAMES), 2, 0.1, ())
     assert best.items == NAMES[:2]
     assert best.scores == (5.0, 4.9)
 
 
-def test_what_was_rated_is_left_out_before_the_answer_is_cut() -> None:
+def test_excluded_items_are_removed_before_the_answer_is_cut() -> None:
     rated = {7, key("tt01"), key("tt02")}
     assert _best(answer(NAMES), 2, 0.1, rated).items == (5, 9)
     assert _best(answer(NAMES), 10, 0.1, rated).items == (5, 9)
@@ -44,7 +44,7 @@ def test_what_was_rated_is_left_out_before_the_answer_is_cut() -> None:
 
 
 class Bus:
-    """A producer and a consumer of one: whatever is asked is answered with the longest list."""
+    """A producer and a consumer of one: every query is answered with the longest list."""
 
     def __init__(self) -> None:
         self.asked: list[Query] = []
@@ -67,26 +67,26 @@ class Bus:
         return encode_message(answer(tuple(range(100))))
 
 
-def test_the_longest_list_is_asked_for_where_some_of_it_is_left_out() -> None:
+def test_the_longest_list_is_requested_where_items_are_excluded() -> None:
     bus, ask = Bus(), Recommendations.__new__(Recommendations)
     ask._topics, ask._producer, ask._consumer = Topics(), bus, bus  # type: ignore[assignment]
     assert ask.best("0" * 32, 3, 5.0).items == (0, 1, 2)
     assert ask.best("0" * 32, 3, 5.0, excluded={0, 1, 5}).items == (2, 3, 4)
-    assert [question.k for question in bus.asked] == [3, 100]
+    assert [query.k for query in bus.asked] == [3, 100]
 
 
-def test_an_item_is_known_by_its_key_however_an_answer_names_it() -> None:
+def test_the_key_of_an_item_does_not_depend_on_its_form_in_an_answer() -> None:
     assert [key_of(name) for name in NAMES] == [5, 7, key("tt01"), key("tt02"), 9]
     assert key_of("key:of a song") == key("key:of a song")
 
 
-def test_an_answer_that_is_none_is_one_sentence() -> None:
+def test_a_rejected_query_raises_one_sentence() -> None:
     for status in (Status.BUSY, Status.REFUSED):
         with pytest.raises(UserError):
             _best(answer((), status), 3, 0.1, ())
 
 
-def test_an_answer_counts_what_was_left_out_of_it() -> None:
+def test_an_answer_counts_the_excluded_items() -> None:
     assert _best(answer(NAMES), 2, 0.1, {5, 9}).left_out == 2
     assert _best(answer(NAMES), 2, 0.1, {key(name) for name in NAMES[:3]}).items[-1] == 9
     assert _best(answer(NAMES), 2, 0.1, ()).left_out == 0

@@ -31,7 +31,7 @@ INTAKE = wire.Intake(
 
 
 @pytest.fixture
-def here(environment: Callable[..., None], kafka: Kafka, topics: str) -> str:
+def ratings_topic(environment: Callable[..., None], kafka: Kafka, topics: str) -> str:
     """Work in an empty folder with the broker and the topics configured; give the rating topic."""
     environment(
         MURMUREC_BOOTSTRAP_SERVERS=kafka.bootstrap,
@@ -64,15 +64,15 @@ def everything(kafka: Kafka, topic: str) -> list[wire.Event]:
 
 
 def test_a_published_rating_is_accepted_where_its_key_belongs(
-    here: str, kafka: Kafka, capsys: pytest.CaptureFixture[str]
+    ratings_topic: str, kafka: Kafka, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert run(["publish", "--user", "ann", "--item", "1193", "--rating", "4"]) == 0
-    said = capsys.readouterr().out
-    assert "sent       at once: the time and size of a message" in said
-    assert f"accepted   {here}, partition " in said
-    assert "protected  the value of each rating" in said
-    assert "adjacency: value" in said
-    assert "public     that the ratings exist" in said
+    output = capsys.readouterr().out
+    assert "sent       at once: the time and size of a message" in output
+    assert f"accepted   {ratings_topic}, partition " in output
+    assert "protected  the value of each rating" in output
+    assert "adjacency: value" in output
+    assert "public     that the ratings exist" in output
     assert (
         run(
             [
@@ -89,28 +89,28 @@ def test_a_published_rating_is_accepted_where_its_key_belongs(
         )
         == 0
     )
-    told = json.loads(capsys.readouterr().out)
-    events = everything(kafka, here)
-    who = pseudonym(read_key("device.journal"), "ann")
-    assert {(event.device, event.seq) for event in events} == {(who, 1), (who, 2)}
+    output = json.loads(capsys.readouterr().out)
+    events = everything(kafka, ratings_topic)
+    device_id = pseudonym(read_key("device.journal"), "ann")
+    assert {(event.device, event.seq) for event in events} == {(device_id, 1), (device_id, 2)}
     assert {int(event.items[0]) for event in events} == {1193, wire.key("tt01")}
-    assert (told["device"], told["seq"], told["mechanism"]) == (who.hex(), 2, "rr:5:2")
+    assert (output["device"], output["seq"], output["mechanism"]) == (device_id.hex(), 2, "rr:5:2")
     assert run(["publish", "--user", "ann", "--item", "1193", "--rating", "4"]) == 1
     assert "published already" in capsys.readouterr().err
     assert run(["publish", "--user", "ann", "--item", "1193", "--rating", "4", "--republish"]) == 0
 
 
-def test_a_topic_that_is_not_there_costs_no_epsilon(
-    here: str, capsys: pytest.CaptureFixture[str]
+def test_a_missing_topic_costs_no_epsilon(
+    ratings_topic: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    arguments = ["--user", "ann", "--item", "1", "--rating", "4", "--prefix", "nobody-made-this"]
+    arguments = ["--user", "ann", "--item", "1", "--rating", "4", "--prefix", "missing"]
     assert run(["publish", *arguments]) == 1
     assert "create it with murmurec topics apply" in capsys.readouterr().err
     assert not Path("device.journal").exists()
 
 
-def test_a_replay_sends_every_rating_once_and_goes_on_where_it_was(
-    here: str, kafka: Kafka, rng: np.random.Generator, capsys: pytest.CaptureFixture[str]
+def test_a_replay_sends_every_rating_once_and_continues(
+    ratings_topic: str, kafka: Kafka, rng: np.random.Generator, capsys: pytest.CaptureFixture[str]
 ) -> None:
     cells = rng.choice(40 * 100, 2000, replace=False)
     ratings = rng.integers(1, 6, 2000)
@@ -119,17 +119,17 @@ def test_a_replay_sends_every_rating_once_and_goes_on_where_it_was(
     np.savez("mine.npz", user=users, item=items, rating=ratings)
     replay = ["replay", "mine.npz", "--mechanism", "none"]
     assert run([*replay, "--limit", "700"]) == 0
-    told = capsys.readouterr()
-    assert told.out.splitlines()[-1] == "rows 700 = published 700 + refused 0"
-    assert "nothing is protected" in told.err
+    output = capsys.readouterr()
+    assert output.out.splitlines()[-1] == "rows 700 = published 700 + refused 0"
+    assert "nothing is protected" in output.err
     assert run([*replay, "--json"]) == 0
-    told_json = json.loads(capsys.readouterr().out)
-    assert (told_json["rows"], told_json["published"], told_json["refused"]) == (1300, 1299, 1)
-    assert (told_json["skipped"], told_json["events_failed"]) == (700, 0)
+    row = json.loads(capsys.readouterr().out)
+    assert (row["rows"], row["published"], row["refused"]) == (1300, 1299, 1)
+    assert (row["skipped"], row["events_failed"]) == (700, 0)
     key = read_key("device.journal")
     sent = sorted(
         (event.device, int(item), int(report))
-        for event in everything(kafka, here)
+        for event in everything(kafka, ratings_topic)
         for item, report in zip(event.items, event.reports, strict=True)
     )
     assert sent == sorted(
@@ -143,26 +143,26 @@ def test_a_replay_sends_every_rating_once_and_goes_on_where_it_was(
 
 
 def test_what_was_published_by_one_way_is_not_published_by_another(
-    here: str, kafka: Kafka, capsys: pytest.CaptureFixture[str]
+    ratings_topic: str, kafka: Kafka, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert run(["publish", "--user", "1", "--item", "10", "--rating", "4"]) == 0
     np.savez("mine.npz", user=[1, 1, 2], item=[10, 11, 10], rating=[3, 4, 5])
     assert run(["replay", "mine.npz"]) == 0
-    told = capsys.readouterr().out
-    assert "1 of the refused were published before: --republish" in told
-    assert told.splitlines()[-1] == "rows 3 = published 2 + refused 1"
+    output = capsys.readouterr().out
+    assert "1 of the refused were published before: --republish" in output
+    assert output.splitlines()[-1] == "rows 3 = published 2 + refused 1"
     np.savez("grown.npz", user=[1, 1, 2, 2], item=[10, 11, 10, 11], rating=[3, 4, 5, 1])
     assert run(["replay", "grown.npz", "--json"]) == 0
-    told_json = json.loads(capsys.readouterr().out)
-    assert (told_json["published"], told_json["published_before"]) == (1, 3)
+    row = json.loads(capsys.readouterr().out)
+    assert (row["published"], row["published_before"]) == (1, 3)
     assert run(["publish", "--user", "2", "--item", "11", "--rating", "4"]) == 1
     assert "published already" in capsys.readouterr().err
-    cells = [(e.device, int(item)) for e in everything(kafka, here) for item in e.items]
+    cells = [(e.device, int(item)) for e in everything(kafka, ratings_topic) for item in e.items]
     assert len(cells) == len(set(cells)) == 4
 
 
 def test_a_mechanism_that_is_not_allowed_costs_no_epsilon(
-    here: str, kafka: Kafka, capsys: pytest.CaptureFixture[str]
+    ratings_topic: str, kafka: Kafka, capsys: pytest.CaptureFixture[str]
 ) -> None:
     np.savez("mine.npz", user=[1, 1, 2], item=[10, 11, 10], rating=[3, 4, 5])
     for command in (
@@ -171,58 +171,58 @@ def test_a_mechanism_that_is_not_allowed_costs_no_epsilon(
         assert run([*command, "--epsilon", "1"]) == 1
         assert "rr:5:1 is not allowed" in capsys.readouterr().err
     assert not Path("device.journal").exists()
-    assert everything(kafka, here) == []
+    assert everything(kafka, ratings_topic) == []
 
 
-def test_a_replay_says_what_a_user_spends_in_sum(
-    here: str, capsys: pytest.CaptureFixture[str]
+def test_a_replay_prints_the_epsilon_of_the_user_with_the_most(
+    ratings_topic: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     np.savez("mine.npz", user=[1] * 30 + [2], item=[*range(30), 1], rating=[3] * 30 + [4])
     assert run(["replay", "mine.npz", "--epsilon", "2", "--speed", "1000"]) == 0
-    said = capsys.readouterr().err
-    assert "30 x 2 = 60 for the user with the most" in said
-    assert "weakly protected" in said
+    output = capsys.readouterr().err
+    assert "30 x 2 = 60 for the user with the most" in output
+    assert "weakly protected" in output
 
 
-def test_a_journal_in_use_is_told_before_anything_is_sent(
-    here: str, kafka: Kafka, capsys: pytest.CaptureFixture[str]
+def test_a_journal_in_use_is_refused_before_anything_is_sent(
+    ratings_topic: str, kafka: Kafka, capsys: pytest.CaptureFixture[str]
 ) -> None:
     np.savez("mine.npz", user=[1, 2], item=[1, 1], rating=[3, 4])
     with Journal.open("device.journal"):
         assert run(["replay", "mine.npz"]) == 1
         assert "another process is using it" in capsys.readouterr().err
         assert run(["publish", "--user", "ann", "--item", "1", "--rating", "4"]) == 1
-    assert everything(kafka, here) == []
+    assert everything(kafka, ratings_topic) == []
 
 
-def test_what_an_earlier_process_has_left_is_sent_first_the_same_bytes(
-    here: str, kafka: Kafka, capsys: pytest.CaptureFixture[str]
+def test_pending_messages_of_an_earlier_process_are_sent_first_unchanged(
+    ratings_topic: str, kafka: Kafka, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    left = released_at(here, int(time.time()) // wire.EPOCH_SECONDS, 1, 2)
+    left = released_at(ratings_topic, int(time.time()) // wire.EPOCH_SECONDS, 1, 2)
     assert run(["publish", "--user", "ann", "--item", "3", "--rating", "4"]) == 0
     assert "sending 2 events again" in capsys.readouterr().err
-    events = sorted(everything(kafka, here), key=lambda event: event.seq)
+    events = sorted(everything(kafka, ratings_topic), key=lambda event: event.seq)
     assert [wire.encode(event) for event in events[:2]] == [message.value for message in left]
     assert [event.items.tolist() for event in events] == [[1], [2], [3]]
     assert read_journal("device.journal").pending == 0
 
 
 def released_at(topic: str, epoch: int, *items: int) -> list[Message]:
-    """Release ratings of ann that nobody sends."""
+    """Release ratings of ann without sending them."""
     line = device.ReportSettings(topic, registry.parse("rr:5:2"))
     with Journal.open("device.journal") as journal:
-        who = pseudonym(journal.key, "ann")
+        device_id = pseudonym(journal.key, "ann")
         level = np.array([3], np.uint8)
         return [
-            journal.release(device.request(level, [item], line, device=who, epoch=epoch))[0]
+            journal.release(device.request(level, [item], line, device=device_id, epoch=epoch))[0]
             for item in items
         ]
 
 
-def test_a_clock_far_beyond_the_last_release_has_to_be_called_right(
-    here: str, capsys: pytest.CaptureFixture[str]
+def test_a_clock_far_beyond_the_last_release_needs_the_option(
+    ratings_topic: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    released_at(here, int(time.time()) // wire.EPOCH_SECONDS - 400, 1)
+    released_at(ratings_topic, int(time.time()) // wire.EPOCH_SECONDS - 400, 1)
     np.savez("mine.npz", user=["ann", "bob"], item=[4, 5], rating=[3, 4])
     commands = (
         ["publish", "--user", "ann", "--item", "3", "--rating", "4"],
@@ -239,7 +239,7 @@ def test_a_clock_far_beyond_the_last_release_has_to_be_called_right(
 
 
 def test_a_replay_that_is_killed_loses_nothing_and_draws_nothing_twice(
-    here: str, kafka: Kafka, capsys: pytest.CaptureFixture[str]
+    ratings_topic: str, kafka: Kafka, capsys: pytest.CaptureFixture[str]
 ) -> None:
     users, items = np.divmod(np.arange(3000), 100)
     np.savez("mine.npz", user=users, item=items, rating=1 + items % 5)
@@ -257,11 +257,13 @@ def test_a_replay_that_is_killed_loses_nothing_and_draws_nothing_twice(
     before = read_journal("device.journal")
     assert 0 < sum(replayed.reserved for replayed in before.book.replays.values()) < 3000
     assert run(replay) == 0
-    told = capsys.readouterr().out
-    assert "continued after" in told
+    output = capsys.readouterr().out
+    assert "continued after" in output
     # What was acknowledged to a dead process may be there twice: the same bytes, dropped by seq.
-    events = {(event.device, event.seq): wire.encode(event) for event in everything(kafka, here)}
-    for event in everything(kafka, here):
+    events = {
+        (event.device, event.seq): wire.encode(event) for event in everything(kafka, ratings_topic)
+    }
+    for event in everything(kafka, ratings_topic):
         assert events[event.device, event.seq] == wire.encode(event)
     cells = {
         (event.device, int(item)): int(report)
@@ -277,7 +279,7 @@ def test_a_replay_that_is_killed_loses_nothing_and_draws_nothing_twice(
 
 
 def look_or_none(path: str) -> bool:
-    """Whether the journal has recorded something of a data set."""
+    """Whether the journal has recorded rows of a data set."""
     try:
         return any(replayed.reserved for replayed in read_journal(path).book.replays.values())
     except UserError:  # it is just being made
@@ -290,20 +292,20 @@ def decoded(value: bytes) -> wire.Event:
     return wire.decode(key, value, where, INTAKE)
 
 
-def test_an_epoch_is_sent_as_a_whole_and_says_nothing_of_what_was_rated(
-    here: str, kafka: Kafka, capsys: pytest.CaptureFixture[str]
+def test_an_epoch_is_sent_as_a_whole_whatever_was_rated(
+    ratings_topic: str, kafka: Kafka, capsys: pytest.CaptureFixture[str]
 ) -> None:
     np.savez("mine.npz", user=[1, 1, 2, 3], item=[10, 11, 10, 99], rating=[3, 4, 5, 1])
     Path("scope.txt").write_text("\n".join(map(str, range(5, 25))))
     replay = ["replay", "mine.npz", "--mechanism", "cell", "--emission", "epoch"]
     assert run([*replay, "--scope", "scope.txt"]) == 0
-    told = capsys.readouterr()
-    assert "60 reports of 3 devices; 3 of them on ratings" in told.out
-    assert "1 rating of items that are not in scope: never reported" in told.out
-    assert "protected  whether each item was rated, and how" in told.err
-    assert "sent       at the end of the epoch" in told.err
-    assert "20 x 2 = 40 for the user with the most" in told.err
-    events = everything(kafka, here)
+    output = capsys.readouterr()
+    assert "60 reports of 3 devices; 3 of them on ratings" in output.out
+    assert "1 rating of items that are not in scope: never reported" in output.out
+    assert "protected  whether each item was rated, and how" in output.err
+    assert "sent       at the end of the epoch" in output.err
+    assert "20 x 2 = 40 for the user with the most" in output.err
+    events = everything(kafka, ratings_topic)
     assert sorted(sorted(event.items.tolist()) for event in events) == [list(range(5, 25))] * 3
     assert {event.mechanism for event in events} == {"cell:5:2"}
     assert run([*replay, "--scope", "scope.txt", "--json"]) == 0
@@ -312,7 +314,7 @@ def test_an_epoch_is_sent_as_a_whole_and_says_nothing_of_what_was_rated(
 
 
 def test_the_public_catalogue_is_the_scope_where_no_file_names_it(
-    here: str, kafka: Kafka, capsys: pytest.CaptureFixture[str]
+    ratings_topic: str, kafka: Kafka, capsys: pytest.CaptureFixture[str]
 ) -> None:
     np.savez("mine.npz", user=[1, 2], item=[10, 11], rating=[3, 4])
     replay = ["replay", "mine.npz", "--mechanism", "cell", "--emission", "epoch"]
@@ -327,11 +329,13 @@ def test_the_public_catalogue_is_the_scope_where_no_file_names_it(
     assert run(replay) == 0
     capsys.readouterr()
     expected = sorted([7, wire.key("tt01")])
-    assert [sorted(event.items.tolist()) for event in everything(kafka, here)] == [expected] * 2
+    assert [sorted(event.items.tolist()) for event in everything(kafka, ratings_topic)] == [
+        expected
+    ] * 2
 
 
-def test_a_sample_spends_what_it_says_on_a_whole_user(
-    here: str,
+def test_a_sample_spends_its_budget_once_per_user(
+    ratings_topic: str,
     kafka: Kafka,
     capsys: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,
@@ -341,10 +345,10 @@ def test_a_sample_spends_what_it_says_on_a_whole_user(
     Path("scope.txt").write_text("\n".join(map(str, range(5, 25))))
     replay = ["replay", "mine.npz", "--mechanism", "cell", "--emission", "epoch"]
     assert run([*replay, "--scope", "scope.txt", "--sample", "10", "--json"]) == 0
-    told = capsys.readouterr()
-    row = json.loads(told.out)
+    output = capsys.readouterr()
+    row = json.loads(output.out)
     assert (row["reports"], row["events_accepted"]) == (12, 3)
-    assert "4 x 5/2 = 10 for the user with the most" in told.err
+    assert "4 x 5/2 = 10 for the user with the most" in output.err
     # A grown catalogue is no second sample, and --republish no second budget.
     Path("scope.txt").write_text("\n".join(map(str, range(5, 500))))
     for more in ([], ["--republish"]):
@@ -359,16 +363,16 @@ def test_a_sample_spends_what_it_says_on_a_whole_user(
 
 
 def test_a_budget_is_kept_by_every_command_and_shown(
-    here: str, kafka: Kafka, capsys: pytest.CaptureFixture[str]
+    ratings_topic: str, kafka: Kafka, capsys: pytest.CaptureFixture[str]
 ) -> None:
     np.savez("mine.npz", user=[1] * 5 + [2], item=[*range(5), 1], rating=[3] * 5 + [4])
     assert run(["replay", "mine.npz", "--budget", "7", "--json"]) == 0
-    told = capsys.readouterr()
-    row = json.loads(told.out)
+    output = capsys.readouterr()
+    row = json.loads(output.out)
     assert (row["published"], row["refused"], row["over_budget"]) == (4, 2, 2)
-    assert "3 x 2 = 6 for the user with the most" in told.err
-    assert "is new: new pseudonyms" in told.err
-    assert "1..5 by 1, found in the ratings" in told.err
+    assert "3 x 2 = 6 for the user with the most" in output.err
+    assert "is new: new pseudonyms" in output.err
+    assert "1..5 by 1, found in the ratings" in output.err
     rating = ["--user", "1", "--item", "77", "--rating", "4"]
     assert run(["publish", *rating, "--budget", "7"]) == 1
     assert "the budget is 7 in all, this user has spent 6 of it" in capsys.readouterr().err
@@ -377,27 +381,27 @@ def test_a_budget_is_kept_by_every_command_and_shown(
     assert "epsilon 6 on 3 reports" in shown
     assert "remaining 1, for ratings and profiles together" in shown
     assert run(["publish", *rating, "--budget", "8"]) == 0
-    assert sum(len(event.items) for event in everything(kafka, here)) == 5
+    assert sum(len(event.items) for event in everything(kafka, ratings_topic)) == 5
     # What the budget held back goes with a larger one, and nothing goes twice.
     capsys.readouterr()
     assert run(["replay", "mine.npz", "--budget", "10", "--json"]) == 0
-    told = capsys.readouterr()
-    row = json.loads(told.out)
+    output = capsys.readouterr()
+    row = json.loads(output.out)
     assert (row["published"], row["published_before"], row["over_budget"]) == (1, 4, 1)
-    assert "2 rows over budget when this data set was published" in told.err
-    assert "a user before this run: 8" in told.err
-    cells = [(e.device, int(item)) for e in everything(kafka, here) for item in e.items]
+    assert "2 rows over budget when this data set was published" in output.err
+    assert "a user before this run: 8" in output.err
+    cells = [(e.device, int(item)) for e in everything(kafka, ratings_topic) for item in e.items]
     assert len(cells) == len(set(cells)) == 6
 
 
-def test_a_partition_is_asked_over_and_its_masks_are_sent(
-    here: str, kafka: Kafka, capsys: pytest.CaptureFixture[str]
+def test_the_masks_of_a_partition_are_sent(
+    ratings_topic: str, kafka: Kafka, capsys: pytest.CaptureFixture[str]
 ) -> None:
     rating = ["--user", "1", "--item", "77", "--rating", "4", "--mechanism", "partition"]
     assert run(["publish", *rating]) == 0
     np.savez("mine.npz", user=[1, 2, 2], item=[1, 1, 2], rating=[3, 4, 5])
     assert run(["replay", "mine.npz", "--mechanism", "partition", "--emission", "epoch"]) == 0
     capsys.readouterr()
-    events = everything(kafka, here)
+    events = everything(kafka, ratings_topic)
     assert sum(len(event.items) for event in events) == 4
     assert all(event.masks is not None and event.masks.all() for event in events)

@@ -86,7 +86,7 @@ def test_a_device_install_has_the_device_and_says_what_it_lacks(
     wheel: Path, tmp_path: Path
 ) -> None:
     python = installed(wheel, tmp_path / "env", frozenset())
-    said = run(
+    printed = run(
         python,
         "import murmurec, sys\n"
         "assert '/env/' in murmurec.__file__, murmurec.__file__\n"
@@ -101,7 +101,7 @@ def test_a_device_install_has_the_device_and_says_what_it_lacks(
         "    print(error)\n",
         tmp_path,
     )
-    assert said.splitlines() == [
+    assert printed.splitlines() == [
         "2 rr:5:2",
         "Recommendations",
         "murmurec.Recommender needs numba, which a device install lacks: "
@@ -111,7 +111,7 @@ def test_a_device_install_has_the_device_and_says_what_it_lacks(
 
 def test_a_server_install_fits_and_recommends(wheel: Path, tmp_path: Path) -> None:
     python = installed(wheel, tmp_path / "env", frozenset({"server"}))
-    said = run(
+    printed = run(
         python,
         "from murmurec import Recommender, evaluate\n"
         "ratings = [1, 1, 2] * 9, [10, 11, 10] * 9, [5, 1, 5] * 9\n"
@@ -120,7 +120,7 @@ def test_a_server_install_fits_and_recommends(wheel: Path, tmp_path: Path) -> No
         "print(evaluate(ratings, 'rr:5:2', model='dense', factors=2).events)\n",
         tmp_path,
     )
-    assert said.splitlines() == ["[11]", "27"]
+    assert printed.splitlines() == ["[11]", "27"]
     command = python.with_name("murmurec")
     version = subprocess.run(
         [str(command), "--version"],

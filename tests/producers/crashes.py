@@ -36,12 +36,12 @@ class ViolationError(AssertionError):
 
 @dataclass(frozen=True)
 class World:
-    """Everything that outlives a crash: the disk, and what others have seen and were told."""
+    """State that outlives a crash: the disk, and what broker and caller have received."""
 
     names: Names = ()
     durable_names: Names = ()
     published: tuple[tuple[int, bytes], ...] = ()  # by seq
-    promised: frozenset[int] = frozenset()  # items of which the caller was told: it is kept
+    promised: frozenset[int] = frozenset()  # items that the caller was promised are recorded
     keys: frozenset[bytes] = frozenset()  # device keys under which something was published
 
 
@@ -219,7 +219,7 @@ class Life:
         self.step()
 
     def promise(self, item: int) -> None:
-        """Tell the caller that a rating is kept and will arrive."""
+        """Promise the caller that a rating is recorded and will arrive."""
         self.world = replace(self.world, promised=self.world.promised | {item})
         self.step()
 

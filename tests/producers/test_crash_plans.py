@@ -144,7 +144,7 @@ def finish(life: Life) -> None:
     if not 0 <= known.nano <= BUDGET * 10**9:
         raise ViolationError("debits beyond the budget")
     if len(life.world.keys) > 1:
-        raise ViolationError("the device key was made anew after something was published")
+        raise ViolationError("the device key was recreated after something was published")
 
 
 _NOW = [0]  # the life that is running
@@ -237,9 +237,9 @@ class DebitThenSample(Journal):
 
 class ResampleOnRetry(DebitThenSample):
     def pending(self) -> list[Message]:
-        return [self.anew(message) for message in Journal.pending(self)]
+        return [self.redrawn(message) for message in Journal.pending(self)]
 
-    def anew(self, old: Message) -> Message:
+    def redrawn(self, old: Message) -> Message:
         (drawn,) = self._drawer.drawn([request(old.value[1])])
         value = old.value[:2] + drawn.tobytes()
         return Message(old.number, old.device, old.seq, old.topic, value)
@@ -327,9 +327,9 @@ WRONG: dict[str, tuple[type[Journal], type[CrashingDisk], str]] = {
 }
 
 
-@pytest.mark.parametrize(("journal", "disk", "said"), WRONG.values(), ids=WRONG)
+@pytest.mark.parametrize(("journal", "disk", "sentence"), WRONG.values(), ids=WRONG)
 def test_a_wrong_order_is_found_out(
-    journal: type[Journal], disk: type[CrashingDisk], said: str
+    journal: type[Journal], disk: type[CrashingDisk], sentence: str
 ) -> None:
-    with pytest.raises(ViolationError, match=said):
+    with pytest.raises(ViolationError, match=sentence):
         explore(program(journal), check, finish, 2, disk)

@@ -84,7 +84,7 @@ def test_a_seeded_journal_marks_every_event_whoever_asks_for_it(tmp_path: Any) -
 
 
 @pytest.mark.parametrize(
-    ("changed", "said"),
+    ("changed", "sentence"),
     [({"count": 2}, "3 inputs, 2 reports, 3 reported keys"),
      ({"count": 1}, "3 inputs, 1 reports"),
      ({"reported_keys": np.array([1, 2], np.uint64)}, "2 reported keys"),
@@ -93,12 +93,12 @@ def test_a_seeded_journal_marks_every_event_whoever_asks_for_it(tmp_path: Any) -
     ids=lambda value: next(iter(value)) if isinstance(value, dict) else None,
 )  # fmt: skip
 def test_a_request_pays_for_all_that_it_draws_or_there_is_none(
-    changed: dict[str, Any], said: str
+    changed: dict[str, Any], sentence: str
 ) -> None:
     asked = make([0, 1, 2], [1, 2, 3], mechanism=RR)
     fields = {name: getattr(asked, name) for name in Request.__slots__}
     Request(**fields)
-    with pytest.raises(ValueError, match=said):
+    with pytest.raises(ValueError, match=sentence):
         Request(**(fields | changed))
     assert "paid" not in fields
 

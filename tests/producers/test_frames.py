@@ -99,14 +99,14 @@ def test_unsynced_frames_behind_a_hole_do_not_make_damage_of_a_torn_end() -> Non
 
 
 @pytest.mark.parametrize(
-    ("data", "said"),
+    ("data", "sentence"),
     [(b"", "not a device journal"), (b"user,item\n1,2\n", "not a device journal"),
      (b"SQLite format 3\0" + bytes(100), "device store of an earlier murmurec"),
      (np.random.default_rng(1).bytes(1000), "not a device journal")],
     ids=["empty", "text", "sqlite", "noise"],
 )  # fmt: skip
-def test_what_is_no_journal_is_told(data: bytes, said: str) -> None:
-    with pytest.raises(NotAJournalError, match=said):
+def test_a_file_that_is_no_journal_is_refused(data: bytes, sentence: str) -> None:
+    with pytest.raises(NotAJournalError, match=sentence):
         scan(data)
 
 

@@ -87,12 +87,12 @@ def test_what_is_no_journal_is_refused_in_one_sentence(tmp_path: Path) -> None:
     for file in tmp_path.iterdir():
         file.chmod(0o600)
     before = {file.name: file.read_bytes() for file in tmp_path.iterdir()}
-    for name, said in {
+    for name, sentence in {
         ".": "is a directory", "noise": "is not a device journal",
         "sqlite": "is a device store of an earlier murmurec, which cannot be read",
         "noise/below": "cannot be used", "/dev/full": "is not a plain file",
     }.items():  # fmt: skip
-        with pytest.raises(UserError, match=said) as caught:
+        with pytest.raises(UserError, match=sentence) as caught:
             at(tmp_path / name)
         assert str(caught.value).startswith("device journal ")
         assert "--journal" in str(caught.value)

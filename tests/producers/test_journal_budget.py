@@ -86,7 +86,7 @@ def test_an_event_is_paid_for_as_a_whole_or_not_at_all(path: Path) -> None:
 def test_one_limit_holds_for_values_and_cells_together(
     first: Mechanism, second: Mechanism, path: Path
 ) -> None:
-    """A cell's epsilon is a value's, too: a rating told of by both is told apart by the sum."""
+    """A cell's epsilon counts for the value too: a rating reported under both costs the sum."""
     with at(path, limits=Limits(Fraction(6))) as journal:
         release(journal, ANN, 1, 2, mechanism=first)
         for mechanism in (first, second):
@@ -108,10 +108,10 @@ def test_a_clock_set_far_forward_is_refused_unless_it_is_right(path: Path) -> No
         release(journal, ANN, 1, epoch=20_000)
         assert journal.epoch(20_366) == 20_366
         before = path.read_bytes()
-        said = r"says day 20367, 367 days after the last release.*20000.*--trust-clock"
-        with pytest.raises(UserError, match=said):
+        sentence = r"says day 20367, 367 days after the last release.*20000.*--trust-clock"
+        with pytest.raises(UserError, match=sentence):
             journal.epoch(20_367)
-        with pytest.raises(UserError, match=said):  # whoever made the request
+        with pytest.raises(UserError, match=sentence):
             release(journal, ANN, 2, epoch=20_367)
         assert path.read_bytes() == before
     with at(path, limits=Limits(trust_clock=True)) as journal:

@@ -26,7 +26,7 @@ from tests.producers.journals import ANN, RR, at, release
 
 
 class Failing(Disk):
-    """A disk on which one call fails, as told."""
+    """A disk on which one chosen call fails."""
 
     def __init__(self, call: str, number: int) -> None:
         self.call, self.number = call, number
@@ -60,19 +60,19 @@ def failing(path: Path) -> Iterator[tuple[Journal, Failing]]:
 
 
 @pytest.mark.parametrize(
-    ("number", "said"),
+    ("number", "sentence"),
     [(errno.EROFS, "is read-only; make it writable or give another with --journal"),
      (errno.EACCES, "cannot be used .Permission denied.; give another with --journal"),
      (errno.EIO, "the disk cannot be read or written"), (errno.ENOSPC, "the disk is full")],
 )  # fmt: skip
 def test_a_file_that_cannot_be_opened_is_one_sentence(
-    number: int, said: str, path: Path, monkeypatch: pytest.MonkeyPatch
+    number: int, sentence: str, path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def refused(*_: Any) -> int:
         raise OSError(number, os.strerror(number))
 
     monkeypatch.setattr(os, "open", refused)
-    with pytest.raises(UserError, match=said):
+    with pytest.raises(UserError, match=sentence):
         at(path)
 
 

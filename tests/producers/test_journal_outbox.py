@@ -53,7 +53,7 @@ def test_a_compacted_journal_knows_the_same(path: Path) -> None:
             (message,) = release(journal, ANN, item, epoch=20_000 + item // 100)
             journal.acknowledge(message.number)
         release(journal, BOB, 5, mechanism=CELL)
-        spent, size = [journal.spent(who) for who in (ANN, BOB)], path.stat().st_size
+        spent, size = [journal.spent(device_id) for device_id in (ANN, BOB)], path.stat().st_size
         journal.compact()
         assert path.stat().st_size < size / 3
         release(journal, BOB, 6)

@@ -46,10 +46,10 @@ def test_progress_is_durable_with_the_events_it_belongs_to(path: Path) -> None:
         for mechanism in ("rr:5:2", "rr:5:1"):
             with pytest.raises(FinishedBefore, match=r"100 rows under rr:5:2.*--republish"):
                 journal.begin(b"digest", mechanism, 100)
-        anew = journal.begin(b"digest", "rr:5:2", 100, republish=True)
-        assert (anew.reserved, anew.begun, anew.republish) == (0, 2, True)
-        journal.commit([], moved(anew, 20))
-        assert journal.begin(b"digest", "rr:5:2", 100) == moved(anew, 20)
+        restarted = journal.begin(b"digest", "rr:5:2", 100, republish=True)
+        assert (restarted.reserved, restarted.begun, restarted.republish) == (0, 2, True)
+        journal.commit([], moved(restarted, 20))
+        assert journal.begin(b"digest", "rr:5:2", 100) == moved(restarted, 20)
         with pytest.raises(RuntimeError, match="recorded already"):
             journal.commit([], moved(replay, 60))
 
@@ -63,20 +63,20 @@ def test_a_closed_journal_says_so(path: Path) -> None:
 
 
 def test_a_journal_belongs_to_one_thread(journal: Journal) -> None:
-    before, said = journal.path.read_bytes(), []
+    before, errors = journal.path.read_bytes(), []
 
     def elsewhere() -> None:
         for use in (lambda: release(journal, ANN, 1), journal.compact, journal.close):
             try:
                 use()
             except RuntimeError as error:
-                said.append(str(error))
+                errors.append(str(error))
 
     thread = threading.Thread(target=elsewhere)
     thread.start()
     thread.join(10)
-    assert len(said) == 3
-    assert all("another thread" in sentence for sentence in said)
+    assert len(errors) == 3
+    assert all("another thread" in sentence for sentence in errors)
     assert journal.path.read_bytes() == before
     assert release(journal, ANN, 1)[0].seq == 1
 

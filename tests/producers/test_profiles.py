@@ -1,4 +1,4 @@
-"""Profiles leave a device once an epoch, paid, drawn anew, and say nothing by being sent."""
+"""Profiles leave a device once an epoch, paid each time, and reveal nothing by being sent."""
 
 from __future__ import annotations
 
@@ -140,21 +140,21 @@ def test_a_budget_that_does_not_hold_it_keeps_the_profile_back(tmp_path: Path) -
 
 
 def test_a_profile_counts_as_cells_do_in_the_budget(tmp_path: Path) -> None:
-    who, scope = bytes(16), np.arange(2, dtype=np.uint64)
+    device_id, scope = bytes(16), np.arange(2, dtype=np.uint64)
     line = device.ReportSettings("ratings", registry.parse("cell:5:1/2"))
     with Journal.open(tmp_path / "j", limits=Limits(Fraction(5, 2))) as journal:
-        request = device.request(np.zeros(2, np.uint8), scope, line, device=who, epoch=20_000)
+        request = device.request(np.zeros(2, np.uint8), scope, line, device=device_id, epoch=20_000)
         journal.release(request)
         assert run(devices(3), journal)[1].over == 1
     with Journal.open(tmp_path / "j", limits=Limits(Fraction(3))) as journal:
         assert run(devices(3), journal)[1].published == 1
-        assert {kind: (s.nano, s.reports) for kind, s in journal.spent(who).items()} == {
+        assert {kind: (s.nano, s.reports) for kind, s in journal.spent(device_id).items()} == {
             "cell": (3 * NANO, 3)
         }
         journal.compact()
     with Journal.open(tmp_path / "j", limits=Limits(Fraction(4))) as journal:
         assert run(devices(3), journal, epoch=20_001)[1].over == 1
-    spent = read_journal(tmp_path / "j").book.accounts[who].spent()
+    spent = read_journal(tmp_path / "j").book.accounts[device_id].spent()
     assert {key: one.nano for key, one in spent.items()} == {
         ("rating", "cell"): NANO, ("profile", "cell"): 2 * NANO,
     }  # fmt: skip
@@ -221,8 +221,8 @@ def test_a_cap_keeps_to_items_that_the_profile_has_no_say_in(journal: Journal) -
     # Another order is the same choice; another device or key another one.
     again = kept_scope(scope[::-1].copy(), 100, journal.key, b"a" * 16)
     assert sorted(again.tolist()) == sorted(kept.tolist())
-    for key, who in ((journal.key, b"b" * 16), (bytes(32), b"a" * 16)):
-        other = kept_scope(scope, 100, key, who)
+    for key, device_id in ((journal.key, b"b" * 16), (bytes(32), b"a" * 16)):
+        other = kept_scope(scope, 100, key, device_id)
         assert 0 < len(np.intersect1d(other, kept)) < 40
     assert kept_scope(scope, 1000, journal.key, b"a" * 16) is scope
     everything = [RawProfile(b"a" * 16, scope)]

@@ -24,7 +24,7 @@ from tests.producers.conftest import TOPIC
 
 @dataclass
 class Landed:
-    """What a delivery report tells."""
+    """A delivered record, as a delivery report holds it."""
 
     place: int
 
@@ -56,10 +56,10 @@ class Queue:
 
     def poll(self, timeout: float) -> int:
         if self.answers and self.waiting:
-            key, value, tell = self.waiting.pop(0)
+            key, value, on_delivery = self.waiting.pop(0)
             error = self.fate(len(self.landed))
             self.landed.append((key, value))
-            tell(error, Landed(len(self.landed) - 1))
+            on_delivery(error, Landed(len(self.landed) - 1))
         return 0
 
     def flush(self, timeout: float) -> int:
@@ -90,7 +90,7 @@ def test_a_failed_delivery_is_counted_with_its_first_reason() -> None:
     assert "timed out" in line.first_error
 
 
-def test_what_has_no_answer_at_the_deadline_counts_as_failed_once() -> None:
+def test_a_record_without_a_report_at_the_deadline_counts_as_failed_once() -> None:
     queue = Queue(answers=False)
     line = Publisher(queue, "t")
     for _ in range(4):
@@ -132,20 +132,20 @@ def test_a_closed_publisher_says_so() -> None:
 
 
 def test_a_publisher_belongs_to_one_thread() -> None:
-    line, said = Publisher(Queue(), "t"), []
+    line, errors = Publisher(Queue(), "t"), []
 
     def elsewhere() -> None:
         for use in (lambda: line.send(b"k", b"v"), line.close):
             try:
                 use()
             except RuntimeError as error:
-                said.append(str(error))
+                errors.append(str(error))
 
     thread = threading.Thread(target=elsewhere)
     thread.start()
     thread.join(10)
-    assert len(said) == 2
-    assert "another thread" in said[0]
+    assert len(errors) == 2
+    assert "another thread" in errors[0]
     line.send(b"k", b"v")
 
 
@@ -169,7 +169,7 @@ os.waitpid(child, 0)
     assert "before a fork" in out.stdout
 
 
-# --- what a journal has given out -----------------------------------------------------------------
+# --- the messages of a journal --------------------------------------------------------------------
 
 
 def given_out(journal: Journal, count: int, topic: str = TOPIC, first: int = 0) -> list[Message]:

@@ -75,10 +75,10 @@ def test_the_same_rating_and_a_budget_that_is_gone_leave_the_journal_as_it_was(
     with Journal.open(path, limits=Limits(Fraction(2))) as journal:
         publish(journal)
         before = path.read_bytes()
-        for wrong, said in (
+        for wrong, error in (
             ({}, UserError), ({"item": 7}, BudgetExhausted), ({"republish": True}, BudgetExhausted),
         ):  # fmt: skip
-            with pytest.raises(said):
+            with pytest.raises(error):
                 publish(journal, **wrong)
             assert path.read_bytes() == before
 

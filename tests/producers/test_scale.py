@@ -1,4 +1,4 @@
-"""Scales: exactly on it or refused; nothing is rounded and no rating is repeated in a message."""
+"""Scales: a rating is exactly on it or refused, never rounded, and never repeated in a message."""
 
 from __future__ import annotations
 
