@@ -47,7 +47,7 @@ lock: $(READY) ## Refresh requirements.lock from pyproject.toml
 	@$(BIN)/uv pip compile pyproject.toml --extra dev --universal --python-version 3.11 \
 	  --generate-hashes --no-emit-index-url --no-emit-find-links --no-header --quiet --upgrade \
 	  --output-file requirements.lock
-	@! grep -nE 'https?://|file:' requirements.lock || { echo 'an address stands in the lock'; exit 1; }
+	@! grep -nE 'https?://|file:' requirements.lock || { echo 'the lock holds an address'; exit 1; }
 
 clean: ## Remove the virtual environment and every cache in this folder
 	@rm -rf $(VENV) .mypy_cache .pytest_cache .ruff_cache .hypothesis build dist

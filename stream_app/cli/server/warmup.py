@@ -14,7 +14,7 @@ def warmup(
     model: ModelOption = None,
     index: IndexOption = None,
 ) -> None:
-    """Fill the cache of compiled kernels, so that the first start of a worker takes no minute.
+    """Fill the cache of compiled kernels, so that a worker starts without compiling.
 
     The cache belongs to this processor's model and to this version; on another one the worker
     compiles again. Without it /readyz says "compiling kernels" meanwhile.
