@@ -16,13 +16,15 @@ from stream_app.cli.options import (
     connection_from,
     settings_from,
 )
-from stream_app.cli.output import print_json, table
+from stream_app.cli.output import plural, print_json, table
 
 if TYPE_CHECKING:
     from confluent_kafka.admin import AdminClient
 
     from stream_app.kafka.topic_admin import TopicPlanStep
     from stream_app.settings import Settings
+
+_UNITS = ((86_400, "day"), (3600, "hour"), (60, "minute"), (1, "second"))
 
 app = typer.Typer(
     no_args_is_help=True, help="Plan and create the topics. Example: murmurec topics apply"
@@ -123,5 +125,6 @@ def retention(config: Mapping[str, str]) -> str:
         return "broker's default"
     if kept == "-1":
         return "unlimited"
-    hours = int(kept) / 3_600_000
-    return f"{hours / 24:g} days" if hours >= 48 else f"{hours:.3g} hours"
+    seconds = int(kept) // 1000
+    unit, noun = next(pair for pair in _UNITS if seconds % pair[0] == 0)
+    return plural(seconds // unit, noun)
