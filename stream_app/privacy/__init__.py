@@ -1,1 +1,1 @@
-"""Mechanisms as frozen values: what they release, their exact channel, what epsilon protects."""
+"""Privacy mechanisms as frozen values, with exact channels, certificates and accounting."""

@@ -1,17 +1,17 @@
-"""What releases cost together: exact sums of one kind, and explicit steps from one kind to another.
+"""Composition of releases: exact sums per adjacency, and explicit conversions between them.
 
     (eps1, delta1) + (eps2, delta2) = (eps1 + eps2, delta1 + delta2)     the same adjacency only
 
-Basic composition (Dwork and Roth 2014, Thm 3.16); it holds whatever is chosen in view of earlier
-reports, and for randomized response no accountant does better by more than it risks. An epsilon per
-cell and an epsilon per user are not the same thing, so a sum over kinds is refused; the steps are
+Basic composition (Dwork and Roth 2014, Thm 3.16) also holds if later mechanisms depend on earlier
+reports; for randomized response the sum is tight at delta 0. An epsilon per cell and an epsilon per
+user protect different things, so a sum over different adjacencies is refused; the conversions are
 
     cell -> value   the same numbers: two values of one rating are two states of one cell
     cell -> user    k cells change:  (k eps, (1 + e^eps + .. + e^((k-1) eps)) delta)
                     k = min(n, 2 c) where a record of at most c ratings is replaced by another,
                     k = min(n, c) where it is replaced by an empty one; n cells are in scope
-    value -> user   the same with k = min(n, c), all values replaced; *that* the user rated these
-                    items stays public, so an empty record is no neighbour and is refused
+    value -> user   the same with k = min(n, c), all values replaced; which items the user rated
+                    stays public, so an empty record is no neighbour and is refused
 
 where the factor of delta is rounded up to a rational. Sums are `fractions.Fraction`: exact.
 """
@@ -43,14 +43,14 @@ class PrivacyLoss:
                     f"{name} {amount!r}: give an exact number, as Fraction(1, 2)"
                 )
             if amount < 0:
-                raise ValueError(f"{name} {amount}: what is spent is 0 or more")
+                raise ValueError(f"{name} {amount}: must be 0 or more")
         if self.delta > 1:
-            raise ValueError(f"delta {self.delta}: it is a probability, at most 1")
+            raise ValueError(f"delta {self.delta}: a probability is at most 1")
         if self.adjacency is Adjacency.NOTHING:
             raise ValueError("adjacency nothing: nothing is protected, so nothing is spent")
 
     def __add__(self, other: PrivacyLoss) -> PrivacyLoss:
-        """Return both together; ValueError for another adjacency."""
+        """Return the composition of both; ValueError for different adjacencies."""
         if not isinstance(other, PrivacyLoss):
             return NotImplemented
         if other.adjacency is not self.adjacency:
@@ -62,22 +62,22 @@ class PrivacyLoss:
         return PrivacyLoss(self.epsilon + other.epsilon, delta, self.adjacency)
 
     def times(self, count: int) -> PrivacyLoss:
-        """Return `count` of these together."""
+        """Return the composition of `count` such losses."""
         if count < 0:
             raise ValueError(f"count {count}: 0 or more releases")
         delta = min(Fraction(1), self.delta * count)
         return PrivacyLoss(self.epsilon * count, delta, self.adjacency)
 
     def per_value(self) -> PrivacyLoss:
-        """Return what a spend per cell says of the value of one rating: the same numbers."""
+        """Convert a loss per cell to the value of one rating: the same numbers."""
         self._only(Adjacency.CELL)
         return PrivacyLoss(self.epsilon, self.delta, Adjacency.VALUE)
 
     def per_user(self, n: int, c_max: int, neighbours: Neighbours = "replace") -> PrivacyLoss:
-        """Return what this, spent on each of `n` cells, says of a user of at most `c_max` ratings.
+        """Convert this loss on each of `n` cells to a user with at most `c_max` ratings.
 
-        ValueError for a spend that is neither per cell nor per value, and for an empty neighbour
-        where presence is public.
+        ValueError for a loss that is neither per cell nor per value, and for an empty neighbour if
+        presence is public.
         """
         self._only(Adjacency.CELL, Adjacency.VALUE)
         if n < 0 or c_max < 0:
@@ -101,7 +101,9 @@ class PrivacyLoss:
             factor += power
             if factor * self.delta >= 1:
                 return Fraction(1)
-            power = Fraction(-(-power * high * 2**64 // 1), 2**64)  # up, or the digits double
+            power = Fraction(
+                -(-power * high * 2**64 // 1), 2**64
+            )  # rounded up; exact powers would double their digits
         return factor * self.delta
 
     def _only(self, *kinds: Adjacency) -> None:

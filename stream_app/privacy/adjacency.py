@@ -1,4 +1,4 @@
-"""What an epsilon protects: the kind of neighbours that reports cannot distinguish."""
+"""Adjacency: the pairs of inputs whose reports epsilon makes hard to distinguish."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from enum import StrEnum
 
 
 class Adjacency(StrEnum):
-    """What two neighbouring inputs differ in; epsilons of different kinds do not add."""
+    """The difference between two neighbouring inputs; epsilons of different kinds do not add."""
 
     CELL = "cell"  # one (user, item) cell, missing <-> present included
     VALUE = "value"  # the value of one rating whose presence is public

@@ -1,18 +1,18 @@
-"""What every local mechanism promises: one protocol, one kind of id, one word for what it protects.
+"""The protocol of local mechanisms over ratings: inputs, reports, ids and exact channels.
 
 A mechanism over ratings turns an input into a report, 0 .. alphabet-1. An input is the index of a
-rating level, 0 .. levels-1; where presence is protected there is one input more, `levels`, for "no
-rating here", and the last report, alphabet-1, says "nothing to report". Its exact channel is
+rating level, 0 .. levels-1. A mechanism that protects presence has one more input, `levels`, for a
+missing rating, and its last report, alphabet-1, means "missing". Its exact channel is
 
     L[z, v] = P(report = z | input = v)          shape (alphabet, inputs), columns sum to 1
 
-which the device samples from, the server decodes through, and the tests and attacks examine. The
-id `family:levels:epsilon` (epsilon an exact rational, `inf` for no noise; some families append more
-fields) names the channel completely, so a server's allow-list of ids is a list of channels. A
+The device samples from this channel, the server decodes with it, the tests and attacks examine it.
+The id `family:levels:epsilon` (epsilon an exact rational, `inf` for no noise; some families append
+more fields) names the channel completely, so a server's allow-list of ids is a list of channels. A
 mechanism over a public partition of the levels has one channel for each mask (`masks`), and the
 mask is sent beside the report.
 
-Debiasing. Where a channel can be inverted, functions of the report have
+Debiasing. If a channel can be inverted, the estimates from its reports have these means:
 
     value protected      E[value | v] = v            E[square | v] = v^2
     presence protected   E[presence | v] = 1 if v is a rating, else 0
@@ -20,7 +20,7 @@ Debiasing. Where a channel can be inverted, functions of the report have
                          E[square | v] = s(v)^2 if v is a rating, else 0
 
 with s(v) = v - (levels - 1) / 2, the level counted from the middle of the scale: a fake rating then
-weighs nothing in the mean, and the variance is the least.
+contributes 0 on average.
 """
 
 from __future__ import annotations
@@ -42,9 +42,9 @@ class Mechanism(Protocol):
 
     family: ClassVar[str]
     adjacency: ClassVar[Adjacency]
-    protected: ClassVar[str]  # what epsilon hides, in PRIVACY.md
-    observed: ClassVar[str]  # what an observer still sees
-    limit: ClassVar[str]  # when it protects little, or what it costs
+    protected: ClassVar[str]  # text of PRIVACY.md: information hidden by epsilon
+    observed: ClassVar[str]  # information that an observer still sees
+    limit: ClassVar[str]  # limits of the protection, or its cost
     no_estimate: ClassVar[frozenset[str]]  # which of presence, value, square may be NaN
 
     @property
@@ -61,21 +61,21 @@ class Mechanism(Protocol):
 
     @property
     def alphabet(self) -> int:
-        """Number of different reports that can come out, under any mask."""
+        """Number of different reports over all masks."""
 
     @property
     def masks(self) -> range:
-        """The masks that may stand beside a report; empty where there is no such column."""
+        """The valid masks beside a report; empty for a mechanism without masks."""
 
     @property
     def epsilon(self) -> Fraction | None:
         """The exact claim per report under `adjacency`; None where nothing is claimed."""
 
     def table(self, mask: int = 0) -> Table | None:
-        """Return the integer table that is sampled from; None where there is no noise."""
+        """Return the integer table of the sampler; None for a mechanism without noise."""
 
     def certify(self) -> tuple[Certificate, ...]:
-        """Prove the claim again on every table that is sampled from; ValueError where it fails."""
+        """Prove the claim again on every table of the sampler; ValueError if the proof fails."""
 
     def release(
         self,
@@ -83,10 +83,10 @@ class Mechanism(Protocol):
         source: RandomSource,
         masks: NDArray[np.uint16] | None = None,
     ) -> NDArray[np.uint8]:
-        """Turn (n,) inputs into (n,) reports, the only place where noise is drawn.
+        """Turn (n,) inputs into (n,) reports; no other method draws noise.
 
-        The source is a ticket that a device's journal issued, or one that marks what it touches as
-        a test; any other is refused (`ticket.admitted`).
+        The source is a ticket of the device's journal, or a source that marks its reports as tests;
+        any other source is refused (`ticket.admitted`).
         """
 
     def log_likelihood(
@@ -101,7 +101,7 @@ class Mechanism(Protocol):
         """Return for each report an unbiased estimate of 1[there is a rating]."""
 
     def value(self, reports: NDArray[np.integer]) -> NDArray[np.float64]:
-        """Return for each report an unbiased estimate of the level; NaN where there is none."""
+        """Return for each report an unbiased estimate of the level; NaN without one."""
 
     def square(self, reports: NDArray[np.integer]) -> NDArray[np.float64]:
         """Return for each report an unbiased estimate of the level squared; NaN without one."""
@@ -125,7 +125,7 @@ def check_levels(levels: int, most: int, family: str) -> None:
 
 
 def check_epsilon(epsilon: Fraction) -> None:
-    """Raise ValueError unless epsilon is an exact number that a table can be certified for."""
+    """Raise ValueError unless epsilon is an exact number within the range of the tables."""
     if not isinstance(epsilon, Fraction):
         raise ValueError(  # noqa: TRY004 (one error for bad input)
             f"epsilon {epsilon!r}: give an exact number, Fraction(2) or Fraction(1, 2); at most 64"
@@ -143,7 +143,7 @@ def check_epsilon(epsilon: Fraction) -> None:
 
 
 def short(number: object) -> str:
-    """Return a number as text for a message, without the digits of one that has millions."""
+    """Return a number as text for a message, without the digits of a very long number."""
     text = str(number) if not isinstance(number, Fraction) or _few_digits(number) else ""
     return text[:40] or "with more than twenty digits"
 
@@ -154,16 +154,16 @@ def _few_digits(number: Fraction) -> bool:
 
 
 def check_inputs(inputs: NDArray[np.uint8], count: int) -> None:
-    """Raise ValueError unless `inputs` is (n,) uint8 below `count`; it names a row, no level."""
+    """Raise ValueError unless `inputs` is (n,) uint8 below `count`; it names only a row."""
     if not isinstance(inputs, np.ndarray) or inputs.dtype != np.uint8 or inputs.ndim != 1:
         raise ValueError("levels: give a one-dimensional uint8 array of level indices")
     if len(inputs) and int(inputs.max()) >= count:
-        raise ValueError(
-            f"row {int((inputs >= count).argmax())}: not one of the {count} inputs that there are"
-        )
+        raise ValueError(f"row {int((inputs >= count).argmax())}: not one of the {count} inputs")
 
 
 def without_masks(masks: NDArray[np.uint16] | None) -> None:
-    """Raise ValueError where masks are given to a mechanism that has none."""
+    """Raise ValueError if masks are given to a mechanism without masks."""
     if masks is not None:
-        raise ValueError("masks: this mechanism does not report over a partition of the levels")
+        raise ValueError(
+            "masks: this mechanism does not report over a partition of the levels; leave them out"
+        )

@@ -1,4 +1,4 @@
-"""Numbers as people write them, and values as a message shows them."""
+"""Parsing of exact numbers, and shortening of values for messages."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ Number = Fraction | str
 def parse_fraction(
     written: Number | None, form: re.Pattern[str], name: str, wanted: str
 ) -> Fraction:
-    """Return the rational that was written in a `form`; its range is the mechanism's affair.
+    """Return the rational of a text in a `form`; the mechanism checks the range.
 
     Raises ValueError, "{name} {value}: give {wanted}", for anything else.
     """

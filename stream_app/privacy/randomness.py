@@ -1,10 +1,9 @@
-"""Where noise comes from: the operating system on a device, a seed in a test, never the other way.
+"""Sources of random words: the operating system on a device, a seed in a test, never reversed.
 
-numpy's generators can be rewound from their output (O'Neill's PCG64 is not made to resist that) and
-a seeded source can be replayed, so a device draws from `os.urandom` alone. It draws what it needs
-and keeps nothing: after a fork, parent and child have no words in common, because neither had any
-left. A seeded source marks itself `unsafe`; events made with it are stamped as tests and a
-production worker sets them aside.
+The state of numpy's generators can be recovered from their output (PCG64 is not designed to resist
+that), and a seeded source can be replayed, so a device draws from `os.urandom` alone. It keeps no
+unused words: after a fork, parent and child have no words in common. A seeded source marks itself
+`unsafe`; its events are stamped as tests, and a production worker rejects them.
 """
 
 from __future__ import annotations
@@ -25,12 +24,12 @@ class RandomSource(Protocol):
         """Whether the words can be predicted or replayed (tests only)."""
 
     def words(self, count: int) -> NDArray[np.uint64]:
-        """Return `count` independent uniform 64-bit words, never the same ones twice."""
+        """Return `count` independent uniform 64-bit words; no word is returned twice."""
 
 
 @dataclass(frozen=True)
 class SystemSource:
-    """The operating system's generator, unbuffered: nothing lies in memory to be forked."""
+    """The operating system's generator, unbuffered: a fork finds no words in memory."""
 
     unsafe: bool = field(default=False, init=False)
 
@@ -41,7 +40,7 @@ class SystemSource:
 
 @dataclass
 class SeededSource:
-    """A reproducible source for tests and simulations; whatever it touches is stamped as a test."""
+    """A reproducible source for tests and simulations; its events are stamped as tests."""
 
     seed: int
     unsafe: bool = field(default=True, init=False)

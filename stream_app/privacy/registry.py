@@ -1,4 +1,4 @@
-"""Rating mechanisms by name: from the wire id, or what a person types, to the frozen value.
+"""Rating mechanisms by name: from a wire id or typed fields to the frozen value.
 
     rr:5:2            randomized response over 5 levels, epsilon 2 per rating
     partition:5:2     the same over a public partition of the levels, named by a mask per report
@@ -13,9 +13,9 @@
 of PRIVACY.md read it; a new mechanism is one file and one row.
 
 An id is canonical: one channel has one id, so an allow-list can compare text. `parse` therefore
-refuses `rr:05:2`, `rr:5:2/4`, `rr:5:0.5` and `cell:5:2:1`; people may write any of these numbers,
-and `mechanism` turns them into exact rationals. Mechanisms over whole profiles have ids of their
-own.
+refuses `rr:05:2`, `rr:5:2/4`, `rr:5:0.5` and `cell:5:2:1`, while `mechanism` accepts such numbers
+and turns them into exact rationals. Mechanisms over whole profiles have their own registry
+(`stream_app.privacy.profiles.registry`).
 """
 
 from __future__ import annotations
@@ -65,11 +65,11 @@ def family_class(family: str) -> type[Mechanism]:
     for each in MECHANISMS:
         if each.family == family:
             return each
-    raise ValueError(f"mechanism {shorten(family)}: unknown; there are {', '.join(families())}")
+    raise ValueError(f"mechanism {shorten(family)}: unknown; choose one of {', '.join(families())}")
 
 
 def parse(id: str) -> Mechanism:
-    """Return the mechanism that a canonical id names; raises ValueError for any other text."""
+    """Return the mechanism of a canonical id; raises ValueError for any other text."""
     match = _ID.fullmatch(id) if isinstance(id, str) else None
     if match is None:
         raise ValueError(
@@ -88,8 +88,8 @@ def mechanism(
 ) -> Mechanism:
     """Return a family's mechanism; epsilon as "2", "0.5", "1/2" or Fraction, None for `none`.
 
-    `thinning` is the fraction of the reports published by a mechanism that protects presence; None
-    for all of them.
+    `thinning` is the published fraction of the reports of a mechanism that protects presence; None
+    means all.
     """
     found = family_class(family)
     make: Callable[..., Mechanism] = found

@@ -1,15 +1,15 @@
-"""Permission for one release: issued by a device's journal, good once, here, for what it names.
+"""Permission for one release: a ticket of a device's journal, valid once and in this process only.
 
-    journal --(certifies a mechanism here)----> issuer
+    journal --(certifies a mechanism)---------> issuer
             --(a debit that fits the budget)--> ticket --> mechanism.release(inputs, ticket)
 
-`Mechanism.release` draws from a ticket or from a source that marks its reports as tests, and from
-nothing else: code that holds raw ratings and the operating system's generator cannot publish past
-the budget by accident. A ticket names a mechanism and a number of reports; it is used up by the
-first release, refuses another mechanism, another number, another process (a fork) and to be copied.
+`Mechanism.release` draws only from a ticket or from a source that marks its reports as tests: code
+with access to raw ratings and to the operating system's generator cannot exceed the budget by
+accident. A ticket names a mechanism and a number of reports. The first release uses it up; it
+refuses another mechanism, another number of reports, another process (a fork) and copying.
 
-Only the journal may make a `TicketIssuer`; `tests/test_architecture.py` enforces it, because no
-language feature of Python can.
+Only the journal may construct a `TicketIssuer`; `tests/test_architecture.py` enforces this, because
+no language feature of Python can.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ from stream_app.privacy.randomness import RandomSource
 
 
 class Releasing(Protocol):
-    """What a ticket needs to know of a mechanism."""
+    """The part of a mechanism that a ticket needs."""
 
     @property
     def id(self) -> str:
         """The wire id."""
 
     def certify(self) -> tuple[Certificate, ...]:
-        """Prove the claim again on every table that is sampled from; ValueError where it fails."""
+        """Prove the claim again on every table of the sampler; ValueError if the proof fails."""
 
 
 class Ticket:
@@ -41,7 +41,9 @@ class Ticket:
 
     def __init__(self, issuer: TicketIssuer, mechanism: Releasing, count: int) -> None:
         if type(issuer) is not TicketIssuer or mechanism not in issuer.admitted:
-            raise ValueError("ticket: only a journal's issuer makes one, for what it has certified")
+            raise ValueError(
+                "ticket: only a journal's issuer makes one, for a mechanism that it has certified"
+            )
         self._mechanism, self._count = mechanism, count
         self._entropy: RandomSource | None = issuer.entropy
         self._process = os.getpid()
@@ -49,15 +51,15 @@ class Ticket:
         self.unsafe = issuer.entropy.unsafe
 
     def words(self, count: int) -> NoReturn:  # noqa: ARG002 (the protocol's signature)
-        """Refuse: a ticket gives its words to one release and to no other code."""
-        raise ValueError("ticket: it is no source of words; give it to one release")
+        """Refuse: only a release may draw the words of a ticket."""
+        raise ValueError("ticket: not a source of words; pass it to one release")
 
     def used(self, mechanism: Releasing, count: int) -> RandomSource:
         """Use the ticket up and return the entropy behind it."""
         with self._lock:
             entropy, self._entropy = self._entropy, None
         if entropy is None:
-            raise ValueError("ticket: it is used up; a second release needs a second debit")
+            raise ValueError("ticket: already used; a second release needs a second debit")
         if os.getpid() != self._process:
             raise ValueError("ticket: it was issued before a fork; issue one in this process")
         if mechanism != self._mechanism or count != self._count:
@@ -79,9 +81,9 @@ class Ticket:
 
 @dataclass(eq=False)
 class TicketIssuer:
-    """What a journal makes tickets with; `admitted` holds what was certified in this process.
+    """Maker of a journal's tickets; `admitted` holds the mechanisms certified in this process.
 
-    A mechanism is a frozen value: what is admitted is that value of that class, not its name.
+    A mechanism is a frozen value: the issuer admits that value of that class, not its name.
     """
 
     entropy: RandomSource
@@ -89,14 +91,14 @@ class TicketIssuer:
     _process: int = field(default_factory=os.getpid, init=False, repr=False)
 
     def admit(self, mechanism: Releasing) -> tuple[Certificate, ...]:
-        """Certify the very tables that the mechanism samples from; ValueError where that fails."""
+        """Certify the tables of the mechanism's sampler; ValueError if a proof fails."""
         found = self.admitted.get(mechanism)
         if found is None:
             found = self.admitted[mechanism] = mechanism.certify()
         return found
 
     def ticket(self, mechanism: Releasing, count: int) -> Ticket:
-        """Return a ticket for one release of `count` reports; the debit is the journal's affair."""
+        """Return a ticket for one release of `count` reports; the journal makes the debit first."""
         if mechanism not in self.admitted:
             raise ValueError(f"{mechanism.id}: not certified in this process, nothing is released")
         if os.getpid() != self._process:
@@ -105,7 +107,7 @@ class TicketIssuer:
 
 
 def admitted(source: RandomSource, mechanism: Releasing, count: int) -> RandomSource:
-    """Return the words for one release: a ticket's, or those of a source that says it is a test.
+    """Return the source of words for one release: a ticket's entropy, or a test source itself.
 
     Raises ValueError for any other source, before a word is drawn.
     """
@@ -114,6 +116,6 @@ def admitted(source: RandomSource, mechanism: Releasing, count: int) -> RandomSo
     if source.unsafe:
         return source
     raise ValueError(
-        f"{mechanism.id}: a release needs a ticket that the device's journal issued; "
+        f"{mechanism.id}: a release needs a ticket of the device's journal; "
         "a seeded source marks its reports as tests"
     )

@@ -1,1 +1,1 @@
-"""Exact."""
+"""Exact arithmetic: integer tables, certificates, Gaussian bounds, unbiased estimates."""

@@ -1,1 +1,1 @@
-"""Ratings."""
+"""Local mechanisms over rating levels, and the public choice of items and partitions."""

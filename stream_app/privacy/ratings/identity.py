@@ -1,10 +1,9 @@
-"""No mechanism at all: the report is the rating. NOTHING is protected; for baselines and attacks.
+"""The identity: the report is the rating. NOTHING is protected; for baselines and attacks.
 
     P(z | v) = 1 if z = v else 0
 
-There is no epsilon to claim (None, written `inf` in the id), no neighbour to hide among, and
-a reader of the topic reads the ratings. Metrics and replies made from such reports are labelled
-`none`.
+It claims no epsilon (None, written `inf` in the id) and has no neighbours: a reader of the topic
+reads the ratings. Metrics and replies computed from such reports are labelled `none`.
 """
 
 from __future__ import annotations
@@ -55,7 +54,7 @@ class Identity:
 
     @property
     def epsilon(self) -> None:
-        """Nothing is claimed."""
+        """None: no claim."""
         return None
 
     @property
@@ -65,15 +64,15 @@ class Identity:
 
     @property
     def masks(self) -> range:
-        """There is no such column."""
+        """Empty: no masks."""
         return range(0)
 
     def table(self, mask: int = 0) -> None:  # noqa: ARG002 (the protocol's signature)
-        """There is no noise to sample."""
+        """Return None: no noise is drawn."""
         return
 
     def certify(self) -> tuple[Certificate, ...]:
-        """Nothing is claimed, so nothing is proved."""
+        """Return no certificate: nothing is claimed."""
         return ()
 
     def release(
@@ -102,7 +101,7 @@ class Identity:
         return np.eye(self.levels)
 
     def presence(self, reports: NDArray[np.integer]) -> NDArray[np.float64]:
-        """Return ones: that there is a rating is public."""
+        """Return ones: presence is public."""
         return np.ones(np.shape(reports))
 
     def value(self, reports: NDArray[np.integer]) -> NDArray[np.float64]:

@@ -1,21 +1,21 @@
-"""Which cells a device reports: chosen by a public rule or a coin, never by what the user rated.
+"""The choice of reported cells: by a public schedule or a random key, never by the ratings.
 
-Whoever emits a report when a rating happens says that it happened. A device whose mechanism
-protects presence reports instead, at the end of an epoch, every cell of a public scope once, the
-missing ones included; which cells, how many and how large the payload is must not depend on its
-ratings.
+A report that is sent at the time of a rating reveals that rating's existence. A device whose
+mechanism protects presence therefore reports every cell of a public scope once, at the end of an
+epoch, missing ones included. Neither the choice nor the number of cells nor the size of the payload
+may depend on its ratings.
 
     slot(j)    = floor(h(key, j) * period / 2^64)          h: `codebook.words`, key public
     scope(e)   = {j : slot(j) = (e - first) mod period}    for first <= e < first + rounds * period
 
-Every item comes up once in a round of `period` epochs, and every cell at most `rounds` times in its
-life, which then costs rounds * epsilon (a second noisy answer about the same rating is a second
-answer). What is rated after a cell's last turn is never reported.
+Every item is in scope once in a round of `period` epochs, so a cell is reported at most `rounds`
+times and costs rounds * epsilon in total (every repeated report about the same rating is a new
+debit). A rating after the last turn of its cell is never reported.
 
-A user with a budget E for the whole record can report s = max(1, floor(E / 2.5)) items at E / s
-each instead: fewer, clearer reports (the variance of a mean over users is (n / s) Var(E / s)). The
-sample is drawn by a key of the device that has seen no rating, so the record shows in s cells and
-nowhere else:  s * (E / s) = E  protects the user.
+A user with a budget E for the whole record can instead report s = max(1, floor(E / 2.5)) items at
+E / s each: fewer reports with less noise (the variance of a mean over users is (n / s) Var(E / s)).
+A key of the device, drawn independently of all ratings, picks the sample, so only s reports depend
+on the record:  s * (E / s) = E  protects the user.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ from numpy.typing import NDArray
 
 from stream_app.privacy.profiles.codebook import words
 
-CLEAR = Fraction(5, 2)  # epsilon that a sampled report should have
+CLEAR = Fraction(5, 2)  # least epsilon of a sampled report, budget permitting
 
 
 @dataclass(frozen=True)
 class Scope:
-    """The public schedule of a catalogue; ValueError outside the ranges that are named there."""
+    """The public schedule of a catalogue; ValueError for a field out of range."""
 
     key: int
     period: int
@@ -69,7 +69,7 @@ class ItemSample:
 
     @classmethod
     def of(cls, budget: Fraction) -> ItemSample:
-        """Return the sample that spends a user's budget; ValueError for none."""
+        """Return the sample that spends a user's budget; ValueError unless above 0."""
         if budget <= 0:
             raise ValueError(f"budget {budget}: a user's epsilon is above 0")
         return cls(budget, max(1, math.floor(budget / CLEAR)))

@@ -1,25 +1,25 @@
-"""Modified Laplace response: a noisy level, or now and then nothing, or a fake where nothing was.
+"""Modified Laplace response: a noisy level or "missing"; a missing rating may become a fake.
 
 Zheng 2016, Def. 2, for x in [-1, 1] or "missing", b = 2 / eps and p = e^(eps/2) / (1 + e^(eps/2)):
 
     x given   x + Laplace(b) with probability p, else missing
     missing   missing with probability p, else 0 + Laplace(b)
 
-In integers. The grid has G points per level; level v of d is at x_v = (2v - d + 1) G / 2, so
-the scale is the points -T .. T with T = (d - 1) G / 2. The fakes are centred at 0, which must be a
-point too: G = 1 where d is odd and G = 2 where it is even. The noise is the discrete Laplace law,
-and what falls beyond an end of the scale is reported as that end:
+In integers: the grid has G points per level; level v of d is at x_v = (2v - d + 1) G / 2, so the
+scale consists of the points -T .. T with T = (d - 1) G / 2. Fakes are centred at 0, which must be a
+grid point: G = 1 if d is odd and G = 2 if d is even. The noise is discrete Laplace, and a result
+beyond an end of the scale is reported as that end:
 
     P(x + k) = (1 - a) / (1 + a) a^|k|,    a = e^(-eps / 2T)                 x + k inside
     P(T)     = a^(T - x) / (1 + a)         and likewise at -T                 the folded tails
 
-Two levels are at most 2T grid points apart, so the loss is eps at most, as in the paper. The coarse
-grid and the folding lose nothing: beyond T every report has the likelihood quotients of T, and the
-law on a finer or an endless grid is a randomization of this one (Gupte and Sundararajan 2010), so
-whatever can be estimated from Def. 2 itself can be estimated from here with no more variance.
+Two levels are at most 2T grid points apart, so the loss is at most eps, as in the paper. The coarse
+grid and the folding lose no information: beyond T every report has the likelihood quotients of T,
+and the law on a finer or unbounded grid is a randomization of this one (Gupte and Sundararajan
+2010), so every estimate from Def. 2 itself can be made from this law with no more variance.
 
-Weights are fixed-point integers of 192 bits. Where the counts of 2^64 run out of digits, near eps
-20, rounding costs accuracy and never the claim (the slack falls below -1e-10).
+Weights are fixed-point integers of 192 bits. Near eps 20 the counts of 2^64 run out of digits;
+there rounding costs accuracy but never the claim (the slack falls below -1e-10).
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ class ModifiedLaplace(PresenceMechanism):
         powers = [_ONE]
         for _ in range(span):
             powers.append(powers[-1] * a >> _BITS)
-        # All weights are (1 + a) times the probabilities above, which saves dividing by it.
+        # All weights are the probabilities above times (1 + a), which saves the division.
         levels = range(0, span + 1, self.per_level)
         noisy = [[coin * w >> _BITS for w in _folded(v, a, powers)] + [_ONE + a] for v in levels]
         missing = [*_folded(span // 2, a, powers), coin * (_ONE + a) >> _BITS]

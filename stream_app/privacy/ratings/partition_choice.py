@@ -1,23 +1,22 @@
-"""Which question a device asks of a rating: the partition of the levels that explains most.
+"""The choice of a mask for a rating: the partition of the levels that explains most variance.
 
-    pi_v ~ exp(-(x_v - c)^2 / 2V),  V = .85,  c such that the mean is t     what is expected of v
-    Q    = sum_z P(z) (E[r | z] - t)^2 = Var(E[r | z])                   what mask m would explain
+    pi_v ~ exp(-(x_v - c)^2 / 2V),  V = .85,  c such that the mean is t     prior of level v
+    Q    = sum_z P(z) (E[r | z] - t)^2 = Var(E[r | z])                   explained variance
     P(z | v) = (p - q) [g(v) = z] + q      p = e^eps / (e^eps + Z - 1),  q = 1 / (e^eps + Z - 1)
 
-over the Z groups of a mask (`stream_app.privacy.ratings.partition_response`). The mask with the
-largest Q is taken,
-the smallest number among equals: at small epsilon one bit, "above this level?", cut where the
-expectation is; at large epsilon many groups. Among all staircase channels a linear program finds no
-better one than such a partition.
+over the Z groups of a mask (`stream_app.privacy.ratings.partition_response`). The selector takes
+the mask with the largest Q, and the smallest mask among equals. At small epsilon this is one bit,
+"above this level?", cut near the expectation; at large epsilon it has many groups. A linear program
+over all staircase channels finds none better than such a partition.
 
 The expectation t is the item's public mean on the scale 1 .. 5, in bins of a quarter of a star,
-plus the user bias b: how far above the items' means this user rates, as far as the user's
-*released* reports show. Its posterior lives on a grid, with a normal prior:
+plus the user bias b: the user's mean deviation from the items' means, estimated from the user's
+*released* reports. Its posterior is computed on a grid, with a normal prior:
 
     ln P(b | reports) = const - b^2 / 2 S^2 + sum_n ln P(z_n | mean_n + b, mask_n),    S = .5
 
-Nothing here has an argument for anything that was not released or is not public, so a mask reveals
-nothing that is not public or released already.
+No function here has an argument for unreleased private data, so a mask reveals nothing beyond
+public data and earlier reports.
 """
 
 from __future__ import annotations
@@ -34,14 +33,14 @@ Floats = NDArray[np.float64]
 
 LOWEST, HIGHEST = 1.0, 5.0
 MOST_LEVELS = 11
-VARIANCE = 0.85  # of a rating around what is expected of it
+VARIANCE = 0.85  # of a rating around its expectation
 PER_STAR = 4  # bins
-USER_BIASES = np.arange(-20, 21) / 10  # how far above the items' means a user may rate
+USER_BIASES = np.arange(-20, 21) / 10  # deviations of a user from the items' means, in stars
 USER_BIAS_DEVIATION = 0.5
-_FINE = 20  # bins a star when reports are weighed
-_INSIDE = 0.15  # an expectation is held so far inside the scale: no prior has its mean at the end
+_FINE = 20  # bins per star for the likelihood of reports
+_INSIDE = 0.15  # least distance of an expectation from the ends: no prior has its mean there
 _STEPS = 50
-_DIGITS = 12  # of Q that decide; the last bits differ between machines
+_DIGITS = 12  # of Q are compared; the last bits differ between machines
 
 
 @dataclass(frozen=True)
@@ -60,7 +59,9 @@ class PartitionSelector:
 
     def __post_init__(self) -> None:
         if type(self.levels) is not int or not 2 <= self.levels <= MOST_LEVELS:
-            raise ValueError(f"levels {self.levels!r}: a partition divides 2 to {MOST_LEVELS}")
+            raise ValueError(
+                f"levels {self.levels!r}: a partition divides 2 to {MOST_LEVELS} levels"
+            )
         if not self.epsilon > 0:
             raise ValueError(f"epsilon {self.epsilon}: must be above 0")
         best = np.argmax(np.round(self._explained(), _DIGITS), axis=0) + 1
@@ -69,9 +70,9 @@ class PartitionSelector:
         object.__setattr__(self, "table", table)
 
     def masks(self, means: Floats) -> NDArray[np.uint16]:
-        """Return the mask for each expected rating (n,) on 1 .. 5; ValueError for one that is NaN.
+        """Return the mask for each expected rating (n,) on 1 .. 5; ValueError for NaN.
 
-        What lies outside the scale counts as its end.
+        An expectation outside the scale counts as the nearest end.
         """
         if np.isnan(means).any():
             raise ValueError("means: one is not a number; give the middle of the scale, 3")
@@ -81,9 +82,9 @@ class PartitionSelector:
     def evidence(
         self, means: Floats, masks: NDArray[np.uint16], reports: NDArray[np.uint8]
     ) -> Floats:
-        """Return ln P(released report | user bias), (n, biases): rows of one user add up.
+        """Return ln P(released report | user bias), (n, biases); the rows of a user are summed.
 
-        means: the items' public means (n,); reports: as they were released under the masks (n,).
+        means: the items' public means (n,); reports: released under the masks (n,).
         """
         at = np.clip(means[:, None] + USER_BIASES, LOWEST, HIGHEST) - LOWEST
         bins = np.rint(at * _FINE).astype(np.int64)
@@ -121,14 +122,14 @@ class PartitionSelector:
 
 
 def user_biases(evidence: Floats) -> Floats:
-    """Return the mean bias of users whose evidence, summed, is given: (users, biases)."""
+    """Return the posterior mean bias of each user from summed evidence (users, biases)."""
     logs = evidence - USER_BIASES**2 / (2 * USER_BIAS_DEVIATION**2)
     odds = np.exp(logs - logs.max(-1, keepdims=True))
     return np.asarray((odds * USER_BIASES).sum(-1) / odds.sum(-1))
 
 
 def groups_of(levels: int) -> NDArray[np.int64]:
-    """Return the group of each level under each mask from 0, (2^(levels - 1), levels)."""
+    """Return the group of each level under masks 0, 1, .., shape (2^(levels - 1), levels)."""
     bits = np.arange(2 ** (levels - 1))[:, None] >> np.arange(levels - 1) & 1
     groups = np.zeros((len(bits), levels), np.int64)
     groups[:, 1:] = bits.cumsum(axis=1)
@@ -136,7 +137,7 @@ def groups_of(levels: int) -> NDArray[np.int64]:
 
 
 def _others(epsilon: Fraction, many: NDArray[np.int64]) -> Floats:
-    """Return q, the probability of each other group, for Z groups."""
+    """Return q, the probability of each false group among Z groups."""
     return np.asarray(1 / (math.exp(min(float(epsilon), 700.0)) + many - 1))
 
 
@@ -148,7 +149,7 @@ def stars_of(levels: int) -> Floats:
 def priors(means: Floats, levels: int, variance: float | Floats = VARIANCE) -> Floats:
     """Return pi_v for each of (n,) means, (n, levels): a discretised normal with this mean.
 
-    The means are held inside the scale; `variance` is one number or (n,).
+    The means are clipped to the inside of the scale; `variance` is one number or (n,).
     """
     wanted = np.clip(means, LOWEST + _INSIDE, HIGHEST - _INSIDE)
     stars, spread = stars_of(levels), np.broadcast_to(variance, wanted.shape)

@@ -1,4 +1,4 @@
-"""Randomized response over a public partition of the levels: which group, not which level.
+"""Randomized response over a public partition of the levels: reports a group, not a level.
 
     mask    bit v set  =  a group ends after level v              1 .. 2^(levels-1) - 1
     groups  g(v) = number of set bits of mask below bit v         0 .. Z-1,   Z = popcount(mask) + 1
@@ -6,15 +6,16 @@
 
             P(z | v) = e^eps / (e^eps + Z - 1)  for z = g(v),   1 / (e^eps + Z - 1)  otherwise
 
-Five levels under mask 0b0100: {0, 1, 2} {3, 4}. Fewer groups mean a truer answer at the same
-epsilon (Zheng's d enters only through Z), so a device may ask of each item the question that is
-worth most. The mask is sent beside the report and is public: it must be chosen from public data
-alone, or from what was released before. Given the mask, two values of one rating are distinguished
-by at most e^eps; under mask 0 nothing would be asked, so it is refused.
+Five levels under mask 0b0100: {0, 1, 2} {3, 4}. Fewer groups make a true report more probable at
+the same epsilon (Zheng's d enters only through Z), so a device may choose the most informative
+partition for each item. The mask is sent beside the report and is public: it must be chosen from
+public data or earlier reports alone. Given the mask, the likelihoods of a report under two values
+of one rating differ by at most a factor e^eps. Mask 0 has a single group and no information, so it
+is refused.
 
-A channel of fewer groups than levels cannot be inverted: there is no unbiased estimate of the
-level. Even under the mask of all singletons, where there is one, `value` and `square` say NaN,
-because they see the report without its mask; decode through `likelihood(mask)` instead.
+A channel with fewer groups than levels cannot be inverted, so it has no unbiased estimate of the
+level. The mask of all singletons has one, but `value` and `square` return NaN even there, because
+they see the report without its mask; decode with `likelihood(mask)` instead.
 """
 
 from __future__ import annotations
@@ -45,7 +46,7 @@ MOST_LEVELS = 11  # a mask has levels - 1 bits and each has its own channel on t
 
 @dataclass(frozen=True)
 class PartitionResponse:
-    """Report the group of the true level, under the public mask beside it; see the module.
+    """Report the group of the true level under a public mask; see the module.
 
     Adjacency: value. Pure epsilon-DP per rating under every mask, certified on construction. Raises
     ValueError outside 2 <= levels <= 11 and 1/1000000 <= epsilon <= 64.
@@ -95,13 +96,13 @@ class PartitionResponse:
 
     @property
     def masks(self) -> range:
-        """Every way to cut the scale into two or more groups."""
+        """All masks with two or more groups."""
         return range(1, 2 ** (self.levels - 1))
 
     def groups(self, mask: int) -> NDArray[np.uint8]:
         """Return the group of each level under `mask`, shape (levels,)."""
         if mask not in self.masks:
-            raise ValueError(f"mask {mask}: {self.id} has the masks 1 to {self.masks[-1]}")
+            raise ValueError(f"mask {mask}: {self.id} takes masks 1 to {self.masks[-1]}")
         return np.asarray(self._groups[mask], np.uint8)
 
     def table(self, mask: int = 0) -> Table:
@@ -110,7 +111,7 @@ class PartitionResponse:
         return Table(tuple(self._response(groups).counts[g] for g in groups))
 
     def certify(self) -> tuple[Certificate, ...]:
-        """Prove the claim again for each number of groups; a mask only names the groups' rows."""
+        """Prove the claim again for each number of groups; the masks share these tables."""
         return tuple(
             certify(table, self.id, self.epsilon, self.adjacency) for table in self._responses
         )
@@ -123,13 +124,13 @@ class PartitionResponse:
     ) -> NDArray[np.uint8]:
         """Turn (n,) level indices under (n,) uint16 masks into (n,) groups, one word for each.
 
-        All of it is checked before a word is drawn: a wrong mask in one row releases nothing.
+        All rows are checked before a word is drawn: a wrong mask in one row releases nothing.
         """
         check_inputs(inputs, self.levels)
         checked = self._checked(masks, len(inputs))
         words = admitted(source, self, len(inputs)).words(len(inputs))
         groups = self._groups[checked, inputs]
-        last = self._groups[checked, self.levels - 1]  # public, as the mask is
+        last = self._groups[checked, self.levels - 1]  # public, like the mask
         reports = np.empty(len(inputs), np.uint8)
         for size, response in enumerate(self._responses, start=1):
             rows = np.flatnonzero(last == size)
@@ -150,11 +151,11 @@ class PartitionResponse:
         return np.asarray(self._response(groups).probabilities()[:, groups], np.float64)
 
     def presence(self, reports: NDArray[np.integer]) -> NDArray[np.float64]:
-        """Return ones: that there is a rating is public."""
+        """Return ones: presence is public."""
         return np.ones(np.shape(reports))
 
     def value(self, reports: NDArray[np.integer]) -> NDArray[np.float64]:
-        """Return NaN: a group without its mask says nothing unbiased about the level."""
+        """Return NaN: a group without its mask gives no unbiased estimate of the level."""
         return np.full(np.shape(reports), np.nan)
 
     def square(self, reports: NDArray[np.integer]) -> NDArray[np.float64]:
@@ -162,7 +163,7 @@ class PartitionResponse:
         return np.full(np.shape(reports), np.nan)
 
     def variance(self) -> NDArray[np.float64]:
-        """Return NaN for each level: there is no estimate that could vary."""
+        """Return NaN for each level: without an estimate there is no variance."""
         return np.full(self.levels, np.nan)
 
     def _response(self, groups: NDArray[np.uint8]) -> Table:
@@ -179,6 +180,6 @@ class PartitionResponse:
         if wrong.any():
             row = int(wrong.argmax())
             raise ValueError(
-                f"row {row}: mask {int(masks[row])} is none of 1 to {self.masks[-1]} of {self.id}"
+                f"row {row}: mask {int(masks[row])} is not in 1 to {self.masks[-1]} of {self.id}"
             )
         return masks

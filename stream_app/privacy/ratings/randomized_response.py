@@ -1,19 +1,19 @@
-"""Randomized response over rating levels: the true one with a bounded advantage, else any other.
+"""Randomized response over rating levels: the true level with a bounded advantage, else another.
 
     P(z | v) = e^eps / (e^eps + d - 1)   for z = v        = p
                1     / (e^eps + d - 1)   for z != v       = q          v, z in 0 .. d-1
 
-Zheng 2016, Def. 3 without the symbol "missing": that a rating exists, of which item and when, is
-public; its value is protected. Two values of one rating are distinguished by at most e^eps,
-whatever the adversary knows besides. n ratings of one user cost n * eps in sum.
+Zheng 2016, Def. 3 without the symbol "missing": the value of a rating is protected; its existence,
+item and time are public. The likelihoods of a report under two values of one rating differ by at
+most a factor e^eps, for any side knowledge of the adversary. n ratings of one user cost n * eps.
 
 An unbiased estimate of g(v) from one report is unique, because the channel is an invertible matrix:
 
     g_hat(z) = (g(z) - q * sum_v g(v)) / (p - q)
 
-The device samples from integer counts of 2^64 (`stream_app.privacy.exact.integer_tables`) and
-everything here is
-computed from those counts, not from the formula above: `log_likelihood` is exact for what is sent.
+The device samples from integer counts of 2^64 (`stream_app.privacy.exact.integer_tables`). All
+methods compute from those counts, not from the formula above, so `log_likelihood` is exact for the
+sent reports.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from stream_app.privacy.exact.table_mechanism import TableMechanism, Weights
 class RandomizedResponse(TableMechanism):
     """Report the true level with probability e^eps / (e^eps + levels - 1), any other uniformly.
 
-    Adjacency: value (that a rating exists is public). Pure epsilon-DP per rating, certified on
+    Adjacency: value (the existence of a rating is public). Pure epsilon-DP per rating, certified on
     construction: `certificate` holds the proof. Raises ValueError outside 2 <= levels <= 256 and
     1/1000000 <= epsilon <= 64.
 
@@ -60,6 +60,6 @@ class RandomizedResponse(TableMechanism):
 
 
 def uniform_response(symbols: int, epsilon: Fraction) -> Weights:
-    """Return the weights of a response that is true or, e^-epsilon as likely, any other symbol."""
+    """Return the weights e^epsilon for the true symbol and 1 for every other symbol."""
     ratio, one = compiled_ratio(epsilon), Fraction(1)
     return [[ratio if z == v else one for z in range(symbols)] for v in range(symbols)]

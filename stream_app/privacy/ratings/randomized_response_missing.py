@@ -1,18 +1,18 @@
-"""Randomized response over the levels and "missing": neither the rating nor its being there shows.
+"""Randomized response over the levels and "missing": protects value and presence of a rating.
 
     P(z | v) = e^eps / (e^eps + d)   for z = v        = p
                1     / (e^eps + d)   for z != v       = q          v, z in {0 .. d-1, missing}
 
 Zheng 2016, Def. 3; d levels, "missing" is input d and report d (the paper's symbol 0). Neighbours
 differ in one cell (user, item) in any way, so epsilon also covers whether the user rated the item,
-provided that every cell of a public scope is reported, the missing ones included. A missing cell
-becomes a fake rating with probability d q; the server cannot tell fakes from ratings and does not
-try:
+provided that the device reports every cell of a public scope, missing ones included. A missing cell
+becomes a fake rating with probability d q. The server cannot distinguish fakes from ratings; it
+uses unbiased estimates:
 
     presence   (1[z != missing] - d q) / (p - q)
     value      s(z) / (p - q),    s(z) = z - (d - 1) / 2,    s(missing) = 0
 
-Published volume is the price: about d q n fakes for n cells in scope (`thinning` reduces it).
+The cost is volume: about d q n fakes for n cells in scope (`thinning` reduces it).
 """
 
 from __future__ import annotations
@@ -42,8 +42,8 @@ class RandomizedResponseWithMissing(PresenceMechanism):
     def unbiased(self, targets: list[Fraction]) -> list[Fraction]:
         """Return the exact g_hat(z) with E[g_hat | v] = targets[v].
 
-        All levels are alike, so the d + 1 equations fold into two, for S = sum of g_hat over the
-        levels and for m = g_hat(missing):
+        The channel is symmetric in the levels, so the d + 1 equations reduce to two, for S = sum of
+        g_hat over the levels and for m = g_hat(missing):
 
             (p + (d-1) q) S + d r m = sum of the levels' targets      r = P(missing | level)
                         k S +   w m = target of missing               k = P(level | missing)

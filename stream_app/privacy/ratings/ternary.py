@@ -10,10 +10,10 @@ PCKV-GRR (Gu, Li, Cheng, Xiong, Cao: PCKV, USENIX Security 2020) for one key; th
 
     P(+1 | v) = q + (p - q) (1 + s) / 2,   P(-1 | v) = q + (p - q) (1 - s) / 2,   P(missing | v) = q
 
-Three symbols instead of d + 1 make fewer fakes, 2 q per missing cell, and half the variance where
-nothing was rated at eps 1; where something was, the rounding costs more than it saves from eps 4
-on. The presence and the level can be estimated without bias, the square of the level cannot (its
-mean is not linear in the coin): `square` says NaN for more than two levels.
+Three symbols instead of d + 1 make fewer fakes, 2 q per missing cell, and at eps 1 half the
+variance for a missing rating; for a present rating the rounding costs more than it saves from eps 4
+on. Presence and level have unbiased estimates; the square of the level has none (its mean is not
+linear in the coin), so `square` returns NaN for more than two levels.
 """
 
 from __future__ import annotations
@@ -44,8 +44,8 @@ class Ternary(PresenceMechanism):
     def unbiased(self, targets: list[Fraction]) -> list[Fraction] | None:
         """Return the exact g_hat of targets that are linear in the level; None for any other.
 
-        It is solved for the two ends of the scale and for "missing"; the levels between them are
-        mixtures of the ends, in the table to 2^-63, which is where they agree.
+        The equations are solved for the two ends of the scale and for "missing". The levels between
+        are mixtures of the ends; in the table this holds to within 2^-63.
         """
         last, between = self.levels - 1, range(1, self.levels - 1)
         step = (targets[last] - targets[0]) / last

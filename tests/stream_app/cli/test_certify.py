@@ -92,7 +92,7 @@ def test_wrong_usage_ends_with_2(arguments, capsys):
     [(["--mechanism", "rr", "--epsilon", "0"], "at most 64"),
      (["--mechanism", "rr", "--epsilon", "two"], "give a number"),
      (["--mechanism", "rr", "--epsilon", "2", "--levels", "1"], "2 to 256"),
-     (["--mechanism", "gauss", "--epsilon", "2"], "there are rr"),
+     (["--mechanism", "gauss", "--epsilon", "2"], "choose one of rr"),
      (["--mechanism", "cell:5:2:2/4"], "canonical"),
      (["--mechanism", "none"], "nothing to prove")],
     ids=lambda value: " ".join(value) if isinstance(value, list) else value,

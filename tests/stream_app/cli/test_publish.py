@@ -56,7 +56,7 @@ def test_publishing_asks_for_a_broker(capsys: pytest.CaptureFixture[str]) -> Non
         (["--epsilon", "1e308"], "at most 64"),
         (["--epsilon", "65"], "at most 64"),
         (["--mechanism", "none", "--epsilon", "2"], "leave it out"),
-        (["--mechanism", "magic"], "there are rr, "),
+        (["--mechanism", "magic"], "choose one of rr, "),
         (["--mechanism", "cell"], "cell:5:2: hides whether a rating exists"),
         (["--mechanism", "cell"], "send whole epochs: murmurec replay --emission epoch"),
         (["--emission", "epoch"], "one rating is sent at once or not at all"),

@@ -146,7 +146,7 @@ def dependent(mechanism: Mechanism, level: int, alpha: float, pairs: int = 100_0
 
 
 def repeats(mechanism: Mechanism, level: int) -> bool:
-    """Return whether two releases of a thousand are equal; by chance below p_max^1000."""
+    """Return whether two releases of a thousand are equal (if independent: below p_max^1000)."""
     levels = np.full(1000, level, np.uint8)
     return bool((released(mechanism, levels) == released(mechanism, levels)).all())
 

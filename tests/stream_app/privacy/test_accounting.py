@@ -16,10 +16,10 @@ from tests.stream_app.privacy.checks import check_user_cost
 F = Fraction
 CELL, VALUE, USER = Adjacency.CELL, Adjacency.VALUE, Adjacency.USER
 amounts = st.builds(F, st.integers(0, 10**6), st.integers(1, 10**6))
-chances = st.builds(F, st.integers(0, 100), st.integers(10**4, 10**12))
+probabilities = st.builds(F, st.integers(0, 100), st.integers(10**4, 10**12))
 
 
-@given(st.lists(st.tuples(amounts, chances), min_size=1, max_size=8))
+@given(st.lists(st.tuples(amounts, probabilities), min_size=1, max_size=8))
 def test_a_sum_is_exact_in_any_order(parts: list[tuple[Fraction, Fraction]]) -> None:
     spends = [PrivacyLoss(epsilon, delta, CELL) for epsilon, delta in parts]
     total = spends[0]

@@ -92,7 +92,7 @@ def test_no_protection_has_no_epsilon() -> None:
 def test_the_refusal_of_an_unknown_family_lists_all() -> None:
     known = ", ".join(registry.families())
     assert {"rr", "partition", "cell", "ternary", "laplace", "none"} <= set(known.split(", "))
-    with pytest.raises(ValueError, match=f"there are {known}$"):
+    with pytest.raises(ValueError, match=f"choose one of {known}$"):
         registry.mechanism("gauss", 5, "1")
 
 

@@ -197,7 +197,7 @@ def test_the_same_words_give_the_same_draws() -> None:
 def test_parameters_without_a_law_are_refused(words: Words) -> None:
     for refused in (
         lambda: bern_exp(Fraction(-1), words),
-        lambda: words.chance(3, 2),
+        lambda: words.bernoulli(3, 2),
         lambda: words.below(0),
         lambda: response(5, 5, Fraction(1), words),
         lambda: discrete_laplace(Fraction(0), words),

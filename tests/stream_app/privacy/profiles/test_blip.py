@@ -121,7 +121,7 @@ def test_a_ticket_is_good_for_one_release() -> None:
     issuer.admit(mechanism)
     ticket = issuer.ticket(mechanism, 1)
     mechanism.release(ITEMS, ticket)
-    with pytest.raises(ValueError, match="used up"):
+    with pytest.raises(ValueError, match="already used"):
         mechanism.release(ITEMS, ticket)
     with pytest.raises(ValueError, match="needs a ticket"):
         mechanism.release(ITEMS, SystemSource())
@@ -179,7 +179,7 @@ def test_a_whole_profile_costs_items_times_epsilon_and_never_more_than_all_bits(
 
 
 @pytest.mark.parametrize(
-    ("length", "hashes", "epsilon", "said"),
+    ("length", "hashes", "epsilon", "message"),
     [
         (7, 2, Fraction(1), "8 to 524288 bits"),
         (True, 2, Fraction(1), "8 to 524288 bits"),
@@ -194,14 +194,14 @@ def test_a_whole_profile_costs_items_times_epsilon_and_never_more_than_all_bits(
     ],
 )
 def test_what_is_out_of_range_is_refused(
-    length: int, hashes: int, epsilon: object, said: str
+    length: int, hashes: int, epsilon: object, message: str
 ) -> None:
-    with pytest.raises(ValueError, match=said):
+    with pytest.raises(ValueError, match=message):
         Blip(length, hashes, epsilon)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(
-    ("items", "said"),
+    ("items", "message"),
     [
         (np.array([1, 1], np.uint64), "twice"),
         (np.arange(3), "uint64"),
@@ -210,9 +210,9 @@ def test_what_is_out_of_range_is_refused(
         (np.arange(MOST_ITEMS + 1, dtype=np.uint64), "at most 16384"),
     ],
 )
-def test_what_is_no_profile_is_refused_before_a_word_is_drawn(items: object, said: str) -> None:
+def test_what_is_no_profile_is_refused_before_a_word_is_drawn(items: object, message: str) -> None:
     source = Counting()
-    with pytest.raises(ValueError, match=said):
+    with pytest.raises(ValueError, match=message):
         SMALL.release(items, source)  # type: ignore[arg-type]
     assert source.asked == []
 

@@ -138,7 +138,7 @@ def test_a_ticket_is_good_for_one_release() -> None:
     issuer.admit(SMALL)
     ticket = issuer.ticket(SMALL, 1)
     SMALL.release(ITEMS, ticket)
-    with pytest.raises(ValueError, match="used up"):
+    with pytest.raises(ValueError, match="already used"):
         SMALL.release(ITEMS, ticket)
     with pytest.raises(ValueError, match="needs a ticket"):
         SMALL.release(ITEMS, SystemSource())
@@ -204,7 +204,7 @@ def test_the_posterior_mean_of_a_size_lies_between_the_estimate_and_the_prior() 
 
 
 @pytest.mark.parametrize(
-    ("length", "epsilon", "delta", "said"),
+    ("length", "epsilon", "delta", "message"),
     [
         (7, Fraction(1), MICRO, "8 to 16384 coordinates"),
         (64, Fraction(0), MICRO, "epsilon 0: 1/1000 to 64"),
@@ -221,9 +221,9 @@ def test_the_posterior_mean_of_a_size_lies_between_the_estimate_and_the_prior() 
     ],
 )
 def test_what_is_out_of_range_is_refused(
-    length: int, epsilon: object, delta: object, said: str
+    length: int, epsilon: object, delta: object, message: str
 ) -> None:
-    with pytest.raises(ValueError, match=said):
+    with pytest.raises(ValueError, match=message):
         Jlt(length, epsilon, delta)  # type: ignore[arg-type]
 
 

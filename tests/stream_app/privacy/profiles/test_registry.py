@@ -104,7 +104,7 @@ def test_people_write_what_they_like() -> None:
 
 
 @pytest.mark.parametrize(
-    ("family", "epsilon", "delta", "said"),
+    ("family", "epsilon", "delta", "message"),
     [
         ("rr", "2", None, "there are blip, jlt, jltpaper"),
         ("blip", "two", None, "epsilon 'two': give a number"),
@@ -114,9 +114,9 @@ def test_people_write_what_they_like() -> None:
     ],
 )
 def test_what_is_no_mechanism_is_one_sentence(
-    family: str, epsilon: str, delta: str | None, said: str
+    family: str, epsilon: str, delta: str | None, message: str
 ) -> None:
-    with pytest.raises(ValueError, match=said):
+    with pytest.raises(ValueError, match=message):
         mechanism(family, epsilon, delta=delta)
 
 

@@ -1,4 +1,4 @@
-"""The question that a device asks: the best one there is, public, and the same everywhere."""
+"""The choice of a mask: the best of all, from public data, equal on every machine."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from stream_app.privacy.ratings.partition_response import PartitionResponse
 EPSILONS = [Fraction(text) for text in ("1/2", "1", "2", "4", "6")]
 
 
-def told(mechanism: PartitionResponse, mask: int, t: float) -> float:
+def explained(mechanism: PartitionResponse, mask: int, t: float) -> float:
     """Return Var(E[r | z]) by enumeration through the mechanism's own channel."""
     channel, stars = mechanism.likelihood(mask), stars_of(mechanism.levels)
     pi = priors(np.array([t]), mechanism.levels)[0]
@@ -45,8 +45,8 @@ def test_the_mask_is_the_best_of_all(levels: int, epsilon: Fraction) -> None:
     for t, mask in zip(
         means, PartitionSelector(levels, epsilon).masks(means).tolist(), strict=True
     ):
-        best = max(told(mechanism, other, t) for other in mechanism.masks)
-        assert told(mechanism, mask, t) == pytest.approx(best, rel=1e-9)
+        best = max(explained(mechanism, other, t) for other in mechanism.masks)
+        assert explained(mechanism, mask, t) == pytest.approx(best, rel=1e-9)
 
 
 def test_at_small_epsilon_one_bit_is_asked_and_at_large_epsilon_many_groups() -> None:
@@ -71,7 +71,7 @@ def test_masks_are_in_bins_of_a_quarter_of_a_star_and_held_inside_the_scale() ->
 
 
 @pytest.mark.parametrize("levels", [2, 5, 10, 11])
-def test_every_mask_is_one_of_the_mechanisms(levels: int) -> None:
+def test_every_mask_is_valid_for_the_mechanism(levels: int) -> None:
     for epsilon in (Fraction(1, 1_000_000), Fraction(2), Fraction(64)):
         table, masks = (
             PartitionSelector(levels, epsilon).table,
@@ -80,7 +80,7 @@ def test_every_mask_is_one_of_the_mechanisms(levels: int) -> None:
         assert set(table.tolist()) <= set(masks)
 
 
-def test_the_groups_are_the_mechanisms() -> None:
+def test_the_groups_equal_those_of_the_mechanism() -> None:
     mechanism = PartitionResponse(6, Fraction(1))
     groups = groups_of(6)
     assert (groups[0] == 0).all()
@@ -88,7 +88,7 @@ def test_the_groups_are_the_mechanisms() -> None:
         assert (groups[mask] == mechanism.groups(mask)).all()
 
 
-def test_a_choice_is_made_in_no_time() -> None:
+def test_a_selector_is_built_within_milliseconds() -> None:
     """511 masks in 17 bins: a few ms; the best of five, so that a busy machine does not count."""
 
     def once() -> float:
@@ -112,19 +112,21 @@ def test_a_prior_is_a_distribution_with_the_wanted_mean(
 
 
 @pytest.mark.parametrize(
-    ("levels", "epsilon", "told"),
+    ("levels", "epsilon", "message"),
     [(1, Fraction(1), "levels 1"), (12, Fraction(1), "levels 12"), (5, Fraction(0), "epsilon 0")],
 )
-def test_what_cannot_be_asked_is_refused(levels: int, epsilon: Fraction, told: str) -> None:
-    with pytest.raises(ValueError, match=told):
+def test_invalid_levels_and_epsilons_are_refused(
+    levels: int, epsilon: Fraction, message: str
+) -> None:
+    with pytest.raises(ValueError, match=message):
         PartitionSelector(levels, epsilon)
 
 
 # --- the user bias -----------------------------------------------------------------------
 
 
-def test_nothing_but_what_is_public_or_released_has_a_place_in_a_choice() -> None:
-    """A raw rating could enter by an argument alone: these are all that there are."""
+def test_a_choice_takes_only_public_or_released_arguments() -> None:
+    """A raw rating could enter only through an argument; this lists all arguments."""
     for function, names in (
         (PartitionSelector, {"levels", "epsilon"}),
         (PartitionSelector.masks, {"self", "means"}),
@@ -150,7 +152,7 @@ def test_evidence_is_the_likelihood_of_the_released_report(epsilon: Fraction) ->
                 assert np.exp(found[n]) == pytest.approx(expected, rel=1e-6)
 
 
-def test_without_a_report_a_user_leans_nowhere() -> None:
+def test_without_reports_the_user_bias_is_zero() -> None:
     assert user_biases(np.zeros(len(USER_BIASES))) == pytest.approx(0, abs=1e-12)
     assert user_biases(np.zeros((3, len(USER_BIASES)))) == pytest.approx([0, 0, 0], abs=1e-12)
 
@@ -166,7 +168,7 @@ def test_the_order_of_the_reports_does_not_matter() -> None:
 
 
 @pytest.mark.statistical
-def test_released_reports_tell_how_far_a_user_leans() -> None:
+def test_released_reports_estimate_the_user_bias() -> None:
     """400 reports at epsilon 2 of users who lean by -1, 0 and 1 star, seed 3.
 
     Over 30 seeds the estimates are -1.17, .01 and 1.02 and deviate by .10, .07 and .09: the limits
@@ -177,8 +179,8 @@ def test_released_reports_tell_how_far_a_user_leans() -> None:
     found = []
     for bias in (-1.0, 0.0, 1.0):
         means = random.uniform(2.5, 4.0, 400)
-        chances = priors(means + bias, 5).cumsum(1)
-        levels = (random.random((400, 1)) > chances).sum(1).clip(0, 4).astype(np.uint8)
+        cumulative = priors(means + bias, 5).cumsum(1)
+        levels = (random.random((400, 1)) > cumulative).sum(1).clip(0, 4).astype(np.uint8)
         masks = choice.masks(means)
         reports = mechanism.release(levels, SeededSource(3), masks)
         found.append(float(user_biases(choice.evidence(means, masks, reports).sum(0))))
@@ -199,7 +201,7 @@ def test_a_chosen_question_explains_more_of_a_rating_than_all_levels_do(
     mechanism, finest = PartitionResponse(5, Fraction(epsilon)), 0b1111
     masks = PartitionSelector(5, Fraction(epsilon)).masks(means).tolist()
     ratios = [
-        told(mechanism, mask, t) / told(mechanism, finest, t)
+        explained(mechanism, mask, t) / explained(mechanism, finest, t)
         for mask, t in zip(masks, means.tolist(), strict=True)
     ]
     assert least <= min(ratios)

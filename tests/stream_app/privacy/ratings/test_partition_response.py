@@ -87,7 +87,7 @@ def test_a_release_of_mixed_masks_is_that_of_each_row_alone() -> None:
 def test_one_wrong_mask_releases_nothing_and_says_which(wrong: int) -> None:
     mechanism = PartitionResponse(5, Fraction(2))
     masks = np.array([1, 4, wrong], np.uint16)
-    with pytest.raises(ValueError, match=rf"row 2: mask {wrong} is none of 1 to 15"):
+    with pytest.raises(ValueError, match=rf"row 2: mask {wrong} is not in 1 to 15"):
         mechanism.release(np.zeros(3, np.uint8), Untouched(), masks)
 
 
