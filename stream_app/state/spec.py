@@ -15,7 +15,7 @@ from stream_app.models.factorization.hyperparameters import Parameters
 from stream_app.privacy.mechanism import Mechanism
 from stream_app.wire import Intake
 
-# Raised with every change of what the same log leads to, or of how it is laid out.
+# Raised with every change of the state that a log produces, or of its layout.
 STATE_FORMAT = 3
 
 
@@ -48,7 +48,7 @@ class StateSpec:
 
     @property
     def intake(self) -> Intake:
-        """What a record must satisfy to be accepted."""
+        """The conditions under which a record is accepted."""
         alphabets = {m.id: m.alphabet for m in self.mechanisms}
         masked = {m.id: m.levels for m in self.mechanisms if m.masks}
         return Intake(alphabets, self.partitions, self.accept_tests, masked)

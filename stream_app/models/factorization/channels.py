@@ -1,6 +1,6 @@
 """The exact channels of an allow-list of mechanisms as arrays, for decoding and debiasing.
 
-A channel is what one mechanism does under one mask; its number is first[mechanism] + mask, with
+A channel is one mechanism under one mask; its number is first[mechanism] + mask, with
 mask 0 for a mechanism that has none, and fits 16 bits. A report z of channel c has a row of its own
 
     row = starts[c] + z

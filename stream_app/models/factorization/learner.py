@@ -1,7 +1,7 @@
 """The contract of online learners: predict, then learn, one rating after the other.
 
     Learner          predicts and learns: enough to be evaluated
-    DurableLearner   also keeps its state in paged arrays and can forget a user: what a worker needs
+    DurableLearner   also keeps its state in paged arrays and can forget a user: for workers
 
 Every learner: the state after n ratings depends on these ratings in their order and on the seed
 alone, not on how they were cut into batches or on the machine; nothing random, no clock.

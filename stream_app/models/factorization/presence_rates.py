@@ -72,8 +72,8 @@ class PresenceRates(FixedArrays):
     def forget(self, user: np.uint64) -> None:
         """Clear the sums of a user with a slot of its own.
 
-        What the user's reports added to the sums of items and to the overall rate remains, and so
-        does a slot that is shared.
+        The contributions of the user's reports to the sums of items and to the overall rate remain,
+        and so does a shared slot.
         """
         forget_sums(self._tags, self._sums, self._pages[1], user, self._seeds[0])
 

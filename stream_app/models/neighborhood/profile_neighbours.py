@@ -11,9 +11,9 @@ w_b 1[j in B], w_b is the information of b about a single item, v_a is the noise
 trust is James and Stein's: the share of the neighbours' evidence that is not noise. Where noise
 dominates, every user gets popular items instead of random ones.
 
-The server holds the newest released profile of each device, packed, and nothing else. No item is
-left out of an answer: the items that a person has used are what the profile hides, so the device
-leaves them out itself. Everything here is post-processing of releases and costs no epsilon.
+The server holds the newest released profile of each device, packed, and nothing else. Answers
+include items that the user has already rated: the profile hides these, so the device removes them
+itself. Everything here is post-processing of releases and costs no epsilon.
 """
 
 from __future__ import annotations
@@ -158,7 +158,7 @@ class ProfileNeighbours:
             yield slice(start, min(start + _BLOCK, len(self)))
 
     def _of_all(self) -> _Overall:
-        """Return what is computed from all profiles, computed again after a new one."""
+        """Return the figures over all profiles, recomputed after a new profile."""
         if self._made is None:
             sizes = self._posterior()
             self._made = _Overall(sizes, np.zeros(self.mechanism.length, np.float32))

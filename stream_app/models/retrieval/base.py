@@ -1,4 +1,4 @@
-"""What an index keeps for every item and checks at every call: biases, room for scores, sizes."""
+"""Base class of the indexes: biases, room for scores, and the checks of every call."""
 
 from __future__ import annotations
 

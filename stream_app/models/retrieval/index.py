@@ -1,4 +1,4 @@
-"""The protocol of an index, and what indexes share: checks, the walk down a ranking, recall."""
+"""The protocol of an index, and functions shared by indexes: checks, ranking walk, recall."""
 
 from __future__ import annotations
 

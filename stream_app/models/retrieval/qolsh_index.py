@@ -10,7 +10,7 @@ A code encodes the direction of q alone; length and bias are stored beside it. E
 the vector, as [q, b/s] against [p, s], needs a good s and three times the shortlist for the same
 recall; ranking by Hamming distance alone loses a quarter of the answer. So an item that everyone
 likes is found by its bias, and a zero vector by its bias alone. Steps 1 and 2 may lose an
-item; what is returned is scored and ordered exactly.
+item; the returned rows are scored and ordered exactly.
 
 A search most of whose candidates `keep` refuses is repeated with four times the shortlist; where
 that is the whole catalogue step 1 is left out, and where its third is, step 2 as well.

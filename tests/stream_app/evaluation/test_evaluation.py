@@ -144,18 +144,18 @@ def test_a_partition_is_chosen_from_the_item_table_alone():
     for _ in range(20):
         learner.learn_many(u, u, z, np.zeros(50, np.uint16), np.ones(50, np.bool_))
     low, high = (np.full(6000, level, np.uint8) for level in (0, 4))
-    one, other = asked(low, learner), asked(high, learner)
-    assert (one == other).all()
-    assert len(set(one[:3000].tolist())) == 1
-    assert len(set(one[3000:].tolist())) > 2
+    left, right = asked(low, learner), asked(high, learner)
+    assert (left == right).all()
+    assert len(set(left[:3000].tolist())) == 1
+    assert len(set(left[3000:].tolist())) > 2
 
 
 def test_a_user_bias_depends_on_released_reports():
     learner = build("dense", Channels.from_mechanisms([CLEAN]), LearnerSpec(factors=2))
     low, high = (np.full(6000, level, np.uint8) for level in (0, 4))
-    one, other = (asked(levels, learner, user_bias=True) for levels in (low, high))
-    assert (one[:3000] == other[:3000]).all()
-    assert one[3000:].mean() < other[3000:].mean()
+    left, right = (asked(levels, learner, user_bias=True) for levels in (low, high))
+    assert (left[:3000] == right[:3000]).all()
+    assert left[3000:].mean() < right[3000:].mean()
 
 
 def in_scope(name: str, scope: int = 60, **given: Any) -> EvaluationResult:
@@ -260,15 +260,15 @@ def test_prequential_error_is_that_of_predictions_made_before_learning():
     data = np.random.default_rng(2)
     u, i = data.integers(0, 9, (2, 300)).astype(np.uint64)
     z = data.integers(0, 5, 300).astype(np.uint8)
-    one, other = (
+    left, right = (
         build("dense", Channels.from_mechanisms([CLEAN]), LearnerSpec(factors=4)) for _ in range(2)
     )
-    result = evaluate(EvaluationData(u, i, TrueRatings(z + 1.0, 1, 5)), FixedReports(z), one)
+    result = evaluate(EvaluationData(u, i, TrueRatings(z + 1.0, 1, 5)), FixedReports(z), left)
     errors = []
     for n in range(300):
         at = slice(n, n + 1)
-        errors.append(other.predict_many(u[at], i[at])[0] - (z[n] + 1.0))
-        other.learn_many(u[at], i[at], z[at], np.zeros(1, np.uint16), np.ones(1, np.bool_))
+        errors.append(right.predict_many(u[at], i[at])[0] - (z[n] + 1.0))
+        right.learn_many(u[at], i[at], z[at], np.zeros(1, np.uint16), np.ones(1, np.bool_))
     assert result.rmse == pytest.approx(np.sqrt(np.mean(np.square(errors))), rel=1e-12)
 
 

@@ -24,7 +24,7 @@ def ratings() -> tuple[np.ndarray, np.ndarray]:
     return np.array(users, np.uint64)[order], np.array(items, np.uint64)[order]
 
 
-def test_without_noise_neighbours_are_found_and_beat_what_is_popular(
+def test_without_noise_neighbours_are_found_and_beat_popular_items(
     ratings: tuple[np.ndarray, np.ndarray],
 ) -> None:
     result = evaluate_profiles(*ratings, Blip(5000, 10, None), neighbours=20)

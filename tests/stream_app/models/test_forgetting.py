@@ -57,7 +57,7 @@ def test_a_forgotten_user_reads_as_an_unknown_one(model: str) -> None:
 
 
 @every_model
-def test_what_is_learned_after_forgetting_is_learned_as_of_an_unknown_user(model: str) -> None:
+def test_a_forgotten_user_learns_again_like_an_unknown_user(model: str) -> None:
     """The variances are those of the beginning, so the first step is as long as the first."""
     made, fresh = taught(model), roomy(model)
     columns = USER, np.array([10**6], np.uint64), np.array([4], np.uint8)
@@ -127,7 +127,7 @@ def test_even_in_a_crowded_sketch_the_user_reads_as_an_unknown_one(
     assert after <= (0.35 * before if model == "literal" else 1e-6) + 1e-6
 
 
-def test_a_slot_that_is_shared_stays_and_a_slot_of_ones_own_is_cleared() -> None:
+def test_a_shared_slot_stays_and_an_own_slot_is_cleared() -> None:
     """Eight slots for 80 entities: only those with their tag in the table have one of their own."""
     made = small("sketch")
     u, i, z, c, learn, g = stream(2000, 3, users=40, items=40)
@@ -157,7 +157,7 @@ def hidden(users: np.ndarray, presence: PresenceRates) -> np.ndarray:
     )
 
 
-def test_how_busy_a_user_is_is_forgotten_and_how_often_items_are_rated_is_not() -> None:
+def test_the_activity_of_a_user_is_forgotten_and_the_rates_of_items_are_not() -> None:
     presence = PresenceRates(CHANNELS, 1 << 16)
     hidden(np.arange(20, dtype=np.uint64), presence)
     before = {name: array.copy() for name, array in presence.arrays().items()}

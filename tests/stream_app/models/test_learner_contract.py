@@ -67,7 +67,7 @@ def test_a_long_stream_is_the_same_in_batches_of_any_size(model: str) -> None:
 
 
 @every_learner
-def test_what_is_not_to_be_learned_leaves_the_state_untouched(model: str) -> None:
+def test_events_that_are_not_learned_leave_the_state_untouched(model: str) -> None:
     learner = small(model)
     learner.learn_many(*stream(500, 2))
     before = digest(learner)
@@ -177,7 +177,7 @@ def test_seeds_make_different_learners_and_equal_seeds_equal_ones(model: str) ->
 
 
 @every_learner
-def test_any_columns_that_hold_the_numbers_will_do(model: str) -> None:
+def test_columns_of_any_layout_are_accepted(model: str) -> None:
     """Read-only views of a message and strided columns, too."""
     batch = stream(100, 11)
     left, right = small(model), small(model)

@@ -156,7 +156,7 @@ def test_an_empty_profile_is_similar_to_no_other() -> None:
     assert near.similarities[0].max() == pytest.approx(0, abs=0.05)
 
 
-def test_fewer_neighbours_than_asked_for_are_no_trouble() -> None:
+def test_fewer_neighbours_than_requested_are_returned() -> None:
     found, devices, _ = filled(CLEAR, [CATALOGUE[:40]] * 2)
     assert found.nearest(devices, 10).devices.shape == (2, 1)
     assert found.nearest(devices, 0).devices.shape == (2, 0)

@@ -173,29 +173,29 @@ def test_a_loaded_state_continues_like_the_one_it_was_copied_from(
     make, before, after, other
 ) -> None:
     """The previous state is replaced; later events have the same effect, in every byte."""
-    (one, feed_one), (two, feed_two) = make(), make()
+    (first, feed_one), (second, feed_two) = make(), make()
     for seed, events in before:
         feed_one(seed, events)
     for seed, events in other:
         feed_two(seed, events)
-    two.load({name: array.copy() for name, array in one.arrays().items()})
-    for bits in two.dirty_pages().values():
+    second.load({name: array.copy() for name, array in first.arrays().items()})
+    for bits in second.dirty_pages().values():
         assert bits.all()
-    clear(two)
-    held = {name: pages(array) for name, array in two.arrays().items()}
+    clear(second)
+    held = {name: pages(array) for name, array in second.arrays().items()}
     for seed, events in after:
         feed_one(seed, events)
         feed_two(seed, events)
-    found, arrays = marked(two), two.arrays()
-    assert arrays.keys() == one.arrays().keys()
-    for name, array in one.arrays().items():
+    found, arrays = marked(second), second.arrays()
+    assert arrays.keys() == first.arrays().keys()
+    for name, array in first.arrays().items():
         assert array.tobytes() == arrays[name].tobytes()
         assert array.shape == arrays[name].shape
         assert changed(held[name], pages(array)) <= found[name]
 
 
 @every_part
-def test_arrays_that_do_not_fit_are_refused_and_nothing_is_replaced(make) -> None:
+def test_arrays_that_do_not_fit_are_refused_and_the_state_is_unchanged(make) -> None:
     part, feed = make()
     feed(1, 300)
     held = {name: array.copy() for name, array in part.arrays().items()}
@@ -263,7 +263,7 @@ def test_a_range_of_bytes_touches_its_pages(first: int, stop: int, wanted: list[
     assert np.flatnonzero(bits).tolist() == wanted
 
 
-def test_marks_survive_that_a_table_grows() -> None:
+def test_marks_survive_the_growth_of_a_table() -> None:
     """Rows that come after the growth lie in other pages than those that came before."""
     keys, items = np.arange(30_000, dtype=np.uint64), ItemDirectory(room=1)
     made, _ = learner("dense", 13)

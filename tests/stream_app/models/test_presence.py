@@ -137,7 +137,7 @@ def test_rates_of_items_and_users_are_found_through_the_noise(channel: int) -> N
         assert means == pytest.approx([0.06, 0.24, 0.12, 0.48], abs=0.08)
 
 
-def test_how_busy_a_user_is_goes_from_the_usual_to_what_was_counted() -> None:
+def test_activity_moves_from_the_mean_to_the_counted_ratio_with_information() -> None:
     """Little information leaves the mean of all, which is 1; much of it the quotient itself."""
     assert activity(0.0, 1e-9, 1e-9) == pytest.approx(1, abs=0.04)
     assert activity(3e6, 1e7, 1e6) == pytest.approx(3, rel=0.06)

@@ -127,7 +127,7 @@ def test_updates_in_pieces_and_over_old_values_come_to_the_same(make, seed, cuts
 
 
 @every_index
-def test_scores_are_the_exact_ones_best_first_and_only_what_may_be_shown(make):
+def test_scores_are_exact_best_first_and_only_of_rows_that_may_be_shown(make):
     vectors, biases = catalogue(3000)
     index = make()
     index.update(np.arange(3000), vectors, biases)
@@ -313,7 +313,7 @@ class Counted:
     [(40, 5, 14), (300, 10, 30), (300, 100, 267), (1000, 100, 267), (2000, 100, 267),
      (2000, 10, 167), (4000, 100, 334), (20_000, 100, 334)],
 )  # fmt: skip
-def test_a_plain_search_scores_only_what_its_codes_let_through(monkeypatch, n, count, most):
+def test_a_plain_search_scores_only_the_shortlist_of_its_codes(monkeypatch, n, count, most):
     vectors, biases = catalogue(n)
     index = QoLSHIndex(FACTORS, seed=3)
     index.update(np.arange(n), vectors, biases)

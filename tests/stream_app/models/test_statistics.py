@@ -75,7 +75,7 @@ def test_arrays_returns_the_state_itself_and_its_size_is_reported(make):
 
 
 @pytest.mark.parametrize(
-    ("one", "other"),
+    ("left", "right"),
     [
         (SeenFilter(64), SeenFilter(96)),
         (SeenFilter(64), SeenFilter(64, seed=2)),
@@ -85,9 +85,9 @@ def test_arrays_returns_the_state_itself_and_its_size_is_reported(make):
         (AmsSketch(), AmsSketch(seed=2)),
     ],
 )
-def test_sketches_of_different_shape_or_seed_do_not_merge(one, other):
+def test_sketches_of_different_shape_or_seed_do_not_merge(left, right):
     with pytest.raises(ValueError, match="merge only with the same"):
-        one.merge(other)
+        left.merge(right)
 
 
 @pytest.mark.parametrize(

@@ -68,7 +68,7 @@ def test_codes_stay_on_the_scale() -> None:
     assert mean_codes(model, KEYS[:3]).tolist() == [0, 200, 125]  # type: ignore[arg-type]
 
 
-def test_a_page_out_of_order_is_passed_over_and_a_false_one_does_no_harm() -> None:
+def test_a_page_out_of_order_is_skipped_and_a_false_one_does_no_harm() -> None:
     odd = ItemTablePage(0, 1, b"12345678", b"12")
     high = ItemTablePage(1, 1, (5).to_bytes(8, "little"), b"\xff")
     table = ItemTable.from_pages([odd, high])

@@ -28,13 +28,13 @@ def test_a_directory_is_a_dictionary_in_order_of_first_appearance(batches):
 
 def test_growing_one_by_one_and_at_once_gives_the_same_rows():
     keys = np.random.default_rng(1).integers(0, 2**64, 5000, dtype=np.uint64)
-    one, other = ItemDirectory(room=1), ItemDirectory(room=1)
-    one.rows(keys, add=True)
+    left, right = ItemDirectory(room=1), ItemDirectory(room=1)
+    left.rows(keys, add=True)
     for first in range(0, 5000, 7):
-        other.rows(keys[first : first + 7], add=True)
-    assert one.keys.tobytes() == other.keys.tobytes()
-    assert (one.rows(keys) == other.rows(keys)).all()
-    assert one.memory_bytes < 5000 * 60
+        right.rows(keys[first : first + 7], add=True)
+    assert left.keys.tobytes() == right.keys.tobytes()
+    assert (left.rows(keys) == right.rows(keys)).all()
+    assert left.memory_bytes < 5000 * 60
 
 
 def test_a_directory_without_room_is_refused():
