@@ -1,4 +1,4 @@
-"""The command line of all parties: `murmurec`, whose commands import what they need.
+"""The command line `murmurec`, whose commands import their packages when they run.
 
     exit 0     done
          1     failed, with one sentence
@@ -24,7 +24,7 @@ def main() -> None:
 
 
 def run(arguments: list[str]) -> int:
-    """Run one command and return its exit code; nothing a user does wrong ends in a traceback."""
+    """Run one command and return its exit code; a user's mistake never ends in a traceback."""
     try:
         from stream_app.cli.app import app
 
@@ -36,9 +36,12 @@ def run(arguments: list[str]) -> int:
     except KeyboardInterrupt:
         return 130
     except OSError as error:
-        if error.errno not in (errno.ENOSPC, errno.EDQUOT):
+        if error.errno in (errno.ENOSPC, errno.EDQUOT):
+            return _fail(f"nothing more can be written ({error.strerror}): make room and try again")
+        if error.errno not in _UNUSABLE_PATH:
             raise
-        return _fail(f"nothing more can be written ({error.strerror}): make room and try again")
+        path = str(error.filename or "a file")[:200]
+        return _fail(f"{path}: {error.strerror}; choose another path")
     except ModuleNotFoundError as missing:
         package = str(missing.name).partition(".")[0]
         extra = next((extra for extra, names in _EXTRAS.items() if package in names), None)
@@ -56,8 +59,16 @@ _EXTRAS = {
 }
 
 
-def _fail(sentence: str, code: int = 1) -> int:
-    from stream_app.cli.output import notice
+# A path that cannot be used; an absent file has sentences of its own.
+_UNUSABLE_PATH = {
+    *(errno.ENAMETOOLONG, errno.ELOOP, errno.ENOTDIR, errno.EISDIR),
+    *(errno.EACCES, errno.EPERM, errno.EROFS, errno.EIO),
+}
 
-    notice(f"murmurec: {sentence}")
+
+def _fail(sentence: str, code: int = 1) -> int:
+    from stream_app.cli.output import notice, printable
+
+    # A sentence repeats what was typed: it must not carry commands to the terminal.
+    notice("\n".join(map(printable, f"murmurec: {sentence}".split("\n"))))
     return code

@@ -1,4 +1,4 @@
-"""The options that several commands share, and the settings that they make."""
+"""The options that several commands share, and the settings made from them."""
 
 from __future__ import annotations
 
@@ -142,20 +142,20 @@ def settings_from(
 
 
 def connection_from(settings: Settings) -> Connection:
-    """Return the connection to the configured cluster; refuses settings that name none."""
+    """Return the connection to the configured cluster; refuses settings without a broker."""
     from stream_app.kafka.clients import Connection
 
     return Connection(settings.servers, settings.kafka)
 
 
 def writable(path: Path) -> Path:
-    """Return a path to which a file can be written; called before the work that fills it."""
+    """Return a path that can be written; called before the work whose result it takes."""
     try:
         if path.is_dir():
             raise UsageError(f"{path}: is a directory; give the name of a file in it")
         if not path.parent.is_dir():
             raise UserError(
-                f"{path}: there is no directory {path.parent}; make it or choose another"
+                f"{path}: the directory {path.parent} does not exist; create it or choose another"
             )
         if not os.access(path if path.exists() else path.parent, os.W_OK):
             raise UserError(f"{path}: cannot be written; choose another place")
@@ -167,6 +167,6 @@ def writable(path: Path) -> Path:
 def _pair(text: str) -> tuple[str, str]:
     name, equals, value = text.partition("=")
     if not equals or not name.strip():
-        # Not repeated in full: it may hold a secret.
+        # Not repeated in full: the value may be a secret.
         raise UsageError(f"-X {name[:40]}: write a Kafka property as -X name=value")
     return name.strip(), value.strip()

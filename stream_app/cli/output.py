@@ -1,4 +1,4 @@
-"""How every command prints: data literally, sentences whole, tables plain in a pipe.
+"""Output of every command: data literally, sentences whole, tables plain in a pipe.
 
     stdout   results: sentences, tables or JSON       stderr   notices, progress, errors
 
@@ -61,7 +61,7 @@ def wrapped(sentence: str, stream: TextIO) -> str:
 
 
 def printable(text: str) -> str:
-    """Return a text with `?` for every character that a terminal would obey."""
+    """Return a text with `?` for every control character of a terminal."""
     return "".join(letter if letter.isprintable() else "?" for letter in text)
 
 
@@ -71,7 +71,7 @@ def plural(count: int, noun: str) -> str:
 
 
 def console(*, stderr: bool = False) -> Console:
-    """Return a console that prints data as it is."""
+    """Return a console that prints data without interpreting markup."""
     from rich.console import Console
 
     return Console(stderr=stderr, markup=False, emoji=False, highlight=False)
@@ -118,7 +118,7 @@ def progress(what: str) -> Iterator[Advance]:
 
 @contextmanager
 def status(sentence: str) -> Iterator[None]:
-    """Show on a terminal what takes a while."""
+    """Show the sentence with a spinner on a terminal while the block runs."""
     shown = console(stderr=True)
     if not shown.is_terminal:
         yield

@@ -301,7 +301,7 @@ def test_an_epoch_is_sent_as_a_whole_whatever_was_rated(
     assert run([*replay, "--scope", "scope.txt"]) == 0
     output = capsys.readouterr()
     assert "60 reports of 3 devices; 3 of them on ratings" in output.out
-    assert "1 rating of items that are not in scope: never reported" in output.out
+    assert "1 rating of items outside the scope: never reported" in output.out
     assert "protected  whether each item was rated, and how" in output.err
     assert "sent       at the end of the epoch" in output.err
     assert "20 x 2 = 40 for the user with the most" in output.err

@@ -18,7 +18,7 @@ def publisher_for(settings: Settings) -> Publisher:
     """Return a publisher to the rating topic.
 
     Refuses a broker that does not answer, and a topic that would lose a report, since its epsilon
-    would be spent for nothing. Retention is the server's business and is not checked.
+    would be spent for nothing. The server checks retention.
     """
     from stream_app.kafka import clients
     from stream_app.kafka import topic_admin as topics
@@ -49,14 +49,13 @@ def _publisher(settings: Settings, topic: str) -> Publisher:
     from producers.publishing import Publisher
     from stream_app.kafka import clients
 
-    # No record is given up while later ones are sent: a device's events are applied in their order,
-    # and its newest profile counts.
+    # No timeout: a dropped record before later ones would break the order of a device's events.
     producer = clients.producer(connection_from(settings), linger_ms=20, message_timeout_ms=0)
     return Publisher(producer, topic)
 
 
 def item_table_for(mechanism: Mechanism, settings: Settings) -> ItemTable:
-    """Return the public item table, empty for a mechanism that does not choose groups by it."""
+    """Return the public item table, empty for a mechanism that does not use it."""
     from producers.device import item_table
     from stream_app.wire import Topics
 

@@ -1,4 +1,4 @@
-"""`murmurec items`: the public catalogue: titles of items, and items that are withdrawn."""
+"""`murmurec items`: the public catalogue of titles and withdrawn items."""
 
 from __future__ import annotations
 
@@ -94,11 +94,8 @@ def withdraw(
     if known:
         say(f"item {printable(item)} is withdrawn")
     else:
-        # It may have been rated: a worker also recommends items that have no title.
-        say(
-            f"item {printable(item)} is not in the catalogue (is the id right?); it is withdrawn "
-            "all the same"
-        )
+        # It may have ratings: a worker also recommends items without a title.
+        say(f"item {printable(item)} is withdrawn, but was not in the catalogue (is the id right?)")
 
 
 def _entry(item: str, title: str, categories: tuple[str, ...], withdrawn: bool) -> CatalogueEntry:

@@ -1,4 +1,4 @@
-"""The options that the publishing commands share, and the values that they make.
+"""The options that the publishing commands share, and the values made from them.
 
 Each option with a default for all commands also reads `MURMUREC_DEVICE_<OPTION>`.
 """
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 def _option(name: str, metavar: str | None, help: str, *older: str, **more: Any) -> Any:
-    """Return an option whose default may come from the environment; `older`: earlier variables."""
+    """Return an option with a default from the environment; `older`: former variable names."""
     variable = name.removeprefix("--").upper().replace("-", "_")
     variables = [f"MURMUREC_DEVICE_{each}" for each in (variable, *older)]
     return typer.Option(
@@ -126,7 +126,7 @@ def mechanism_from(
 
 
 def allowed(mechanism: Mechanism, settings: Settings) -> Mechanism:
-    """Return the mechanism; refuses one whose reports a worker with these settings would reject."""
+    """Return the mechanism; refuses one that a worker with these settings would reject."""
     if mechanism.id not in settings.mechanisms:
         raise UserError(
             f"{mechanism.id} is not allowed ({', '.join(settings.mechanisms)}): nothing was sent; "
@@ -136,7 +136,7 @@ def allowed(mechanism: Mechanism, settings: Settings) -> Mechanism:
 
 
 def is_epoch_emission(emission: str) -> bool:
-    """Return whether whole epochs are sent; refuses any other word than immediate and epoch."""
+    """Return whether whole epochs are sent; refuses words other than immediate and epoch."""
     if emission not in ("immediate", "epoch"):
         raise UsageError(f"--emission {emission[:40]}: choose immediate or epoch")
     return emission == "epoch"
@@ -160,11 +160,11 @@ def scale_from(given: tuple[float, float, float] | None) -> Scale | None:
 
 
 def limits_from(budget: str | None, window: int | None, *, trust_clock: bool = False) -> Limits:
-    """Return the limits of what each user spends."""
+    """Return the limits of each user's spending."""
     from producers.journal import Limits
 
     if budget is None and window is not None:
-        raise UsageError(f"--window {window}: it goes with --budget; give both")
+        raise UsageError(f"--window {window}: needs --budget")
     try:
         epsilon = None if budget is None else positive_fraction("--budget", budget)
         return Limits(epsilon, window, trust_clock=trust_clock)

@@ -107,8 +107,8 @@ def publish(
 
     if is_epoch_emission(emission):
         raise UsageError(
-            "--emission epoch: one rating is sent at once or not at all; whole epochs are sent by "
-            "murmurec replay --emission epoch"
+            "--emission epoch: a single rating is sent immediately; murmurec replay "
+            "--emission epoch sends whole epochs"
         )
     settings = settings_from(config, bootstrap, prefix, kafka)
     rating_scale = scale_from(scale) or Scale()
@@ -135,7 +135,7 @@ def publish(
 
 
 def _publish(options: PublishOptions, settings: Settings) -> tuple[Message, RecordPosition]:
-    """Pay for a report, publish it, and return it with its place in the topic."""
+    """Spend the epsilon of a report, publish it, and return it with its partition and offset."""
     from producers.device.rating import rate
     from producers.device.requests import ReportSettings
     from producers.journal import Journal, Unwritable
@@ -147,14 +147,16 @@ def _publish(options: PublishOptions, settings: Settings) -> tuple[Message, Reco
     publisher = publisher_for(settings)
     table = item_table_for(options.mechanism, settings)
     try:
-        # The publisher ends first: it waits for the acknowledgement, which the journal records.
+        # The publisher closes first: it waits for the acknowledgement, which the journal records.
         with Journal.open(options.journal, limits=options.limits) as journal, publisher:
             for sentence in journal_notices(journal):
                 notice(sentence)
             relay = OutboxRelay(journal, publisher)
             left, _ = relay.resend({publisher.topic})
             if left:
-                notice(f"sending {plural(left, 'event')} again that an earlier run did not finish")
+                notice(
+                    f"sending {plural(left, 'event')} again that an earlier run left unacknowledged"
+                )
             reporting = ReportSettings(
                 publisher.topic, options.mechanism, table=table, encode=_encoder(options)
             )
@@ -221,7 +223,7 @@ def _item(text: str) -> Item:
     from stream_app.wire import key, parse_item
 
     item = parse_item(text)
-    # Otherwise 2^64 or -1 would be read as a word.
+    # Without this check 2^64 and -1 would be words.
     if isinstance(item, str) and re.fullmatch(r"[+-]?[0-9]+", text):
         raise UsageError(f"item {text[:40]}: an integer item lies in 0 .. 2^63-1")
     try:

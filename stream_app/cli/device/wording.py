@@ -1,4 +1,4 @@
-"""The sentences with which publishing commands state what is protected, public and spent."""
+"""Sentences of the publishing commands: what is protected, public and spent."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ LARGE_PER_USER = 20
 
 PUBLIC = "that the ratings exist, their items, the day, and that one pseudonym made them"
 PUBLIC_SCOPE = (
-    "the scope of items, and that a pseudonym reports on every item of it once (items that it "
-    "reported before are left out)"
+    "the scope of items, and that a pseudonym reports once on every item in it (except items "
+    "reported before)"
 )
 AT_ONCE = "at once: the time and size of a message reveal when the user rates and how much"
 AT_THE_END = "at the end of the epoch: the time of a message does not reveal when a user rated"
@@ -30,7 +30,7 @@ def public_sample(reports: int) -> str:
     """Return what is public where a device reports on a sample of the scope."""
     return (
         f"the scope of items, and that a pseudonym reports on {plural(reports, 'item')} of it that "
-        "a key of the device picks (items that it reported before are left out)"
+        "a key of the device selects (except items reported before)"
     )
 
 
@@ -63,7 +63,7 @@ def spending_claim(mechanism: Mechanism, most: int, before: Fraction | None = No
     Two different users may have the most reports and the largest earlier spending.
     """
     if mechanism.epsilon is None:
-        return "no epsilon is claimed, so none adds up"
+        return "no epsilon is claimed, so no sum exists"
     total = mechanism.epsilon * most
     earlier = f"; largest spending of a user before this run: {float(before):g}" if before else ""
     return (
@@ -85,7 +85,7 @@ def warnings(mechanism: Mechanism, most: int, total: Fraction | None = None) -> 
     elif mechanism.epsilon > LARGE_PER_RATING:
         sentences.append(
             f"epsilon {mechanism.epsilon} is above {LARGE_PER_RATING} per rating: a report nearly "
-            "always is the rating"
+            "always equals the rating"
         )
     if total > LARGE_PER_USER:
         sentences.append(
@@ -96,14 +96,13 @@ def warnings(mechanism: Mechanism, most: int, total: Fraction | None = None) -> 
 
 
 def journal_notices(journal: Journal) -> Iterator[str]:
-    """Yield what a user must know about a journal that was just opened."""
+    """Yield the warnings about a journal that was just opened."""
     if journal.made:
         yield (
-            f"journal    {journal.path} is new: new pseudonyms, and no record of what was "
-            "published before"
+            f"journal    {journal.path} is new: new pseudonyms, and no record of earlier reports"
         )
     if journal.cut:
         yield (
-            f"journal    {journal.path}: a crash interrupted a write, its "
+            f"journal    {journal.path}: a crash interrupted a write; its "
             f"{plural(journal.cut, 'byte')} were removed"
         )

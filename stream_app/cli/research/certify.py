@@ -1,4 +1,4 @@
-"""`murmurec certify`: prove the epsilon that mechanisms claim, in exact arithmetic."""
+"""`murmurec certify`: prove the claimed epsilon of mechanisms in exact arithmetic."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def certify(
     """
     if everything:
         if (mechanism, epsilon, levels) != (None, None, None):
-            raise UsageError("--all proves everything; leave the other options out")
+            raise UsageError("--all: leave the other options out")
         report(list(every()), as_json=as_json)
     elif mechanism is None:
         raise UsageError("give --mechanism FAMILY --epsilon E, or --all")
@@ -90,14 +90,14 @@ def every() -> Iterator[CertificateRow]:
 def attempt(
     name: str, epsilon: Fraction, prove: Callable[[], list[CertificateRow]]
 ) -> list[CertificateRow]:
-    """Return what `prove` does, or a row without figures, with the reason why a claim fails."""
+    """Return the rows of `prove`, or one row without figures that gives the reason of a failure."""
     started = time.perf_counter()
     try:
         return prove()
     except ValueError as error:
         found = {"mechanism": name, "epsilon": str(epsilon), "failed": str(error)}
-        nothing = dict.fromkeys(("adjacency", "worst_log_ratio", "slack", "outputs"))
-        return [found | nothing | {"seconds": time.perf_counter() - started}]
+        unproved = dict.fromkeys(("adjacency", "worst_log_ratio", "slack", "outputs"))
+        return [found | unproved | {"seconds": time.perf_counter() - started}]
 
 
 def _proved(family: str, levels: int, epsilon: Fraction) -> list[CertificateRow]:
@@ -121,7 +121,7 @@ def _profiles(epsilon: Fraction) -> list[CertificateRow]:
 
 
 def report(rows: list[CertificateRow], *, as_json: bool) -> None:
-    """Print the rows; UserError if one of them is not proved."""
+    """Print the rows; raises UserError if a row is not proved."""
     if as_json:
         print_json(rows, indent=1)
     else:
@@ -139,7 +139,7 @@ def _holds(row: CertificateRow) -> bool:
 
 
 def _proofs(name: str, epsilon: str | None, levels: int | None) -> tuple[Certificate, ...]:
-    """Return the certificates of a family's mechanism or of a whole id; UserError for none."""
+    """Return the certificates of a family's mechanism or of an id; raises UsageError for others."""
     from stream_app.privacy import registry
 
     whole = ":" in name

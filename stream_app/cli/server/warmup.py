@@ -1,4 +1,4 @@
-"""`murmurec warmup`: compile what a worker needs before its first start, without a broker."""
+"""`murmurec warmup`: compile a worker's kernels before its first start, without a broker."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ def warmup(
 ) -> None:
     """Fill the cache of compiled kernels, so that a worker starts without compiling.
 
-    The cache belongs to this processor's model and to this version; on another one the worker
-    compiles again. Without it /readyz says "compiling kernels" meanwhile.
+    The cache is valid for one processor model and one version; elsewhere the worker compiles
+    again, and /readyz shows "compiling kernels" meanwhile.
 
     Example: murmurec warmup
     """
@@ -31,6 +31,6 @@ def warmup(
         warm_up(spec_from_settings(settings), settings.index, settings.code_bits)
     seconds = time.monotonic() - began
     say(
-        f"{plural(count.kernels, 'kernel')} compiled in {seconds:.1f} s, the others were in the "
+        f"{plural(count.kernels, 'kernel')} compiled in {seconds:.1f} s; the others were in the "
         f"cache {os.environ['NUMBA_CACHE_DIR']}"
     )

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class StartOptions:
-    """Where the state starts if not at the newest checkpoint; at most one of the three ways."""
+    """The start of the state if not the newest checkpoint; at most one of the three options."""
 
     snapshot: Path | None
     rebuild: bool
@@ -40,7 +40,7 @@ class StartOptions:
             raise UsageError("--from-snapshot, --rebuild and --accept-gap: give only one of them")
         if self.position and not self.accept_gap:
             raise UsageError(
-                f"--from {self.position}: gives up the records before; confirm with --accept-gap"
+                f"--from {self.position}: discards the records before it; confirm with --accept-gap"
             )
 
     def apply(self, settings: Settings) -> None:

@@ -180,7 +180,7 @@ def test_a_stranger_has_spent_nothing(journal: Journal, capsys: pytest.CaptureFi
      (["--journal", "empty"], "is empty and no journal"),
      (["--journal", "text"], "is not a device journal"),
      (["--journal", "sqlite"], "is a device store of an earlier murmurec"),
-     (["--budget", "x"], "--budget x"), (["--window", "3"], "it goes with --budget")],
+     (["--budget", "x"], "--budget x"), (["--window", "3"], "needs --budget")],
     ids=" ".join,
 )  # fmt: skip
 def test_an_unreadable_journal_is_refused_in_one_sentence(

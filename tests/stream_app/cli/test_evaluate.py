@@ -48,7 +48,7 @@ def test_without_noise_the_epsilon_that_is_written_is_null(file, tmp_path):
 
 @pytest.mark.parametrize(
     ("out", "told"),
-    [("nowhere/out.json", "there is no directory nowhere"), (".", "is a directory")],
+    [("nowhere/out.json", "the directory nowhere does not exist"), (".", "is a directory")],
 )
 def test_a_result_that_could_not_be_written_is_refused_before_the_work(
     tmp_path, monkeypatch, capsys, out, told
@@ -152,7 +152,7 @@ def test_where_presence_is_protected_a_public_scope_is_sent_and_named(
         (["--choice", "guess"], "leaning"),
         (["--mechanism", "cell", "--protocol", "prequential"], "leave the protocol out"),
         (["--mechanism", "cell", "--scope", "41"], "the ratings are of 40 items; give 1 to 40"),
-        (["--mechanism", "cell:5:2", "--epsilon", "2"], "an id holds epsilon"),
+        (["--mechanism", "cell:5:2", "--epsilon", "2"], "the id contains epsilon"),
         (["--mechanism", "cell:9:2"], "5 levels"),
         (["--mechanism", "cell:5:2:2/8"], "cell:5:2:1/4"),
         (["--mechanism", "rr", "--thinning", "1/2"], "thinning"),

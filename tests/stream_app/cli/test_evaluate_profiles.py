@@ -36,7 +36,7 @@ def test_neighbours_are_measured_and_written(
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
-        (["--model", "neighbours"], "it works on profiles"),
+        (["--model", "neighbours"], "needs profiles"),
         (["--mechanism", "blip", "--epsilon", "0"], "epsilon"),
         (["--mechanism", "blip:0:2:8"], "a BLIP has 8 to"),
         (["--mechanism", "blip:500:2:8", "--epsilon", "8"], "epsilon"),

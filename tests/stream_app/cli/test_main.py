@@ -230,3 +230,21 @@ def test_what_is_shown_as_a_table_masks_secrets_too(environment, capsys):
 def test_a_property_without_a_value_is_refused_without_repeating_it_whole(environment, capsys):
     assert run(["config", "show", "-X", "sasl.password" + "hunter2" * 9]) == 2
     assert "hunter2" * 9 not in capsys.readouterr().err
+
+
+def test_an_error_carries_no_commands_to_the_terminal(environment, capsys):
+    assert run(["publish", "--user", "a", "--item", "1", "--rating", "4", "--budget", "\x1b[31m"])
+    assert capsys.readouterr().err.startswith("murmurec: --budget ?[31m: give a number above 0")
+
+
+@pytest.mark.parametrize("command", ["evaluate", "replay", "tradeoff", "profiles publish"])
+def test_a_path_that_is_too_long_is_one_sentence(command, environment, capsys):
+    assert run([*command.split(), "a" * 300]) == 1
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.startswith(f"murmurec: {'a' * 200}: File name too long")
+
+
+def test_a_file_that_the_disk_cannot_read_is_one_sentence(environment, capsys):
+    where = ["--bootstrap", "127.0.0.1:1", "--snapshot", "/proc/self/mem"]
+    assert run(["state", "digest", *where]) == 1
+    assert "Input/output error" in capsys.readouterr().err

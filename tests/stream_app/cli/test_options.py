@@ -26,8 +26,8 @@ def test_a_path_that_can_be_written_is_returned_and_not_made(tmp_path: Path) -> 
 def test_a_path_that_cannot_be_written_is_refused_by_its_reason(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     for path, said in {
-        tmp_path / "nowhere" / "out.json": "there is no directory",
-        tmp_path / "file" / "out.json": "there is no directory",
+        tmp_path / "nowhere" / "out.json": "does not exist; create it",
+        tmp_path / "file" / "out.json": "does not exist; create it",
         tmp_path: "is a directory",
         tmp_path / ("x" * 300): "cannot be written .File name too long.",
         tmp_path / ("x" * 300) / "out.json": "cannot be written .File name too long.",

@@ -84,10 +84,10 @@ def file(environment: Callable[..., None]) -> Path:
         (["mine.csv", "--sample", "20", "--rotate-every", "3"], "drawn once from the whole scope"),
         (["mine.csv", "--sample", "1/3"], "at most nine digits behind the point"),
         (["mine.csv", "--sample", "lots"], "--sample lots: give a number above 0"),
-        (["mine.csv", "--sample", "5"], "--sample goes with a mechanism that hides"),
-        (["mine.csv", "--emission", "epoch", "--limit", "5"], "sent as a whole; leave it out"),
-        (["mine.csv", "--scope", "mine.csv"], "hides what was rated, not with rr:5:2"),
-        (["mine.csv", "--rotate-every", "3"], "--scope and --rotate-every go with"),
+        (["mine.csv", "--sample", "5"], "--sample needs a mechanism that hides"),
+        (["mine.csv", "--emission", "epoch", "--limit", "5"], "sent whole; leave --limit out"),
+        (["mine.csv", "--scope", "mine.csv"], "hides which items were rated, not rr:5:2"),
+        (["mine.csv", "--rotate-every", "3"], "--scope and --rotate-every need a mechanism"),
         (["mine.csv", "--thinning", "1/4"], "thinning '1/4': only cell"),
         (["mine.csv", "--budget", "many"], "--budget many: give a number above 0"),
         (["mine.csv", "--bootstrap", "localhost:1"], "localhost:1"),
@@ -157,12 +157,12 @@ def test_a_large_epsilon_does_not_hide_that_the_sum_is_large() -> None:
     assert "e^8 = 2,981 times" in protection_claim(registry.parse("rr:5:8"))
 
 
-def test_a_budget_that_holds_the_scope_of_no_device_is_refused_with_the_mend() -> None:
+def test_a_budget_that_holds_the_scope_of_no_device_is_refused_with_a_remedy() -> None:
     with Journal.open("j", limits=Limits(Fraction(20))) as journal:
         price = priced(journal, "cell:5:2", scope=SCOPE, ended=True)
         with pytest.raises(UserError, match="give a larger --budget, or --sample 20") as refused:
             price.check(journal.limits)
-        assert "50 items at 2 each are 100" in str(refused.value)
+        assert "50 items at 2 each cost 100" in str(refused.value)
         priced(journal, "cell:5:2", scope=SCOPE[:10], ended=True).check(journal.limits)
         few = priced(
             journal, "cell:5:5/2", scope=SCOPE, sample=ItemSample.of(Fraction(20)), ended=True

@@ -66,6 +66,7 @@ def test_a_picture_and_its_numbers_are_written(
         (["--factors", "0"], "--factors 0: 1 to 256"),
         (["--scope", "0"], "--scope 0: at least 1"),
         (["--seed", "-1"], "--seed -1"),
+        (["-o", "/"], "--output /: give a name"),
         (["-o", "no/such/folder/x"], "no/such/folder"),
     ],
     ids=str,

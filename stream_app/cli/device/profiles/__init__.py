@@ -1,7 +1,7 @@
 """`murmurec profiles`: publish the set of items of each user as one noised profile per epoch.
 
 mechanism   the mechanism that the command line names
-wording     what it protects, makes public and spends
+wording     sentences: what is protected, public and spent
 run         one run over a population, and its outcome
 """
 

@@ -23,12 +23,10 @@ def mechanism_of(
     try:
         if ":" in name:
             if given:
-                raise UsageError(
-                    f"{name} holds {given[0][2:]} itself; leave {', '.join(given)} out"
-                )
+                raise UsageError(f"{name} contains {given[0][2:]}; leave {', '.join(given)} out")
             return profiles.parse(name)
         if hashes is not None and name != "blip":
-            raise UsageError(f"--hashes {hashes}: only blip has hashes; leave it out")
+            raise UsageError(f"--hashes {hashes}: only blip has hashes; leave --hashes out")
         return profiles.mechanism(
             name,
             "2" if epsilon is None else epsilon,

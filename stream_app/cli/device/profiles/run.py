@@ -30,7 +30,7 @@ from stream_app.wire import EPOCH_SECONDS
 
 @dataclass(frozen=True)
 class ProfileCommandOptions:
-    """What is published, and under which mechanism and limits; `scope`: a file of public items."""
+    """The data, mechanism and limits of a run; `scope`: a file of public items."""
 
     file: Path
     scale: Scale | None
@@ -42,7 +42,7 @@ class ProfileCommandOptions:
 
 @dataclass(frozen=True)
 class ProfileOutcome:
-    """The result of a run: sentences for a person, the same figures as a row of JSON."""
+    """The result of a run: sentences, and the same figures as a row of JSON."""
 
     row: dict[str, Any]
     sentences: list[str]
@@ -77,7 +77,7 @@ def publish_file(options: ProfileCommandOptions, settings: Settings, *, as_json:
 
 @dataclass(frozen=True)
 class ProfileRun:
-    """One run; `scope` are the public items that a profile may hold, None for all there are."""
+    """One run; `scope`: the public items that a profile may hold, None for all items."""
 
     journal: Journal
     publisher: Publisher
@@ -85,15 +85,12 @@ class ProfileRun:
     scope: NDArray[np.uint64] | None
 
     def publish(self, population: Population) -> ProfileOutcome:
-        """Publish what an earlier run has left, then every profile; wait for their delivery."""
+        """Publish the events of an earlier run, then every profile; wait for delivery."""
         began, relay = time.monotonic(), OutboxRelay(self.journal, self.publisher)
         with self.publisher:
             left, _ = relay.resend({self.publisher.topic})
             if left:
-                notice(
-                    f"sending {plural(left, 'profile')} again that an earlier run has left, "
-                    "same bytes"
-                )
+                notice(f"sending {plural(left, 'profile')} of an earlier run again, same bytes")
             steps = publish(
                 profiles_of(population),
                 self.mechanism,
@@ -125,7 +122,7 @@ class ProfileRun:
         limits, sentences = self.journal.limits, []
         if last.before:
             sentences.append(
-                f"{plural(last.before, 'device')} released a profile in this epoch before"
+                f"{plural(last.before, 'device')} had released a profile in this epoch"
             )
         if last.over:
             delta = "no limit" if limits.delta is None else f"{limits.delta} in all"

@@ -1,4 +1,4 @@
-"""The sentences with which `murmurec profiles` states what is protected, public and spent."""
+"""Sentences of `murmurec profiles`: what is protected, public and spent."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from stream_app.privacy.profiles.jlt import JltPaper
 from stream_app.privacy.profiles.mechanism import ProfileMechanism
 
 PUBLIC = "that a pseudonym takes part, and the day; every profile has the same size"
-# Share of flipped bits above which fewer hashes carry much more information.
+# Above this fraction of flipped bits, fewer hashes carry much more information.
 _MANY_FLIPS = 1 / 3
 
 
@@ -40,13 +40,12 @@ def profile_notices(mechanism: ProfileMechanism, most: int) -> Iterator[str]:
     if epsilon > LARGE_PER_RATING:
         yield (
             f"warning: epsilon {epsilon} is above {LARGE_PER_RATING} per item: much of a profile "
-            "may be rebuilt"
+            "can be reconstructed"
         )
     if isinstance(mechanism, Blip) and mechanism.hashes > 1 and mechanism.flip > _MANY_FLIPS:
         yield (
-            f"warning: {float(mechanism.flip):.0%} of the bits are flipped, which leaves little to "
-            f"compute: fewer hashes than {mechanism.hashes} carry more at the same epsilon "
-            "(--hashes)"
+            f"warning: {float(mechanism.flip):.0%} of the bits are flipped, which leaves little "
+            f"information: give --hashes below {mechanism.hashes}, at the same epsilon"
         )
     if isinstance(mechanism, JltPaper):
         yield (

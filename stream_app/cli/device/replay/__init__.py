@@ -2,9 +2,9 @@
 
 options     the values of the command line, checked against each other
 run         one run over a population, immediate or by epoch
-cost        the largest spending of a run, before anything is drawn
-outcome     what a run did, as sentences and as a row of JSON
-catalogue   the items of the public catalogue, the scope where no file gives one
+cost        the largest spending of a run, before any noise is drawn
+outcome     the result of a run, as sentences and as a row of JSON
+catalogue   the items of the public catalogue, the default scope
 """
 
 from __future__ import annotations
@@ -89,7 +89,7 @@ def replay(
 ) -> None:
     """Sanitize a file of ratings and publish it in time order.
 
-    An interrupted replay continues where it was; a finished one is not published twice.
+    An interrupted replay continues where it stopped; a finished replay is not published twice.
 
     Example: murmurec replay ml-1m.zip --speed 20000
     """
@@ -104,7 +104,7 @@ def replay(
     settings = settings_from(config, bootstrap, prefix, kafka)
     items = sample_from(sample)
     check_sample(items, epsilon, budget, window, rotate_every)
-    # A sample is the user's budget for life, whatever the scope will be.
+    # A sample is the user's budget for life, for every scope.
     total = budget if items is None else str(items.budget)
     options = ReplayCommandOptions(
         file=file,

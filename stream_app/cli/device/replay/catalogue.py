@@ -1,4 +1,4 @@
-"""The items that the topic of the public catalogue holds now."""
+"""The items in the topic of the public catalogue."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from stream_app.wire import Topics
 
 
 def catalogue(connection: Connection, prefix: str) -> NDArray[np.uint64]:
-    """Return the keys of the items that are not withdrawn, rising; refuses an empty catalogue."""
+    """Return the sorted keys of the items that are not withdrawn; refuses an empty catalogue."""
     topic, read = Topics(prefix).items, Catalogue()
     for message in records(connection, topic):
         read.learn(message.key(), message.value())

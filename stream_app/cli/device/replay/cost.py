@@ -1,4 +1,4 @@
-"""The largest spending of one run of `murmurec replay`, known before anything is drawn.
+"""The largest spending of one run of `murmurec replay`, known before any noise is drawn.
 
     reports of a user  = cells not yet reported, as many as the budget allows
     whole of a user    = spent before + reports * epsilon
@@ -35,14 +35,14 @@ class Cost:
     epsilon: Fraction | None
 
     def check(self, limits: Limits) -> None:
-        """Refuse a budget under which no device at all can send."""
+        """Refuse a budget under which no device can report."""
         if not self.cells or self.epsilon is None or limits.epsilon is None:
             return
         raise UserError(
-            f"--budget {float(limits.epsilon):g} holds the whole scope of no device: "
-            f"{self.cells} items at {self.epsilon} each are {float(self.cells * self.epsilon):g}; "
+            f"--budget {float(limits.epsilon):g} is too small for the whole scope: "
+            f"{self.cells} items at {self.epsilon} each cost {float(self.cells * self.epsilon):g}; "
             f"give a larger --budget, or --sample {float(limits.epsilon):g} to report on a few "
-            "items of it"
+            "of its items"
         )
 
 
@@ -59,12 +59,12 @@ def cost(
 ) -> Cost:
     """Return the largest spending of a run."""
     all_or_nothing = ended and sample is None
-    most, before, whole, asked = 0, Fraction(0), Fraction(0), 0
+    most, before, whole, cells = 0, Fraction(0), Fraction(0), 0
     for device, keys in _cells(population, scope):
         left = len(keys) if republish else int(np.count_nonzero(journal.unreported(device, keys)))
         if sample is not None:
             left = min(left, sample.reports)
-        asked = max(asked, left)
+        cells = max(cells, left)
         room = journal.room(device, mechanism, epoch)
         if room is not None and room < left:
             left = 0 if all_or_nothing else room
@@ -72,8 +72,8 @@ def cost(
         earlier = Fraction(nano, NANO)
         most, before = max(most, left), max(before, earlier)
         whole = max(whole, earlier + left * (mechanism.epsilon or 0))
-    hopeless = scope is not None and all_or_nothing and not most
-    return Cost(most, before, whole, asked if hopeless else 0, mechanism.epsilon)
+    unaffordable = scope is not None and all_or_nothing and not most
+    return Cost(most, before, whole, cells if unaffordable else 0, mechanism.epsilon)
 
 
 def _cells(

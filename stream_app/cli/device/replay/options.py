@@ -22,7 +22,7 @@ _MAX_PERIOD = 2**31
 
 @dataclass(frozen=True)
 class ReplayCommandOptions:
-    """What is published, under which mechanism and limits, when and how fast.
+    """The data, mechanism, limits, time and pace of a replay.
 
     `sample` is None unless a device reports on a secret sample of the scope; `by_epoch`: all
     reports of an epoch at its end.
@@ -57,23 +57,23 @@ class ReplayCommandOptions:
             )
         if not hidden and (self.scope is not None or self.rotate_every != 1):
             raise UsageError(
-                "--scope and --rotate-every go with a mechanism that hides what was rated, not "
-                f"with {mechanism}"
+                "--scope and --rotate-every need a mechanism that hides which items were rated, "
+                f"not {mechanism}"
             )
         if not 1 <= self.rotate_every <= _MAX_PERIOD:
             raise UsageError(
                 f"--rotate-every {str(self.rotate_every)[:40]}: give 1 to {_MAX_PERIOD} epochs"
             )
         if self.by_epoch and self.limit is not None:
-            raise UsageError(f"--limit {self.limit}: an epoch is sent as a whole; leave it out")
+            raise UsageError(f"--limit {self.limit}: an epoch is sent whole; leave --limit out")
         if self.sample is not None and not hidden:
             raise UsageError(
-                f"--sample goes with a mechanism that hides what was rated, not {mechanism}"
+                f"--sample needs a mechanism that hides which items were rated, not {mechanism}"
             )
 
 
 def sample_from(text: str | None) -> ItemSample | None:
-    """Return how many items a device samples for this total epsilon, None without the option."""
+    """Return the item sample of this total epsilon, None without the option."""
     if text is None:
         return None
     total = positive_fraction("--sample", text)
@@ -89,11 +89,11 @@ def check_sample(
     window: int | None,
     rotate_every: int,
 ) -> None:
-    """Refuse options that a sample decides itself."""
+    """Refuse options that a sample determines."""
     if sample is None:
         return
     if epsilon is not None:
-        raise UsageError("--sample finds the epsilon of each report; leave --epsilon out")
+        raise UsageError("--sample determines the epsilon of each report; leave --epsilon out")
     if budget is not None or window is not None:
         raise UsageError("--sample is the user's budget, for life; leave --budget and --window out")
     if rotate_every != 1:

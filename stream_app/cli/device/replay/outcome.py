@@ -1,4 +1,4 @@
-"""What a run of `murmurec replay` did, as sentences and as a row of JSON."""
+"""The result of a run of `murmurec replay`, as sentences and as a row of JSON."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _ROW = (
 
 @dataclass(frozen=True)
 class ReplayOutcome:
-    """The result of a run: sentences for a person, the same figures as a row of JSON."""
+    """The result of a run: sentences, and the same figures as a row of JSON."""
 
     row: dict[str, Any]
     sentences: list[str]
@@ -27,7 +27,7 @@ class ReplayOutcome:
 
 @dataclass(frozen=True)
 class Delivery:
-    """What became of the events: `left` are those of an earlier run, published again."""
+    """Delivery of the events; `left`: events of an earlier run, published again."""
 
     accepted: int
     failed: int
@@ -56,7 +56,7 @@ class Delivery:
 
 
 def of_finished_run(rows: int, delivery: Delivery) -> ReplayOutcome:
-    """Return the outcome of a run that only published what an earlier run had left."""
+    """Return the outcome of a run that only published the events of an earlier run."""
     return ReplayOutcome(
         {**dict.fromkeys(_ROW, 0), "skipped": rows, **delivery.row},
         [
@@ -139,11 +139,11 @@ def of_epoch_run(last: EpochProgress, limits: Limits, delivery: Delivery) -> Rep
 
 def _unreported(last: EpochProgress) -> Iterator[str]:
     for count, reason in (
-        (last.outside, "items that are not in scope: never reported"),
+        (last.outside, "items outside the scope: never reported"),
         (last.before, "cells that were reported before"),
-        (last.unsampled, "items that the key of their device has not picked"),
+        (last.unsampled, "items outside the device's sample"),
         (last.held, "users who are over budget"),
-        (last.repeated, "cells that the data set has twice"),
+        (last.repeated, "cells that occur twice in the data set"),
         (last.unreadable, "values that are unreadable or off the scale"),
     ):
         if count:

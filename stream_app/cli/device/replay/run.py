@@ -53,7 +53,7 @@ from stream_app.wire import EPOCH_SECONDS
 
 
 def replay_file(options: ReplayCommandOptions, settings: Settings, *, as_json: bool) -> None:
-    """Publish a file of ratings and print the outcome; refuses to end well if an event was lost."""
+    """Publish a file of ratings and print the outcome; raises UserError if an event failed."""
     with status(f"reading {options.file}"):
         dataset = load(options.file, options.scale)
     mechanism = allowed(options.mechanism(dataset.scale), settings)
@@ -118,7 +118,7 @@ def _scope(options: ReplayCommandOptions, settings: Settings, epoch: int) -> NDA
 def _notices(
     options: ReplayCommandOptions, dataset: Dataset, mechanism: Mechanism, price: Cost
 ) -> Iterator[str]:
-    """Yield what is protected, public and spent, before anything is sent."""
+    """Yield what is protected, public and spent, before the first event is sent."""
     yield f"{dataset.name}: {plural(len(dataset), 'rating')} on {dataset.scale}"
     if options.scale is None:
         yield (
@@ -142,13 +142,13 @@ def data_warnings(
     """Yield the warnings about a file of ratings before it is published."""
     if dataset.refused:
         yield (
-            f"{plural(dataset.refused, 'row')} unreadable or off the scale, not published; that "
-            "the others are published reveals that they are on it"
+            f"{plural(dataset.refused, 'row')} unreadable or off the scale, not published; the "
+            "published rows are thereby known to be on the scale"
         )
     if scope is not None and not np.isin(scope, keys).any():
         yield (
-            "no item of the scope is among the rated: every report is drawn from a missing rating; "
-            "are the ids of --scope the file's?"
+            "no item of the scope was rated: every report is drawn from a missing rating; are the "
+            "ids of --scope those of the file?"
         )
 
 
@@ -196,7 +196,7 @@ class ReplayRun:
     def epoch(
         self, scope: NDArray[np.uint64] | None, sample: ItemSample | None = None
     ) -> ReplayOutcome:
-        """Publish the reports of every device for the epoch that ends."""
+        """Publish the reports of every device for the ending epoch."""
         began = time.monotonic()
         with self._sending() as (relay, left):
             steps = emit(
@@ -213,16 +213,13 @@ class ReplayRun:
 
     @contextmanager
     def _sending(self) -> Iterator[tuple[OutboxRelay, int]]:
-        """Publish what an earlier run has left, then what the block sends; wait for delivery."""
+        """Publish the events of an earlier run, then those of the block; wait for delivery."""
         relay = OutboxRelay(self.journal, self.publisher)
         try:
             with self.publisher:
                 left, others = relay.resend({self.publisher.topic})
                 if left:
-                    notice(
-                        f"sending {plural(left, 'event')} again that an earlier run has left, "
-                        "same bytes"
-                    )
+                    notice(f"sending {plural(left, 'event')} of an earlier run again, same bytes")
                 if others:
                     notice(f"{plural(others, 'event')} in the journal for other topics")
                 yield relay, left
@@ -234,7 +231,7 @@ class ReplayRun:
                 "after; the same command continues from here"
             ) from None
         except KeyboardInterrupt:
-            notice("stopped; the same command continues from here and sends what was not sent")
+            notice("stopped; the same command continues from here and sends the rest")
             raise
 
     def _delivery(self, left: int, began: float) -> Delivery:
@@ -248,7 +245,7 @@ class ReplayRun:
 
 
 def _last(steps: Iterator[Any], what: str, place: Callable[[Any], tuple[int, int]]) -> Any:
-    """Return the last step, with a bar while they run; `place` gives (done, total) of a step."""
+    """Return the last step and show a bar; `place` gives (done, total) of a step."""
     last = None
     with progress(what) as advance:
         for last in steps:

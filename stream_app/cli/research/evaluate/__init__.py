@@ -107,7 +107,7 @@ def evaluate(
         result = profiles.measured(dataset, mechanism_of(mechanism, epsilon), seed)
         profiles.show(result)
     elif model == "neighbours":
-        raise UsageError("--model neighbours: it works on profiles; add --mechanism blip or jlt")
+        raise UsageError("--model neighbours: needs profiles; add --mechanism blip or jlt")
     else:
         from stream_app.cli.research.evaluate import measure
 

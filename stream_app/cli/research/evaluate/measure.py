@@ -1,4 +1,4 @@
-"""A learner over the sanitized ratings of a file: the command's arguments, and what it prints."""
+"""A learner over the sanitized ratings of a file: the command's arguments and output."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _CHOICES = ("items", "leaning")
 
 
 class EvaluationOptions(NamedTuple):
-    """What is measured, besides the data and the mechanism."""
+    """The parameters of a measurement besides data and mechanism."""
 
     protocol: str | None
     model: str
@@ -30,12 +30,13 @@ class EvaluationOptions(NamedTuple):
 
 
 def mechanism_for(name: str, epsilon: str | None, thinning: str | None, scale: Scale) -> Mechanism:
-    """Return the mechanism of a family's name and the other options, or of a whole id."""
+    """Return the mechanism of a family and the other options, or of an id."""
     if ":" not in name:
         return mechanism_from(name, epsilon, scale, thinning)
     if epsilon is not None or thinning is not None:
         raise UsageError(
-            f"--mechanism {name}: an id holds epsilon and thinning; leave the others out"
+            f"--mechanism {name}: the id contains epsilon and thinning; leave --epsilon and "
+            "--thinning out"
         )
     try:
         found = registry.parse(name)
@@ -73,7 +74,7 @@ def measured(
 
 
 def _with_dashes(sentence: str) -> str:
-    """Return a sentence about an argument with the argument as it is typed."""
+    """Return a sentence about an argument with the argument written as an option."""
     return f"--{sentence}" if sentence.split()[0] in EvaluationOptions._fields else sentence
 
 

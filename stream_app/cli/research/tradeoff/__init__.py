@@ -1,4 +1,4 @@
-"""`murmurec tradeoff`: draw error, made-up ratings and noise of profiles against epsilon."""
+"""`murmurec tradeoff`: draw error, fake ratings and noise of profiles against epsilon."""
 
 from __future__ import annotations
 
@@ -50,10 +50,12 @@ def tradeoff(
     Example: murmurec tradeoff ml-1m.zip --output ml-1m
     """
     if find_spec("matplotlib") is None:
-        raise UserError("tradeoff draws with matplotlib, which is not here: install murmurec[plot]")
+        raise UserError("tradeoff needs matplotlib: pip install 'murmurec[plot]'")
     from producers.datasets.load import load
     from stream_app.cli.research.tradeoff.figure import draw
 
+    if not output.name:
+        raise UsageError(f"--output {output}: give a name, such as figures/tradeoff")
     picture, numbers = (
         output.with_name(f"{output.name}.png"),
         output.with_name(f"{output.name}.json"),
@@ -78,7 +80,7 @@ def _options(epsilons: str, model: str, factors: int, scope: int, seed: int) -> 
 
     texts = [text.strip() for text in epsilons.split(",") if text.strip()]
     try:
-        # The registry reads and bounds an epsilon as everywhere else.
+        # The registry parses and bounds every epsilon.
         found = [registry.mechanism("rr", 2, text).epsilon for text in texts]
     except ValueError as error:
         raise UsageError(f"--epsilons: {error}") from None

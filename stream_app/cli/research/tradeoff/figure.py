@@ -1,4 +1,4 @@
-"""The picture of a trade-off: accuracy, made-up ratings and noise of profiles against epsilon."""
+"""The figure of a trade-off: accuracy, fake ratings and noise of profiles against epsilon."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ _STYLES = {
 
 
 def draw(found: Mapping[str, Any], place: Path) -> None:
-    """Write the figure of what `tradeoff` measured as PNG."""
+    """Write the figure of the results of `measure` as PNG."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
-    # Its first use on a machine builds a cache of fonts, and warns of it where that takes 5 s.
+    # Matplotlib builds a font cache on first use, and warns if that takes more than 5 s.
     logging.getLogger("matplotlib.font_manager").setLevel(logging.ERROR)
     figure = Figure(figsize=(15, 4.8), layout="constrained", dpi=120)
     FigureCanvasAgg(figure)
@@ -65,7 +65,7 @@ def _accuracy(axes: Axes, found: Mapping[str, Any]) -> None:
 
 def _volume(axes: Axes, found: Mapping[str, Any]) -> None:
     for family, rows in _by(found["volume"], "family").items():
-        _line(axes, rows, "fake", family, f"{family}: made up")
+        _line(axes, rows, "fake", family, f"{family}: fake")
         _line(axes, rows, "real", family, f"{family}: real", ls=":")
     rated = f"{found['ratings_per_user']:.0f} rated of {found['items']:,} items"
     axes.set(

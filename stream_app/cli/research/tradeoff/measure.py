@@ -1,13 +1,13 @@
-"""What a figure of the trade-off shows, measured on one file of ratings.
+"""The measurements behind the figure of the trade-off, on one file of ratings.
 
     accuracy   test RMSE of one pass under each family and epsilon, reports decoded through the
                exact channel; `naive` takes the report of `rr` for the rating. Where presence is
                protected: over the public scope, with few factors
     references item means of the true ratings, and the learner without any noise
-    volume     cells that one user publishes: real ones and made-up ones, over the whole catalogue
+    volume     cells that one user publishes: real and fake ones, over the whole catalogue
     sigma      noise of a projected profile: the paper's Lemma 2 and the analytic Gaussian
 
-Noise comes from a seed, nothing is published.
+Noise comes from a seed; nothing is published.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ _FEW_FACTORS = 8
 
 @dataclass(frozen=True)
 class TradeoffOptions:
-    """What is measured besides the data."""
+    """The parameters of a measurement."""
 
     epsilons: tuple[Fraction, ...]
     model: str = "dense"
@@ -55,14 +55,14 @@ class TradeoffOptions:
 
     @property
     def runs(self) -> int:
-        """How many times a learner is taught."""
+        """The number of passes of a learner over the data."""
         return 1 + len(self.epsilons) * len(BY_VALUE + BY_CELL)
 
 
 def measure(
     dataset: Dataset, options: TradeoffOptions, advance: Callable[[], None]
 ) -> dict[str, Any]:
-    """Return everything that the figure shows; `advance` is called after each of `options.runs`."""
+    """Return the data of the figure; `advance` is called after each of `options.runs`."""
     data = _Data(dataset, options)
     clean = data.by_value("none", None)
     advance()
@@ -96,7 +96,7 @@ def measure(
 
 
 class _Data:
-    """A data set as columns that a learner takes."""
+    """A data set as the columns of a learner's input."""
 
     def __init__(self, dataset: Dataset, options: TradeoffOptions) -> None:
         ordered = dataset.in_time_order()
@@ -112,12 +112,10 @@ class _Data:
 
     def by_value(self, family: str, epsilon: Fraction | None) -> evaluation.EvaluationResult:
         """Return one pass over all ratings; `naive` reads the reports of `rr` as ratings."""
-        asked = "rr" if family == "naive" else family
-        mechanism = registry.mechanism(asked, self.step, epsilon)
+        released_by = "rr" if family == NAIVE else family
+        mechanism = registry.mechanism(released_by, self.step, epsilon)
         source = SeededSource(self.options.seed)
-        channels = Channels.from_mechanisms(
-            [Identity(self.step) if family == "naive" else mechanism]
-        )
+        channels = Channels.from_mechanisms([Identity(self.step) if family == NAIVE else mechanism])
         devices: evaluation.Devices
         if mechanism.masks:
             columns = self.users, self.items, self.levels
@@ -174,7 +172,7 @@ def _row(
 
 
 def _volume(data: _Data, epsilons: Sequence[Fraction]) -> Iterator[dict[str, Any]]:
-    """Yield how many cells a user of mean activity publishes, from the exact channels."""
+    """Yield the expected number of cells of a user of mean activity, from the exact channels."""
     rated = len(data.levels) / data.people
     shares = np.bincount(data.levels, minlength=data.step) / len(data.levels)
     for family in BY_CELL:
@@ -191,7 +189,7 @@ def _volume(data: _Data, epsilons: Sequence[Fraction]) -> Iterator[dict[str, Any
 
 
 def _sigma(epsilons: Sequence[Fraction]) -> Iterator[dict[str, float]]:
-    """Yield the noise that both calibrations ask for, at a sensitivity of 1."""
+    """Yield the noise of both calibrations at a sensitivity of 1."""
     for epsilon in epsilons:
         yield {
             "epsilon": float(epsilon),
