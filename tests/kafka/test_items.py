@@ -47,7 +47,7 @@ def test_words_are_named_and_withdrawn_items_stay_away(
         assert run(["ask", "--device", ann.hex(), *where]) == 0
         assert "film  A Film" in capsys.readouterr().out
         assert run(["items", "withdraw", "8", *where]) == 0
-        assert "item 8 is withdrawn; it was not in the catalogue" in capsys.readouterr().out
+        assert "item 8 is withdrawn, but was not in the catalogue" in capsys.readouterr().out
         until(lambda: set(items()) == {"film"}, "the catalogue is in the answers")
         assert run(["items", "withdraw", "8", *where]) == 0
         assert capsys.readouterr().out == "item 8 is withdrawn\n"

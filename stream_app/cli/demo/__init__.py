@@ -33,9 +33,7 @@ def demo(
         Path | None,
         typer.Option(metavar="FILE", help="Ratings of your own (default: synthetic ratings)."),
     ] = None,
-    seconds: Annotated[
-        float, typer.Option(min=1.0, metavar="S", help="Duration of the replay.")
-    ] = 60.0,
+    seconds: Annotated[float, typer.Option(metavar="S", help="Duration of the replay.")] = 60.0,
     mechanism: MechanismOption = "rr",
     epsilon: EpsilonOption = None,
     index: Annotated[str, typer.Option(help="qolsh, exact or auto.")] = "qolsh",
@@ -63,6 +61,8 @@ def demo(
 
     if data is None and scale is not None:
         raise UsageError("--scale: the synthetic ratings are on 1 5 1; give it with --data FILE")
+    if not 1 <= seconds <= 86_400:  # NaN is not, either
+        raise UsageError(f"--seconds {seconds:g}: give 1 to 86400")
     if json_file is not None:
         writable(json_file)
     settings = settings_from(

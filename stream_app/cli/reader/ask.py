@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from stream_app.serving.catalogue import Catalogue
 
 _MOST = 100  # items in the longest answer
+_MIN_SECONDS, _MAX_SECONDS = 0.1, 3600
 _LONGEST = 1 << 20  # bytes read of an answer; 100 items with titles need a tenth of them
 
 
@@ -72,7 +73,7 @@ def ask(
         ),
     ] = None,
     journal: JournalOption = None,
-    timeout: Annotated[float, typer.Option(min=0.1, metavar="S", help="Seconds to wait.")] = 5.0,
+    timeout: Annotated[float, typer.Option(metavar="S", help="Seconds to wait.")] = 5.0,
     config: ConfigOption = None,
     bootstrap: BootstrapOption = None,
     prefix: PrefixOption = None,
@@ -85,6 +86,8 @@ def ask(
     """
     if not 1 <= k <= _MOST:
         raise UsageError(f"-k {k}: give 1 to 100")
+    if not _MIN_SECONDS <= timeout <= _MAX_SECONDS:  # NaN is not, either
+        raise UsageError(f"--timeout {timeout:g}: give {_MIN_SECONDS} to {_MAX_SECONDS} seconds")
     if (user is None) == (device is None):
         raise UsageError("give either --user ID or --device HEX")
     settings = settings_from(config, bootstrap, prefix, kafka)

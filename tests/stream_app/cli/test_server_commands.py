@@ -64,6 +64,9 @@ def test_a_broker_that_is_not_there_is_named(
         (["-k", "0", "--device", "0" * 32], "1 to 100"),
         (["-k", "101", "--device", "0" * 32], "1 to 100"),
         (["--device", "xyz"], "32 hex"),
+        (["--device", "0" * 32, "--timeout", "nan"], "--timeout nan: give 0.1 to 3600 seconds"),
+        (["--device", "0" * 32, "--timeout", "inf"], "--timeout inf: give 0.1 to 3600 seconds"),
+        (["--device", "0" * 32, "--timeout", "-1"], "--timeout -1: give 0.1 to 3600 seconds"),
         ([], "--user"),
         (["--user", "a", "--device", "0" * 32], "either"),
         (["--user", "a", "--journal", "nowhere.journal"], "does not exist"),
@@ -202,6 +205,14 @@ def test_a_demo_on_a_file_that_is_not_ratings_is_refused(
     file.write_text("Dear Sir or Madam\n")
     assert "letter.csv" in refused(["demo", "--data", str(file)], capsys)
     assert "nowhere" in refused(["demo", "--data", "nowhere.npz"], capsys)
+
+
+@pytest.mark.parametrize("seconds", ["nan", "inf", "0.5", "-1"])
+def test_a_demo_without_a_length_is_refused(
+    seconds: str, environment: Callable[..., None], capsys: pytest.CaptureFixture[str]
+) -> None:
+    sentence = f"--seconds {seconds}: give 1 to 86400"
+    assert sentence in refused(["demo", "--seconds", seconds], capsys, 2)
 
 
 def test_a_full_disk_is_one_sentence() -> None:
