@@ -1,12 +1,12 @@
 """The dashboard as a table; run as `python deploy/boards.py` it writes the JSON that Grafana loads.
 
-    row    a heading; panels below it stand side by side, three columns to a line
+    row    a heading; its panels follow in three columns
     panel  title, unit, one expression per curve, and whether it may be empty on a healthy worker
 
 Classic dashboard JSON (schema 39): Grafana 10 to 13 load it. Expressions take two variables,
-`$instance` (every worker is a replica, so one is looked at or all) and `$__rate_interval`. Gauges
-of the state are equal on all replicas at the same cut: where a panel sums, it sums queries only.
-Long, because it is one table.
+`$instance` (one worker or all; every worker is a replica) and `$__rate_interval`. Gauges of the
+state are equal on all replicas at the same cut, so only counters of separate work are summed. The
+file is long because it is one table.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ ME = '{instance=~"$instance"}'
 
 @dataclass(frozen=True)
 class Curve:
-    """One expression and what its curves are called."""
+    """One expression and the legend of its curves."""
 
     expression: str
     legend: str
@@ -34,7 +34,7 @@ class Curve:
 
 @dataclass(frozen=True)
 class Panel:
-    """One picture of a board."""
+    """One panel of a board."""
 
     row: str
     title: str
@@ -69,7 +69,7 @@ RECENT, ALL = _with("window", "recent"), _with("window", "all")
 
 
 def _rate(name: str, label: str) -> str:
-    """Return the rate of a counter by one label on the replica that is furthest on."""
+    """Return the rate of a counter by one label, the maximum over the replicas."""
     return f"max by ({label}) (rate(murmurec_{name}{ME}[$__rate_interval]))"
 
 
@@ -98,9 +98,9 @@ OVERVIEW = Board(
                 Curve(f"murmurec_prediction_rmse_baseline{ME}", "item means, {{kind}}"),
             ),
             "Prequential RMSE. Debiased: the error on the true ratings, which the server never "
-            "sees, through the exact channel of the mechanism; no number while too few events "
-            "came. Reported: against the sanitized reports, mostly their noise. Below the item "
-            "means the model knows something of taste.",
+            "sees, estimated through the mechanism's exact channel; empty while there are too few "
+            "events. Reported: the error on the sanitized reports, mostly their noise. A model "
+            "below the item means has learned personal taste.",
         ),
         Panel(
             QUALITY,
@@ -116,8 +116,8 @@ OVERVIEW = Board(
             "Claimed epsilon per rating",
             "none",
             (Curve(f"murmurec_epsilon_claimed{ME}", "{{mechanism}}, {{adjacency}}"),),
-            "What the mechanisms on the allow-list promise per rating. Ratings of one person add "
-            "up: 100 of them at epsilon 2 cost 200. +Inf: no protection is claimed.",
+            "The epsilon per rating of each allowed mechanism. The ratings of one person add up: "
+            "100 ratings at epsilon 2 cost 200. +Inf: no protection is claimed.",
             kind="stat",
         ),
         Panel(
@@ -125,7 +125,7 @@ OVERVIEW = Board(
             "Prediction error, all events",
             "suffix: stars",
             (Curve(f"murmurec_prediction_rmse{ALL}", "model, {{kind}}"),),
-            "The same over everything since this worker took up the log.",
+            "The same error over all events since this worker started to read the log.",
         ),
         Panel(
             QUALITY,
@@ -135,10 +135,10 @@ OVERVIEW = Board(
                 Curve(f"murmurec_log_loss_nats{RECENT}", "{{predictor}}, recent"),
                 Curve(f"murmurec_log_loss_nats{ALL}", "{{predictor}}, all"),
             ),
-            "-ln of the probability with which a report was foreseen, for mechanisms whose channel "
-            "has no inverse (a partition of the levels, one bit). blank: every level equally "
-            "likely. Mostly the channel's own noise: the distance of the two says what the model "
-            "knows of taste. No number where every mechanism has a debiased error.",
+            "-ln of the predicted probability of each report, for mechanisms whose channel has no "
+            "inverse (a partition of the levels, one bit). blank: every level equally likely. Both "
+            "curves are mostly the channel's own noise; their distance measures the taste that the "
+            "model has learned. Empty where every mechanism has a debiased error.",
         ),
         Panel(
             QUALITY,
@@ -151,8 +151,8 @@ OVERVIEW = Board(
                     "share of the ratings",
                 ),
             ),
-            "Ratings refused because the squared error exceeded the threshold. It bounds an "
-            "error; it is not privacy. Empty while nothing arrives.",
+            "Ratings refused because the squared error exceeded the threshold. The threshold "
+            "bounds an error; it is not privacy. Empty while no ratings arrive.",
         ),
         Panel(
             QUALITY,
@@ -176,7 +176,7 @@ OVERVIEW = Board(
             "Records",
             "ops",
             (Curve(_rate("events_total", "outcome"), "{{outcome}}"),),
-            "Records of the rating topic per second, as the furthest replica applied them.",
+            "Records of the rating topic per second, on the fastest replica.",
         ),
         Panel(
             STREAM,
@@ -187,11 +187,11 @@ OVERVIEW = Board(
                 Curve(f"max(rate(murmurec_cells_missing_total{ME}[$__rate_interval]))", "empty"),
             ),
             "Ratings per second; a record carries one or many. Where presence is protected some "
-            "are fakes, and cells that say that there is no rating come beside them.",
+            "ratings are fakes; empty: cells reported as missing.",
         ),
         Panel(
             STREAM,
-            "Records set aside",
+            "Rejected records",
             "ops",
             (
                 Curve(_rate("rejected_total", "reason") + " > 0", "{{reason}}"),
@@ -200,7 +200,7 @@ OVERVIEW = Board(
                     "numbers skipped by devices",
                 ),
             ),
-            "Empty is good. Each record set aside is named in the topic of rejections.",
+            "Empty on a healthy deployment. The topic of rejections has an entry for each record.",
             may_be_empty=True,
         ),
         Panel(
@@ -221,7 +221,7 @@ OVERVIEW = Board(
                     "since the newest cut, {{instance}}",
                 ),
             ),
-            "A cut comes only when something arrived: age without lag means an idle stream.",
+            "A cut is made only when records have arrived: age without lag means an idle stream.",
         ),
         Panel(
             STREAM,
@@ -231,14 +231,14 @@ OVERVIEW = Board(
                 Curve(_quantile(0.5, "apply_duration_seconds"), "p50"),
                 Curve(_quantile(0.99, "apply_duration_seconds"), "p99"),
             ),
-            "Above the time between two cuts (0.2 s) the worker falls behind.",
+            "A worker that needs more than the time between two cuts (0.2 s) falls behind.",
         ),
         Panel(
             STREAM,
             "Rounds",
             "ops",
             (Curve(f"rate(murmurec_rounds_total{ME}[$__rate_interval])", "{{instance}}"),),
-            "Rounds applied per second, per worker; none while nothing arrives.",
+            "Rounds applied per second, per worker; 0 while no records arrive.",
         ),
         Panel(
             QUERIES,
@@ -276,7 +276,7 @@ OVERVIEW = Board(
             "Ready",
             "none",
             (Curve(f"murmurec_ready{ME}", "{{instance}}"),),
-            "1: answers come from a state that is caught up.",
+            "1: queries are answered from a state that is caught up.",
             kind="stat",
         ),
         Panel(
@@ -295,8 +295,8 @@ OVERVIEW = Board(
             "Age of the newest checkpoint",
             "s",
             (Curve(f"time() - max(murmurec_checkpoint_timestamp_seconds{ME})", "age"),),
-            "What came after it is replayed from the log at a restart. It grows while nothing "
-            "arrives; while something does, it should stay at a second or two.",
+            "A restart replays the log from the newest checkpoint. The age grows while no records "
+            "arrive; while records arrive it should stay at a second or two.",
             may_be_empty=True,
         ),
         Panel(
@@ -304,13 +304,13 @@ OVERVIEW = Board(
             "Checkpoints",
             "s",
             (
-                Curve(_quantile(0.99, "freeze_duration_seconds"), "stream stands still, p99"),
+                Curve(_quantile(0.99, "freeze_duration_seconds"), "stream paused, p99"),
                 Curve(_quantile(0.5, "checkpoint_duration_seconds"), "until durable, p50"),
                 Curve(_quantile(0.99, "checkpoint_duration_seconds"), "until durable, p99"),
                 Curve(f"max(murmurec_recovery_duration_seconds{ME})", "last recovery"),
             ),
-            "The stream stands still only while changed pages are copied; hashing and writing go "
-            "on beside it.",
+            "The stream is paused only while changed pages are copied; a thread hashes and writes "
+            "them.",
             may_be_empty=True,
         ),
         Panel(
@@ -322,16 +322,16 @@ OVERVIEW = Board(
                     f"sum(rate(murmurec_checkpoint_bytes_total{ME}[$__rate_interval]))", "written"
                 ),
             ),
-            "Pages that changed, written to the compacted state topic by the owner of the clock.",
+            "Changed pages that the owner of the clock writes to the compacted state topic.",
         ),
         Panel(
             STATE,
             "Replicas that differ",
             "none",
             (Curve(f"sum(murmurec_replicas_differ_total{ME})", "cuts"),),
-            "Anything above 0 is an alarm: a replica held another state than the checkpoint at "
-            "the same cut. It kept the evidence and reloaded; murmurec state verify tells who is "
-            "right.",
+            "Any value above 0 is an alarm: the state of a replica differed from the checkpoint at "
+            "the same cut. The replica kept evidence and reloaded; run murmurec state verify to "
+            "find the faulty worker.",
             kind="stat",
         ),
         Panel(
@@ -350,14 +350,14 @@ OVERVIEW = Board(
                 Curve(f"max(murmurec_devices{ME})", "devices"),
                 Curve(f"max by (method) (murmurec_index_items{ME})", "items indexed, {{method}}"),
             ),
-            "Distinct ones in the state.",
+            "Distinct items and devices in the state.",
         ),
         Panel(
             STATE,
             "Memory of the state",
             "bytes",
             (Curve(f"max by (part) (murmurec_model_memory_bytes{ME})", "{{part}}"),),
-            "Sketches and filters never grow; marks and item directory grow with the entities.",
+            "Sketches and filters have a fixed size; marks and item directory grow with entities.",
         ),
         Panel(
             STATE,
@@ -375,7 +375,7 @@ OVERVIEW = Board(
                 Curve(f"max(murmurec_bloom_fill_ratio{ME})", "bits set"),
                 Curve(f"max(murmurec_bloom_false_positive_ratio{ME})", "false positives"),
             ),
-            "A false positive leaves an item out that the person never rated.",
+            "A false positive omits an item that the person never rated.",
         ),
         Panel(
             STATE,
@@ -396,7 +396,7 @@ OVERVIEW = Board(
             "Error of an item count",
             "short",
             (Curve(f"max(murmurec_count_min_error_bound{ME})", "most, at its confidence"),),
-            "What a count-min estimate exceeds the true count by at most.",
+            "The most by which a count-min estimate exceeds the true count, at its confidence.",
         ),
     ),
 )
@@ -422,7 +422,7 @@ def _targets(panel: Panel) -> list[dict[str, Any]]:
 
 def _options(panel: Panel) -> dict[str, Any]:
     if panel.kind == "stat":
-        # An info metric is always 1: its labels are the message.
+        # The value of an info metric is always 1: show its labels.
         text = "name" if "_info{" in panel.curves[0].expression else "auto"
         return {
             "colorMode": "none",
@@ -451,7 +451,7 @@ def _panel(panel: Panel, number: int, x: int, y: int) -> dict[str, Any]:
 
 
 def _layout(panels: Iterable[Panel]) -> list[dict[str, Any]]:
-    """Return headings and panels with their places, three panels to a line."""
+    """Return headings and panels with their positions, three panels to a line."""
     placed: list[dict[str, Any]] = []
     row, column, y = "", 0, 0
     for panel in panels:

@@ -51,7 +51,7 @@ _LAST_SECONDS = 2.5
 
 @dataclass(frozen=True, eq=False)
 class Worker:
-    """A worker that is built and not started."""
+    """A worker that is built but not started."""
 
     app: faust.App
     runtime: Runtime
@@ -65,7 +65,7 @@ def build(settings: Settings, bootstrap: str, admin_port: int, data_dir: Path) -
     membership = Membership(settings.instance, SESSION_SECONDS, status.fail_from_thread)
     app = new_app(settings, bootstrap, admin_port, data_dir)
     group_membership.attach(app, membership)
-    # A producer each: however many records are rejected, a cut finds room in its own queue.
+    # Separate producers: rejections cannot fill the queue of the cut log's producer.
     rejections = RejectionWriter(
         patient_producer(bootstrap, settings.kafka, linger_ms=20),
         topics.rejected,
@@ -98,7 +98,7 @@ def build(settings: Settings, bootstrap: str, admin_port: int, data_dir: Path) -
 def _attach_timers(
     app: faust.App, runtime: Runtime, checkpoints: CheckpointService, rejections: RejectionWriter
 ) -> None:
-    """Publish the gauges in time, and flush the rejections at the end."""
+    """Publish the gauges every second, and flush the rejections at shutdown."""
     gauges, metrics, status = runtime.gauges, runtime.metrics, runtime.status
 
     @app.timer(1.0)
@@ -122,7 +122,7 @@ def _attach_timers(
 
 
 def _reader(app: faust.App, runtime: Runtime, bootstrap: str, clock: Clock) -> LogReader:
-    """Return the reader of the log, which hands it to the learn agent."""
+    """Return the reader, which hands the records of the log to the learn agent."""
     settings, topics = runtime.settings, runtime.topics
     deployment = Deployment(Connection(bootstrap, settings.kafka), topics, runtime.replica.spec)
 
@@ -158,13 +158,13 @@ def _reader(app: faust.App, runtime: Runtime, bootstrap: str, clock: Clock) -> L
 async def run(settings: Settings, bootstrap: str, admin_port: int) -> None:
     """Run a worker until SIGTERM, SIGINT or a failure; raises the failure."""
     loop = asyncio.get_running_loop()
-    # Decoding makes thousands of short-lived objects a second: the collector need not look at the
-    # imported modules each time, nor come every 700 objects.
+    # Decoding makes thousands of short-lived objects a second: the collector skips the imported
+    # modules, and runs every 50,000 objects instead of every 700.
     gc.freeze()
     gc.set_threshold(50_000, 20, 50)
     folder = settings.cache_dir / "worker"
     folder.mkdir(parents=True, exist_ok=True)
-    # Kept open, and so locked, for as long as the process lives.
+    # The lock lasts while the file is open: as long as the process lives.
     lock = settings.instance and lock_instance(
         settings.data_dir, settings.topic_prefix, settings.instance
     )
@@ -177,7 +177,7 @@ async def run(settings: Settings, bootstrap: str, admin_port: int) -> None:
     log.info("worker.stopping", reason=type(failure).__name__ if failure else "asked")
     await _stop(worker, failure)
     for number in (signal.SIGTERM, signal.SIGINT):
-        # The loop removes its handlers: a second signal would end the process as a crash does.
+        # Without the handlers of the loop, a second signal would end the process like a crash.
         loop.remove_signal_handler(number)
         signal.signal(number, signal.SIG_IGN)
     if lock:
@@ -188,7 +188,7 @@ async def run(settings: Settings, bootstrap: str, admin_port: int) -> None:
 
 async def _stop(worker: Worker, failure: BaseException | None) -> None:
     """Write a last checkpoint, unless a failure ends the worker, and stop the application."""
-    # Faust's consumer thread may outlive the loop that it reports to, and would write a traceback.
+    # Faust's consumer thread may outlive its event loop and would then print a traceback.
     threading.excepthook = _log_thread_end
     _limit_stop_time(failure)
     if failure is None and not await worker.checkpoints.finish(_LAST_SECONDS):
@@ -202,7 +202,7 @@ def _log_thread_end(ended: threading.ExceptHookArgs) -> None:
 
 
 def _as_user_error(failure: BaseException | None) -> BaseException | None:
-    """Return what ended the worker, as a sentence where an access right was withdrawn."""
+    """Return the failure, as a UserError where the broker withdrew an access right."""
     if isinstance(failure, TopicAuthorizationFailedError):
         return UserError(
             f"the worker lost access to a topic that it reads ({failure}): restore READ on it"
@@ -211,7 +211,7 @@ def _as_user_error(failure: BaseException | None) -> BaseException | None:
 
 
 async def _until_ended(worker: Worker, address: str) -> None:
-    """Start the application and return when it is asked to end or has crashed."""
+    """Start the application; return on a request to end or a crash."""
     app, status = worker.app, worker.runtime.status
     starting = asyncio.ensure_future(app.start())
     ending = asyncio.ensure_future(status.ending.wait())
@@ -240,7 +240,7 @@ async def _crash_of(app: faust.App) -> None:
 
 
 def _limit_stop_time(failure: BaseException | None) -> None:
-    """End the process after `_STOP_SECONDS` at the latest: without its broker Faust waits long.
+    """End the process after `_STOP_SECONDS` at the latest: without a broker Faust waits longer.
 
     No data is lost: state is rebuilt from the log and unsent rejections are sent again.
     """

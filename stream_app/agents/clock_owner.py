@@ -1,9 +1,9 @@
 """Ownership of the clock: it goes to the worker with the one partition of the cut log.
 
-An agent on a topic of one partition gives that partition to exactly one worker of the group; when
-that worker dies, another has it after the session timeout. The agent's messages are ignored
-(the reader thread reads the cut log itself); only the assignment matters. A frozen former
-owner that still writes does no harm: see `log/clock.py`.
+Kafka assigns the partition of an agent's topic to exactly one worker of the group; when that worker
+dies, another worker has it after the session timeout. The agent ignores its messages (the reader
+thread reads the cut log); only the assignment matters. A frozen former owner that still writes does
+no harm: see `log/cut_clock.py`.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Fail fast: an unexpected exception in a stage ends the process with a non-zero exit code.
 
-Faust acknowledges an event whose agent raised and restarts the agent, while the worker looks alive
-(measured: lost events with all offsets committed).
+Faust acknowledges an event whose agent raised, and restarts the agent: the worker looks alive while
+events are lost and all offsets are committed (measured).
 """
 
 from __future__ import annotations

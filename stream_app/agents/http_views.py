@@ -1,8 +1,9 @@
-"""The HTTP views of a worker, on one port, on loopback unless `admin_host` says otherwise.
+"""The HTTP views of a worker: one port, on loopback unless `admin_host` names another address.
 
-/livez  /readyz                 is it running; has it caught up, and if not what it waits for
+/livez                          whether the process works
+/readyz                         whether the state is caught up, and if not the reason
 /metrics                        Prometheus
-/state                          cut, positions and digests, all of one cut; the counts as of now
+/state                          cut, positions and digests, all of one cut; the current counts
 /recommendations/{user}?k=10    the query view; user is the pseudonym, 32 hex characters
 """
 
@@ -81,7 +82,7 @@ def attach(app: faust.App, runtime: Runtime) -> None:
 
 
 async def state_of(runtime: Runtime) -> dict[str, Any]:
-    """Return cut, positions and digests, all of one cut, and the counts as they are now."""
+    """Return cut, positions and digests, all of one cut, and the current counts."""
     digests = await runtime.digests()
     replica, status, reason = runtime.replica, runtime.status, runtime.ready_reason()
     comparison = runtime.replacement.comparison

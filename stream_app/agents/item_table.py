@@ -1,7 +1,7 @@
-"""Publishing the item table: by the owner of the clock alone, a few pages at a time.
+"""Publishing the item table: only the owner of the clock publishes, a few pages at a time.
 
-The table is derived: nothing is lost with a page that is late, and a new owner writes all of them
-once more. A page that Kafka refuses ends the process like any other refused write.
+The table is derived from the state: a late page loses no data, and a new owner publishes every page
+again. A page that Kafka refuses ends the process, as every refused write does.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from stream_app.kafka.acknowledged_writer import AcknowledgedWriter
 from stream_app.serving.item_table import ItemTablePages
 from stream_app.wire import encode_message
 
-_PAGES = 16  # looked at in one turn: 65,536 items, a few ms
+_PAGES = 16  # compared per turn: 65,536 items, a few ms
 
 
 def attach(app: faust.App, runtime: Runtime, producer: Producer) -> None:

@@ -1,12 +1,11 @@
 """The learn agent: the one place where the state changes, one piece of the log at a time.
 
-It runs on the event loop, so that a query is answered between two pieces and sees a whole state; a
-piece takes a few milliseconds. An error here is a defect or a broken log and ends the process: an
-event that was not applied is never passed over.
+It runs on the event loop, so a query is answered between two pieces and sees a whole state; a piece
+takes a few milliseconds. An error in this agent is a defect or a broken log and ends the process:
+no event is skipped.
 
-Faust empties the queue of a plain channel when a rebalance is over, because it would fetch its own
-messages again. Ours come from a reader that hands each piece over once, so the channel has a queue
-that keeps them.
+Faust empties the queue of a plain channel after a rebalance, because it fetches its own messages
+again. The reader hands each piece over once, so this channel keeps its queue.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ from stream_app.agents.runtime import Runtime
 
 
 class LogChannel(Channel[Any]):
-    """A channel of which a rebalance takes nothing; putting waits while one is under way."""
+    """A channel that keeps its queue through a rebalance; `put` waits until the rebalance ends."""
 
     @property
     def queue(self) -> ThrowableQueue[Any]:
@@ -48,9 +47,9 @@ def attach(app: faust.App, runtime: Runtime) -> Any:
                 continue
             for piece in pieces:
                 if runtime.status.failure is not None:
-                    return  # Faust may start a failed agent again; nothing may be applied then
+                    return  # Faust may restart a failed agent, which must not apply anything
                 if runtime.replacement.reload is not None:
-                    break  # what is on its way continues a state that is to be replaced
+                    break  # the queued pieces continue a state that is to be replaced
                 if piece.batch is not None:
                     runtime.apply(piece.batch)
                 if piece.cut is not None:

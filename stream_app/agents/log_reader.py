@@ -1,16 +1,17 @@
 """The reader: a thread with its own consumer that hands the state and then the log, in canonical
 order, to the learn agent.
 
-It begins with the newest checkpoint, or with nothing where there is none, and reads the log from
-there. When the state is to be replaced (`Runtime.reload`) it begins again.
+It begins with the newest checkpoint, or with an empty state where the topic has no checkpoint, and
+reads the log from that cut on. When the state is to be replaced (`ReplacementPolicy.reload`), it
+begins again.
 
 A plain Faust agent on the rating topic costs 63 us of the event loop per message and can skip
-records at a failover (both measured); this thread is positioned from the log itself and cannot. It
-hands over small lists of pieces on a bounded channel, so a slow learner slows the reader and
-nothing piles up in memory.
+records at a failover (both measured). This thread takes its position from the log and skips none.
+It hands over short lists of pieces on a bounded channel, so a slow learner slows the reader and
+memory stays bounded.
 
-The thread also beats the clock: when this worker owns the cut log, it appends the cuts that `Clock`
-finds due.
+The thread also drives the clock: while this worker owns the cut log, it appends the cuts that
+`Clock` finds due.
 """
 
 from __future__ import annotations
@@ -44,7 +45,7 @@ _ASK_SECONDS = 4.0
 
 
 class LogReader(Service):
-    """Runs the thread for as long as the application lives."""
+    """The service that runs the thread while the application runs."""
 
     def __init__(
         self,
@@ -76,7 +77,7 @@ class LogReader(Service):
         self._thread.start()
 
     async def on_stop(self) -> None:
-        """End the thread and wait for it without blocking the loop it may be waiting for."""
+        """End the thread; the wait for it leaves the event loop free, which the thread may need."""
         self._ended.set()
         await asyncio.get_running_loop().run_in_executor(None, self._thread.join, 3.0)
 
@@ -92,8 +93,7 @@ class LogReader(Service):
             self._runtime.status.fail_from_thread(reason)
 
     def _begin(self) -> Follower:
-        """Hand over the state from which the log is followed, and return a follower placed
-        there."""
+        """Hand over the initial state, and return a follower that continues from its cut."""
         runtime, began = self._runtime, time.monotonic()
         origin = None
         if (wish := runtime.replacement.reload) is not None:
@@ -139,8 +139,7 @@ class LogReader(Service):
 
     def _read(self, follower: Follower) -> None:
         while not self._ended.is_set() and self._runtime.replacement.reload is None:
-            # While a cut is on its way, come back soon: a batch ends only when it is full or
-            # late.
+            # With a cut pending, poll for a short time only: a batch ends when it is full or late.
             patience = 0.003 if self._clock.waits else 0.02
             for pieces in _chunks(follower.poll(patience)):
                 self._hand_over(pieces)
@@ -215,7 +214,7 @@ class LogReader(Service):
         clients.send(self._producer, cuts, value=entry, on_delivery=self._appended)
 
     def _appended(self, error: KafkaError | None, _: Message) -> None:
-        # A cut that was lost on its way is written again by the clock; a refused one never will be.
+        # The clock writes a lost cut again; a refused cut would be refused each time.
         if error is None or error.retriable() or error.code() == KafkaError._MSG_TIMED_OUT:
             return
         self._runtime.status.fail_from_thread(
@@ -227,7 +226,7 @@ class LogReader(Service):
 
 
 def _chunks(pieces: Iterable[Decoded]) -> Iterator[list[Decoded]]:
-    """Cut a stream of pieces into short lists: one crossing of threads for several pieces."""
+    """Cut a stream of pieces into short lists, so that one hand-over carries several pieces."""
     stream = iter(pieces)
     while chunk := list(islice(stream, _PIECES)):
         yield chunk

@@ -1,9 +1,9 @@
 """The query agent: reads a query from one topic and writes its answer to another, keyed by the
 correlation id.
 
-Any worker can answer. A query carries its deadline; after it no reader waits, so none is answered.
-A malformed query gets a refusal under its record key, if that is a correlation id. The answer has
-`LIST_LENGTH` entries whatever k was, so that its length reveals nothing.
+Any worker can answer. A query carries a deadline, after which no reader waits; a query past its
+deadline gets no answer. A malformed query gets a refusal under its record key, if the key is a
+correlation id. Every answer has `LIST_LENGTH` entries, so its length does not reveal k.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from stream_app.wire import (
     encode_message,
 )
 
-_MOST_WAITING = 256  # about 50 ms of answers; later queries are answered: busy
+_MOST_WAITING = 256  # about 50 ms of answers; with more waiting, a query gets status busy
 _CORRELATION_ID = re.compile(rb"[0-9a-f]{16,64}")
 
 
@@ -75,7 +75,7 @@ def attach(app: faust.App, runtime: Runtime) -> None:
 def recommendation(
     runtime: Runtime, correlation_id: str, answer: Recommendations
 ) -> Recommendation:
-    """Return the reply: the answer padded to its fixed length."""
+    """Return the reply: the recommendations, padded to the fixed length."""
     names = [runtime.catalogue.name(int(item)) for item in answer.items]
     scores = [round(float(score), 4) for score in answer.scores]
     missing = [None] * (LIST_LENGTH - len(names))

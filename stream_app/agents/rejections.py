@@ -1,8 +1,8 @@
 """Publishing rejected records: position, reason and size, never the payload.
 
-The record key is topic/partition/offset and the topic is compacted, so that a replay from the
-beginning writes the same records again and nothing piles up. A full local queue waits, a refused
-write ends the process: a rejection is never dropped.
+The record key is topic/partition/offset and the topic is compacted, so a replay from the beginning
+overwrites the same records. A rejection is never dropped: with a full local queue the caller waits,
+and a refused write ends the process.
 """
 
 from __future__ import annotations
@@ -23,8 +23,11 @@ _ROOM_SECONDS = 5.0
 
 
 def patient_producer(bootstrap: str, properties: Mapping[str, str], **more: Any) -> Producer:
-    """Return a producer that waits for an unreachable broker without limit, but only five seconds
-    for a deleted topic, not half a minute: then the refused write ends the process."""
+    """Return a producer that retries without limit while the broker is unreachable.
+
+    For a deleted topic it retries for five seconds instead of thirty; then the refused write ends
+    the process.
+    """
     return clients.producer(
         Connection(bootstrap, properties),
         message_timeout_ms=0,
@@ -45,7 +48,7 @@ class RejectionWriter:
         self.queued_count = 0
 
     def __call__(self, rejection: Rejection) -> None:
-        """Queue one rejection; waits a while for room in the local queue, on the event loop."""
+        """Queue one rejection; a full local queue blocks the event loop, for 5 s at most."""
         deadline = time.monotonic() + _ROOM_SECONDS
         while True:
             try:
@@ -64,9 +67,9 @@ class RejectionWriter:
         self._writer.poll(0)
 
     def wait(self, count: int, may_go_on: Callable[[], bool]) -> None:
-        """Return when the first `count` rejections are acknowledged, or it may not go on.
+        """Return when the first `count` rejections are acknowledged, or `may_go_on` is false.
 
-        They go to one partition and are acknowledged in order; a refused write ends the
+        All rejections go to one partition and are acknowledged in order; a refused write ends the
         process. May be called from another thread.
         """
         while self._writer.acknowledged < count and may_go_on():
@@ -77,7 +80,7 @@ class RejectionWriter:
         self._writer.poll(0)
 
     def close(self, seconds: float = 2.0) -> None:
-        """Wait until the queue is written."""
+        """Wait until every queued rejection is acknowledged; the process fails after `seconds`."""
         if self._writer.flush(seconds):
             self._fail(
                 UserError(f"{self._topic}: not all rejections were written within {seconds} s")

@@ -3,10 +3,10 @@
     reader thread --Decoded--> learn (event loop: replica, gauges, index) <-- query, http_views
                  \\--cut--> cut log
 
-Only the event loop changes what is here. Other threads have their own objects: `status` (readiness,
-progress, failure), `replacement` (whether the state is to be replaced) and the catalogue, which the
-reader fills and whose readers take one reference. The checkpoint thread reads copies of the state;
-a thread of the pool reads the seen filter for a gauge.
+Only the event loop changes a `Runtime`. Other threads use `status` (readiness, progress, failure),
+`replacement` (whether the state is to be replaced) and the catalogue, which the reader thread fills
+by replacing one reference. The checkpoint thread reads copies of the state; a pool thread reads the
+seen filter for a gauge.
 """
 
 from __future__ import annotations
@@ -37,18 +37,18 @@ from stream_app.wire import LIST_LENGTH, Batch, Cut, DigestReport, Forget, Rejec
 
 log = structlog.get_logger()
 
-_SAMPLE = 8  # one query in so many is also answered exactly
+_SAMPLE = 8  # every eighth query is also answered exactly, to measure the recall
 
 
 class Checkpoints(Protocol):
-    """What a runtime needs of the checkpoint service."""
+    """The part of the checkpoint service that a runtime calls."""
 
     @property
     def wanted(self) -> bool:
         """Whether so much has changed that a checkpoint should come before its time."""
 
     def at_cut(self, cut: Cut, cut_offset: int) -> None:
-        """Take the state, which is that of a cut, if a checkpoint or a digest is due."""
+        """Freeze the state, which is that of a cut, if a checkpoint or a digest is due."""
 
     def wrote(self, report: DigestReport) -> bool:
         """Return whether this worker wrote the digest report."""
@@ -63,7 +63,7 @@ class Checkpoints(Protocol):
         """Return the digests of the newest cut."""
 
     def status(self) -> dict[str, Any]:
-        """Return what /state shows of the checkpoints."""
+        """Return the part of /state about the checkpoints."""
 
 
 @dataclass(eq=False)
@@ -99,7 +99,7 @@ class Runtime:
 
     @property
     def metrics(self) -> Metrics:
-        """What is published under /metrics."""
+        """The metrics of the /metrics view."""
         return self.gauges.metrics
 
     # --- the log --------------------------------------------------------------------------
@@ -116,7 +116,7 @@ class Runtime:
         self._round_seconds += time.perf_counter() - started
 
     def end_round(self, cut: Cut, cut_offset: int) -> None:
-        """Close a round; every coroutine that waits for a cut goes on."""
+        """Close a round, and wake the coroutines that wait for a cut."""
         self.replica.end_round(cut.number, cut.end_offsets)
         self.cut_offset = cut_offset
         self.mid_round = False
@@ -131,12 +131,12 @@ class Runtime:
         self._cut_waiters.clear()
 
     def forget(self, entry: Forget) -> None:
-        """Forget a device from this cut on; with a rebuild, ask for a state that never knew it."""
+        """Forget a device from this cut on; with `rebuild`, replace the state by one without it."""
         if entry.rebuild:
             self.replacement.rebuild_without(entry)
             return
         self.replica.forget(bytes.fromhex(entry.device))
-        self.mid_round = True  # it belongs to the round that begins here
+        self.mid_round = True  # the entry belongs to the round that begins with it
         log.info("device.forgotten", cut=self.replica.cut)
 
     def compare(self, report: DigestReport) -> None:
@@ -146,7 +146,7 @@ class Runtime:
             self.replacement.comparison.add_report(report)
 
     async def restore(self, restored: Restored) -> None:
-        """Replace the state, and everything that is derived from it."""
+        """Replace the state, and everything derived from it."""
         if self.checkpoints is not None:
             await self.checkpoints.idle()
         if restored.found is not None:
@@ -164,7 +164,7 @@ class Runtime:
             self.checkpoints.restart()
         log.info("state.restored", cut=self.replica.cut, checkpoint=restored.found is not None)
 
-    # --- questions about the state --------------------------------------------------------
+    # --- requests -------------------------------------------------------------------------
 
     def ready_reason(self) -> str:
         """Return why the worker is not ready, empty when it is."""
@@ -192,7 +192,7 @@ class Runtime:
         Raises TimeoutError where a round stays open for 10 s.
         """
         async with asyncio.timeout(10.0):
-            assert self.checkpoints is not None, "attached before the first request can come"
+            assert self.checkpoints is not None, "attached before the first request"
             return await self.checkpoints.digests()
 
     def answer(self, device: bytes, transport: str, arrived: float) -> Recommendations:

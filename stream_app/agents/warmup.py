@@ -1,13 +1,12 @@
 """Compiling the kernels before they are needed: a few events through a small replica of the same
 spec.
 
-Compiled code is cached, so only the very first start takes long (tens of seconds); but neither that
-time nor the loading may be spent on the event loop, where queries and heartbeats wait for it. The
-events take the same way as real ones, from their bytes on, so that every kernel sees the same
-types.
+Compiled code is cached, so only the very first start takes long (tens of seconds). Neither
+compiling nor loading may run on the event loop, where queries and heartbeats would wait. The events
+are decoded from bytes as real events are, so every kernel is compiled for the same types.
 
-`murmurec warmup` fills the cache without a broker. The cache belongs to the processor's model: on
-another one numba compiles again.
+`murmurec warmup` fills the cache without a broker. The cache is valid for one processor model: on
+another model numba compiles again.
 """
 
 from __future__ import annotations
@@ -30,14 +29,14 @@ from stream_app.wire import Batch, Event, RecordRun, decode_many, encode, partit
 
 log = structlog.get_logger()
 
-# As many as it takes to make tables grow, and to let qoLSH shorten a list instead of scanning all.
+# Enough to make tables grow, and to let qoLSH shorten a list instead of scanning every item.
 _DEVICES, _ITEMS = 1500, 2600
 
 
 class KernelWarmUp:
-    """The warm-up of one worker in a thread of its own, and how far it is.
+    """The warm-up of one worker, in its own thread, and its progress.
 
-    `awaited` is set while the reader waits for it: queries can be answered only afterwards.
+    `awaited` is set while the reader waits for the warm-up; no query is answered before its end.
     """
 
     def __init__(self) -> None:
@@ -47,14 +46,14 @@ class KernelWarmUp:
         self._result: Future[None] | None = None
 
     def start(self, spec: StateSpec, index: str, code_bits: int) -> None:
-        """Begin with the warm-up."""
+        """Begin the warm-up."""
         pool = ThreadPoolExecutor(1, "murmurec-warm-up")
         self._began = time.monotonic()
         self._result = pool.submit(self._run, spec, index, code_bits)
         pool.shutdown(wait=False)
 
     def wait(self) -> None:
-        """Return when the warm-up is over; raises what made it fail."""
+        """Return when the warm-up is over; raises its failure."""
         if self._result is None:
             return
         self.awaited = True
@@ -64,7 +63,7 @@ class KernelWarmUp:
             self.awaited = False
 
     def progress(self) -> str:
-        """Return a sentence on how far the warm-up is."""
+        """Return the progress of the warm-up as a sentence."""
         if not self._count.kernels:
             return "loading the compiled kernels"
         seconds = time.monotonic() - self._began

@@ -22,7 +22,7 @@ ASKING_FOR_ENDS = "asking the broker where the log ends"
 
 @dataclass(eq=False)
 class WorkerStatus:
-    """What the threads of a worker report; make it inside a running loop."""
+    """The status that the threads of a worker share; make it inside a running loop."""
 
     start_end_offsets: tuple[int, ...] | None = None
     """End offsets of the log when this worker started; None while they are unknown."""
@@ -61,9 +61,9 @@ class WorkerStatus:
 
     @property
     def broker_unreachable(self) -> bool:
-        """Whether the broker has not answered the reader for a while.
+        """Whether the broker has not answered the reader for 12 s.
 
-        While the reader waits for kernels it asks the broker nothing, so its silence means nothing.
+        False while the reader waits for kernels: it sends the broker no requests then.
         """
         if self.kernels.awaited:
             return False
@@ -72,7 +72,7 @@ class WorkerStatus:
     # --- readiness ------------------------------------------------------------------------
 
     def await_kernels(self) -> None:
-        """Return when the kernels are compiled; raises what made that fail. For the reader."""
+        """Return when the kernels are compiled; raises the failure. Called by the reader."""
         self.kernels.wait()
         self.note_answer()
 
@@ -83,7 +83,7 @@ class WorkerStatus:
         )
 
     def waiting_for(self, ends: Sequence[int], reload_reason: str) -> str:
-        """Return what a worker whose state is at `ends` waits for; empty when it is ready."""
+        """Return why a worker with its state at `ends` is not ready; empty when it is."""
         if self.broker_unreachable:
             return "Kafka does not answer"
         if self.kernels.awaited:

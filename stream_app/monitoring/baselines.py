@@ -1,10 +1,10 @@
-"""Baseline predictors: what a prediction without any taste achieves on the same events.
+"""Baseline predictors: the error of item means, without personal taste, on the same events.
 
-The mean of an item seen n times is shrunken towards the mean of all by k pseudo-events,
+The mean of an item with n events is shrunk towards the mean of all by k pseudo-events,
 
     mean_i = (sum_i + k mean) / (n_i + k)        k = Var(values) / spread^2
 
-so that noisier reports need more of them. Where presence is protected, n_i is the sum of the
+so that noisier reports need more events. Where presence is protected, n_i is the sum of the
 weights, and the variance is that of value - mean * weight, for each unit of weight.
 """
 
@@ -45,7 +45,7 @@ class ItemMeanBaseline:
         variance = self._squares @ (1, -2 * mean, mean**2) / weights
         pseudo = max(float(variance), 1e-9) / self.spread**2
         counts = self._counts[rows]
-        # The same as above; a sum of weights below 0, by chance, counts as 0.
+        # The formula of the module; noise can make a sum of weights negative, which counts as 0.
         means = mean + (self._sums[rows] - mean * counts) / (np.maximum(counts, 0) + pseudo)
         return np.clip(means, self.low, self.high)
 

@@ -1,9 +1,8 @@
-"""What a worker measures about itself: how well it predicts, how much it leaks, how full its
-sketches are.
+"""Measurements of a worker: prediction error, leakage, fill of the sketches.
 
-Everything is computed from what was applied, so it is post-processing of released reports. Cheap
-numbers follow every batch; those that read a whole sketch are brought up to date by `publish`, once
-a second.
+Every number is computed from applied batches, so it is post-processing of released reports. Cheap
+numbers are updated with every batch; `publish` updates those that read a whole sketch, once a
+second.
 """
 
 from __future__ import annotations
@@ -50,14 +49,14 @@ class Gauges:
         self.baseline = ItemMeanBaseline()
         self.gap = GeneralizationGap()
         self.log_loss = LogLoss()
-        self._met = len(self._replica.items)  # items known before the batch that is watched
+        self._known_items = len(self._replica.items)  # before the batch that is watched
 
     def watch(self, outcome: BatchOutcome) -> None:
-        """Count what a batch did, and score its predictions."""
+        """Count the effects of a batch, and score its predictions."""
         metrics = self.metrics
-        of = np.bincount(outcome.records, minlength=4)
-        metrics.applied(int(of[APPLIED]))
-        metrics.duplicate(int(of[DUPLICATE]))
+        records = np.bincount(outcome.records, minlength=4)
+        metrics.applied(int(records[APPLIED]))
+        metrics.duplicate(int(records[DUPLICATE]))
         metrics.seq_gaps(outcome.gaps)
         for code, count in enumerate(np.bincount(outcome.reasons).tolist()):
             if code and count:
@@ -75,13 +74,13 @@ class Gauges:
             self._score(outcome)
         if len(outcome.missing.rows):
             self._score_silent(outcome)
-        self._met = len(self._replica.items)
+        self._known_items = len(self._replica.items)
 
     def _score(self, outcome: BatchOutcome) -> None:
         channels, rows = self._replica.channels, outcome.rows
         predicted, numbers, reports = outcome.update.predicted, outcome.channels, outcome.reports
         # A cell that makes its item known was chosen by its own report: fakes would not cancel.
-        chosen = channels.presence[numbers] & (rows >= self._met) if self._weighed else None
+        chosen = channels.presence[numbers] & (rows >= self._known_items) if self._weighed else None
         if chosen is None or not chosen.any():
             self._compare(rows, predicted, numbers, reports)
         else:
@@ -103,9 +102,9 @@ class Gauges:
             self.log_loss.add(outcome.update.probability[which], blank)
 
     def _score_silent(self, outcome: BatchOutcome) -> None:
-        """Score the cells that say nothing: without them, fakes would not cancel."""
+        """Score the cells reported as missing: without them, fakes would not cancel."""
         silent = outcome.missing
-        known = (silent.rows >= 0) & (silent.rows < self._met)
+        known = (silent.rows >= 0) & (silent.rows < self._known_items)
         rows, predicted = silent.rows[known], silent.predicted[known]
         self._compare(rows, predicted, silent.channels[known], silent.reports[known])
 
@@ -116,13 +115,13 @@ class Gauges:
         channels: NDArray[np.uint16],
         reports: NDArray[np.uint8],
     ) -> None:
-        """Score the model and the item means on the same cells, and teach the means."""
-        of, m = self._replica.channels, len(rows)
+        """Score the model and the item means on the same cells, then learn the means."""
+        table, m = self._replica.channels, len(rows)
         if m > self._scratch.shape[1]:
             self._scratch = np.empty((6, 2 * m))
         error_scores.score(
-            predicted, self.baseline.predict(rows), channels, reports, of.starts, of.face_value,
-            of.value, of.square, of.weight, self._scratch,
+            predicted, self.baseline.predict(rows), channels, reports, table.starts,
+            table.face_value, table.value, table.square, table.weight, self._scratch,
         )  # fmt: skip
         reported, debiased, others, other, values, weights = self._scratch[:, :m]
         weighed = weights if self._weighed else None
@@ -137,7 +136,7 @@ class Gauges:
             self._caught_up_time = time.time()
 
     def recall(self, ratio: float) -> None:
-        """Enter the recall of one sampled query; the gauge is the mean of the newest ones."""
+        """Enter the recall of one sampled query; the gauge is the mean of the newest 200."""
         if not isnan(ratio):
             self._recalls = [*self._recalls[-_RECALLS + 1 :], ratio]
             self.metrics.recall(self._recommender.index.method, self._mean_recall)
@@ -147,7 +146,7 @@ class Gauges:
         return sum(self._recalls) / len(self._recalls) if self._recalls else nan
 
     def quality(self) -> dict[str, float | None]:
-        """Return the newest numbers, on the scale 1 .. 5; None where there is none."""
+        """Return the newest numbers, on the scale 1 .. 5; None where a number is unknown."""
         numbers = {
             "rmse_reported": self.error.rmse_reported("all"),
             "rmse_debiased": self.error.rmse_debiased("all"),
@@ -162,7 +161,7 @@ class Gauges:
         return {name: None if isnan(value) else value for name, value in numbers.items()}
 
     def publish(self) -> None:
-        """Bring the gauges up to date that are not worth it for every batch; takes a few ms."""
+        """Update the gauges that are too costly for every batch; takes a few ms."""
         metrics, replica = self.metrics, self._replica
         metrics.rmse("reported", "recent", self.error.rmse_reported("recent"))
         metrics.rmse("reported", "all", self.error.rmse_reported("all"))
@@ -188,10 +187,9 @@ class Gauges:
         metrics.indexed(self._recommender.index.method, self._recommender.index.size)
 
     def publish_fill(self) -> None:
-        """Bring the gauges of the seen filter up to date; reads all of it, so it may run in a
-        thread.
+        """Update the gauges of the seen filter; reads the whole filter, so it may run in a thread.
 
-        Additions meanwhile are counted or not; the gauges are estimates.
+        Concurrent additions may or may not be counted; the gauges are estimates.
         """
         fill, false_positive = self._replica.seen.ratios()
         self.metrics.bloom(fill=fill, false_positive=false_positive)

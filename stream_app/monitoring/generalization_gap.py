@@ -4,8 +4,8 @@ Gaussians are fitted to the residuals of learned (tr) and held-out (te) events:
 
     KL = 1/2 (s_tr^2 / s_te^2 + (m_tr - m_te)^2 / s_te^2 - 1 + ln(s_te^2 / s_tr^2))   nats
 
-It measures an average and is not a bound: a low value proves nothing about a single person's
-rating. With n samples on each side a model that leaks nothing still shows about 2 / n nats.
+KL measures an average and is not a bound: a low value proves nothing about a single person's
+rating. With n samples on each side, a model without leakage still shows about 2 / n nats.
 
 No learned state is changed, no clock is read, no I/O is done.
 """
@@ -33,16 +33,16 @@ Residuals = Callable[
     ],
     Floats,
 ]
-"""(users, items, reports, channels, priors) -> the current model's error on each event, (n,)."""
+"""(users, items, reports, channels, priors) -> error of the current model on each event, (n,)."""
 
 FEWEST_SAMPLES = 30
 
 
 class GeneralizationGap:
-    """Held-out events beside learned ones of the same age, kept to be predicted again.
+    """Pairs of a held-out and a learned event of the same age, kept to be predicted again.
 
-    Every held-out event is paired with the next learned event that is still free, so both ring
-    buffers advance together, and they hold the same events however the stream was cut into batches.
+    Every held-out event is paired with the next learned event that has no partner, so both ring
+    buffers advance together, and their contents do not depend on how the stream is batched.
     """
 
     def __init__(self, capacity: int = 4096) -> None:
@@ -65,7 +65,7 @@ class GeneralizationGap:
         priors: NDArray[np.float32],
         held_out: NDArray[np.bool_],
     ) -> None:
-        """Keep events, (n,) each; `held_out` marks those that were never learned."""
+        """Keep events, (n,) each; `held_out` marks the events that are never learned."""
         if not len(held_out):
             return
         chosen = np.empty(len(held_out), np.bool_)
@@ -89,7 +89,7 @@ class GeneralizationGap:
 
 
 def _moments(residuals: Floats) -> tuple[float, float]:
-    """Return mean and standard deviation; exactly 0 where all are equal, which rounding hides."""
+    """Return mean and standard deviation; exactly 0 for equal residuals, despite rounding."""
     if not np.isfinite(residuals).all():
         return nan, nan
     alike = residuals.max() == residuals.min()

@@ -1,7 +1,7 @@
 """Structured logs of one process: JSON lines, or colour on a terminal; never a payload.
 
-Every line goes to stderr in one write, so that lines of two threads do not interleave. Messages
-that libraries log through the standard library take the same form.
+Every line goes to stderr in one write, so that lines of two threads do not interleave. Messages of
+libraries, which use the standard library's logging, have the same form.
 """
 
 from __future__ import annotations
@@ -19,8 +19,10 @@ _CLIENTS = ("aiokafka", "faust", "mode", "stream_app.kafka.clients")
 
 
 class RateLimitFilter(logging.Filter):
-    """Passes a message of a Kafka client once in `seconds`; messages that differ only in numbers
-    count as equal."""
+    """Passes a message of a Kafka client once per `seconds`.
+
+    Messages that differ only in numbers count as equal.
+    """
 
     def __init__(self, seconds: float = 10.0) -> None:
         super().__init__()
@@ -28,7 +30,7 @@ class RateLimitFilter(logging.Filter):
         self._last_written: dict[str, float] = {}
 
     def filter(self, record: logging.LogRecord) -> bool:
-        """Return whether the record is to be written; our own events always are."""
+        """Return whether the record is written; records of other loggers always are."""
         if not record.name.startswith(_CLIENTS):
             return True
         message = re.sub(r"[0-9]+", "#", record.getMessage())
@@ -41,15 +43,14 @@ class RateLimitFilter(logging.Filter):
 
 
 class ServiceFilter(logging.Filter):
-    """Drops what Faust's services log of their own life below WARNING, such as "[^-LogReader]:
-    Starting...".
+    """Drops the start and stop messages of Faust's services, such as "[^-LogReader]: Starting...".
 
     The library names the logger of a service after the module of its class, so a subclass in this
-    package logs under our own name.
+    project logs under the project's name. Messages from WARNING on are kept.
     """
 
     def filter(self, record: logging.LogRecord) -> bool:
-        """Return whether the record is to be written."""
+        """Return whether the record is written."""
         return record.levelno >= logging.WARNING or not str(record.msg).startswith("[^")
 
 

@@ -103,7 +103,7 @@ class Metrics:
         self._counters["update_clipped_total"].inc(clipped)
 
     def cells_missing(self, cells: int) -> None:
-        """Count cells whose report says nothing, where presence is protected."""
+        """Count cells reported as missing, where presence is protected."""
         self._counters["cells_missing_total"].inc(cells)
 
     # --- quality and leakage --------------------------------------------------------------

@@ -1,7 +1,7 @@
 """Prequential error: every event is predicted first and learned afterwards.
 
-An event has a prediction t, the report read as a rating (stars), and two unbiased numbers that its
-mechanism's channel gives,
+An event has a prediction t, the report read as a rating (stars), and two unbiased numbers from its
+mechanism's channel,
 
     E[value | r] = r        E[square | r] = r^2        f_t(z) = square - 2 t value + t^2 weight
     reported RMSE = sqrt(mean (t - stars)^2)           debiased RMSE = sqrt(sum f_t(z) / sum weight)
@@ -10,16 +10,16 @@ E[f_t(z) | r] = (r - t)^2, so the debiased error is that of the true ratings, wh
 never sees. Weight is 1 where presence is public. Where it is protected E[weight] is 1 for a cell
 with a rating and 0, as E[f_t(z)] is, for a cell without; every cell of an item that was known
 before is scored, also the cells reported as missing, so fakes cancel and the quotient is again the
-error on true ratings alone. (t must not depend on the cell's own report. It does in one small way:
-a record's priors are computed from the whole record, and the cells of one record are learned one
-after the other.) A mean of f_t(z) may fall below zero by chance: too few events, and the RMSE is
-NaN. Where a channel cannot be inverted, value and square are NaN and the event counts as reported
-only; its log-loss,
+error on true ratings alone. (t must not depend on the cell's own report. There is one small
+dependence: a record's priors are computed from the whole record, and the cells of one record are
+learned one after the other.) With few events the noise can make the mean of f_t(z) negative; the
+RMSE is then NaN. Where a channel cannot be inverted, value and square are NaN and the event counts
+as reported only; its log-loss,
 
     -ln P(z | t, channel)   nats a report,   beside that of the uniform baseline,
 
-takes the place of the debiased error. Only the distance between the two curves measures taste: most
-of either curve is the channel's own noise.
+replaces the debiased error. Only the distance between the two curves measures taste: most of either
+curve is the channel's own noise.
 
 No learned state is changed, no clock is read, no I/O is done.
 """
@@ -60,8 +60,9 @@ class PrequentialError:
         self.add_errors(reported, debiased)
 
     def add_errors(self, reported: Floats, debiased: Floats, weights: Floats | None = None) -> None:
-        """Add squared errors, (n,) each; a NaN is unknown. `weights` belong to the debiased errors;
-        None means 1 each.
+        """Add squared errors, (n,) each; a NaN is unknown.
+
+        `weights` belong to the debiased errors; None means 1 each.
 
         With weights some reports may be "missing"; their reported error is NaN.
         """

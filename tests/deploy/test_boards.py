@@ -136,7 +136,7 @@ def test_every_query_goes_to_the_chosen_data_source(board: Board) -> None:
     assert names_in(variables["instance"]["definition"]) <= set(registered())
 
 
-def test_what_draws_leakage_says_that_it_is_a_measurement_and_not_a_bound() -> None:
+def test_leakage_panels_state_that_it_is_a_measurement_and_not_a_bound() -> None:
     (leakage,) = [panel for panel in OVERVIEW.panels if panel.title == "Leakage"]
     assert "not a bound" in leakage.about
     (clipped,) = [panel for panel in OVERVIEW.panels if panel.title == "Clipped updates"]

@@ -33,7 +33,7 @@ EVERY_SERVICE = pytest.mark.parametrize("service", SERVICES)
 
 
 def is_pinned(image: str) -> bool:
-    """Tell whether an image names an exact version: three numbers, or a digest."""
+    """Return whether an image names an exact version: three numbers, or a digest."""
     return bool(re.search(r":v?\d+\.\d+\.\d+(-[a-z0-9.-]+)?$|@sha256:[0-9a-f]{64}$", image))
 
 
@@ -128,9 +128,9 @@ def test_the_made_up_population_is_a_file_that_replay_reads(tmp_path: Path) -> N
     made = re.search(r"python -c '(.*?)'", script, re.S)
     assert made
     data = tmp_path / "world.npz"
-    there = "/var/lib/murmurec/world.npz"
-    assert f"murmurec replay {there} --speed" in script
-    program = made[1].replace(there, str(data))
+    snapshot = "/var/lib/murmurec/world.npz"
+    assert f"murmurec replay {snapshot} --speed" in script
+    program = made[1].replace(snapshot, str(data))
     subprocess.run([sys.executable, "-c", program], cwd=ROOT, timeout=60, check=True)
     dataset = producers.datasets.load.load(data)
     assert len(dataset) > 100_000

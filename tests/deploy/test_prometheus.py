@@ -24,7 +24,7 @@ from stream_app.monitoring.metrics import CONTENT_TYPE, Metrics
 from tests.fixtures.metric_calls import CALLS
 
 DEADLINE_SECONDS = 60.0
-# What a worker says about itself before the first event.
+# What a worker publishes before the first event.
 STARTING = ("build", "privacy_mode", "clip_threshold", "epsilon_claimed", "memory", "indexed")
 
 
@@ -150,9 +150,9 @@ def test_every_curve_of_every_panel_answers(prometheus: tuple[str, str], panel: 
         assert "$" not in expression
         series = ask(address, expression)
         assert series or (panel.may_be_empty and worker == "just started"), expression
-        for one in series:
+        for each in series:
             for label in re.findall(r"{{([a-z_]+)}}", curve.legend):
-                assert one["metric"].get(label), f"{curve.legend}: {one['metric']}"
+                assert each["metric"].get(label), f"{curve.legend}: {each['metric']}"
 
 
 @pytest.mark.slow

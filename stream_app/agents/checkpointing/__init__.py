@@ -1,1 +1,1 @@
-"""Checkpointing."""
+"""Checkpoints of a running worker: lease, writing, comparison of digests, replacement."""

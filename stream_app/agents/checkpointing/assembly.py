@@ -20,7 +20,7 @@ from stream_app.kafka import clients
 from stream_app.kafka.clients import Connection
 
 log = structlog.get_logger()
-_LARGEST_BYTES = 4 << 20  # a manifest of a large state; the topic takes as much
+_LARGEST_BYTES = 4 << 20  # a manifest of a large state; the limit of the topic, too
 
 
 def attach(
@@ -30,7 +30,7 @@ def attach(
     membership: Membership,
     rejections: RejectionWriter,
 ) -> CheckpointService:
-    """Add the state's table, and return the service; the worker with the table writes checkpoints.
+    """Add the state's table and return the service; the worker that has the table checkpoints.
 
     `runtime.append` must be set before the first checkpoint: the digests go into the cut log.
     """

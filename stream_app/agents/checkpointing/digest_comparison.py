@@ -18,7 +18,7 @@ _KEPT = 16
 
 @dataclass(frozen=True)
 class Digests:
-    """What a replica holds at a cut: positions, and the digests of model, ledger and origin."""
+    """A replica at a cut: positions, and the digests of model, ledger and origin."""
 
     cut: int
     end_offsets: tuple[int, ...]
@@ -30,9 +30,9 @@ class Digests:
 class DigestComparison:
     """Compares reports with own digests; `differs` is called for every report that disagrees.
 
-    `agreed` counts reports that agree since the last that did not, `agreed_before` those that
-    agreed before that one; `other_origin` is the newest
-    reported origin that is not ours, empty where there is none.
+    `agreed` counts the reports that agree since the newest difference, `agreed_before` those in the
+    run before that difference. `other_origin` is the origin of the newest report if it differs from
+    ours, else empty.
     """
 
     def __init__(self, design: str, differs: Callable[[DigestReport, Digests], None]) -> None:
@@ -45,14 +45,14 @@ class DigestComparison:
         self.other_origin = ""
 
     def add_own(self, digests: Digests) -> None:
-        """Learn what this replica holds at a cut."""
+        """Add the digests of this replica at a cut."""
         self._own[digests.cut] = digests
         for report in self._reports.pop(digests.cut, []):
             self._compare(report, digests)
         self._evict_oldest()
 
     def add_report(self, report: DigestReport) -> None:
-        """Learn what another replica held at a cut."""
+        """Add the digests that another replica reported."""
         if report.design != self._design:
             return
         if (digests := self._own.get(report.cut)) is not None:
@@ -62,7 +62,7 @@ class DigestComparison:
             self._evict_oldest()
 
     def clear(self) -> None:
-        """Forget everything: the replica starts over."""
+        """Drop all digests: the replica starts over."""
         self._own.clear()
         self._reports.clear()
         self.other_origin = ""

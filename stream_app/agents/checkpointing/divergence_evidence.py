@@ -1,6 +1,7 @@
 """Evidence of a divergence: the whole state as a snapshot file, and both digest reports.
 
-The state is made of released reports, as everything on the server. The newest three are kept.
+The state is computed from released reports, like all data of the server. The newest three snapshots
+are kept.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ def keep_evidence(
 ) -> Path:
     """Write the evidence and return the snapshot's path; the replica must not change meanwhile.
 
-    The name has time and process: several workers may share the folder, and a cut may come again.
+    File names contain time and process id: workers may share the folder, and a cut may recur.
     """
     folder.mkdir(parents=True, exist_ok=True)
     stem = folder / f"{time.time_ns()}-{os.getpid()}-cut-{ours.cut}"

@@ -1,17 +1,17 @@
 """The fenced producer of the state topic: it detects other writers by gaps in its own offsets.
 
     alone   ... 41 42 43 44 ...          acknowledged offsets without a gap: no other writer
-    gap     ... 41 42 -- -- 45 ...       43 and 44 are another writer's: is one of them a claim?
+    gap     ... 41 42 -- -- 45 ...       another writer wrote 43 and 44: is either a claim?
 
 The records go through librdkafka: Faust's own producer costs the event loop about 60 us a record, a
-tenth of a core at 16 MB/s. Every acknowledgement is awaited, and a refusal ends the process: what
-was not written must not count as written.
+tenth of a core at 16 MB/s. Every acknowledgement is awaited, and a refusal ends the process: a
+record that was not written must not count as written.
 
-Whoever owns the topic is the only one who appends, so its acknowledged offsets follow one another.
-A gap is another writer: a frozen owner that woke up, or one that the group has put in our place.
-Only a claim decides between them, the later one (`wire.state_records`); so what lies in a gap is
-read, in a thread of its own, and a later claim than ours is reported. Without gaps nothing is read.
-An offset that goes back is another topic under the same name.
+Only the owner of the topic appends, so its acknowledged offsets are consecutive. A gap means that
+there is another writer: a frozen former owner that woke up, or a new owner that the group has
+assigned. The later claim decides between the two writers (`wire.state_records`), so a separate
+thread reads the records in the gap, and reports a claim later than ours. Without gaps nothing is
+read. An offset that decreases means that the topic was deleted and created again.
 """
 
 from __future__ import annotations
@@ -38,9 +38,9 @@ Records = Iterable[tuple[int, bytes | None]]
 class FencedProducer:
     """Writes to one partition, from any thread; the thread that polls runs the callbacks.
 
-    `fail` ends the process with a reason. `foreign` receives the generation of a later claim
-    than ours. `between(first, beyond)` reads offsets and keys. `lease_valid` is called before every
-    record.
+    `fail` ends the process with a reason. `on_later_claim` receives the generation of a later claim
+    than ours. `read_between(first, beyond)` reads offsets and keys. `lease_valid` is called before
+    every record.
     """
 
     def __init__(
@@ -48,17 +48,17 @@ class FencedProducer:
         producer: Producer,
         topic: str,
         fail: Callable[[BaseException], None],
-        foreign: Callable[[int], None],
-        between: Callable[[int, int], Records],
+        on_later_claim: Callable[[int], None],
+        read_between: Callable[[int, int], Records],
         lease_valid: Callable[[], bool] = lambda: True,
     ) -> None:
         self.topic = topic
-        self.position: int | None = None  # all before it was read, or written by us
+        self.position: int | None = None  # all earlier records were read, or written by us
         self.generation: int | None = None
         self._writer = AcknowledgedWriter(producer, topic, fail, "a record of a checkpoint")
         self._fail = fail
-        self._on_later_claim = foreign
-        self._read_between = between
+        self._on_later_claim = on_later_claim
+        self._read_between = read_between
         self._lease_valid = lease_valid
         self._claims: set[bytes] = set()
         self._reported_offset = -1
@@ -73,10 +73,10 @@ class FencedProducer:
         on_acknowledged: OnAcknowledged,
         on_refused: OnRefused | None = None,
     ) -> None:
-        """Send one record; raises BufferError when none can be taken now: poll and try again.
+        """Send one record; raises BufferError when it must wait: poll and try again.
 
-        That is when librdkafka's queue is full, and while the group has not heard from this worker
-        for so long that another may own the topic.
+        A record waits while librdkafka's queue is full, and while the lease is invalid: the group
+        has not answered this worker for a session, so another worker may own the topic.
         """
         if not self._lease_valid():
             raise BufferError(f"{self.topic}: this worker may not write now")
@@ -98,7 +98,7 @@ class FencedProducer:
 
     @property
     def unacknowledged_seconds(self) -> float:
-        """The time without a delivery report while records wait for theirs; 0 if none waits."""
+        """Seconds since the last delivery report while records are unacknowledged, else 0."""
         return self._writer.unacknowledged_seconds
 
     def poll(self, seconds: float = 0.0) -> None:
@@ -108,40 +108,40 @@ class FencedProducer:
     # --- positions ------------------------------------------------------------------------
 
     def read_to(self, offset: int) -> None:
-        """Learn that everything before `offset` was read or need not be."""
+        """Set the position to at least `offset`: earlier records were read or need not be."""
         with self._lock:
             self.position = max(self.position or 0, offset)
 
     def begin_term(self, end: int | None) -> None:
-        """Begin a term as the writer of a topic that others have written up to `end`."""
+        """Begin a term as the writer of a topic that ends at `end`."""
         with self._lock:
             self.position, self.generation = end, None
 
     def _written(self, key: bytes, offset: int) -> None:
         with self._lock:
             first, self.position = self.position, max(self.position or 0, offset + 1)
-            mine = self.generation
+            generation = self.generation
             if key in self._claims:
                 self.generation = offset
-            elif mine is not None and offset <= mine:
-                self._fail(topic_recreated(self.topic, offset, mine))
-            look = mine is not None and first is not None and first < offset
-            if look and first is not None:
+            elif generation is not None and offset <= generation:
+                self._fail(topic_recreated(self.topic, offset, generation))
+            has_gap = generation is not None and first is not None and first < offset
+            if has_gap and first is not None:
                 began = self._gap[0] if self._gap else first
                 self._gap = began, offset
-            start = look and not self._is_reading_gaps
+            start = has_gap and not self._is_reading_gaps
             self._is_reading_gaps = self._is_reading_gaps or start
         if start:
             name = "murmurec-foreign-records"
             threading.Thread(target=self._read_gaps, name=name, daemon=True).start()
 
     def _read_gaps(self) -> None:
-        """Read gaps until there is none; one that comes meanwhile is read with what lies before."""
+        """Read gaps until none is left; a gap found meanwhile is merged with the pending gap."""
         try:
             while (gap := self._next_gap()) is not None:
                 for offset, key in self._read_between(*gap):
                     self.seen(offset, key)
-        except BaseException as reason:  # noqa: BLE001 - not to know is not to be allowed to go on
+        except BaseException as reason:  # noqa: BLE001 - an unread gap may hold a later claim
             self._fail(reason)
 
     def _next_gap(self) -> tuple[int, int] | None:
@@ -151,7 +151,7 @@ class FencedProducer:
             return gap
 
     def seen(self, offset: int, key: bytes | None) -> None:
-        """Look at a record that was read: a later claim of another writer is reported."""
+        """Check a record that was read: a later claim of another writer is reported."""
         if not is_claim(key) or key in self._claims:
             return
         with self._lock:
@@ -165,7 +165,7 @@ class FencedProducer:
 
 
 def topic_recreated(topic: str, end: int, known: int) -> UserError:
-    """Return the sentence for a topic that is shorter than it was."""
+    """Return the error for a topic that has become shorter."""
     return UserError(
         f"topic {topic} ends at offset {end} but was known up to {known}: it was recreated; start "
         "the worker again"
@@ -196,12 +196,12 @@ def gap_reader(connection: Connection, topic: str, **more: Any) -> Callable[[int
                 error = message.error()
                 if error is not None and error.code() != KafkaError._PARTITION_EOF:
                     raise UserError(f"{topic}: it cannot be read ({error.str()})")
-                at = message.offset() or 0
-                if at >= beyond:
+                offset = message.offset() or 0
+                if offset >= beyond:
                     return
                 if error is None:
-                    yield at, message.key()
-                if at == beyond - 1:
+                    yield offset, message.key()
+                if offset == beyond - 1:
                     return
             raise UserError(f"{topic}: offsets {first} to {beyond} were not read in time")
         finally:

@@ -4,8 +4,8 @@ rebuild.
     digest report differs ── alarm, evidence, own digests into the cut log ── reload
     forget with rebuild   ────────────────────────────────────────────────── reload
 
-The log decides, where it reaches back: both replicas replay it, for this worker answers with its
-own digests, and the replica that was wrong is right again. Otherwise the checkpoint decides.
+Where the log reaches back to the origin it decides: this worker reports its own digests, so both
+replicas replay the log, which corrects the wrong replica. Otherwise the checkpoint decides.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ _RELOADS = 3
 class ReplacementPolicy:
     """Decides when the state is replaced; used on the event loop, `reload` is read by all threads.
 
-    `fail` ends the process; `report` appends an entry to the cut log; `mid_round` is whether the
-    state is that of no cut.
+    `fail` ends the process; `report` appends an entry to the cut log; `mid_round` returns whether a
+    round is open, so that the state belongs to no cut.
     """
 
     def __init__(
@@ -60,7 +60,7 @@ class ReplacementPolicy:
         self.comparison.clear()
 
     def rebuild_without(self, entry: Forget) -> None:
-        """Ask for a state that never knew the device, unless the present one never did.
+        """Request a state without the device, unless the current state excludes the device already.
 
         Raises UserError where the state began from a snapshot, which cannot be recomputed.
         """

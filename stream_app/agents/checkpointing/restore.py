@@ -1,5 +1,8 @@
-"""What the reader hands to the learn agent when the state is to be replaced: at the start, after a
-disagreement, and when a device is to be forgotten with a rebuild."""
+"""A new state for the learn agent, and the request for it.
+
+The state is replaced at the start, after a divergence, and when a device is forgotten with a
+rebuild.
+"""
 
 from __future__ import annotations
 
@@ -12,8 +15,10 @@ from stream_app.wire.state_records import StateOrigin
 
 @dataclass(frozen=True, eq=False)
 class Restored:
-    """A checkpoint to continue from, or the origin from which the log is replayed; the learn agent
-    sets `done` when the state is that."""
+    """A checkpoint to continue from, or with `found` None the origin from which to replay the log.
+
+    The learn agent sets `done` when it has replaced the state.
+    """
 
     origin: StateOrigin
     found: Found | None
@@ -22,8 +27,10 @@ class Restored:
 
 @dataclass(frozen=True)
 class Reload:
-    """A request for another state: from the newest checkpoint, or from the log over this origin;
-    with `or_checkpoint` from the checkpoint where the log does not reach back."""
+    """A request for another state: the log replayed from `origin`, or the newest checkpoint.
+
+    With `or_checkpoint`, the checkpoint is used where the log does not reach back to the origin.
+    """
 
     reason: str
     origin: StateOrigin | None = None

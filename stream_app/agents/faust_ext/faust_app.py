@@ -1,7 +1,7 @@
 """The Faust application of a worker: its configuration, and Faust's form of Kafka's credentials.
 
-Faust keeps membership, the ownership of the clock, the query stream and the web view. It commits
-nothing that matters: the state is a function of the log, and the reader positions itself.
+Faust provides group membership, the ownership of the clock, the query stream and the web views. The
+offsets that it commits do not matter: the reader takes its position from the log.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _SASL_MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
 
 
 def new_app(settings: Settings, bootstrap: str, admin_port: int, data_dir: Path) -> faust.App:
-    """Return an application without stages; nothing is kept in `data_dir`, which Faust wants."""
+    """Return an application without stages; Faust requires `data_dir` and stores nothing in it."""
     return faust.App(
         settings.group or f"{settings.topic_prefix}-worker",
         broker=[f"kafka://{address.strip()}" for address in bootstrap.split(",")],

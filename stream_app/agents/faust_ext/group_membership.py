@@ -2,28 +2,29 @@
 
     dynamic   a new member at every start; its partitions lie idle until the session of the dead
               member ends (6 s)
-    static    `instance` names the member and stays: after a crash the same partitions are back
-              as soon as the process is, and no other worker notices
+    static    `instance` names the member: a restarted process gets the same partitions at once,
+              and no other worker is affected
 
-A static worker that is asked to stop does not leave the group: a restart within the session (an
-update, a moved container) causes no rebalance. A worker that does not come back is replaced by its
-peers when the session ends, as if it had crashed.
+A static worker does not leave the group when it stops: a restart within the session (an update, a
+moved container) causes no rebalance. When the session of a stopped worker ends, its peers take over
+its partitions, as after a crash.
 
-Kafka knows one member per instance, the one that joined last. A heartbeat of the former process is
-answered as if it were unknown; aiokafka then joins again under the name, and two processes evict
-each other without end. Here a static member that is unknown first joins as the member that it was,
-which asks whether the name is still its own. "Fenced" means that another process has the name: this
-process ends with exit code 75 (try again later) and one sentence, whether it was frozen and woke up
-or was the first of two that run at once. "Unknown" means that it was silent for too long (an
-unreachable broker, a frozen process): it joins as a new member. On one machine a lock file keeps a
-second process of the name from starting at all.
+Kafka keeps one member per instance, the process that joined last. It answers a heartbeat of the
+former process with "unknown member"; aiokafka then joins again under the same name, and two
+processes evict each other without end. To prevent this, a static member that is unknown first joins
+with its former member id. If the answer is "fenced", another process has the name: this process
+ends with exit code 75 (try again later) and one sentence, whether it was frozen and woke up or was
+the first of two that run at once. If the answer is "unknown", the session has expired (an
+unreachable broker, a frozen process): the process joins as a new member. On one machine a lock file
+prevents a second process with the same name from starting.
 
-An evicted worker goes on as a replica; but it may no longer write, and a process that was frozen
-does not know that yet. So there is a **lease**: a worker that the group has not answered for a
-session writes no checkpoint. Time counts while the process (or the machine) sleeps.
+An evicted worker continues as a replica but may no longer write, and a process that was frozen has
+not learned of its eviction. So a worker needs a valid **lease**: a worker that the group has not
+answered for a session writes no checkpoint. The time during which the process or the machine sleeps
+counts.
 
-The events are taken from the one `GroupCoordinator` of this application, by wrapping methods of
-that object; no class of the library is changed. A library without these methods is refused.
+This module wraps methods of the one `GroupCoordinator` of the application; no class of the library
+is changed. A library without these methods is refused.
 """
 
 from __future__ import annotations
@@ -61,21 +62,21 @@ _READ = ("generation", "group_id", "_assignors", "_closing")
 
 
 def since_boot() -> float:
-    """Return seconds that go on while the process is stopped or the machine sleeps."""
+    """Return seconds since boot; the time while the process or the machine sleeps counts."""
     return time.clock_gettime(getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC))
 
 
 def end_now(sentence: str) -> NoReturn:
-    """End the process at once, without a last word to the group or a last checkpoint."""
+    """End the process at once, without leaving the group and without a last checkpoint."""
     sys.stderr.write(f"murmurec: {sentence}\n")
     sys.stderr.flush()
     os._exit(EXIT_CODE)
 
 
 class Membership:
-    """What the group knows of this worker; `held` may be asked from any thread.
+    """This worker's membership; `lease_valid` may be read from any thread.
 
-    `put_out` is called, in the consumer's thread, when this worker is no member any more; `fail`
+    `on_evicted` is called, in the consumer's thread, when this worker is no longer a member; `fail`
     when the group cannot be joined at all; `end` when its name belongs to another process.
     """
 
@@ -99,7 +100,7 @@ class Membership:
 
     @property
     def lease_valid(self) -> bool:
-        """Whether the group answered this worker within a session: then no other has its place."""
+        """Whether the group answered within a session: then no other worker has its partitions."""
         return self._now() - self._last_answer_time < self._session_seconds
 
     def watch(self, coordinator: Any) -> None:
@@ -129,7 +130,7 @@ class Membership:
             return answer
 
         def push_error_to_user(error: BaseException) -> Awaitable[Any]:
-            # Faust never asks for the error, so the library would wait for that, without a word.
+            # Faust never reads the error, for which the library would wait without a log line.
             if not coordinator._closing.done():
                 self._fail(UserError(_cannot_join(coordinator.group_id, error)))
             return asyncio.wait([coordinator._closing])
@@ -159,7 +160,7 @@ class Membership:
 
 
 def _forget_assignment(coordinator: Any) -> None:
-    """Let the member join as a new one: Faust would give it back what another has by now."""
+    """Clear the assignment: Faust would return partitions that another worker has by now."""
     for assignor in coordinator._assignors:
         if isinstance(assignor, PartitionAssignor):
             assignor._assignment = ClientAssignment(actives={}, standbys={})
@@ -178,8 +179,8 @@ def _cannot_join(group: str, error: BaseException) -> str:
 class _Thread(driver.AIOKafkaConsumerThread):
     def _create_worker_consumer(self, transport: Any) -> Any:
         consumer = super()._create_worker_consumer(transport)
-        # A fetch that waits at the broker holds up all that is asked on its connection: with
-        # Faust's fixed 1.5 s, a worker answers the queries it takes over that much later.
+        # A fetch that waits at the broker delays every request on its connection: with Faust's
+        # fixed 1.5 s, the first queries after a takeover are answered that much later.
         consumer._fetch_max_wait_ms = _FETCH_WAIT_MS
         return consumer
 
@@ -211,8 +212,8 @@ def attach(app: faust.App, membership: Membership) -> None:
 def member_identity(prefix: str, instance: str | None) -> dict[str, Any]:
     """Return the settings of `faust.App` that name this worker in the group.
 
-    Faust's assignor knows a worker by its canonical URL and never opens it. A restarted static
-    member is given its former assignment, which must carry the same URL, whatever its port is now.
+    Faust's assignor identifies a worker by its canonical URL and never opens it. A restarted static
+    member gets its former assignment, which must carry the same URL even if its port has changed.
     """
     if instance is None:
         return {"canonical_url": URL.build(scheme="http", host=f"member-{os.urandom(8).hex()}")}
@@ -223,7 +224,7 @@ def member_identity(prefix: str, instance: str | None) -> dict[str, Any]:
 
 
 def lock_instance(data_dir: Path, prefix: str, instance: str) -> IO[str]:
-    """Return a lock that lasts as long as the process keeps it; UserError if another has it."""
+    """Return a lock file, locked while it is open; raises UserError if another process has it."""
     path = data_dir / "instances" / f"{prefix}.{instance}.lock"
     try:
         path.parent.mkdir(parents=True, exist_ok=True)

@@ -1,9 +1,9 @@
 """The pages of a replica's arrays as the store of a Faust table.
 
     key     (array, page)     arrays in the order of their names, pages of `PAGE_BYTES`
-    value   the page's bytes now, a read-only view of the replica's own array
+    value   the page's current bytes, a read-only view of the replica's array
 
-Nothing is copied and nothing is kept: the state is the replica's, and comes from the log.
+The store copies and keeps nothing: the replica holds the state, which is computed from the log.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ PageIndex = tuple[int, int]
 
 
 class MemoryPages(Mapping[PageIndex, memoryview]):
-    """The pages of named arrays, read-only; `arrays` is called each time."""
+    """The pages of named arrays, read-only; `arrays` is called at every access."""
 
     def __init__(self, arrays: Arrays) -> None:
         self._arrays = arrays
@@ -54,7 +54,7 @@ def _pages(array: NDArray[Any]) -> int:
 
 
 class PageStore(stores.Store[PageIndex, memoryview]):
-    """The store behind the table: the replica's pages, and how far the changelog is known."""
+    """The store behind the table: the replica's pages, and the known part of the changelog."""
 
     data: Any
 
@@ -71,10 +71,10 @@ class PageStore(stores.Store[PageIndex, memoryview]):
         return position - 1 if position else None
 
     def set_persisted_offset(self, tp: TP, offset: int) -> None:
-        """Keep nothing: acknowledged records are counted by the changelog."""
+        """Do nothing: the changelog counts acknowledged records."""
 
     async def need_active_standby_for(self, tp: TP) -> bool:  # noqa: ARG002
-        """Return that no standby is wanted: every worker is a replica."""
+        """Return False: every worker is a replica, so no standby is needed."""
         return False
 
     def apply_changelog_batch(
@@ -83,7 +83,7 @@ class PageStore(stores.Store[PageIndex, memoryview]):
         to_key: Callable[[Any], Any],  # noqa: ARG002
         to_value: Callable[[Any], Any],  # noqa: ARG002
     ) -> None:
-        """Look for claims of others; the state itself is not taken from here."""
+        """Check the batch for claims of other workers; the state comes from the log."""
         for event in batch:
             self._changelog.seen(event.message.offset, event.message.key)
 

@@ -1,17 +1,16 @@
 """The state of a replica as a Faust table of one partition, whose changelog is the state topic.
 
-What Faust adds to the pages (`page_store`) is the assignment: the table's partition goes to exactly
-one worker of the group, the same that has the cut log's (both topics have one partition, so Faust
-assigns them together, and keeps them where they are when a worker joins). That worker checkpoints.
+Faust adds the assignment to the pages (`page_store`): the table's partition goes to exactly one
+worker of the group, the same worker as the cut log's (both topics have one partition, so Faust
+assigns them together, and does not move them when a worker joins). That worker checkpoints.
 
-The state itself comes from the log, and after a crash from the newest checkpoint, which the
-worker's own thread reads. Faust's recovery would read the whole topic while the queries wait; so a
-worker that takes over skips the existing records, and the recovery has nothing to do. At a later
-rebalance Faust reads the records after the last acknowledged one; claims of other workers are
-reported.
+The state comes from the log, and after a crash from the newest checkpoint, which the reader thread
+reads. Faust's recovery would read the whole topic while queries wait, so a worker that takes over
+skips the existing records and leaves the recovery nothing to read. At a later rebalance Faust reads
+the records after the last acknowledged record; claims of other workers are reported.
 
-Nothing writes through the mapping: only the learn agent changes the state, by applying the log.
-There are no standbys: every worker is a replica.
+The mapping is read-only: only the learn agent changes the state, by applying the log. Standbys are
+off, because every worker is a replica.
 """
 
 from __future__ import annotations
@@ -43,8 +42,7 @@ _POLL_SECONDS = 0.002
 
 
 class StateTable(faust.Table[PageIndex, memoryview]):
-    """The table; made by `attach`. `acquire` and `release` are called when the lease comes and
-    goes."""
+    """The table, made by `attach`; `acquire` and `release` are called as the lease changes."""
 
     def __init__(
         self,
@@ -68,7 +66,7 @@ class StateTable(faust.Table[PageIndex, memoryview]):
         self._partitions_now = partitions_now
         self._acquire, self._release, self._fail = acquire, release, fail
         self._pending = 0
-        self._lease_lock = threading.Lock()  # own and disown never cross
+        self._lease_lock = threading.Lock()  # acquire and release never overlap
         self._stepped_down_time = time.monotonic()
 
     def _new_store(self) -> Any:
@@ -131,7 +129,7 @@ class StateTable(faust.Table[PageIndex, memoryview]):
     async def on_rebalance(
         self, assigned: set[TP], revoked: set[TP], newly_assigned: set[TP], generation_id: int = 0
     ) -> None:
-        """Follow the assignment, before Faust's recovery asks how far the changelog is known."""
+        """Follow the assignment, before Faust's recovery reads the position in the changelog."""
         await super().on_rebalance(assigned, revoked, newly_assigned, generation_id)
         if self._partition not in assigned:
             self.step_down()
@@ -167,8 +165,7 @@ class StateTable(faust.Table[PageIndex, memoryview]):
                 self._acquire_lease()
 
     async def _check_topic(self) -> None:
-        """End the process if the topic is not what it must be; a broker that is away is waited
-        for."""
+        """End the process unless the topic has one partition; wait for an unreachable broker."""
         name = self.changelog.topic
         try:
             count = await asyncio.to_thread(self._partitions_now, name)
@@ -180,7 +177,7 @@ class StateTable(faust.Table[PageIndex, memoryview]):
             self._fail(refusal)
 
     async def on_recovery_completed(self, active_tps: set[TP], standby_tps: set[TP]) -> None:
-        """Acquire the lease, once every earlier record is known."""
+        """Acquire the lease: every earlier record is known now."""
         await super().on_recovery_completed(active_tps, standby_tps)
         if self._partition in active_tps:
             self._acquire_lease()
@@ -195,14 +192,14 @@ class StateTable(faust.Table[PageIndex, memoryview]):
             self.lease_held = True
             try:
                 self._acquire()
-            except BaseException as reason:  # noqa: BLE001 - Faust would say nothing of it
+            except BaseException as reason:  # noqa: BLE001 - Faust would not log it
                 self._fail(reason)
 
     def step_down(self) -> None:
         """Release the lease; from any thread.
 
-        It is acquired again with the next assignment, or after a while without one: then the worker
-        with the later claim was no member of the group any more.
+        It is acquired again with the next assignment, or 8 s later without an assignment: then the
+        worker with the later claim was no longer a member of the group.
         """
         self._stepped_down_time = time.monotonic()
         with self._lease_lock:
@@ -227,7 +224,7 @@ def check_partitions(topic: str, partitions: int | None) -> None:
 
 
 def partition_counter(connection: Connection) -> Callable[[str], int | None]:
-    """Return a function that asks the broker for a topic's number of partitions."""
+    """Return a function that returns a topic's number of partitions, None if it is absent."""
     return lambda topic: topic_admin.partition_counts(clients.admin(connection), [topic])[topic]
 
 
@@ -242,13 +239,14 @@ def attach(
     release: Callable[[], None],
     fail: Callable[[BaseException], None],
 ) -> StateTable:
-    """Add the table to an application made with `TableManager=Tables`.
+    """Add the table to an application made with `TableManager=PatientTableManager`.
 
-    `beside` is the topic that is assigned together with the changelog, the cut log. `own` is called
-    on the event loop, `disown` from any thread, at most once after each `own`.
+    `assigned_with` is the topic that is assigned together with the changelog: the cut log.
+    `acquire` is called on the event loop, `release` from any thread, once at most after each
+    `acquire`.
     """
     if app.conf.table_standby_replicas or not isinstance(app.tables, PatientTableManager):
-        raise ValueError("the application needs table_standby_replicas=0 and TableManager=Tables")
+        raise ValueError("the application needs table_standby_replicas=0 and PatientTableManager")
     topic = app.topic(
         changelog.topic,
         key_type=bytes,

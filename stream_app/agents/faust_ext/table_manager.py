@@ -1,14 +1,15 @@
-"""Faust's table manager, which goes through every rebalance, corrected in two places.
+"""Faust's table manager, which handles every rebalance, corrected in two places.
 
-    assigned -> ask how far the changelogs are -> read what is missing -> resume the streams
+    assigned -> read the end offsets of the changelogs -> read missing records -> resume the streams
 
 At the start Faust waits a second for modules that are still being imported to declare their tables.
-Here every table is attached before the application starts; the second would be most of a restart.
+A worker attaches every table before the application starts, and the second would be most of its
+restart, so this manager does not wait.
 
-Each step may take `broker_request_timeout`. A step that takes longer (the broker is away) counts as
-the end of the service (`mode.Service.wait_first` returns the same for both): nothing is logged, no
-rebalance is followed and no query is answered any more. An error of the client ends
-the service, too. Here the steps begin again until the broker is back.
+Each step may take `broker_request_timeout`. In Faust, a step that takes longer (the broker is
+unreachable) ends the service without a log line, as `mode.Service.wait_first` returns the same for
+a timeout and for an end; so does an error of the client. After that no rebalance is followed and no
+query is answered. This manager repeats the steps until the broker answers.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ _PAUSE_SECONDS = 0.5
 
 
 class PatientRecovery(Recovery):
-    """Begins again what took too long or failed."""
+    """Repeats the steps after a timeout or an error of the client."""
 
     async def _wait(self, coro: Any, timeout: Any = None) -> None:
         try:
@@ -48,13 +49,13 @@ class PatientTableManager(TableManager):
 
     @property
     def recovery(self) -> Recovery:
-        """What goes through the steps after a rebalance."""
+        """The service that runs the steps after a rebalance."""
         if self._recovery is None:
             self._recovery = PatientRecovery(self.app, self, beacon=self.beacon, loop=self.loop)
         return self._recovery
 
     async def on_start(self) -> None:
-        """Register the tables and begin with the recovery."""
+        """Register the tables and start the recovery."""
         if not self.should_stop:
             await self._update_channels()
             await self.recovery.start()

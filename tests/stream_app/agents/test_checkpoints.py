@@ -48,7 +48,7 @@ async def until(true: Callable[[], bool]) -> None:
 
 
 def a_round(runtime: Runtime, rng: np.random.Generator, number: int, checkpoint: bool) -> None:
-    """Apply a round of records that nobody sent before, and the cut that ends it."""
+    """Apply a round of records that are new, and the cut that ends it."""
     before = runtime.replica.end_offsets
     records = [publish(event) for event in events(rng, 20)]
     parts = [len(part) for part in log(records)]

@@ -15,7 +15,7 @@ THEIRS = DigestReport(7, "a" * 32, "b" * 32, "design", BASE)
 
 
 def compared(
-    ours_first: bool, own: Digests, *theirs: DigestReport
+    ours_first: bool, own: Digests, *reports: DigestReport
 ) -> tuple[DigestComparison, list[int]]:
     """Return what was compared, and which cuts differed."""
     found: list[int] = []
@@ -24,7 +24,7 @@ def compared(
     )
     if ours_first:
         comparison.add_own(own)
-    for digest_report in theirs:
+    for digest_report in reports:
         comparison.add_report(digest_report)
     if not ours_first:
         comparison.add_own(own)

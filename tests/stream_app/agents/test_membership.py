@@ -32,7 +32,7 @@ UNKNOWN_MEMBER_ID, ILLEGAL_GENERATION, FENCED, REBALANCING = 25, 22, 82, 27
 
 
 class Group:
-    """A coordinator whose broker answers as the test says, and what is told of it."""
+    """A coordinator whose broker answers as the test decides, and the reported events."""
 
     def __init__(self, instance: str | None, assignors: tuple[Any, ...] = ()) -> None:
         self.answers: list[Any] = []
@@ -56,7 +56,7 @@ class Group:
             instance,
             6.0,
             self.failures.append,
-            on_evicted=lambda: self.events.append("put out"),
+            on_evicted=lambda: self.events.append("evicted"),
             end=self.events.append,
             now=lambda: self.now,
         )
@@ -71,8 +71,8 @@ class Group:
 
     async def heartbeat(self, answer: Any) -> bool:
         self.answers.append(answer)
-        heard: bool = await self.coordinator._do_heartbeat()
-        return heard
+        answered: bool = await self.coordinator._do_heartbeat()
+        return answered
 
 
 def with_group(
@@ -102,7 +102,7 @@ def test_a_static_member_that_is_unknown_asks_as_the_member_that_it_was(code: in
         for _ in range(3):  # until the coordinator comes round to joining again
             assert not await group.heartbeat(code)
         assert not group.membership.lease_valid
-        assert group.events == ["put out"]
+        assert group.events == ["evicted"]
         assert group.coordinator._rejoin_needed_fut.done()
         assert (group.coordinator.member_id, group.coordinator.generation) == ("m", -1)
 
@@ -134,7 +134,7 @@ def test_a_static_member_whose_name_is_free_joins_anew() -> None:
         group.coordinator.generation, group.coordinator.member_id = 4, "n"
         await group.heartbeat(UNKNOWN_MEMBER_ID)
         assert group.coordinator.member_id == "n"  # it asks again before it takes the name
-        assert group.events == ["put out", "put out"]
+        assert group.events == ["evicted", "evicted"]
 
     with_group("a", body)
 
@@ -143,12 +143,12 @@ def test_a_dynamic_member_that_is_put_out_is_told_and_joins_again() -> None:
     async def body(group: Group) -> None:
         assert await group.heartbeat(0)
         assert not await group.heartbeat(UNKNOWN_MEMBER_ID)
-        assert group.events == ["put out"]
+        assert group.events == ["evicted"]
         assert not group.membership.lease_valid
         assert group.coordinator.generation < 0
         assert group.coordinator._rejoin_needed_fut.done()
-        group.coordinator.reset_generation()  # it is no member now: nobody is told again
-        assert group.events == ["put out"]
+        group.coordinator.reset_generation()  # no longer a member: not reported again
+        assert group.events == ["evicted"]
 
     with_group(None, body)
 

@@ -1,4 +1,4 @@
-"""The table of the state without a broker: pages as they are now, nobody writes through it, and a
+"""The table of the state without a broker: pages as they are now, no write through it, and a
 record of another is noticed."""
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class Refused:
 
 
 class Broker:
-    """A producer whose records are acknowledged when the test says so."""
+    """A producer whose records are acknowledged when the test decides."""
 
     def __init__(self) -> None:
         self.waiting: list[Callable[[Any, Any], None]] = []
@@ -72,7 +72,7 @@ class Broker:
 
 
 class WriterRun:
-    """What a changelog tells."""
+    """The callbacks of a changelog."""
 
     def __init__(self, foreign_records: dict[int, bytes] | None = None) -> None:
         self.broker = Broker()
@@ -257,7 +257,7 @@ class Table:
         )
 
     async def assign(self, *names: str) -> None:
-        """Let Faust's consumer tell of an assignment, then end the recovery."""
+        """Let Faust's consumer report an assignment, then end the recovery."""
         places = {TP(name, 0) for name in names}
         actives = {name: [0] for name in names}
         self.app.assignor._assignment = ClientAssignment(actives=actives, standbys={})

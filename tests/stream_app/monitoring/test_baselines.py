@@ -41,9 +41,9 @@ def test_the_vectorised_baseline_is_the_obvious_one(batches: list[list[tuple[int
     split = [([r for r, _ in batch], [float(v) for _, v in batch]) for batch in batches]
     predictions: list[float] = []
     for rows, values in split:
-        at, v = np.array(rows, np.int64), np.array(values)
-        predictions.extend(baseline.predict(at))
-        baseline.add(at, v, v, v * v)
+        indices, v = np.array(rows, np.int64), np.array(values)
+        predictions.extend(baseline.predict(indices))
+        baseline.add(indices, v, v, v * v)
     assert predictions == pytest.approx(slow_baseline(split, baseline.spread))
 
 

@@ -1,4 +1,4 @@
-"""What a worker says of its own accuracy, against what only a test knows: the true ratings."""
+"""The accuracy that a worker reports, against the true ratings that only a test knows."""
 
 from __future__ import annotations
 
@@ -52,10 +52,10 @@ def watched(name: str, mask: int = 0, seed: int = 3) -> tuple[Gauges, float]:
     reports = np.zeros(cells.shape, np.uint8)
     reports[chosen] = mechanism.release(cells[chosen], SeededSource(seed), masks)
     records = []
-    for user, of in enumerate(chosen):
-        items = np.flatnonzero(of).astype(np.uint64)
+    for user, reported in enumerate(chosen):
+        items = np.flatnonzero(reported).astype(np.uint64)
         if len(items):
-            event = Event(user.to_bytes(16, "little"), 1, name, 0, items, reports[user, of],
+            event = Event(user.to_bytes(16, "little"), 1, name, 0, items, reports[user, reported],
                           masks=masks[: len(items)] if masks is not None else None)  # fmt: skip
             records.append(publish(event))
     squares = []
@@ -63,11 +63,14 @@ def watched(name: str, mask: int = 0, seed: int = 3) -> tuple[Gauges, float]:
         batch = decode_many(run_of(part, 0, len(part), p), replica.spec.intake)
         users = np.repeat(batch.devices[:, 0], batch.counts).astype(int)
         truth = cells[users, batch.items.astype(int)]
-        says = batch.reports != (mechanism.alphabet - 1 if hides else 255)
+        rated = batch.reports != (mechanism.alphabet - 1 if hides else 255)
         outcome = replica.apply(batch)
         gauges.watch(outcome)
         predicted = np.empty(len(truth))
-        predicted[says], predicted[~says] = outcome.update.predicted, outcome.missing.predicted
+        predicted[rated], predicted[~rated] = (
+            outcome.update.predicted,
+            outcome.missing.predicted,
+        )
         squares.append((predicted - truth - 1.0)[truth < 5] ** 2)
     return gauges, float(np.sqrt(np.concatenate(squares).mean()))
 
@@ -127,14 +130,14 @@ def test_cells_that_say_nothing_are_counted_apart_from_ratings() -> None:
 def test_the_residuals_of_the_leakage_are_those_of_the_mixture() -> None:
     """The prior that a cell had when it was learned is kept beside it."""
     gauges, _ = watched("cell:5:4")
-    told = []
+    published = []
 
     def residuals(*columns: np.ndarray) -> np.ndarray:
-        told.append(columns)
+        published.append(columns)
         return gauges._replica.learner.residuals(*columns)
 
     assert 0 <= gauges.gap.measure(residuals) < 0.05
-    for users, items, reports, channels, priors in told:
+    for users, items, reports, channels, priors in published:
         assert 0.01 < priors.mean() < 0.9
         assert priors.std() > 0.01
         assert (reports < 5).all()
