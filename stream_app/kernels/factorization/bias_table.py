@@ -31,7 +31,7 @@ def tag_of(h):
 
 @njit(cache=True, nogil=True, inline="always")
 def fetch_bucket(tags, scalars, h):
-    """Ask for the bucket of hash h some steps before `slot_of` reads it; changes nothing."""
+    """Prefetch the bucket of hash h some steps before `slot_of` reads it; changes nothing."""
     first = np.int64(np.uint64(4) * bounded(h, np.uint64(tags.size // 4)))
     prefetch(tags, first)
     prefetch(scalars, first)

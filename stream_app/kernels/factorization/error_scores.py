@@ -4,7 +4,7 @@
     debiased = square[row] - 2 t value[row] + t^2 weight[row]           E[debiased | r] = (r - t)^2
 
 with 0 for `debiased` in the mean where there is no rating, and NaN for `stars` where the report
-says nothing. The row of a report is starts[channel] + report.
+means "missing". The row of a report is starts[channel] + report.
 
 t, u: two predictions (m,) float64;  channels: (m,) uint16;  reports: (m,) uint8;  tables: (R,)
 float64;  out: (6, >= m) float64.

@@ -3,9 +3,9 @@
     page of byte b of an array = b >> PAGE_BITS        pages (ceil(bytes / PAGE_BYTES),) uint8
 
 A writer to the array sets the byte of the page; the copier clears it after the copy. 1 means "may
-have changed", 0 "has not changed". A scalar of a power of two
-bytes never lies across two pages, because arrays are paged from their first byte; a row of another
-size may, so both of its ends are marked.
+have changed", 0 "has not changed". A scalar of a power
+of two bytes never crosses two pages, because arrays are paged from their first byte; a row of
+another size may, so the pages of both ends are marked.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Exact scores: s(row) = b(row) + sum_l p_l q_l(row), added in the order of l in both layouts.
 
 The same row gets the same bits from a scan over everything (`scores`, component by component, which
-vectorises over rows) and from a look at some rows (`chosen`), so two indexes agree to the last bit.
+vectorises over rows) and from a scan of some rows (`chosen`), so two indexes agree in every bit.
 
 columns: (d, capacity);  vectors: (n, d);  biases: (n,);  vector p: (d,);  all float32.
 """

@@ -27,7 +27,7 @@ _BLOCK = 512
 _TWO, _FOUR, _ZERO = np.float32(2), np.float32(4), np.float32(0)
 _SIN_1, _SIN_3, _SIN_5 = np.float32(1.570320), np.float32(-0.642113), np.float32(0.071861)
 _SMALLEST = np.float32(1e-9)
-# A flip must gain more than the rounding of float32 could pretend, or two bits could swap forever.
+# A flip must gain more than a rounding error of float32, or two bits could flip back and forth.
 _GAIN = np.float32(1 + 2e-6)
 
 

@@ -4,7 +4,7 @@
     key     score as an order-preserving uint32, times 2^32, plus tie(row): all keys differ
 
 A threshold from a strided sample leaves about 1.25 `count` candidates, a quickselect the rest. The
-sample only saves time: the answer is the same whatever it says. scores: (n,) float32, none of them
+sample only saves time: the answer does not depend on it. scores: (n,) float32, none of them
 NaN; n < 2^32.
 """
 

@@ -1,4 +1,4 @@
-"""Counts per item of a batch, so that sketches are updated once an item and not once a rating.
+"""Counts per item of a batch, so that sketches are updated once per item, not once per rating.
 
 Counts are linear: adding an item n times and adding it once with the count n leave the same bytes.
 """

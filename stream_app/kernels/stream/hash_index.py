@@ -2,8 +2,8 @@
 
     slots: (2^b,) int64, the row or -1;   keys: (>= count,) uint64, key of each row
 
-A key's probe starts at the upper bits of its hash and walks on by one; nothing is ever removed.
-The caller keeps at least half of the slots free.
+A key's probe starts at the upper bits of its hash and continues slot by slot; entries are never
+removed. The caller keeps at least half of the slots free.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
 """Highest sequence number per device: rows in order of first appearance, found by linear probing.
 
-    slot = hash(device) mod capacity, then on by one; slots[slot] = row or -1
+    slot = hash(device) mod capacity, then linear probing; slots[slot] = row or -1
 
     seq <= mark                  DUPLICATE   untouched
     seq - mark > MAX_JUMP        JUMP        untouched (the mark of an unknown device is 0)
-    else                         APPLIED     mark = seq, gap = seq - mark - 1 events that never came
+    else                         APPLIED     mark = seq, gap = seq - mark - 1 missing events
 
 A device gets the next row with its first applied event. slots: (capacity,) int64, a power of two of
 at least twice the rows;  devices: (rows, 2) uint64;  marks: (rows,) int64.  What is written is
