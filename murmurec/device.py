@@ -28,6 +28,7 @@ from producers.pseudonyms import pseudonym
 from producers.publishing import OutboxRelay, Publisher
 from producers.scale import Scale
 from stream_app import wire
+from stream_app.errors import UserError
 from stream_app.kafka import clients
 from stream_app.kafka.clients import Connection
 from stream_app.privacy import registry
@@ -66,11 +67,11 @@ class Device:
                 raise ValueError(f"epsilon {epsilon}: the id {mechanism} holds one; leave it out")
             chosen = registry.parse(mechanism)
         else:
-            written = Fraction(2) if epsilon is None else Fraction(str(epsilon))
+            written = Fraction(2) if epsilon is None else _exact("epsilon", epsilon)
             chosen = registry.mechanism(mechanism, self._scale.levels, written)
         self.user, self.mechanism = user, chosen
         self._topics = wire.Topics(prefix)
-        self._budget = None if budget is None else Fraction(str(budget))
+        self._budget = None if budget is None else _exact("budget", budget)
         pseudonym(bytes(32), user)  # raises before a journal is created
         self._journal = Journal.open(journal, limits=Limits(self._budget))
         self._reporting = ReportSettings(self._topics.ratings, self.mechanism)
@@ -114,15 +115,25 @@ class Device:
             republish=republish,
         )
 
-    def publish(self, bootstrap_servers: str | Connection) -> int:
+    def publish(self, bootstrap_servers: str | Connection, seconds: float = 30.0) -> int:
         """Send every pending message; return how many the broker has acknowledged.
 
         `bootstrap_servers`: address of the Kafka cluster; a `Connection` where it needs TLS or a
-        password.
+        password. Raises UserError where a message was not acknowledged within `seconds`; it stays
+        in the journal and is sent by the next call.
         """
-        producer = clients.producer(clients.connection(bootstrap_servers))
-        with Publisher(producer, self._topics.ratings) as publisher:
+        connection = clients.connection(bootstrap_servers)
+        publisher = Publisher(clients.producer(connection), self._topics.ratings)
+        try:
             OutboxRelay(self._journal, publisher).resend({self._topics.ratings})
+        finally:
+            publisher.close(seconds)
+        if publisher.failed:
+            raise UserError(
+                f"{connection.bootstrap}: the broker acknowledged {publisher.accepted} of "
+                f"{publisher.sent} messages ({publisher.first_error}); the others stay in the "
+                "journal: check the address and publish again"
+            )
         return publisher.accepted
 
     def close(self) -> None:
@@ -139,3 +150,14 @@ class Device:
         trace: TracebackType | None,
     ) -> None:
         self.close()
+
+
+def _exact(name: str, number: int | float | str | Fraction) -> Fraction:
+    """Return the number that was written; ValueError unless it is a number above 0."""
+    try:
+        exact = Fraction(str(number))
+    except (ValueError, ZeroDivisionError):
+        exact = Fraction(0)
+    if exact <= 0:
+        raise ValueError(f"{name} {number}: give a number above 0, as 2, 0.5 or 1/2")
+    return exact

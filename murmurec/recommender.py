@@ -65,6 +65,11 @@ class Recommender:
         scale: tuple[float, float, float] | None = None,
         seed: int = 0,
     ) -> None:
+        for name, size in (("factors", factors), ("depth", depth), ("sketch_bytes", sketch_bytes)):
+            if isinstance(size, bool) or not isinstance(size, int):
+                raise ValueError(  # noqa: TRY004 (one error for bad arguments)
+                    f"{name} {size!r}: give a whole number from 1 up"
+                )
         self.model, self.factors, self.depth = model, factors, depth
         self.sketch_bytes, self.seed = sketch_bytes, seed
         self._mechanism_id = mechanism

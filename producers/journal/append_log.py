@@ -34,7 +34,7 @@ from producers.journal.frames import (
 from producers.pseudonyms import KEY_BYTES
 from stream_app.errors import Unwritable, UserError
 
-_ANOTHER = "give another with --journal"
+_ANOTHER = "give another path (--journal)"
 
 
 class Log:
@@ -167,7 +167,7 @@ def scan_or_refuse(data: bytes, path: Path) -> Scan:
         raise UserError(
             f"device journal {path}: is damaged at byte {error.position} of {len(data)}; nothing "
             "is sent from it, as what was spent is no longer known: restore it from its disk, or "
-            "give another with --journal, which makes new pseudonyms"
+            "give another path (--journal), which makes new pseudonyms"
         ) from None
     except NotAJournalError as error:
         raise UserError(f"device journal {path}: {error}; {_ANOTHER}") from None

@@ -22,7 +22,7 @@ def resumed(known: DatasetProgress | None, start: DatasetProgress) -> DatasetPro
         raise FinishedBefore(
             f"this data set was published already ({start.total} rows under {known.mechanism}); "
             "publishing it again draws a second report for every rating and spends its epsilon "
-            "a second time: --republish does so"
+            "a second time: ask for it with republish (--republish)"
         )
     if known.mechanism != start.mechanism:
         raise UserError(

@@ -60,7 +60,7 @@ def _check_keys(
         what = _KEYS.get(request.scope, f"{request.scope} of this epoch")
         raise UserError(
             f"this user's {what} was published already; "
-            "a second report spends a second epsilon on it: --republish does so"
+            "a second report spends a second epsilon on it: ask for it with republish (--republish)"
         )
 
 
@@ -71,7 +71,7 @@ def _check_budget(
     if cost.adjacency == NOTHING:
         raise BudgetExhausted(
             f"{request.mechanism.id} protects nothing and no budget ({limits}) holds it; "
-            "leave out --budget or choose another mechanism"
+            "leave out the budget (--budget) or choose another mechanism"
         )
     nano, atto = state.spent(request.device, request.epoch, limits)
     nano, atto = nano + already[0], atto + already[1]
@@ -79,7 +79,7 @@ def _check_budget(
         raise BudgetExhausted(
             f"the budget is {limits}, this user has spent {nano / NANO:g} of it (on values, cells "
             f"and profiles together) and this costs {cost.nano / NANO:g}: nothing was drawn or "
-            "sent; raise --budget, or wait where it is for a window of epochs"
+            "sent; raise the budget (--budget), or wait where it is for a window of epochs"
         )
     if limits.atto is not None and atto + cost.atto > limits.atto:
         raise BudgetExhausted(

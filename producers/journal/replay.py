@@ -58,13 +58,13 @@ def read_journal(path: Path | str) -> JournalView:
     if not path.exists():
         raise UserError(f"device journal {path}: there is none; publishing a rating creates it")
     if not path.is_file() and not path.is_dir():
-        raise UserError(f"device journal {path}: is not a plain file; give another with --journal")
+        raise UserError(f"device journal {path}: not a plain file; give another path (--journal)")
     with refusing_os_errors(path):
         data = path.read_bytes()
     if not data:
         raise UserError(
             f"device journal {path}: is empty and no journal, unless it is just being created; "
-            "give another with --journal"
+            "give another path (--journal)"
         )
     scanned = scan_or_refuse(data, path)
     state, outbox = BudgetState(), Outbox()

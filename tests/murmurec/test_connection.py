@@ -9,6 +9,7 @@ import pytest
 from confluent_kafka.admin import ResourceType
 
 import murmurec
+from stream_app.errors import UserError
 from stream_app.wire import Topics
 from tests.conftest import Kafka
 from tests.faults.brokers import Node, node, password
@@ -48,5 +49,6 @@ def test_a_user_without_the_right_to_write_keeps_the_message(
     connection = murmurec.Connection(broker.guarded, password())
     with murmurec.Device("ann", tmp_path / "j", prefix=topics) as device:
         device.rate(1, 5)
-        assert device.publish(connection) == 0
+        with pytest.raises(UserError, match="Topic authorization failed"):
+            device.publish(connection)
         assert device.waiting == 1

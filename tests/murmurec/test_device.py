@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -90,6 +91,24 @@ def test_a_mechanism_that_hides_presence_is_refused_at_the_rating(tmp_path: Path
         pytest.raises(ValueError, match="whole epochs"),
     ):
         device.rate(1, 5)
+
+
+def test_an_epsilon_that_is_no_number_is_named_with_the_fix(tmp_path: Path) -> None:
+    for arguments in ({"epsilon": "much"}, {"budget": -1}, {"budget": float("inf")}):
+        ((name, value),) = arguments.items()
+        with pytest.raises(ValueError, match=rf"^{name} {value}: give a number above 0"):
+            Device("ann", tmp_path / "j", **arguments)
+
+
+def test_a_broker_that_does_not_answer_is_an_error_and_loses_nothing(tmp_path: Path) -> None:
+    with socket.socket() as closed:
+        closed.bind(("127.0.0.1", 0))
+        address = f"127.0.0.1:{closed.getsockname()[1]}"
+    with Device("ann", tmp_path / "j") as device:
+        device.rate(1, 5)
+        with pytest.raises(UserError, match=rf"^{address}: the broker acknowledged 0 of 1"):
+            device.publish(address, seconds=0.5)
+        assert device.waiting == 1
 
 
 @pytest.mark.kafka

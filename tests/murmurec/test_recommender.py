@@ -98,6 +98,7 @@ def test_a_scale_that_was_read_off_the_first_ratings_holds_for_the_next() -> Non
     [
         ({"model": "deep"}, "model 'deep'"),
         ({"factors": 0}, "factors 0"),
+        ({"factors": "x"}, "factors 'x': give a whole number"),
         ({"mechanism": "rr:5"}, "mechanism 'rr:5'"),
         ({"mechanism": "cell:5:2"}, "needs a public scope or item table"),
         ({"mechanism": "partition:5:2"}, "needs a public scope or item table"),

@@ -61,8 +61,8 @@ def failing(path: Path) -> Iterator[tuple[Journal, Failing]]:
 
 @pytest.mark.parametrize(
     ("number", "sentence"),
-    [(errno.EROFS, "is read-only; make it writable or give another with --journal"),
-     (errno.EACCES, "cannot be used .Permission denied.; give another with --journal"),
+    [(errno.EROFS, "is read-only; make it writable or give another path .--journal."),
+     (errno.EACCES, "cannot be used .Permission denied.; give another path .--journal."),
      (errno.EIO, "the disk cannot be read or written"), (errno.ENOSPC, "the disk is full")],
 )  # fmt: skip
 def test_a_file_that_cannot_be_opened_is_one_sentence(
