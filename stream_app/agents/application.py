@@ -50,7 +50,7 @@ _LAST_SECONDS = 2.5
 
 
 @dataclass(frozen=True, eq=False)
-class Worker:
+class WorkerParts:
     """A worker that is built but not started."""
 
     app: faust.App
@@ -58,7 +58,7 @@ class Worker:
     checkpoints: CheckpointService
 
 
-def build(settings: Settings, bootstrap: str, admin_port: int, data_dir: Path) -> Worker:
+def build(settings: Settings, bootstrap: str, admin_port: int, data_dir: Path) -> WorkerParts:
     """Return a worker with every stage attached; call it inside a running event loop."""
     runtime = new_runtime(settings)
     topics, status = runtime.topics, runtime.status
@@ -92,7 +92,7 @@ def build(settings: Settings, bootstrap: str, admin_port: int, data_dir: Path) -
     async def read() -> None:
         await app.add_runtime_dependency(reader)
 
-    return Worker(app, runtime, checkpoints)
+    return WorkerParts(app, runtime, checkpoints)
 
 
 def _attach_timers(
@@ -186,7 +186,7 @@ async def run(settings: Settings, bootstrap: str, admin_port: int) -> None:
         raise failure
 
 
-async def _stop(worker: Worker, failure: BaseException | None) -> None:
+async def _stop(worker: WorkerParts, failure: BaseException | None) -> None:
     """Write a last checkpoint, unless a failure ends the worker, and stop the application."""
     # Faust's consumer thread may outlive its event loop and would then print a traceback.
     threading.excepthook = _log_thread_end
@@ -210,7 +210,7 @@ def _as_user_error(failure: BaseException | None) -> BaseException | None:
     return failure
 
 
-async def _until_ended(worker: Worker, address: str) -> None:
+async def _until_ended(worker: WorkerParts, address: str) -> None:
     """Start the application; return on a request to end or a crash."""
     app, status = worker.app, worker.runtime.status
     starting = asyncio.ensure_future(app.start())

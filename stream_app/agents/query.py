@@ -16,7 +16,7 @@ import faust
 
 from stream_app.agents.crash_guard import crash_guard
 from stream_app.agents.runtime import Runtime
-from stream_app.serving.recommender import Recommendations
+from stream_app.serving.recommender import RankedItems
 from stream_app.wire import (
     LIST_LENGTH,
     Query,
@@ -72,9 +72,7 @@ def attach(app: faust.App, runtime: Runtime) -> None:
             await answers.send(key=question.id.encode(), value=encode_message(reply))
 
 
-def recommendation(
-    runtime: Runtime, correlation_id: str, answer: Recommendations
-) -> Recommendation:
+def recommendation(runtime: Runtime, correlation_id: str, answer: RankedItems) -> Recommendation:
     """Return the reply: the recommendations, padded to the fixed length."""
     names = [runtime.catalogue.name(int(item)) for item in answer.items]
     scores = [round(float(score), 4) for score in answer.scores]

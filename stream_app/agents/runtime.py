@@ -29,7 +29,7 @@ from stream_app.deployment import new_replica, privacy_mode, spec_from_settings
 from stream_app.monitoring.gauges import Gauges
 from stream_app.monitoring.metrics import Metrics
 from stream_app.serving.catalogue import Catalogue
-from stream_app.serving.recommender import Recommendations, Recommender
+from stream_app.serving.recommender import RankedItems, Recommender
 from stream_app.settings import Settings
 from stream_app.state.rejections import rejected
 from stream_app.state.replica import Replica
@@ -195,7 +195,7 @@ class Runtime:
             assert self.checkpoints is not None, "attached before the first request"
             return await self.checkpoints.digests()
 
-    def answer(self, device: bytes, transport: str, arrived: float) -> Recommendations:
+    def answer(self, device: bytes, transport: str, arrived: float) -> RankedItems:
         """Answer one query, measure its time since `arrived` (perf_counter), and sample its
         recall."""
         answer = self.recommender.answer(device, LIST_LENGTH)

@@ -54,7 +54,7 @@ def append(connection: Connection, topic: str, value: bytes) -> None:
     writer.wait()
 
 
-class RejectionWriter:
+class OfflineRejectionWriter:
     """Writes rejections, keyed by record: a second rejection of a record replaces the first."""
 
     def __init__(self, connection: Connection, topic: str) -> None:

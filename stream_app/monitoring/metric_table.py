@@ -15,6 +15,7 @@ from itertools import product
 from math import nan
 from typing import Literal
 
+from stream_app.monitoring.prequential_error import PREDICTORS, WINDOWS
 from stream_app.wire import REASONS, Reason
 
 Kind = Literal["counter", "gauge", "histogram", "info"]
@@ -71,8 +72,8 @@ class Metric:
 
 
 KIND = Label("kind", ("reported", "debiased"))
-WINDOW = Label("window", ("recent", "all"))
-PREDICTOR = Label("predictor", ("model", "blank"))
+WINDOW = Label("window", WINDOWS)
+PREDICTOR = Label("predictor", PREDICTORS)
 REASON = Label("reason", tuple(each.value for each in REASONS if each is not Reason.ACCEPTED))
 RECORD_OUTCOME = Label("outcome", ("applied", "duplicate", "rejected"))
 RATING_OUTCOME = Label("outcome", ("learned", "held_out", "clipped", "duplicate"))

@@ -24,13 +24,12 @@ from prometheus_client import (
 
 import stream_app
 from stream_app.monitoring.metric_table import METRICS, Metric
+from stream_app.monitoring.prequential_error import Predictor, Window
 from stream_app.wire import Reason
 
 CONTENT_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
 
 Kind = Literal["reported", "debiased"]
-Predictor = Literal["model", "blank"]
-Window = Literal["recent", "all"]
 
 
 class Metrics:

@@ -27,7 +27,7 @@ No learned state is changed, no clock is read, no I/O is done.
 from __future__ import annotations
 
 from math import nan, sqrt
-from typing import Literal
+from typing import Literal, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -36,8 +36,9 @@ from stream_app.monitoring.ring_buffer import RingBuffer
 
 Floats = NDArray[np.float64]
 Window = Literal["recent", "all"]
+WINDOWS: tuple[Window, ...] = get_args(Window)
 Predictor = Literal["model", "blank"]
-PREDICTORS: tuple[Predictor, ...] = ("model", "blank")
+PREDICTORS: tuple[Predictor, ...] = get_args(Predictor)
 """The values of the metric's label; `blank` is the uniform baseline: all levels equally likely."""
 
 

@@ -10,7 +10,7 @@ from typing import Any
 
 from confluent_kafka import KafkaError, KafkaException
 
-from stream_app.checkpoints.offline_writer import RejectionWriter, write_checkpoint
+from stream_app.checkpoints.offline_writer import OfflineRejectionWriter, write_checkpoint
 from stream_app.errors import UserError
 from stream_app.kafka import clients
 from stream_app.operations.session import Session
@@ -46,7 +46,7 @@ def rebuild(session: Session) -> Rebuilt:
     origin = session.recorded_origin()
     began = time.monotonic()
     # A worker that starts from the new checkpoint skips these records: it would never reject them.
-    reject = RejectionWriter(session.connection, session.names.rejected)
+    reject = OfflineRejectionWriter(session.connection, session.names.rejected)
 
     def reject_again(batch: Batch, outcome: BatchOutcome) -> None:
         for rejection in rejected(session.names.ratings, batch, outcome):

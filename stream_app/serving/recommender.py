@@ -26,7 +26,7 @@ _SPARE = 20  # candidates beyond half as many again as are wanted
 
 
 @dataclass(frozen=True, eq=False)
-class Recommendations:
+class RankedItems:
     """Items (k,) uint64 with their predicted ratings (k,), best first; the method that found them;
     the cut of the state."""
 
@@ -84,7 +84,7 @@ class Recommender:
             self._stale[fresh] = False
         return len(fresh)
 
-    def answer(self, device: bytes, count: int) -> Recommendations:
+    def answer(self, device: bytes, count: int) -> RankedItems:
         """Return the best `count` items for the device with this pseudonym."""
         replica = self.replica
         user = user_key(device)
@@ -99,7 +99,7 @@ class Recommender:
                 rows = np.concatenate((rows, more[~np.isin(more, rows)]))[:count]
         items = replica.items.keys[rows]
         scores = replica.learner.predict_many(np.full(len(items), user, np.uint64), items)
-        return Recommendations(items, scores, method, replica.cut)
+        return RankedItems(items, scores, method, replica.cut)
 
     def recall(self, device: bytes, count: int) -> float:
         """Return recall@`count` of this device's answer against the exact top `count`; NaN for an

@@ -20,7 +20,7 @@ from stream_app.broker.resolve import running as broker_running
 from stream_app.checkpoints import reader as changelog
 from stream_app.checkpoints.offline_writer import write_checkpoint
 from stream_app.checkpoints.shadow_copy import load_found
-from stream_app.cli.demo.worker import Worker
+from stream_app.cli.demo.worker import WorkerProcess
 from stream_app.deployment import Deployment, spec_from_settings
 from stream_app.kafka import clients
 from stream_app.kafka.clients import Connection
@@ -90,7 +90,7 @@ def stream_figures(settings: Settings, bootstrap: str) -> Iterator[Figure]:
     yield Figure("pauses above 3 ms", over, f"of {sum(pauses.values()):.0f}", "<= 0")
 
 
-def first_cpu(worker: Worker) -> float:
+def first_cpu(worker: WorkerProcess) -> float:
     """Return the CPU seconds of a worker as soon as it answers, which is before the backlog."""
     while True:
         worker.check()

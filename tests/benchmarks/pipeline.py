@@ -28,7 +28,7 @@ from stream_app import wire
 from stream_app.agents.warmup import warm_up
 from stream_app.broker.local import free_ports
 from stream_app.broker.resolve import running as broker_running
-from stream_app.cli.demo.worker import Worker, running
+from stream_app.cli.demo.worker import WorkerProcess, running
 from stream_app.deployment import Deployment, spec_from_settings
 from stream_app.kafka import clients
 from stream_app.kafka.clients import Connection
@@ -140,7 +140,9 @@ def publish(bootstrap: str, topic: str, stream: Iterator[tuple[bytes, bytes]]) -
 
 
 @contextmanager
-def worker_on(settings: Settings, bootstrap: str, prefix: str, mechanism: str) -> Iterator[Worker]:
+def worker_on(
+    settings: Settings, bootstrap: str, prefix: str, mechanism: str
+) -> Iterator[WorkerProcess]:
     """Run a worker with default settings on a prefix; its kernels are compiled beforehand."""
     chosen = settings.model_copy(update={"mechanisms": (mechanism,)})
     warm_up(spec_from_settings(chosen), "qolsh", settings.code_bits)
@@ -164,7 +166,7 @@ def backlog(settings: Settings, bootstrap: str, prefix: str, burden: Load) -> li
     return [Figure(burden.name, (n1 - n0) / (t1 - t0) / 1e6, "M ratings/s", burden.target)]
 
 
-def watch(worker: Worker, ratings: int, seconds: float = 300.0) -> list[tuple[float, float]]:
+def watch(worker: WorkerProcess, ratings: int, seconds: float = 300.0) -> list[tuple[float, float]]:
     """Return (time, ratings applied) from the first applied to the last."""
     samples: list[tuple[float, float]] = []
     deadline = time.monotonic() + seconds

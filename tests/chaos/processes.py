@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from stream_app.broker.local import free_ports, leashed
-from stream_app.cli.demo.worker import Worker
+from stream_app.cli.demo.worker import WorkerProcess
 
 UNKNOWN_USER = "0" * 32
 
@@ -36,9 +36,9 @@ class Life:
     folder: Path
     port: int = field(default_factory=lambda: free_ports(1)[0])
     lives: int = 0
-    worker: Worker | None = None
+    worker: WorkerProcess | None = None
 
-    def start(self) -> Worker:
+    def start(self) -> WorkerProcess:
         """Start it, or start it again."""
         self.lives += 1
         log = self.folder / f"{self.name}-{self.lives:03d}.log"
@@ -52,11 +52,11 @@ class Life:
                 start_new_session=True,
                 env=self.environment,
             )
-        self.worker = Worker(process, f"http://127.0.0.1:{self.port}", log)
+        self.worker = WorkerProcess(process, f"http://127.0.0.1:{self.port}", log)
         return self.worker
 
     @property
-    def running(self) -> Worker:
+    def running(self) -> WorkerProcess:
         """The current process."""
         assert self.worker is not None, "it was not started"
         return self.worker

@@ -24,7 +24,7 @@ from confluent_kafka.admin import (
 )
 
 from stream_app.cli import run
-from stream_app.cli.demo.worker import Worker
+from stream_app.cli.demo.worker import WorkerProcess
 from stream_app.deployment import new_replica, spec_from_settings
 from stream_app.kafka import clients
 from stream_app.kafka.topic_admin import delete
@@ -182,7 +182,7 @@ def digests(replica: Replica) -> tuple[str, str]:
     return replica.model_digest(), replica.ledger_digest()
 
 
-def sentence(worker: Worker, seconds: float = PATIENCE_SECONDS) -> str:
+def sentence(worker: WorkerProcess, seconds: float = PATIENCE_SECONDS) -> str:
     """Return the one sentence with which a worker ends by itself, refused, within so many
     seconds."""
     try:
@@ -198,7 +198,7 @@ def sentence(worker: Worker, seconds: float = PATIENCE_SECONDS) -> str:
     return told[0]
 
 
-def durable_cut(worker: Worker) -> int:
+def durable_cut(worker: WorkerProcess) -> int:
     """Return the cut of the newest checkpoint that this worker has written, -1 where it has
     none."""
     worker.check()
@@ -207,14 +207,14 @@ def durable_cut(worker: Worker) -> int:
     return -1 if found is None else int(found)
 
 
-def another_checkpoint(worker: Worker) -> int:
+def another_checkpoint(worker: WorkerProcess) -> int:
     """Return the cut of a checkpoint that becomes durable from now on."""
     before = durable_cut(worker)
     until(lambda: durable_cut(worker) > before, f"a checkpoint after cut {before}")
     return durable_cut(worker)
 
 
-def nothing_but_witnesses_differs(command: Command, worker: Worker) -> None:
+def nothing_but_witnesses_differs(command: Command, worker: WorkerProcess) -> None:
     """What was witnessed wrongly stays in the log and is told; worker and checkpoint are right."""
     code, said = command("state", "verify", "--worker", worker.url)
     differing = [line for line in said.splitlines() if line.startswith("DIFFERS")]
@@ -223,7 +223,7 @@ def nothing_but_witnesses_differs(command: Command, worker: Worker) -> None:
     assert all(line.startswith("DIFFERS: witness of cut") for line in differing), said
 
 
-def stop(worker: Worker) -> None:
+def stop(worker: WorkerProcess) -> None:
     """End a worker as its operator does; it writes a last checkpoint."""
     worker.process.terminate()
     assert worker.process.wait(PATIENCE_SECONDS) == 0, worker.log.read_text()[-2000:]

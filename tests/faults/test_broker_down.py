@@ -9,7 +9,7 @@ from collections.abc import Iterator
 import numpy as np
 import pytest
 
-from stream_app.cli.demo.worker import Worker
+from stream_app.cli.demo.worker import WorkerProcess
 from tests.conftest import Kafka
 from tests.faults.brokers import Node, node
 from tests.faults.conftest import Flow, Proof, another_checkpoint, stop
@@ -102,13 +102,13 @@ def test_a_worker_outlives_a_broker_that_is_away_for_half_a_minute(
     proof(worker.wait_for(ends_of(records)))
 
 
-def waits_for(worker: Worker) -> object:
+def waits_for(worker: WorkerProcess) -> object:
     """Return what the worker says that it waits for."""
     worker.check()
     return json.loads(worker.get("/readyz"))["waiting_for"]
 
 
-def answers(worker: Worker, device: bytes | None) -> bool:
+def answers(worker: WorkerProcess, device: bytes | None) -> bool:
     """Return whether the query view answers from what the worker holds."""
     worker.check()
     assert device is not None

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from confluent_kafka.admin import AdminClient
 
-from stream_app.cli.demo.worker import Worker
+from stream_app.cli.demo.worker import WorkerProcess
 from stream_app.kafka import compacted
 from stream_app.wire import Rejection, Topics, decode_message
 from tests.conftest import Kafka
@@ -30,7 +30,7 @@ from tests.kafka.conftest import Send, Start, ends_of
 pytestmark = pytest.mark.kafka
 
 
-def stands(worker: Worker, count: int) -> bool:
+def stands(worker: WorkerProcess, count: int) -> bool:
     """Return whether a worker has set so many records aside."""
     return sum(worker.state()["rejected"].values()) == count
 

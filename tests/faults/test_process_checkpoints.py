@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 from confluent_kafka import Message
 
-from stream_app.cli.demo.worker import Worker
+from stream_app.cli.demo.worker import WorkerProcess
 from stream_app.kafka import clients, compacted
 from stream_app.wire import Cut, DigestReport, Topics, encode_message
 from stream_app.wire.state_records import (
@@ -326,7 +326,7 @@ def test_a_replica_that_differs_from_a_witness_raises_the_alarm_and_ends_right(
     nothing_but_witnesses_differs(command, again)
 
 
-def lie(kafka: Kafka, names: Topics, produce: Produce, worker: Worker, count: int) -> None:
+def lie(kafka: Kafka, names: Topics, produce: Produce, worker: WorkerProcess, count: int) -> None:
     """Append a marked cut over `count` records to come on partition 0, and its digest report."""
     last = cuts(kafka, names)[-1]
     state = worker.state()

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from stream_app.cli.demo.worker import Worker
+from stream_app.cli.demo.worker import WorkerProcess
 from stream_app.kafka import compacted
 from stream_app.wire import Topics, WireError
 from stream_app.wire.state_records import ManifestKey, decode_manifest, decode_state_key
@@ -127,7 +127,7 @@ def test_two_workers_of_one_identity_on_two_machines_one_goes_on(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     records = [publish(event) for event in events(rng, 200)]
-    workers: list[Worker] = []
+    workers: list[WorkerProcess] = []
     for machine in ("one machine", "another machine"):
         monkeypatch.setenv("MURMUREC_DATA_DIR", str(tmp_path / machine))
         workers.append(start("--instance", "one", ready=not workers))

@@ -8,7 +8,7 @@ import json
 import numpy as np
 import pytest
 
-from stream_app.cli.demo.worker import Worker
+from stream_app.cli.demo.worker import WorkerProcess
 from stream_app.deployment import new_replica, spec_from_settings
 from stream_app.kafka import clients
 from stream_app.settings import Settings
@@ -65,7 +65,7 @@ def test_queries_are_answered_from_the_checkpoint_while_the_log_is_replayed(
     proof(second.wait_for(ends_of(records)))
 
 
-def page(worker: Worker, path: str) -> dict:  # type: ignore[type-arg]
+def page(worker: WorkerProcess, path: str) -> dict:  # type: ignore[type-arg]
     """Return a page as JSON, nothing where nobody answers."""
     try:
         found: dict[str, object] = json.loads(worker.get(path, 5))

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from stream_app.broker.local import free_ports
-from stream_app.cli.demo.worker import Worker, running
+from stream_app.cli.demo.worker import WorkerProcess, running
 from stream_app.deployment import Deployment, spec_from_settings
 from stream_app.kafka import clients
 from stream_app.kafka.clients import Connection
@@ -31,7 +31,7 @@ SMALL = {
     "MURMUREC_MECHANISMS": ",".join(MECHANISMS),
 }
 
-Start = Callable[..., Worker]
+Start = Callable[..., WorkerProcess]
 Send = Callable[[Sequence[Published]], None]
 
 
@@ -44,7 +44,7 @@ def start(
         monkeypatch.setenv(name, value)
     with ExitStack() as stack:
 
-        def started(*arguments: str, ready: bool = True) -> Worker:
+        def started(*arguments: str, ready: bool = True) -> WorkerProcess:
             folder = tmp_path / f"worker-{len(list(tmp_path.iterdir()))}"
             folder.mkdir()
             common = ["--bootstrap", kafka.bootstrap, "--prefix", topics, "--group", topics]

@@ -13,7 +13,7 @@ import pytest
 from confluent_kafka import TopicPartition
 
 from stream_app.cli import run
-from stream_app.cli.demo.worker import Worker
+from stream_app.cli.demo.worker import WorkerProcess
 from stream_app.kafka import clients
 from stream_app.kafka import topic_admin as topics
 from stream_app.settings import Settings
@@ -52,7 +52,7 @@ def elsewhere(kafka: Kafka) -> Iterator[str]:
     topics.delete(admin, [topic.name for topic in Topics(prefix).table()])
 
 
-def stopped(worker: Worker) -> None:
+def stopped(worker: WorkerProcess) -> None:
     """End a worker as its supervisor would."""
     worker.process.terminate()
     assert worker.process.wait(PATIENCE_SECONDS) == 0

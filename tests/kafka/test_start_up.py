@@ -11,14 +11,14 @@ from pathlib import Path
 
 import pytest
 
-from stream_app.cli.demo.worker import Worker
+from stream_app.cli.demo.worker import WorkerProcess
 from tests.fixtures.waiting import PATIENCE_SECONDS
 from tests.kafka.conftest import SMALL, Start
 
 pytestmark = pytest.mark.kafka
 
 
-def logged(worker: Worker) -> list[dict[str, object]]:
+def logged(worker: WorkerProcess) -> list[dict[str, object]]:
     """Return the lines of a worker's log; every one must be a JSON object."""
     return [json.loads(line) for line in worker.log.read_text().splitlines()]
 

@@ -16,7 +16,7 @@ import pytest
 from confluent_kafka import TopicPartition
 
 from stream_app.cli import run
-from stream_app.cli.demo.worker import Worker
+from stream_app.cli.demo.worker import WorkerProcess
 from stream_app.deployment import new_replica, spec_from_settings
 from stream_app.kafka import clients
 from stream_app.settings import Settings
@@ -270,7 +270,7 @@ def test_a_worker_is_not_ready_before_it_has_replayed_the_log(
 
 
 def wait_for_page(
-    worker: Worker, path: str, text: str, seconds: float = PATIENCE_SECONDS
+    worker: WorkerProcess, path: str, text: str, seconds: float = PATIENCE_SECONDS
 ) -> dict[str, object]:
     """Return a page once it holds this text."""
     deadline = time.monotonic() + seconds

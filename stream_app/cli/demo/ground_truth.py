@@ -27,7 +27,7 @@ from stream_app.state.replica import BatchOutcome
 _GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 
 
-class TrueRatings:
+class GroundTruthRatings:
     """The true rating of every (user, item) of a population in stars, the learner's scale 1 .. 5.
 
     `unit`: data units per star.
@@ -62,7 +62,7 @@ def _cells(users: NDArray[np.uint64], items: NDArray[np.uint64]) -> NDArray[np.u
 class GroundTruth(threading.Thread):
     """Follows the log in a thread of its own until `stop`."""
 
-    def __init__(self, deployment: Deployment, truth: TrueRatings) -> None:
+    def __init__(self, deployment: Deployment, truth: GroundTruthRatings) -> None:
         super().__init__(name="murmurec-ground-truth", daemon=True)
         self._follower = Follower(deployment)
         self._replica = new_replica(deployment.spec)

@@ -22,7 +22,7 @@ from producers.fleet.replay import Pace, ReplayOptions, ReplayProgress, replay
 from producers.publishing import OutboxRelay, Publisher
 from producers.scale import Scale
 from stream_app.cli.demo import view
-from stream_app.cli.demo.ground_truth import GroundTruth, TrueRatings
+from stream_app.cli.demo.ground_truth import GroundTruth, GroundTruthRatings
 from stream_app.cli.demo.query_load import QueryLoad
 from stream_app.cli.demo.report import Figures, show_accounts
 from stream_app.cli.demo.sample_answers import show_sample_answers
@@ -130,7 +130,7 @@ def _mechanism(options: DemoOptions, scale: Scale) -> Mechanism:
 
 def _stream(demo: DemoSetup, seconds: float, figures: Figures, plain: bool) -> None:
     """Replay the ratings while one process sends queries and the live view refreshes."""
-    truth = GroundTruth(demo.deployment, TrueRatings(demo.population, demo.dataset.ratings))
+    truth = GroundTruth(demo.deployment, GroundTruthRatings(demo.population, demo.dataset.ratings))
     # Every seventh device: neither the first to rate nor the last.
     devices = demo.population.devices[::7]
     queries = QueryLoad(demo.bootstrap, demo.topics.prefix, devices, demo.folder)

@@ -16,7 +16,7 @@ from producers.publishing import Publisher
 from stream_app.agents.warmup import warm_up
 from stream_app.broker.local import free_ports
 from stream_app.broker.resolve import running as broker_running
-from stream_app.cli.demo.worker import Worker
+from stream_app.cli.demo.worker import WorkerProcess
 from stream_app.cli.demo.worker import running as worker_running
 from stream_app.cli.output import say, status
 from stream_app.deployment import Deployment, spec_from_settings
@@ -32,7 +32,7 @@ class DemoSetup:
     """Everything that was set up before the first rating is sent."""
 
     settings: Settings
-    worker: Worker
+    worker: WorkerProcess
     dataset: datasets.Dataset
     population: Population
     mechanism: Mechanism
@@ -98,7 +98,7 @@ def _start_broker(stack: ExitStack, settings: Settings) -> Settings:
     )
 
 
-def _start_worker(stack: ExitStack, settings: Settings, folder: Path) -> Worker:
+def _start_worker(stack: ExitStack, settings: Settings, folder: Path) -> WorkerProcess:
     """Compile the kernels, start the worker, and return it when it is ready."""
     options = {
         "--bootstrap": settings.servers,

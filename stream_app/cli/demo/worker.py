@@ -23,7 +23,7 @@ _READY_SECONDS = 300.0
 
 
 @dataclass
-class Worker:
+class WorkerProcess:
     """A running worker; `url` is its admin port."""
 
     process: subprocess.Popen[bytes]
@@ -88,7 +88,7 @@ class Worker:
 
 
 @contextmanager
-def running(arguments: Sequence[str], port: int, folder: Path) -> Iterator[Worker]:
+def running(arguments: Sequence[str], port: int, folder: Path) -> Iterator[WorkerProcess]:
     """Run `murmurec worker` with these arguments for the length of the block."""
     log = folder / "worker.log"
     command = [sys.executable, "-m", "stream_app.cli", "worker", "--admin-port", str(port)]
@@ -102,7 +102,7 @@ def running(arguments: Sequence[str], port: int, folder: Path) -> Iterator[Worke
             start_new_session=True,
         )
     try:
-        yield Worker(process, f"http://127.0.0.1:{port}", log)
+        yield WorkerProcess(process, f"http://127.0.0.1:{port}", log)
     finally:
         process.terminate()
         try:
