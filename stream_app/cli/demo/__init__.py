@@ -40,7 +40,8 @@ def demo(
     model: Annotated[str | None, typer.Option(help="sketch, literal, dense or hashing.")] = None,
     scale: ScaleOption = None,
     ratings: Annotated[
-        int, typer.Option(min=1000, metavar="N", help="Number of synthetic ratings.")
+        int,
+        typer.Option(min=1000, max=100_000_000, metavar="N", help="Number of synthetic ratings."),
     ] = 300_000,
     plain: Annotated[bool, typer.Option("--plain", help="Plain lines, no live table.")] = False,
     keep: Annotated[

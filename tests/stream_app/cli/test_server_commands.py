@@ -215,6 +215,13 @@ def test_a_demo_without_a_length_is_refused(
     assert sentence in refused(["demo", "--seconds", seconds], capsys, 2)
 
 
+def test_a_demo_of_more_ratings_than_fit_is_refused(
+    environment: Callable[..., None], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(["demo", "--ratings", "9" * 23]) == 2
+    assert "--ratings" in capsys.readouterr().err
+
+
 def test_a_full_disk_is_one_sentence() -> None:
     command = [sys.executable, "-m", "stream_app.cli", "config", "show", "--json"]
     with Path("/dev/full").open("wb") as full:

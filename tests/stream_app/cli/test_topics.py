@@ -42,7 +42,7 @@ def test_a_wrong_partition_count_ends_with_1_and_the_sentence(options, capsys, e
     assert run(["topics", "plan", *options]) == 1
     assert "2 partitions, not 4" in capsys.readouterr().out
     assert run(["topics", "apply", *options]) == 1
-    assert "fixed for life" in capsys.readouterr().err
+    assert "the count cannot be changed" in capsys.readouterr().err
 
 
 def test_without_a_broker_the_sentence_says_how_to_name_or_start_one(environment, capsys):
