@@ -1,18 +1,19 @@
-"""What a worker may start from instead of the newest checkpoint.
+"""Prepares a worker's start from something other than the newest checkpoint.
 
-    --from-snapshot FILE   a state from a file, at the newest cut: a new deployment, or an earlier
-                           model; ratings before that cut are given up
+    --from-snapshot FILE   the state in a file, placed at the newest cut (a new deployment, or an
+                           earlier model); ratings before that cut are skipped
     --rebuild              the log alone
-    --accept-gap           where records are missing: what the log still holds, from a place on,
-                           over the newest checkpoint if there is one; the state says so ever after
+    --accept-gap           if records are missing: the records that the log still holds, from a
+                           position on, over the newest checkpoint if there is one; the state is
+                           permanently marked as truncated
 
-Each writes a checkpoint of a new generation before the worker starts, so that every worker of the
-deployment begins from it; none may run meanwhile. Records that are given up are not decoded, and
-none of them is rejected.
+Each option writes a checkpoint of a new generation before the worker starts, so that every worker
+of the deployment starts from it; no worker may run meanwhile. Skipped records are neither decoded
+nor rejected.
 
-A supervisor gives the same options at every restart. So a file that was adopted is not adopted
-again, and a gap that was accepted is not widened: the state that came of it goes on. To go back to
-the same file once more: `murmurec state rebuild --snapshot FILE --at-newest-cut`.
+A supervisor passes the same options at every restart: so a file is adopted once, and an accepted
+gap is not widened; the resulting state continues. To adopt the same file again, run
+`murmurec state rebuild --snapshot FILE --at-newest-cut`.
 """
 
 from __future__ import annotations
@@ -57,23 +58,24 @@ def from_snapshot(session: Session, path: Path) -> None:
 
 
 def adopt(session: Session, snapshot: SnapshotFile) -> Manifest:
-    """Adopt the state in a file at the newest cut, whatever it began from before."""
+    """Adopt the state in a file at the newest cut, regardless of the current origin."""
     snapshot.check(session.spec)
     refuse_while_workers_run(session)
-    past = history(session.deployment)
-    if past.cuts:
-        cut, cut_offset = past.cuts[-1]
+    logged = history(session.deployment)
+    if logged.cuts:
+        cut, cut_offset = logged.cuts[-1]
         number, ends = cut.number, cut.end_offsets
     else:
         number, ends, cut_offset = 0, (0,) * session.deployment.partitions, 0
-    taught = set(past.forgotten(number + 1, rebuild_only=True)) - set(snapshot.meta.origin.excluded)
-    if taught:
+    forgotten = set(logged.forgotten(number + 1, rebuild_only=True))
+    contained = forgotten - set(snapshot.meta.origin.excluded)
+    if contained:
         raise UserError(
-            f"{snapshot.path}: it holds what {len(taught)} devices taught that were forgotten with "
-            "a rebuild since: take a snapshot from after that, or export one again from the log"
+            f"{snapshot.path}: the snapshot was learned from {len(contained)} devices that were "
+            "forgotten with a rebuild since: use a later snapshot, or export one from the log"
         )
     origin = StateOrigin(
-        number, ends, snapshot=snapshot.digest, excluded=past.forgotten(number + 1)
+        number, ends, snapshot=snapshot.digest, excluded=logged.forgotten(number + 1)
     )
     manifest = _write(session, begin(session.spec, origin, snapshot), cut_offset)
     log.info("state.adopted", snapshot=str(snapshot.path), cut=number, digest=snapshot.digest)
@@ -81,24 +83,26 @@ def adopt(session: Session, snapshot: SnapshotFile) -> Manifest:
 
 
 def over_a_gap(session: Session, place: str) -> None:
-    """Begin at a place in the log, if a worker could not begin as it is; with a place that was
-    named also where it could, but for a state that has begun behind a gap before.
+    """Start from a position in the log, if a worker could not start otherwise; a named position
+    (other than `earliest`) is used even if it could, unless the state is already truncated.
 
-    A checkpoint that is there is not thrown away: its model goes on behind the gap, and a file of
-    it is kept, without which the state cannot be recomputed. With a place other than `earliest` its
-    model goes, though not the file, and a damaged one goes altogether.
+    An existing checkpoint is kept as the starting model and exported to a file, because the state
+    cannot be recomputed without it. With a position other than `earliest` the model is discarded
+    but the file is still written. A damaged checkpoint is then discarded.
     """
     positions.parse(place or "earliest")
     place = "" if place.strip() == "earliest" else place
-    found, past = _found(session, place), history(session.deployment)
-    if _whole(session, found, past) and (not place or (found and found.manifest.origin.truncated)):
+    found, logged = _found(session, place), history(session.deployment)
+    if _can_start(session, found, logged) and (
+        not place or (found and found.manifest.origin.truncated)
+    ):
         log.info("state.whole", cut=found.manifest.cut if found else 0, gap="nothing is given up")
         return
     refuse_while_workers_run(session)
-    origin, start = _behind(session, found, place)
-    # A device forgotten with a rebuild later on could not be left out any more: it is at once.
-    past = history(session.deployment)
-    origin = excluding(origin, past.forgotten(len(past.cuts) + 1, rebuild_only=True))
+    origin, start = _after_gap(session, found, place)
+    # A truncated log cannot be replayed later without a device, so pending rebuilds apply now.
+    logged = history(session.deployment)
+    origin = excluding(origin, logged.forgotten(len(logged.cuts) + 1, rebuild_only=True))
     snapshot = kept = _kept(session, found) if found is not None else None
     if place:
         snapshot = None
@@ -123,10 +127,10 @@ def _found(session: Session, place: str) -> Found | None:
         return None
 
 
-def _behind(session: Session, found: Found | None, place: str) -> tuple[StateOrigin, Start]:
-    """Return where to go on: at the checkpoint, if the log can be read on from it; else at the
-    place, or at the first cut that the log reaches."""
-    if found is not None and not place and _reads_on(session, found):
+def _after_gap(session: Session, found: Found | None, place: str) -> tuple[StateOrigin, Start]:
+    """Return the origin and start: at the checkpoint, if the log holds every record after it; else
+    at the position, or at the first cut that the log reaches."""
+    if found is not None and not place and _log_continues(session, found):
         m = found.manifest
         origin = StateOrigin(m.cut, m.end_offsets, truncated=True, excluded=m.origin.excluded)
         return origin, Start(m.cut, m.end_offsets, m.cut_offset)
@@ -134,7 +138,7 @@ def _behind(session: Session, found: Found | None, place: str) -> tuple[StateOri
 
 
 def from_the_log(session: Session) -> None:
-    """Recompute the state from the log, whatever the checkpoints say."""
+    """Recompute the state from the log, regardless of the checkpoints."""
     rebuild(session)
 
 
@@ -148,23 +152,23 @@ def _kept(session: Session, found: Found) -> SnapshotFile:
     return snapshot_file.read(path, session.spec)
 
 
-def _whole(session: Session, found: Found | None, past: CutHistory) -> bool:
-    """Return whether a worker could begin as it is: the log holds what it will read, also where it
-    must begin again without a device, and leads to the state that was."""
+def _can_start(session: Session, found: Found | None, logged: CutHistory) -> bool:
+    """Return whether a worker could start without the option: the log holds every record that it
+    will read, including a restart without a device, and gives the recorded state."""
     partitions = session.deployment.partitions
-    if found is None and lost_origin(past, partitions, session.spec.digest):
+    if found is None and lost_origin(logged, partitions, session.spec.digest):
         return False
-    if not _reads_on(session, found):
+    if not _log_continues(session, found):
         return False
     origin = found.manifest.origin if found else StateOrigin(0, (0,) * partitions)
-    later = set(past.forgotten(len(past.cuts) + 1, rebuild_only=True)) - set(origin.excluded)
+    later = set(logged.forgotten(len(logged.cuts) + 1, rebuild_only=True)) - set(origin.excluded)
     return not later or not gone_before(
         session.connection, session.names.ratings, origin.end_offsets
     )
 
 
-def _reads_on(session: Session, found: Found | None) -> bool:
-    """Return whether the log holds what comes after a checkpoint, or all of it without one."""
+def _log_continues(session: Session, found: Found | None) -> bool:
+    """Return whether the log holds every record after the checkpoint (None: from offset 0 on)."""
     m = found.manifest if found else None
     zero = Start(0, (0,) * session.deployment.partitions)
     start = Start(m.cut, m.end_offsets, m.cut_offset) if m else zero

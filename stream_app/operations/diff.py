@@ -1,5 +1,4 @@
-"""What differs between two states, by name: arrays of the model page by page, fields of the
-ledger."""
+"""Lists the differences between a checkpoint and a replica: model pages and ledger fields."""
 
 from __future__ import annotations
 
@@ -21,7 +20,7 @@ _SHOWN = 4
 
 
 def differences(manifest: Manifest, replica: Replica) -> list[str]:
-    """Return in words how a checkpoint differs from the state that the log leads to."""
+    """Return one sentence per difference between a checkpoint and the state of the log."""
     if manifest.design != replica.spec.digest:
         return [f"design {manifest.design} of the checkpoint is not {replica.spec.digest}"]
     found = []
@@ -39,45 +38,46 @@ def differences(manifest: Manifest, replica: Replica) -> list[str]:
 
 
 def _of_model(held: Sequence[ArrayPages], replica: Replica) -> list[str]:
-    theirs = {array.name: array for array in held}
-    ours = replica.model_arrays()
-    found = [f"model {name}: only in the checkpoint" for name in sorted(theirs.keys() - ours)]
-    found += [f"model {name}: not in the checkpoint" for name in sorted(ours.keys() - theirs)]
-    for name in sorted(theirs.keys() & ours.keys()):
-        array, mine = theirs[name], ours[name]
-        if (array.dtype, array.shape) != (mine.dtype.str, mine.shape):
+    recorded = {array.name: array for array in held}
+    computed = replica.model_arrays()
+    found = [f"model {name}: only in the checkpoint" for name in sorted(recorded.keys() - computed)]
+    found += [f"model {name}: not in the checkpoint" for name in sorted(computed.keys() - recorded)]
+    for name in sorted(recorded.keys() & computed.keys()):
+        array, values = recorded[name], computed[name]
+        if (array.dtype, array.shape) != (values.dtype.str, values.shape):
             found.append(
                 f"model {name}: checkpoint {array.dtype}{list(array.shape)}, "
-                f"log {mine.dtype.str}{list(mine.shape)}"
+                f"log {values.dtype.str}{list(values.shape)}"
             )
             continue
-        digests = [page_digest(page.data) for page in pages(mine)]
-        other = [
+        digests = [page_digest(page.data) for page in pages(values)]
+        differing = [
             number
             for number, digest in enumerate(digests)
             if digest != array.digests[number * DIGEST_BYTES : (number + 1) * DIGEST_BYTES]
         ]
-        if other:
+        if differing:
             found.append(
-                f"model {name}: {len(other)} of {len(digests)} pages differ ({_shortened(other)})"
+                f"model {name}: {len(differing)} of {len(digests)} pages differ "
+                f"({_shortened(differing)})"
             )
     return found
 
 
-def _of_ledger(theirs: Sequence[SmallArray], ours: Sequence[SmallArray]) -> list[str]:
-    held, mine = {a.name: a for a in theirs}, {a.name: a for a in ours}
+def _of_ledger(held: Sequence[SmallArray], own: Sequence[SmallArray]) -> list[str]:
+    recorded, computed = {a.name: a for a in held}, {a.name: a for a in own}
     found = []
-    for name in sorted(held.keys() | mine.keys()):
-        one, other = held.get(name), mine.get(name)
-        if one is None or other is None:
-            found.append(f"ledger {name}: {'not' if one is None else 'only'} in the checkpoint")
-        elif one != other:
-            found.append(f"ledger {name}: checkpoint {_values(one)}, log {_values(other)}")
+    for name in sorted(recorded.keys() | computed.keys()):
+        before, after = recorded.get(name), computed.get(name)
+        if before is None or after is None:
+            found.append(f"ledger {name}: {'not' if before is None else 'only'} in the checkpoint")
+        elif before != after:
+            found.append(f"ledger {name}: checkpoint {_values(before)}, log {_values(after)}")
     return found
 
 
 def _values(array: SmallArray) -> str:
-    """Return the numbers of a small array in few words."""
+    """Return the first elements of a small array as text."""
     values = np.frombuffer(array.data, array.dtype).tolist()
     return f"[{_shortened(values)}]"
 

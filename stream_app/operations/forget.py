@@ -1,4 +1,4 @@
-"""Forgetting a device: an entry of the cut log that every worker follows."""
+"""Forgets a device: appends an entry to the cut log, which every worker applies."""
 
 from __future__ import annotations
 
@@ -22,28 +22,28 @@ def parse_pseudonym(text: str) -> str:
 
 
 def rebuildable_origin(session: Session) -> StateOrigin:
-    """Return what the state starts from; refuses where the log cannot be replayed from it."""
+    """Return the origin of the state; refuses an origin from which the log cannot be replayed."""
     origin = session.origin()
     if origin.snapshot:
         raise UserError(
-            f"--rebuild: the state began from the snapshot {origin.snapshot}, which may hold what "
-            "this device taught, and a snapshot cannot be replayed: forget it without --rebuild"
+            f"--rebuild: the state began from the snapshot {origin.snapshot}, which may contain "
+            "reports of this device and cannot be replayed: forget the device without --rebuild"
         )
-    if gone := gone_before(session.connection, session.names.ratings, origin.end_offsets):
+    if missing := gone_before(session.connection, session.names.ratings, origin.end_offsets):
         raise UserError(
-            f"--rebuild: {gone}, so the log cannot be replayed: restore the topic, or forget the "
-            "device without --rebuild"
+            f"--rebuild: {missing}, so the log cannot be replayed: restore the topic, or forget "
+            "the device without --rebuild"
         )
     return origin
 
 
 def forget(session: Session, pseudonym: str, rebuild: bool) -> None:
-    """Append the entry; returns when the broker has it."""
+    """Append the entry; returns when the broker has acknowledged it."""
     entry = encode_message(Forget(pseudonym, rebuild))
     offline_writer.append(session.connection, session.names.cuts, entry)
 
 
 def recompute_without(session: Session, origin: StateOrigin, pseudonym: str) -> Replica:
-    """Return the state of the log without the device, at the newest cut."""
+    """Return the state at the newest cut, computed from the log without the device."""
     with session.replay("replaying the log without the device") as replay:
         return replay.from_origin(excluding(origin, [pseudonym])).replica

@@ -1,4 +1,4 @@
-"""The contents of the state topic, generation by generation."""
+"""Lists the contents of the state topic by generation."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from stream_app.wire.state_records import (
 
 @dataclass
 class Generation:
-    """The records of one writer that the topic still holds."""
+    """The records of one writer that the topic holds."""
 
     generation: int
     worker: str = ""
@@ -35,8 +35,8 @@ class Generation:
 
 @dataclass
 class Inventory:
-    """The whole topic: `records` were read, `live` are the newest of each key; `foreign` are of no
-    known kind, `damaged` cannot be read."""
+    """The complete topic: the `records` read, the `live` ones (newest of a key) among them, of
+    which `foreign` have an invalid key and `damaged` an undecodable value."""
 
     records: int = 0
     record_bytes: int = 0
@@ -48,7 +48,7 @@ class Inventory:
 
 
 def read_inventory(session: Session) -> Inventory:
-    """Read the state topic and return what it holds."""
+    """Read the state topic and return its inventory."""
     found = Inventory()
     live: dict[bytes | None, tuple[int, bytes]] = {}
 
@@ -66,7 +66,7 @@ def read_inventory(session: Session) -> Inventory:
 
 
 def inventory(found: Inventory, live: dict[bytes | None, tuple[int, bytes]]) -> None:
-    """Sort the newest record of each key (offset and value) into generations."""
+    """Group the newest record of each key (offset and value) by generation."""
     generations: dict[int, Generation] = {}
 
     def generation(number: int) -> Generation:

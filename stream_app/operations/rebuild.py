@@ -1,4 +1,4 @@
-"""A checkpoint made from the log, whatever the state topic holds."""
+"""Writes a checkpoint computed from the log, regardless of the checkpoints in the state topic."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from stream_app.wire.state_records import Manifest
 
 _SECONDS = 30.0
 _PAUSE_SECONDS = 0.1
-# A broker that has just started does not know yet which broker coordinates a group.
+# A broker that has just started may not know the coordinator of a group yet.
 _PASSING = (
     KafkaError.NOT_COORDINATOR,
     KafkaError.COORDINATOR_NOT_AVAILABLE,
@@ -40,12 +40,12 @@ class Rebuilt:
 
 
 def rebuild(session: Session) -> Rebuilt:
-    """Recompute the state over the recorded origin, reject every record again that was rejected on
-    the way, and write the state whole."""
+    """Recompute the state from the recorded origin, publish every rejection of the replay again,
+    and write the complete state."""
     refuse_while_workers_run(session)
     origin = session.recorded_origin()
     began = time.monotonic()
-    # A worker that starts from the new checkpoint skips these records: it would never reject them.
+    # A worker that starts from the new checkpoint skips these records, so it never rejects them.
     reject = OfflineRejectionWriter(session.connection, session.names.rejected)
 
     def reject_again(batch: Batch, outcome: BatchOutcome) -> None:
@@ -99,12 +99,12 @@ def _members(session: Session) -> int:
     admin = clients.admin(session.connection)
     deadline = time.monotonic() + _SECONDS
     while True:
-        asked: Future[Any] = admin.describe_consumer_groups([session.group])[session.group]
+        described: Future[Any] = admin.describe_consumer_groups([session.group])[session.group]
         try:
-            return len(asked.result(timeout=_SECONDS).members)
+            return len(described.result(timeout=_SECONDS).members)
         except TimeoutError:
             raise UserError(
-                f"group {session.group} cannot be described: the broker has not answered for "
+                f"group {session.group} cannot be described: the broker did not answer within "
                 f"{_SECONDS:.0f} s; try again"
             ) from None
         except KafkaException as error:

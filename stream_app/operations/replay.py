@@ -1,4 +1,4 @@
-"""States computed from the log, and the digests and files made of them."""
+"""Computes states from the log, and their digests and snapshot files."""
 
 from __future__ import annotations
 
@@ -33,8 +33,7 @@ class Exported:
 
 
 def recompute_state(session: Session, at_cut: int | None = None) -> Replica:
-    """Return the state at a cut (None: the newest) that the log leads to, over the origin of the
-    newest checkpoint."""
+    """Return the state at a cut (None: the newest), computed from the recorded origin."""
     origin = session.origin()
     with session.replay() as replay:
         return replay.from_origin(origin, at_cut).replica
@@ -46,7 +45,7 @@ def recompute_from(session: Session, position: str, at_cut: int | None = None) -
     origin, start = positions.resolve_origin(session.deployment, position)
     if at_cut is not None and at_cut < origin.cut:
         raise UserError(
-            f"cut {at_cut}: from {position} a state begins at cut {origin.cut}; ask for more"
+            f"cut {at_cut}: from {position} a state begins at cut {origin.cut}; give a later one"
         )
     with session.replay() as replay:
         begun = Replayed(begin(session.spec, origin), start.cut_offset)
@@ -54,8 +53,8 @@ def recompute_from(session: Session, position: str, at_cut: int | None = None) -
 
 
 def export(session: Session, file: Path, at_cut: int | None = None) -> Exported:
-    """Write the state at a cut to a file: recomputed, or the newest checkpoint brought up to the
-    newest cut."""
+    """Write the state at a cut to a file: recomputed, or without `at_cut` the newest checkpoint
+    advanced to the newest cut."""
     began = time.monotonic()
     found = session.checkpoint()
     origin = found.manifest.origin if found else session.origin()

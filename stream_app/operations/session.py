@@ -1,5 +1,4 @@
-"""What every operation on a state needs: the deployment, its topics checked, and a place to show
-progress."""
+"""The session of an operation: a deployment with checked topics, and a progress display."""
 
 from __future__ import annotations
 
@@ -36,8 +35,8 @@ def no_progress(_: str) -> Iterator[Progress]:
 
 @dataclass(frozen=True, eq=False)
 class Session:
-    """One deployment as an operation sees it; `display(label)` shows the progress (done, total) of
-    a long step."""
+    """The deployment of one operation; `display(label)` shows the progress (done, total) of a long
+    step."""
 
     settings: Settings
     deployment: Deployment
@@ -75,7 +74,7 @@ class Session:
 
     @property
     def spec(self) -> StateSpec:
-        """What decides the state besides the log."""
+        """The spec that, with the log, determines the state."""
         return self.deployment.spec
 
     @property
@@ -89,22 +88,22 @@ class Session:
             return reader.read_checkpoint(self.deployment, progress)
 
     def recorded_origin(self) -> StateOrigin | None:
-        """Return what the state of this rating topic starts from according to the newest readable
-        manifest of any spec; None where there is none."""
+        """Return the origin in the newest readable manifest over this rating topic, of any spec;
+        None if there is none."""
         with self.display("reading the state topic") as progress:
             manifests = reader.manifests(self.connection, self.names, progress)
         rating_topic = reader.topic_id(clients.admin(self.connection), self.names.ratings)
-        bases = [
+        origins = [
             manifest.origin
             for manifest in manifests
             if manifest.topic_id == rating_topic
             and len(manifest.end_offsets) == self.deployment.partitions
         ]
-        return bases[-1] if bases else None
+        return origins[-1] if origins else None
 
     def origin(self) -> StateOrigin:
-        """Return what the state starts from: the recorded origin, or the log alone; refuses the log
-        alone where the cut log reports another origin."""
+        """Return the origin of the state: the recorded one, or the log alone; refuses the log alone
+        if the cut log reports another origin."""
         origin = self.recorded_origin()
         if origin is None:
             check_origin(self.deployment)

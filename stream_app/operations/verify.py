@@ -1,11 +1,11 @@
-"""`murmurec state verify`: the log against everything that claims to be the state it leads to.
+"""`murmurec state verify`: compares the state of the log with checkpoint, reports and workers.
 
     log --recompute--> state at cut r   ==   newest checkpoint (cut r): arrays page by page, ledger
                        on the way       ==   every digest report of the same origin and design
                        and on to cut w  ==   each running worker's /state (cut w)
 
-Where the log no longer reaches back to the origin, nothing can be recomputed: then the checkpoint
-is compared with itself (every page with its digest, the ledger with the log that it covers).
+If the log no longer holds the records from the origin on, the state cannot be recomputed: then only
+the checkpoint's consistency is checked (pages with their digests, ledger with the log it covers).
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import msgspec
 
 from stream_app.checkpoints.shadow_copy import Snapshot
 from stream_app.log.canonical_order import Start
-from stream_app.operations import diff as comparing
+from stream_app.operations import diff
 from stream_app.operations.session import Session
 from stream_app.operations.workers import ReportedState, ask
 from stream_app.replay.cut_history import history, lost_origin
@@ -31,8 +31,8 @@ from stream_app.wire.state_records import Manifest, StateOrigin
 
 @dataclass
 class Findings:
-    """What was compared with what the log leads to, and what differs; `missing` is what could not
-    be compared and why."""
+    """The comparisons made with the state of the log, the differences, and in `missing` the
+    comparisons that were not possible, with the reason."""
 
     cut: int = 0
     origin: dict[str, Any] = field(default_factory=dict)
@@ -43,7 +43,7 @@ class Findings:
     missing: list[str] = field(default_factory=list)
 
     def equal(self, strict: bool = False) -> bool:
-        """Return whether nothing differs and, if `strict`, everything was compared."""
+        """Return whether there is no difference and, if `strict`, no missing comparison."""
         return not self.differences and not (strict and self.missing)
 
 
@@ -58,29 +58,29 @@ def verify(session: Session, workers: tuple[str, ...] = ()) -> Findings:
     if manifest is None:
         findings.missing.append(f"{session.names.state} holds no checkpoint")
     else:
-        _tell(findings, manifest.cut, origin, manifest.model, manifest.ledger)
+        _record(findings, manifest.cut, origin, manifest.model, manifest.ledger)
         pages = sum(len(array.slots) for array in manifest.arrays)
         findings.compared.append(f"checkpoint at cut {manifest.cut} with itself: {pages} pages")
-    unable = _unable(session, origin)
-    if unable:
-        findings.missing += [unable, *(f"worker {url}: nothing to compare with" for url in shown)]
+    obstacle = _obstacle(session, origin)
+    if obstacle:
+        findings.missing += [obstacle, *(f"worker {url}: nothing to compare with" for url in shown)]
     else:
         _recompute(session, origin, manifest, shown, findings)
     return findings
 
 
-def _tell(findings: Findings, cut: int, origin: StateOrigin, model: str, ledger: str) -> None:
+def _record(findings: Findings, cut: int, origin: StateOrigin, model: str, ledger: str) -> None:
     findings.cut, findings.origin = cut, msgspec.to_builtins(origin)
     findings.model_digest, findings.ledger_digest = model, ledger
 
 
-def _unable(session: Session, origin: StateOrigin) -> str:
-    """Return why nothing can be recomputed, empty where it can."""
+def _obstacle(session: Session, origin: StateOrigin) -> str:
+    """Return why the state cannot be recomputed, empty if it can."""
     if origin.snapshot and session.snapshot is None:
         return f"the state began from the snapshot {origin.snapshot}: give it with --snapshot FILE"
     ratings = session.names.ratings
-    gone = gone_before(session.connection, ratings, origin.end_offsets)
-    return f"{gone}: the log no longer reaches back" if gone else ""
+    missing = gone_before(session.connection, ratings, origin.end_offsets)
+    return f"{missing}: the log does not hold the records from the origin on" if missing else ""
 
 
 def _recompute(
@@ -90,18 +90,18 @@ def _recompute(
     shown: Mapping[str, ReportedState],
     findings: Findings,
 ) -> None:
-    """Compare with what the log leads to."""
+    """Recompute the state and compare checkpoint, digest reports and workers with it."""
     with session.display("reading the cut log") as progress:
-        past = history(session.deployment, progress)
+        logged = history(session.deployment, progress)
     if manifest is None and (
-        lost := lost_origin(past, len(origin.end_offsets), session.spec.digest)
+        lost := lost_origin(logged, len(origin.end_offsets), session.spec.digest)
     ):
         findings.missing.append(
-            f"a checkpoint was witnessed that began from something else than the log (base "
-            f"{lost}): it is lost, and what is computed here is not that state"
+            f"a digest report names a checkpoint that did not begin from the log (origin {lost}): "
+            "the checkpoint is lost, and the state computed here is another one"
         )
     with session.replay() as replay:
-        digest_reports = _DigestReports(session.spec.digest, past.digest_reports, findings)
+        digest_reports = _DigestReports(session.spec.digest, logged.digest_reports, findings)
         replay.each_cut = digest_reports.compare
         state = replay.from_origin(origin, manifest.cut if manifest else None)
         if manifest is not None:
@@ -116,30 +116,30 @@ def _recompute(
             state = _reach(replay, state, origin, reported.cut)
             _compare_worker(url, reported, state.replica, findings)
     replica = state.replica
-    _tell(findings, replica.cut, replica.origin, replica.model_digest(), replica.ledger_digest())
+    _record(findings, replica.cut, replica.origin, replica.model_digest(), replica.ledger_digest())
     if digest_reports.compared:
-        findings.compared.append(f"{digest_reports.compared} witnesses of the cut log with the log")
+        findings.compared.append(f"{digest_reports.compared} digest reports with the log")
     if digest_reports.others:
         findings.missing.append(
-            f"{digest_reports.others} witnesses are of another design or another base"
+            f"{digest_reports.others} digest reports are of another design or another origin"
         )
 
 
 def _compare_checkpoint(manifest: Manifest, replica: Replica, findings: Findings) -> None:
     findings.compared.append(f"checkpoint at cut {manifest.cut} with the log")
     if replica.origin == manifest.origin:
-        found = comparing.differences(manifest, replica)
-        findings.differences += [f"checkpoint at cut {manifest.cut}: {what}" for what in found]
+        found = diff.differences(manifest, replica)
+        findings.differences += [f"checkpoint at cut {manifest.cut}: {line}" for line in found]
     else:
         more = set(replica.origin.excluded) - set(manifest.origin.excluded)
         findings.differences.append(
-            f"checkpoint at cut {manifest.cut}: it still holds devices that are forgotten with a "
+            f"checkpoint at cut {manifest.cut}: it contains devices that were forgotten with a "
             f"rebuild before it: {', '.join(sorted(more))}"
         )
 
 
 def _reach(replay: Replay, state: Replayed, origin: StateOrigin, cut: int) -> Replayed:
-    """Return the state at a cut: on from the one at hand, or from the origin."""
+    """Return the state at a cut: advanced from the current one, or recomputed from the origin."""
     replica = state.replica
     if cut < replica.cut:
         return replay.from_origin(origin, cut)
@@ -151,7 +151,7 @@ def _reach(replay: Replay, state: Replayed, origin: StateOrigin, cut: int) -> Re
 def _compare_worker(
     url: str, reported: ReportedState, replica: Replica, findings: Findings
 ) -> None:
-    ours = ReportedState(
+    expected = ReportedState(
         replica.cut,
         replica.end_offsets,
         replica.model_digest(),
@@ -164,23 +164,21 @@ def _compare_worker(
         ReportedState.__struct_fields__, ReportedState.__struct_encode_fields__, strict=True
     )
     for field_name, name in fields:
-        theirs, mine = getattr(reported, field_name), getattr(ours, field_name)
-        if theirs != mine:
+        shown, computed = getattr(reported, field_name), getattr(expected, field_name)
+        if shown != computed:
             findings.differences.append(
-                f"worker {url} at cut {reported.cut}: {name} {theirs}, log {mine}"
+                f"worker {url} at cut {reported.cut}: {name} {shown}, log {computed}"
             )
 
 
 class _DigestReports:
-    """Compares the state at each cut with what was witnessed of it, where both start from the
-    same: each digest report once, though the replay may begin again."""
+    """Compares the state at each cut with the digest reports of that cut and the same origin; each
+    report once, even if the replay restarts."""
 
-    def __init__(
-        self, design: str, all_of_them: Iterable[DigestReport], findings: Findings
-    ) -> None:
+    def __init__(self, design: str, reports: Iterable[DigestReport], findings: Findings) -> None:
         self._design, self._findings = design, findings
         self._at: dict[int, list[tuple[int, DigestReport]]] = {}
-        for number, digest_report in enumerate(all_of_them):
+        for number, digest_report in enumerate(reports):
             self._at.setdefault(digest_report.cut, []).append((number, digest_report))
         self._reached: set[int] = set()
         self._compared: set[int] = set()
@@ -188,36 +186,37 @@ class _DigestReports:
 
     @property
     def compared(self) -> int:
-        """How many were compared."""
+        """Number of reports compared."""
         return len(self._compared)
 
     @property
     def others(self) -> int:
-        """How many were reached that no state on the way could be compared with."""
+        """Number of reports reached but not comparable with the state at their cut."""
         return len(self._reached - self._compared)
 
     def compare(self, replica: Replica) -> None:
         """Compare the state at a cut."""
-        here = self._at.get(replica.cut, [])
-        self._reached.update(number for number, _ in here)
+        reports = self._at.get(replica.cut, [])
+        self._reached.update(number for number, _ in reports)
         kind = self._design, replica.origin.digest
-        ours = {n: w for n, w in here if n not in self._compared and (w.design, w.origin) == kind}
-        if not ours:
+        new = {n: r for n, r in reports if n not in self._compared and (r.design, r.origin) == kind}
+        if not new:
             return
-        self._compared |= ours.keys()
+        self._compared |= new.keys()
         model, ledger = self._digests(replica)
-        for digest_report in ours.values():
-            for name, theirs, mine in (
+        for digest_report in new.values():
+            for name, reported, computed in (
                 ("model_digest", digest_report.model, model),
                 ("ledger_digest", digest_report.ledger, ledger),
             ):
-                if theirs != mine:
+                if reported != computed:
                     self._findings.differences.append(
-                        f"witness of cut {digest_report.cut}: {name} {theirs}, log {mine}"
+                        f"digest report of cut {digest_report.cut}: {name} {reported}, "
+                        f"log {computed}"
                     )
 
     def _digests(self, replica: Replica) -> tuple[str, str]:
-        """Return the digests of a replica; of what it has not changed since, the old ones serve."""
+        """Return the digests of a replica; only pages changed since the last call are hashed."""
         if self._copy is None or self._copy[0] is not replica:
             self._copy = replica, Snapshot(replica)
         snapshot = self._copy[1]

@@ -1,4 +1,4 @@
-"""The state that a running worker reports at `/state`."""
+"""Reads the state that a running worker reports at `/state`."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _LONGEST = 1 << 20
 
 
 class ReportedState(msgspec.Struct, frozen=True):
-    """The part of `/state` that can be compared: all of one cut."""
+    """The comparable part of `/state`; all fields are of one cut."""
 
     cut: int
     positions: tuple[int, ...]
@@ -26,14 +26,14 @@ class ReportedState(msgspec.Struct, frozen=True):
 
 
 def ask(url: str) -> ReportedState:
-    """Return what the worker at an address holds; refuses one where no worker answers."""
+    """Return the state that the worker at `url` reports; refuses a URL without a worker."""
     if not url.startswith(("http://", "https://")):
         raise UserError(f"--worker {url}: give an address such as http://127.0.0.1:8470")
     try:
         with urllib.request.urlopen(f"{url.rstrip('/')}/state", timeout=_SECONDS) as reply:
             return msgspec.json.decode(reply.read(_LONGEST), type=ReportedState)
     except (OSError, HTTPException, ValueError):
-        # Nothing listens, something else listens, the address is none, or it shows no state.
+        # No listener, another server, an invalid URL, or a reply without a state.
         raise UserError(
             f"no worker showed its state at {url}: is one running there "
             "(murmurec worker --admin-port), and is it ready?"

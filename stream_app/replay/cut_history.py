@@ -1,7 +1,6 @@
-"""The cut log read at once: every entry that it holds now, and which of them count.
+"""Reads the complete cut log: its cuts, forget entries and digest reports.
 
-What a replica takes bit by bit is read here in one go by operations on the past: which cuts
-there were, which checkpoints were witnessed, who was to be forgotten.
+A replica processes these entries one by one; the operations of the command line need them at once.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ from stream_app.wire.state_records import StateOrigin
 
 @dataclass(frozen=True)
 class CutLogEntry:
-    """An entry that counts, and where the cut log goes on after it."""
+    """A valid entry, and the offset after it in the cut log."""
 
     entry: Entry
     cut_offset: int
@@ -27,11 +26,11 @@ class CutLogEntry:
 
 @dataclass(frozen=True)
 class CutHistory:
-    """What the cut log holds: the cuts from number 1 on, each with where the log goes on after it,
-    and the rest in its order.
+    """The contents of the cut log: the cuts from number 1 on, each with the offset after it, and
+    the other entries in log order.
 
-    `forgets` are the devices with the number of the cut whose round they are forgotten before; one
-    that still waits for its cut has the number after the newest.
+    `forgets` holds (number, entry): the device is forgotten before the round of that cut. An entry
+    after the newest cut has the number that the next cut will get.
     """
 
     cuts: tuple[tuple[Cut, int], ...]
@@ -55,7 +54,7 @@ def entries(
     deployment: Deployment,
     progress: Callable[[int, int], None] | None = None,
 ) -> Iterator[CutLogEntry]:
-    """Yield the entries that count, from the first to the newest."""
+    """Yield the valid entries in log order."""
     chain = Chain(0, (0,) * deployment.partitions)
     for message in compacted.records(deployment.connection, deployment.topics.cuts, progress):
         try:
@@ -70,48 +69,49 @@ def history(
     deployment: Deployment,
     progress: Callable[[int, int], None] | None = None,
 ) -> CutHistory:
-    """Return what the cut log holds now."""
+    """Return the contents of the cut log."""
     cuts: list[tuple[Cut, int]] = []
     forgets: list[tuple[int, Forget]] = []
     digest_reports: list[DigestReport] = []
-    for past in entries(deployment, progress):
-        match past.entry:
+    for logged in entries(deployment, progress):
+        match logged.entry:
             case Cut():
-                cuts.append((past.entry, past.cut_offset))
+                cuts.append((logged.entry, logged.cut_offset))
             case Forget():
-                forgets.append((len(cuts) + 1, past.entry))
+                forgets.append((len(cuts) + 1, logged.entry))
             case DigestReport():
-                digest_reports.append(past.entry)
+                digest_reports.append(logged.entry)
     return CutHistory(tuple(cuts), tuple(forgets), tuple(digest_reports))
 
 
-def lost_origin(past: CutHistory, partitions: int, design: str) -> str | None:
-    """Return the digest of what a lost state had started from, None where the log alone leads to
-    it or nothing is known.
+def lost_origin(found: CutHistory, partitions: int, design: str) -> str | None:
+    """Return the digest of the origin of a lost state; None if the state can be computed from the
+    log alone, or no digest report of the design exists.
 
-    The newest digest report of the design tells. From the log alone a state starts at nothing,
-    without the first few of those who were to be forgotten with a rebuild: each was left out when
-    its entry was reached."""
-    newest = next((w for w in reversed(past.digest_reports) if w.design == design), None)
+    The newest digest report of the design carries the digest of its origin. A state computed from
+    the log alone has an empty origin that excludes the first n devices to be forgotten with a
+    rebuild, for some n: each device is excluded when its entry is reached.
+    """
+    newest = next((r for r in reversed(found.digest_reports) if r.design == design), None)
     if newest is None:
         return None
-    left_out = list(dict.fromkeys(f.device for _, f in past.forgets if f.rebuild))
+    devices = list(dict.fromkeys(f.device for _, f in found.forgets if f.rebuild))
     zero = (0,) * partitions
-    for count in range(len(left_out) + 1):
-        if StateOrigin(0, zero, excluded=tuple(sorted(left_out[:count]))).digest == newest.origin:
+    for count in range(len(devices) + 1):
+        if StateOrigin(0, zero, excluded=tuple(sorted(devices[:count]))).digest == newest.origin:
             return None
     return newest.origin
 
 
 def check_origin(deployment: Deployment) -> None:
-    """Refuse to start from the log alone where a checkpoint was witnessed that did not.
+    """Refuse to start from the log alone if a digest report has another origin.
 
-    To be asked where the state topic holds no checkpoint; the cut log is read once.
+    Call it if the state topic holds no checkpoint; it reads the cut log once.
     """
     topics = deployment.topics
     if lost_origin(history(deployment), deployment.partitions, deployment.spec.digest):
         raise UserError(
-            f"{topics.state} holds no checkpoint, but {topics.cuts} tells of one that began from a "
-            "snapshot or behind a gap: the log alone leads to another state; begin with murmurec "
+            f"{topics.state} holds no checkpoint, but {topics.cuts} reports one that began from a "
+            "snapshot or after a gap: the log alone gives another state; start with murmurec "
             "worker --from-snapshot FILE, or accept the other state with --accept-gap or --rebuild"
         )

@@ -1,13 +1,12 @@
-"""Following the log: a consumer that reads the ratings and the cuts and gives them out in canonical
-order.
+"""Follows the log: reads the ratings and the cuts and yields them in canonical order.
 
 One consumer is assigned to every rating partition and to the cut log at explicit offsets, those of
-a checkpoint or the beginning; it never joins a group and never commits, so nothing that happens to
-a group can make it skip or repeat. A log that no longer reaches back to where it is taken up, or
-that has other partitions than it is read with, is refused. A partition whose buffer holds more than
-six rounds is paused until it has drained: with fewer, the pauses cost a factor of three (measured).
+a checkpoint or 0; it joins no group and reads no committed offset, so a group event cannot make it
+skip or repeat a record. A log that no longer holds the start offset, or that has another number of
+partitions, is refused. A partition whose buffer holds more than six rounds is paused until it has
+drained: with fewer rounds, the pauses cost a factor of three (measured).
 
-The worker's reader thread, the offline digest and the demo's own check use the same follower.
+The worker's reader thread, the offline replay and the demo's own check use this class.
 """
 
 from __future__ import annotations
@@ -41,20 +40,20 @@ from stream_app.wire import (
 )
 
 WAYS_OUT = (
-    "restore the topic, go on without them (murmurec worker --accept-gap, which records it), or "
+    "restore the topic, continue without them (murmurec worker --accept-gap, which records it), or "
     "start a new deployment (--prefix)"
 )
 _RESTORE = "restore the topic or start a new deployment (--prefix)"
 _BATCH = 256
 _ROUNDS_AHEAD = 6
-_ASKED = 3
+_ABSENT_CHECKS = 3
 
 
 @dataclass(frozen=True, eq=False)
 class Decoded:
     """The next piece of the log: a decoded run, the cut that ends its round, a device to forget
-    before the next run, or a digest report; `cut_offset` is where the cut log goes on after the
-    entry."""
+    before the next run, or a digest report; `cut_offset` is the offset after the entry in the cut
+    log."""
 
     batch: Batch | None
     cut: Cut | None
@@ -64,26 +63,26 @@ class Decoded:
 
 
 def gone_before(connection: Connection, topic: str, ends: Sequence[int]) -> str:
-    """Return in words where a topic no longer holds what comes after these offsets (one for each
-    partition), empty where it does."""
+    """Return a sentence naming the first partition that no longer holds the records from its
+    offset in `ends` on; empty if all do."""
     consumer = clients.consumer(connection)
     try:
         for partition, end in enumerate(ends):
             place = TopicPartition(topic, partition)
-            if gone := _gone(place, clients.offsets(consumer, place)[0], end):
-                return gone
+            if missing := _missing(place, clients.offsets(consumer, place)[0], end):
+                return missing
     finally:
         consumer.close()
     return ""
 
 
-def _gone(place: TopicPartition, low: int, first: int) -> str:
-    """Return in words that what comes after an offset is gone, empty where it is there."""
+def _missing(place: TopicPartition, low: int, first: int) -> str:
+    """Return a sentence if the partition begins after the offset `first`, else empty."""
     if low <= first:
         return ""
     return (
-        f"{place.topic} partition {place.partition} begins at offset {low}, the state goes on from "
-        f"offset {first}: the records between are gone"
+        f"{place.topic} partition {place.partition} begins at offset {low}, the state continues "
+        f"from offset {first}: the records between were deleted"
     )
 
 
@@ -119,7 +118,7 @@ class Follower:
             # would be lost at every start.
             fetch_wait_max_ms=100,
         )
-        # Offsets and never "the beginning": where records are gone, that would pass over them.
+        # Explicit offsets, never OFFSET_BEGINNING, which would skip deleted records unnoticed.
         start = self.rounds.start
         places = [TopicPartition(topics.ratings, p, end) for p, end in enumerate(start.end_offsets)]
         places.append(TopicPartition(topics.cuts, 0, start.cut_offset))
@@ -128,8 +127,8 @@ class Follower:
         self._waiting = places
 
     def log_end_offsets(self, seconds: float = 10.0) -> tuple[tuple[int, ...], int]:
-        """Return the end offset of each rating partition and of the cut log, asked of the broker;
-        refuses a log that does not hold what this follower is to read."""
+        """Return the end offset of each rating partition and of the cut log, as the broker reports
+        them now; refuses a log that does not hold the records from the start on."""
         self.check_partitions(seconds)
         start = self.rounds.start
         ratings = tuple(
@@ -140,37 +139,37 @@ class Follower:
 
     def _end(self, place: TopicPartition, first: int, seconds: float) -> int:
         low, high = clients.offsets(self._consumer, place, seconds)
-        if gone := _gone(place, low, first):
+        if missing := _missing(place, low, first):
             fix = WAYS_OUT if place.topic == self.topics.ratings else _RESTORE
-            raise UserError(f"{gone}; {fix}")
+            raise UserError(f"{missing}; {fix}")
         if high < first:
             raise UserError(
                 f"{place.topic} partition {place.partition} ends at offset {high}, the state has "
-                f"read it up to offset {first}: records that were learned are gone, or the topic "
+                f"read it up to offset {first}: learned records were deleted, or the topic "
                 f"was recreated; {_RESTORE}"
             )
         return high
 
     def check_partitions(self, seconds: float = 10.0) -> None:
-        """Refuse a rating topic that has got more partitions, which would never be read, and one
-        that was not there three times in a row: a broker that has just started knows little."""
+        """Refuse a rating topic with added partitions, which would never be read, and one that is
+        absent in three checks in a row: a broker that has just started may not list it yet."""
         try:
-            there = self._consumer.list_topics(self.topics.ratings, timeout=seconds).topics
+            listed = self._consumer.list_topics(self.topics.ratings, timeout=seconds).topics
         except KafkaException:
-            return  # whether the broker answers is asked elsewhere
-        found = len(there[self.topics.ratings].partitions)
+            return  # `answers` reports a broker that does not answer
+        found = len(listed[self.topics.ratings].partitions)
         self._absent = 0 if found else self._absent + 1
-        if self._absent >= _ASKED:
-            raise UserError(f"topic {self.topics.ratings} is gone: {_RESTORE}")
+        if self._absent >= _ABSENT_CHECKS:
+            raise UserError(f"topic {self.topics.ratings} does not exist: {_RESTORE}")
         if found > self.intake.partitions:
             raise UserError(
                 f"{self.topics.ratings} has {found} partitions, not {self.intake.partitions}: the "
-                "count is fixed for life, since a device's partition depends on it; start a new "
+                "count cannot change, since a device's partition depends on it; start a new "
                 "deployment (--prefix)"
             )
 
     def answers(self, seconds: float = 1.0) -> bool:
-        """Return whether the broker answers a question now; refuses partitions that came later."""
+        """Return whether the broker answers a request now; refuses added partitions."""
         place = TopicPartition(self.topics.cuts, 0)
         try:
             answered = self._consumer.get_watermark_offsets(place, timeout=seconds) is not None
@@ -180,7 +179,7 @@ class Follower:
         return answered
 
     def lag(self) -> int:
-        """Return how many rating records the broker is known to hold beyond what was given out."""
+        """Return the number of rating records at the broker after those already yielded."""
         behind = 0
         for p, end in enumerate(self.rounds.end_offsets):
             place = TopicPartition(self.topics.ratings, p)
@@ -189,10 +188,9 @@ class Follower:
         return behind
 
     def poll(self, seconds: float = 0.02) -> Iterator[Decoded]:
-        """Wait up to `seconds` for deliveries and give out all that is in order now."""
+        """Wait up to `seconds` for records and yield every piece that is complete in order."""
         if self._waiting:
-            # Not before: what is asked of the broker waits behind a fetch that waits for records,
-            # half a second for each partition (measured).
+            # Assigned late: a request waits behind a blocked fetch, half a second per partition.
             self._consumer.assign(self._waiting)
             self._waiting = []
         for message in self._consumer.consume(_BATCH, seconds):
@@ -203,7 +201,7 @@ class Follower:
         self._pause_and_resume()
 
     def _take(self, message: Message) -> None:
-        # A consumed message always has a place; the stubs say that it may not.
+        # A consumed message always has topic and offset; the type stubs make them optional.
         topic, partition, offset = message.topic(), message.partition(), message.offset()
         error = message.error()
         if error is not None:
@@ -235,13 +233,13 @@ class Follower:
             counts = self.rounds.cut(cut, offset)
         except OrderError as error:
             raise UserError(
-                f"{self.topics.cuts}: {error}; it is not the log that this state was made from; "
+                f"{self.topics.cuts}: {error}; this state was not computed from this log; "
                 f"{_RESTORE}"
             ) from None
         if not counts:
             self.cuts_ignored += 1
         elif self._live and cut.design:
-            # Old cuts may be of an earlier design of this deployment; new ones ought not to be.
+            # Old cuts may carry an earlier design of this deployment; new cuts should not.
             self.other_design = "" if cut.design == self.design else cut.design
 
     def _failed(self, error: KafkaError, topic: str | None, partition: int, offset: int) -> None:
@@ -252,21 +250,21 @@ class Follower:
                 self.rounds.reached(partition, offset)
         elif error.code() in (KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE):
             raise UserError(
-                f"{topic} partition {partition}: records that were not read yet are gone "
-                f"({error.str()}); the state cannot go on; "
+                f"{topic} partition {partition}: records that were not read yet were deleted "
+                f"({error.str()}); the state cannot continue; "
                 f"{WAYS_OUT if topic == self.topics.ratings else _RESTORE}"
             )
         elif not error.retriable():
-            # What is wrong with a whole broker comes without a place.
-            where = f"{topic} partition {partition}" if topic else "the broker"
-            raise UserError(f"{where} cannot be read: {error.str()}")
+            # An error of the broker connection has no topic.
+            source = f"{topic} partition {partition}" if topic else "the broker"
+            raise UserError(f"{source} cannot be read: {error.str()}")
 
     def _at_end_of_cuts(self) -> None:
         if not self.rounds.found_start:
             raise UserError(
                 f"{self.topics.cuts} ends with cut {self.rounds.newest_cut[0]}, the state begins "
-                f"after cut {self.rounds.start.cut}: it is not the log that this state was made "
-                f"from; {_RESTORE}"
+                f"after cut {self.rounds.start.cut}: this state was not computed from this log; "
+                f"{_RESTORE}"
             )
         self.cuts_at_end = self._live = True
 
@@ -279,11 +277,11 @@ class Follower:
                 (self._paused.add if full else self._paused.remove)(p)
 
     def commit(self, ends: tuple[int, ...]) -> None:
-        """Tell the broker up to where the state is durable: a hint for tools that show lag, which
-        nothing here reads."""
+        """Commit the offsets up to which the state is durable: for tools that show lag; the
+        application never reads them."""
         places = [TopicPartition(self.topics.ratings, p, end) for p, end in enumerate(ends)]
         self._consumer.commit(offsets=places, asynchronous=True)
 
     def close(self) -> None:
-        """Leave the broker."""
+        """Close the consumer."""
         self._consumer.close()

@@ -1,12 +1,12 @@
-"""Where a replay begins, in the words of the command line, and the cut nearest to it.
+"""Parses the start position of a replay and resolves it to a cut.
 
-    earliest                       the oldest record that Kafka still has
+    earliest                       the oldest record that Kafka still holds
     latest                         the end
-    ts=2026-11-01T00:00:00Z        the first record written then or later; also milliseconds
-    ts=1793491200000               since 1970. Kafka's time of a record, not when the user rated
-    last=1000                      the last so many records of each partition
+    ts=2026-11-01T00:00:00Z        the first record with this Kafka timestamp or a later one (not
+    ts=1793491200000               the time of the rating); also milliseconds since 1970
+    last=1000                      the last 1000 records of each partition
 
-A state begins at a cut: the first whose round ends at or behind the place in every partition.
+A state begins at a cut: the first whose round ends at or after the position in every partition.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from typing import Literal
 
 from confluent_kafka import Consumer, KafkaException, TopicPartition
 
-from stream_app.checkpoints import offline_writer as changelog_writing
+from stream_app.checkpoints import offline_writer
 from stream_app.deployment import Deployment
 from stream_app.errors import UserError
 from stream_app.kafka import clients
@@ -42,7 +42,7 @@ class StartPosition:
 
 
 def parse(text: str) -> StartPosition:
-    """Return the place that a text names; refuses any other with the forms there are."""
+    """Return the start position that a text names; refuses any other text with the valid forms."""
     name, equals, value = text.strip().partition("=")
     match name, equals:
         case (("earliest" | "latest"), ""):
@@ -55,7 +55,7 @@ def parse(text: str) -> StartPosition:
             milliseconds = _milliseconds(value)
             if milliseconds is not None and 0 <= milliseconds < _LATEST_MILLISECONDS:
                 return StartPosition("ts", milliseconds)
-    raise UserError(f"{text[:80]!r} is no place in the log: write {FORMS}")
+    raise UserError(f"{text[:80]!r} is not a position in the log: write {FORMS}")
 
 
 def _number(value: str) -> int | None:
@@ -70,32 +70,32 @@ def _milliseconds(value: str) -> int | None:
         moment = datetime.fromisoformat(value)
     except ValueError:
         return None
-    # Without a zone it would mean something else on every machine.
+    # A time without a zone depends on the machine.
     return None if moment.tzinfo is None else int(moment.astimezone(UTC).timestamp() * 1000)
 
 
 def resolve(
     consumer: Consumer, topic: str, partitions: int, place: StartPosition
 ) -> tuple[int, ...]:
-    """Return the offset of a place in each partition, within what the broker has."""
-    there = [clients.offsets(consumer, TopicPartition(topic, p)) for p in range(partitions)]
+    """Return the offset of a position in each partition, within what the broker holds."""
+    bounds = [clients.offsets(consumer, TopicPartition(topic, p)) for p in range(partitions)]
     if place.kind == "ts":
-        asked = [TopicPartition(topic, p, place.number) for p in range(partitions)]
+        times = [TopicPartition(topic, p, place.number) for p in range(partitions)]
         try:
-            found = consumer.offsets_for_times(asked, timeout=_SECONDS)
+            found = consumer.offsets_for_times(times, timeout=_SECONDS)
         except KafkaException as error:
             raise UserError(
                 f"topic {topic}: the offsets of a time cannot be read: {error.args[0].str()}"
             ) from None
-        # Below 0: there is no record so late.
-        pairs = zip(found, there, strict=True)
+        # A negative offset: no record is that late.
+        pairs = zip(found, bounds, strict=True)
         first = [tp.offset if tp.offset >= 0 else high for tp, (_, high) in pairs]
     elif place.kind == "last":
-        first = [high - place.number for _, high in there]
+        first = [high - place.number for _, high in bounds]
     else:
-        first = [low if place.kind == "earliest" else high for low, high in there]
+        first = [low if place.kind == "earliest" else high for low, high in bounds]
     return tuple(
-        min(max(offset, low), high) for offset, (low, high) in zip(first, there, strict=True)
+        min(max(offset, low), high) for offset, (low, high) in zip(first, bounds, strict=True)
     )
 
 
@@ -104,11 +104,11 @@ def resolve_origin(
     grammar: str = "earliest",
     may_cut: bool = False,
 ) -> tuple[StateOrigin, Start]:
-    """Return an origin at the first cut at or behind the place, and where the log goes on after it.
+    """Return an origin at the first cut at or after the position, and the log's start after it.
 
-    Whoever was to be forgotten before that cut is left out of the origin. Where no cut reaches the
-    place, the newest one is taken; where that one lies before what Kafka still has, one is written
-    if `may_cut`, and refused if not.
+    The origin excludes the devices that are forgotten before that cut. If no cut reaches the
+    position, the newest cut is used; if that cut precedes the oldest records that Kafka holds, a
+    new cut is written if `may_cut`, else the position is refused.
     """
     place, topics, partitions = parse(grammar), deployment.topics, deployment.partitions
     consumer = clients.consumer(deployment.connection)
@@ -120,26 +120,26 @@ def resolve_origin(
     if not any(wanted):
         zero = (0,) * partitions
         return StateOrigin(0, zero), Start(0, zero, 0)
-    past = history(deployment)
-    found = _first(past.cuts, wanted) or _first(past.cuts[-1:], low)
+    logged = history(deployment)
+    found = _first(logged.cuts, wanted) or _first(logged.cuts[-1:], low)
     if found is None and may_cut:
-        _write_cut(deployment, past.cuts[-1][0] if past.cuts else None, low)
-        past = history(deployment)
-        found = _first(past.cuts[-1:], low)
+        _write_cut(deployment, logged.cuts[-1][0] if logged.cuts else None, low)
+        logged = history(deployment)
+        found = _first(logged.cuts[-1:], low)
     if found is None:
         raise UserError(
-            f"{topics.cuts}: no cut reaches what {topics.ratings} still holds (from offsets "
-            f"{list(low)} on); murmurec worker --accept-gap writes one"
+            f"{topics.cuts}: no cut reaches the oldest records of {topics.ratings} (offsets "
+            f"{list(low)}); murmurec worker --accept-gap writes one"
         )
     cut, cut_offset = found
     origin = StateOrigin(
-        cut.number, cut.end_offsets, truncated=True, excluded=past.forgotten(cut.number)
+        cut.number, cut.end_offsets, truncated=True, excluded=logged.forgotten(cut.number)
     )
     return origin, Start(cut.number, cut.end_offsets, cut_offset)
 
 
 def _first(cuts: Sequence[tuple[Cut, int]], wanted: tuple[int, ...]) -> tuple[Cut, int] | None:
-    """Return the first cut whose round ends at or behind the wanted offsets."""
+    """Return the first cut whose round ends at or after the wanted offsets."""
     for cut, cut_offset in cuts:
         if all(end >= want for end, want in zip(cut.end_offsets, wanted, strict=True)):
             return cut, cut_offset
@@ -151,8 +151,8 @@ def _write_cut(
     newest: Cut | None,
     low: tuple[int, ...],
 ) -> None:
-    """Append the cut at which the log is taken up: no worker could read up to it any more."""
+    """Append a cut at the oldest records that Kafka holds: older cuts cannot be reached."""
     number, ends = (newest.number, newest.end_offsets) if newest else (0, (0,) * len(low))
     moved = tuple(max(end, first) for end, first in zip(ends, low, strict=True))
     cut = Cut(number + 1, moved, int(time.time()) // EPOCH_SECONDS)
-    changelog_writing.append(deployment.connection, deployment.topics.cuts, encode_message(cut))
+    offline_writer.append(deployment.connection, deployment.topics.cuts, encode_message(cut))

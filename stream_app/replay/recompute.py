@@ -1,11 +1,11 @@
-"""Recomputing the state from the topics: the oracle against which any worker can be checked.
+"""Recomputes the state from the topics: the reference against which a worker is checked.
 
     state at cut r = f(design, origin, log after the origin up to r)
 
-It follows the same log in the same order with the same replica as a worker does, from the same
-origin (`wire.state_records.StateOrigin`): nothing, or an adopted snapshot, without the devices that
-were forgotten with a rebuild. Where the log holds one more of these, it begins again without it;
-so does a worker.
+It applies the same log in the same order to the same replica as a worker does, from the same origin
+(`wire.state_records.StateOrigin`): an empty state or an adopted snapshot, without the devices that
+were forgotten with a rebuild. If the log holds another such device, the replay restarts without it,
+as a worker does.
 """
 
 from __future__ import annotations
@@ -40,10 +40,10 @@ def recompute(
     snapshot: SnapshotFile | None = None,
 ) -> Replica:
     """Return the replica at cut `at_cut`, or at the newest cut; `progress` is called with
-    (records done, records in the log).
+    (records applied, records in the log).
 
-    Refuses a cut that the log does not have, a log that lacks records its cuts name or does not
-    reach back to the origin, and an origin whose snapshot (`snapshot`) is not given.
+    Refuses a cut that the log does not hold, a log that lacks records its cuts name or records
+    after the origin, and an origin whose snapshot is not given (`snapshot`).
     """
     replay = Replay(deployment, progress, snapshot)
     return replay.from_origin(origin, at_cut).replica
@@ -51,7 +51,7 @@ def recompute(
 
 @dataclass(eq=False)
 class Replayed:
-    """A replica that stands at a cut, and where the cut log goes on after it."""
+    """A replica at a cut, and the offset after that cut in the cut log."""
 
     replica: Replica
     cut_offset: int
@@ -59,8 +59,8 @@ class Replayed:
 
 @dataclass(eq=False)
 class Replay:
-    """A way of replaying one deployment; `each_cut` sees the replica at every cut, `each_batch`
-    what was applied and what became of it, again where the replay begins again."""
+    """Replays one deployment; `each_cut` is called with the replica at every cut, `each_batch` with
+    every batch and its outcome, also for those that a restart of the replay repeats."""
 
     deployment: Deployment
     progress: Progress | None = None
@@ -69,17 +69,15 @@ class Replay:
     each_batch: Callable[[Batch, BatchOutcome], None] = field(default=lambda _batch, _outcome: None)
 
     def from_origin(self, origin: StateOrigin | None = None, at_cut: int | None = None) -> Replayed:
-        """Return the state at a cut, computed from what it starts from."""
+        """Return the state at a cut, computed from its origin."""
         origin = origin or StateOrigin(0, (0,) * self.deployment.partitions)
         if at_cut is not None and at_cut < origin.cut:
-            raise UserError(
-                f"cut {at_cut}: the state begins at cut {origin.cut}; ask for a later one"
-            )
+            raise UserError(f"cut {at_cut}: the state begins at cut {origin.cut}; give a later one")
         begun = Replayed(begin(self.deployment.spec, origin, self.snapshot), 0)
         return self.go_on(begun, Start(origin.cut, origin.end_offsets), at_cut)
 
     def go_on(self, begun: Replayed, start: Start, at_cut: int | None = None) -> Replayed:
-        """Return the state at a cut, following the log from `start`, where `begun` stands."""
+        """Return the state at a cut, following the log from `start`, the position of `begun`."""
         follower = Follower(self.deployment, start)
         try:
             devices = self._follow(follower, begun, at_cut)
@@ -90,8 +88,8 @@ class Replay:
         return begun
 
     def _follow(self, follower: Follower, begun: Replayed, at_cut: int | None) -> set[str]:
-        """Move the replica on to the cut; return the devices without which to begin again."""
-        replica, wait = begun.replica, _Patience(follower, self.deployment.topics.ratings)
+        """Advance the replica to the cut; return the devices to exclude, if it must restart."""
+        replica, stall = begun.replica, _StallCheck(follower, self.deployment.topics.ratings)
         first, total = sum(replica.end_offsets), sum(follower.log_end_offsets()[0])
         while at_cut is None or replica.cut < at_cut:
             for piece in follower.poll(0.05):
@@ -117,12 +115,12 @@ class Replay:
                 return set()
             if self.progress is not None:
                 self.progress(sum(replica.end_offsets) - first, total - first)
-            wait.check(replica.cut, newest)
+            stall.check(replica.cut, newest)
         return set()
 
 
 def begin(design: StateSpec, origin: StateOrigin, snapshot: SnapshotFile | None = None) -> Replica:
-    """Return the replica that stands at an origin; refuses one whose snapshot is not given."""
+    """Return the replica at an origin; refuses an origin whose snapshot is not given."""
     try:
         replica = Replica(design, origin)
     except ValueError as error:
@@ -134,30 +132,30 @@ def begin(design: StateSpec, origin: StateOrigin, snapshot: SnapshotFile | None 
             f"the state began from a snapshot, {origin.snapshot}: give its file (--snapshot FILE)"
         )
     snapshot.adopt(replica, origin)
-    # The snapshot may be older than the wish to be forgotten; the origin refuses their records.
+    # The snapshot may predate the forget entries; the origin rejects later records of the devices.
     for device in origin.excluded:
         replica.clear(bytes.fromhex(device))
     return replica
 
 
 def take(replica: Replica, piece: Decoded) -> BatchOutcome | None:
-    """Move a replica on by the next piece of the log; return what became of its records."""
+    """Apply the next piece of the log to a replica; return the outcome of its records."""
     outcome = None if piece.batch is None else replica.apply(piece.batch)
     if piece.cut is not None:
         replica.end_round(piece.cut.number, piece.cut.end_offsets)
-    # One with a rebuild is left out by the origin, as if it had never been.
+    # With a rebuild, the origin excludes the device, as if it had never reported.
     if piece.forget is not None and not piece.forget.rebuild:
         replica.forget(bytes.fromhex(piece.forget.device))
     return outcome
 
 
 def excluding(origin: StateOrigin, devices: Iterable[str]) -> StateOrigin:
-    """Return the origin that leaves out these devices as well."""
+    """Return the origin that also excludes these devices."""
     return msgspec.structs.replace(origin, excluded=tuple(sorted({*origin.excluded, *devices})))
 
 
-class _Patience:
-    """Refuses a log that lacks records which its cuts name, once nothing has come for a while."""
+class _StallCheck:
+    """Refuses a log that lacks records which its cuts name, after 15 s without a new record."""
 
     def __init__(self, follower: Follower, ratings: str) -> None:
         self._follower, self._ratings = follower, ratings
@@ -165,9 +163,9 @@ class _Patience:
         self._moved = time.monotonic()
 
     def check(self, cut: int, newest: int) -> None:
-        here = self._follower.rounds.received[:], cut
-        if here != self._before:
-            self._before, self._moved = here, time.monotonic()
+        position = self._follower.rounds.received[:], cut
+        if position != self._before:
+            self._before, self._moved = position, time.monotonic()
         elif time.monotonic() - self._moved > _STALL_SECONDS:
             raise UserError(
                 f"{self._ratings} holds fewer records than cut {newest} names: records are "

@@ -220,7 +220,7 @@ def nothing_but_witnesses_differs(command: Command, worker: WorkerProcess) -> No
     differing = [line for line in said.splitlines() if line.startswith("DIFFERS")]
     assert code == 1
     assert differing
-    assert all(line.startswith("DIFFERS: witness of cut") for line in differing), said
+    assert all(line.startswith("DIFFERS: digest report of cut") for line in differing), said
 
 
 def stop(worker: WorkerProcess) -> None:

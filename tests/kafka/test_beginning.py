@@ -176,7 +176,7 @@ def test_a_gap_behind_a_checkpoint_keeps_its_model(
     assert refused.process.wait(PATIENCE_SECONDS) == 1
     said = refused.log.read_text()
     assert "--accept-gap" in said
-    assert any(f"goes on from offset {end}:" in said for end in before["positions"])
+    assert any(f"continues from offset {end}:" in said for end in before["positions"])
     worker = start("--accept-gap", "--from", "earliest")
     begun = worker.state()
     assert begun["base"]["gap"]

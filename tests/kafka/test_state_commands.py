@@ -91,11 +91,11 @@ def test_a_checkpoint_that_is_right_verifies_with_its_witnesses(
     assert code == 0, found
     assert found["cut"] == 4
     assert found["differences"] == []
-    assert found["missing"] == ["1 witnesses are of another design or another base"]
+    assert found["missing"] == ["1 digest reports are of another design or another origin"]
     assert [what.split(":")[0] for what in found["compared"]] == [
         "checkpoint at cut 4 with itself",
         "checkpoint at cut 4 with the log",
-        "2 witnesses of the cut log with the log",
+        "2 digest reports with the log",
     ]
     assert murmurec("verify", "--strict")[0] == 1
 
@@ -124,7 +124,7 @@ def test_a_witness_that_differs_from_the_log_is_named(
     code, found = murmurec("verify")
     assert code == 1
     assert len(found["differences"]) == 2
-    assert f"witness of cut 2: model_digest {'0' * 32}, log" in found["differences"][0]
+    assert f"digest report of cut 2: model_digest {'0' * 32}, log" in found["differences"][0]
 
 
 def test_without_a_checkpoint_there_is_nothing_to_compare_and_that_is_said(
@@ -210,8 +210,8 @@ def test_a_replay_that_begins_again_counts_every_witness_once(
     with worker(replaying.summary(after)) as url:
         code, found = murmurec("verify", "--worker", url)
     assert code == 0, found
-    assert "2 witnesses of the cut log with the log" in found["compared"]
-    assert found["missing"] == ["1 witnesses are of another design or another base"]
+    assert "2 digest reports with the log" in found["compared"]
+    assert found["missing"] == ["1 digest reports are of another design or another origin"]
 
 
 def test_a_log_that_no_longer_reaches_back_leaves_the_checkpoint_itself(
@@ -297,7 +297,7 @@ def test_a_replay_from_another_place_begins_at_the_next_cut(
     assert murmurec("replay", "--from", "latest")[1]["base"]["cut"] == 6
     code, sentence = murmurec("replay", "--from", "yesterday")
     assert code == 1
-    assert "'yesterday' is no place in the log: write earliest, latest, ts=" in sentence
+    assert "'yesterday' is not a position in the log: write earliest, latest, ts=" in sentence
 
 
 def test_what_the_state_topic_holds_is_shown(log: Log, murmurec: Callable[..., Answer]) -> None:

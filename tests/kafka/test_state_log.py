@@ -61,7 +61,7 @@ def test_what_a_checkpoint_covers_may_be_gone(log: Log, replay: Replay) -> None:
     start = Start(2, log.cuts[1].end_offsets, half.cut_offset)
     assert replay.go_on(half, start).replica.model_digest() == whole.model_digest()
     with pytest.raises(
-        UserError, match=r"begins at offset \d+, the state goes on from offset 0.*gap"
+        UserError, match=r"begins at offset \d+, the state continues from offset 0.*gap"
     ):
         replay.from_origin()
 
@@ -74,9 +74,10 @@ def test_more_than_a_checkpoint_covers_must_not_be_gone(log: Log, replay: Replay
     with pytest.raises(UserError) as refused:
         replay.go_on(half, Start(2, log.cuts[1].end_offsets, half.cut_offset))
     assert str(refused.value) == (
-        f"{log.names.ratings} partition 0 begins at offset {first + 1}, the state goes on from "
-        f"offset {first}: the records between are gone; restore the topic, go on without them "
-        "(murmurec worker --accept-gap, which records it), or start a new deployment (--prefix)"
+        f"{log.names.ratings} partition 0 begins at offset {first + 1}, the state continues from "
+        f"offset {first}: the records between were deleted; restore the topic, continue without "
+        "them (murmurec worker --accept-gap, which records it), or start a new deployment "
+        "(--prefix)"
     )
 
 
@@ -147,7 +148,9 @@ def test_a_rating_topic_that_is_deleted_while_reading_is_refused(
     admin = clients.admin(log.connection)
     for future in admin.delete_topics([log.names.ratings]).values():
         future.result(10)
-    with pytest.raises(UserError, match=rf"topic {log.names.ratings} is gone: restore the topic"):
+    with pytest.raises(
+        UserError, match=rf"topic {log.names.ratings} does not exist: restore the topic"
+    ):
         ask_until_told(follower)
 
 

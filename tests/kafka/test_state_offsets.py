@@ -52,7 +52,7 @@ def test_a_place_is_understood(text: str, place: StartPosition) -> None:
 )
 def test_what_is_no_place_is_refused_with_the_value_and_the_forms(text: str) -> None:
     with pytest.raises(
-        UserError, match=r"is no place in the log: write earliest, latest, ts="
+        UserError, match=r"is not a position in the log: write earliest, latest, ts="
     ) as it:
         parse(text)
     assert repr(text) in str(it.value)

@@ -58,7 +58,7 @@ class _Hasty(Writer):
     """Sends the manifest when the last page is sent, not when the last one is acknowledged."""
 
     @property
-    def _pages_are_there(self) -> bool:
+    def _pages_are_acknowledged(self) -> bool:
         return not self._pages
 
 

@@ -1,4 +1,4 @@
-"""The inputs and outputs of a writer of checkpoints."""
+"""Inputs and outputs of the checkpoint writer."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ OWNER_BYTES = 16
 
 @dataclass(frozen=True)
 class FrozenArray:
-    """An array at a cut: of each page the digest, and in `present` (uint8) whether it differs from
-    a state that has seen nothing."""
+    """An array at a cut: the digest of each page, and in `present` (uint8 per page) whether the
+    page differs from that of an empty state."""
 
     name: str
     dtype: str
@@ -31,10 +31,11 @@ class FrozenArray:
 
 @dataclass(frozen=True)
 class Frozen:
-    """The state at a cut; `page(array, page)` gives a page's bytes until the checkpoint is durable.
+    """The state at a cut; `page(array, page)` returns a page's bytes until the checkpoint is
+    durable.
 
-    `arrays` stand in the order of their names. The writer finds what to write by the digests;
-    `changed` are the pages that changed since the last one, for metrics.
+    `arrays` are sorted by name. The writer selects the pages to write by their digests; `changed`
+    holds the pages that changed since the previous `Frozen`, for metrics.
     """
 
     design: str
@@ -53,7 +54,7 @@ class Frozen:
 
 @dataclass(frozen=True)
 class LeaseAcquired:
-    """This worker may write from now on; `owner` is a fresh random id for each lease.
+    """This worker may write from now on; `owner` is a new random id for each lease.
 
     `obsolete_keys` are the keys that the topic holds now (`Recovery.keys`), `min_cut` the greatest
     cut of a checkpoint in it that starts from the same origin (`Recovery.greatest_cut`).
@@ -71,7 +72,7 @@ class LeaseAcquired:
 
 @dataclass(frozen=True)
 class Acked:
-    """The broker has a record; `offset` is negative where the client does not know it."""
+    """The broker acknowledged a record; `offset` is negative if the client does not know it."""
 
     token: int
     offset: int
@@ -79,7 +80,7 @@ class Acked:
 
 @dataclass(frozen=True)
 class Freeze:
-    """A checkpoint is to be written; allowed when the writer is `ready`, without effect at a cut
+    """Request to write a checkpoint; allowed when the writer is `ready`, without effect at a cut
     before `LeaseAcquired.min_cut`."""
 
     frozen: Frozen
@@ -87,7 +88,7 @@ class Freeze:
 
 @dataclass(frozen=True)
 class LeaseReleased:
-    """This worker may not write any more."""
+    """This worker may no longer write."""
 
 
 Event = LeaseAcquired | Acked | Freeze | LeaseReleased
@@ -95,7 +96,7 @@ Event = LeaseAcquired | Acked | Freeze | LeaseReleased
 
 @dataclass(frozen=True)
 class Send:
-    """A record to send, acknowledged by all; a value of None is a tombstone."""
+    """A record to send with acks=all; a value of None is a tombstone."""
 
     token: int
     key: bytes
@@ -104,6 +105,6 @@ class Send:
 
 @dataclass(frozen=True)
 class Durable:
-    """A checkpoint that a recovery finds from now on."""
+    """A checkpoint is durable: recovery finds it from now on."""
 
     manifest: Manifest

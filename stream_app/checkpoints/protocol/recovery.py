@@ -1,20 +1,20 @@
 """Recovery: from the records of the state topic to the checkpoint that a worker starts from.
 
-    read every record --> newest generation with a whole manifest decides design and origin
-                      --> of the whole manifests with that origin the one with the greatest cut
+    read every record --> newest generation with a complete manifest: its design and origin
+                      --> of the complete manifests with that origin the one with the highest cut
 
-A manifest is whole when it is what it says (its digest, its counts, its ledger) and every page that
-it names is there with the right digest. What was written in part, damaged, removed by compaction or
-mixed from several owners never is; an older one is used instead. The state at a cut depends only on
-origin and log, so manifests with the same origin belong to one history and the one with the highest
-cut is used, regardless of its writer: a late record of a slow owner cannot move a start back behind
-what the log still holds.
+A manifest is complete when it is consistent (its digest, its counts, its ledger) and the topic
+holds every page that it names with the right digest. A checkpoint that was written in part,
+damaged, thinned by compaction or mixed from several owners is not complete; an older one is used.
+The state at a cut depends only on origin and log, so manifests with the same origin belong to one
+history and the one with the highest cut is used, regardless of its writer: a late record of a slow
+owner cannot move a start back to offsets that retention has deleted.
 
-The topic must be read to its end as it is when the reader gets there, not as it was at the start:
-what was newest then may be compacted away before it is read.
+The topic must be read to its end offset at the time of reading, not at the start: compaction may
+remove what was the newest record at the start.
 
-Held in memory is the newest value of each key. Owners remove what is too old; where they die before
-they do, again and again, generations beyond the newest `GENERATIONS` are let go of while reading.
+The newest value of each key is held in memory. Owners remove old generations; if owners die
+repeatedly before that, generations older than the newest `GENERATIONS` are dropped while reading.
 """
 
 from __future__ import annotations
@@ -46,16 +46,16 @@ _WAYS_OUT = "or run `murmurec worker --rebuild` to start over from the log"
 
 
 class CheckpointRefused(Exception):
-    """The newest checkpoint is not one for this worker; the sentence names the ways out."""
+    """The newest checkpoint is not usable by this worker; the message names the fixes."""
 
 
 class UnusableCheckpoint(CheckpointRefused):
-    """The newest checkpoint is damaged, and nothing else in the topic stands in for it."""
+    """The newest checkpoint is damaged, and no other one in the topic can replace it."""
 
 
 @dataclass(frozen=True, eq=False)
 class Found:
-    """A whole checkpoint; `keys` are all keys of the topic (`LeaseAcquired.obsolete_keys`)."""
+    """A complete checkpoint; `keys` are all keys of the topic (`LeaseAcquired.obsolete_keys`)."""
 
     manifest: Manifest
     keys: list[bytes]
@@ -69,8 +69,8 @@ class Found:
 
 
 class _Manifests(NamedTuple):
-    """What a generation holds of them: those that can be read, how many cannot, and the format of
-    one that a newer worker wrote (or 0)."""
+    """The manifests of a generation: those decoded, the number of undecodable ones, and the format
+    of one that a newer worker wrote (or 0)."""
 
     manifests: list[Manifest]
     damaged: int
@@ -78,31 +78,31 @@ class _Manifests(NamedTuple):
 
 
 class Recovery:
-    """Takes the records of the state topic in the order of their offsets; `records` were read,
-    `foreign` are not ours, `damaged` are manifests and pages that the last `newest` passed over."""
+    """Reads the records of the state topic in offset order; counts the `records` read, the
+    `foreign` ones among them, and the `damaged` manifests that the last `newest` skipped."""
 
     def __init__(self, design: str, topic_id: str, partitions: int) -> None:
         self._design, self._topic_id, self._partitions = design, topic_id, partitions
         self._generations: dict[int, dict[bytes, bytes]] = {}
-        self._bare: dict[bytes, None] = {}  # claims, and keys of generations let go of
+        self._bare: dict[bytes, None] = {}  # claims, and keys of dropped generations
         self.records = self.foreign = self.damaged = 0
 
     @property
     def keys(self) -> list[bytes]:
-        """Every key of ours that the topic holds, for `LeaseAcquired.obsolete_keys`."""
+        """Every valid key that the topic holds, for `LeaseAcquired.obsolete_keys`."""
         held = [key for values in self._generations.values() for key in values]
         return [*held, *self._bare]
 
     def greatest_cut(self, origin: StateOrigin) -> int:
-        """Return the greatest cut of a checkpoint with this origin, 0 without one.
+        """Return the highest cut of a manifest with this origin, 0 if there is none.
 
-        Its pages are not checked. It is `LeaseAcquired.min_cut` of the next writer."""
+        Pages are not checked. The result is `LeaseAcquired.min_cut` of the next writer."""
         manifests = (m for g in self._generations for m in self._manifests(g).manifests)
-        here = self._design, self._topic_id, origin
-        return max((m.cut for m in manifests if _line(m) == here), default=0)
+        wanted = self._design, self._topic_id, origin
+        return max((m.cut for m in manifests if _line(m) == wanted), default=0)
 
     def read(self, offset: int, key: bytes | None, value: bytes | None) -> None:
-        """Take one record; one that is not ours is counted and ignored."""
+        """Process one record; a record with an invalid key is counted as foreign and ignored."""
         self.records += 1
         try:
             name = decode_state_key(key)
@@ -114,7 +114,7 @@ class Recovery:
             self._bare.pop(key, None)
             if value is not None:
                 self._bare[key] = None
-        elif name.generation >= offset:  # before its own claim: of a topic that is no more
+        elif name.generation >= offset:  # precedes its own claim: from a deleted topic
             self.foreign += 1
         elif value is None:
             self._remove(name.generation, key)
@@ -122,7 +122,7 @@ class Recovery:
             self._bare.pop(key, None)
             self._generations.setdefault(name.generation, {})[key] = value
             if isinstance(name, ManifestKey) and len(self._generations) > GENERATIONS:
-                self._let_go()
+                self._drop_old_generations()
 
     def _remove(self, generation: int, key: bytes) -> None:
         self._bare.pop(key, None)
@@ -131,9 +131,9 @@ class Recovery:
         if not values:
             self._generations.pop(generation, None)
 
-    def _let_go(self) -> None:
-        """Drop what lies before the two newest generations with a complete manifest, unless it
-        reaches further in the log."""
+    def _drop_old_generations(self) -> None:
+        """Drop generations older than the two newest ones with a complete manifest, unless they
+        reach a higher cut."""
         newer: list[int] = []  # their cuts
         for generation in sorted(self._generations, reverse=True):
             values = self._generations[generation]
@@ -145,11 +145,11 @@ class Recovery:
                 newer.append(max(m.cut for m in found))
 
     def newest(self) -> Found | None:
-        """Return the checkpoint to start from, None where there is no whole one.
+        """Return the checkpoint to start from, None if no manifest is complete.
 
-        Raises `CheckpointRefused` where the newest was made with another design, over another
-        rating topic, with other partitions, or by a newer worker, and `UnusableCheckpoint` where a
-        newer one is not whole and started from something else.
+        Raises `CheckpointRefused` if the newest has another design, rating topic or partition
+        count, or was written by a newer worker, and `UnusableCheckpoint` if a newer checkpoint is
+        incomplete and has another lineage.
         """
         self.damaged = 0
         manifests: list[Manifest] = []
@@ -168,33 +168,33 @@ class Recovery:
         if newest is None:
             return None
         self._refuse_another(newest)
-        older = manifests[manifests.index(newest) + 1 :]  # what is newer is not whole
+        older = manifests[manifests.index(newest) + 1 :]  # the newer ones are incomplete
         best = self._furthest(newest, older, digests)
         return Found(best, self.keys, self._generations[best.generation])
 
     def _refuse_to_fall_back(self, manifests: list[Manifest], newest: Manifest | None) -> None:
-        """Refuse a damaged manifest of a generation newer than the one chosen (None: the log) that
-        does not start from the same.
+        """Refuse a damaged manifest of a newer generation than the chosen one (None: the log) if it
+        has another lineage.
 
-        A manifest is sent when its pages are acknowledged and outlived by them until a newer one is
-        durable, so without them it is damaged, not unfinished. Who is left out is not compared: the
-        log repeats it.
+        A manifest is sent after its pages are acknowledged, and its pages are kept until a newer
+        manifest is durable: a manifest without its pages is damaged, not unfinished. Excluded
+        devices are not compared: the log repeats them.
         """
-        generation, here = (newest.generation, newest.origin) if newest else (-1, None)
+        generation, origin = (newest.generation, newest.origin) if newest else (-1, None)
         for manifest in manifests:
             if manifest.generation <= generation:
                 return
-            if _lineage(manifest.origin) != _lineage(here):
+            if _lineage(manifest.origin) != _lineage(origin):
                 raise UnusableCheckpoint(
                     f"the newest checkpoint (generation {manifest.generation}, cut {manifest.cut}) "
-                    "is damaged, and what is older started from something else: recompute it with "
-                    "`murmurec state rebuild`, with --snapshot FILE where it began from a snapshot"
+                    "is damaged, and older ones have another origin: recompute the state with "
+                    "`murmurec state rebuild`, with --snapshot FILE if it began from a snapshot"
                 )
 
     def _furthest(
         self, newest: Manifest, older: list[Manifest], digests: dict[bytes, bytes | None]
     ) -> Manifest:
-        """Return the whole manifest with the greatest cut among those that start from the same."""
+        """Return the complete manifest with the highest cut among those with the same origin."""
         further = [m for m in older if m.cut > newest.cut and _line(m) == _line(newest)]
         further.sort(key=_cut, reverse=True)
         return next((m for m in further if self._is_whole(m, digests)), newest)
@@ -221,8 +221,8 @@ class Recovery:
         return _Manifests(manifests, damaged, newer)
 
     def _is_whole(self, manifest: Manifest, digests: dict[bytes, bytes | None]) -> bool:
-        """Return whether a manifest is what it says and all its pages are; `digests` are those
-        taken so far."""
+        """Return whether a manifest is consistent and the topic holds its pages; `digests` caches
+        the digests of pages."""
         if not consistent(manifest):
             self.damaged += 1
             return False
@@ -244,10 +244,10 @@ class Recovery:
 
     def _refuse_another(self, manifest: Manifest) -> None:
         """Refuse a checkpoint of another design, rating topic or partition count."""
-        # Over another topic the log cannot be replayed: its cuts name offsets of the old one.
+        # The log cannot be replayed over another topic: its cuts name offsets of the old one.
         restart = "or start a new deployment (--prefix)"
-        restore = f"restore the rating topic that it was made of, {restart}"
-        for what, there, here, fix in (
+        restore = f"restore the rating topic that it was made from, {restart}"
+        for name, recorded, expected, fix in (
             ("design", manifest.design, self._design, f"set the settings back, {_WAYS_OUT}"),
             (
                 "partitions",
@@ -257,14 +257,14 @@ class Recovery:
             ),
             ("topic id", manifest.topic_id, self._topic_id, restore),
         ):
-            if there != here:
+            if recorded != expected:
                 raise CheckpointRefused(
-                    f"{what} {there} of the checkpoint is not {here} of this worker: {fix}"
+                    f"{name} {recorded} of the checkpoint is not {expected} of this worker: {fix}"
                 )
 
 
 def _pages(manifest: Manifest) -> Iterator[tuple[bytes, bytes]]:
-    """Give the record key and the digest of every page that stands in the topic."""
+    """Yield the record key and the digest of every page that the manifest expects in the topic."""
     for number, array in enumerate(manifest.arrays):
         for page, slot in enumerate(array.slots):
             if slot != UNCHANGED:
@@ -274,12 +274,12 @@ def _pages(manifest: Manifest) -> Iterator[tuple[bytes, bytes]]:
 
 
 def _lineage(origin: StateOrigin | None) -> tuple[str, bool, int]:
-    """Return what a state starts from, but for who is left out; None is the log alone."""
+    """Return the origin without its excluded devices; None is the log alone."""
     return (origin.snapshot, origin.truncated, origin.cut) if origin else ("", False, 0)
 
 
 def _line(manifest: Manifest) -> tuple[str, str, StateOrigin]:
-    """Return what a manifest starts from: those that share it are states of one log."""
+    """Return design, topic id and origin: manifests with equal ones are states of one history."""
     return manifest.design, manifest.topic_id, manifest.origin
 
 

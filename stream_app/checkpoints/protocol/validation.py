@@ -1,12 +1,12 @@
-"""What a manifest must satisfy by itself, before a page is looked at.
+"""Checks that a manifest is consistent, without its pages.
 
-    arrays     in the order of their names, a slot and a digest for each page of their bytes
-    model      is the root over these digests; so no page can be exchanged without being noticed
-    ledger     is the root over the ledger's arrays, and these hold what their shapes say
+    arrays     sorted by name, with one slot and one digest per page
+    model      is the root over these digests, so an exchanged page is detected
+    ledger     is the root over the ledger's arrays, which have the lengths of their shapes
     identity   records + absent == end - origin.end in every partition, and the ledger's ends are
                those of the manifest: the ledger counts exactly the log that the checkpoint covers
 
-A manifest that was damaged fails already by its own digest; these find one that a defect wrote.
+A damaged manifest fails its own digest; these checks find one that a defect wrote.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _SLOTS = bytes((0, 1, UNCHANGED))
 
 
 def consistent(manifest: Manifest) -> bool:
-    """Return whether a manifest agrees with itself; never raises."""
+    """Return whether a manifest is consistent; never raises."""
     names = [array.name for array in manifest.arrays]
     return (
         names == sorted(set(names))
@@ -47,14 +47,14 @@ def consistent(manifest: Manifest) -> bool:
 
 
 def _bytes_of(dtype: str, shape: tuple[int, ...]) -> int:
-    """Return how many bytes an array holds, -1 for one that cannot be."""
+    """Return the size of an array in bytes, -1 for an invalid type or shape."""
     item = _item_bytes(dtype)
     return prod(shape) * item if item and min(shape, default=0) >= 0 else -1
 
 
 @lru_cache(maxsize=64)
 def _item_bytes(dtype: str) -> int:
-    """Return the bytes of one number, 0 for a type that no array of a state has."""
+    """Return the bytes per element, 0 for a type that no state array has."""
     return int(dtype[2:]) if _PLAIN_TYPE.fullmatch(dtype) else 0
 
 
@@ -70,7 +70,7 @@ def _counts_pages(array: ArrayPages) -> bool:
 
 
 def _covers_the_log(manifest: Manifest) -> bool:
-    """Return whether the ledger's counts are those of the log between origin and ends."""
+    """Return whether the ledger counts exactly the log between the origin and the end offsets."""
     numbers = {array.name: array for array in manifest.ledger_arrays}
     if _COUNTED - numbers.keys():
         return True
@@ -89,5 +89,5 @@ def _covers_the_log(manifest: Manifest) -> bool:
 
 
 def _numbers(array: SmallArray) -> tuple[int, ...]:
-    """Return the numbers of an int64 array, none for another type."""
+    """Return the elements of an int64 array, none for another type."""
     return struct.unpack(f"<{len(array.data) // 8}q", array.data) if array.dtype == "<i8" else ()

@@ -1,24 +1,24 @@
-"""Writing checkpoints: which records go out, in which order, and when one may be relied on.
+"""Writes checkpoints: selects the records, their order, and when a checkpoint is durable.
 
     claim -ack-> generation = its offset
     freeze --> pages, at most `most_in_flight_bytes` unacknowledged, each to the slot that the last
                durable manifest of this generation does not use
-           --all acknowledged--> manifest --acknowledged--> durable --> tombstones of what is old
+           --all acknowledged--> manifest --acknowledged--> durable --> tombstones of old keys
 
-A process that dies at any point leaves the last durable manifest whole: nothing that it names is
-written over before the next one is durable, and compaction keeps the newest record of a key. Nobody
-else writes the keys of a generation, for no two claims have the same offset: what a frozen or
-dethroned owner still sends lands among its own keys. So the writer needs neither transactions nor
-fencing. It needs a broker that keeps what it has acknowledged, a producer that does not deliver a
-record again after a later one of the same key (an idempotent one), and a log that is kept longer
-than an owner may be away with a checkpoint or its tombstones under way.
+A process that dies at any point leaves the last durable manifest complete: no page that it names is
+overwritten before the next manifest is durable, and compaction keeps the newest record of a key.
+Only one owner writes the keys of a generation, since no two claims have the same offset: a stalled
+or deposed owner still writes only its own keys. So the writer needs neither transactions nor
+fencing. It needs a broker that keeps acknowledged records, an idempotent producer (which never
+delivers a record again after a later one of the same key), and a log retention longer than an owner
+may stall while a checkpoint or its tombstones are in flight.
 
-Kept are this generation and the newest one before it that has a manifest; tombstones remove older
-ones, once a manifest of this generation is durable. An owner that lags behind a checkpoint in the
-topic first catches up with it: retention may have taken the log between the two, and the further
-one may be among those that go.
+This generation and the newest earlier one with a manifest are kept; tombstones remove older ones
+once a manifest of this generation is durable. A new owner writes no checkpoint until it has reached
+the newest checkpoint in the topic: retention may have deleted the log between its own position and
+that checkpoint, which tombstones would then remove.
 
-Network, time and threads are the caller's: `step` takes what happened and returns what to do.
+The caller owns network, time and threads: `step` takes an event and returns the outputs.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ __all__ = [
     "Writer",
 ]
 
-_MOST_BYTES = PAGE_BYTES + 32  # a page's record, key and head included
+_MOST_BYTES = PAGE_BYTES + 32  # a page's record with its key and header
 
 
 class _Kind(Enum):
@@ -81,18 +81,18 @@ class _Kind(Enum):
 
 
 class Writer:
-    """One worker's writer; tokens are unique over its life, so a late acknowledgement of an earlier
-    lease differs from one of this lease."""
+    """The writer of one worker; tokens are unique over its lifetime, which identifies a late
+    acknowledgement of an earlier lease."""
 
     def __init__(self, most_in_flight_bytes: int = 8 << 20) -> None:
         if most_in_flight_bytes < 1:
             raise ValueError(f"most_in_flight_bytes {most_in_flight_bytes}: at least 1 byte")
         self._most = most_in_flight_bytes
         self._token = 0
-        self._written: set[bytes] = set()  # by this writer, under any ownership
-        self._forget_ownership()
+        self._written: set[bytes] = set()  # keys written by this writer under any lease
+        self._reset_lease()
 
-    def _forget_ownership(self) -> None:
+    def _reset_lease(self) -> None:
         self.generation: int | None = None
         self._claim: tuple[bytes, bytes] | None = None
         self._obsolete_keys: Sequence[bytes] = ()
@@ -117,8 +117,8 @@ class Writer:
         return self._durable is None
 
     def step(self, event: Event) -> list[Send | Durable]:
-        """Take what happened and return what to do, in this order; a `Freeze` that comes when the
-        writer is not ready raises `ValueError`."""
+        """Process an event and return the outputs in order; raises `ValueError` for a `Freeze`
+        while the writer is not ready."""
         match event:
             case Acked():
                 return self._acked(event)
@@ -127,11 +127,11 @@ class Writer:
             case LeaseAcquired():
                 return self._own(event)
             case LeaseReleased():
-                self._forget_ownership()
+                self._reset_lease()
                 return []
 
     def _own(self, event: LeaseAcquired) -> list[Send | Durable]:
-        self._forget_ownership()
+        self._reset_lease()
         claim = encode_claim(Claim(event.worker))
         self._claim = ClaimKey(event.owner).encode(), claim
         self._obsolete_keys, self._min_cut = event.obsolete_keys, event.min_cut
@@ -161,7 +161,7 @@ class Writer:
         return self._go_on()
 
     def _place(self, number: int, array: FrozenArray) -> ArrayPages:
-        """Choose a slot for every page, and queue those that the topic does not hold yet."""
+        """Choose a slot for every page, and queue the pages that the topic does not hold yet."""
         slots, digests = self._last(number)
         if digests != array.digests:
             slots = bytes(
@@ -171,7 +171,7 @@ class Writer:
         return ArrayPages(array.name, array.dtype, array.shape, slots, array.digests)
 
     def _last(self, number: int) -> tuple[bytes, bytes]:
-        """Return slots and digests of an array as of the last durable manifest."""
+        """Return slots and digests of an array in the last durable manifest."""
         if self._durable is None or number >= len(self._durable.arrays):
             return b"", b""
         array = self._durable.arrays[number]
@@ -181,8 +181,8 @@ class Writer:
         self, number: int, page: int, array: FrozenArray, slots: bytes, digests: bytes
     ) -> int:
         last = slots[page] if page < len(slots) else UNCHANGED
-        here = slice(page * DIGEST_BYTES, (page + 1) * DIGEST_BYTES)
-        if page < len(slots) and digests[here] == array.digests[here]:
+        at = slice(page * DIGEST_BYTES, (page + 1) * DIGEST_BYTES)
+        if page < len(slots) and digests[at] == array.digests[at]:
             return last
         if not array.present[page]:
             return UNCHANGED
@@ -192,11 +192,11 @@ class Writer:
         return slot
 
     def _go_on(self) -> list[Send | Durable]:
-        """Send what may be sent now: pages, the manifest once all of them are there, tombstones."""
+        """Send what may be sent now: pages, the manifest once all are acknowledged, tombstones."""
         out: list[Send | Durable] = []
         while self._pages and self._has_room:
             out.append(self._send_page(self._pages.popleft()))
-        if self._manifest is not None and self._frozen is not None and self._pages_are_there:
+        if self._manifest is not None and self._frozen is not None and self._pages_are_acknowledged:
             self._frozen = None
             key = ManifestKey(self._manifest.number % 2, self._manifest.generation).encode()
             out.append(self._send(_Kind.MANIFEST, key, encode_manifest(self._manifest)))
@@ -206,11 +206,11 @@ class Writer:
 
     @property
     def _has_room(self) -> bool:
-        """Whether one more record stays within the bound; one alone always goes."""
+        """Whether one more record stays within the bound; a single record is always allowed."""
         return not self._in_flight or self._bytes_in_flight + _MOST_BYTES <= self._most
 
     @property
-    def _pages_are_there(self) -> bool:
+    def _pages_are_acknowledged(self) -> bool:
         return not self._pages and not self._pages_in_flight
 
     def _send_page(self, key: PageKey) -> Send:
@@ -231,9 +231,9 @@ class Writer:
 
     def _acked(self, event: Acked) -> list[Send | Durable]:
         if event.token >= self._token:
-            raise ValueError(f"token {event.token}: nothing was sent under it")
+            raise ValueError(f"token {event.token}: no record was sent with it")
         if event.token not in self._in_flight:
-            return []  # of an earlier ownership
+            return []  # of an earlier lease
         kind, key, size = self._in_flight.pop(event.token)
         self._bytes_in_flight -= size
         match kind:
@@ -248,9 +248,9 @@ class Writer:
         return self._go_on()
 
     def _claimed(self, offset: int) -> list[Send | Durable]:
-        """Take the claim's offset for the generation; claim again if the client does not know it.
+        """Use the claim's offset as the generation; claim again if the client does not know it.
 
-        A retry that the broker has seen before is acknowledged without an offset.
+        The broker acknowledges a duplicate retry without an offset.
         """
         if offset < 0:
             assert self._claim is not None
@@ -285,4 +285,4 @@ def _decoded(key: bytes) -> PageKey | ManifestKey | ClaimKey | None:
     try:
         return decode_state_key(key)
     except WireError:
-        return None  # a stranger's record is left alone
+        return None  # a foreign record is not removed
