@@ -130,7 +130,7 @@ def test_partitions_that_came_later_are_refused_while_reading(log: Log, follower
     admin = clients.admin(log.connection)
     for future in admin.create_partitions([NewPartitions(log.names.ratings, 5)]).values():
         future.result(10)
-    with pytest.raises(UserError, match=r"has 5 partitions, not 4: the count is fixed for life"):
+    with pytest.raises(UserError, match=r"has 5 partitions, not 4: the count cannot change"):
         ask_until_told(follower)
 
 

@@ -164,7 +164,7 @@ def test_disowning_stops_everything_and_late_acknowledgements_change_nothing() -
 
 
 def test_an_acknowledgement_of_nothing_is_a_defect() -> None:
-    with pytest.raises(ValueError, match="nothing was sent"):
+    with pytest.raises(ValueError, match="no record was sent"):
         Writer().step(Acked(0, 0))
 
 
