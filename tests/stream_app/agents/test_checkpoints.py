@@ -141,7 +141,7 @@ def test_nothing_is_frozen_while_the_broker_is_away_and_all_is_written_afterward
     with_line(body)
 
 
-def test_a_new_owner_never_writes_behind_what_stands(rng: np.random.Generator) -> None:
+def test_a_new_owner_never_writes_behind_the_newest_checkpoint(rng: np.random.Generator) -> None:
     """It may still be behind; what it wrote then would hide the better one."""
 
     async def body(runtime: Runtime, line: Line) -> None:
@@ -168,7 +168,7 @@ def test_a_new_owner_never_writes_behind_what_stands(rng: np.random.Generator) -
     with_line(body)
 
 
-def test_a_question_does_not_cost_the_last_checkpoint(rng: np.random.Generator) -> None:
+def test_a_digest_request_does_not_cost_the_last_checkpoint(rng: np.random.Generator) -> None:
     async def body(runtime: Runtime, line: Line) -> None:
         line.checkpoints.acquire()
         await until(lambda: line.checkpoints.status()["generation"] is not None)
@@ -196,7 +196,7 @@ def test_a_state_that_is_to_be_replaced_is_not_written(rng: np.random.Generator)
     with_line(body)
 
 
-def test_who_no_longer_owns_stops_between_two_records(rng: np.random.Generator) -> None:
+def test_a_former_owner_stops_between_two_records(rng: np.random.Generator) -> None:
     async def body(runtime: Runtime, line: Line) -> None:
         line.checkpoints.acquire()
         await until(lambda: line.checkpoints.status()["generation"] is not None)
@@ -220,7 +220,7 @@ def test_who_no_longer_owns_stops_between_two_records(rng: np.random.Generator) 
     with_line(body)
 
 
-def test_a_restart_goes_on_from_the_checkpoint_with_the_same_bytes(
+def test_a_restart_continues_from_the_checkpoint_with_the_same_bytes(
     rng: np.random.Generator,
 ) -> None:
     async def body(runtime: Runtime, line: Line) -> None:
@@ -260,7 +260,7 @@ def test_the_last_checkpoint_is_of_the_newest_cut(rng: np.random.Generator) -> N
     with_line(body)
 
 
-def test_a_replica_that_differs_keeps_the_evidence_and_asks_for_another_state(
+def test_a_replica_that_differs_keeps_the_evidence_and_requests_a_reload(
     rng: np.random.Generator, tmp_path: Any
 ) -> None:
     async def body(runtime: Runtime, line: Line) -> None:
@@ -299,7 +299,7 @@ def test_a_replica_that_differs_keeps_the_evidence_and_asks_for_another_state(
 
 
 @pytest.mark.parametrize("rebuild", [False, True])
-def test_a_forgotten_device_is_cleared_or_asks_for_a_rebuild(
+def test_a_forgotten_device_is_cleared_or_requests_a_rebuild(
     rng: np.random.Generator, rebuild: bool
 ) -> None:
     async def body(runtime: Runtime, line: Line) -> None:

@@ -56,7 +56,7 @@ def test_another_cut_or_design_is_not_comparable(ours_first: bool) -> None:
 
 
 @pytest.mark.parametrize("ours_first", [True, False])
-def test_another_origin_is_reported_until_a_report_of_ours_comes(ours_first: bool) -> None:
+def test_another_origin_is_reported_until_a_report_of_our_origin(ours_first: bool) -> None:
     elsewhere = DigestReport(7, "d" * 32, "b" * 32, "design", "e" * 32)
     comparison, found = compared(ours_first, OURS, elsewhere)
     assert (comparison.other_origin, found) == ("e" * 32, [])
@@ -64,7 +64,7 @@ def test_another_origin_is_reported_until_a_report_of_ours_comes(ours_first: boo
     assert comparison.other_origin == ""
 
 
-def test_what_is_never_answered_does_not_pile_up() -> None:
+def test_digests_without_a_counterpart_do_not_accumulate() -> None:
     comparison = DigestComparison("design", lambda *_: None)
     for cut in range(100):
         comparison.add_own(replace(OURS, cut=cut))

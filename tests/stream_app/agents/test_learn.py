@@ -14,7 +14,7 @@ from stream_app.settings import Settings
 
 
 @pytest.mark.parametrize(("ours", "left"), [(True, [1, 2]), (False, [])], ids=["ours", "plain"])
-def test_a_rebalance_takes_nothing_that_was_handed_over(
+def test_a_rebalance_drops_nothing_that_was_handed_over(
     ours: bool, left: list[int], tmp_path: Path
 ) -> None:
     """The plain channel of the library loses it: that is why there is one of our own."""

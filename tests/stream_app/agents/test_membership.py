@@ -95,7 +95,7 @@ def join(member: str) -> JoinGroupRequest:
 
 
 @pytest.mark.parametrize("code", [UNKNOWN_MEMBER_ID, ILLEGAL_GENERATION])
-def test_a_static_member_that_is_unknown_asks_as_the_member_that_it_was(code: int) -> None:
+def test_an_unknown_static_member_first_joins_with_its_former_id(code: int) -> None:
     async def body(group: Group) -> None:
         assert await group.heartbeat(0)
         assert group.membership.lease_valid
@@ -109,7 +109,7 @@ def test_a_static_member_that_is_unknown_asks_as_the_member_that_it_was(code: in
     with_group("a", body)
 
 
-def test_a_static_member_whose_name_another_has_ends_with_one_sentence() -> None:
+def test_a_static_member_whose_name_is_taken_ends_with_one_sentence() -> None:
     async def body(group: Group) -> None:
         await group.heartbeat(UNKNOWN_MEMBER_ID)
         group.answers.append(FENCED)
@@ -121,7 +121,7 @@ def test_a_static_member_whose_name_another_has_ends_with_one_sentence() -> None
     with_group("a", body)
 
 
-def test_a_static_member_whose_name_is_free_joins_anew() -> None:
+def test_a_static_member_whose_name_is_free_joins_as_a_new_member() -> None:
     async def body(group: Group) -> None:
         await group.heartbeat(UNKNOWN_MEMBER_ID)
         group.answers.append(UNKNOWN_MEMBER_ID)
@@ -139,7 +139,7 @@ def test_a_static_member_whose_name_is_free_joins_anew() -> None:
     with_group("a", body)
 
 
-def test_a_dynamic_member_that_is_put_out_is_told_and_joins_again() -> None:
+def test_an_evicted_dynamic_member_is_reported_and_joins_again() -> None:
     async def body(group: Group) -> None:
         assert await group.heartbeat(0)
         assert not await group.heartbeat(UNKNOWN_MEMBER_ID)
@@ -153,7 +153,7 @@ def test_a_dynamic_member_that_is_put_out_is_told_and_joins_again() -> None:
     with_group(None, body)
 
 
-def test_a_member_that_is_put_out_asks_for_nothing_it_had(tmp_path: Path) -> None:
+def test_an_evicted_member_does_not_request_its_former_partitions(tmp_path: Path) -> None:
     async def main() -> None:
         app = faust.App("t", broker="kafka://127.0.0.1:1", datadir=str(tmp_path))
         app.assignor._assignment = ClientAssignment(actives={"cuts": [0]}, standbys={})
@@ -167,7 +167,7 @@ def test_a_member_that_is_put_out_asks_for_nothing_it_had(tmp_path: Path) -> Non
     asyncio.run(main())
 
 
-def test_the_lease_lasts_a_session_from_the_last_question_that_was_answered() -> None:
+def test_the_lease_lasts_a_session_from_the_last_answered_request() -> None:
     async def body(group: Group) -> None:
         held = lambda: group.membership.lease_valid  # noqa: E731 - mypy narrows the attribute
         assert not held()
@@ -188,7 +188,7 @@ def test_the_lease_lasts_a_session_from_the_last_question_that_was_answered() ->
     with_group(None, body)
 
 
-def test_a_member_that_leaves_in_good_order_is_not_put_out() -> None:
+def test_a_member_that_leaves_is_not_evicted() -> None:
     async def body(group: Group) -> None:
         group.coordinator._closing.set_result(None)
         group.coordinator.reset_generation()
@@ -214,7 +214,7 @@ def test_a_library_that_cannot_be_watched_is_refused() -> None:
         made.watch(SimpleNamespace(generation=1))
 
 
-def test_the_library_still_has_what_is_relied_upon() -> None:
+def test_the_library_has_every_method_that_is_wrapped() -> None:
     source = inspect.getsource(sys.modules[GroupCoordinator.__module__])
     assert source.count("self.reset_generation()") >= 4
     assert source.count("self._coordinator.reset_generation()") >= 2
@@ -242,7 +242,7 @@ def test_the_application_watches_its_own_consumer_and_fetches_are_short(tmp_path
 # --- who is who ---------------------------------------------------------------------------------
 
 
-def test_a_static_member_keeps_its_name_and_a_dynamic_one_never_has_anothers() -> None:
+def test_a_static_member_keeps_its_name_and_a_dynamic_name_is_unique() -> None:
     assert member_identity("p", "a") == member_identity("p", "a")
     assert member_identity("p", "a")["consumer_group_instance_id"] == "a"
     assert member_identity("p", "a")["canonical_url"] != member_identity("p", "b")["canonical_url"]

@@ -43,7 +43,7 @@ class FakeProducer:
         return 0
 
 
-def test_a_rejection_tells_where_and_why_under_its_place() -> None:
+def test_a_rejection_has_position_and_reason_under_the_key_of_its_position() -> None:
     producer, failed = FakeProducer(), list[BaseException]()
     reject = RejectionWriter(producer, "rejected", failed.append)  # type: ignore[arg-type]
     reject(ONE)
@@ -73,7 +73,7 @@ def test_a_refused_write_ends_the_process_with_a_sentence() -> None:
     assert "rejected" in str(failed[0])
 
 
-def test_what_is_left_unwritten_at_the_end_is_a_failure(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_unwritten_rejection_at_the_end_is_a_failure(monkeypatch: pytest.MonkeyPatch) -> None:
     producer, failed = FakeProducer(), list[BaseException]()
     monkeypatch.setattr(producer, "flush", lambda _: 3)
     RejectionWriter(producer, "rejected", failed.append).close()  # type: ignore[arg-type]

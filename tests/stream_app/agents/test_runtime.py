@@ -55,7 +55,7 @@ def test_the_digests_are_those_of_a_cut_and_wait_for_it(rng: np.random.Generator
     with_runtime(body)
 
 
-def test_a_round_that_stays_open_is_not_waited_for_for_ever(rng: np.random.Generator) -> None:
+def test_the_wait_for_an_open_round_ends(rng: np.random.Generator) -> None:
     records = [publish(event) for event in events(rng, 5)]
 
     async def body(runtime: Runtime, _: Rejections) -> None:
@@ -66,7 +66,7 @@ def test_a_round_that_stays_open_is_not_waited_for_for_ever(rng: np.random.Gener
     with_runtime(body)
 
 
-def test_what_was_set_aside_is_told_with_its_place_and_size(rng: np.random.Generator) -> None:
+def test_a_rejected_record_is_published_with_position_and_size(rng: np.random.Generator) -> None:
     made = events(rng, 1)[0]
     jump = replace(made, seq=2**21)
     junk = Published(0, b"k", b"junk")

@@ -106,7 +106,7 @@ class WriterRun:
 # --- the changelog ------------------------------------------------------------------------------
 
 
-def test_acknowledged_records_that_follow_one_another_are_all_ours() -> None:
+def test_consecutive_acknowledged_records_are_all_ours() -> None:
     writer = WriterRun()
     writer.changelog.begin_term(0)
     assert writer.write(CLAIM) == [0]
@@ -117,7 +117,7 @@ def test_acknowledged_records_that_follow_one_another_are_all_ours() -> None:
     assert writer.changelog.unacknowledged_seconds == 0.0
 
 
-def test_a_later_claim_in_a_gap_is_told_once_and_other_records_are_not() -> None:
+def test_a_later_claim_in_a_gap_is_reported_once_and_other_records_are_not() -> None:
     writer = WriterRun({1: b"junk", 2: OTHER, 3: PAGE})
     writer.changelog.begin_term(0)
     writer.write(CLAIM)
@@ -130,7 +130,7 @@ def test_a_later_claim_in_a_gap_is_told_once_and_other_records_are_not() -> None
     assert (writer.looked, writer.foreign) == ([(1, 4)], [2])
 
 
-def test_what_others_wrote_before_our_claim_is_not_looked_at() -> None:
+def test_records_before_our_claim_are_not_read() -> None:
     writer = WriterRun({1: OTHER})
     writer.changelog.begin_term(1)
     writer.broker.end = 3
@@ -140,7 +140,7 @@ def test_what_others_wrote_before_our_claim_is_not_looked_at() -> None:
     assert (writer.looked, writer.foreign) == ([], [])
 
 
-def test_our_own_claim_is_not_anothers() -> None:
+def test_our_own_claim_is_not_reported() -> None:
     writer = WriterRun()
     writer.changelog.begin_term(0)
     writer.write(CLAIM)
@@ -168,7 +168,7 @@ def test_a_refused_record_ends_the_process_and_is_not_acknowledged() -> None:
     assert writer.changelog.position is None
 
 
-def test_who_may_not_write_is_held_back_before_anything_is_sent() -> None:
+def test_without_a_valid_lease_nothing_is_sent() -> None:
     writer = WriterRun()
     writer.lease_valid = False
     with pytest.raises(BufferError, match="may not write"):
@@ -179,7 +179,7 @@ def test_who_may_not_write_is_held_back_before_anything_is_sent() -> None:
     assert writer.changelog.unacknowledged_seconds > 0
 
 
-def test_records_that_cannot_be_looked_at_end_the_process() -> None:
+def test_records_that_cannot_be_read_end_the_process() -> None:
     writer = WriterRun()
 
     def broken(first: int, beyond: int) -> Iterator[tuple[int, bytes | None]]:
@@ -215,7 +215,7 @@ def test_the_pages_are_the_arrays_by_name_and_follow_them() -> None:
 
 
 @pytest.mark.parametrize("place", [(0, 1), (1, 0), (-1, 0), (0, -1), "ab", 3, None])
-def test_a_page_that_is_not_there_is_a_key_error(place: Any) -> None:
+def test_an_absent_page_is_a_key_error(place: Any) -> None:
     pages = MemoryPages(lambda: {"a": np.zeros(4, np.uint8)})
     assert place not in pages
     assert pages.get(place) is None
@@ -300,7 +300,7 @@ def test_the_table_shows_the_pages_and_refuses_to_be_written(tmp_path: Path) -> 
     with_table(body, tmp_path)
 
 
-def test_the_right_to_write_comes_with_the_partition_and_stays_over_rebalances(
+def test_the_lease_comes_with_the_partition_and_stays_over_rebalances(
     tmp_path: Path,
 ) -> None:
     async def body(made: Table) -> None:
@@ -316,7 +316,7 @@ def test_the_right_to_write_comes_with_the_partition_and_stays_over_rebalances(
     with_table(body, tmp_path)
 
 
-def test_faust_is_told_to_read_only_what_came_after_our_last_record(tmp_path: Path) -> None:
+def test_faust_reads_only_records_after_our_last_record(tmp_path: Path) -> None:
     async def body(made: Table) -> None:
         place = TP("state", 0)
         assert made.table.persisted_offset(place) is None
@@ -335,7 +335,7 @@ def test_faust_is_told_to_read_only_what_came_after_our_last_record(tmp_path: Pa
     with_table(body, tmp_path)
 
 
-def test_who_stood_down_and_is_still_assigned_takes_the_right_again(
+def test_a_worker_that_stepped_down_and_is_still_assigned_acquires_the_lease_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(state_table, "_AGAIN_SECONDS", 0.0)
@@ -359,7 +359,7 @@ def test_who_stood_down_and_is_still_assigned_takes_the_right_again(
     with_table(body, tmp_path)
 
 
-def test_what_was_lost_while_a_rebalance_was_under_way_is_not_taken(tmp_path: Path) -> None:
+def test_a_partition_lost_during_a_rebalance_gives_no_lease(tmp_path: Path) -> None:
     async def body(made: Table) -> None:
         await made.assign("cuts", "state")
         made.table.step_down()
@@ -383,7 +383,7 @@ def test_the_cut_log_without_the_table_is_refused_with_its_reason(
     with_table(body, tmp_path)
 
 
-def test_a_topic_that_is_there_but_not_assigned_yet_is_waited_for(tmp_path: Path) -> None:
+def test_an_existing_topic_without_an_assignment_is_waited_for(tmp_path: Path) -> None:
     async def body(made: Table) -> None:
         await made.assign("cuts")
         assert made.writer.failures == []

@@ -85,7 +85,7 @@ def test_the_mean_of_an_item_leaves_its_fakes_out() -> None:
 
 
 def test_an_item_with_more_fakes_than_ratings_stays_near_the_mean_of_all() -> None:
-    """Its sum of weights is below 0: it counts as no rating, and what its reports say a little."""
+    """Its sum of weights is below 0: it counts as no rating, and its reports count a little."""
     baseline = ItemMeanBaseline(spread=2)
     rows = np.array([0, 1])
     baseline.learn(rows, np.array([-5.0, 30.0]), np.array([-2.0, 10.0]))

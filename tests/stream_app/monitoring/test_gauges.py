@@ -96,7 +96,7 @@ def test_the_debiased_error_is_that_of_the_true_ratings(name: str, margin: float
     ("name", "mask", "gain"), [("partition:5:2", 4, 0.055), ("ternary:5:2", 0, 0.012)]
 )
 @pytest.mark.statistical
-def test_without_an_inverse_the_log_loss_says_what_the_model_knows(
+def test_without_an_inverse_the_log_loss_shows_what_the_model_learned(
     name: str, mask: int, gain: float
 ) -> None:
     """Over 20 draws the gain on equally likely levels is .0638 +- .0014 and .0180 +- .0010 nats:
@@ -111,7 +111,7 @@ def test_without_an_inverse_the_log_loss_says_what_the_model_knows(
     assert quality["rmse_debiased"] is None
 
 
-def test_cells_that_say_nothing_are_counted_apart_from_ratings() -> None:
+def test_missing_cells_are_counted_apart_from_ratings() -> None:
     replica, gauges = gauges_of("cell:5:2")
     record = publish(SCOPE)
     batch = decode_many(run_of([record], 0, 1, record.partition), replica.spec.intake)
@@ -147,7 +147,7 @@ def test_the_residuals_of_the_leakage_are_those_of_the_mixture() -> None:
 
 
 @pytest.mark.statistical
-def test_cells_that_make_their_item_known_do_not_pass_for_ratings() -> None:
+def test_cells_that_make_their_item_known_do_not_count_as_ratings() -> None:
     """60 worlds of 6 devices and 50 items without a single rating: the weights sum to 0.
 
     One cell's weight deviates by 2.15, so the mean of 60 sums of 250 to 300 deviates by less than

@@ -48,7 +48,7 @@ def test_the_workers_own_events_are_always_written() -> None:
         ("worker.started", logging.INFO, True),
     ],
 )
-def test_what_services_log_of_their_own_life_is_dropped_below_a_warning(
+def test_start_and_stop_messages_of_services_are_dropped_below_a_warning(
     message: str, level: int, written: bool
 ) -> None:
     made = logging.LogRecord("stream_app.agents.log_reader", level, "f", 1, message, None, None)

@@ -141,7 +141,7 @@ def test_two_registries_do_not_share_anything() -> None:
     assert value(second, "events_total", outcome="applied") == 0
 
 
-def test_what_was_not_measured_is_nan_and_what_did_not_happen_is_zero() -> None:
+def test_an_unmeasured_gauge_is_nan_and_a_counter_starts_at_zero() -> None:
     fresh = Metrics(CollectorRegistry())
     for family in fresh.registry.collect():
         for sample in family.samples:

@@ -90,7 +90,7 @@ def test_an_event_whose_channel_has_no_inverse_counts_as_reported_only() -> None
     assert isnan(error.rmse_debiased("recent"))
 
 
-def test_a_report_that_says_nothing_counts_as_debiased_only() -> None:
+def test_a_missing_report_counts_as_debiased_only() -> None:
     """Its error is a share of all cells' error; without it, fakes would count as ratings."""
     error = PrequentialError()
     error.add_errors(np.array([1.0, nan]), np.array([6.0, -2.0]), np.array([2.5, -0.5]))
