@@ -8,8 +8,10 @@ another state than its twin. Every rule is seen to fail on a planted breach.
 from __future__ import annotations
 
 import ast
+import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import TypeGuard
 
 import pytest
 
@@ -21,32 +23,35 @@ PURE = (
     *("stream_app.wire", "stream_app.kernels", "stream_app.models", "stream_app.log"),
     *("stream_app.state", "stream_app.serving", "stream_app.checkpoints.protocol"),
 )
-CLOCK = {"time", "datetime", "sched", "timeit"}
-RANDOM = {"random", "secrets", "uuid"}
-INPUT_OUTPUT = {
-    *("os", "io", "pathlib", "shutil", "tempfile", "fileinput", "glob", "mmap", "sys", "builtins"),
-    *("socket", "socketserver", "ssl", "select", "selectors", "http", "urllib", "logging"),
-    *("sqlite3", "dbm", "ctypes"),
+# All that what is pure imports: none of it has a clock, a source of noise, a file or a thread.
+STANDARD = {
+    *("__future__", "abc", "collections", "dataclasses", "enum", "functools", "hashlib"),
+    *("itertools", "math", "re", "struct", "types", "typing"),
 }
-CONCURRENCY = {
-    *("threading", "_thread", "asyncio", "subprocess", "multiprocessing", "concurrent"),
-    *("signal", "queue", "contextvars"),
-}
-BANNED = {
-    **dict.fromkeys(CLOCK, "a clock"),
-    **dict.fromkeys(RANDOM, "randomness"),
-    **dict.fromkeys(INPUT_OUTPUT, "input and output"),
-    **dict.fromkeys(CONCURRENCY, "concurrency"),
-}
-CALLS = {"open", "input", "print", "breakpoint"}
-NUMPY_FILES = {
-    *("load", "save", "savez", "savez_compressed", "memmap", "loadtxt", "savetxt", "genfromtxt"),
-    *("fromfile", "tofile", "open_memmap"),
-}
-DYNAMIC = {"importlib", "import_module", "__import__", "runpy", "run_module", "run_path"}
-EVALUATED = {"exec", "eval"}
+THIRD_PARTY = {"numba", "llvmlite", "msgspec"}
+NUMPY = {"import numpy as np", "from numpy.typing import NDArray"}
 
-# Module -> what it may name although it is pure, and why; neither seed shows in any result.
+CALLS = {"open", "input", "print", "breakpoint", "help", "vars"}
+NUMPY_REFUSED = {
+    **dict.fromkeys(("load", "save", "savez", "savez_compressed", "memmap"), "a file"),
+    **dict.fromkeys(("loadtxt", "savetxt", "genfromtxt", "fromregex", "fromfile"), "a file"),
+    **dict.fromkeys(("DataSource", "lib", "core", "ctypeslib", "f2py", "testing"), "a file"),
+    **dict.fromkeys(("datetime64", "busday_count", "busday_offset"), "a clock"),
+}
+ARRAY_FILES = {"tofile", "open_memmap", "dump"}
+# What `np.random` may be asked for; all but the first make noise of their own without a seed.
+GENERATORS = {"Generator", "default_rng", "PCG64", "Philox", "SeedSequence"}
+
+DYNAMIC = {
+    *("importlib", "import_module", "__import__", "runpy", "run_module", "run_path"),
+    *("pkgutil", "builtins", "__builtins__", "__globals__", "__loader__", "__subclasses__"),
+    "sys.modules",
+}
+# Looks a distribution up, and loads no module of it.
+LOOK_UPS = ("importlib.util.find_spec", "importlib.metadata")
+EVALUATED = {"exec", "eval", "compile", "globals"}
+
+# Module -> what it may import although it is pure, and why; neither seed shows in any result.
 EXCEPTIONS = {
     "stream_app.kernels": ({"os", "pathlib"}, "where numba keeps machine code"),
     "stream_app.state.high_water_marks": (
@@ -62,6 +67,8 @@ EXCEPTIONS = {
 LOADERS = {"murmurec": "public names are loaded at first use"}
 COMMAND_LINE = "stream_app.cli"
 
+Found = Iterator[tuple[int, str]]
+
 
 def violations(root: Path) -> list[str]:
     """Return every breach under `root`, as `path:line: what`."""
@@ -73,7 +80,9 @@ def violations(root: Path) -> list[str]:
             module = module.removesuffix(".__init__")
             rules = [] if module in LOADERS or _below(COMMAND_LINE, module) else [_dynamic(tree)]
             if any(_below(pure, module) for pure in PURE):
-                rules += [_banned_imports(tree, module), _calls(tree)]
+                allowed = STANDARD | EXCEPTIONS.get(module, (frozenset[str](), ""))[0]
+                rules += [_imports(tree, allowed), _through_modules(tree, allowed)]
+                rules += [_calls(tree), _numpy(tree)]
             place = path.relative_to(root)
             found += [f"{place}:{line}: {what}" for rule in rules for line, what in rule]
     return found
@@ -83,50 +92,109 @@ def _below(package: str, module: str) -> bool:
     return module == package or module.startswith(f"{package}.")
 
 
-def _banned_imports(tree: ast.Module, module: str) -> Iterator[tuple[int, str]]:
-    allowed = EXCEPTIONS.get(module, (frozenset[str](), ""))[0]
+def _imports(tree: ast.Module, allowed: set[str]) -> Found:
+    """Yield every import of what is not listed, by whatever way it comes."""
     for node in ast.walk(tree):
-        if isinstance(node, ast.Import):
-            names = [alias.name for alias in node.names]
-        elif isinstance(node, ast.ImportFrom):
-            names = [node.module or ""]
-        else:
+        if not isinstance(node, ast.Import | ast.ImportFrom) or ast.unparse(node) in NUMPY:
             continue
-        for name in names:
-            top = name.partition(".")[0]
-            if top in BANNED and top not in allowed:
-                yield node.lineno, f"import of {name}: {BANNED[top]}"
+        module = (node.module or "") if isinstance(node, ast.ImportFrom) else ""
+        for alias in node.names:
+            name = f"{module}.{alias.name}" if module else alias.name
+            top, *rest = name.split(".")
+            ours = top in (*PACKAGES, *THIRD_PARTY, *allowed) or bool(getattr(node, "level", 0))
+            if not ours or any(_is_refused(part, allowed) for part in (*rest, "")):
+                yield node.lineno, f"import of {name}: not on the list of what is pure"
+            if "np" in (alias.name, alias.asname) or alias.name == "*":
+                yield node.lineno, f"import of {name}: numpy comes as `import numpy as np`"
 
 
-def _calls(tree: ast.Module) -> Iterator[tuple[int, str]]:
+def _is_refused(name: str, allowed: set[str]) -> bool:
+    return name in sys.stdlib_module_names and name not in allowed
+
+
+def _through_modules(tree: ast.Module, allowed: set[str]) -> Found:
+    """Yield what is reached through another module, such as `kernels.os`."""
+    bound = {
+        (alias.asname or alias.name).partition(".")[0]
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Import | ast.ImportFrom)
+        for alias in node.names
+    } - {"np", "msgspec"}
     for node in ast.walk(tree):
-        if isinstance(node, ast.Name) and node.id in CALLS:
+        if isinstance(node, ast.Attribute) and _root(node) in bound:
+            if _is_refused(node.attr, allowed) or node.attr in ("np", "numpy"):
+                yield node.lineno, f"{ast.unparse(node)}: a module of another module"
+        elif _is_call(node, "getattr") and _root(node.args[0]) in bound | {"np"}:
+            yield node.lineno, f"{ast.unparse(node)}: a name that is not written out"
+
+
+def _root(node: ast.AST) -> str:
+    while isinstance(node, ast.Attribute):
+        node = node.value
+    return node.id if isinstance(node, ast.Name) else ""
+
+
+def _is_call(node: ast.AST, name: str) -> TypeGuard[ast.Call]:
+    return isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == name
+
+
+def _calls(tree: ast.Module) -> Found:
+    own = {id(node.func) for node in ast.walk(tree) if ast.unparse(node) == "vars(self)"}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Name) and node.id in CALLS and id(node) not in own:
             yield node.lineno, f"{node.id}: input and output"
-        elif isinstance(node, ast.Attribute) and node.attr in NUMPY_FILES:
-            if node.attr in ("tofile", "open_memmap") or ast.unparse(node.value) in ("np", "numpy"):
-                yield node.lineno, f"{node.attr}: input and output"
-        elif isinstance(node, ast.Call):
-            name = node.func.attr if isinstance(node.func, ast.Attribute) else ""
-            name = node.func.id if isinstance(node.func, ast.Name) else name
-            if name in ("default_rng", "PCG64", "Philox", "SeedSequence") and not node.args:
-                yield node.lineno, f"{name} without a seed: randomness"
-            if name == "datetime64" and any(_is_clock(argument) for argument in node.args):
-                yield node.lineno, "datetime64 of now: a clock"
+        elif isinstance(node, ast.Attribute) and node.attr in ARRAY_FILES:
+            yield node.lineno, f"{node.attr}: input and output"
 
 
-def _is_clock(argument: ast.expr) -> bool:
-    return isinstance(argument, ast.Constant) and argument.value in ("now", "today")
+def _numpy(tree: ast.Module) -> Found:
+    """Yield what numpy can do beside arithmetic; `np` itself is never a value."""
+    nodes = list(ast.walk(tree))
+    owners = {id(node.value): node for node in nodes if isinstance(node, ast.Attribute)}
+    calls = {id(node.func): node for node in nodes if isinstance(node, ast.Call)}
+    for node in nodes:
+        name = ast.unparse(node) if isinstance(node, ast.Name | ast.Attribute) else ""
+        owner, call = owners.get(id(node)), calls.get(id(node))
+        line = getattr(node, "lineno", 0)
+        if name in ("np", "numpy", "np.random") and isinstance(node.ctx, ast.Load):
+            if owner is None or name == "numpy":
+                yield line, f"{name}: named only to take something out of it"
+            elif name == "np.random" and owner.attr not in GENERATORS:
+                yield line, f"np.random.{owner.attr}: randomness"
+            elif owner.attr in NUMPY_REFUSED or owner.attr.startswith("_"):
+                yield line, f"np.{owner.attr}: {NUMPY_REFUSED.get(owner.attr, 'internals')}"
+        last = name.rpartition(".")[2]
+        if last in GENERATORS - {"Generator"} and (call is None or _is_unseeded(call)):
+            yield line, f"{name} without a seed: randomness"
 
 
-def _dynamic(tree: ast.Module) -> Iterator[tuple[int, str]]:
+def _is_unseeded(call: ast.Call) -> bool:
+    values = [*call.args, *(each.value for each in call.keywords)]
+    return all(isinstance(value, ast.Constant) and value.value is None for value in values)
+
+
+def _dynamic(tree: ast.Module) -> Found:
     """Yield what loads or runs code that the import table does not see, by whatever name."""
     for node in ast.walk(tree):
-        named = {ast.Name: "id", ast.Attribute: "attr", ast.alias: "name", ast.Constant: "value"}
-        name = getattr(node, named.get(type(node), ""), None)
-        if isinstance(name, str) and name in DYNAMIC:
-            yield getattr(node, "lineno", 0), f"{name}: imports are statements"
+        line = getattr(node, "lineno", 0)
+        if isinstance(node, ast.ImportFrom):
+            names = [f"{node.module or ''}.{alias.name}" for alias in node.names]
+            names += [alias.name for alias in node.names]
+        elif isinstance(node, ast.Import):
+            names = [alias.name for alias in node.names]
+        elif isinstance(node, ast.Attribute):
+            names = [node.attr, ast.unparse(node)]
+        elif isinstance(node, ast.Name):
+            names = [node.id]
+        elif isinstance(node, ast.Constant) and isinstance(node.value, str):
+            names = [node.value]
+        else:
+            continue
+        found = {name for name in names if any(_below(each, name) for each in DYNAMIC)}
+        if found and not any(_below(each, name) for each in LOOK_UPS for name in found):
+            yield line, f"{min(found)}: imports are statements"
         if isinstance(node, ast.Name) and node.id in EVALUATED:
-            yield node.lineno, f"{node.id}: code is in files"
+            yield line, f"{node.id}: code is in files"
 
 
 # --- the tests ------------------------------------------------------------------------------------
@@ -157,9 +225,71 @@ PLANTED = {
     "secrets in the state": ("stream_app/state/a.py", "import secrets"),
     "the system's noise": ("stream_app/state/a.py", "from os import urandom"),
     "the system's noise by its module": ("stream_app/log/a.py", "import os\nx = os.urandom(8)"),
-    "a name nobody has": ("stream_app/models/a.py", "from uuid import uuid4"),
+    "a name of chance": ("stream_app/models/a.py", "from uuid import uuid4"),
     "a generator without a seed": ("stream_app/models/a.py", "x = np.random.default_rng()"),
     "a bit generator without a seed": ("stream_app/models/a.py", "x = np.random.PCG64()"),
+    "a generator whose seed is None": ("stream_app/models/a.py", "np.random.default_rng(None)"),
+    "a generator whose named seed is None": (
+        "stream_app/models/a.py",
+        "np.random.SeedSequence(entropy=None)",
+    ),
+    "a generator that is made later": ("stream_app/models/a.py", "d = np.random.default_rng"),
+    "a generator under another name": (
+        "stream_app/models/a.py",
+        "from numpy.random import default_rng as d\nd()",
+    ),
+    "numpy's noise under another name": (
+        "stream_app/kernels/a.py",
+        "from numpy import random as r\nr.seed(1)",
+    ),
+    "numpy's noise as a module": ("stream_app/state/a.py", "import numpy.random as r\nr.random()"),
+    "numpy's noise": ("stream_app/kernels/a.py", "x = np.random.random()"),
+    "numpy's noise as a value": ("stream_app/kernels/a.py", "r = np.random"),
+    "numpy's noise by a string": ("stream_app/kernels/a.py", "x = getattr(np, 'random')"),
+    "numpy under another name": ("stream_app/log/a.py", "import numpy as n\nn.random.random()"),
+    "numpy as a value": ("stream_app/log/a.py", "n = np\nn.load('a')"),
+    "numpy from another module": ("stream_app/log/a.py", "from stream_app.models import np as n"),
+    "numpy through another module": ("stream_app/log/a.py", "from numba import core\ncore.np.load"),
+    "numpy's files under another name": ("stream_app/state/a.py", "from numpy import load"),
+    "numpy's maps under another name": ("stream_app/state/a.py", "import numpy as n\nn.memmap()"),
+    "numpy's clock under another name": (
+        "stream_app/state/a.py",
+        "from numpy import datetime64 as d\nd('now')",
+    ),
+    "numpy's clock by a variable": ("stream_app/state/a.py", "x = np.datetime64(y)"),
+    "numpy's saved arrays": ("stream_app/state/a.py", "f = np.save"),
+    "numpy's maps": ("stream_app/state/a.py", "x = np.memmap('a')"),
+    "numpy's binary files": ("stream_app/state/a.py", "x = np.fromfile('a')"),
+    "numpy's formats": ("stream_app/state/a.py", "x = np.lib.format.read_array"),
+    "the system by its other name": ("stream_app/state/a.py", "import posix\nposix.urandom(8)"),
+    "lines of a file": ("stream_app/state/a.py", "import linecache\nlinecache.getlines('a')"),
+    "a compressed file": ("stream_app/state/a.py", "import gzip\ngzip.open('a')"),
+    "an encoded file": ("stream_app/state/a.py", "import codecs\ncodecs.open('a')"),
+    "the date of a letter": ("stream_app/log/a.py", "from email.utils import formatdate"),
+    "a sample": ("stream_app/log/a.py", "import statistics\nstatistics.NormalDist().samples"),
+    "the system from another module": (
+        "stream_app/state/a.py",
+        "from stream_app.kernels import os",
+    ),
+    "the system through another module": (
+        "stream_app/state/a.py",
+        "from stream_app import kernels\nkernels.os.urandom(8)",
+    ),
+    "the system through a dotted module": (
+        "stream_app/state/a.py",
+        "import stream_app.kernels\nstream_app.kernels.os.urandom(8)",
+    ),
+    "the system through a pure module": ("stream_app/state/a.py", "import enum\nenum.sys.modules"),
+    "another package": ("stream_app/state/a.py", "import requests"),
+    "the names of a module": ("stream_app/state/a.py", "vars(x)['open']"),
+    "a file by the names of all": ("stream_app/state/a.py", "getattr(__builtins__, 'open')"),
+    "a file by the table of names": ("producers/a.py", "__builtins__['open']"),
+    "a name of the module's own": ("producers/a.py", "globals()['open']"),
+    "an import by its tools": ("producers/a.py", "import importlib.util"),
+    "an import by a path": ("producers/a.py", "import pkgutil\npkgutil.resolve_name('time')"),
+    "a module that is loaded": ("producers/a.py", "import sys\nsys.modules['time']"),
+    "loaded modules by their name": ("producers/a.py", "from sys import modules"),
+    "code made of a string": ("consumers/a.py", "compile('import time', 'a', 'exec')"),
     "a file": ("stream_app/models/a.py", "x = open('a')"),
     "a file under another name": ("stream_app/models/a.py", "f = open"),
     "a path": ("stream_app/state/a.py", "from pathlib import Path"),
@@ -197,6 +327,20 @@ ALLOWED = {
     "the noise of a device": ("stream_app/privacy/a.py", "import os"),
     "a driver's clock": ("stream_app/checkpoints/a.py", "import time"),
     "a seeded generator": ("stream_app/models/a.py", "x = np.random.Generator(np.random.PCG64(1))"),
+    "a generator of a named seed": ("stream_app/models/a.py", "np.random.default_rng(seed=x)"),
+    "numpy and its types": (
+        "stream_app/models/a.py",
+        "import numpy as np\nfrom numpy.typing import NDArray\nx: NDArray[np.int8] = np.copy(y)",
+    ),
+    "what is pure": ("stream_app/log/a.py", "from collections.abc import Iterator\nimport re"),
+    "one's own fields": ("stream_app/state/a.py", "class A:\n    def f(self): return vars(self)"),
+    "a pattern": ("stream_app/state/a.py", "import re\nx = re.compile('a')"),
+    "a message": ("stream_app/wire/a.py", "import msgspec\nx = msgspec.json.decode(y)"),
+    "a field by its name": ("stream_app/state/a.py", "getattr(self, name)"),
+    "a distribution that is looked up": (
+        "stream_app/agents/a.py",
+        "from importlib.util import find_spec",
+    ),
     "a method of that name": ("stream_app/state/a.py", "self.open()"),
     "a field of that name": ("stream_app/state/a.py", "x.time"),
     "a command that loads its module": ("stream_app/cli/a.py", "import importlib as i"),
