@@ -12,6 +12,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 from pathlib import Path
+from typing import TypeGuard
 
 import pytest
 
@@ -85,6 +86,48 @@ def upward(trees: dict[str, ast.Module]) -> list[str]:
     ]
 
 
+def imports(trees: dict[str, ast.Module]) -> dict[str, set[str]]:
+    """Return what every module imports of ours, at any depth of its code.
+
+    An import that only the type checker reads is left out; a package of which a name is imported
+    counts, and one that is passed on the way to a module does not.
+    """
+    found: dict[str, set[str]] = {}
+    for module, tree in trees.items():
+        unread = {id(node) for each in ast.walk(tree) if _is_for_types(each) for node in each.body}
+        names = {
+            name for node in ast.walk(tree) if id(node) not in unread for name in _imported(node)
+        }
+        for name in names:
+            while name and name not in trees:
+                name = name.rpartition(".")[0]
+            found.setdefault(module, set()).update({name} - {"", module})
+    return found
+
+
+def _is_for_types(node: ast.AST) -> TypeGuard[ast.If]:
+    return isinstance(node, ast.If) and ast.unparse(node.test).endswith("TYPE_CHECKING")
+
+
+def circles(trees: dict[str, ast.Module]) -> list[list[str]]:
+    """Return the sets of modules of which each imports all others, directly or through modules."""
+    arrows = imports(trees)
+    reached: dict[str, set[str]] = {}
+    for module in trees:
+        found, waiting = set[str](), list(arrows.get(module, ()))
+        while waiting:
+            if (name := waiting.pop()) not in found:
+                found.add(name)
+                waiting += arrows.get(name, ())
+        reached[module] = found
+    sets = {
+        frozenset(other for other in reached[module] if module in reached[other])
+        for module in trees
+        if module in reached[module]
+    }
+    return sorted(sorted(each) for each in sets)
+
+
 def crowded(root: Path) -> list[str]:
     """Return every package that holds too many modules."""
     found = []
@@ -151,6 +194,10 @@ def test_packages_import_lower_layers_only():
     assert upward(TREES) == []
 
 
+def test_no_module_imports_itself_through_others():
+    assert circles(TREES) == []
+
+
 def test_there_are_few_rooms_and_few_arrows():
     assert len(LAYER) <= MOST_ROOMS
     assert len([pair for pair in arrows(TREES) if "murmurec" not in pair]) <= MOST_ARROWS
@@ -207,6 +254,45 @@ def test_a_circle_of_rooms_is_found(tmp_path):
     )
     assert len(upward(trees)) == 1
     assert len(arrows(trees)) == 2
+
+
+@pytest.mark.parametrize(
+    "back",
+    [
+        "from stream_app.models import a",
+        "from stream_app.models.a import x",
+        "def f():\n    import stream_app.models.a",
+        "from stream_app.models import c",
+    ],
+    ids=["beside", "by a name", "in a function", "over a third"],
+)
+def test_a_circle_of_modules_is_found(tmp_path, back):
+    trees = planted(
+        tmp_path,
+        stream_app__models__a="from stream_app.models import b",
+        stream_app__models__b=back,
+        stream_app__models__c="from stream_app.models.a import x",
+    )
+    (circle,) = circles(trees)
+    assert {"stream_app.models.a", "stream_app.models.b"} <= set(circle)
+    assert ("stream_app.models.c" in circle) == ("import c" in back)
+
+
+def test_a_circle_of_packages_is_found(tmp_path):
+    for name, other in ("cd", "dc"):
+        package = tmp_path / "stream_app" / "models" / name
+        package.mkdir(parents=True)
+        (package / "__init__.py").write_text(f"from stream_app.models.{other} import x\n")
+    assert circles(modules(tmp_path)) == [["stream_app.models.c", "stream_app.models.d"]]
+
+
+def test_an_import_for_the_type_checker_makes_no_circle(tmp_path):
+    trees = planted(
+        tmp_path,
+        stream_app__models__a="from stream_app.models import b",
+        stream_app__models__b="if TYPE_CHECKING:\n    from stream_app.models import a",
+    )
+    assert circles(trees) == []
 
 
 def test_a_crowded_package_is_found(tmp_path):
