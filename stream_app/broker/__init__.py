@@ -1,7 +1,7 @@
-"""A real Apache Kafka for the demo, the tests and a laptop: found, local or in a container.
+"""A real Apache Kafka for the demo, the tests and a laptop: configured, local or in a container.
 
-resolve    which of the three it is, in that order, or one sentence that names all three
-jars       Kafka's jars, fetched once by Maven, and the Java that runs them
+resolve    chooses one of the three, in that order, or reports why none is available
+jars       Kafka's jars, fetched once by Maven, and the Java program
 local      one KRaft node from jars that Maven fetches once into the user's cache
 detached   the same node in the background, for `murmurec broker`
 container  the same node where a container engine answers
@@ -19,7 +19,7 @@ KAFKA_VERSION = "4.3.1"
 
 @dataclass(frozen=True)
 class Broker:
-    """A broker that answers at `bootstrap`; `pid` and `log` where this machine runs it."""
+    """A running broker at `bootstrap`; `pid` and `log` if a process of this machine runs it."""
 
     bootstrap: str
     kind: str

@@ -1,8 +1,8 @@
-"""The same Kafka node in a container, where an engine such as Docker or Podman answers.
+"""Runs a Kafka node in a container, if an engine such as Docker or Podman is available.
 
-The host's port is chosen beforehand, because a broker must know the address under which its
-clients will find it before it starts. testcontainers' own Kafka class runs another distribution,
-so this one is a plain container with Apache Kafka's image.
+The host's port is chosen before the start, because a broker must know its advertised address.
+testcontainers' Kafka class runs another distribution, so this is a plain container with Apache
+Kafka's image.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from confluent_kafka import KafkaException
 
 from stream_app.broker import KAFKA_VERSION, Broker
-from stream_app.broker.jars import Tell
+from stream_app.broker.jars import Notify
 from stream_app.broker.local import cluster_id, free_ports, to_stderr
 from stream_app.errors import UserError
 from stream_app.kafka import clients
@@ -26,7 +26,7 @@ _INSIDE = 9092
 
 
 def environment(port: int, cluster: str) -> Mapping[str, str]:
-    """Return the container's environment for clients that come to `localhost:port` of the host."""
+    """Return the container's environment for clients at the host's `localhost:port`."""
     return {
         "CLUSTER_ID": cluster,
         "KAFKA_NODE_ID": "1",
@@ -52,15 +52,15 @@ def environment(port: int, cluster: str) -> Mapping[str, str]:
 
 
 @contextmanager
-def run(port: int | None = None, tell: Tell = to_stderr) -> Iterator[Broker]:
-    """Run a broker in a container for the length of the block; it forgets everything after it."""
+def run(port: int | None = None, notify: Notify = to_stderr) -> Iterator[Broker]:
+    """Run a broker in a container for the duration of the block; its data is deleted afterwards."""
     try:
         from docker.errors import DockerException
         from testcontainers.core.container import DockerContainer
     except ImportError:
         raise UserError("testcontainers is not installed: pip install testcontainers") from None
     place = port or free_ports(1)[0]
-    tell(f"Starting {IMAGE} in a container (the image is fetched once) ...")
+    notify(f"Starting {IMAGE} in a container (the image is fetched once) ...")
     try:
         container = DockerContainer(IMAGE).with_bind_ports(_INSIDE, place)
         for name, value in environment(place, cluster_id()).items():

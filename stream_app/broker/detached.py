@@ -1,9 +1,9 @@
-"""A local broker that goes on in the background: `murmurec broker start`, `status`, `stop`, `logs`.
+"""A local broker in the background: `murmurec broker start`, `status`, `stop`, `logs`.
 
     DATA/broker/state.json   pid, the kernel's start time of that pid, address, log file
 
-The start time distinguishes the broker from another process that was given the same pid later;
-only a process that matches both is ever signalled.
+The start time distinguishes the broker from a later process with the same pid; only a process that
+matches both is signalled.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from pathlib import Path
 from filelock import lock_descriptor
 
 from stream_app.broker import Broker
-from stream_app.broker.jars import Tell, jars, java
+from stream_app.broker.jars import Notify, jars, java
 from stream_app.broker.local import STOP_SECONDS, is_free, launch_ready, to_stderr
 from stream_app.errors import UserError
 
@@ -37,25 +37,25 @@ class _State:
 
 
 def start_detached(
-    data_dir: Path, cache_dir: Path, port: int | None = None, tell: Tell = to_stderr
+    data_dir: Path, cache_dir: Path, port: int | None = None, notify: Notify = to_stderr
 ) -> Broker:
-    """Start the broker, or return the one that already runs; what it holds survives a restart."""
+    """Start the broker, or return the running one; its data survives a restart."""
     home = data_dir / "broker"
     with _alone(home):
         running = status(data_dir)
         if running is not None:
             return _agreed(running, port)
-        program, library = java(), jars(cache_dir, tell)
-        # The last address first, so that what was written down elsewhere stays true.
-        wishes = [_last_port(home), USUAL_PORT]
-        place = port or next((wish for wish in wishes if wish and is_free(wish)), None)
+        program, library = java(), jars(cache_dir, notify)
+        # The last port first, so that addresses configured elsewhere stay valid.
+        candidates = [_last_port(home), USUAL_PORT]
+        place = port or next((p for p in candidates if p and is_free(p)), None)
         process, broker = launch_ready(program, library, home, place, None, leash=False)
         _write(home, process, broker)
         return broker
 
 
 def status(data_dir: Path) -> Broker | None:
-    """Return the broker that runs in the background, if one does."""
+    """Return the broker in the background, None if none runs."""
     state = _read(data_dir / "broker")
     if state is None or started_at(state.pid) != state.started:
         return None
@@ -63,7 +63,7 @@ def status(data_dir: Path) -> Broker | None:
 
 
 def stop(data_dir: Path) -> bool:
-    """End the broker in the background; False where none runs."""
+    """End the broker in the background; returns False if none runs."""
     home = data_dir / "broker"
     if _read(home) is None:
         return False
@@ -77,7 +77,7 @@ def stop(data_dir: Path) -> bool:
 
 
 def log_file(data_dir: Path) -> Path:
-    """Return the log of the background broker; refused where there never was one."""
+    """Return the log file of the background broker; refuses if no broker was ever started."""
     log = data_dir / "broker" / "server.log"
     if not log.exists():
         raise UserError(f"there is no log at {log}: start a broker with murmurec broker start")
@@ -90,25 +90,25 @@ def started_at(pid: int) -> str | None:
         fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     except OSError:
         return None
-    # A zombie has ended and only waits to be counted.
+    # A zombie has ended and waits for its parent.
     return None if fields[0] == "Z" else fields[19]
 
 
 def _ended(pid: int, started: str) -> bool:
-    """End this process and return whether it is gone, with every one of its threads."""
+    """End this process and return whether it ended, including all its threads."""
     try:
         process = os.pidfd_open(pid)
     except ProcessLookupError:
         return True
     try:
-        # From here on the number cannot pass to another process unnoticed.
+        # The pidfd fixes the process: a reuse of the pid after this check cannot be signalled.
         if started_at(pid) != started:
             return True
         for signal_ in (signal.SIGTERM, signal.SIGKILL):
             with suppress(ProcessLookupError):
                 signal.pidfd_send_signal(process, signal_)
             if select.select([process], [], [], STOP_SECONDS)[0]:
-                # Only a child of this very process is left to be counted.
+                # Only a child of this process must be reaped here.
                 with suppress(ChildProcessError):
                     os.waitpid(pid, os.WNOHANG)
                 return True
@@ -131,7 +131,7 @@ def _write(home: Path, process: subprocess.Popen[bytes], broker: Broker) -> None
     if started is None:
         raise UserError(f"the local Kafka ended at once; look at {broker.log}")
     state = _State(process.pid, started, broker.bootstrap, str(broker.log))
-    # It outlives this process on purpose; without this Popen warns that it was not waited for.
+    # The broker outlives this process; a set returncode suppresses Popen's ResourceWarning.
     process.returncode = 0
     partial = home / "state.json.partial"
     partial.write_text(json.dumps(asdict(state)))
@@ -139,7 +139,7 @@ def _write(home: Path, process: subprocess.Popen[bytes], broker: Broker) -> None
 
 
 def _read(home: Path) -> _State | None:
-    """Return what was written; None where there is nothing or something else."""
+    """Return the recorded state; None if the file is absent or invalid."""
     try:
         return _State(**json.loads((home / "state.json").read_text()))
     except (OSError, ValueError, TypeError):
@@ -153,7 +153,7 @@ def _last_port(home: Path) -> int | None:
 
 @contextmanager
 def _alone(home: Path) -> Iterator[None]:
-    """Let one start or stop at a time touch this folder."""
+    """Hold the folder's lock: one start or stop at a time."""
     try:
         home.mkdir(parents=True, exist_ok=True)
         lock = (home / "lock").open("w")

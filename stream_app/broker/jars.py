@@ -2,8 +2,8 @@
 
     CACHE/kafka-4.3.1/*.jar     46 jars, 44 MB, about ten seconds the first time
 
-The folder is filled beside its place and moved there in one step under a lock file, so a folder
-that exists is whole, and two processes that ask at once fetch once.
+The folder is filled under a temporary name and renamed under a lock file: an existing folder is
+complete, and two concurrent processes fetch once.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ OLDEST_JAVA = 17
 LOG4J_VERSION = "2.25.5"
 FETCH_SECONDS = 600
 
-Tell = Callable[[str], None]
+Notify = Callable[[str], None]
 
-# Kafka still speaks slf4j 1.7, so the binding is log4j-slf4j-impl and not log4j-slf4j2-impl.
+# Kafka uses slf4j 1.7, so the binding is log4j-slf4j-impl and not log4j-slf4j2-impl.
 _POM = f"""<project xmlns="http://maven.apache.org/POM/4.0.0">
   <modelVersion>4.0.0</modelVersion>
   <groupId>murmurec</groupId><artifactId>broker</artifactId><version>1</version><packaging>pom</packaging>
@@ -41,7 +41,7 @@ _POM = f"""<project xmlns="http://maven.apache.org/POM/4.0.0">
 
 
 def java(path: str | None = None) -> str:
-    """Return the Java program to run, looked up on `path`; a missing or too old one is refused."""
+    """Return the Java program, looked up on `path`; refuses a missing or too old one."""
     program = shutil.which("java", path=path)
     if program is None:
         raise UserError(
@@ -61,14 +61,14 @@ def java(path: str | None = None) -> str:
     return program
 
 
-def jars(cache_dir: Path, tell: Tell, path: str | None = None) -> Path:
+def jars(cache_dir: Path, notify: Notify, path: str | None = None) -> Path:
     """Return the folder of Kafka's jars; Maven, looked up on `path`, fetches them if absent."""
     place = cache_dir / f"kafka-{KAFKA_VERSION}"
     if place.is_dir():
         return place
     with _locked(cache_dir / f"kafka-{KAFKA_VERSION}.lock"):
         if not place.is_dir():
-            _fetch(place, tell, path)
+            _fetch(place, notify, path)
     return place
 
 
@@ -87,13 +87,13 @@ def _locked(path: Path) -> Iterator[None]:
         yield
 
 
-def _fetch(place: Path, tell: Tell, path: str | None) -> None:
+def _fetch(place: Path, notify: Notify, path: str | None) -> None:
     maven = shutil.which("mvn", path=path)
     if maven is None:
         raise UserError(
             "no mvn on the PATH: Maven fetches Kafka's jars once (Debian: apt-get install maven)"
         )
-    tell(f"Fetching Apache Kafka {KAFKA_VERSION} with Maven into {place} (44 MB, once) ...")
+    notify(f"Fetching Apache Kafka {KAFKA_VERSION} with Maven into {place} (44 MB, once) ...")
     # A sibling of the final place, so that the move is a rename within one file system.
     with tempfile.TemporaryDirectory(prefix="fetching-", dir=place.parent) as scratch:
         work = Path(scratch)
@@ -118,14 +118,14 @@ def _fetch(place: Path, tell: Tell, path: str | None) -> None:
                 "check the network or the mirror in ~/.m2/settings.xml"
             )
         (work / "lib").rename(place)
-    tell("Fetched.")
+    notify("Fetched.")
 
 
 def _reason(output: str) -> str:
-    """Return Maven's own first error, shortened to what a person can act on."""
+    """Return Maven's first error, shortened to its cause if that is recognised."""
     plain = re.sub(r"\x1b\[[0-9;]*m", "", output)
     errors = re.findall(r"^\[ERROR\] (.+)$", plain, re.MULTILINE)
-    text = errors[0] if errors else "it ended without saying why"
+    text = errors[0] if errors else "it ended without an error message"
     known = re.search(
         r"(Unknown host [\w.-]+|Cannot access [^:]+ in offline mode"
         r"|Could not (?:find|transfer) artifact [\w.:-]+"

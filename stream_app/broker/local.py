@@ -1,11 +1,11 @@
 """One Kafka node (KRaft, loopback only) on this machine: ready in about 2 s, 160-200 MB.
 
-`run` keeps it for the length of a `with` block, and the kernel ends it with its owner even when
-that one is killed. Its folder holds
+`run` keeps it for the duration of a `with` block; the kernel ends it with its owner, even if the
+owner is killed. Its folder holds
 
-    server.properties, log4j2.properties   how it was started
-    log/                                    what was published; survives a restart
-    server.log                              what Kafka says
+    server.properties, log4j2.properties   the configuration
+    log/                                    the published records; survives a restart
+    server.log                              Kafka's output
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient
 
 from stream_app.broker import Broker
-from stream_app.broker.jars import Tell, jars, java
+from stream_app.broker.jars import Notify, jars, java
 from stream_app.errors import UserError
 from stream_app.kafka import clients
 from stream_app.kafka.clients import Connection
@@ -52,8 +52,8 @@ appender.out.layout.pattern = [%d] %p %m (%c)%n
 rootLogger.level = info
 rootLogger.appenderRef.out.ref = OUT
 """
-# Run in between as a process of its own: preexec_fn is not safe where other threads run. The check
-# of the parent closes the gap in which the owner ends before the signal is asked for.
+# Runs as an intermediate process, since preexec_fn is not safe with threads. It checks its parent,
+# since the owner may end before prctl requests the signal.
 _LEASH = (
     "import ctypes,os,sys;"
     "ctypes.CDLL(None,use_errno=True).prctl(1,9,0,0,0);"
@@ -75,7 +75,7 @@ def properties(
     return {
         "process.roles": "broker,controller",
         "node.id": "1",
-        # With a stand-alone format there must be no controller.quorum.voters.
+        # Formatting with --standalone forbids controller.quorum.voters.
         "controller.quorum.bootstrap.servers": f"127.0.0.1:{controller_port}",
         "listeners": listeners,
         "advertised.listeners": listeners,
@@ -96,7 +96,7 @@ def properties(
         # The default takes 128 MiB of heap when the broker starts.
         "log.cleaner.dedupe.buffer.size": "2097152",
         "log.cleaner.backoff.ms": "1000",
-        # Without it the next start waits nine seconds until this one's session has run out.
+        # Without it the next start waits nine seconds until this node's session expires.
         "controlled.shutdown.enable": "true",
         "num.network.threads": "2",
         "num.io.threads": "2",
@@ -108,13 +108,13 @@ def cluster_id() -> str:
     """Return a new cluster id: 22 characters, base64url of a UUID."""
     while True:
         made = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
-        # Kafka's tool takes an id that begins with a dash, as one in 64 does, for an option.
+        # Kafka's tool reads an id that begins with a dash (one in 64) as an option.
         if not made.startswith("-"):
             return made
 
 
 def free_ports(count: int) -> list[int]:
-    """Return ports of the loopback address that are free now, all different."""
+    """Return distinct ports of the loopback address that are free now."""
     with _closing_all([socket.socket() for _ in range(count)]) as sockets:
         for each in sockets:
             each.bind(("127.0.0.1", 0))
@@ -131,7 +131,7 @@ def _closing_all(sockets: list[socket.socket]) -> Iterator[list[socket.socket]]:
 
 
 def is_free(port: int) -> bool:
-    """Tell whether a server could listen on this loopback port now."""
+    """Return whether a server could listen on this loopback port now."""
     with socket.socket() as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
@@ -142,11 +142,11 @@ def is_free(port: int) -> bool:
 
 
 def to_stderr(line: str) -> None:
-    """Tell the person at the terminal, apart from the output that a program may read."""
+    """Print a line on stderr, so that stdout stays machine-readable."""
     print(line, file=sys.stderr, flush=True)
 
 
-# --- for the length of a block ------------------------------------------------------------------
+# --- for the duration of a block ----------------------------------------------------------------
 
 
 @contextmanager
@@ -155,13 +155,13 @@ def run(
     cache_dir: Path,
     port: int | None = None,
     overrides: Mapping[str, str] | None = None,
-    tell: Tell = to_stderr,
+    notify: Notify = to_stderr,
 ) -> Iterator[Broker]:
-    """Run a broker for the length of the block; without `data_dir` it forgets everything after it.
+    """Run a broker for the duration of the block; without `data_dir` its data is deleted.
 
-    The broker ends with the thread that started it: start it where the block is left.
+    The broker ends with the thread that started it: enter and leave the block in one thread.
     """
-    program, library = java(), jars(cache_dir, tell)
+    program, library = java(), jars(cache_dir, notify)
     scratch = None if data_dir else Path(tempfile.mkdtemp(prefix="murmurec-broker-"))
     home = data_dir or scratch
     assert home is not None
@@ -185,15 +185,15 @@ def launch_ready(
     *,
     leash: bool,
 ) -> tuple[subprocess.Popen[bytes], Broker]:
-    """Format if new, start and wait until ready; another free port is tried when one was taken."""
+    """Format if new, start and wait until ready; retries with another free port if one is taken."""
     if port is not None and not is_free(port):
         raise UserError(f"port {port} is in use: choose another with --port or leave it out")
     home.mkdir(parents=True, exist_ok=True)
     new = not _formatted(home)
     for attempt in range(_ATTEMPTS):
         chosen, controller = free_ports(2)
-        # A node that died while starting stays registered for nine seconds; a log that was made
-        # just now holds nothing, so it is recreated instead.
+        # A node that died while starting stays registered for nine seconds; a log just formatted
+        # is empty, so it is recreated instead.
         if new:
             shutil.rmtree(home / "log", ignore_errors=True)
         place = port or chosen
@@ -257,7 +257,7 @@ def _launch(
 
 
 def wait_until_ready(broker: Broker, process: subprocess.Popen[bytes]) -> None:
-    """Return when the broker lists itself; refuse at once when its process has ended."""
+    """Return when the broker lists itself; raises `UserError` as soon as its process has ended."""
     deadline = time.monotonic() + READY_SECONDS
     admin: AdminClient = clients.admin(
         Connection(broker.bootstrap, {"reconnect.backoff.max.ms": "200"})
@@ -269,17 +269,17 @@ def wait_until_ready(broker: Broker, process: subprocess.Popen[bytes]) -> None:
         if process.poll() is not None:
             break
     assert broker.log is not None
-    said = _tail(broker.log.read_text(errors="replace"))
+    last_line = _tail(broker.log.read_text(errors="replace"))
     ended = process.poll() is not None
-    what = "ended while starting" if ended else f"was not ready after {READY_SECONDS:.0f} s"
-    raise UserError(f"the local Kafka {what}; its log {broker.log} ends: {said}")
+    failure = "ended while starting" if ended else f"was not ready after {READY_SECONDS:.0f} s"
+    raise UserError(f"the local Kafka {failure}; its log {broker.log} ends: {last_line}")
 
 
 def _tail(text: str) -> str:
     """Return the last line that reports an error, or else the last line."""
     lines = [line.strip() for line in text.splitlines() if line.strip()]
-    wrong = [line for line in lines if "ERROR" in line or "Exception" in line]
-    return (wrong or lines or ["nothing"])[-1][:300]
+    errors = [line for line in lines if "ERROR" in line or "Exception" in line]
+    return (errors or lines or ["nothing"])[-1][:300]
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:

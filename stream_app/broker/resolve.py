@@ -1,7 +1,7 @@
-"""Which broker a demo or a test run uses: the configured one, a local one, or one in a container.
+"""Chooses the broker of a demo or a test run: the configured one, a local one, or a container.
 
-They are tried in that order. Nothing stands in for Kafka: where none of the three is there, one
-sentence says what was missing of each.
+They are tried in that order. Kafka has no substitute: if none of the three is available, the error
+names the reason for each.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Literal
 
 from stream_app.broker import Broker, container, local
-from stream_app.broker.jars import Tell
+from stream_app.broker.jars import Notify
 from stream_app.broker.local import to_stderr
 from stream_app.errors import UserError
 from stream_app.kafka import clients
@@ -28,20 +28,20 @@ def running(
     port: int | None = None,
     prefer: Prefer = "auto",
     configured: Connection | None = None,
-    tell: Tell = to_stderr,
+    notify: Notify = to_stderr,
 ) -> Iterator[Broker]:
-    """Give a broker for the length of the block; raises `UserError` where there is none.
+    """Yield a broker for the duration of the block; raises `UserError` if none is available.
 
-    `configured` wins and is only checked.
-    Without `data_dir` a broker that is started forgets everything afterwards.
+    `configured` takes precedence and is only checked. Without `data_dir`, the data of a started
+    broker is deleted afterwards.
     """
     if configured:
         clients.describe_cluster(configured)
         yield Broker(configured.bootstrap, "configured")
         return
     with ExitStack() as stack:
-        # Entered before the yield: a UserError of the block is never taken for one of these.
-        broker = _first(stack, data_dir, cache_dir, port, prefer, tell)
+        # Entered before the yield, so that a UserError raised in the block is not caught.
+        broker = _first(stack, data_dir, cache_dir, port, prefer, notify)
         yield broker
 
 
@@ -51,20 +51,20 @@ def _first(
     cache_dir: Path,
     port: int | None,
     prefer: Prefer,
-    tell: Tell,
+    notify: Notify,
 ) -> Broker:
     missing: list[str] = []
     if prefer in ("auto", "local"):
         try:
-            return stack.enter_context(local.run(data_dir, cache_dir, port, tell=tell))
+            return stack.enter_context(local.run(data_dir, cache_dir, port, notify=notify))
         except UserError as refusal:
             missing.append(f"a local Kafka ({refusal})")
     if prefer in ("auto", "container"):
         try:
-            return stack.enter_context(container.run(port, tell=tell))
+            return stack.enter_context(container.run(port, notify=notify))
         except UserError as refusal:
             missing.append(f"a container ({refusal})")
     raise UserError(
-        "there is no Kafka: tried the configured bootstrap servers (MURMUREC_BOOTSTRAP_SERVERS is "
+        "no Kafka is available: tried the configured servers (MURMUREC_BOOTSTRAP_SERVERS is "
         f"not set), then {', then '.join(missing)}"
     )

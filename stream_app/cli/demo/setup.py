@@ -85,7 +85,7 @@ def _start_broker(stack: ExitStack, settings: Settings) -> Settings:
     prefix = settings.topic_prefix if own else f"murmurec-demo-{secrets.token_hex(4)}"
     with status("starting Apache Kafka"):
         broker = stack.enter_context(
-            broker_running(None, settings.cache_dir, configured=configured, tell=say)
+            broker_running(None, settings.cache_dir, configured=configured, notify=say)
         )
     admin = clients.admin(Connection(broker.bootstrap, settings.kafka))
     table = Topics(prefix).table(settings.partitions, settings.ratings_retention_seconds)

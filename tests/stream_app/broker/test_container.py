@@ -41,7 +41,7 @@ def test_where_no_engine_answers_it_is_one_sentence(monkeypatch, tmp_path):
     monkeypatch.setenv("DOCKER_HOST", f"unix://{tmp_path}/nowhere.sock")
     with (
         pytest.raises(UserError, match="no container engine answers") as refused,
-        container.run(tell=lambda line: None),
+        container.run(notify=lambda line: None),
     ):
         pass
     assert "\n" not in str(refused.value)

@@ -80,7 +80,7 @@ def test_the_jars_are_fetched_once_and_the_wait_is_announced(programs, tmp_path)
             "offline mode",
         ),
         ("[ERROR] something new", "something new"),
-        ("", "it ended without saying why"),
+        ("", "it ended without an error message"),
     ],
     ids=["host", "offline", "new", "silent"],
 )

@@ -20,7 +20,7 @@ def bare(monkeypatch, tmp_path):
 def refused(*arguments, **options):
     with (
         pytest.raises(UserError) as refusal,
-        running(*arguments, tell=lambda line: None, **options),
+        running(*arguments, notify=lambda line: None, **options),
     ):
         pass
     return str(refusal.value)
