@@ -128,6 +128,28 @@ def circles(trees: dict[str, ast.Module]) -> list[list[str]]:
     return sorted(sorted(each) for each in sets)
 
 
+# Words that do not say what the variable holds.
+VAGUE = {"of", "there", "here", "mine", "theirs", "who", "why", "no", "told", "said"}
+
+
+def vague_names(trees: dict[str, ast.Module]) -> list[str]:
+    """Return what is bound to a vague word: a variable, a parameter, a function, an import."""
+    bound = {
+        **dict.fromkeys((ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef), "name"),
+        **dict.fromkeys((ast.ExceptHandler, ast.MatchAs, ast.MatchStar), "name"),
+        **{ast.arg: "arg", ast.alias: "asname", ast.Name: "id"},
+    }
+    found = []
+    for module, tree in trees.items():
+        for node in ast.walk(tree):
+            if isinstance(node, ast.Name | ast.Attribute) and isinstance(node.ctx, ast.Load):
+                continue
+            name = getattr(node, bound.get(type(node), ""), None) or ""
+            if name.strip("_") in VAGUE:
+                found.append(f"{module}:{getattr(node, 'lineno', 0)} {name}")
+    return found
+
+
 def crowded(root: Path) -> list[str]:
     """Return every package that holds too many modules."""
     found = []
@@ -196,6 +218,10 @@ def test_packages_import_lower_layers_only():
 
 def test_no_module_imports_itself_through_others():
     assert circles(TREES) == []
+
+
+def test_every_variable_says_what_it_holds():
+    assert vague_names(TREES) == []
 
 
 def test_there_are_few_rooms_and_few_arrows():
@@ -293,6 +319,25 @@ def test_an_import_for_the_type_checker_makes_no_circle(tmp_path):
         stream_app__models__b="if TYPE_CHECKING:\n    from stream_app.models import a",
     )
     assert circles(trees) == []
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "here = 1",
+        "def f(why): ...",
+        "for there in x: ...",
+        "_of = 1",
+        "mine, theirs = x",
+        "x = [no for no in y]",
+        "if (said := x): ...",
+        "def f():\n    def of(): ...",
+        "import os as who",
+        "lambda told: 1",
+    ],
+)
+def test_a_vague_name_is_found(tmp_path, text):
+    assert vague_names(planted(tmp_path, stream_app__log__a=text)) != []
 
 
 def test_a_crowded_package_is_found(tmp_path):

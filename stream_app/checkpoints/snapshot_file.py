@@ -206,7 +206,9 @@ def read(path: Path, design: StateSpec | None = None) -> SnapshotFile:
         raise UserError(f"{path}: cannot be read: {error.strerror}; give a snapshot") from None
     except Exception as error:  # noqa: BLE001 - a damaged file makes zipfile and numpy raise anything
         raise _damaged(path, str(error)) from None
-    found = SnapshotFile(path, meta, _of(arrays, _MODEL), _of(arrays, _LEDGER))
+    found = SnapshotFile(
+        path, meta, _without_prefix(arrays, _MODEL), _without_prefix(arrays, _LEDGER)
+    )
     _verify(found)
     if design is not None:
         found.check(design)
@@ -255,7 +257,7 @@ def _array(path: Path, archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> NDA
     return np.frombuffer(body, dtype).reshape(shape)
 
 
-def _of(arrays: Mapping[str, NDArray[Any]], prefix: str) -> Arrays:
+def _without_prefix(arrays: Mapping[str, NDArray[Any]], prefix: str) -> Arrays:
     return {
         name.removeprefix(prefix).removesuffix(_ARRAY): array
         for name, array in arrays.items()

@@ -65,9 +65,9 @@ _CAUSES: tuple[tuple[str, str], ...] = (
 )
 
 
-def cause(said: list[str], at: str) -> str | None:
+def cause(lines: list[str], at: str) -> str | None:
     """Return the sentence for an error that waiting does not fix, if there is one."""
-    text = "\n".join(said)
+    text = "\n".join(lines)
     for pattern, sentence in _CAUSES:
         found = re.search(pattern, text, re.IGNORECASE)
         if found:
@@ -100,14 +100,14 @@ def probe(address: str) -> ProbeResult:
     """Tell what listens at `host:port`, in two connections of at most a second each."""
     host, port = split(address)
     try:
-        said = _exchange(host, port)
+        reply = _exchange(host, port)
     except OSError:
         return ProbeResult.NO_LISTENER
-    if len(said) >= 8 and struct.unpack(">i", said[4:8])[0] == _CORRELATION:
+    if len(reply) >= 8 and struct.unpack(">i", reply[4:8])[0] == _CORRELATION:
         return ProbeResult.KAFKA
     if _handshakes(host, port):
         return ProbeResult.TLS
-    return ProbeResult.OTHER if said else ProbeResult.SILENT
+    return ProbeResult.OTHER if reply else ProbeResult.SILENT
 
 
 def split(address: str) -> tuple[str, int]:

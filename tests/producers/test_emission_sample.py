@@ -34,7 +34,7 @@ def limited(tmp_path: Path) -> Iterator[Journal]:
 def test_a_sample_has_as_many_items_as_its_budget_pays_for(
     small: Dataset, limited: Journal, tmp_path: Path
 ) -> None:
-    journal, sample = limited, ItemSample.of(Fraction(20))
+    journal, sample = limited, ItemSample.from_budget(Fraction(20))
     mechanism = registry.mechanism("cell", 5, sample.epsilon)
     seen, population = Observer(), populate(small, journal.key)
     end = run(population, journal, seen, mechanism, scope=SCOPE, sample=sample)
@@ -55,7 +55,7 @@ def test_a_sample_has_as_many_items_as_its_budget_pays_for(
 def test_the_items_of_a_sample_do_not_depend_on_the_ratings(
     small: Dataset, limited: Journal, tmp_path: Path
 ) -> None:
-    sample, picked = ItemSample.of(Fraction(20)), []
+    sample, picked = ItemSample.from_budget(Fraction(20)), []
     mechanism = registry.mechanism("cell", 5, sample.epsilon)
     limited.close()
     population = populate(small, limited.key)
@@ -77,7 +77,7 @@ def test_the_items_of_a_sample_do_not_depend_on_the_ratings(
 def test_a_sample_spends_its_budget_once_in_life_however_the_scope_grows(
     whole: Fraction, small: Dataset, tmp_path: Path
 ) -> None:
-    sample = ItemSample.of(whole)
+    sample = ItemSample.from_budget(whole)
     mechanism = registry.mechanism("cell", 5, sample.epsilon)
     seen, reports = Observer(), []
     intake = wire.Intake({mechanism.id: 6})
@@ -101,7 +101,7 @@ def test_a_sample_spends_its_budget_once_in_life_however_the_scope_grows(
 def test_a_sample_drawn_in_one_release_spends_its_whole_budget(
     small: Dataset, tmp_path: Path
 ) -> None:
-    sample = ItemSample.of(Fraction(8))
+    sample = ItemSample.from_budget(Fraction(8))
     mechanism = registry.mechanism("cell", 5, sample.epsilon)
     with Journal.open(tmp_path / "j", limits=Limits(Fraction(8))) as journal:
         seen = Observer(intake=wire.Intake({mechanism.id: 6}))
@@ -115,7 +115,7 @@ def test_a_sample_drawn_in_one_release_spends_its_whole_budget(
 def test_a_sample_without_its_budget_for_life_is_refused(
     limits: Limits, small: Dataset, tmp_path: Path
 ) -> None:
-    sample = ItemSample.of(Fraction(20))
+    sample = ItemSample.from_budget(Fraction(20))
     mechanism = registry.mechanism("cell", 5, sample.epsilon)
     with Journal.open(tmp_path / "j", limits=limits) as journal:
         with pytest.raises(ValueError, match="must be the same and for life"):
@@ -124,7 +124,7 @@ def test_a_sample_without_its_budget_for_life_is_refused(
 
 
 def test_every_row_of_the_data_is_counted_once(small: Dataset, tmp_path: Path) -> None:
-    few = ItemSample.of(Fraction(20))
+    few = ItemSample.from_budget(Fraction(20))
     sampled = registry.parse("cell:5:5/2")
 
     def rows(end: EpochProgress) -> int:

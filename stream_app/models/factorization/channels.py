@@ -89,7 +89,7 @@ class Channels:
         parts: list[_ChannelRows] = []
         for begin, mechanism in zip(first, mechanisms, strict=False):
             for mask in mechanism.masks or (0,):
-                c, part = begin + mask, _ChannelRows.of(mechanism, mask)
+                c, part = begin + mask, _ChannelRows.from_mechanism(mechanism, mask)
                 alphabets[c], levels[c] = part.likelihood.shape
                 exact[c], inverted[c] = part.exact, not np.isnan(part.square).any()
                 presence[c] = part.protects
@@ -156,7 +156,7 @@ class _ChannelRows:
     protects: bool
 
     @classmethod
-    def of(cls, mechanism: Mechanism, mask: int) -> _ChannelRows:
+    def from_mechanism(cls, mechanism: Mechanism, mask: int) -> _ChannelRows:
         whole = _checked(mechanism, mask)
         z, v = len(whole), mechanism.levels
         protects = mechanism.inputs > v

@@ -68,7 +68,7 @@ class ItemSample:
     reports: int
 
     @classmethod
-    def of(cls, budget: Fraction) -> ItemSample:
+    def from_budget(cls, budget: Fraction) -> ItemSample:
         """Return the sample that spends a user's budget; ValueError unless above 0."""
         if budget <= 0:
             raise ValueError(f"budget {budget}: a user's epsilon is above 0")

@@ -165,7 +165,11 @@ def test_a_budget_that_holds_the_scope_of_no_device_is_refused_with_a_remedy() -
         assert "50 items at 2 each cost 100" in str(refused.value)
         priced(journal, "cell:5:2", scope=SCOPE[:10], ended=True).check(journal.limits)
         few = priced(
-            journal, "cell:5:5/2", scope=SCOPE, sample=ItemSample.of(Fraction(20)), ended=True
+            journal,
+            "cell:5:5/2",
+            scope=SCOPE,
+            sample=ItemSample.from_budget(Fraction(20)),
+            ended=True,
         )
         assert (few.most, few.whole, few.cells) == (8, 20, 0)
 

@@ -162,7 +162,7 @@ def test_an_epsilon_per_item_that_is_taken_for_the_users_is_noticed() -> None:
             return self.budget
 
     catalogue = np.arange(100, dtype=np.uint64)
-    check_budget(ItemSample.of(Fraction(10)), catalogue)
+    check_budget(ItemSample.from_budget(Fraction(10)), catalogue)
     with pytest.raises(AssertionError):
         check_budget(Generous.of(Fraction(10)), catalogue)
     with pytest.raises(AssertionError):

@@ -79,7 +79,7 @@ def sample_from(text: str | None) -> ItemSample | None:
     total = positive_fraction("--sample", text)
     if (total * NANO).denominator != 1:
         raise UsageError(f"--sample {text[:40]}: give at most nine digits behind the point, as 2.5")
-    return ItemSample.of(total)
+    return ItemSample.from_budget(total)
 
 
 def check_sample(

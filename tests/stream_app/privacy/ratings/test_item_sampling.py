@@ -65,13 +65,13 @@ def test_a_schedule_out_of_range_is_refused(wrong: dict[str, int], match: str) -
     [("1/2", 1, "1/2"), ("4", 1, "4"), ("5", 2, "5/2"), ("20", 8, "5/2"), ("21", 8, "21/8")],
 )
 def test_a_budget_is_spent_on_a_few_clear_reports(budget: str, reports: int, each: str) -> None:
-    sample = ItemSample.of(Fraction(budget))
+    sample = ItemSample.from_budget(Fraction(budget))
     assert (sample.reports, sample.epsilon) == (reports, Fraction(each))
 
 
 @pytest.mark.parametrize("budget", ["1/2", "5", "21"])
 def test_what_is_sampled_costs_the_user_the_budget_and_no_more(budget: str) -> None:
-    sample = ItemSample.of(Fraction(budget))
+    sample = ItemSample.from_budget(Fraction(budget))
     items = sample.items(CATALOGUE, key=1)
     assert len(items) == sample.reports
     check_budget(sample, CATALOGUE)
@@ -81,7 +81,7 @@ def test_what_is_sampled_costs_the_user_the_budget_and_no_more(budget: str) -> N
 
 
 def test_the_sample_is_the_devices_own_and_stays_the_same() -> None:
-    sample = ItemSample.of(Fraction(25))
+    sample = ItemSample.from_budget(Fraction(25))
     mine = sample.items(CATALOGUE, key=17)
     np.testing.assert_array_equal(sample.items(CATALOGUE[::-1], key=17), mine)
     assert set(mine.tolist()) != set(sample.items(CATALOGUE, key=18).tolist())
@@ -92,7 +92,7 @@ def test_the_sample_is_the_devices_own_and_stays_the_same() -> None:
 @pytest.mark.statistical
 def test_every_item_is_as_likely_to_be_sampled() -> None:
     """2000 devices pick 10 of 50 items: Bernstein, false alarm 1e-6; 15 % too often is seen."""
-    sample, items = ItemSample.of(Fraction(25)), CATALOGUE[:50]
+    sample, items = ItemSample.from_budget(Fraction(25)), CATALOGUE[:50]
     counts = {int(item): 0 for item in items}
     for device in range(2000):
         for item in sample.items(items, key=device * 104_729).tolist():
@@ -104,4 +104,4 @@ def test_every_item_is_as_likely_to_be_sampled() -> None:
 @pytest.mark.parametrize("budget", [Fraction(0), Fraction(-1)])
 def test_no_budget_has_no_sample(budget: Fraction) -> None:
     with pytest.raises(ValueError, match="above 0"):
-        ItemSample.of(budget)
+        ItemSample.from_budget(budget)
