@@ -80,14 +80,21 @@ def console(*, stderr: bool = False) -> Console:
 def table(
     columns: Sequence[str], rows: Iterable[Sequence[str]], *, title: str | None = None
 ) -> None:
-    """Print rows of text: a drawn table on a terminal, aligned columns of whole cells elsewhere."""
+    """Print rows of text: a drawn table on a terminal that is wide enough for every word, else
+    aligned columns of whole cells."""
+    rows = list(rows)
     shown = console()
-    if shown.is_terminal:
+    if shown.is_terminal and _fits(columns, rows, shown.width):
+        from rich import box
         from rich.table import Column, Table
 
-        # Long words are folded and not cut off: an id must be readable in full.
-        heads = [Column(name, overflow="fold") for name in columns]
-        drawn = Table(*heads, title=title, title_justify="left", show_header=any(columns))
+        # A column of ids keeps its width; a column of sentences is wrapped between words.
+        heads = [
+            Column(name, overflow="fold", no_wrap=not any(" " in cell for cell in cells))
+            for name, cells in zip(columns, zip(*rows, strict=True), strict=True)
+        ]
+        header = any(columns)
+        drawn = Table(*heads, title=title, title_justify="left", show_header=header, box=box.SIMPLE)
         for row in rows:
             drawn.add_row(*row)
         shown.print(drawn)
@@ -100,6 +107,15 @@ def table(
     for row in cells:
         line = "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True))
         print(line.rstrip())
+
+
+def _fits(columns: Sequence[str], rows: Sequence[Sequence[str]], width: int) -> bool:
+    """Return whether a table can be drawn without breaking a word; never without any row."""
+    words = (
+        max(len(word) for cell in (name, *cells) for word in (cell.split() or [""]))
+        for name, cells in zip(columns, zip(*rows, strict=True), strict=False)
+    )
+    return bool(rows) and sum(longest + 2 for longest in words) + 2 <= width
 
 
 @contextmanager

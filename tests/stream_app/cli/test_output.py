@@ -11,6 +11,7 @@ import sys
 import pytest
 
 from stream_app.cli import output
+from stream_app.wire import Topics
 
 EMOJI_ID = "rr:100:2"
 SENTENCE = "protected  " + "the value of each rating is hidden " * 5
@@ -95,3 +96,22 @@ def test_a_sentence_breaks_between_words_on_a_terminal_and_not_in_a_pipe(
 )
 def test_a_number_agrees_with_its_noun(count: int, words: str) -> None:
     assert output.plural(count, "event") == words
+
+
+PLAN = """
+from stream_app.cli import output
+from stream_app.wire import Topics
+rows = [
+    ("create", t.name, str(t.partitions), t.key, t.config.get("cleanup.policy", "delete"),
+     "without limit", "")
+    for t in Topics().table()
+]
+output.table(("action", "topic", "partitions", "key", "cleanup", "retention", "difference"), rows)
+"""
+
+
+@pytest.mark.parametrize("columns", ["200", "100", "60"])
+def test_a_table_never_breaks_a_name(columns: str) -> None:
+    shown = on_a_terminal(PLAN, COLUMNS=columns)
+    for topic in Topics().table():
+        assert topic.name in shown
