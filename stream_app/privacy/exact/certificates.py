@@ -1,6 +1,8 @@
-"""The proof that a table keeps its claim, in exact rational arithmetic.
+"""Proof that an integer table satisfies its epsilon, in exact rational arithmetic.
 
-c[v][z] / c[v'][z]  <=  a rational lower bound of e^epsilon      for all v, v', z
+    c[v][z] / c[v'][z]  <=  a rational lower bound of e^epsilon      for all v, v', z
+
+`c` are the counts of `integer_tables.Table`: c[v][z] of 2^64 words lead from input v to output z.
 """
 
 from __future__ import annotations
@@ -17,7 +19,7 @@ from stream_app.privacy.exact.integer_tables import Table, exp_bounds
 
 @dataclass(frozen=True)
 class Certificate:
-    """The proof that a table keeps its claim: the worst quotient over all inputs and outputs."""
+    """Proof of one table's epsilon: its largest quotient over all inputs and outputs."""
 
     mechanism: str
     epsilon: Fraction
@@ -26,13 +28,13 @@ class Certificate:
     worst_log_ratio: float
     slack: float  # worst_log_ratio - epsilon, in nats; never above 0
     outputs: int
-    digest: str  # of the counts: what was proved is what is sampled from
+    digest: str  # of the counts, so that the table sampled from can be compared with the one proved
 
 
 def certify(table: Table, mechanism: str, epsilon: Fraction, adjacency: Adjacency) -> Certificate:
-    """Return the certificate of `epsilon`; ValueError where an output distinguishes more."""
+    """Return the certificate of `epsilon`; ValueError if some output exceeds it."""
     limit = exp_bounds(epsilon)[0]
-    # At an output, the worst pair is the input of the largest and the input of the smallest count.
+    # The largest quotient at an output is its largest count over its smallest.
     worst = max(Fraction(max(at), min(at)) for at in zip(*table.counts, strict=True))
     log_ratio = math.log1p(float(worst - 1))
     if worst > limit:
@@ -47,11 +49,11 @@ def certify(table: Table, mechanism: str, epsilon: Fraction, adjacency: Adjacenc
 
 
 def row(proofs: Sequence[Certificate], seconds: float) -> dict[str, object]:
-    """Return what a list of proofs says of one mechanism: its worst table, and how long it took."""
+    """Return a JSON row for the proofs of one mechanism: its worst table, and the seconds taken."""
     worst = max(proofs, key=lambda proof: proof.worst_ratio)
-    delta = getattr(worst, "delta", 0)  # a proof outside of a delta says which (`gaussian_table`)
+    delta = getattr(worst, "delta", 0)  # only a `DeltaCertificate` has one
     apart = {"delta": float(delta), "delta_bound": float(getattr(worst, "delta_bound", 0))}
-    # With a delta there is no worst quotient: some outputs, of at most that probability, have any.
+    # With delta > 0 there is no worst quotient: the claim is P(S) <= e^epsilon P'(S) + delta.
     return (apart if delta else {}) | {
         "mechanism": worst.mechanism,
         "epsilon": str(worst.epsilon),

@@ -2,14 +2,15 @@
 
     sum_z c[v][z] * g(z) = 2^64 * t[v]      for every input v                              (1)
 
-A square invertible channel has one solution. With more outputs than inputs there are many; the one
-taken has the least sum_z w[z] g(z)^2 for w[z] = sum_v c[v][z], which is the least variance in the
-mean over the inputs (1/w rounded to an integer). In terms of multipliers x, one for each input,
+A square invertible channel has one solution. With more outputs than inputs there are many; the
+chosen one minimises sum_z w[z] g(z)^2 for w[z] = sum_v c[v][z], that is, the variance averaged over
+the inputs (with 1/w rounded to an integer). In terms of multipliers x, one for each input,
 
     g(z) = sum_v c[v][z] x[v] / w[z],    sum_v' M[v][v'] x[v'] = 2^64 t[v],
     M[v][v'] = sum_z c[v][z] c[v'][z] / w[z]
 
-Elimination is Bareiss': integers only, no rounding, so the same bits on every machine.
+Systems are solved by Bareiss elimination (1968): integers only, no rounding, so every machine
+computes the same bits.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ Counts = Sequence[Sequence[int]]
 
 
 def unbiased(counts: Counts, targets: Sequence[Fraction]) -> list[Fraction] | None:
-    """Return the exact g(z) of (1), or None where the channel has fewer outputs than inputs."""
+    """Return the exact g(z) of (1); None if (1) is singular or has fewer outputs than inputs."""
     inputs, outputs = len(counts), len(counts[0])
     if outputs < inputs:
         return None
@@ -44,7 +45,7 @@ def unbiased(counts: Counts, targets: Sequence[Fraction]) -> list[Fraction] | No
 
 
 def solve(matrix: Counts, goal: Sequence[Fraction]) -> list[Fraction] | None:
-    """Return x with matrix x = goal, exactly (Bareiss 1968); None for a singular matrix."""
+    """Return x with matrix x = goal, exactly (Bareiss 1968); None if the matrix is singular."""
     common = math.lcm(*(g.denominator for g in goal))
     rows = [[*row, int(g * common)] for row, g in zip(matrix, goal, strict=True)]
     size, before = len(rows), 1
@@ -68,7 +69,7 @@ def solve(matrix: Counts, goal: Sequence[Fraction]) -> list[Fraction] | None:
 
 
 def spread(counts: Counts, estimate: Sequence[Fraction] | None) -> NDArray[np.float64]:
-    """Return Var[estimate(z) | v] for each input, from exact sums; NaN without an estimate."""
+    """Return Var[estimate(z) | v], shape (inputs,), from exact sums; NaN without an estimate."""
     if estimate is None:
         return np.full(len(counts), np.nan)
     common = math.lcm(*(g.denominator for g in estimate))

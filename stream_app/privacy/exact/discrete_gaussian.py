@@ -1,19 +1,19 @@
-"""Discrete Gaussian noise from integer counts: what is drawn is what is bounded.
+"""Discrete Gaussian noise from integer counts: the bounds hold for the counts sampled from.
 
     c(n) >= 1,  |n| <= B,  c(n) = c(-n),  sum c = 2^128,   P(n) = c(n) / 2^128
 
-close to P*(n) = exp(-n^2 / 2V) / sum_Z exp(-n^2 / 2V). B is where exp(-B^2 / 2V) falls below 2^-80.
-Two uniform 64-bit words draw one noise by a bisection of fixed length: no rejection, so neither the
-running time nor the number of words says anything about the noise.
+approximating P*(n) = exp(-n^2 / 2V) / sum_Z exp(-n^2 / 2V). exp(-n^2 / 2V) falls below 2^-80 just
+beyond B. Two uniform 64-bit words draw one noise value by a bisection of fixed length: there is no
+rejection step, so neither the running time nor the number of words depends on the noise.
 
-For a vector of L coordinates the difference to the discrete Gaussian is paid for, not ignored:
-with |P(n) / P*(n) - 1| <= eta for every |n| <= B and tail = P(|n| = B), on the event that no
-coordinate reaches the edge every move by +-1 stays on the table, so for every set S of outputs
+For a vector of L coordinates the difference from the discrete Gaussian is part of the bound. With
+|P(n) / P*(n) - 1| <= eta for every |n| <= B and tail = P(|n| = B): on the event that no coordinate
+reaches the edge, every move by +-1 stays within the table, so for every set S of outputs
 
     P(S) <= ((1 + eta) / (1 - eta))^L e^epsilon P'(S) + (1 + eta)^L delta(epsilon) + L tail
 
-`NoiseTable` checks eta and tail against the counts in rational arithmetic and refuses to be built
-where they are larger than `uneven` and `EDGE`, the bounds that the calibration counted with.
+`NoiseTable` checks the counts in rational arithmetic and raises ValueError if eta or tail exceeds
+`uneven` or `EDGE`, the bounds that `table_delta` uses.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from stream_app.privacy.exact.gaussian_calibration import (
 
 TOTAL = 2**128
 EDGE = Fraction(1, 2**68)
-LARGEST_VARIANCE = Fraction(2**23)  # a deviation of 2896 units; its table has 61,000 rows
+LARGEST_VARIANCE = Fraction(2**23)  # a standard deviation of 2896 units; its table has 61,000 rows
 _BITS = 192
 _ONE = 1 << _BITS
 _LEAST = _ONE >> 80
@@ -50,9 +50,9 @@ def uneven(variance: Fraction) -> Fraction:
 
 
 def table_delta(epsilon: Fraction, variance: Fraction, length: int) -> Fraction | None:
-    """Return an upper bound of delta for `length` draws of the table on a move of signs.
+    """Return an upper bound of delta for `length` draws of the table, each moving by +-1.
 
-    None where the table's own unevenness takes all of epsilon.
+    None if the bound on the table's rounding error alone uses up epsilon.
     """
     eta = uneven(variance)
     left = epsilon - length * 2 * eta / (1 - eta)  # ln((1 + eta) / (1 - eta)) <= 2 eta / (1 - eta)
@@ -63,10 +63,10 @@ def table_delta(epsilon: Fraction, variance: Fraction, length: int) -> Fraction 
 
 @dataclass(frozen=True)
 class DeltaCertificate(Certificate):
-    """The proof of an (epsilon, delta): `delta_bound` <= delta at exactly this epsilon.
+    """Proof of an (epsilon, delta): `delta_bound` <= delta at exactly this epsilon.
 
-    The quotient e^epsilon holds outside of `delta_bound`; `slack` is 0 because nothing of epsilon
-    is left over. `outputs`: number of different noises of a coordinate.
+    `slack` is 0 because `delta_bound` is computed at epsilon itself. `outputs`: number of distinct
+    noise values of a coordinate.
     """
 
     delta: Fraction = Fraction(0)
@@ -76,7 +76,7 @@ class DeltaCertificate(Certificate):
 
 @dataclass(frozen=True, eq=False)
 class NoiseTable:
-    """Discrete Gaussian noise of a variance parameter, 4 to 2^23, as counts of 2^128 words."""
+    """Discrete Gaussian noise of variance parameter V, 4 to 2^23, as counts that sum to 2^128."""
 
     variance: Fraction
     counts: tuple[int, ...] = field(init=False, repr=False)  # of 0, 1 .. B; those of -n are equal
@@ -86,7 +86,7 @@ class NoiseTable:
         if not LEAST_VARIANCE <= self.variance <= LARGEST_VARIANCE:
             raise ValueError(
                 f"noise of standard deviation {math.sqrt(self.variance):.3g} units of the grid: "
-                "2 to 2896 can be drawn"
+                "must be 2 to 2896"
             )
         weights = _weights(self.variance)
         low = weights[0]
@@ -99,12 +99,12 @@ class NoiseTable:
 
     @property
     def reach(self) -> int:
-        """B, the largest noise."""
+        """B, the largest noise value."""
         return len(self.counts) - 1
 
     @property
     def rows(self) -> int:
-        """Number of different noises."""
+        """Number of distinct noise values, 2 B + 1."""
         return 2 * len(self.counts) - 1
 
     @property
@@ -120,7 +120,7 @@ class NoiseTable:
         return blake2b(text.encode(), digest_size=8).hexdigest()
 
     def check(self) -> None:
-        """Compare every count with the discrete Gaussian; ValueError where one is too far off."""
+        """Compare every count with the discrete Gaussian; ValueError if the bounds do not hold."""
         self._compare(*_weights(self.variance))
 
     def _compare(self, low: list[int], high: list[int], next_: int) -> None:
@@ -138,7 +138,7 @@ class NoiseTable:
             raise ValueError(f"noise table of variance {self.variance}: its edge is too heavy")
 
     def sample(self, words: NDArray[np.uint64]) -> NDArray[np.int64]:
-        """Return one noise for every two words (2n,), with the same work for each."""
+        """Return one noise value per two words (2n,), shape (n,), each in the same steps."""
         first, second = words[0::2], words[1::2]
         upper, lower = self._ends
         place = np.zeros(len(first), np.int64)
@@ -160,10 +160,10 @@ class NoiseTable:
 
 @lru_cache(maxsize=1)
 def _weights(variance: Fraction) -> tuple[list[int], list[int], int]:
-    """Return bounds of exp(-n^2 / 2V) * 2^192 for n = 0, 1 .. B, and the upper one of B + 1.
+    """Return bounds of exp(-n^2 / 2V) * 2^192 for n = 0, 1 .. B, and the upper bound at B + 1.
 
-    They are facts about the variance and not about a table, so a table that was just made is
-    compared with the same ones; the columns are not to be changed.
+    Cached, because building a table and checking it use the same bounds. Callers must not modify
+    the lists.
     """
     down, up = exponential(-1 / (2 * variance))
     # weight(n + 1) = weight(n) * ratio(n) with ratio(0) = g and ratio(n + 1) = ratio(n) * g^2

@@ -1,14 +1,14 @@
-"""How much Gaussian noise (epsilon, delta) takes, proved with rational bounds.
+"""Gaussian noise that (epsilon, delta) requires, proved with rational bounds.
 
-The continuous case (Balle and Wang 2018): noise N(0, sigma^2) on what moves by at most 1 keeps
+The continuous case (Balle and Wang 2018): noise N(0, sigma^2) on a query of sensitivity 1 satisfies
 
     delta(epsilon) = Phi(a) - e^epsilon Phi(b),   a = 1/(2 sigma) - epsilon sigma,  b = a - 1/sigma
 
-and no smaller delta. The case here: integer noise of L independent coordinates, each with the
-discrete Gaussian P(n) proportional to exp(-n^2 / 2V), on a vector of integers that moves by +1 or
--1 in EVERY coordinate (a codeword of signs). Then:
+and no smaller delta. The case here: L independent coordinates of integer noise, each discrete
+Gaussian with P(n) proportional to exp(-n^2 / 2V), added to a vector of integers that changes by +1
+or -1 in EVERY coordinate (a codeword of signs). Then:
 
-1. The privacy loss is (L - 2T) / 2V with T the sum of the noise, signs turned: one number.
+1. The privacy loss is (L - 2T) / 2V with T the sum of the noise times the signs.
 2. P(T = t) = C exp(-t^2 / 2LV) U(t). Adding one discrete Gaussian of variance V to a sum of j of
    them multiplies U by a theta series sum_x exp(-(x - m)^2 / 2v), v = V j/(j+1) >= V/2, which by
    Poisson summation is sqrt(2 pi v) times a number within 1 +- h, h = 2.1 exp(-pi^2 V) (V >= 4);
@@ -19,8 +19,8 @@ discrete Gaussian P(n) proportional to exp(-n^2 / 2V), on a vector of integers t
    phi(t0/s) / s * (r / (r+1))^r / (r + 1), s = sqrt(L V), and at most 1 / (s sqrt(2 pi)) always.
 
 `lattice_delta` is the sum of these bounds, every one rounded upwards: a proof for all epsilon and
-all such codewords at once, not an asymptotic statement. Every function returns rationals that bound
-what it names from below and from above; nothing here is a float but the first guesses of searches.
+all such codewords at once, not an asymptotic statement. A function that returns `Bounds`
+gives rationals below and above the named quantity; floats serve only as first guesses of searches.
 """
 
 from __future__ import annotations
@@ -33,17 +33,17 @@ from stream_app.privacy.exact.integer_tables import exp_bounds
 
 Bounds = tuple[Fraction, Fraction]
 
-LEAST_VARIANCE = Fraction(4)  # two units of the grid: below it step 2 says too little
+LEAST_VARIANCE = Fraction(4)  # sigma 2; step 2 of the proof needs V >= 4
 STEPS = 64  # variances are multiples of 1/64
 _BITS = 320
-_FAR = 30  # beyond it the series has cancelled away, and it is long
+_FAR = 30  # beyond it the series is long and cancels completely
 _ONE = 1 << _BITS
 _PI_DIGITS = 31415926535897932384626433832795028841971693993751058209749445923078164062862089
 _PI = (Fraction(_PI_DIGITS, 10**79), Fraction(_PI_DIGITS + 1, 10**79))
 
 
 def exponential(x: Fraction) -> Bounds:
-    """Return bounds of e^x for any x."""
+    """Return bounds of e^x for any rational x."""
     low, high = exp_bounds(abs(x))
     return (low, high) if x >= 0 else (_down(1 / high), _up(1 / low))
 
@@ -55,7 +55,7 @@ def root(x: Fraction) -> Bounds:
 
 
 def density(square: Fraction) -> Bounds:
-    """Return bounds of phi at a point whose square is given: exp(-square / 2) / sqrt(2 pi)."""
+    """Return bounds of phi(x) = exp(-x^2 / 2) / sqrt(2 pi), given `square` = x^2."""
     low, high = exponential(-square / 2)
     return _down(low / root(2 * _PI[1])[1]), _up(high / root(2 * _PI[0])[0])
 
@@ -63,7 +63,7 @@ def density(square: Fraction) -> Bounds:
 def normal(x: Fraction) -> Bounds:
     """Return bounds of Phi(x), tight to some 60 digits of the smaller tail.
 
-    Phi(-x) = 1/2 - phi(x) * sum_n x^(2n+1) / (2n+1)!!, and where that cancels too much,
+    For x > 0, Phi(-x) = 1/2 - phi(x) * sum_n x^(2n+1) / (2n+1)!!; where that cancels too much,
     phi(x) x / (1 + x^2) <= Phi(-x) <= phi(x) / x.
     """
     at = abs(x)
@@ -85,7 +85,7 @@ def _series(x: Fraction) -> Bounds:
     top, bottom = square.numerator, square.denominator
     low = (x.numerator << _BITS) // x.denominator
     high, n, total_low, total_high = low + 1, 1, 0, 0
-    # The terms rise while 2n + 1 < x^2; from 2 x^2 on each is below half of the one before.
+    # The terms rise while 2n + 1 < x^2; from 2 x^2 on each is below half of its predecessor.
     while high > 1 or n * bottom < 2 * top:
         total_low, total_high, n = total_low + low, total_high + high, n + 2
         low, high = low * top // (bottom * n), -(-high * top // (bottom * n))
@@ -104,9 +104,9 @@ def _up(x: Fraction) -> Fraction:
 
 
 def analytic_delta(epsilon: Fraction, variance: Fraction) -> Bounds:
-    """Return bounds of the smallest delta of N(0, variance) on a move of 1 (Balle and Wang)."""
+    """Return bounds of the least delta of N(0, variance) at sensitivity 1 (Balle and Wang 2018)."""
     sigma = root(variance)
-    first = [1 / (2 * s) - epsilon * s for s in sigma[::-1]]  # falls with sigma
+    first = [1 / (2 * s) - epsilon * s for s in sigma[::-1]]  # decreases in sigma
     second = [-1 / (2 * sigma[0]) - epsilon * sigma[1], -1 / (2 * sigma[1]) - epsilon * sigma[0]]
     power = exponential(epsilon)
     low = normal(_down(first[0]))[0] - power[1] * normal(_up(second[1]))[1]
@@ -115,11 +115,11 @@ def analytic_delta(epsilon: Fraction, variance: Fraction) -> Bounds:
 
 
 def lattice_delta(epsilon: Fraction, variance: Fraction, length: int) -> Fraction:
-    """Return an upper bound of delta for `length` discrete Gaussians on a move of signs."""
+    """Return an upper bound of delta for `length` discrete Gaussians, each moving by +-1."""
     if variance < LEAST_VARIANCE:
         raise ValueError(f"variance {variance}: the bound needs at least {LEAST_VARIANCE}")
     bound = analytic_delta(epsilon, variance / length)[1] + _peak(epsilon, variance, length)
-    # 9.8 < pi^2; above a variance of 20 the bound has no need to fall further.
+    # 9.8 < pi^2; above a variance of 20 a smaller h would gain nothing.
     uneven = Fraction(21, 10) * exponential(-Fraction(98, 10) * min(variance, Fraction(20)))[1]
     # ln((1 + h) / (1 - h)) <= 2 h / (1 - h)
     return _up(bound * exponential((length - 1) * 2 * uneven / (1 - uneven))[1])
@@ -140,9 +140,9 @@ def _peak(epsilon: Fraction, variance: Fraction, length: int) -> Fraction:
 
 
 def least_steps(enough: Callable[[int], bool], guess: int) -> int:
-    """Return the least number of steps, 1 or more, that is enough, for a monotone test.
+    """Return the least number of steps >= 1 for which `enough` is true; `enough` is monotone.
 
-    The guess may come from floating point: the answer does not depend on it.
+    The guess may come from floating point: the result does not depend on it.
     """
     high, width = max(1, guess), 1
     while not enough(high):
@@ -157,9 +157,9 @@ def least_steps(enough: Callable[[int], bool], guess: int) -> int:
 
 
 def analytic_variance(epsilon: Fraction, delta: Fraction, steps: int = 10**9) -> Fraction:
-    """Return the least variance, in parts of 1/steps, that proves (epsilon, delta) on a move of 1.
+    """Return the least multiple of 1/steps that proves (epsilon, delta) at sensitivity 1.
 
-    sigma is its square root: 3.7306 at (1, 1e-5), 4.2247 at (1, 1e-6).
+    It is a variance; sigma is 3.7306 at (1, 1e-5) and 4.2247 at (1, 1e-6).
     """
     sigma = _guess(lambda s: _float_delta(float(epsilon), s), float(delta))
     return Fraction(
@@ -172,7 +172,7 @@ def analytic_variance(epsilon: Fraction, delta: Fraction, steps: int = 10**9) ->
 
 
 def lattice_guess(epsilon: float, delta: float, length: int) -> int:
-    """Return a first guess of the steps of variance at which `lattice_delta` is `delta`."""
+    """Return a first guess of the variance, in 1/64, at which `lattice_delta` is `delta`."""
 
     def bound(sigma: float) -> float:
         start, s = 0.5 - epsilon * sigma**2, sigma * length
@@ -199,7 +199,7 @@ def _float_delta(epsilon: float, sigma: float) -> float:
 
 
 def _guess(delta: Callable[[float], float], wanted: float) -> float:
-    """Return the sigma at which a falling `delta` is `wanted`, by bisection in floating point."""
+    """Return the sigma at which a decreasing `delta` is `wanted`, by floating-point bisection."""
     low, high = 1e-6, 1e9
     for _ in range(200):
         middle = math.sqrt(low * high)

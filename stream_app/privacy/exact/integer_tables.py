@@ -1,24 +1,24 @@
-"""Channels as integers: what a device samples from is exactly what is certified.
+"""Channels as integer tables: a device samples from exactly the counts that are certified.
 
 A channel over finitely many outputs becomes, for each input v, integer counts
 
     c[v][z] >= 1,   sum_z c[v][z] = 2^64,   P(z | v) = c[v][z] / 2^64
 
 so one uniform 64-bit word draws one report without any floating-point arithmetic (Mironov 2012
-shows what floating-point noise gives away), and the privacy loss is a quotient of two integers.
+shows the leak of floating-point noise), and the privacy loss is a quotient of two integers.
 Rounding favours privacy: a mechanism compiles at epsilon * (1 - 2^-40); a count near the largest of
-its output is rounded down and one near the smallest up, so that rounding draws inputs together; the
-largest count of an input takes what is left. `certificates.certify` then proves, with
+its output is rounded down and one near the smallest up, so that rounding brings inputs closer; the
+largest count of an input takes the remainder. `certificates.certify` then proves, with
 `fractions.Fraction` and no logarithm,
 
     c[v][z] / c[v'][z]  <=  a rational lower bound of e^epsilon      for all v, v', z
 
-or refuses. Sampling is a bisection without branches in the ends of the input's intervals
+or raises ValueError. Sampling is a branchless bisection over the ends of the input's intervals,
 
     report = the first z with   u < c[v][0] + .. + c[v][z]
 
-of which every input and every word need the same ceil(log2 Z) steps: the running time says nothing
-about either. Shapes: counts (inputs, outputs).
+in the same ceil(log2 Z) steps for every input and every word, so the running time depends on
+neither. Shapes: counts (inputs, outputs).
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from stream_app.privacy.randomness import RandomSource
 TOTAL = 2**64
 MARGIN = 1 - Fraction(1, 2**40)
 _BITS = 256
-_BLOCK = 8192  # reports drawn at a time, so that the work space stays in the cache
+_BLOCK = 8192  # reports drawn at a time, so that the buffers stay in the cache
 
 
 def exp_bounds(x: Fraction) -> tuple[Fraction, Fraction]:
@@ -52,14 +52,14 @@ def exp_bounds(x: Fraction) -> tuple[Fraction, Fraction]:
         low, high, n = low + term_low, high + term_high, n + 1
         term_low = term_low * y.numerator // (y.denominator * n)
         term_high = -(-term_high * y.numerator // (y.denominator * n))
-    high += 2 * term_high  # y <= 1, so the terms left out are below a geometric series of ratio 1/2
+    high += 2 * term_high  # y <= 1, so the omitted terms are below a geometric series of ratio 1/2
     for _ in range(halvings):
         low, high = low * low >> _BITS, -(-(high * high) >> _BITS)
     return Fraction(low, one), Fraction(high, one)
 
 
 def compiled_ratio(epsilon: Fraction) -> Fraction:
-    """Return what a channel uses for e^epsilon: a lower bound at epsilon * (1 - 2^-40)."""
+    """Return the ratio that channels use for e^epsilon: a lower bound at epsilon * (1 - 2^-40)."""
     return exp_bounds(epsilon * MARGIN)[0]
 
 
@@ -73,10 +73,10 @@ class Table:
     def __post_init__(self) -> None:
         outputs = len(self.counts[0])
         if not 2 <= outputs <= 256 or any(len(row) != outputs for row in self.counts):
-            raise ValueError(f"table of {outputs} outputs: every input has the same 2 to 256")
+            raise ValueError(f"table of {outputs} outputs: every input needs the same 2 to 256")
         if any(min(row) < 1 or sum(row) != TOTAL for row in self.counts):
             raise ValueError("table: the counts of an input are at least 1 and sum to 2^64")
-        # Interval z of input v ends with word ends[v, z]; those that pad a row are never reached.
+        # Interval z of input v ends with word ends[v, z]; the padding of a row is never reached.
         padded = 1 << (outputs - 1).bit_length()
         ends = np.full((len(self.counts), padded), TOTAL - 1, np.uint64)
         for v, row in enumerate(self.counts):
@@ -95,7 +95,7 @@ class Table:
         return len(self.counts[0])
 
     def sample(self, inputs: NDArray[np.uint8], words: NDArray[np.uint64]) -> NDArray[np.uint8]:
-        """Return one output per input (n,) and word (n,); see the module."""
+        """Return one output per input (n,) and word (n,), by bisection (module docstring)."""
         reports = np.empty(len(inputs), np.uint8)
         for start in range(0, len(inputs), _BLOCK):
             block = slice(start, start + _BLOCK)
@@ -103,7 +103,7 @@ class Table:
         return reports
 
     def draw(self, inputs: NDArray[np.uint8], source: RandomSource) -> NDArray[np.uint8]:
-        """Return one output per input (n,), with the next n words of `source`, one for each."""
+        """Return one output per input (n,); the i-th input takes the i-th next word of `source`."""
         reports = np.empty(len(inputs), np.uint8)
         for start in range(0, len(inputs), _BLOCK):
             block = inputs[start : start + _BLOCK]
@@ -123,7 +123,7 @@ class Table:
         return np.array([[c / TOTAL for c in row] for row in self.counts]).T
 
     def log_probabilities(self) -> NDArray[np.float64]:
-        """Return ln P(z | v) as (outputs, inputs), from the integers, accurate also next to 0."""
+        """Return ln P(z | v) as (outputs, inputs), from the integers; also accurate near 0."""
         return np.array([[_log_share(c) for c in row] for row in self.counts]).T
 
 
@@ -142,7 +142,7 @@ def compile_table(weights: Sequence[Sequence[Fraction | int]]) -> Table:
 
 
 def _apportion(row: list[int], floors: list[int], middles: list[int]) -> tuple[int, ...]:
-    """Return counts of 2^64, each next to its share: below it where that is above the middle."""
+    """Return counts that sum to 2^64: shares above their output's middle round down, others up."""
     whole = sum(row)
     counts = [
         floor + (2 * floor <= middle and floor * whole < part * TOTAL)

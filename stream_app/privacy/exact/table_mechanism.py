@@ -1,22 +1,21 @@
-"""A mechanism that is nothing but its integer table: compiled, proved, sampled from, inverted.
+"""Mechanisms defined by one integer table, which is compiled, certified, sampled and inverted.
 
-    weights(v, z)  --compile_table-->  c[v][z] of 2^64  --certify-->  proof, or no such mechanism
+    weights(v, z)  --compile_table-->  c[v][z] of 2^64  --certify-->  certificate, or ValueError
                                           |
                        release, log_likelihood, likelihood, presence, value, square, variance
 
-A family is a class that says what its weights are. Everything else is computed from the counts and
-not from the family's formula, so it is exact for what is sent. A function of the report that is
-unbiased for a function g of the input solves
+A family is a subclass that defines its weights. Everything else is computed from the counts, not
+from the family's formula, so it is exact for the reports sent. An estimator g_hat that is unbiased
+for a function g of the input solves
 
     sum_z c[v][z] * g_hat(z) = 2^64 * g(v)            for every input v
 
-in rational arithmetic (`stream_app.privacy.exact.debiasing`); the same bits come out on every
-machine.
+in rational arithmetic (`stream_app.privacy.exact.debiasing`), with the same bits on every machine.
 
-Where presence is protected there is one input more, `levels`, for "no rating here"; the last report
-says "nothing to report", and a public coin may thin what is published: a report that says something
-is replaced by "nothing to report" with probability 1 - thinning. That is done to what is released
-already, so it costs no epsilon and keeps the claim; only volume and accuracy fall.
+Where presence is protected there is one more input, `levels`, for "no rating"; the last report
+means "nothing to report". Reports may be thinned: any other report is replaced by "nothing to
+report" with probability 1 - thinning, which is public. Thinning is post-processing of the release,
+so it costs no epsilon and the claim still holds; only volume and accuracy fall.
 """
 
 from __future__ import annotations
@@ -54,7 +53,7 @@ Weights = Sequence[Sequence[Fraction | int]]
 
 @dataclass(frozen=True)
 class TableMechanism(ABC):
-    """One table for all inputs; compiled and certified on construction."""
+    """One table for all inputs, compiled and certified on construction."""
 
     levels: int
     epsilon: Fraction
@@ -91,20 +90,20 @@ class TableMechanism(ABC):
 
     @property
     def alphabet(self) -> int:
-        """Number of different reports."""
+        """Number of distinct reports."""
         return self._table.outputs
 
     @property
     def masks(self) -> range:
-        """There is no such column."""
+        """Empty: these mechanisms have no mask column."""
         return range(0)
 
     def table(self, mask: int = 0) -> Table:  # noqa: ARG002 (the protocol's signature)
-        """Return the integer table that is sampled from."""
+        """Return the integer table that `release` samples from."""
         return self._table
 
     def certify(self) -> tuple[Certificate, ...]:
-        """Prove the claim again on the table that is sampled from."""
+        """Prove the claim again on the table that `release` samples from."""
         return (certify(self._table, self.id, self.epsilon, self.adjacency),)
 
     def release(
@@ -113,7 +112,7 @@ class TableMechanism(ABC):
         source: RandomSource,
         masks: NDArray[np.uint16] | None = None,
     ) -> NDArray[np.uint8]:
-        """Turn (n,) uint8 inputs into (n,) reports; one word and the same work for each."""
+        """Turn (n,) uint8 inputs into (n,) reports; each takes one word and the same steps."""
         without_masks(masks)
         check_inputs(inputs, self.inputs)
         return self._table.draw(inputs, admitted(source, self, len(inputs)))
@@ -132,7 +131,7 @@ class TableMechanism(ABC):
         return self._table.probabilities()
 
     def presence(self, reports: NDArray[np.integer]) -> NDArray[np.float64]:
-        """Return ones: that there is a rating is public."""
+        """Return ones: the existence of a rating is public."""
         return np.ones(np.shape(reports))
 
     def value(self, reports: NDArray[np.integer]) -> NDArray[np.float64]:
@@ -148,7 +147,7 @@ class TableMechanism(ABC):
         return spread(self._table.counts, self.unbiased(self._targets(1)))
 
     def unbiased(self, targets: list[Fraction]) -> list[Fraction] | None:
-        """Return the exact g_hat(z) with E[g_hat | v] = targets[v]; None where there is none."""
+        """Return the exact g_hat(z) with E[g_hat | v] = targets[v]; None if there is none."""
         return unbiased(self._table.counts, targets)
 
     def _targets(self, power: int) -> list[Fraction]:
@@ -170,12 +169,12 @@ class TableMechanism(ABC):
 
 @dataclass(frozen=True)
 class PresenceMechanism(TableMechanism):
-    """A mechanism that also protects whether there is a rating; it publishes a part of its reports.
+    """A mechanism that also protects whether a rating exists; it may publish a part of its reports.
 
-    `thinning` is the fraction published of the reports that are not "missing".
+    `thinning` is the fraction of reports other than "missing" that is published.
 
     Unbiased estimates are of the level counted from the middle of the scale, s(v) = v - (levels -
-    1) / 2, of its square, and of presence; all three are 0 in the mean where there is no rating.
+    1) / 2, of its square, and of presence; all three have mean 0 where there is no rating.
     """
 
     thinning: Fraction = Fraction(1)
@@ -192,7 +191,7 @@ class PresenceMechanism(TableMechanism):
     def __post_init__(self) -> None:
         if not isinstance(self.thinning, Fraction) or not LEAST_THINNING <= self.thinning <= 1:
             raise ValueError(
-                f"thinning {short(self.thinning)}: what is published is an exact number from "
+                f"thinning {short(self.thinning)}: the published fraction is an exact number from "
                 f"{LEAST_THINNING} to 1, such as 1/4"
             )
         if self.thinning.denominator > LEAST_THINNING.denominator:
@@ -208,7 +207,7 @@ class PresenceMechanism(TableMechanism):
 
     @abstractmethod
     def _unthinned(self) -> Weights:
-        """Return w[v][z] as if all were published; the last row and column are "missing"."""
+        """Return w[v][z] without thinning; the last row and column are "missing"."""
 
     def _weights(self) -> Weights:
         rows = self._unthinned()

@@ -1,18 +1,18 @@
-"""BLIP: the items a person knows as a Bloom filter whose every bit may have been flipped.
+"""BLIP: a user's items as a Bloom filter, each bit flipped with the same probability.
 
     B_P = OR of the codewords of the items in P               (Balu 2016, eqs 3.1, 3.2; codebook.py)
     released = B_P XOR N,   N(l) = 1 with probability p = 1 / (1 + e^(epsilon / K))    (3.3, 3.4)
 
-Adjacency: cell. Adding or removing one item changes at most K bits, each is distinguished by at
-most e^(epsilon/K), so the whole is pure epsilon-DP per item whatever the hashes are; a whole
-profile of c items is distinguished from an empty one by at most min(c * epsilon, L * epsilon / K).
-A second release costs epsilon again, and the same N for a changed profile would publish the change
-itself: every release draws all L bits again, one word each, whatever the profile is.
+Adjacency: cell. Adding or removing one item changes at most K bits, and each changed bit alters the
+likelihood by a factor of at most e^(epsilon/K), so a release is pure epsilon-DP per item for any
+hashes; between a profile of c items and an empty one the loss is at most min(c * epsilon,
+L * epsilon / K). A second release costs epsilon again. Reusing N for a changed profile would
+publish the change itself, so every release draws all L bits again, one word each.
 
 A released profile is ceil(L / 8) bytes: bit l is bit l mod 8 of byte l div 8, unused bits are 0.
-Flips are drawn from an integer table (`tables.py`); the claim of a bit is proved on it and raised
-to the power K in rational arithmetic. epsilon 0 publishes uniform bits, epsilon None (`inf` in the
-id) the filter itself, which protects nothing.
+Flips are drawn from an integer table (`integer_tables.py`); the worst ratio of a bit is taken from
+its counts and raised to the power K in rational arithmetic. epsilon 0 publishes uniform bits,
+epsilon None (`inf` in the id) the filter itself, which protects nothing.
 
 Estimators, from x(l) = (bit - p) / (1 - 2p), whose mean is the unflipped bit:
 
@@ -20,7 +20,7 @@ Estimators, from x(l) = (bit - p) / (1 - 2p), whose mean is the unflipped bit:
     z  = 1 - pi,  z_or = 1 - (pi_a + pi_b - mean x_a x_b)
     |A and B| = ln(z_a z_b / z_or) / (K ln(1 - 1/L))                 each logarithm of >= 1/L
 
-Without a number (p = 1/2) they give NaN, and `no_estimate` says why.
+At p = 1/2 they return NaN, and `no_estimate` gives the reason.
 """
 
 from __future__ import annotations
@@ -101,7 +101,7 @@ class Blip:
 
     @property
     def adjacency(self) -> Adjacency:
-        """One item added or removed; nothing where there is no noise."""
+        """One item added or removed; nothing without noise."""
         return Adjacency.NOTHING if self.epsilon is None else Adjacency.CELL
 
     @property
@@ -121,11 +121,11 @@ class Blip:
 
     @property
     def no_estimate(self) -> str:
-        """Why the estimators have no number; empty where they have one."""
+        """The reason why the estimators return NaN; empty if they do not."""
         return "the bits are uniform at epsilon 0" if 2 * self.flip == 1 else ""
 
     def certify(self) -> tuple[Certificate, ...]:
-        """Prove e^epsilon per item on the table that is sampled from: its worst ratio to the K."""
+        """Prove e^epsilon per item from the sampled table: its worst ratio to the power K."""
         if self._table is None or self.epsilon is None:
             return ()
         counts = self._table.counts
@@ -160,8 +160,8 @@ class Blip:
     def release(self, items: NDArray[np.uint64], source: RandomSource) -> NDArray[np.uint8]:
         """Turn distinct item keys (c,) into one released profile, (profile_bytes,) uint8.
 
-        Takes L words from the ticket or test source whatever the items are. Raises ValueError for
-        anything but at most 16384 distinct uint64 keys, before a word is drawn.
+        Takes L words from the ticket or test source for any items. Raises ValueError before a word
+        is drawn unless `items` are at most 16384 distinct uint64 keys.
         """
         check_items(items)
         bits = self.filter(items)
@@ -171,7 +171,7 @@ class Blip:
         return np.packbits(bits, bitorder="little")
 
     def log_likelihood(self, released: NDArray[np.uint8], items: NDArray[np.uint64]) -> float:
-        """Return ln P(released | items) of the integer table; -inf where it cannot come out."""
+        """Return ln P(released | items) of the integer table; -inf if it is impossible."""
         bits = self.bits(released[None])[0]
         flips = int((bits != self.filter(items)).sum())
         if (np.packbits(bits, bitorder="little") != released).any():
@@ -187,7 +187,7 @@ class Blip:
         return np.unpackbits(released, axis=1, bitorder="little", count=self.length)
 
     def coordinates(self, released: NDArray[np.uint8]) -> NDArray[np.float32]:
-        """Return x, unbiased for every unflipped bit, shape (m, L); NaN where nothing is known."""
+        """Return x, unbiased for every unflipped bit, shape (m, L); NaN at epsilon 0."""
         if self.no_estimate:
             return np.full((len(released), self.length), np.nan, np.float32)
         p = float(self.flip)
@@ -221,13 +221,13 @@ class Blip:
         return np.asarray(np.log(apart / union) / self._log_kept(), np.float64)
 
     def weights(self, sizes: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Return 1 - pi: a full filter says little about a single item."""
+        """Return 1 - pi: the fuller a filter, the less evidence for a single item."""
         return np.exp(sizes * self._log_kept())
 
     def evidence(
         self, coordinates: NDArray[np.float32], sizes: NDArray[np.float64]
     ) -> NDArray[np.float32]:
-        """Return x - pi: the mean over an item's bits is (1 - pi) 1[it is there] on average."""
+        """Return x - pi, whose mean over the bits of item j has expectation (1 - pi) 1[j in P]."""
         return coordinates - (1 - self.weights(sizes))[:, None].astype(np.float32)
 
     def probes(self, items: NDArray[np.uint64]) -> NDArray[np.float32]:

@@ -1,4 +1,4 @@
-"""The public codebooks of compact profiles: which bits, and which signs, an item has.
+"""Public codebooks of compact profiles: the bits and the signs of an item.
 
     mix      splitmix64's finalizer: x ^= x >> 30; x *= 0xbf58476d1ce4e5b9; x ^= x >> 27;
              x *= 0x94d049bb133111eb; x ^= x >> 31                    (arithmetic modulo 2^64)
@@ -8,12 +8,12 @@
 
 j is the 64-bit key of an item and L the length of a profile; a salt is the name's ASCII bytes read
 as a big-endian number. The codeword of a Bloom profile is the set {h_1(j) .. h_K(j)} (Balu 2016,
-eq. 3.1): K positions, fewer where two of them meet. That of a projection is a vector of L signs,
-which divided by sqrt(L) has length 1 exactly (Achlioptas 2003), as normal components have on
+eq. 3.1): K positions, fewer if some coincide. The codeword of a projection is a vector of L signs,
+which divided by sqrt(L) has length exactly 1 (Achlioptas 2003); normal components have it only on
 average.
 
-Integer arithmetic only, so every language on every machine has the same codebook, and no table of
-items x L is kept. The codebook is public: no privacy argument may rest on it being secret.
+Integer arithmetic only, so every implementation on every machine has the same codebook, without a
+table of items x L. The codebook is public: no privacy argument may assume that it is secret.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ JLT_SALT = int.from_bytes(b"JLT", "big")
 
 def words(items: NDArray[np.uint64], count: int, salt: int) -> NDArray[np.uint64]:
     """Return the first `count` words of each item key (c,), shape (c, count)."""
-    # numpy wraps arrays of unsigned integers silently, which is what arithmetic modulo 2^64 is.
+    # numpy arrays of unsigned integers wrap silently: arithmetic modulo 2^64.
     begins = _mix(np.asarray(items, np.uint64) + np.array([salt], np.uint64))
     return _mix(begins[:, None] + np.arange(1, count + 1, dtype=np.uint64) * _GOLDEN)
 
@@ -44,9 +44,10 @@ def addresses(items: NDArray[np.uint64], hashes: int, length: int) -> NDArray[np
 def positions(
     items: NDArray[np.uint64], hashes: int, length: int
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Return the distinct positions of all items one after another, and where each item's begin.
+    """Return (found, starts): the distinct positions of all items, concatenated, and their starts.
 
-    The positions of item i of (c,) are `found[starts[i] : starts[i + 1]]`, rising; starts (c + 1,).
+    The positions of item i of (c,) are `found[starts[i] : starts[i + 1]]`, ascending; `starts` has
+    shape (c + 1,).
     """
     sorted_ = np.sort(addresses(items, hashes, length), axis=1)
     first = np.ones(sorted_.shape, np.bool_)

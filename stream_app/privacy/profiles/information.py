@@ -1,7 +1,7 @@
-"""How many nats a released profile reveals about its items (Balu 2016, section 3.3), per item.
+"""Information in nats per item that a released profile reveals (Balu 2016, section 3.3).
 
-    single   I(released; X_j)        what a decoder learns that tests one item by itself
-    joint    I(released; P) / c      what one learns that tests whole profiles, never less
+    single   I(released; X_j)        learned by a decoder that tests each item separately
+    joint    I(released; P) / c      learned by a decoder that tests whole profiles; >= single
 
 BLIP, p = 1 - (1 - 1/L)^K, pi_c = 1 - (1-p)^c, flipped share q_c = (1-e) pi_c + e (1 - pi_c), with
 e = 1 / (1 + e^(epsilon/K)) and h the entropy of a coin:
@@ -9,19 +9,19 @@ e = 1 / (1 + e^(epsilon/K)) and h the entropy of a coin:
     single = L (h(q_c) - (1-p) h(q_(c-1)) - p h(e))                                       (3.16)
     joint  = L (h(q_c) - h(e)) / c                                                        (3.19)
 
-JLT, noise of deviation sigma on codewords of length 1:
+JLT, noise of standard deviation sigma on codewords of length 1:
 
     single = L/2 ln(1 + 1 / (c - 1 + L sigma^2))                                          (3.25)
     joint  = L/(2c) ln(1 + c / (L sigma^2))                                               (3.26)
 
-Where the thesis says otherwise: its approximation 3.18, L p (h(q) - h(e)), drops a term of the same
-order and can exceed the joint value, so it is not here; the bound printed in 3.25 is violated as it
-is right, and holds as epsilon / (32 + 2 epsilon (c-1) / L); Stein's bound 3.12 is asymptotic, and
-`false_positives_least` is the one for a single test (data processing of the divergence).
+Differences from the thesis: its approximation 3.18, L p (h(q) - h(e)), drops a term of the same
+order and can exceed the joint value, so it is omitted. The bound printed in 3.25 does not hold;
+epsilon / (32 + 2 epsilon (c-1) / L) does (`jlt_single_bound`). Stein's bound 3.12 is asymptotic;
+`false_positives_least` bounds a single test, by the data processing inequality of the divergence.
 
-An average says nothing about the worst case: these are measures, the guarantee is epsilon. For
-items that are in a profile independently of each other it bounds both: joint <= epsilon
-tanh(epsilon / 2). Everything in natural logarithms.
+These are averages and do not bound the worst case: the guarantee is epsilon. For items that are in
+a profile independently of each other, epsilon bounds both: joint <= epsilon tanh(epsilon / 2). All
+logarithms are natural.
 """
 
 from __future__ import annotations
@@ -69,12 +69,12 @@ def jlt_joint(length: int, sigma: float, size: int) -> float:
 
 
 def jlt_single_bound(length: int, epsilon: float, size: int) -> float:
-    """Return 3.25's bound as it holds, for the noise of Lemma 2 and epsilon < ln(1 / delta)."""
+    """Return the corrected bound of 3.25, for the noise of Lemma 2 and epsilon < ln(1 / delta)."""
     return epsilon / (32 + 2 * epsilon * (size - 1) / length)
 
 
 def independent_bound(epsilon: float) -> float:
-    """Return epsilon tanh(epsilon / 2), the most that pure epsilon reveals of independent items."""
+    """Return epsilon tanh(epsilon / 2), an upper bound of `joint` for independent items."""
     return epsilon * math.tanh(epsilon / 2)
 
 
@@ -84,7 +84,7 @@ def bloom_hashes(length: int, size: int) -> int:
 
 
 def bloom_limit(false_positives: float, epsilon: float) -> tuple[float, float]:
-    """Return (single, joint) of a filter made for this share of false positives, large c (3.23)."""
+    """Return (single, joint) of a filter for a false positive rate in (0, 1), large c (3.23)."""
     rate = -math.log(false_positives)
     joint = rate / LN2 * (1 - coin(1 / (1 + 2 ** (-epsilon / rate))) / LN2)
     return LN2 * joint, joint
@@ -93,7 +93,7 @@ def bloom_limit(false_positives: float, epsilon: float) -> tuple[float, float]:
 def joint_gain(
     epsilon: float, bits_per_item: NDArray[np.float64], size: int = 100
 ) -> NDArray[np.float64]:
-    """Return joint - single at each L/c with 3.20's hashes: figure 3.1, right, in nats."""
+    """Return joint - single in nats at each L/c, with hashes by 3.20 (figure 3.1, right)."""
     found = []
     for bits in bits_per_item.tolist():
         length = math.ceil(bits * size)
@@ -103,9 +103,9 @@ def joint_gain(
 
 
 def false_positives_least(nats: float, missed: float) -> float:
-    """Return the least share of false alarms of a test that misses `missed`, given I in nats.
+    """Return the least false alarm rate of a test with miss rate `missed`, given I in nats.
 
-    exp(-(I + h(missed)) / (1 - missed)): 3.12 with the entropy that a finite sample needs.
+    exp(-(I + h(missed)) / (1 - missed)): 3.12 with the entropy term of a finite sample.
     """
     return math.exp(-(nats + coin(missed)) / (1 - missed))
 

@@ -1,22 +1,22 @@
-"""JLT: the items a person knows as a sum of random sign vectors with Gaussian noise on it.
+"""JLT: a user's items as a sum of random sign vectors plus discrete Gaussian noise.
 
     Y = (sum over j in P of X_j + N) / sqrt(L)        (Balu 2016, s. 3.2.1; Kenthapadi 2012)
 
 X_j is the vector of L signs of item j (`codebook.py`), so every codeword X_j / sqrt(L) has length
-1 exactly, for every codebook and not only for most of them. N has L independent discrete Gaussians
-of variance V, sigma^2 = V / L. What is released is the integer vector sqrt(L) Y: nothing is
-rounded, and adding or removing one item moves every coordinate by exactly 1. (epsilon, delta)-DP
-per item (cell); `gaussian.py` has the proof, `gaussian_table.py` the noise.
+exactly 1, for every codebook and not only for most. N has L independent discrete Gaussians
+of variance V, sigma^2 = V / L. The release is the integer vector sqrt(L) Y: nothing is
+rounded, and adding or removing one item changes every coordinate by exactly 1. (epsilon, delta)-DP
+per item (cell); `gaussian_calibration.py` has the proof, `discrete_gaussian.py` the noise.
 
     jlt       V is the least multiple of 1/64 that the proof accepts (analytic Gaussian)
     jltpaper  V = L (4 / epsilon)^2 ln(1 / delta), Lemma 2 of Kenthapadi et al. as in Balu 2016,
-              eq. 3.10: a reproduction, with about three times the deviation that its claim needs
+              eq. 3.10: a reproduction; its deviation is about three times what its claim needs
 
 A released profile is L integers, little-endian, of 2 bytes (4 where the noise needs them). epsilon
 None (`inf` in the id, with delta 0) adds no noise and protects nothing; there is no epsilon 0.
 
 Estimators, unbiased over codebooks and noise (without the factor L/(L-1) of Balu 2016, eq. 3.11,
-which the known mean 0 does not call for):
+unnecessary because the mean is known to be 0):
 
     |P| = sum Y^2 - L s^2                 |A and B| = <Y_a, Y_b>               s^2 = E[N^2] / L
     |Y_a - Y_b|^2 - 2 L s^2  estimates the squared distance of the two projections
@@ -70,7 +70,7 @@ class Jlt:
     """A projection of `length` signs with discrete Gaussian noise for (epsilon, delta) per item.
 
     Certified on construction. Raises ValueError outside 8 <= length <= 16384, 1/1000 <= epsilon <=
-    64, 10^-12 <= delta < 1, and where the noise would be wider than its table can be.
+    64, 10^-12 <= delta < 1, and if the noise needs a variance above 2^23.
 
     >>> Jlt(1000, Fraction(2), Fraction(1, 10**6)).id
     'jlt:1000:2:1/1000000'
@@ -103,12 +103,12 @@ class Jlt:
             if steps < least:
                 return False
             if steps > LARGEST_VARIANCE * STEPS:
-                return True  # wider than any table: refused below, and the search must end
+                return True  # ends the search; `NoiseTable` refuses such a variance
             bound = table_delta(epsilon, Fraction(steps, STEPS), self.length)
             return bound is not None and bound <= self.delta
 
         guess = lattice_guess(float(epsilon), float(self.delta), self.length)
-        # The table takes a little of epsilon; how much is known once its variance is, about.
+        # The table's rounding uses a little of epsilon, which depends on its variance: guess twice.
         left = float(epsilon) - 2 * self.length * float(uneven(Fraction(guess, STEPS)))
         if left > 0:
             guess = lattice_guess(left, float(self.delta), self.length)
@@ -122,7 +122,7 @@ class Jlt:
 
     @property
     def adjacency(self) -> Adjacency:
-        """One item added or removed; nothing where there is no noise."""
+        """One item added or removed; nothing without noise."""
         return Adjacency.NOTHING if self.epsilon is None else Adjacency.CELL
 
     @property
@@ -132,7 +132,7 @@ class Jlt:
 
     @property
     def sigma(self) -> float:
-        """Deviation of the noise where a codeword has length 1."""
+        """Standard deviation of the noise relative to codewords of length 1."""
         return math.sqrt(self.variance / self.length)
 
     @property
@@ -151,7 +151,7 @@ class Jlt:
         return 2 if reach + MOST_ITEMS < 2**15 else 4
 
     def certify(self) -> tuple[Certificate, ...]:
-        """Prove (epsilon, delta) per item on the table that is sampled from."""
+        """Prove (epsilon, delta) per item on the table that `release` samples from."""
         if self._table is None or self.epsilon is None:
             return ()
         self._table.check()
@@ -179,8 +179,8 @@ class Jlt:
     def release(self, items: NDArray[np.uint64], source: RandomSource) -> NDArray[np.uint8]:
         """Turn distinct item keys (c,) into one released profile, (profile_bytes,) uint8.
 
-        Takes 2 L words from the ticket or test source whatever the items are. Raises ValueError for
-        anything but at most 16384 distinct uint64 keys, before a word is drawn.
+        Takes 2 L words from the ticket or test source for any items. Raises ValueError before a
+        word is drawn unless `items` are at most 16384 distinct uint64 keys.
         """
         check_items(items)
         total = self.project(items)
@@ -190,7 +190,7 @@ class Jlt:
         return np.ascontiguousarray(total.astype(f"<i{self._width}")).view(np.uint8)
 
     def log_likelihood(self, released: NDArray[np.uint8], items: NDArray[np.uint64]) -> float:
-        """Return ln P(released | items) of the integer table; -inf where it cannot come out."""
+        """Return ln P(released | items) of the integer table; -inf if it is impossible."""
         noise = self.integers(released[None])[0] - self.project(items)
         if self._table is None:
             return -math.inf if noise.any() else 0.0
@@ -241,7 +241,7 @@ class Jlt:
         coordinates: NDArray[np.float32],
         sizes: NDArray[np.float64],  # noqa: ARG002 (the protocol's signature)
     ) -> NDArray[np.float32]:
-        """Return the coordinates: <Y, X_j> / sqrt(L) is 1[j in P] on average."""
+        """Return the coordinates: <Y, X_j> / sqrt(L) has expectation 1[j in P]."""
         return coordinates
 
     def probes(self, items: NDArray[np.uint64]) -> NDArray[np.float32]:
@@ -249,7 +249,7 @@ class Jlt:
         return (signs(items, self.length).T / math.sqrt(self.length)).astype(np.float32)
 
     def evidence_variance(self, sizes: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Return sigma^2 + c / L: noise, and the codewords of other items."""
+        """Return sigma^2 + c / L: the noise, and the codewords of other items."""
         return (self._noise + sizes) / self.length
 
     @property
@@ -260,10 +260,10 @@ class Jlt:
 
 @dataclass(frozen=True)
 class JltPaper(Jlt):
-    """The same with the noise of Lemma 2, as the thesis has it: a reproduction.
+    """`Jlt` with the noise of Lemma 2, as in the thesis: a reproduction.
 
-    The lemma also wants epsilon < ln(1/delta) (`lemma_holds`); what its noise really keeps is
-    proved as for `Jlt`, and is far less than delta.
+    The lemma also requires epsilon < ln(1/delta) (`lemma_holds`); the delta that its noise really
+    satisfies is proved as for `Jlt`, and is far below the claimed delta.
 
     >>> JltPaper(1000, Fraction(2), Fraction(1, 10)).id
     'jltpaper:1000:2:1/10'
@@ -279,7 +279,7 @@ class JltPaper(Jlt):
 
     @property
     def lemma_holds(self) -> bool:
-        """Whether the lemma's own condition epsilon < ln(1 / delta) is met."""
+        """Whether the lemma's condition epsilon < ln(1 / delta) holds."""
         return self.epsilon is not None and exp_bounds(self.epsilon)[1] < 1 / self.delta
 
 

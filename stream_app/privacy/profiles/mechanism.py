@@ -1,16 +1,16 @@
-"""What every mechanism over a whole profile promises: the set of items in, some bytes out.
+"""Contract of every mechanism over a whole profile: a set of items in, `profile_bytes` bytes out.
 
-A profile is the set of items a person has used, as distinct 64-bit keys. A mechanism turns it into
-`profile_bytes` bytes under adjacency `cell`: one item added or removed. Its id names codebook,
-noise and claim completely, so an allow-list of ids is a list of channels.
+A profile is the set of items a user has rated, as distinct 64-bit keys. A mechanism turns it into
+`profile_bytes` bytes under adjacency `cell`: one item added or removed. Its id determines codebook,
+noise and claim, so an allow-list of ids is a list of channels.
 
-What the server may compute from released profiles, which are post-processing and cost nothing:
+The server computes from released profiles, as post-processing without any cost in epsilon:
 
-    coordinates (m, L)    unbiased for what was there before the noise
+    coordinates (m, L)    unbiased for the values before the noise
     sizes, overlaps       |P| of each, |A and B| of every pair
     evidence @ probes     an estimate of weight * 1[j in P] for every profile and item j
 
-Sizes are noisy; with a prior of mean c0 and deviation s0 their posterior mean is
+Sizes are noisy; with a prior of mean c0 and standard deviation s0 their posterior mean is
 
     (c0 / s0^2 + size / v) / (1 / s0^2 + 1 / v),   v = size_variance(c0)
 """
@@ -42,7 +42,7 @@ class ProfileMechanism(Protocol):
 
     @property
     def adjacency(self) -> Adjacency:
-        """What one epsilon protects: a cell; nothing where there is no noise."""
+        """What epsilon protects: a cell; nothing without noise."""
 
     @property
     def length(self) -> int:
@@ -50,11 +50,11 @@ class ProfileMechanism(Protocol):
 
     @property
     def epsilon(self) -> Fraction | None:
-        """The exact claim per item and release; None where nothing is claimed."""
+        """The exact claim per item and release; None without noise."""
 
     @property
     def delta(self) -> Fraction:
-        """The exact delta that goes with epsilon; 0 for pure differential privacy."""
+        """The exact delta of the claim; 0 for pure differential privacy."""
 
     @property
     def profile_bytes(self) -> int:
@@ -62,23 +62,23 @@ class ProfileMechanism(Protocol):
 
     @property
     def no_estimate(self) -> str:
-        """Why the estimators have no number and give NaN; empty where they have one."""
+        """The reason why the estimators return NaN; empty if they do not."""
 
     def certify(self) -> tuple[Certificate, ...]:
-        """Prove the claim again on the table that is sampled from; ValueError where it fails."""
+        """Prove the claim again on the table that is sampled from; ValueError if it fails."""
 
     def release(self, items: NDArray[np.uint64], source: RandomSource) -> NDArray[np.uint8]:
-        """Turn distinct item keys (c,) into (profile_bytes,), the only place where noise is drawn.
+        """Turn distinct item keys (c,) into (profile_bytes,) uint8; no other method draws noise.
 
-        It counts as one release for a ticket and takes the same number of words for any profile.
-        ValueError for anything but at most 16384 distinct uint64 keys, before a word is drawn.
+        Counts as one release of a ticket and takes the same number of words for any profile. Raises
+        ValueError before a word is drawn unless `items` are at most 16384 distinct uint64 keys.
         """
 
     def log_likelihood(self, released: NDArray[np.uint8], items: NDArray[np.uint64]) -> float:
-        """Return ln P(released | items), exact up to float64; -inf where it cannot come out."""
+        """Return ln P(released | items), exact up to float64; -inf if it is impossible."""
 
     def coordinates(self, released: NDArray[np.uint8]) -> NDArray[np.float32]:
-        """Return what (m, profile_bytes) profiles say, shape (m, L)."""
+        """Return unbiased coordinates of released profiles (m, profile_bytes), shape (m, L)."""
 
     def sizes(
         self, coordinates: NDArray[np.float32], catalogue: int = MOST_ITEMS
@@ -94,12 +94,12 @@ class ProfileMechanism(Protocol):
         """Return |A and B| of every pair of coordinates (m, L) and (n, L), shape (m, n)."""
 
     def weights(self, sizes: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Return how much a profile of each size says about a single item, shape (m,)."""
+        """Return the weight of 1[j in P] in the evidence for profiles of each size, shape (m,)."""
 
     def evidence(
         self, coordinates: NDArray[np.float32], sizes: NDArray[np.float64]
     ) -> NDArray[np.float32]:
-        """Return what `probes` reads weighted memberships from, shape (m, L)."""
+        """Return the matrix whose product with `probes` estimates memberships, shape (m, L)."""
 
     def probes(self, items: NDArray[np.uint64]) -> NDArray[np.float32]:
         """Return one column per item key (c,), shape (L, c)."""
@@ -130,11 +130,9 @@ def check_items(items: NDArray[np.uint64]) -> None:
     if not isinstance(items, np.ndarray) or items.dtype != np.uint64 or items.ndim != 1:
         raise ValueError("items: give a one-dimensional uint64 array of item keys")
     if len(items) > MOST_ITEMS:
-        raise ValueError(
-            f"{len(items)} items: a profile has at most {MOST_ITEMS}; cap it to fewer first"
-        )
+        raise ValueError(f"{len(items)} items: a profile has at most {MOST_ITEMS}; select fewer")
     if len(np.unique(items)) != len(items):
-        raise ValueError("items: the same item twice in one profile; give each once")
+        raise ValueError("items: an item occurs twice in one profile; give each once")
 
 
 def check_released(released: NDArray[np.uint8], size: int) -> None:
@@ -144,7 +142,7 @@ def check_released(released: NDArray[np.uint8], size: int) -> None:
 
 
 def check_epsilon(epsilon: Fraction, least: Fraction) -> None:
-    """Raise ValueError for anything but an exact epsilon in least .. 64 of readable length."""
+    """Raise ValueError unless epsilon is a Fraction in least .. 64 with at most six decimals."""
     if not isinstance(epsilon, Fraction):
         raise ValueError(  # noqa: TRY004 (one error for bad input)
             f"epsilon {str(epsilon)[:40]}: give an exact number, Fraction(8) or Fraction(1, 2)"

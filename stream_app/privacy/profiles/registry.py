@@ -1,8 +1,8 @@
-"""Profile mechanisms by name: from the wire id, or what a person types, to the frozen value.
+"""Profile mechanisms by name: from a wire id or typed options to the frozen value.
 
     blip:5000:20:8              Bloom filter of 5000 bits, 20 hashes, epsilon 8 per item
     jlt:1000:2:1/1000000        1000 projections, epsilon 2 and delta 10^-6 per item
-    jltpaper:1000:2:1/10        the same with the noise of Lemma 2: a reproduction
+    jltpaper:1000:2:1/10        the noise of Lemma 2 instead: a reproduction
     blip:5000:20:inf, jlt:1000:inf:0    without noise: nothing is protected
 
 An id is canonical, as those of rating mechanisms are: `parse` refuses `blip:05000:20:8`,
@@ -25,7 +25,7 @@ from stream_app.privacy.profiles.mechanism import ProfileMechanism
 
 FAMILIES = ("blip", "jlt", "jltpaper")
 DEFAULT_HASHES = 20
-DEVICE_HASHES = 2  # fewer hashes flip fewer bits at the same epsilon; 1 leaves items confused
+DEVICE_HASHES = 2  # fewer hashes flip fewer bits at the same epsilon; with 1, items collide
 _DELTA = "a number, as 0.000001, 1e-6 or 1/1000000"
 DEFAULT_DELTAS = {"jlt": Fraction(1, 10**6), "jltpaper": Fraction(1, 10)}
 _EXACT = "[0-9]{1,13}(?:/[0-9]{1,13})?"
@@ -36,9 +36,9 @@ _NUMBER = re.compile(r"[0-9]{1,13}(?:\.[0-9]{1,13}|/[0-9]{1,13})?|1e-[0-9]{1,2}"
 
 @dataclass(frozen=True)
 class CertificateRow:
-    """What `certify` lists of one mechanism; slack is worst_log_ratio - epsilon, in nats.
+    """One mechanism in the list of `certify`; slack is worst_log_ratio - epsilon, in nats.
 
-    `delta` is the claim and `delta_bound` what is proved, both 0 for pure differential privacy.
+    `delta` is claimed and `delta_bound` proved; both are 0 for pure differential privacy.
     """
 
     mechanism: str
@@ -83,8 +83,10 @@ def mechanism(
 ) -> ProfileMechanism:
     """Return a family's mechanism; epsilon as "8", "0.5", "1/2", Fraction, or None for no noise.
 
-    Without a length the thesis' own (Balu 2016, section 3.5.1): 5000 bits, 1000 projections;
-    without a delta 10^-6, or for `jltpaper` the thesis' 1/10."""
+    The default lengths are those of the thesis (Balu 2016, section 3.5.1): 5000 bits, 1000
+    projections. The default delta is 10^-6, and 1/10 for `jltpaper`. Raises ValueError for an
+    unknown family or a value out of range.
+    """
     noisy = epsilon not in (None, "inf")
     wanted = "a number, as 8, 0.5 or 1/2"
     exact = parse_fraction(epsilon, _NUMBER, "epsilon", wanted) if noisy else None
@@ -102,10 +104,9 @@ def mechanism(
 
 
 def certificate_rows(epsilons: Iterable[Number]) -> list[CertificateRow]:
-    """Return one proved row per family and epsilon: built and certified again, and how long it
-    took.
+    """Return one row per family and epsilon: built, certified again, and timed.
 
-    `jltpaper` is proved at its own smaller delta; ValueError where a claim does not hold.
+    The delta of `jltpaper` is 1/10, that of `jlt` 10^-6. Raises ValueError if a claim fails.
     """
     return [_row(family, epsilon) for family in FAMILIES for epsilon in epsilons]
 
