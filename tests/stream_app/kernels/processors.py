@@ -1,6 +1,6 @@
 """Digests of every kernel that uses SIMD vectors, computed on the processor that numba is set to.
 
-    python -m tests.stream_app.kernels.processors KIND FACTORS ...
+    python -m tests.stream_app.kernels.processors [--compile-only] KIND FACTORS ...
 
 The kinds:
 
@@ -11,7 +11,10 @@ The kinds:
 
 Prints a JSON object: "zmm", whether the machine code of the chosen kind uses a 512-bit register
 (null where nothing is compiled), and "digests", one for each number of factors (for `arm64`
-whether the code adds four floats at once).
+whether the code adds four floats at once; null with `--compile-only`).
+
+`--compile-only` compiles the kernels of `vectors` or `step` and runs none, for a processor whose
+instructions this one lacks. A learner runs kernels while it is built, so it has no such mode.
 """
 
 from __future__ import annotations
@@ -24,7 +27,7 @@ from hashlib import blake2b
 
 import numpy as np
 from llvmlite import binding
-from numba import config, njit, types
+from numba import config, njit, typeof, types
 
 from stream_app.kernels.factorization import count_sketch_blocked as sketch
 from stream_app.kernels.factorization.kalman_update import dot, move
@@ -67,6 +70,14 @@ def step_kernel(n: int) -> Callable[..., None]:
     return steps
 
 
+def _call(kernel: Callable[..., None], *arguments: object) -> None:
+    """Run a kernel, or only compile it for arguments of these types."""
+    if "--compile-only" in sys.argv:
+        kernel.compile(tuple(map(typeof, arguments)))  # type: ignore[attr-defined]
+    else:
+        kernel(*arguments)
+
+
 def _digest(*arrays: np.ndarray) -> str:
     digest = blake2b(digest_size=8)
     for array in arrays:
@@ -85,7 +96,7 @@ def vectors(n: int) -> tuple[str, bool]:
     a, b = random.normal(size=(2, _ROWS * n)).astype(np.float32)
     words = random.integers(0, 2**64, _ROWS, np.uint64)
     out = np.zeros(_ROWS * (n + 1), np.float32)
-    kernel(a, b, words, out)
+    _call(kernel, a, b, words, out)
     return _digest(out), _wide(kernel)
 
 
@@ -96,7 +107,7 @@ def step(n: int) -> tuple[str, bool]:
     at = random.integers(0, _ROWS, (_ROWS, _DEPTH)) * n
     words = random.integers(0, 2**64, (_ROWS, _DEPTH), np.uint64)
     pages, out = np.zeros(1, np.uint8), np.zeros(_ROWS)
-    kernel(C, pages, at, words, out)
+    _call(kernel, C, pages, at, words, out)
     assert np.isfinite(C).all()
     assert np.isfinite(out).all()
     return _digest(C, pages, out), _wide(kernel)
@@ -140,13 +151,17 @@ def learners(n: int) -> tuple[str, bool]:
 
 def main() -> None:
     """Print the digests of the kind named first for the numbers of factors that follow."""
-    kind = {"vectors": vectors, "step": step, "arm64": arm64, "learners": learners}[sys.argv[1]]
+    name, *widths = [argument for argument in sys.argv[1:] if argument != "--compile-only"]
+    executed = len(widths) + 2 == len(sys.argv)
+    kinds = {"vectors": vectors, "step": step}
+    kind = (kinds | {"arm64": arm64, "learners": learners} if executed else kinds)[name]
     if kind is arm64:
         binding.initialize_all_targets()
         binding.initialize_all_asmprinters()
-    found = {n: kind(int(n)) for n in sys.argv[2:]}
+    found = {n: kind(int(n)) for n in widths}
     wide = None if config.DISABLE_JIT else any(zmm for _, zmm in found.values())
-    print(json.dumps({"zmm": wide, "digests": {n: digest for n, (digest, _) in found.items()}}))
+    digests = {n: digest if executed else None for n, (digest, _) in found.items()}
+    print(json.dumps({"zmm": wide, "digests": digests}))
 
 
 if __name__ == "__main__":
