@@ -6,7 +6,7 @@
     default       8470
 
 A mistake is refused with one sentence that names the value, where it came from and the limit; the
-value of a secret is never repeated. The file is long because every setting stands in it once, with
+value of a secret is never repeated. The file is long because it declares every setting once, with
 its range, its meaning and the sentence that a wrong value gets.
 """
 
@@ -96,7 +96,7 @@ class Settings(BaseSettings):
     )
 
     bootstrap_servers: str | None = Field(
-        None, description="Kafka, as host:port[,host:port]; unset: a broker of one's own is started"
+        None, description="Kafka, as host:port[,host:port]; unset: the demo and the tests start one"
     )
     kafka: Annotated[dict[str, str], NoDecode, BeforeValidator(_properties)] = Field(
         default_factory=dict,
@@ -189,7 +189,7 @@ class Settings(BaseSettings):
     ratings_retention_seconds: float | None = Field(
         None,
         ge=60,
-        description="seconds, at least 60, for which Kafka keeps ratings; unset: for ever",
+        description="seconds, at least 60, for which Kafka keeps ratings; unset: without limit",
     )
     item_table_seconds: float = Field(
         10.0, ge=0.1, le=3600, description="time between two looks at the public item table"
@@ -237,7 +237,7 @@ class Settings(BaseSettings):
                     f"mechanism {mechanism!r} is not family:levels:epsilon, such as rr:5:2"
                 )
         if len(set(value)) != len(value):
-            raise ValueError("a mechanism stands in it twice")
+            raise ValueError("it names a mechanism twice")
         return value
 
     @field_validator("data_dir", "cache_dir")
@@ -277,7 +277,7 @@ class Settings(BaseSettings):
 
 
 def is_secret(name: str) -> bool:
-    """Tell whether the value of this Kafka property must not be shown."""
+    """Return whether the value of this Kafka property must not be shown."""
     return _SECRET.search(name.lower()) is not None
 
 
@@ -445,11 +445,11 @@ def check_memory(settings: Settings, memory: int) -> None:
     A worker holds every array a second time: as it was at the last checkpoint.
     """
     of_state = settings.sketch_bytes, settings.scalars_bytes, settings.seen_bytes
-    asked = sum((*of_state, settings.presence_bytes))
-    if 2 * asked > MEMORY_SHARE * memory:
+    requested = sum((*of_state, settings.presence_bytes))
+    if 2 * requested > MEMORY_SHARE * memory:
         raise UserError(
             "sketch_bytes + scalars_bytes + seen_bytes + presence_bytes = "
-            f"{ByteSize(asked).human_readable()}, held twice for checkpoints, is more than "
+            f"{ByteSize(requested).human_readable()}, held twice for checkpoints, is more than "
             f"{MEMORY_SHARE:.0%} of the {ByteSize(memory).human_readable()} of memory here: lower "
             "one of them"
         )

@@ -35,15 +35,15 @@ def attach(app: faust.App, runtime: Runtime, clock: Clock) -> None:
     async def assigned(_: Any, assigned: Any, **__: Any) -> None:
         owned = any(tp.topic == name for tp in assigned)
         if owned and not clock.owned:
-            clock.own()
+            clock.acquire()
             log.info("clock.owned", topic=name)
         elif not owned and clock.owned:
-            clock.disown()
+            clock.release()
             log.info("clock.given_up", topic=name)
         runtime.status.clock_owned = owned
 
     @app.on_partitions_revoked.connect(weak=False)
     async def revoked(_: Any, revoked: Any, **__: Any) -> None:
         if any(tp.topic == name for tp in revoked):
-            clock.disown()
+            clock.release()
             runtime.status.clock_owned = False

@@ -26,7 +26,7 @@ class ProbeResult(Enum):
     KAFKA = "it answered as Kafka does"
     TLS = "it completed a TLS handshake"
     OTHER = "it answered, but not as Kafka does"
-    SILENT = "it took the connection and said nothing"
+    SILENT = "it accepted the connection and did not answer"
 
 
 _CAUSES: tuple[tuple[str, str], ...] = (

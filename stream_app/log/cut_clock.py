@@ -30,7 +30,7 @@ Newest = tuple[int, tuple[int, ...]]
 
 @dataclass
 class Clock:
-    """Decides on cuts; `own` and `disown` follow the assignment of the one partition of the cut
+    """Decides on cuts; `acquire` and `release` follow the assignment of the partition of the cut
     log."""
 
     design: str = ""
@@ -59,7 +59,7 @@ class Clock:
         self._last_time = float("-inf")
         self._marked_time = float("-inf")
 
-    def own(self) -> None:
+    def acquire(self) -> None:
         """Become the owner; no cut is written until the cut log has been read to its end."""
         self.owned, self._read_to_end = True, False
         self._marked_time = float("-inf")
@@ -70,7 +70,7 @@ class Clock:
         self._read_to_end = False
         self._on_the_way.clear()
 
-    def disown(self) -> None:
+    def release(self) -> None:
         """Stop writing cuts."""
         self.owned = False
 

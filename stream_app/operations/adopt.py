@@ -113,7 +113,7 @@ def over_a_gap(session: Session, place: str) -> None:
         "state.gap_accepted",
         cut=origin.cut,
         positions=list(origin.end_offsets),
-        model="goes on" if snapshot else "begins anew",
+        model="continues" if snapshot else "empty",
         snapshot=str(kept.path) if kept else None,
     )
 

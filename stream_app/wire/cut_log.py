@@ -2,10 +2,10 @@
 
     cut       the end of a round; the rounds in sequence are the canonical order
     forget    later records of this device are rejected, and the device's own state is cleared
-    witness   the digests of a durable checkpoint at an earlier cut, for other replicas to compare
+    report    the digests of a durable checkpoint at an earlier cut, for other replicas to compare
 
 Every entry is JSON with a `kind`; an entry without `kind` is a cut. Cuts and forgets decide the
-state; witnesses (`DigestReport`) do not.
+state; digest reports do not (their tag on the wire is `witness`).
 """
 
 from __future__ import annotations

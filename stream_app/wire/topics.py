@@ -104,7 +104,7 @@ class Topics:
         }
         return (
             Topic(self.ratings, "pseudonym, 32 hex", "event", partitions, kept),
-            Topic(self.cuts, "none", "cut, forget or witness", 1, forever),
+            Topic(self.cuts, "none", "cut, forget or digest report", 1, forever),
             Topic(self.state, "page, manifest or claim", "checkpoint", 1, pages),
             Topic(self.items, "item id", "catalogue entry", 1, newest),
             Topic(self.item_table, "page number", "item table page", 1, newest),

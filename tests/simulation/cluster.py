@@ -155,7 +155,7 @@ class Cluster(Scene):
         self._log(f"{process.name} owns the clock")
         a, b = self.processes
         self.seen.two_owners += a.owns and b.owns
-        process.own(self._fresh())
+        process.acquire(self._fresh())
         return self._claim(process) if self.rnd() < 0.5 else None
 
     def _claim(self, process: Process) -> None:

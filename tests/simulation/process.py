@@ -102,7 +102,7 @@ class Process:
         """Whether an assignment has not been acted upon yet."""
         return bool(self.mail) or self.survey is not None
 
-    def own(self, survey: Recovery) -> None:
+    def acquire(self, survey: Recovery) -> None:
         """Take the ownership; `survey` is the recovery of the state topic as of now.
 
         A checkpoint of an earlier ownership goes on until the new one is claimed.

@@ -132,7 +132,7 @@ WRONG = {
         ("", "family:levels:epsilon"),
         ((), "allow-list"),
         ("rr", "mechanism 'rr' is not family:levels:epsilon"),
-        ("rr:5:2,rr:5:2", "stands in it twice"),
+        ("rr:5:2,rr:5:2", "names a mechanism twice"),
     ],
     "kafka": [
         ({"a": None}, "kafka property a (-X)"),

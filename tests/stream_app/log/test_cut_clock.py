@@ -17,7 +17,7 @@ def owner(**settings: float) -> Clock:
     """Return an owner that may write; it marks no cut and has one outstanding unless set."""
     unmarked = {"in_flight": 1, "checkpoint_seconds": float("inf")}
     clock = Clock(**{**unmarked, **settings})  # type: ignore[arg-type]
-    clock.own()
+    clock.acquire()
     clock.at_end_of_cuts()
     return clock
 
@@ -25,11 +25,11 @@ def owner(**settings: float) -> Clock:
 def test_only_an_owner_that_has_read_the_cut_log_writes() -> None:
     clock = Clock(checkpoint_seconds=float("inf"))
     assert clock.due(9.0, ZERO, (3, 0), 7) is None
-    clock.own()
+    clock.acquire()
     assert clock.due(9.0, ZERO, (3, 0), 7) is None
     clock.at_end_of_cuts()
     assert clock.due(9.0, ZERO, (3, 0), 7) == Cut(1, (3, 0), 7)
-    clock.disown()
+    clock.release()
     assert clock.due(99.0, (1, (3, 0)), (9, 9), 7) is None
 
 
@@ -100,8 +100,8 @@ def test_a_cut_is_marked_at_once_if_a_checkpoint_is_wanted() -> None:
 def test_the_first_cut_of_a_new_owner_is_marked() -> None:
     clock = owner(seconds=0.2, checkpoint_seconds=5.0)
     assert clock.due(1.0, ZERO, (1, 0), 0) == Cut(1, (1, 0), 0, checkpoint=True)
-    clock.disown()
-    clock.own()
+    clock.release()
+    clock.acquire()
     clock.at_end_of_cuts()
     assert clock.due(2.0, (1, (1, 0)), (2, 0), 0) == Cut(2, (2, 0), 0, checkpoint=True)
 
