@@ -58,16 +58,18 @@ class WorkerParts:
     checkpoints: CheckpointService
 
 
-def build(settings: Settings, bootstrap: str, admin_port: int, data_dir: Path) -> WorkerParts:
+def build(
+    settings: Settings, connection: Connection, admin_port: int, data_dir: Path
+) -> WorkerParts:
     """Return a worker with every stage attached; call it inside a running event loop."""
     runtime = new_runtime(settings)
     topics, status = runtime.topics, runtime.status
     membership = Membership(settings.instance, SESSION_SECONDS, status.fail_from_thread)
-    app = new_app(settings, bootstrap, admin_port, data_dir)
+    app = new_app(settings, connection, admin_port, data_dir)
     group_membership.attach(app, membership)
     # Separate producers: rejections cannot fill the queue of the cut log's producer.
     rejections = RejectionWriter(
-        patient_producer(bootstrap, settings.kafka, linger_ms=20),
+        patient_producer(connection, linger_ms=20),
         topics.rejected,
         status.fail_from_thread,
     )
@@ -78,14 +80,14 @@ def build(settings: Settings, bootstrap: str, admin_port: int, data_dir: Path) -
         settings.round_records,
         checkpoint_seconds=settings.checkpoint_seconds,
     )
-    reader = _reader(app, runtime, bootstrap, clock)
+    reader = _reader(app, runtime, connection, clock)
     runtime.append = reader.append
-    checkpoints = assembly.attach(app, runtime, bootstrap, membership, rejections)
+    checkpoints = assembly.attach(app, runtime, connection, membership, rejections)
     runtime.checkpoints = checkpoints
     clock_owner.attach(app, runtime, clock)
     query.attach(app, runtime)
     http_views.attach(app, runtime)
-    item_table.attach(app, runtime, patient_producer(bootstrap, settings.kafka, linger_ms=20))
+    item_table.attach(app, runtime, patient_producer(connection, linger_ms=20))
     _attach_timers(app, runtime, checkpoints, rejections)
 
     @app.task
@@ -121,10 +123,10 @@ def _attach_timers(
         rejections.close()
 
 
-def _reader(app: faust.App, runtime: Runtime, bootstrap: str, clock: Clock) -> LogReader:
+def _reader(app: faust.App, runtime: Runtime, connection: Connection, clock: Clock) -> LogReader:
     """Return the reader, which hands the records of the log to the learn agent."""
     settings, topics = runtime.settings, runtime.topics
-    deployment = Deployment(Connection(bootstrap, settings.kafka), topics, runtime.replica.spec)
+    deployment = Deployment(connection, topics, runtime.replica.spec)
 
     def log_recovery(read: Recovery) -> None:
         (log.warning if read.damaged or read.foreign else log.info)(
@@ -155,7 +157,7 @@ def _reader(app: faust.App, runtime: Runtime, bootstrap: str, clock: Clock) -> L
     return LogReader(runtime, recover, first_origin, follow, clock, cuts, channel, same.check)
 
 
-async def run(settings: Settings, bootstrap: str, admin_port: int) -> None:
+async def run(settings: Settings, connection: Connection, admin_port: int) -> None:
     """Run a worker until SIGTERM, SIGINT or a failure; raises the failure."""
     loop = asyncio.get_running_loop()
     # Decoding makes thousands of short-lived objects a second: the collector skips the imported
@@ -168,7 +170,7 @@ async def run(settings: Settings, bootstrap: str, admin_port: int) -> None:
     lock = settings.instance and lock_instance(
         settings.data_dir, settings.topic_prefix, settings.instance
     )
-    worker = build(settings, bootstrap, admin_port, folder)
+    worker = build(settings, connection, admin_port, folder)
     status = worker.runtime.status
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, status.ending.set)

@@ -8,7 +8,7 @@ and a refused write ends the process.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any
 
 from confluent_kafka import Producer
@@ -22,14 +22,14 @@ from stream_app.wire import Rejection, encode_message
 _ROOM_SECONDS = 5.0
 
 
-def patient_producer(bootstrap: str, properties: Mapping[str, str], **more: Any) -> Producer:
+def patient_producer(connection: Connection, **more: Any) -> Producer:
     """Return a producer that retries without limit while the broker is unreachable.
 
     For a deleted topic it retries for five seconds instead of thirty; then the refused write ends
     the process.
     """
     return clients.producer(
-        Connection(bootstrap, properties),
+        connection,
         message_timeout_ms=0,
         topic_metadata_propagation_max_ms=5000,
         **more,

@@ -26,7 +26,7 @@ _LARGEST_BYTES = 4 << 20  # a manifest of a large state; the limit of the topic,
 def attach(
     app: faust.App,
     runtime: Runtime,
-    bootstrap: str,
+    connection: Connection,
     membership: Membership,
     rejections: RejectionWriter,
 ) -> CheckpointService:
@@ -35,9 +35,7 @@ def attach(
     `runtime.append` must be set before the first checkpoint: the digests go into the cut log.
     """
     settings, topics, status = runtime.settings, runtime.topics, runtime.status
-    topic_id = checkpoint_reader.topic_id(
-        clients.admin(Connection(bootstrap, settings.kafka)), topics.ratings
-    )
+    topic_id = checkpoint_reader.topic_id(clients.admin(connection), topics.ratings)
 
     def on_later_claim(generation: int) -> None:
         log.warning("checkpoint.claimed_by_another", generation=generation)
@@ -45,8 +43,7 @@ def attach(
 
     fenced = FencedProducer(
         patient_producer(
-            bootstrap,
-            settings.kafka,
+            connection,
             linger_ms=5,
             compression_type="lz4",
             message_max_bytes=_LARGEST_BYTES,
@@ -54,7 +51,7 @@ def attach(
         topics.state,
         status.fail_from_thread,
         on_later_claim,
-        gap_reader(Connection(bootstrap, settings.kafka), topics.state),
+        gap_reader(connection, topics.state),
         lambda: membership.lease_valid,
     )
     service = CheckpointService(
@@ -62,7 +59,7 @@ def attach(
         fenced,
         rejections,
         topic_id,
-        lambda: scan_state_topic(Connection(bootstrap, settings.kafka), topics),
+        lambda: scan_state_topic(connection, topics),
         f"{platform.node()}:{settings.instance or os.getpid()}",
     )
     table = state_table.attach(
@@ -70,7 +67,7 @@ def attach(
         runtime.replica.model_arrays,
         fenced,
         assigned_with=topics.cuts,
-        partitions_now=state_table.partition_counter(Connection(bootstrap, settings.kafka)),
+        partitions_now=state_table.partition_counter(connection),
         acquire=service.acquire,
         release=service.release,
         fail=status.fail_from_thread,

@@ -52,7 +52,7 @@ class CheckpointJob:
 
 
 @dataclass(frozen=True)
-class Durable:
+class WrittenCheckpoint:
     """A durable checkpoint: its manifest, seconds since the copy of the pages, bytes sent."""
 
     manifest: Manifest
@@ -84,7 +84,7 @@ class CheckpointThread:
         scan_state_topic: ScanStateTopic,
         worker: str,
         on_digests: Callable[[Digests], None],
-        on_finished: Callable[[CheckpointJob, Durable | None], None],
+        on_finished: Callable[[CheckpointJob, WrittenCheckpoint | None], None],
     ) -> None:
         self.lease = 0  # 0: none; set by other threads, another number for each acquisition
         self._working_lease = 0  # the lease under which this thread works
@@ -173,7 +173,7 @@ class CheckpointThread:
                     raise
         return None
 
-    def _work_off(self, job: CheckpointJob) -> Durable | None:
+    def _work_off(self, job: CheckpointJob) -> WrittenCheckpoint | None:
         snapshot = job.snapshot
         snapshot.hash()
         digests = Digests(
@@ -196,7 +196,7 @@ class CheckpointThread:
             return None
         self._report_digests(manifest)
         seconds = time.monotonic() - job.began
-        return Durable(manifest, seconds, self._driver.acknowledged_bytes - before)
+        return WrittenCheckpoint(manifest, seconds, self._driver.acknowledged_bytes - before)
 
     def _report_digests(self, manifest: Manifest) -> None:
         """Append a digest report to the cut log, for the other replicas to compare."""

@@ -22,8 +22,8 @@ from typing import Any
 from stream_app.agents.checkpointing.checkpoint_thread import (
     CheckpointJob,
     CheckpointThread,
-    Durable,
     ScanStateTopic,
+    WrittenCheckpoint,
 )
 from stream_app.agents.checkpointing.digest_comparison import Digests
 from stream_app.agents.checkpointing.fenced_producer import FencedProducer
@@ -136,7 +136,7 @@ class CheckpointService:
         self._thread.submit(self._job)
         return self._job.done
 
-    def _finish_job(self, job: CheckpointJob, durable: Durable | None) -> None:
+    def _finish_job(self, job: CheckpointJob, durable: WrittenCheckpoint | None) -> None:
         self._job = None
         if durable is not None:
             manifest = durable.manifest

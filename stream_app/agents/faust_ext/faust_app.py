@@ -16,17 +16,20 @@ import faust
 from stream_app.agents.faust_ext.group_membership import member_identity
 from stream_app.agents.faust_ext.table_manager import PatientTableManager
 from stream_app.errors import UserError
+from stream_app.kafka.clients import Connection
 from stream_app.settings import Settings
 
 SESSION_SECONDS = 6.0
 _SASL_MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
 
 
-def new_app(settings: Settings, bootstrap: str, admin_port: int, data_dir: Path) -> faust.App:
+def new_app(
+    settings: Settings, connection: Connection, admin_port: int, data_dir: Path
+) -> faust.App:
     """Return an application without stages; Faust requires `data_dir` and stores nothing in it."""
     return faust.App(
         settings.group or f"{settings.topic_prefix}-worker",
-        broker=[f"kafka://{address.strip()}" for address in bootstrap.split(",")],
+        broker=[f"kafka://{address.strip()}" for address in connection.bootstrap.split(",")],
         broker_credentials=credentials(settings.kafka),
         store="memory://",
         datadir=str(data_dir),

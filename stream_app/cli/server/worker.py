@@ -167,4 +167,4 @@ def _serve(settings: Settings, start: StartOptions) -> None:
     from stream_app.agents import application
 
     port = settings.admin_port or free_ports(1)[0]
-    asyncio.run(application.run(settings, settings.servers, port))
+    asyncio.run(application.run(settings, connection, port))

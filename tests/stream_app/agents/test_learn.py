@@ -10,6 +10,7 @@ import pytest
 
 from stream_app.agents.faust_ext.faust_app import new_app
 from stream_app.agents.learn import LogChannel
+from stream_app.kafka.clients import Connection
 from stream_app.settings import Settings
 
 
@@ -20,7 +21,7 @@ def test_a_rebalance_drops_nothing_that_was_handed_over(
     """The plain channel of the library loses it: that is why there is one of our own."""
 
     async def body() -> list[Any]:
-        app = new_app(Settings(), "127.0.0.1:9", 1, tmp_path)  # nothing is bound
+        app = new_app(Settings(), Connection("127.0.0.1:9"), 1, tmp_path)  # nothing is bound
         channel = LogChannel(app, maxsize=8) if ours else app.channel(maxsize=8)
         reading = aiter(channel)
         app.flow_control.resume()
