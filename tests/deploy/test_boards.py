@@ -78,7 +78,7 @@ def test_every_metric_is_on_the_board() -> None:
     assert drawn(OVERVIEW.panels) == series
 
 
-def test_accuracy_and_leakage_stand_first_and_side_by_side() -> None:
+def test_accuracy_and_leakage_come_first_and_side_by_side() -> None:
     first, second = OVERVIEW.panels[:2]
     assert first.row == second.row == QUALITY
     assert drawn((first,)) == {"murmurec_prediction_rmse", "murmurec_prediction_rmse_baseline"}
@@ -93,7 +93,7 @@ def test_accuracy_and_leakage_stand_first_and_side_by_side() -> None:
 
 
 @pytest.mark.parametrize("board", BOARDS, ids=lambda board: board.uid)
-def test_the_committed_json_is_what_the_table_says(board: Board) -> None:
+def test_the_committed_json_matches_the_table(board: Board) -> None:
     assert board.path.read_text(encoding="utf-8") == boards.text(board), (
         "run `python deploy/boards.py`"
     )

@@ -1,9 +1,9 @@
 """Kafka nodes that a test may kill, start again where they were, fill up and guard.
 
     home/log           what was published; stays over a restart on the same port
-    bootstrap          a listener without passwords: nobody in particular, who may do everything
-    guarded            a listener that asks for a user name and a password; who asks there may do
-                       what `allow` allowed, and nothing else
+    bootstrap          a listener without passwords: an anonymous client, which may do everything
+    guarded            a listener that asks for a user name and a password; its client may do what
+                       `allow` allowed, and nothing else
 
 A small disk is a tmpfs in a mount namespace of a process that the kernel ends with this one: it is
 reached through /proc, and nothing is left mounted, whatever becomes of the test run.
@@ -136,7 +136,7 @@ class Node:
             for right in self._rights()
             if (right.restype, right.name, right.operation) == (kind, name, AclOperation[operation])
         ]
-        assert taken, f"nobody has the right to {operation} {name}"
+        assert taken, f"no client has the right to {operation} {name}"
         admin = clients.admin(Connection(self.bootstrap))
         filters = [
             AclBindingFilter(
@@ -183,7 +183,7 @@ def password() -> dict[str, str]:
 
 @contextmanager
 def node(home: Path, overrides: Mapping[str, str] | None = None) -> Iterator[Node]:
-    """Run a node for the length of the block; whoever kills it in between starts it again."""
+    """Run a node for the length of the block; a test that kills it starts it again."""
     made = Node(home, overrides)
     try:
         made.start()

@@ -111,15 +111,15 @@ def flow(kafka: Kafka, names: Topics) -> Flow:
 
 @pytest.fixture
 def command(settings: Settings, capsys: pytest.CaptureFixture[str]) -> Command:
-    """Give a function that runs a command on the deployment; it returns the exit code and what was
-    said."""
+    """Give a function that runs a command on the deployment; it returns the exit code and the
+    output."""
     where = ["--bootstrap", str(settings.bootstrap_servers), "--prefix", settings.topic_prefix]
 
     def ran(*arguments: str) -> tuple[int, str]:
         capsys.readouterr()
         code = run([*arguments, *where])
-        said = capsys.readouterr()
-        return code, said.out + said.err
+        captured = capsys.readouterr()
+        return code, captured.out + captured.err
 
     return ran
 
@@ -131,8 +131,8 @@ def proof(oracle: Oracle, command: Command) -> Proof:
 
     def proved(state: dict[str, Any]) -> None:
         assert digests(oracle(state["cut"])) == (state["model_digest"], state["ledger_digest"])
-        code, said = command("state", "verify")
-        assert code == 0, said
+        code, output = command("state", "verify")
+        assert code == 0, output
 
     return proved
 
@@ -188,14 +188,14 @@ def sentence(worker: WorkerProcess, seconds: float = PATIENCE_SECONDS) -> str:
     try:
         code = worker.process.wait(seconds)
     except subprocess.TimeoutExpired:
-        said = worker.log.read_text()[-2000:]
-        raise AssertionError(f"the worker still runs after {seconds:.0f} s; {said}") from None
+        logged = worker.log.read_text()[-2000:]
+        raise AssertionError(f"the worker still runs after {seconds:.0f} s; {logged}") from None
     lines = worker.log.read_text().strip().splitlines()
     assert code == 1, f"exit code {code}: {lines[-3:]}"
-    told = [line for line in lines if not line.startswith("{")]  # the others are the log
-    assert len(told) == 1, told
-    assert told[0].startswith("murmurec: "), told
-    return told[0]
+    sentences = [line for line in lines if not line.startswith("{")]  # the others are the log
+    assert len(sentences) == 1, sentences
+    assert sentences[0].startswith("murmurec: "), sentences
+    return sentences[0]
 
 
 def durable_cut(worker: WorkerProcess) -> int:
@@ -214,13 +214,13 @@ def another_checkpoint(worker: WorkerProcess) -> int:
     return durable_cut(worker)
 
 
-def nothing_but_witnesses_differs(command: Command, worker: WorkerProcess) -> None:
-    """What was witnessed wrongly stays in the log and is told; worker and checkpoint are right."""
-    code, said = command("state", "verify", "--worker", worker.url)
-    differing = [line for line in said.splitlines() if line.startswith("DIFFERS")]
+def only_digest_reports_differ(command: Command, worker: WorkerProcess) -> None:
+    """Check that only digest reports in the log differ: worker and checkpoint are right."""
+    code, output = command("state", "verify", "--worker", worker.url)
+    differing = [line for line in output.splitlines() if line.startswith("DIFFERS")]
     assert code == 1
     assert differing
-    assert all(line.startswith("DIFFERS: digest report of cut") for line in differing), said
+    assert all(line.startswith("DIFFERS: digest report of cut") for line in differing), output
 
 
 def stop(worker: WorkerProcess) -> None:
@@ -241,14 +241,14 @@ def remove(admin: AdminClient, topic: str) -> None:
 
 
 def configure(admin: AdminClient, topic: str, name: str, value: str) -> None:
-    """Set a configuration of a topic and return when the broker tells it."""
+    """Set a configuration of a topic and return when the broker shows it."""
     entry = ConfigEntry(name, value, incremental_operation=AlterConfigOpType.SET)
     resource = ConfigResource(ResourceType.TOPIC, topic, incremental_configs=[entry])
     for future in admin.incremental_alter_configs([resource]).values():
         future.result(timeout=PATIENCE_SECONDS)
 
-    def there() -> bool:
+    def applied() -> bool:
         asked = admin.describe_configs([ConfigResource(ResourceType.TOPIC, topic)])
         return all(f.result(timeout=PATIENCE_SECONDS)[name].value == value for f in asked.values())
 
-    until(there, f"{topic}: {name} is {value}")
+    until(applied, f"{topic}: {name} is {value}")

@@ -42,7 +42,7 @@ class TestBrokerDisk:
         return Kafka(broker.bootstrap)
 
     @pytest.fixture
-    def mended(self, broker: Node, place: Path, topics: str) -> Iterator[None]:
+    def repaired(self, broker: Node, place: Path, topics: str) -> Iterator[None]:
         """Make room and let the broker live when the topics are deleted."""
         yield
         (place / "ballast").unlink(missing_ok=True)
@@ -52,7 +52,7 @@ class TestBrokerDisk:
         self,
         broker: Node,
         place: Path,
-        mended: None,
+        repaired: None,
         start: Start,
         flow: Flow,
         proof: Proof,

@@ -58,8 +58,8 @@ def test_a_broker_dies_while_ratings_flow_and_checkpoints_are_written_and_then_f
     proof: Proof,
     rng: np.random.Generator,
 ) -> None:
-    """Nothing is lost and nobody restarts the worker: it says that Kafka is away, after longer than
-    the session of 6 s, and answers meanwhile."""
+    """Nothing is lost without a restart, even after longer than the session of 6 s: it
+    reports that Kafka does not answer, and still serves queries."""
     records = [publish(event) for event in events(rng, 500)]
     worker = start()
     with flow(records[:250]):
@@ -70,7 +70,7 @@ def test_a_broker_dies_while_ratings_flow_and_checkpoints_are_written_and_then_f
     with flow(records[250:]):
         another_checkpoint(worker)
         broker.kill()
-        until(lambda: waits_for(worker) == "Kafka does not answer", "/readyz says so")
+        until(lambda: waits_for(worker) == "Kafka does not answer", "/readyz reports it")
         assert answers(worker, records[0].key)
         broker.start()
         another_checkpoint(worker)
@@ -103,7 +103,7 @@ def test_a_worker_outlives_a_broker_that_is_away_for_half_a_minute(
 
 
 def waits_for(worker: WorkerProcess) -> object:
-    """Return what the worker says that it waits for."""
+    """Return what the worker waits for, by its /readyz."""
     worker.check()
     return json.loads(worker.get("/readyz"))["waiting_for"]
 

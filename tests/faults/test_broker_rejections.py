@@ -1,6 +1,6 @@
-"""Records that are set aside while the topic that is told of them is absent, refuses or waits.
+"""Records that are rejected while the topic of rejections is absent, refuses or waits.
 
-A checkpoint may not pass a rejection that was not told: after a restart it is told again.
+A checkpoint may not pass an unpublished rejection: after a restart it is published again.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ from tests.kafka.conftest import Send, Start, ends_of
 pytestmark = pytest.mark.kafka
 
 
-def stands(worker: WorkerProcess, count: int) -> bool:
-    """Return whether a worker has set so many records aside."""
+def has_rejected(worker: WorkerProcess, count: int) -> bool:
+    """Return whether a worker has rejected exactly `count` records."""
     return sum(worker.state()["rejected"].values()) == count
 
 
@@ -40,7 +40,7 @@ def poison(count: int) -> list[Published]:
     return [Published(i % 4, b"0" * 32, b"poison %d" % i) for i in range(count)]
 
 
-def told(kafka: Kafka, names: Topics) -> set[tuple[int, int]]:
+def published_rejections(kafka: Kafka, names: Topics) -> set[tuple[int, int]]:
     """Return partition and offset of every record that the rejected topic names."""
     found = set()
     for message in compacted.records(kafka.connection, names.rejected):
@@ -49,7 +49,7 @@ def told(kafka: Kafka, names: Topics) -> set[tuple[int, int]]:
     return found
 
 
-def test_without_the_rejected_topic_a_worker_ends_and_what_was_not_told_is_told_later(
+def test_without_the_rejected_topic_a_worker_ends_and_publishes_its_rejections_later(
     start: Start,
     send: Send,
     flow: Flow,
@@ -65,12 +65,14 @@ def test_without_the_rejected_topic_a_worker_ends_and_what_was_not_told_is_told_
     worker = start()
     send([*records[:100], *first])
     worker.wait_for(ends_of([*records[:100], *first]))
-    until(lambda: len(told(kafka, names)) == 4, "the first ones are told")
+    until(
+        lambda: len(published_rejections(kafka, names)) == 4, "the first rejections are published"
+    )
     stop(worker)
     worker = start()
     remove(admin, names.rejected)
     send([*records[100:200], *second])
-    until(lambda: stands(worker, 12), "the worker has set them aside")
+    until(lambda: has_rejected(worker, 12), "the worker has rejected them")
     passed = worker.state()["cut"]
     with flow(records[200:250]):
         assert durable_cut(worker) < passed
@@ -84,12 +86,14 @@ def test_without_the_rejected_topic_a_worker_ends_and_what_was_not_told_is_told_
     everything = [*records, *first, *second]
     state = worker.wait_for(ends_of(everything))
     assert state["rejected"] == {"malformed": 12}
-    until(lambda: len(told(kafka, names)) >= 8, "the others are told")
+    until(
+        lambda: len(published_rejections(kafka, names)) >= 8, "the other rejections are published"
+    )
     end_offsets = [*ends_of([*records[:100], *first])]
     missing = {
         (p, end_offsets[p] + ends_of(records[100:200])[p] + i) for p in range(4) for i in range(2)
     }
-    assert told(kafka, names) == missing
+    assert published_rejections(kafka, names) == missing
     proof(state)
 
 
@@ -115,5 +119,5 @@ def test_a_rejection_that_is_refused_for_good_ends_the_worker(
     worker = start()
     send(records[100:])
     state = worker.wait_for(ends_of([*records, *poison(4)]))
-    until(lambda: len(told(kafka, names)) == 4, "they are told")
+    until(lambda: len(published_rejections(kafka, names)) == 4, "the rejections are published")
     proof(state)

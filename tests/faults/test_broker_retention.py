@@ -1,5 +1,5 @@
-"""A log that no longer reaches back: a checkpoint carries the state over; without one a worker
-refuses, unless it is told to accept the gap, which is kept for good."""
+"""A log that no longer reaches back: a checkpoint carries the state over; without a checkpoint a
+worker refuses, unless an option accepts the gap, which is recorded permanently."""
 
 from __future__ import annotations
 
@@ -57,8 +57,8 @@ def test_a_checkpoint_carries_the_state_over_ratings_that_are_gone(
         state["model_digest"],
         state["ledger_digest"],
     )
-    code, said = command("state", "verify")
-    assert code == 0, said
+    code, output = command("state", "verify")
+    assert code == 0, output
 
 
 def test_without_checkpoint_and_log_a_worker_refuses_until_the_gap_is_accepted_and_recorded(
@@ -94,8 +94,8 @@ def test_without_checkpoint_and_log_a_worker_refuses_until_the_gap_is_accepted_a
     send(records[400:])
     state = worker.wait_for(ends_of(records))
     assert state["counts"]["applied"] == 300
-    code, said = command("state", "verify")
-    assert code == 0, said
+    code, output = command("state", "verify")
+    assert code == 0, output
 
 
 @pytest.mark.slow
@@ -128,6 +128,6 @@ def test_a_gap_behind_a_checkpoint_is_accepted_and_the_model_goes_on(
     worker.wait_for(ends_of(records))
     stop(worker)
     (snapshot,) = (tmp_path / "data" / "gaps").iterdir()
-    code, said = command("state", "verify", "--strict", "--snapshot", str(snapshot))
-    assert code == 0, said
-    assert "with the log" in said
+    code, output = command("state", "verify", "--strict", "--snapshot", str(snapshot))
+    assert code == 0, output
+    assert "with the log" in output

@@ -1,4 +1,4 @@
-"""What a worker may not read or write: told in one sentence within seconds, and nothing is lost."""
+"""Topics that a worker may not read or write: named in one sentence within seconds; no loss."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ def test_rights_to_write_are_taken_away_under_a_worker_and_given_back(
     ("topic", "operation"),
     [(topic, right) for topic, given in RIGHTS.items() for right in given if right in NEEDED],
 )
-def test_each_right_that_a_worker_lacks_is_told_by_its_name(
+def test_each_right_that_a_worker_lacks_is_named(
     topic: str, operation: str, own: Node, guarded: Start, names: Topics
 ) -> None:
     wanted = rights.of_a_worker(names)
@@ -112,7 +112,9 @@ def test_a_topic_that_a_worker_may_not_see_is_not_called_absent(
     assert f"topic {names.rejected} cannot be seen: this user has no right to it" in refused
 
 
-def test_a_group_that_a_worker_may_not_join_is_told(own: Node, guarded: Start, topics: str) -> None:
+def test_a_group_that_a_worker_may_not_join_is_named(
+    own: Node, guarded: Start, topics: str
+) -> None:
     own.take(ResourceType.GROUP, topics, "READ")
     refused = sentence(guarded(ready=False))
     assert f"group {topics}" in refused
@@ -124,7 +126,7 @@ def test_a_group_that_a_worker_may_not_join_is_told(own: Node, guarded: Start, t
     ("topic", "operation"),
     [("ratings", "READ"), ("cuts", "READ"), ("queries", "READ")],
 )
-def test_rights_to_read_that_are_taken_away_under_a_worker_are_told(
+def test_rights_to_read_that_a_running_worker_loses_are_named(
     topic: str,
     operation: str,
     own: Node,

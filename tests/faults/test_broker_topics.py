@@ -1,7 +1,7 @@
-"""Topics that are deleted, made anew or altered under a worker, or while none runs.
+"""Topics that are deleted, recreated or altered under a worker, or while none runs.
 
-What a worker may do then is end with one sentence that tells the way out, or go on with a state
-that is that of the log; it may not hang, and it may not go on without what it has to write.
+The worker either ends with one sentence that names the remedy, or continues with the state of the
+log; it may not hang, and it may not continue without a topic that it has to write.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def test_without_its_state_topic_a_worker_ends_and_after_topics_apply_it_rebuild
     admin: AdminClient,
     names: Topics,
 ) -> None:
-    """Deleted for good; and deleted and made anew at once: the worker would write changed pages
+    """Deleted for good; and deleted and recreated at once: the worker would write changed pages
     only, and the others are gone."""
     records = [publish(event) for event in events(rng, 700)]
     worker = start()
@@ -93,16 +93,16 @@ def test_more_partitions_end_a_worker_and_start_none(
     assert command("state", "verify")[0] == 0
     for future in admin.create_partitions([NewPartitions(names.ratings, 5)]).values():
         future.result(timeout=PATIENCE_SECONDS)
-    for said in (sentence(worker), sentence(start(ready=False))):
-        assert names.ratings in said
-        assert "5 partitions, not 4" in said
-        assert "--prefix" in said
-    code, said = command("state", "verify")
+    for refusal in (sentence(worker), sentence(start(ready=False))):
+        assert names.ratings in refusal
+        assert "5 partitions, not 4" in refusal
+        assert "--prefix" in refusal
+    code, output = command("state", "verify")
     assert code == 1
-    assert "5 partitions, not 4" in said
+    assert "5 partitions, not 4" in output
 
 
-def test_a_rating_topic_that_is_made_anew_is_not_taken_for_the_old_one(
+def test_a_recreated_rating_topic_is_not_taken_for_the_old_one(
     start: Start,
     send: Send,
     flow: Flow,

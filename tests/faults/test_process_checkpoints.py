@@ -1,7 +1,7 @@
-"""Checkpoints that are not what they should be: damaged, forged, of other settings, or lied about.
+"""Checkpoints that are damaged, forged, of other settings, or contradicted by a digest report.
 
-The next start goes on from an older one or from the log, with the same digests, or refuses with one
-sentence; and what it passed over is told.
+The next start continues from an older checkpoint or from the log, with the same digests, or refuses
+with one sentence; a checkpoint that it passed over is reported.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from tests.faults.conftest import (
     Proof,
     digests,
     durable_cut,
-    nothing_but_witnesses_differs,
+    only_digest_reports_differ,
     sentence,
     stop,
 )
@@ -53,7 +53,7 @@ WRONG = "0" * 32
 
 @pytest.fixture
 def produce(kafka: Kafka) -> Produce:
-    """Give a function that writes one record to partition 0, as whoever may write could."""
+    """Give a function that writes one record to partition 0, as any authorised client could."""
     producer = clients.producer(kafka.connection)
 
     def produced(topic: str, key: bytes | None, value: bytes | None) -> None:
@@ -137,7 +137,7 @@ def a_page_of(manifest: bytes, rng: np.random.Generator) -> bytes:
     return keys[int(rng.integers(len(keys)))]
 
 
-def test_one_flipped_bit_is_found_told_and_costs_nothing_but_time(
+def test_one_flipped_bit_is_found_and_reported_and_costs_only_time(
     start: Start,
     send: Send,
     flow: Flow,
@@ -187,16 +187,16 @@ def test_what_strangers_write_into_the_state_topic_is_ignored_and_counted(
     assert '"checkpoint": true' in second.log.read_text()
     send(records[200:])
     proof(second.wait_for(ends_of(records)))
-    code, said = command("state", "show", "--json")
-    assert code == 0, said
-    shown = json.loads(said[said.index("{") :])
+    code, output = command("state", "show", "--json")
+    assert code == 0, output
+    shown = json.loads(output[output.index("{") :])
     assert shown["foreign"] + shown["damaged"] >= 3
 
 
 def forged(
     kafka: Kafka, names: Topics, rng: np.random.Generator
 ) -> Iterator[tuple[bytes | None, bytes | None]]:
-    """Give junk, and a checkpoint that is right in form, of a generation that nobody claimed."""
+    """Give junk, and a checkpoint that is right in form, of a generation that no worker claimed."""
     yield b"junk", b"junk"
     yield b"", b"a value under an empty key"
     yield rng.bytes(24), rng.bytes(500)
@@ -247,10 +247,10 @@ def test_settings_changed_against_a_checkpoint_are_refused_with_the_ways_out(
     stop(first)
     with monkeypatch.context() as changed:
         changed.setenv(name, value)
-        said = sentence(start(ready=False))
-    assert "design" in said
-    assert "set the settings back" in said
-    assert "--rebuild" in said
+        refusal = sentence(start(ready=False))
+    assert "design" in refusal
+    assert "set the settings back" in refusal
+    assert "--rebuild" in refusal
     again = start()
     send(records[100:])
     proof(again.wait_for(ends_of(records)))
@@ -279,14 +279,14 @@ def test_a_rebuild_starts_over_with_other_settings_and_stays_with_them(
     send(records[200:])
     state = third.wait_for(ends_of(records))
     assert state["counts"]["applied"] == 300
-    code, said = command("state", "digest", "--json")
-    assert code == 0, said
-    told = json.loads(said[said.index("{") :])
-    assert told["model_digest"] == state["model_digest"]
+    code, output = command("state", "digest", "--json")
+    assert code == 0, output
+    shown = json.loads(output[output.index("{") :])
+    assert shown["model_digest"] == state["model_digest"]
     assert command("state", "verify")[0] == 0
 
 
-def test_a_replica_that_differs_from_a_witness_raises_the_alarm_and_ends_right(
+def test_a_replica_that_differs_from_a_digest_report_raises_the_alarm_and_ends_right(
     start: Start,
     send: Send,
     flow: Flow,
@@ -323,7 +323,7 @@ def test_a_replica_that_differs_from_a_witness_raises_the_alarm_and_ends_right(
     again = start()
     state = again.wait_for(ends_of(records))
     assert digests(oracle(state["cut"])) == (state["model_digest"], state["ledger_digest"])
-    nothing_but_witnesses_differs(command, again)
+    only_digest_reports_differ(command, again)
 
 
 def lie(kafka: Kafka, names: Topics, produce: Produce, worker: WorkerProcess, count: int) -> None:

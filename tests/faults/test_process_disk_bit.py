@@ -33,8 +33,8 @@ def home(tmp_path: Path) -> Path:
 @pytest.fixture
 def kafka(home: Path) -> Iterator[Kafka]:
     """Give a broker of this test alone."""
-    with node(home) as mine:
-        yield Kafka(mine.bootstrap)
+    with node(home) as broker:
+        yield Kafka(broker.bootstrap)
 
 
 def flip(home: Path, topic: str, rng: np.random.Generator, whole: bool) -> None:
@@ -68,7 +68,7 @@ def test_a_bit_that_the_brokers_disk_flips_is_found_and_costs_nothing_but_time(
     whole: bool,
 ) -> None:
     """Neither Kafka nor its client checks its own checksum here: the digests of the pages do. Only
-    where a batch cannot be read at all the topic has to be made anew."""
+    if a batch cannot be read at all does the topic have to be recreated."""
     records = [publish(event) for event in events(rng, 400)]
     first = start()
     with flow(records[:300]):
@@ -81,9 +81,9 @@ def test_a_bit_that_the_brokers_disk_flips_is_found_and_costs_nothing_but_time(
         second.wait_until_ready()
         assert not whole
     except UserError:
-        said = sentence(second)
-        assert "cannot be read" in said
-        assert "topics apply" in said
+        refusal = sentence(second)
+        assert "cannot be read" in refusal
+        assert "topics apply" in refusal
         remove(admin, names.state)
         assert command("topics", "apply")[0] == 0
         second = start()

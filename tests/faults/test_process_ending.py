@@ -1,4 +1,4 @@
-"""How a worker ends: told to, it writes a last checkpoint; by a defect, it never looks alive."""
+"""How a worker ends: stopped, it writes a last checkpoint; by a defect, it never looks alive."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def newest_checkpoint(kafka: Kafka, names: Topics) -> int:
 
 
 @pytest.mark.parametrize("word", [signal.SIGTERM, signal.SIGINT], ids=lambda s: s.name)
-def test_a_worker_told_to_end_while_nothing_comes_leaves_a_checkpoint_of_the_newest_cut(
+def test_a_worker_stopped_while_idle_leaves_a_checkpoint_of_the_newest_cut(
     start: Start,
     send: Send,
     proof: Proof,
@@ -70,7 +70,7 @@ def test_a_worker_told_to_end_while_nothing_comes_leaves_a_checkpoint_of_the_new
     "twice",
     [pytest.param(False, id="once", marks=pytest.mark.slow), pytest.param(True, id="twice")],
 )
-def test_a_worker_told_to_end_under_load_leaves_a_checkpoint_of_the_newest_cut(
+def test_a_worker_stopped_under_load_leaves_a_checkpoint_of_the_newest_cut(
     start: Start,
     flow: Flow,
     proof: Proof,

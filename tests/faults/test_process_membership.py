@@ -1,5 +1,5 @@
-"""Frozen, doubled and rival workers: whoever wakes up late or runs beside another one with the same
-right does no harm."""
+"""Frozen, doubled and rival workers: a worker that wakes up late, or runs beside another with the
+same right, does no harm."""
 
 from __future__ import annotations
 
@@ -94,9 +94,9 @@ def test_a_static_worker_frozen_until_its_twin_has_its_place_ends_with_the_reaso
     twin.wait_for(ends_of(records[:200]))
     os.kill(frozen.process.pid, signal.SIGCONT)
     assert frozen.process.wait(PATIENCE_SECONDS) == _TAKEN_AWAY
-    said = frozen.log.read_text()
-    assert "instance one" in said.splitlines()[-1]
-    assert "Traceback" not in said
+    logged = frozen.log.read_text()
+    assert "instance one" in logged.splitlines()[-1]
+    assert "Traceback" not in logged
     send(records[200:])
     state = twin.wait_for(ends_of(records))
     assert state["clock"]
@@ -110,10 +110,10 @@ def test_two_workers_of_one_identity_on_one_machine_the_second_does_not_start(
     first = start("--instance", "one")
     second = start("--instance", "one", ready=False)
     assert second.process.wait(PATIENCE_SECONDS) == 1
-    said = second.log.read_text().strip().splitlines()
-    assert "instance one" in said[-1]
-    assert "runs already on this machine" in said[-1]
-    assert not any("Traceback" in line for line in said)
+    logged = second.log.read_text().strip().splitlines()
+    assert "instance one" in logged[-1]
+    assert "runs already on this machine" in logged[-1]
+    assert not any("Traceback" in line for line in logged)
     send(records)
     proof(first.wait_for(ends_of(records)))
 
@@ -135,9 +135,9 @@ def test_two_workers_of_one_identity_on_two_machines_one_goes_on(
     until(lambda: any(w.process.poll() is not None for w in workers), "one of the twins ends")
     loser, winner = sorted(workers, key=lambda worker: worker.process.poll() is None)
     assert loser.process.returncode == _TAKEN_AWAY
-    said = loser.log.read_text().strip().splitlines()
-    assert said[-1].startswith("murmurec: instance one")
-    assert not any("Traceback" in line for line in said)
+    logged = loser.log.read_text().strip().splitlines()
+    assert logged[-1].startswith("murmurec: instance one")
+    assert not any("Traceback" in line for line in logged)
     winner.wait_until_ready()
     send(records[100:])
     proof(winner.wait_for(ends_of(records)))

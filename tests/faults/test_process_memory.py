@@ -19,7 +19,7 @@ from tests.faults.conftest import (
     Oracle,
     digests,
     durable_cut,
-    nothing_but_witnesses_differs,
+    only_digest_reports_differ,
 )
 from tests.fixtures.streams import events, publish
 from tests.fixtures.waiting import until
@@ -30,8 +30,8 @@ _BYTES = 32
 
 
 def flip(process: int, needles: Sequence[bytes]) -> int:
-    """Flip a bit of the first of these that stands in the memory of a process, wherever it does
-    (the state and its copy); return how many places there are."""
+    """Flip a bit of the first needle that is in the memory of a process, in every place (the state
+    and its copy); return the number of places."""
     with Path(f"/proc/{process}/mem").open("r+b", 0) as memory:
         regions = list(writable(process, memory))
         for needle in needles:
@@ -64,7 +64,7 @@ def found(held: bytes, needle: bytes) -> Iterator[int]:
 
 
 def pieces(replica: Replica) -> list[bytes]:
-    """Return pieces of the seen filter that stand nowhere else."""
+    """Return pieces of the seen filter that occur nowhere else."""
     page = replica.model_arrays()["seen.blocks"].tobytes()
     cut = (page[i : i + _BYTES] for i in range(0, len(page), _BYTES))
     return [piece for piece in cut if len(set(piece)) > 8]
@@ -103,4 +103,4 @@ def test_a_replica_with_one_wrong_bit_raises_the_alarm_keeps_the_evidence_and_re
     assert kept
     assert "replica.differs" in wrong.log.read_text()
     until(lambda: max(map(durable_cut, workers)) >= state["cut"], "a right checkpoint")
-    nothing_but_witnesses_differs(command, wrong)
+    only_digest_reports_differ(command, wrong)

@@ -1,5 +1,5 @@
-"""What a worker does while it is not yet, or no longer, what the log says: it answers from what is
-there and says so; and it forgets a device while others run."""
+"""A worker whose state is behind the log: it answers from the state it has and marks the answer as
+catching up; and it forgets a device while others run."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def test_queries_are_answered_from_the_checkpoint_while_the_log_is_replayed(
 
 
 def page(worker: WorkerProcess, path: str) -> dict:  # type: ignore[type-arg]
-    """Return a page as JSON, nothing where nobody answers."""
+    """Return a page as JSON, {} if the worker does not answer."""
     try:
         found: dict[str, object] = json.loads(worker.get(path, 5))
     except OSError:
@@ -92,10 +92,10 @@ def test_a_device_is_forgotten_by_two_workers_and_by_every_later_one(
     send(records[:300])
     for worker in workers:
         worker.wait_for(ends_of(records[:300]))
-    code, said = command(
+    code, output = command(
         "forget", "--device", device.hex(), "--yes", *(["--rebuild"] if rebuild else [])
     )
-    assert code == 0, said
+    assert code == 0, output
     send(records[300:400])
     end_offsets = ends_of(records[:400])
     for worker in workers:
@@ -119,8 +119,8 @@ def test_a_device_is_forgotten_by_two_workers_and_by_every_later_one(
         assert state["model_digest"] == without(
             device, records, kafka, names, settings, state["cut"]
         )
-    code, said = command("state", "verify", "--worker", again.url)
-    assert code == 0, said
+    code, output = command("state", "verify", "--worker", again.url)
+    assert code == 0, output
 
 
 def without(

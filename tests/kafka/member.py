@@ -43,14 +43,14 @@ def started() -> float:
     return ticks / os.sysconf("SC_CLK_TCK")
 
 
-def tell(event: str, **more: Any) -> None:
+def report(event: str, **more: Any) -> None:
     now = time.clock_gettime(time.CLOCK_BOOTTIME)
     line = json.dumps({"event": event, "time": round(now - started(), 3), "at": now, **more})
     os.write(1, f"{line}\n".encode())
 
 
 class Member:
-    """One application and what it hears."""
+    """One application and the events it receives."""
 
     def __init__(self, options: argparse.Namespace) -> None:
         self.names = Topics(options.prefix)
@@ -66,7 +66,7 @@ class Member:
             clients.producer(Connection(options.bootstrap), linger_ms=0),
             self.names.state,
             self.fail,
-            lambda generation: tell("foreign", generation=generation),
+            lambda generation: report("foreign", generation=generation),
             gap_reader(Connection(options.bootstrap), self.names.state),
             lambda: self.membership.lease_valid,
         )
@@ -78,8 +78,8 @@ class Member:
                 self.changelog,
                 assigned_with=self.names.cuts,
                 partitions_now=table.partition_counter(Connection(options.bootstrap)),
-                acquire=lambda: tell("owns"),
-                release=lambda: tell("disowned"),
+                acquire=lambda: report("owns"),
+                release=lambda: report("disowned"),
                 fail=self.fail,
             )
         self.agents()
@@ -118,25 +118,25 @@ class Member:
         @self.app.agent(queries, name="query")
         async def query(stream: Any) -> None:
             async for value in stream:
-                tell("query", value=value.decode())
+                report("query", value=value.decode())
 
         @self.app.on_partitions_revoked.connect(weak=False)
         async def revoked(*_: Any, **__: Any) -> None:
-            tell("revoked")
+            report("revoked")
 
         @self.app.on_partitions_assigned.connect(weak=False)
         async def assigned(_: Any, assigned: Any, **__: Any) -> None:
             topics = sorted(
                 f"{tp.topic.removeprefix(self.names.prefix)}/{tp.partition}" for tp in assigned
             )
-            tell("assigned", topics=topics)
+            report("assigned", topics=topics)
 
         @self.app.on_rebalance_complete.connect(weak=False)
         async def complete(*_: Any, **__: Any) -> None:
-            tell("recovered")
+            report("recovered")
 
     def on_evicted(self) -> None:
-        tell("put_out")
+        report("put_out")
         if self.table is not None:
             self.table.step_down()
 
@@ -159,16 +159,18 @@ class Member:
                     self.changelog.produce(
                         key,
                         value,
-                        lambda offset: tell("written", offset=offset) if word == "claim" else None,
+                        lambda offset: (
+                            report("written", offset=offset) if word == "claim" else None
+                        ),
                     )
                     break
                 except BufferError as full:
                     if not self.membership.lease_valid:
-                        tell("held_back", reason=str(full))
+                        report("held_back", reason=str(full))
                         return
                     self.changelog.poll(0.01)
         self.changelog._writer.flush(20)
-        tell("done", command=line.strip(), position=self.changelog.position)
+        report("done", command=line.strip(), position=self.changelog.position)
 
     def listen(self) -> None:
         try:
@@ -191,21 +193,21 @@ async def run(options: argparse.Namespace) -> int:
         member = Member(options)
         member.loop.add_signal_handler(signal.SIGTERM, member.ending.set)
         threading.Thread(target=member.listen, daemon=True).start()
-        tell("begins", lock=bool(held))
+        report("begins", lock=bool(held))
         starting = asyncio.ensure_future(member.app.start())
         while not (member.ending.is_set() or member.app.crashed):
             await asyncio.sleep(0.05)
         if member.app.crashed and member.failure is None:
-            tell("crashed", reason=repr(member.app.crash_reason))
+            report("crashed", reason=repr(member.app.crash_reason))
         del starting
         threading.Timer(4.0, lambda: os._exit(1)).start()
         await member.app.stop()
         if member.failure is not None:
             raise member.failure
     except UserError as refusal:
-        tell("refused", sentence=str(refusal))
+        report("refused", sentence=str(refusal))
         return 1
-    tell("ended")
+    report("ended")
     return 0
 
 

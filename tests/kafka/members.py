@@ -1,4 +1,4 @@
-"""Workers without a model (`tests.kafka.member`) as processes that tell what they hear."""
+"""Workers without a model (`tests.kafka.member`) as processes that report their events."""
 
 from __future__ import annotations
 
@@ -19,22 +19,22 @@ Event = dict[str, Any]
 
 
 class Running:
-    """A process, and what it has told so far."""
+    """A process and the events it has reported so far."""
 
     def __init__(self, process: subprocess.Popen[bytes], errors: Path) -> None:
         self.process = process
         self.errors = errors
-        self.told: list[Event] = []
+        self.events: list[Event] = []
         self._thread = threading.Thread(target=self._read, daemon=True)
         self._thread.start()
 
     def _read(self) -> None:
         assert self.process.stdout is not None
         for line in self.process.stdout:
-            self.told.append(json.loads(line))
+            self.events.append(json.loads(line))
 
     def __getitem__(self, event: str) -> list[Event]:
-        return [told for told in list(self.told) if told["event"] == event]
+        return [found for found in list(self.events) if found["event"] == event]
 
     def wait(self, event: str, count: int = 1, seconds: float = PATIENCE_SECONDS) -> Event:
         """Return the `count`-th event of this name."""
@@ -46,7 +46,7 @@ class Running:
                 break
             time.sleep(0.01)
         code = self.process.poll()
-        raise AssertionError(f"no {event} x {count} (exit {code}): {self.told} {self.said()}")
+        raise AssertionError(f"no {event} x {count} (exit {code}): {self.events} {self.stderr()}")
 
     def command(self, line: str) -> None:
         """Let it write."""
@@ -58,7 +58,7 @@ class Running:
         """Return the code with which it ends."""
         return self.process.wait(seconds)
 
-    def said(self) -> str:
+    def stderr(self) -> str:
         """Return what it wrote to standard error."""
         return self.errors.read_text(errors="replace")
 

@@ -35,9 +35,9 @@ def state(settings: Settings, capsys: pytest.CaptureFixture[str]) -> Ask:
         capsys.readouterr()
         where = ["--bootstrap", str(settings.bootstrap_servers), "--prefix", prefix]
         ended = run(["state", *arguments, *where, "--json"])
-        told = capsys.readouterr()
-        assert ended == code, told
-        return json.loads(told.out)
+        captured = capsys.readouterr()
+        assert ended == code, captured
+        return json.loads(captured.out)
 
     return asked
 
@@ -124,7 +124,7 @@ def test_a_worker_that_runs_keeps_others_from_replacing_its_state(
     assert worker.state()["counts"]["applied"] == 50
 
 
-def test_other_settings_are_refused_and_rebuilt_when_told(
+def test_other_settings_are_refused_and_rebuilt_on_request(
     start: Start,
     send: Send,
     state: Ask,
@@ -139,14 +139,14 @@ def test_other_settings_are_refused_and_rebuilt_when_told(
     monkeypatch.setenv("MURMUREC_HASH_SEED", "2")
     refused = start(ready=False)
     assert refused.process.wait(PATIENCE_SECONDS) == 1
-    said = refused.log.read_text()
-    assert "--rebuild" in said
-    assert "Traceback" not in said
+    logged = refused.log.read_text()
+    assert "--rebuild" in logged
+    assert "Traceback" not in logged
     worker = start("--rebuild")
     assert worker.state()["counts"]["applied"] == 100
     stopped(worker)
     found = state("verify")
-    assert "another design" in found["missing"][0]  # what the old ones witnessed
+    assert "another design" in found["missing"][0]  # the digest reports of the old design
     assert any("checkpoint" in what and "log" in what for what in found["compared"])
 
 
@@ -174,9 +174,9 @@ def test_a_gap_behind_a_checkpoint_keeps_its_model(
         future.result(30)
     refused = start(ready=False)
     assert refused.process.wait(PATIENCE_SECONDS) == 1
-    said = refused.log.read_text()
-    assert "--accept-gap" in said
-    assert any(f"continues from offset {end}:" in said for end in before["positions"])
+    logged = refused.log.read_text()
+    assert "--accept-gap" in logged
+    assert any(f"continues from offset {end}:" in logged for end in before["positions"])
     worker = start("--accept-gap", "--from", "earliest")
     begun = worker.state()
     assert begun["base"]["gap"]

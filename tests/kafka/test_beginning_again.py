@@ -1,5 +1,5 @@
-"""What a worker is told to begin from, at every restart: done once, and never on less than there
-is. A log without workers."""
+"""Options that name a worker's starting state, repeated at every restart: applied once, and never
+with less data than the log holds. A log without workers."""
 
 from __future__ import annotations
 
@@ -78,19 +78,23 @@ def remove(log: Log, end_offsets: tuple[int, ...]) -> None:
         future.result(10)
 
 
-def digest_report(log: Log, of: Manifest) -> None:
-    """Append what a worker says of a durable checkpoint."""
-    log.entry(DigestReport(of.cut, of.model, of.ledger, of.design, of.origin.digest))
+def digest_report(log: Log, manifest: Manifest) -> None:
+    """Append the digest report of a durable checkpoint."""
+    log.entry(
+        DigestReport(
+            manifest.cut, manifest.model, manifest.ledger, manifest.design, manifest.origin.digest
+        )
+    )
 
 
 def state_topic_is_lost(log: Log) -> None:
-    """Make the state topic anew."""
+    """Delete the state topic and create it again, empty."""
     admin = clients.admin(log.connection)
     topics.delete(admin, [log.names.state])
     topics.create(admin, log.names.table())
 
 
-def test_a_file_is_adopted_once_and_again_when_that_is_said(
+def test_a_file_is_adopted_once_and_again_on_request(
     log: Log, published: list[Event], tmp_path: Path
 ) -> None:
     file = tmp_path / "good.npz"
@@ -137,7 +141,7 @@ def test_a_device_is_forgotten_also_where_retention_has_passed_before_the_worker
     wanted = Session.from_settings(log.settings, file)
     with wanted.replay() as replay:
         replica = replay.from_origin(after.origin).replica
-    assert replica.origin == after.origin, "nobody has to begin again"
+    assert replica.origin == after.origin, "no worker has to begin again"
     assert snapshot.meta.model == before.model != after.model
     words = np.frombuffer(device, "<u8").reshape(1, 2).astype(np.uint64)
     assert replica.marks.find(words).tolist() == [0]
@@ -196,7 +200,7 @@ def keys_of(log: Log) -> list[bytes]:
     return [message.key() or b"" for message in compacted.records(log.connection, log.names.state)]
 
 
-def test_a_rebuild_tells_of_every_record_that_was_set_aside(log: Log, send: Send) -> None:
+def test_a_rebuild_reports_every_rejected_record(log: Log, send: Send) -> None:
     poison = Published(2, b"f" * 32, b"poison")
     log.round([poison])
     rebuilding.rebuild(Session.from_settings(log.settings))
@@ -207,8 +211,8 @@ def test_a_rebuild_tells_of_every_record_that_was_set_aside(log: Log, send: Send
     finally:
         reader.close()
     assert message is not None
-    told = msgspec.json.decode(message.value() or b"", type=Rejection)
-    assert (told.topic, told.partition, told.offset) == (
+    rejection = msgspec.json.decode(message.value() or b"", type=Rejection)
+    assert (rejection.topic, rejection.partition, rejection.offset) == (
         log.names.ratings,
         2,
         log.end_offsets[2] - 1,
@@ -216,7 +220,7 @@ def test_a_rebuild_tells_of_every_record_that_was_set_aside(log: Log, send: Send
     assert held(log).cut == 5
 
 
-def test_no_checkpoint_passes_over_what_could_not_be_told(
+def test_no_checkpoint_passes_a_rejection_that_could_not_be_published(
     log: Log, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     log.round([Published(2, b"f" * 32, b"poison")])

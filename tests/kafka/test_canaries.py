@@ -30,10 +30,10 @@ pytestmark = pytest.mark.kafka
 
 SCALE = ("73313371", "73313373", "0.5")  # its ends are public and printed, its middle is not
 CANARIES = ("73313371.5", "73313372", "73313372.5")
-ABSURD = "88442266.625"  # off the scale: it may stand in no message
-FOREIGN = "55117799"  # what a careless device of somebody else puts into a record
+ABSURD = "88442266.625"  # off the scale: no message may contain it
+FOREIGN = "55117799"  # what another user's careless device puts into a record
 USER = "canary-3f9a71-user"
-QUIET = "1/1000"  # epsilon per report: what is released says nothing
+QUIET = "1/1000"  # epsilon per report: a release reveals almost nothing
 TOP_LEVEL = 3
 RUN = 32
 
@@ -66,12 +66,12 @@ def records(kafka: Kafka, prefix: str) -> Iterator[tuple[str, bytes]]:
                 place = TopicPartition(name, partition, 0)
                 low, high = reader.get_watermark_offsets(place, timeout=PATIENCE_SECONDS)
                 reader.assign([TopicPartition(name, partition, low)])
-                here = low
-                while here < high:
+                offset = low
+                while offset < high:
                     record = reader.poll(5)
-                    assert record is not None, f"{name}/{partition}: stopped at {here} of {high}"
+                    assert record is not None, f"{name}/{partition}: stopped at {offset} of {high}"
                     assert record.error() is None
-                    here = (record.offset() or 0) + 1
+                    offset = (record.offset() or 0) + 1
                     parts = [record.key() or b"", record.value() or b""]
                     parts += [b"%r" % (pair,) for pair in record.headers() or []]
                     yield f"{name}/{partition}/{record.offset()}", b" ".join(parts)
@@ -127,14 +127,14 @@ def test_nothing_raw_is_written_anywhere(
     assert run([*publish, "--item", "word", *rating, "--json-encoding", "--json"]) == 0
     assert run(["replay", "alike.csv", *quiet]) == 0
     for family in ("cell", "laplace"):
-        told = ["replay", "alike.csv", *quiet, "--mechanism", family, "--emission", "epoch"]
+        report = ["replay", "alike.csv", *quiet, "--mechanism", family, "--emission", "epoch"]
         journal = ["--journal", f"{family}.journal"]
-        assert run([*told, "--scope", "scope.txt", *journal]) == 0
+        assert run([*report, "--scope", "scope.txt", *journal]) == 0
     profiles = ["profiles", "publish", "alike.csv", "--mechanism", "blip", *where]
     assert run([*profiles, "--epsilon", "1", "--scale", *SCALE]) == 0
-    capsys_said = [capsys.readouterr()]
+    printed = [capsys.readouterr()]
     assert run(["budget", "show", "--json"]) == 0
-    capsys_said.append(capsys.readouterr())
+    printed.append(capsys.readouterr())
 
     # What fails, each in its own way.
     os.chmod(tmp_path / "locked.journal", 0o644)  # noqa: PTH101 (reads as what it is)
@@ -151,7 +151,7 @@ def test_nothing_raw_is_written_anywhere(
         [*publish, "--item", "4", *rating, "--journal", "."],
         [*publish, "--item", "4", *rating, "--journal", "damaged.journal"],
         [*publish, "--item", "4", *rating, "--journal", "locked.journal"],
-        [*publish, "--item", "4", *rating, "--prefix", "nobody-made-this"],
+        [*publish, "--item", "4", *rating, "--prefix", "no-such-prefix"],
         [*publish, "--item", "4", *rating, "--bootstrap", "127.0.0.1:1"],
         [*publish, "--item", "4", *rating, "--epsilon", "0"],
         ["publish", "--user", f"{USER}\0", "--item", "4", *rating, *quiet],
@@ -165,9 +165,9 @@ def test_nothing_raw_is_written_anywhere(
     codes = {}
     for arguments in failing:
         codes[" ".join(arguments)] = run(arguments)
-        capsys_said.append(capsys.readouterr())
-    assert not [told for told, code in codes.items() if code == 0]
-    assert not [told for told, code in codes.items() if code not in (1, 2)]
+        printed.append(capsys.readouterr())
+    assert not [line for line, code in codes.items() if code == 0]
+    assert not [line for line, code in codes.items() if code not in (1, 2)]
 
     # What others do: a raw rating where none belongs. Only its own record may hold it.
     foreign = careless()
@@ -184,11 +184,11 @@ def test_nothing_raw_is_written_anywhere(
     pages = [worker.get(page) for page in ("/metrics", "/state", "/livez", "/readyz")]
     assert run(["ask", "--user", USER, "-k", "3", *where]) == 0
     assert run(["state", "digest", *where]) == 0
-    capsys_said.append(capsys.readouterr())
+    printed.append(capsys.readouterr())
 
     written_by_us = {record.value for record in foreign}
     places = [("page", page) for page in pages]
-    places += [("said", f"{said.out} {said.err}".encode()) for said in capsys_said]
+    places += [("printed", f"{captured.out} {captured.err}".encode()) for captured in printed]
     places += [("log", record.getMessage().encode()) for record in caplog.records]
     places += files(tmp_path, ours)
     topics_seen = [

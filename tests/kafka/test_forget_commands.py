@@ -52,9 +52,9 @@ def forget(log: Log, capsys: pytest.CaptureFixture[str]) -> Callable[..., Answer
     def ran(*arguments: str) -> Answer:
         where = ["--bootstrap", log.servers, "--prefix", log.names.prefix, "--json"]
         code = run(["forget", *arguments, *where])
-        said = capsys.readouterr()
-        assert "Traceback" not in said.err
-        return code, json.loads(said.out) if said.out else said.err.strip()
+        captured = capsys.readouterr()
+        assert "Traceback" not in captured.err
+        return code, json.loads(captured.out) if captured.out else captured.err.strip()
 
     return ran
 
@@ -98,13 +98,13 @@ def test_a_rebuilt_state_is_that_of_a_log_in_which_the_device_never_was(
     log: Log, other: Log, forget: Callable[..., Answer], published: list[Event]
 ) -> None:
     device = published[0].device
-    code, told = forget("--device", device.hex(), "--rebuild", "--yes")
+    code, rebuilt_state = forget("--device", device.hex(), "--rebuild", "--yes")
     assert code == 0
-    assert (told["cut"], told["base"]["without"]) == (ROUNDS, [device.hex()])
+    assert (rebuilt_state["cut"], rebuilt_state["base"]["without"]) == (ROUNDS, [device.hex()])
     log.cut(log.end_offsets)
     rebuilt = log.replayed().replica
     assert rebuilt.origin.excluded == (device.hex(),)
-    assert rebuilt.model_digest() == told["model_digest"]
+    assert rebuilt.model_digest() == rebuilt_state["model_digest"]
     size = -(-len(published) // ROUNDS)
     for first in range(0, len(published), size):
         kept = [e for e in published[first : first + size] if e.device != device]
@@ -133,7 +133,7 @@ def test_a_state_that_goes_on_from_a_checkpoint_begins_again_without_the_device(
     assert direct.ledger_digest() == replica.ledger_digest()
 
 
-def test_without_a_yes_nothing_is_forgotten_where_nobody_can_be_asked(
+def test_without_a_yes_nothing_is_forgotten_where_no_terminal_can_ask(
     log: Log, forget: Callable[..., Answer], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     code, sentence = forget("--device", "0" * 32)

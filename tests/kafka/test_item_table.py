@@ -45,4 +45,4 @@ def test_a_device_learns_which_items_are_liked(
 
 
 def test_a_topic_that_is_not_there_is_an_empty_table(kafka: Kafka) -> None:
-    assert len(table(kafka, "nobody-made-this")) == 0
+    assert len(table(kafka, "no-such-prefix")) == 0

@@ -69,7 +69,7 @@ def test_a_killed_static_worker_is_back_at_once_and_its_peer_notices_nothing(
     assert len(peer["revoked"]) == 1
 
 
-def test_a_static_worker_that_is_told_to_stop_keeps_its_place(member: Member) -> None:
+def test_a_static_worker_that_is_stopped_keeps_its_place(member: Member) -> None:
     first, peer = member("--instance", "a"), member("--instance", "b")
     first.wait("recovered", 2)
     before = partitions(first)
@@ -105,7 +105,7 @@ def test_a_static_worker_that_wakes_up_after_its_twin_took_over_ends(member: Mem
         )  # frozen for longer than a session: there is nothing to poll
     frozen_code = frozen.exit_code()
     assert frozen_code == 75
-    assert "instance a of group" in frozen.said()
+    assert "instance a of group" in frozen.stderr()
     twin.command("claim")
     assert twin.wait("written")["offset"] == 1
     assert twin.process.poll() is None
@@ -124,7 +124,7 @@ def test_of_two_live_workers_with_one_name_the_first_ends(member: Member) -> Non
     first.wait("owns")
     second = member("--instance", "a", folder="elsewhere")
     assert first.exit_code() == 75
-    assert "MURMUREC_INSTANCE" in first.said()
+    assert "MURMUREC_INSTANCE" in first.stderr()
     second.wait("owns")
     with suppress(AssertionError):
         second.wait("revoked", 2, seconds=3)
@@ -210,8 +210,8 @@ def test_members_outlast_a_broker_that_is_killed_in_a_rebalance_and_away_for_two
             deadline = time.monotonic() + PATIENCE_SECONDS
             while not all(settled(process, up) for process in (static, dynamic)):
                 ended = [process.process.poll() for process in (static, dynamic)]
-                assert ended == [None, None], (static.told, dynamic.told)
-                assert time.monotonic() < deadline, (static.told, dynamic.told)
+                assert ended == [None, None], (static.events, dynamic.events)
+                assert time.monotonic() < deadline, (static.events, dynamic.events)
                 time.sleep(0.1)
             (owner,) = [p for p in (static, dynamic) if ".state.v1/0" in partitions(p)]
             owner.command("claim")
@@ -220,9 +220,9 @@ def test_members_outlast_a_broker_that_is_killed_in_a_rebalance_and_away_for_two
 
 def settled(process: Running, since: float) -> bool:
     """Return whether it is assigned two partitions of queries and has gone on since."""
-    told = [t for t in list(process.told) if t["event"] in ("assigned", "recovered", "revoked")]
+    events = [e for e in list(process.events) if e["event"] in ("assigned", "recovered", "revoked")]
     queries = [name for name in partitions(process) if ".queries" in name]
-    return told[-1]["event"] == "recovered" and told[-1]["at"] > since and len(queries) == 2
+    return events[-1]["event"] == "recovered" and events[-1]["at"] > since and len(queries) == 2
 
 
 def test_a_static_worker_that_was_frozen_for_long_and_has_no_twin_joins_again(
@@ -237,4 +237,4 @@ def test_a_static_worker_that_was_frozen_for_long_and_has_no_twin_joins_again(
     static.wait("owns", 2)
     static.command("claim")
     static.wait("done", 2)
-    assert [told["event"] for told in static.told].count("put_out") == 1
+    assert [event["event"] for event in static.events].count("put_out") == 1

@@ -1,5 +1,5 @@
-"""Questions over Kafka and over HTTP: what comes back, what is refused, and that nobody is hurt by
-either."""
+"""Queries over Kafka and over HTTP: their answers, their refusals, and that neither disturbs the
+worker."""
 
 from __future__ import annotations
 
@@ -109,7 +109,7 @@ def test_a_flood_of_questions_is_answered_busy_and_survived(
         assert ask.best("0" * 32, 5, 10).method == "popular"
 
 
-def test_nobody_there_is_one_sentence(kafka: Kafka, topics: str) -> None:
+def test_a_query_without_a_worker_is_refused_in_one_sentence(kafka: Kafka, topics: str) -> None:
     with Recommendations(kafka.bootstrap, topics) as ask, pytest.raises(UserError, match="readyz"):
         ask.best("0" * 32, 5, 0.2)
     with pytest.raises(UserError, match="topics apply"):

@@ -1,4 +1,4 @@
-"""The start of a worker: what it logs, and what it says while kernels compile."""
+"""The start of a worker: its log lines, and its notice while kernels compile."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def test_a_start_logs_the_workers_own_events_alone(start: Start) -> None:
 
 
 @pytest.mark.slow
-def test_on_an_empty_cache_the_worker_says_that_it_compiles(
+def test_on_an_empty_cache_the_worker_reports_that_it_compiles(
     start: Start, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path / "numba"))

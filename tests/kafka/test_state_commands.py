@@ -51,9 +51,9 @@ def murmurec(log: Log, capsys: pytest.CaptureFixture[str]) -> Callable[..., Answ
     def ran(command: str, *arguments: str) -> Answer:
         where = ["--bootstrap", log.servers, "--prefix", log.names.prefix, "--json"]
         code = run(["state", command, *arguments, *where])
-        said = capsys.readouterr()
-        assert "Traceback" not in said.err
-        return code, json.loads(said.out) if said.out else said.err.strip()
+        captured = capsys.readouterr()
+        assert "Traceback" not in captured.err
+        return code, json.loads(captured.out) if captured.out else captured.err.strip()
 
     return ran
 
@@ -80,7 +80,7 @@ def test_the_digest_is_that_of_the_log_at_the_cut(
     assert "cut 7: the newest cut" in sentence
 
 
-def test_a_checkpoint_that_is_right_verifies_with_its_witnesses(
+def test_a_correct_checkpoint_verifies_with_its_digest_reports(
     log: Log, murmurec: Callable[..., Answer]
 ) -> None:
     for cut in (2, 4):
@@ -116,7 +116,7 @@ def test_a_checkpoint_that_differs_from_the_log_is_named_array_by_array(
     assert len(found["differences"]) == 2
 
 
-def test_a_witness_that_differs_from_the_log_is_named(
+def test_a_digest_report_that_differs_from_the_log_is_named(
     log: Log, murmurec: Callable[..., Answer]
 ) -> None:
     held = checkpoint(log, 4)
@@ -127,7 +127,7 @@ def test_a_witness_that_differs_from_the_log_is_named(
     assert f"digest report of cut 2: model_digest {'0' * 32}, log" in found["differences"][0]
 
 
-def test_without_a_checkpoint_there_is_nothing_to_compare_and_that_is_said(
+def test_without_a_checkpoint_verify_compares_nothing_and_reports_it(
     murmurec: Callable[..., Answer],
 ) -> None:
     code, found = murmurec("verify")
@@ -138,14 +138,14 @@ def test_without_a_checkpoint_there_is_nothing_to_compare_and_that_is_said(
 
 
 @contextmanager
-def worker(told: dict[str, Any]) -> Iterator[str]:
+def worker(state: dict[str, Any]) -> Iterator[str]:
     """Give the address of something that shows this state."""
 
     class Page(http.server.BaseHTTPRequestHandler):
         def do_GET(self) -> None:
             self.send_response(200 if self.path == "/state" else 404)
             self.end_headers()
-            self.wfile.write(json.dumps(told).encode())
+            self.wfile.write(json.dumps(state).encode())
 
         def log_message(self, *_: object) -> None:
             pass
@@ -165,12 +165,12 @@ def test_a_worker_is_compared_at_its_own_cut(
     log: Log, murmurec: Callable[..., Answer], cut: int
 ) -> None:
     checkpoint(log, 4)
-    told = replaying.summary(log.replayed(cut).replica)
-    with worker(told) as url:
+    state = replaying.summary(log.replayed(cut).replica)
+    with worker(state) as url:
         code, found = murmurec("verify", "--worker", url)
     assert code == 0, found
     assert f"worker {url} at cut {cut} with the log" in found["compared"]
-    with worker(told | {"model_digest": "0" * 32, "base": told["base"] | {"gap": True}}) as url:
+    with worker(state | {"model_digest": "0" * 32, "base": state["base"] | {"gap": True}}) as url:
         code, found = murmurec("verify", "--worker", url)
     assert code == 1
     assert [what.split(": ")[1].split()[0] for what in found["differences"]] == [
@@ -179,15 +179,15 @@ def test_a_worker_is_compared_at_its_own_cut(
     ]
 
 
-def test_a_worker_before_the_base_is_told_and_nothing_else_is_kept_from_being_compared(
+def test_a_worker_before_the_base_is_reported_and_the_other_workers_are_compared(
     log: Log, murmurec: Callable[..., Answer]
 ) -> None:
     origin, start = resolve_origin(log.deployment, "last=12")
     replica = begin(spec_from_settings(log.settings), origin)
     write_checkpoint(log.deployment, replica, start.cut_offset, "test")
-    told = replaying.summary(log.replayed(1).replica)
+    before = replaying.summary(log.replayed(1).replica)
     right = replaying.summary(log.replayed(origin=origin).replica)
-    with worker(told) as early, worker(right) as good:
+    with worker(before) as early, worker(right) as good:
         code, found = murmurec("verify", "--worker", early, "--worker", good)
     assert code == 0, found
     assert found["missing"] == [
@@ -196,7 +196,7 @@ def test_a_worker_before_the_base_is_told_and_nothing_else_is_kept_from_being_co
     assert f"worker {good} at cut 6 with the log" in found["compared"]
 
 
-def test_a_replay_that_begins_again_counts_every_witness_once(
+def test_a_replay_that_begins_again_counts_every_digest_report_once(
     log: Log, murmurec: Callable[..., Answer]
 ) -> None:
     with_it = checkpoint(log, 4)
@@ -237,7 +237,7 @@ def remove(log: Log, end_offsets: tuple[int, ...]) -> None:
         future.result(10)
 
 
-def test_a_checkpoint_of_another_design_is_refused_by_verify_and_mended_by_rebuild(
+def test_a_checkpoint_of_another_design_is_refused_by_verify_and_replaced_by_rebuild(
     log: Log, murmurec: Callable[..., Answer], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     checkpoint(log, 4)
@@ -325,10 +325,10 @@ def test_a_checkpoint_that_was_written_is_read_back(log: Log) -> None:
 
 
 def read_back(log: Log) -> Manifest | None:
-    told: list[tuple[int, int]] = []
+    progress: list[tuple[int, int]] = []
     found = changelog.read_checkpoint(
         log.deployment,
-        lambda done, total: told.append((done, total)),
+        lambda done, total: progress.append((done, total)),
     )
-    assert told[-1][0] == told[-1][1]
+    assert progress[-1][0] == progress[-1][1]
     return found.manifest if found else None

@@ -131,11 +131,11 @@ def test_partitions_that_came_later_are_refused_while_reading(log: Log, follower
     for future in admin.create_partitions([NewPartitions(log.names.ratings, 5)]).values():
         future.result(10)
     with pytest.raises(UserError, match=r"has 5 partitions, not 4: the count cannot change"):
-        ask_until_told(follower)
+        poll_until_refused(follower)
 
 
-def ask_until_told(follower: Follower) -> None:
-    """Ask for half a minute at most: what is new spreads a little later."""
+def poll_until_refused(follower: Follower) -> None:
+    """Poll for half a minute at most: a change reaches the client a little later."""
     for _ in range(300):
         follower.answers(0.1)
 
@@ -151,7 +151,7 @@ def test_a_rating_topic_that_is_deleted_while_reading_is_refused(
     with pytest.raises(
         UserError, match=rf"topic {log.names.ratings} does not exist: restore the topic"
     ):
-        ask_until_told(follower)
+        poll_until_refused(follower)
 
 
 def test_a_commit_is_a_hint_that_tools_can_read(log: Log, follower: Follower) -> None:
@@ -161,15 +161,15 @@ def test_a_commit_is_a_hint_that_tools_can_read(log: Log, follower: Follower) ->
     places = [TopicPartition(log.names.ratings, p) for p in range(4)]
     try:
         for _ in range(300):
-            told = tuple(place.offset for place in tool.committed(places, 10))
-            if told == log.end_offsets:
+            committed = tuple(place.offset for place in tool.committed(places, 10))
+            if committed == log.end_offsets:
                 break
-        assert told == log.end_offsets
+        assert committed == log.end_offsets
     finally:
         tool.close()
 
 
-def test_a_topic_made_anew_has_another_identity(log: Log) -> None:
+def test_a_recreated_topic_has_another_identity(log: Log) -> None:
     admin = clients.admin(log.connection)
     first = changelog.topic_id(admin, log.names.ratings)
     assert first == changelog.topic_id(admin, log.names.ratings)

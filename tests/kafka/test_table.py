@@ -1,4 +1,4 @@
-"""The table of the state on a real broker: one owner, the same as the clock's; nobody waits for its
+"""The state table on a real broker: one owner, the same as the clock's; no worker waits for its
 changelog."""
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ def test_a_worker_that_takes_over_reads_nothing_of_a_large_changelog(member: Mem
     assert not second["foreign"]
 
 
-def test_a_later_claim_of_another_is_told_at_once(
+def test_a_later_claim_of_another_worker_is_reported_at_once(
     member: Member, kafka: Kafka, topics: str
 ) -> None:
     owner = member()
@@ -98,7 +98,7 @@ def test_a_later_claim_of_another_is_told_at_once(
     assert len(owner["foreign"]) == 1
 
 
-def test_a_later_claim_is_told_at_a_rebalance_too(
+def test_a_later_claim_is_reported_at_a_rebalance_too(
     member: Member, kafka: Kafka, topics: str
 ) -> None:
     owner = member()

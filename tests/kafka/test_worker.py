@@ -1,5 +1,5 @@
-"""Real workers on a real broker: same log, same bytes, whoever was killed, and a bad record stops
-nobody."""
+"""Real workers on a real broker: the same log gives the same bytes whichever worker was killed, and
+a bad record stops none."""
 
 from __future__ import annotations
 
@@ -136,9 +136,9 @@ def test_a_worker_of_another_design_does_not_join_in(
     monkeypatch.setenv("MURMUREC_HASH_SEED", "2")
     second = start(ready=False)
     assert second.process.wait(PATIENCE_SECONDS) == 1
-    said = second.log.read_text()
-    assert f"design {design} of the checkpoint is not" in said
-    assert "--rebuild" in said
+    logged = second.log.read_text()
+    assert f"design {design} of the checkpoint is not" in logged
+    assert "--rebuild" in logged
     send(records[50:])
     assert first.wait_for(ends_of(records))["counts"]["applied"] == 100
 
@@ -169,7 +169,7 @@ def test_foreign_records_in_the_cut_log_are_ignored(
     assert state["cuts_ignored"] >= 6
 
 
-def test_poison_is_set_aside_told_without_payload_and_stops_nobody(
+def test_poison_is_rejected_and_reported_without_its_payload_while_workers_go_on(
     start: Start,
     send: Send,
     oracle: Oracle,
@@ -179,7 +179,7 @@ def test_poison_is_set_aside_told_without_payload_and_stops_nobody(
     settings: Settings,
 ) -> None:
     clean = [publish(event) for event in events(rng, 200)]
-    secret = b"a-raw-rating-of-somebody"
+    secret = b"a-raw-rating-of-a-user"
     poison = [Published(int(rng.integers(4)), b"0" * 32, secret + b"%d" % i) for i in range(20)] + [
         Published(1, None, None),
         Published(2, b"k", b"\x81" * 200_000),
@@ -195,9 +195,9 @@ def test_poison_is_set_aside_told_without_payload_and_stops_nobody(
     assert sum(state["rejected"].values()) == len(poison)
     assert state["model_digest"] == oracle().model_digest()
     assert state["model_digest"] == without(poison, mixed, cuts(kafka, Topics(topics)), settings)
-    told = rejections(kafka, topics, len(poison))
-    assert len({key for key, _ in told}) == len(poison)
-    for key, value in told:
+    reported = rejections(kafka, topics, len(poison))
+    assert len({key for key, _ in reported}) == len(poison)
+    for key, value in reported:
         rejection = decode_message(Rejection, value)
         assert rejection.key == key
         assert secret not in value
@@ -283,7 +283,7 @@ def wait_for_page(
         if text.encode() in page:
             found: dict[str, object] = json.loads(page)
             return found
-    raise AssertionError(f"{path} never said {text!r}")
+    raise AssertionError(f"{path} never showed {text!r}")
 
 
 def test_headers_and_timestamps_of_a_record_are_of_no_interest(
@@ -319,6 +319,6 @@ def test_a_port_that_is_taken_is_one_sentence(start: Start) -> None:
     port = first.url.rsplit(":", 1)[1]
     second = start("--admin-port", port, ready=False)
     assert second.process.wait(PATIENCE_SECONDS) == 1
-    said = second.log.read_text()
-    assert "cannot be served" in said
-    assert "Traceback" not in said
+    logged = second.log.read_text()
+    assert "cannot be served" in logged
+    assert "Traceback" not in logged

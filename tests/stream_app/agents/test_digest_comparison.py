@@ -11,7 +11,7 @@ from stream_app.wire import DigestReport
 
 BASE = "c" * 32
 OURS = Digests(7, (1, 2, 3, 4), "a" * 32, "b" * 32, BASE)
-THEIRS = DigestReport(7, "a" * 32, "b" * 32, "design", BASE)
+REPORT = DigestReport(7, "a" * 32, "b" * 32, "design", BASE)
 
 
 def compared(
@@ -33,24 +33,24 @@ def compared(
 
 @pytest.mark.parametrize("ours_first", [True, False])
 def test_equal_digests_agree_and_others_are_reported(ours_first: bool) -> None:
-    comparison, found = compared(ours_first, OURS, THEIRS)
+    comparison, found = compared(ours_first, OURS, REPORT)
     assert (comparison.agreed, found) == (1, [])
     for other in (replace(OURS, model="d" * 32), replace(OURS, ledger="d" * 32)):
-        comparison, found = compared(ours_first, other, THEIRS)
+        comparison, found = compared(ours_first, other, REPORT)
         assert (comparison.agreed, found) == (0, [7])
 
 
 @pytest.mark.parametrize("ours_first", [True, False])
 def test_every_witness_of_a_cut_is_compared(ours_first: bool) -> None:
     lie = DigestReport(7, "e" * 32, "b" * 32, "design", BASE)
-    comparison, found = compared(ours_first, OURS, THEIRS, lie)
+    comparison, found = compared(ours_first, OURS, REPORT, lie)
     assert (comparison.agreed_before, found) == (1, [7])
 
 
 @pytest.mark.parametrize("ours_first", [True, False])
 def test_another_cut_or_design_is_not_comparable(ours_first: bool) -> None:
     other = replace(OURS, model="d" * 32)
-    assert compared(ours_first, replace(other, cut=8), THEIRS)[1] == []
+    assert compared(ours_first, replace(other, cut=8), REPORT)[1] == []
     digest_report = DigestReport(7, "a" * 32, "b" * 32, "other", BASE)
     assert compared(ours_first, other, digest_report)[1] == []
 
@@ -60,7 +60,7 @@ def test_another_origin_is_reported_until_a_report_of_our_origin(ours_first: boo
     elsewhere = DigestReport(7, "d" * 32, "b" * 32, "design", "e" * 32)
     comparison, found = compared(ours_first, OURS, elsewhere)
     assert (comparison.other_origin, found) == ("e" * 32, [])
-    comparison, _ = compared(ours_first, OURS, elsewhere, THEIRS)
+    comparison, _ = compared(ours_first, OURS, elsewhere, REPORT)
     assert comparison.other_origin == ""
 
 

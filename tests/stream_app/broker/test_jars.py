@@ -36,10 +36,10 @@ def test_without_java_the_sentence_says_what_to_install(programs):
 
 
 @pytest.mark.parametrize(
-    ("version", "said"), [("11.0.2", "is Java 11"), ("1.8.0_392", "is Java 8")]
+    ("version", "expected"), [("11.0.2", "is Java 11"), ("1.8.0_392", "is Java 8")]
 )
-def test_an_old_java_is_refused_with_its_version(programs, version, said):
-    with pytest.raises(UserError, match=f"{said}: Kafka 4.3.1 needs Java 17"):
+def test_an_old_java_is_refused_with_its_version(programs, version, expected):
+    with pytest.raises(UserError, match=f"{expected}: Kafka 4.3.1 needs Java 17"):
         java(programs(java=f"echo 'openjdk version \"{version}\"' >&2"))
 
 
@@ -60,16 +60,16 @@ def test_without_maven_the_sentence_says_what_to_install(programs, tmp_path):
 
 
 def test_the_jars_are_fetched_once_and_the_wait_is_announced(programs, tmp_path):
-    path, told = programs(mvn=FETCHES), []
-    place = jars(tmp_path / "cache", told.append, path)
+    path, announced = programs(mvn=FETCHES), []
+    place = jars(tmp_path / "cache", announced.append, path)
     assert [jar.name for jar in place.iterdir()] == ["kafka_2.13-4.3.1.jar"]
-    assert told[0].startswith("Fetching Apache Kafka 4.3.1 with Maven into")
-    assert jars(tmp_path / "cache", told.append, path) == place
+    assert announced[0].startswith("Fetching Apache Kafka 4.3.1 with Maven into")
+    assert jars(tmp_path / "cache", announced.append, path) == place
     assert len((tmp_path / "bin" / "mvn.calls").read_text().split()) == 1
 
 
 @pytest.mark.parametrize(
-    ("output", "said"),
+    ("output", "expected"),
     [
         (
             "[ERROR] Failed to execute goal: repo.maven.apache.org: Unknown host repo.maven.org",
@@ -84,13 +84,13 @@ def test_the_jars_are_fetched_once_and_the_wait_is_announced(programs, tmp_path)
     ],
     ids=["host", "offline", "new", "silent"],
 )
-def test_a_failing_maven_is_one_sentence_and_leaves_nothing(programs, tmp_path, output, said):
+def test_a_failing_maven_is_one_sentence_and_leaves_nothing(programs, tmp_path, output, expected):
     cache = tmp_path / "cache"
     path = programs(mvn=f"echo '{output}'\nmkdir lib\ntouch lib/kafka_2.13-4.3.1.jar\nexit 1\n")
     with pytest.raises(UserError) as refused:
         jars(cache, print, path)
     assert "Maven could not fetch Kafka's jars: " in str(refused.value)
-    assert said in str(refused.value)
+    assert expected in str(refused.value)
     assert "\n" not in str(refused.value)
     assert [p.name for p in cache.iterdir()] == ["kafka-4.3.1.lock"]
     assert jars(cache, print, programs(mvn=FETCHES)).is_dir()

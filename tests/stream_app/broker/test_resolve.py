@@ -27,11 +27,11 @@ def refused(*arguments, **options):
 
 
 def test_where_there_is_no_kafka_the_sentence_names_all_three_ways(bare):
-    said = refused(None, bare / "cache")
-    assert "MURMUREC_BOOTSTRAP_SERVERS" in said
-    assert "a local Kafka (no java on the PATH" in said
-    assert "a container (no container engine answers" in said
-    assert "\n" not in said
+    sentence = refused(None, bare / "cache")
+    assert "MURMUREC_BOOTSTRAP_SERVERS" in sentence
+    assert "a local Kafka (no java on the PATH" in sentence
+    assert "a container (no container engine answers" in sentence
+    assert "\n" not in sentence
 
 
 def test_one_way_can_be_asked_for_alone(bare):

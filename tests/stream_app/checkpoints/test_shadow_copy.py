@@ -106,31 +106,31 @@ def test_whoever_starts_from_a_checkpoint_goes_on_as_the_one_who_wrote_it(
 ) -> None:
     """Bit for bit, through the real protocol; whatever the replica had held before is gone."""
     design, records, topic = replace(BIG, model=model), records_of(seed), Topic()
-    one, two = Replica(design), Replica(design)
-    snapshot, at = Snapshot(one), 0
+    first, second = Replica(design), Replica(design)
+    snapshot, at = Snapshot(first), 0
     for cut in sorted(written):
-        play(one, records, at + 1, cut)
+        play(first, records, at + 1, cut)
         snapshot.freeze()
         snapshot.hash()
         topic.write(snapshot.frozen("topic", 10 * cut))
         at = cut
-    play(two, records_of(seed + 1), 1, other)
-    parts = {name: id(part) for name, part in two.parts().items()}
+    play(second, records_of(seed + 1), 1, other)
+    parts = {name: id(part) for name, part in second.parts().items()}
     found = topic.found(design)
     assert (found.manifest.cut, found.manifest.cut_offset) == (at, 10 * at)
-    load_found(two, found)
-    assert digests(two) == digests(one)
-    again = Snapshot(two)
+    load_found(second, found)
+    assert digests(second) == digests(first)
+    again = Snapshot(second)
     again.freeze()
     again.hash()
-    assert taken(again) == digests(one)
-    for replica in (one, two):
+    assert taken(again) == digests(first)
+    for replica in (first, second):
         play(replica, records, at + 1, ROUNDS)
-    assert digests(two) == digests(one)
+    assert digests(second) == digests(first)
     again.freeze()
     again.hash()
-    assert taken(again) == digests(one)
-    assert {name: id(part) for name, part in two.parts().items()} == parts
+    assert taken(again) == digests(first)
+    assert {name: id(part) for name, part in second.parts().items()} == parts
 
 
 def test_pages_that_never_changed_are_not_written_and_are_there_after_a_recovery() -> None:
@@ -147,12 +147,12 @@ def test_pages_that_never_changed_are_not_written_and_are_there_after_a_recovery
     load_found(other, topic.found(design))
     assert digests(other) == digests(replica)
     # The same is known again from the arrays alone, by whoever goes on from there.
-    told = {a.name: a.present for a in snapshot.frozen("topic", 0).arrays}
+    present_pages = {a.name: a.present for a in snapshot.frozen("topic", 0).arrays}
     again = Snapshot(other)
     again.freeze()
     again.hash()
-    assert {a.name: a.present for a in again.frozen("topic", 0).arrays} == told
-    assert any(0 in present for present in told.values())
+    assert {a.name: a.present for a in again.frozen("topic", 0).arrays} == present_pages
+    assert any(0 in present for present in present_pages.values())
 
 
 def test_a_frozen_state_keeps_its_pages_while_others_are_frozen() -> None:
@@ -199,17 +199,17 @@ def test_what_has_changed_adds_up_until_a_checkpoint_is_written() -> None:
     snapshot = Snapshot(replica)
     snapshot.hash()
     assert snapshot.frozen("topic", 0).changed == frozenset()
-    told = []
+    dirty = []
     for cut in range(1, ROUNDS + 1):
         play(replica, records, cut, cut)
         before = {name for name, bits in replica.dirty_pages().items() if bits.any()}
         snapshot.freeze()
-        told.append(before)
+        dirty.append(before)
         assert not any(bits.any() for bits in replica.dirty_pages().values())
     snapshot.hash()
     frozen = snapshot.frozen("topic", 0)
     names = {frozen.arrays[number].name for number, _ in frozen.changed}
-    assert names == set().union(*told)
+    assert names == set().union(*dirty)
     assert snapshot.frozen("topic", 0).changed == frozenset()
 
 
@@ -270,11 +270,11 @@ def held(replica: Replica) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray]
 
 
 def test_a_state_of_another_form_is_refused_and_nothing_is_replaced() -> None:
-    one, two = Replica(BIG), Replica(BIG)
-    play(one, records_of(6), 1, 3)
-    model, ledger = held(one)
-    before = digests(two)
-    origin, end_offsets = StateOrigin(0, (0,) * 4), one.end_offsets
+    first, second = Replica(BIG), Replica(BIG)
+    play(first, records_of(6), 1, 3)
+    model, ledger = held(first)
+    before = digests(second)
+    origin, end_offsets = StateOrigin(0, (0,) * 4), first.end_offsets
     wrong = {
         "marks.marks": model["marks.marks"].astype(np.int32),
         "learner.cells": model["learner.cells"][:-1],
@@ -283,20 +283,20 @@ def test_a_state_of_another_form_is_refused_and_nothing_is_replaced() -> None:
     }
     for name, array in wrong.items():
         with pytest.raises(ValueError, match=name):
-            two.load(model | {name: array}, ledger, 3, end_offsets, origin)
+            second.load(model | {name: array}, ledger, 3, end_offsets, origin)
     with pytest.raises(ValueError, match=r"learner\.cells"):
-        two.load(
+        second.load(
             {k: v for k, v in model.items() if k != "learner.cells"}, ledger, 3, end_offsets, origin
         )
     with pytest.raises(ValueError, match="gaps"):
-        two.load(model, ledger | {"gaps": np.zeros(3, np.int64)}, 3, end_offsets, origin)
+        second.load(model, ledger | {"gaps": np.zeros(3, np.int64)}, 3, end_offsets, origin)
     with pytest.raises(ValueError, match="the state goes from"):
-        two.load(model, ledger, 3, (0,) * 4, origin)
+        second.load(model, ledger, 3, (0,) * 4, origin)
     with pytest.raises(ValueError, match="the state goes from"):
-        two.load(model, ledger, 3, end_offsets, StateOrigin(0, (1,) * 4))
-    assert digests(two) == before
-    two.load(model, ledger, 3, end_offsets, origin)
-    assert digests(two) == digests(one)
+        second.load(model, ledger, 3, end_offsets, StateOrigin(0, (1,) * 4))
+    assert digests(second) == before
+    second.load(model, ledger, 3, end_offsets, origin)
+    assert digests(second) == digests(first)
 
 
 def test_a_checkpoint_of_other_first_values_is_refused() -> None:
@@ -333,15 +333,15 @@ def test_a_replica_that_starts_over_is_as_a_fresh_one(model: str) -> None:
 @every_model
 def test_an_adopted_model_predicts_as_before_and_is_counted_afresh(model: str) -> None:
     design, records = replace(BIG, model=model), records_of(8)
-    one, two = Replica(design), Replica(design)
-    play(one, records, 1, 4)
+    first, second = Replica(design), Replica(design)
+    play(first, records, 1, 4)
     origin = StateOrigin(0, (0,) * 4, snapshot="ab" * 16)
-    two.adopt(*held(one), origin)
-    assert two.model_digest() == one.model_digest()
-    assert two.ledger_digest() != one.ledger_digest()
-    assert two.ledger.counts() == Replica(design).ledger.counts()
-    assert two.ledger.forgotten.tolist() == one.ledger.forgotten.tolist() != []
-    assert (two.cut, two.end_offsets, two.origin) == (0, (0,) * 4, origin)
+    second.adopt(*held(first), origin)
+    assert second.model_digest() == first.model_digest()
+    assert second.ledger_digest() != first.ledger_digest()
+    assert second.ledger.counts() == Replica(design).ledger.counts()
+    assert second.ledger.forgotten.tolist() == first.ledger.forgotten.tolist() != []
+    assert (second.cut, second.end_offsets, second.origin) == (0, (0,) * 4, origin)
     again = run_of([r for r in records if r.key == records[3].key], 0, 1, records[3].partition)
-    outcome = two.apply(decode_many(again, design.intake))
+    outcome = second.apply(decode_many(again, design.intake))
     assert outcome.reasons.tolist() != [0], "who was forgotten there is forgotten here"

@@ -50,18 +50,18 @@ def refusal(path: Path, design: StateSpec | None = None) -> str:
 def test_whoever_loads_a_snapshot_holds_the_state_and_goes_on_alike(
     model: str, tmp_path: Path
 ) -> None:
-    one = used(replace(TINY, model=model))
-    meta = snapshot_file.write(tmp_path / "a.npz", one)
-    found = snapshot_file.read(tmp_path / "a.npz", one.spec)
+    first = used(replace(TINY, model=model))
+    meta = snapshot_file.write(tmp_path / "a.npz", first)
+    found = snapshot_file.read(tmp_path / "a.npz", first.spec)
     assert found.meta == meta
-    assert (meta.model, meta.ledger, meta.cut, meta.end_offsets) == digests(one)
-    two = Replica(one.spec)
-    found.load(two)
-    assert digests(two) == digests(one)
-    assert two.origin == one.origin
-    for replica in (one, two):
+    assert (meta.model, meta.ledger, meta.cut, meta.end_offsets) == digests(first)
+    second = Replica(first.spec)
+    found.load(second)
+    assert digests(second) == digests(first)
+    assert second.origin == first.origin
+    for replica in (first, second):
         play(replica, records_of(1, 60), 5, 6)
-    assert digests(two) == digests(one)
+    assert digests(second) == digests(first)
 
 
 def test_equal_states_give_equal_files(tmp_path: Path) -> None:
@@ -91,11 +91,11 @@ def test_a_state_starts_from_the_model_of_the_snapshot_that_its_base_names(writt
 
 
 def test_two_snapshots_of_one_model_at_other_cuts_are_told_apart(tmp_path: Path) -> None:
-    replica, told = used(), []
+    replica, digests_found = used(), []
     for number in (5, 6):
         replica.end_round(number, replica.end_offsets)
-        told.append(snapshot_file.write(tmp_path / "a", replica).digest)
-    assert told[0] != told[1]
+        digests_found.append(snapshot_file.write(tmp_path / "a", replica).digest)
+    assert digests_found[0] != digests_found[1]
 
 
 @pytest.mark.parametrize(
@@ -163,8 +163,8 @@ def test_a_flipped_bit_anywhere_is_refused_or_changes_nothing(
         except UserError:
             refused += 1
         else:
-            told = (wanted.meta.model, wanted.meta.ledger, wanted.digest)
-            assert (found.meta.model, found.meta.ledger, found.digest) == told
+            expected = (wanted.meta.model, wanted.meta.ledger, wanted.digest)
+            assert (found.meta.model, found.meta.ledger, found.digest) == expected
             assert all(found.model[n].tobytes() == a.tobytes() for n, a in wanted.model.items())
         path.unlink()
         data[:] = written.read_bytes()
@@ -181,14 +181,14 @@ def rewritten(path: Path, new: Path, changes: dict[str, bytes]) -> Path:
 
 def meta_with(path: Path, **changes: object) -> dict[str, bytes]:
     with zipfile.ZipFile(path) as archive:
-        told = json.loads(archive.read("meta.json"))
-    return {"meta.json": json.dumps(told | changes).encode()}
+        meta = json.loads(archive.read("meta.json"))
+    return {"meta.json": json.dumps(meta | changes).encode()}
 
 
 def test_a_newer_format_is_refused_whatever_else_it_says(written: Path, tmp_path: Path) -> None:
     with zipfile.ZipFile(tmp_path / "a", "w") as archive:
-        told = {"kind": "murmurec snapshot", "format": 9, "murmurec": "7.1", "pages": []}
-        archive.writestr("meta.json", json.dumps(told))
+        meta = {"kind": "murmurec snapshot", "format": 9, "murmurec": "7.1", "pages": []}
+        archive.writestr("meta.json", json.dumps(meta))
     found = refusal(tmp_path / "a")
     assert "format 9" in found
     assert "up to 1" in found

@@ -70,13 +70,13 @@ def test_a_list_of_what_was_rated_that_cannot_be_read_is_one_sentence(
     view: HTTPServer, capsys: pytest.CaptureFixture[str]
 ) -> None:
     Path("bad.txt").write_bytes(b"1\n" + b"x" * 200 + b"\n")
-    for file, said in {
+    for file, expected in {
         "nowhere": "cannot be read", ".": "cannot be read", "bad.txt": "line 2: item of 200 bytes",
     }.items():  # fmt: skip
         assert run(ask(view, "--rated", file)) == 1
-        told = capsys.readouterr()
-        assert said in told.err
-        assert told.out == ""
+        captured = capsys.readouterr()
+        assert expected in captured.err
+        assert captured.out == ""
     assert View.asked == []
 
 
@@ -86,6 +86,6 @@ def test_an_answer_of_which_all_was_rated_says_so(
     Path("rated.txt").write_text("\n".join(["tt01", "tt02", *map(str, range(1, 99))]))
     asked = [part for part in ask(view, "--rated", "rated.txt") if part != "--json"]
     assert run(asked) == 0
-    said = capsys.readouterr().out
-    assert "all 100 items of the answer are in the file of --rated" in said
-    assert "nothing to recommend yet" not in said
+    out = capsys.readouterr().out
+    assert "all 100 items of the answer are in the file of --rated" in out
+    assert "nothing to recommend yet" not in out

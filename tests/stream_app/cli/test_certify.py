@@ -88,7 +88,7 @@ def test_wrong_usage_ends_with_2(arguments, capsys):
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "expected"),
     [(["--mechanism", "rr", "--epsilon", "0"], "at most 64"),
      (["--mechanism", "rr", "--epsilon", "two"], "give a number"),
      (["--mechanism", "rr", "--epsilon", "2", "--levels", "1"], "2 to 256"),
@@ -97,11 +97,11 @@ def test_wrong_usage_ends_with_2(arguments, capsys):
      (["--mechanism", "none"], "nothing to prove")],
     ids=lambda value: " ".join(value) if isinstance(value, list) else value,
 )  # fmt: skip
-def test_a_value_out_of_range_is_one_sentence_and_2(arguments, said, capsys):
+def test_a_value_out_of_range_is_one_sentence_and_2(arguments, expected, capsys):
     assert run(["certify", *arguments]) == 2
     out, err = capsys.readouterr()
     assert out == ""
-    assert said in err
+    assert expected in err
     assert err.count("\n") == 1
 
 

@@ -47,23 +47,23 @@ def test_without_noise_the_epsilon_that_is_written_is_null(file, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("out", "told"),
+    ("out", "expected"),
     [("nowhere/out.json", "the directory nowhere does not exist"), (".", "is a directory")],
 )
 def test_a_result_that_could_not_be_written_is_refused_before_the_work(
-    tmp_path, monkeypatch, capsys, out, told
+    tmp_path, monkeypatch, capsys, out, expected
 ):
     monkeypatch.chdir(tmp_path)
     # The file of ratings is not there either: that it is not asked for shows what comes first.
     assert run(["evaluate", "no-ratings.csv", "--json", out]) in (1, 2)
-    assert told in capsys.readouterr().err
+    assert expected in capsys.readouterr().err
 
 
 def test_a_result_that_cannot_be_written_after_all_is_one_sentence(file, capsys):
     assert run(["evaluate", str(file), "--factors", "4", "--json", "/dev/full"]) == 1
-    said = capsys.readouterr()
-    assert said.err == "murmurec: /dev/full: cannot be written (No space left on device)\n"
-    assert "RMSE" in said.out
+    captured = capsys.readouterr()
+    assert captured.err == "murmurec: /dev/full: cannot be written (No space left on device)\n"
+    assert "RMSE" in captured.out
 
 
 def test_the_same_seed_gives_the_same_figures(file, tmp_path):
@@ -146,7 +146,7 @@ def test_where_presence_is_protected_a_public_scope_is_sent_and_named(
 
 
 @pytest.mark.parametrize(
-    ("options", "told"),
+    ("options", "expected"),
     [
         (["--protocol", "forwards"], "prequential"),
         (["--choice", "guess"], "leaning"),
@@ -162,11 +162,11 @@ def test_where_presence_is_protected_a_public_scope_is_sent_and_named(
         (["--seed", "-1"], "seed"),
     ],
 )
-def test_what_cannot_be_done_is_refused_in_one_sentence(file, capsys, options, told):
+def test_what_cannot_be_done_is_refused_in_one_sentence(file, capsys, options, expected):
     assert run(["evaluate", str(file), *options]) == 2
-    said = capsys.readouterr().err.strip()
-    assert told in said
-    assert "\n" not in said
+    err = capsys.readouterr().err.strip()
+    assert expected in err
+    assert "\n" not in err
 
 
 @pytest.mark.parametrize("scope", ["0", "-3", "99999"])

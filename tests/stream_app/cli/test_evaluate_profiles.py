@@ -47,6 +47,6 @@ def test_what_cannot_be_measured_is_refused(
     arguments: list[str], sentence: str, ratings: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert run(["evaluate", ratings, *arguments]) in (1, 2)
-    said = capsys.readouterr().err
-    assert sentence in said
-    assert "Traceback" not in said
+    err = capsys.readouterr().err
+    assert sentence in err
+    assert "Traceback" not in err

@@ -25,14 +25,14 @@ def test_a_path_that_can_be_written_is_returned_and_not_made(tmp_path: Path) -> 
 
 def test_a_path_that_cannot_be_written_is_refused_by_its_reason(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
-    for path, said in {
+    for path, expected in {
         tmp_path / "nowhere" / "out.json": "does not exist; create it",
         tmp_path / "file" / "out.json": "does not exist; create it",
         tmp_path: "is a directory",
         tmp_path / ("x" * 300): "cannot be written .File name too long.",
         tmp_path / ("x" * 300) / "out.json": "cannot be written .File name too long.",
     }.items():
-        with pytest.raises(UserError, match=said) as caught:
+        with pytest.raises(UserError, match=expected) as caught:
             writable(path)
         assert str(caught.value).startswith(f"{path}: ")
 
@@ -51,10 +51,10 @@ def test_a_secret_on_the_command_line_is_refused_and_not_repeated(
     name: str, environment: Callable[..., None], capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert run(["config", "show", "-X", "linger.ms=5", "-X", f"{name}=hunter2"]) == 2
-    said = capsys.readouterr()
-    assert said.err.startswith(f"murmurec: -X {name}: ")
-    assert "MURMUREC_KAFKA" in said.err
-    assert "hunter2" not in said.err + said.out
+    captured = capsys.readouterr()
+    assert captured.err.startswith(f"murmurec: -X {name}: ")
+    assert "MURMUREC_KAFKA" in captured.err
+    assert "hunter2" not in captured.err + captured.out
 
 
 def test_other_properties_are_taken(environment: Callable[..., None]) -> None:

@@ -24,7 +24,7 @@ def file(environment: Callable[..., None]) -> Path:
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "expected"),
     [
         (["other.csv"], "there is no such file"),
         (["mine.csv"], "no Kafka is configured"),
@@ -48,14 +48,19 @@ def file(environment: Callable[..., None]) -> Path:
     ids=lambda value: " ".join(value) if isinstance(value, list) else None,
 )
 def test_what_cannot_be_published_is_one_sentence_and_makes_no_journal(
-    arguments: list[str], said: str, capsys: pytest.CaptureFixture[str]
+    arguments: list[str], expected: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     # The broker, the files and the environment are not the command line's fault.
-    failed = said in ("there is no such file", "no Kafka is configured", "ids.txt: ", "localhost:1")
+    failed = expected in (
+        "there is no such file",
+        "no Kafka is configured",
+        "ids.txt: ",
+        "localhost:1",
+    )
     code = run(["profiles", "publish", "--journal", "device.journal", *arguments])
     assert code == (1 if failed else 2)
     shown = capsys.readouterr()
-    assert said in shown.err
+    assert expected in shown.err
     assert shown.out == ""
     assert [path.name for path in Path().iterdir()] == ["mine.csv"]
 
@@ -68,7 +73,7 @@ def test_a_family_and_options_make_the_mechanism_that_its_id_names() -> None:
 
 
 @pytest.mark.parametrize(
-    ("id", "said"),
+    ("id", "expected"),
     [
         ("blip:5000:4:2", ["e^2 = 7.39 times likelier with the item than without it (blip:"]),
         ("blip:5000:4:2", ["adjacency: cell", "every release costs 2 again", "up to 200"]),
@@ -80,10 +85,10 @@ def test_a_family_and_options_make_the_mechanism_that_its_id_names() -> None:
         ("blip:5000:4:inf", ["protected  nothing", "warning: nothing is protected"]),
     ],
 )
-def test_what_is_protected_and_what_it_costs_is_said(id: str, said: list[str]) -> None:
-    told = "\n".join(profile_notices(profiles.parse(id), 100))
-    for words in [*said, "public     that a pseudonym takes part"]:
-        assert words in told
+def test_what_is_protected_and_what_it_costs_is_said(id: str, expected: list[str]) -> None:
+    notices = "\n".join(profile_notices(profiles.parse(id), 100))
+    for words in [*expected, "public     that a pseudonym takes part"]:
+        assert words in notices
 
 
 def test_a_careful_choice_is_not_warned_about() -> None:

@@ -62,11 +62,11 @@ def test_every_user_has_one_profile_in_the_topic_and_a_second_run_adds_none(
 ) -> None:
     asked = ["profiles", "publish", "mine.csv", "--mechanism", ID, "--budget", "20", "--json"]
     assert run(asked) == 0
-    told = capsys.readouterr()
-    row = json.loads(told.out)
+    captured = capsys.readouterr()
+    row = json.loads(captured.out)
     assert (row["devices"], row["published"], row["events_accepted"]) == (20, 20, 20)
     assert row["mechanism"] == ID
-    assert "protected  whether an item is in a profile" in told.err
+    assert "protected  whether an item is in a profile" in captured.err
     assert run(asked) == 0
     again = json.loads(capsys.readouterr().out)
     assert (again["published"], again["published_before"]) == (0, 20)
@@ -74,9 +74,9 @@ def test_every_user_has_one_profile_in_the_topic_and_a_second_run_adds_none(
     key = read_journal("device.journal").key
     assert {event.device for event in events} == {pseudonym(key, f"u{i}") for i in range(20)}
     assert {event.seq for event in events} == {1}
-    made, who = profiles.parse(ID), pseudonym(key, "u3")
-    (mine,) = [event for event in events if event.device == who]
-    read = made.coordinates(np.frombuffer(mine.profile, np.uint8)[None])
+    made, device = profiles.parse(ID), pseudonym(key, "u3")
+    (published,) = [event for event in events if event.device == device]
+    read = made.coordinates(np.frombuffer(published.profile, np.uint8)[None])
     has = made.evidence(read, np.array([30.0])) @ made.probes(np.arange(100, dtype=np.uint64))
     assert has[0, 3:33].mean() > 0.6 > 0.2 > abs(has[0, 40:].mean())
 
@@ -84,7 +84,7 @@ def test_every_user_has_one_profile_in_the_topic_and_a_second_run_adds_none(
 def test_a_topic_that_is_not_there_costs_no_epsilon(
     topic: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert run(["profiles", "publish", "mine.csv", "--prefix", "nobody-made-this"]) == 1
+    assert run(["profiles", "publish", "mine.csv", "--prefix", "no-such-prefix"]) == 1
     assert "create it with murmurec topics apply" in capsys.readouterr().err
     assert not Path("device.journal").exists()
 
@@ -92,9 +92,9 @@ def test_a_topic_that_is_not_there_costs_no_epsilon(
 def test_a_user_over_budget_sends_nothing(topic: str, capsys: pytest.CaptureFixture[str]) -> None:
     asked = ["profiles", "publish", "mine.csv", "--mechanism", ID, "--budget", "7"]
     assert run(asked) == 0
-    said = capsys.readouterr().out
-    assert "20 devices over budget (7 in all per user; delta: 1/1000 in all)" in said
-    assert "0 profiles accepted" in said
+    out = capsys.readouterr().out
+    assert "20 devices over budget (7 in all per user; delta: 1/1000 in all)" in out
+    assert "0 profiles accepted" in out
 
 
 def test_what_was_spent_is_a_cell_of_epsilon(

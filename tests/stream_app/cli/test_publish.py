@@ -32,13 +32,13 @@ def _empty(environment: Callable[..., None]) -> None:
 
 def test_publishing_asks_for_a_broker(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(GOOD) == 1
-    said = capsys.readouterr().err
-    assert "no Kafka is configured" in said
+    err = capsys.readouterr().err
+    assert "no Kafka is configured" in err
     assert list(Path().iterdir()) == []
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "expected"),
     [
         (["--rating", "4.5"], "rating: must be a number on the scale 1..5 by 1"),
         (["--rating", "nan"], "rating: must be a number on the scale"),
@@ -75,16 +75,16 @@ def test_publishing_asks_for_a_broker(capsys: pytest.CaptureFixture[str]) -> Non
 )
 def test_bad_input_is_one_sentence_and_makes_no_journal(
     arguments: list[str],
-    said: str,
+    expected: str,
     environment: Callable[..., None],
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     environment(MURMUREC_MECHANISMS="rr:5:2,rr:3:2")
     # What the settings do not allow is no mistake of the command line alone.
-    failed = "not allowed" in said or "MURMUREC_MECHANISMS" in said
+    failed = "not allowed" in expected or "MURMUREC_MECHANISMS" in expected
     assert run([*GOOD, "--bootstrap", "localhost:1", *arguments]) == (1 if failed else 2)
     shown = capsys.readouterr()
-    assert said in shown.err
+    assert expected in shown.err
     assert shown.err.count("\n") == 1
     assert shown.out == ""
     assert "4.5" not in shown.err
@@ -100,7 +100,7 @@ def test_a_broker_that_is_not_there_costs_no_epsilon(capsys: pytest.CaptureFixtu
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "expected"),
     [
         (["--epsilon", "8"], "epsilon 8 is above 4 per rating"),
         (["--mechanism", "none"], "nothing is protected"),
@@ -109,13 +109,13 @@ def test_a_broker_that_is_not_there_costs_no_epsilon(capsys: pytest.CaptureFixtu
 )
 def test_what_a_careful_person_should_know_is_said_first(
     arguments: list[str],
-    said: str,
+    expected: str,
     environment: Callable[..., None],
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     environment(MURMUREC_MECHANISMS="rr:5:8,none:5:inf")
     run([*GOOD, *arguments])
-    assert f"warning: {said}" in capsys.readouterr().err
+    assert f"warning: {expected}" in capsys.readouterr().err
 
 
 def test_a_wrong_option_is_wrong_usage(capsys: pytest.CaptureFixture[str]) -> None:
@@ -131,7 +131,7 @@ def test_a_rating_can_come_from_standard_input_where_no_process_list_shows_it() 
         "import sys; from stream_app.cli import run; sys.exit(run(sys.argv[1:]))",
     ]
     arguments = ["-" if value == "4" else value for value in GOOD]
-    for typed, said in {
+    for typed, expected in {
         "4\n": "no Kafka is configured",
         "9\n": "on the scale",
         "": "not a number",
@@ -139,8 +139,8 @@ def test_a_rating_can_come_from_standard_input_where_no_process_list_shows_it() 
         ended = subprocess.run(
             [*command, *arguments], input=typed, capture_output=True, text=True, check=False
         )
-        assert ended.returncode == (1 if "Kafka" in said else 2)
-        assert said in ended.stderr
+        assert ended.returncode == (1 if "Kafka" in expected else 2)
+        assert expected in ended.stderr
 
 
 def test_what_is_echoed_does_not_move_the_cursor() -> None:

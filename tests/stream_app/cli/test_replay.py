@@ -46,7 +46,7 @@ def file(environment: Callable[..., None]) -> Path:
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "expected"),
     [
         (["other.csv"], "there is no such file"),
         (["mine.csv"], "no Kafka is configured"),
@@ -96,17 +96,17 @@ def file(environment: Callable[..., None]) -> Path:
 )
 def test_what_cannot_be_replayed_is_one_sentence_and_makes_no_journal(
     arguments: list[str],
-    said: str,
+    expected: str,
     environment: Callable[..., None],
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     environment(MURMUREC_MECHANISMS="rr:5:2,cell:5:2")
     # The broker, the files and the settings are not the command line's fault.
-    failed = any(word in said for word in FAILURES)
+    failed = any(word in expected for word in FAILURES)
     code = run(["replay", "--journal", "device.journal", *arguments])
     assert code == (1 if failed else 2)
     shown = capsys.readouterr()
-    assert said in shown.err
+    assert expected in shown.err
     assert shown.err.count("\n") == 1
     assert shown.out == ""
     assert [path.name for path in Path().iterdir()] == ["mine.csv"]
@@ -128,8 +128,8 @@ def ratings(key: bytes, count: int = 30) -> Population:
 def priced(journal: Journal, mechanism: str = "rr:5:2", **changed: Any) -> Cost:
     given: dict[str, Any] = {"scope": None, "sample": None, "republish": False, "ended": False}
     given |= changed
-    of = registry.parse(mechanism)
-    return cost(ratings(journal.key), journal, of, 20_000, **given)
+    made = registry.parse(mechanism)
+    return cost(ratings(journal.key), journal, made, 20_000, **given)
 
 
 def test_what_is_spent_in_sum_knows_the_budget_what_was_spent_before_and_again() -> None:
@@ -152,8 +152,8 @@ def test_what_is_spent_in_sum_knows_the_budget_what_was_spent_before_and_again()
 
 
 def test_a_large_epsilon_does_not_hide_that_the_sum_is_large() -> None:
-    said = warnings(registry.parse("rr:5:8"), 10)
-    assert ["above 4 per rating" in said[0], "above 20 in sum" in said[1]] == [True, True]
+    warned = warnings(registry.parse("rr:5:8"), 10)
+    assert ["above 4 per rating" in warned[0], "above 20 in sum" in warned[1]] == [True, True]
     assert "e^8 = 2,981 times" in protection_claim(registry.parse("rr:5:8"))
 
 
@@ -239,10 +239,10 @@ def test_a_disk_that_fills_in_the_middle_says_how_much_was_sent_and_the_rest_goe
 
     with (
         Journal.open("j", disk=Small()) as journal,
-        pytest.raises(UserError, match=r"the disk is full.* 1 event accepted before") as told,
+        pytest.raises(UserError, match=r"the disk is full.* 1 event accepted before") as refused,
     ):
         made(journal).immediate(None)
-    assert "none sent after; the same command continues" in str(told.value)
+    assert "none sent after; the same command continues" in str(refused.value)
     with Journal.open("j") as journal:
         rest = made(journal).immediate(None).row
     assert (rest["skipped"], rest["published"]) == (50, 51)

@@ -22,9 +22,9 @@ from tests.fixtures.http import OK, answering
 def refused(arguments: list[str], capsys: pytest.CaptureFixture[str], code: int = 1) -> str:
     """Run a command that must end with this exit code and return its sentence."""
     assert run(arguments) == code
-    said = capsys.readouterr().err.strip()
-    assert "Traceback" not in said
-    sentence = said.splitlines()[-1]
+    err = capsys.readouterr().err.strip()
+    assert "Traceback" not in err
+    sentence = err.splitlines()[-1]
     assert sentence.startswith("murmurec: ")
     return sentence
 
@@ -118,8 +118,8 @@ def test_what_is_no_query_view_is_refused_in_one_sentence(
     reply: bytes, environment: Callable[..., None], capsys: pytest.CaptureFixture[str]
 ) -> None:
     with answering(reply) as url:
-        said = refused(["ask", "--device", "0" * 32, "--http", "--url", url], capsys)
-    assert said.startswith(f"murmurec: no query view answered at {url}")
+        sentence = refused(["ask", "--device", "0" * 32, "--http", "--url", url], capsys)
+    assert sentence.startswith(f"murmurec: no query view answered at {url}")
 
 
 def test_the_answer_of_a_query_view_is_shown(
@@ -131,9 +131,9 @@ def test_the_answer_of_a_query_view_is_shown(
         shown = capsys.readouterr().out.splitlines()
         assert run([*question, "--json"]) == 0
     assert shown[:2] == ["   1  4.50  7  Seven", "   2  4.00  x"]
-    told = json.loads(capsys.readouterr().out)
-    assert told.pop("seconds") > 0
-    assert told == PAGE
+    answer = json.loads(capsys.readouterr().out)
+    assert answer.pop("seconds") > 0
+    assert answer == PAGE
 
 
 @pytest.mark.parametrize(

@@ -142,4 +142,4 @@ def test_the_records_of_the_topic_are_sorted_into_generations(design: StateSpec)
     (generation,) = found.generations
     assert (generation.generation, generation.worker) == (0, "somewhere")
     assert generation.pages == sum(key[:1] == b"P" for key in topic) > 0
-    assert [told["cut"] for told in generation.checkpoints] == [0]
+    assert [checkpoint["cut"] for checkpoint in generation.checkpoints] == [0]

@@ -48,9 +48,9 @@ def test_a_picture_and_its_numbers_are_written(
     assert volume["cell", 8.0] < volume["cell", 1.0]
     for row in found["sigma"]:
         assert row["analytic"] < row["paper"]
-    said = capsys.readouterr()
-    assert "test RMSE" in said.out
-    assert said.err == ""
+    captured = capsys.readouterr()
+    assert "test RMSE" in captured.out
+    assert captured.err == ""
     # Without a cache of fonts matplotlib warns after 5 s, which only a slow machine needs.
     assert not logging.getLogger("matplotlib.font_manager").isEnabledFor(logging.WARNING)
 
@@ -79,7 +79,7 @@ def test_what_cannot_be_measured_is_refused_in_a_sentence(
 ) -> None:
     environment()
     assert run(["tradeoff", str(ratings), *arguments]) in (1, 2)
-    said = capsys.readouterr().err
-    assert sentence in said
-    assert "Traceback" not in said
+    err = capsys.readouterr().err
+    assert sentence in err
+    assert "Traceback" not in err
     assert not list(Path().iterdir())

@@ -74,9 +74,9 @@ def test_where_nothing_listens_the_sentence_names_the_address_and_the_mend(capfd
 
 def test_of_several_addresses_one_that_refuses_is_not_the_answer_at_once():
     began = time.monotonic()
-    said = unreachable("127.0.0.1:1,127.0.0.1:2", seconds=1.5)
+    sentence = unreachable("127.0.0.1:1,127.0.0.1:2", seconds=1.5)
     assert time.monotonic() - began >= 1.5
-    assert said.startswith("nothing listens at 127.0.0.1:1,127.0.0.1:2")
+    assert sentence.startswith("nothing listens at 127.0.0.1:1,127.0.0.1:2")
 
 
 def test_an_unknown_host_is_named():
@@ -165,8 +165,8 @@ def test_a_plain_client_of_a_tls_port_is_told_to_speak_tls(tls):
 
 
 def test_a_certificate_that_is_not_trusted_is_told_so(tls):
-    said = unreachable(tls, {"security.protocol": "SSL"})
-    assert "not signed by an authority this machine trusts: set ssl.ca.location" in said
+    sentence = unreachable(tls, {"security.protocol": "SSL"})
+    assert "not signed by an authority this machine trusts: set ssl.ca.location" in sentence
 
 
 def test_a_tls_server_that_is_not_kafka_is_not_told_to_speak_tls(tls, certificate):
@@ -216,22 +216,22 @@ def test_the_right_password_reaches_the_broker(guarded):
 
 @pytest.mark.kafka
 def test_a_wrong_password_is_told_and_not_repeated(guarded, capfd):
-    said = unreachable(guarded, SASL | {"sasl.password": "hunter2"}, seconds=30)
-    assert "refuses the user name or password" in said
-    assert "hunter2" not in said
+    sentence = unreachable(guarded, SASL | {"sasl.password": "hunter2"}, seconds=30)
+    assert "refuses the user name or password" in sentence
+    assert "hunter2" not in sentence
     assert capfd.readouterr().err == ""
 
 
 @pytest.mark.kafka
 def test_a_sasl_mechanism_that_is_not_offered_is_told_with_the_one_that_is(guarded):
-    said = unreachable(guarded, SASL | {"sasl.mechanism": "SCRAM-SHA-512"}, seconds=30)
-    assert "set it to PLAIN" in said
+    sentence = unreachable(guarded, SASL | {"sasl.mechanism": "SCRAM-SHA-512"}, seconds=30)
+    assert "set it to PLAIN" in sentence
 
 
 @pytest.mark.kafka
 def test_a_client_without_a_password_is_told_that_one_is_asked(guarded):
-    said = unreachable(guarded, seconds=3)
-    assert "closes the connection of a client without a password" in said
+    sentence = unreachable(guarded, seconds=3)
+    assert "closes the connection of a client without a password" in sentence
 
 
 @pytest.mark.kafka

@@ -112,10 +112,10 @@ def test_fakes_cancel_in_the_debiased_error_exactly(rate: float) -> None:
     value, square, weight = (inverse @ np.append(STARS**power, 0) for power in (1, 2, 0))
     law = np.array([0.1, 0.1, 0.2, 0.3, 0.3])
     cells, t = np.append(rate * law, 1 - rate), 3.3
-    chance = channel @ cells
+    share = channel @ cells
     error = PrequentialError()
     f = square - 2 * t * value + t * t * weight
-    error.add_errors(np.full(6, nan), chance * f, chance * weight)
+    error.add_errors(np.full(6, nan), share * f, share * weight)
     assert error.rmse_debiased("all") == pytest.approx(sqrt(law @ (STARS - t) ** 2))
 
 

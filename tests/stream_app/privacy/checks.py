@@ -137,11 +137,11 @@ def draws_needed(
 
 def dependent(mechanism: Mechanism, level: int, alpha: float, pairs: int = 100_000) -> bool:
     """Return whether neighbours in one release of a level are incompatible with independence."""
-    one = mechanism.likelihood()[:, level]
+    channel = mechanism.likelihood()[:, level]
     reports = released(mechanism, np.full(2 * pairs, level, np.uint8)).reshape(-1, 2)
-    places = reports[:, 0].astype(np.int64) * len(one) + reports[:, 1]
-    found = np.bincount(places, minlength=len(one) ** 2)
-    p = np.outer(one, one).ravel()
+    places = reports[:, 0].astype(np.int64) * len(channel) + reports[:, 1]
+    found = np.bincount(places, minlength=len(channel) ** 2)
+    p = np.outer(channel, channel).ravel()
     return bool((np.abs(found - pairs * p) > allowed(pairs, p, alpha / p.size)).any())
 
 
@@ -154,8 +154,8 @@ def repeats(mechanism: Mechanism, level: int) -> bool:
 def check_user_cost(convert: Callable[[PrivacyLoss, int, int], PrivacyLoss]) -> None:
     """What a conversion says of a user is no less than what two cells together really show."""
     cell = RandomizedResponseWithMissing(2, Fraction(1, 2))
-    one = cell.likelihood()
-    both = np.kron(one, one)  # two cells of one user, each released by itself
+    channel = cell.likelihood()
+    both = np.kron(channel, channel)  # two cells of one user, each released by itself
     shown = (np.log(both.max(axis=1)) - np.log(both.min(axis=1))).max()
     spend = PrivacyLoss(cell.epsilon, Fraction(0), cell.adjacency)
     user = convert(spend, 2, 1)

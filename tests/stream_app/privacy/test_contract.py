@@ -89,14 +89,14 @@ def test_what_is_sampled_is_what_is_certified_at_both_ends_of_every_interval(
 @every
 def test_the_estimates_are_unbiased_for_every_input_or_not_a_number(mechanism: Mechanism) -> None:
     levels = np.arange(mechanism.levels, dtype=np.float64)
-    there, wanted = np.ones(mechanism.levels), levels
+    present, wanted = np.ones(mechanism.levels), levels
     if mechanism.adjacency is Adjacency.CELL:
-        there, wanted = np.append(there, 0), np.append(levels - levels.mean(), 0)
+        present, wanted = np.append(present, 0), np.append(levels - levels.mean(), 0)
     channel, reports = (
         mechanism.likelihood(*masks_of(mechanism)[-1:]),
         np.arange(mechanism.alphabet),
     )
-    goals = {"presence": there, "value": wanted, "square": wanted**2}
+    goals = {"presence": present, "value": wanted, "square": wanted**2}
     for quantity, goal in goals.items():
         found = getattr(mechanism, quantity)(reports)
         assert found.dtype == np.float64

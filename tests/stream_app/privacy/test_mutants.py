@@ -143,12 +143,12 @@ def test_noise_that_is_clamped_before_it_is_added_is_noticed() -> None:
             words = Words(admitted(source, self, len(inputs)))  # type: ignore[arg-type]
             scale = 4 / self.honest.epsilon  # type: ignore[operator]
 
-            def one(v: int) -> int:
+            def released_level(v: int) -> int:
                 shown = bit_flip(self.honest.epsilon / 2, words) == (v == 5)  # type: ignore[operator]
                 noise = max(-2, min(2, discrete_laplace(scale, words)))
                 return max(0, min(4, (2 if v == 5 else v) + noise)) if shown else 5
 
-            return np.array([one(v) for v in inputs.tolist()], np.uint8)
+            return np.array([released_level(v) for v in inputs.tolist()], np.uint8)
 
     mutant = ClampedBefore(ModifiedLaplace(5, TWO))
     assert departs(mutant.honest, mutant, ALPHA, draws=5000, inputs=(0,))  # type: ignore[arg-type]

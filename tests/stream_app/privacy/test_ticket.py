@@ -237,15 +237,15 @@ def test_what_a_seed_draws_is_marked_wherever_it_comes_from() -> None:
 
 def test_the_journal_is_the_only_way_and_it_is_paid_for(tmp_path: Path) -> None:
     """One debit, one ticket, one draw: as many words as reports, and none for what is refused."""
-    entropy, who = Counting(), os.urandom(16)
+    entropy, pseudonym = Counting(), os.urandom(16)
     with Journal.open(
         tmp_path / "device.journal", limits=Limits(Fraction(6)), source=entropy
     ) as journal:
         line = device.ReportSettings("t", RR)
-        journal.release(device.request(LEVELS, [1, 2, 3], line, device=who, epoch=1))
+        journal.release(device.request(LEVELS, [1, 2, 3], line, device=pseudonym, epoch=1))
         assert entropy.taken == 3
         for items in ([1], [4]):  # reported already; beyond the budget
             with pytest.raises(Exception, match=r"published already|budget is 6"):
-                journal.release(device.request(LEVELS[:1], items, line, device=who, epoch=1))
+                journal.release(device.request(LEVELS[:1], items, line, device=pseudonym, epoch=1))
         assert entropy.taken == 3
-        assert journal.spent(who)["value"].nano == 6 * 10**9
+        assert journal.spent(pseudonym)["value"].nano == 6 * 10**9

@@ -111,9 +111,13 @@ def test_what_was_set_aside_is_told_by_place_reason_and_size(rng: np.random.Gene
     good = publish(events(rng, 1)[0])
     records = [good, replace(good, value=b"poison"), good]
     batch = decode_many(run_of(records, 0, 3, good.partition), SMALL.intake)
-    (told,) = rejected("ratings", batch, replica.apply(batch))
-    assert (told.topic, told.partition, told.offset) == ("ratings", good.partition, 1)
-    assert (told.reason, told.size) == (Reason.MALFORMED, 6)
+    (rejection,) = rejected("ratings", batch, replica.apply(batch))
+    assert (rejection.topic, rejection.partition, rejection.offset) == (
+        "ratings",
+        good.partition,
+        1,
+    )
+    assert (rejection.reason, rejection.size) == (Reason.MALFORMED, 6)
 
 
 class Silent:

@@ -133,8 +133,8 @@ def test_a_damaged_page_leads_to_the_checkpoint_before(
     damaging: Callable[[bytes], bytes | None],
 ) -> None:
     topic, writer = two()
-    here = at(topic, PageKey(0, 1, 1, writer.generation or 0).encode())
-    damage(topic, here, damaging(topic.records[here].value or b""))
+    offset = at(topic, PageKey(0, 1, 1, writer.generation or 0).encode())
+    damage(topic, offset, damaging(topic.records[offset].value or b""))
     recovery = read(topic)
     found = recovery.newest()
     assert found is not None
@@ -147,13 +147,13 @@ def test_a_damaged_manifest_leads_to_the_checkpoint_before(
     damaging: Callable[[bytes], bytes | None],
 ) -> None:
     topic, writer = two()
-    here = at(topic, ManifestKey(0, writer.generation or 0).encode())
-    damage(topic, here, damaging(topic.records[here].value or b""))
+    offset = at(topic, ManifestKey(0, writer.generation or 0).encode())
+    damage(topic, offset, damaging(topic.records[offset].value or b""))
     recovery = read(topic)
     found = recovery.newest()
     assert found is not None
     assert found.manifest.cut == 1
-    assert recovery.damaged == (topic.records[here].value is not None)
+    assert recovery.damaged == (topic.records[offset].value is not None)
 
 
 def test_a_damaged_page_that_both_share_leads_to_the_generation_before() -> None:
@@ -161,16 +161,16 @@ def test_a_damaged_page_that_both_share_leads_to_the_generation_before() -> None
     writer = owner(topic, 1)
     for cut in (3, 4):
         write(writer, topic, frozen({"a": FULL + bytes([cut]), "b": b"\2"}, cut))
-    here = at(topic, PageKey(1, 0, 0, writer.generation or 0).encode())
-    damage(topic, here, flipped(topic.records[here].value or b""))
+    offset = at(topic, PageKey(1, 0, 0, writer.generation or 0).encode())
+    damage(topic, offset, flipped(topic.records[offset].value or b""))
     assert cut_found(topic) == 2
 
 
 def test_when_everything_is_damaged_nothing_is_found() -> None:
     topic, _ = two()
-    for here, record in enumerate(topic.records):
+    for offset, record in enumerate(topic.records):
         if record.key[:1] == b"M":
-            damage(topic, here, flipped(record.value or b""))
+            damage(topic, offset, flipped(record.value or b""))
     recovery = read(topic)
     assert (recovery.newest(), recovery.damaged) == (None, 2)
     assert recovery.newest() is None

@@ -108,11 +108,11 @@ def exact_delta(epsilon: float, variance: float, length: int) -> float:
     """Delta of `length` discrete Gaussians on a move of signs, from the law of their sum."""
     reach = math.ceil(12 * math.sqrt(variance))
     n = np.arange(-reach, reach + 1)
-    one = np.exp(-(n**2) / (2 * variance))
-    one /= one.sum()
+    single = np.exp(-(n**2) / (2 * variance))
+    single /= single.sum()
     law = np.ones(1)
     for _ in range(length):
-        law = np.convolve(law, one)
+        law = np.convolve(law, single)
     moved = np.concatenate([np.zeros(length), law])  # the sum moves by L
     stays = np.concatenate([law, np.zeros(length)])
     return float(np.maximum(stays - math.exp(epsilon) * moved, 0).sum())

@@ -41,8 +41,8 @@ def test_a_new_item_changes_nothing_for_the_others() -> None:
 
 
 def test_another_key_is_another_schedule() -> None:
-    one, other = (set(Scope(key, 10).items(CATALOGUE, 0).tolist()) for key in (1, 2))
-    assert len(one & other) < 0.3 * len(one)
+    first, other = (set(Scope(key, 10).items(CATALOGUE, 0).tolist()) for key in (1, 2))
+    assert len(first & other) < 0.3 * len(first)
 
 
 def test_what_is_in_scope_has_no_argument_that_could_hold_a_rating() -> None:
@@ -82,10 +82,10 @@ def test_what_is_sampled_costs_the_user_the_budget_and_no_more(budget: str) -> N
 
 def test_the_sample_is_the_devices_own_and_stays_the_same() -> None:
     sample = ItemSample.from_budget(Fraction(25))
-    mine = sample.items(CATALOGUE, key=17)
-    np.testing.assert_array_equal(sample.items(CATALOGUE[::-1], key=17), mine)
-    assert set(mine.tolist()) != set(sample.items(CATALOGUE, key=18).tolist())
-    assert len(set(mine.tolist())) == 10
+    own = sample.items(CATALOGUE, key=17)
+    np.testing.assert_array_equal(sample.items(CATALOGUE[::-1], key=17), own)
+    assert set(own.tolist()) != set(sample.items(CATALOGUE, key=18).tolist())
+    assert len(set(own.tolist())) == 10
     assert len(sample.items(CATALOGUE[:3], key=17)) == 3
 
 

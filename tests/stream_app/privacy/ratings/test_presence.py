@@ -111,9 +111,9 @@ def test_the_estimates_of_cell_are_the_closed_forms(levels: int, epsilon: Fracti
     mechanism, s = RandomizedResponseWithMissing(levels, epsilon), scores(levels)
     p, q = mechanism.likelihood()[:2, 0]
     reports = np.arange(levels + 1)
-    there = (reports < levels).astype(float)
+    reported = (reports < levels).astype(float)
     np.testing.assert_allclose(
-        mechanism.presence(reports), (there - levels * q) / (p - q), rtol=1e-8, atol=1e-8
+        mechanism.presence(reports), (reported - levels * q) / (p - q), rtol=1e-8, atol=1e-8
     )
     np.testing.assert_allclose(mechanism.value(reports), s / (p - q), rtol=1e-8, atol=1e-8)
 
