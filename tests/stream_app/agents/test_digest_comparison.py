@@ -41,7 +41,7 @@ def test_equal_digests_agree_and_others_are_reported(ours_first: bool) -> None:
 
 
 @pytest.mark.parametrize("ours_first", [True, False])
-def test_every_witness_of_a_cut_is_compared(ours_first: bool) -> None:
+def test_every_digest_report_of_a_cut_is_compared(ours_first: bool) -> None:
     lie = DigestReport(7, "e" * 32, "b" * 32, "design", BASE)
     comparison, found = compared(ours_first, OURS, REPORT, lie)
     assert (comparison.agreed_before, found) == (1, [7])

@@ -8,7 +8,7 @@ from stream_app.broker import container, local
 from stream_app.errors import UserError
 
 
-def test_clients_outside_are_told_the_port_of_the_host():
+def test_clients_outside_get_the_port_of_the_host():
     lines = container.environment(40123, "id")
     assert lines["KAFKA_ADVERTISED_LISTENERS"].startswith("HOST://localhost:40123,")
     assert lines["CLUSTER_ID"] == "id"

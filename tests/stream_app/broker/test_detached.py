@@ -1,4 +1,4 @@
-"""The broker in the background: found again, told from other processes, and its log is kept."""
+"""The broker in the background: found again, not confused with other processes, its log kept."""
 
 from __future__ import annotations
 

@@ -30,7 +30,7 @@ def programs(tmp_path):
     return write
 
 
-def test_without_java_the_sentence_says_what_to_install(programs):
+def test_without_java_the_sentence_names_what_to_install(programs):
     with pytest.raises(UserError, match=r"no java on the PATH: .* Java 17 or later \(Debian"):
         java(programs())
 
@@ -54,7 +54,7 @@ def test_a_java_that_names_no_version_is_refused(programs):
         java(programs(java="echo no JVM here; exit 1"))
 
 
-def test_without_maven_the_sentence_says_what_to_install(programs, tmp_path):
+def test_without_maven_the_sentence_names_what_to_install(programs, tmp_path):
     with pytest.raises(UserError, match=r"no mvn on the PATH: .*apt-get install maven"):
         jars(tmp_path / "cache", print, programs())
 

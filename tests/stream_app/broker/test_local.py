@@ -20,11 +20,11 @@ from tests.fixtures.waiting import PATIENCE_SECONDS
 
 
 def ends(pidfd, seconds=PATIENCE_SECONDS):
-    """Tell whether the process behind a pidfd ends within so many seconds."""
+    """Return whether the process behind a pidfd ends within so many seconds."""
     return bool(select.select([pidfd], [], [], seconds)[0])
 
 
-def test_a_stand_alone_node_has_no_static_voters_and_creates_no_topics(tmp_path):
+def test_a_single_node_has_no_static_voters_and_creates_no_topics(tmp_path):
     lines = local.properties(1, 2, tmp_path, {"log.retention.ms": "5"})
     assert "controller.quorum.voters" not in lines
     assert lines["auto.create.topics.enable"] == "false"
@@ -33,7 +33,7 @@ def test_a_stand_alone_node_has_no_static_voters_and_creates_no_topics(tmp_path)
 
 
 def test_a_cluster_id_is_a_uuid_in_22_characters_and_never_looks_like_an_option():
-    # One UUID in 64 would begin with a dash; 2,000 without one by chance: 2e-14.
+    # One UUID in 64 would begin with a dash; 2,000 without one have probability 2e-14.
     made = {local.cluster_id() for _ in range(2000)}
     assert len(made) == 2000
     assert all(len(base64.urlsafe_b64decode(each + "==")) == 16 for each in made)
@@ -46,7 +46,7 @@ def test_free_ports_are_all_different_and_can_be_listened_on():
     assert all(local.is_free(port) for port in ports)
 
 
-def test_a_port_that_somebody_holds_is_refused_before_anything_starts(tmp_path):
+def test_a_port_in_use_is_refused_before_anything_starts(tmp_path):
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = server.getsockname()[1]
         assert not local.is_free(port)

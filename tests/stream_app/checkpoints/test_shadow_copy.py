@@ -101,7 +101,7 @@ def test_the_digests_of_a_copy_are_those_of_the_replica_at_its_cut(
     written=st.sets(st.integers(0, ROUNDS), min_size=1),
     other=st.integers(0, ROUNDS),
 )
-def test_whoever_starts_from_a_checkpoint_goes_on_as_the_one_who_wrote_it(
+def test_a_replica_that_starts_from_a_checkpoint_goes_on_as_its_writer(
     model: str, seed: int, written: set[int], other: int
 ) -> None:
     """Bit for bit, through the real protocol; whatever the replica had held before is gone."""
@@ -146,7 +146,7 @@ def test_pages_that_never_changed_are_not_written_and_are_there_after_a_recovery
     other = Replica(design)
     load_found(other, topic.found(design))
     assert digests(other) == digests(replica)
-    # The same is known again from the arrays alone, by whoever goes on from there.
+    # A replica that continues from here finds the same pages from the arrays alone.
     present_pages = {a.name: a.present for a in snapshot.frozen("topic", 0).arrays}
     again = Snapshot(other)
     again.freeze()
@@ -171,7 +171,7 @@ def test_a_frozen_state_keeps_its_pages_while_others_are_frozen() -> None:
     assert len({frozen.model for frozen in kept}) == ROUNDS
 
 
-def test_a_page_is_copied_in_place_once_nobody_holds_the_frozen_state() -> None:
+def test_a_page_is_copied_in_place_once_the_frozen_state_is_released() -> None:
     replica, records = Replica(BIG), records_of(3)
     snapshot = Snapshot(replica)
     pages = snapshot._copies[0].pages
@@ -213,7 +213,7 @@ def test_what_has_changed_adds_up_until_a_checkpoint_is_written() -> None:
     assert snapshot.frozen("topic", 0).changed == frozenset()
 
 
-def test_the_bytes_to_copy_are_told_before_and_after() -> None:
+def test_the_bytes_to_copy_are_reported_before_and_after() -> None:
     replica = Replica(BIG)
     snapshot = Snapshot(replica)
     assert snapshot.dirty_bytes == snapshot.freeze() == 0
@@ -300,7 +300,7 @@ def test_a_state_of_another_form_is_refused_and_nothing_is_replaced() -> None:
 
 
 def test_a_checkpoint_of_other_first_values_is_refused() -> None:
-    """Pages that nobody had written to are not in the topic: they are as this worker makes them."""
+    """Unwritten pages are not in the topic: they have the first values of this worker."""
     replica, topic = Replica(BIG), Topic()
     snapshot = Snapshot(replica)
     snapshot.hash()

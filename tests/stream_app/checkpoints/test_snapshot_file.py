@@ -1,4 +1,4 @@
-"""A snapshot file gives back exactly what was written, or a sentence that says why it does not."""
+"""A snapshot file gives back exactly what was written, or a sentence with the reason."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def refusal(path: Path, design: StateSpec | None = None) -> str:
 
 
 @every_model
-def test_whoever_loads_a_snapshot_holds_the_state_and_goes_on_alike(
+def test_a_replica_that_loads_a_snapshot_holds_the_state_and_goes_on_alike(
     model: str, tmp_path: Path
 ) -> None:
     first = used(replace(TINY, model=model))
@@ -90,7 +90,7 @@ def test_a_state_starts_from_the_model_of_the_snapshot_that_its_base_names(writt
         found.adopt(Replica(TINY), StateOrigin(0, (0,) * 4, snapshot="00" * 16))
 
 
-def test_two_snapshots_of_one_model_at_other_cuts_are_told_apart(tmp_path: Path) -> None:
+def test_two_snapshots_of_one_model_at_other_cuts_have_different_digests(tmp_path: Path) -> None:
     replica, digests_found = used(), []
     for number in (5, 6):
         replica.end_round(number, replica.end_offsets)
@@ -185,7 +185,7 @@ def meta_with(path: Path, **changes: object) -> dict[str, bytes]:
     return {"meta.json": json.dumps(meta | changes).encode()}
 
 
-def test_a_newer_format_is_refused_whatever_else_it_says(written: Path, tmp_path: Path) -> None:
+def test_a_newer_format_is_refused_whatever_else_it_holds(written: Path, tmp_path: Path) -> None:
     with zipfile.ZipFile(tmp_path / "a", "w") as archive:
         meta = {"kind": "murmurec snapshot", "format": 9, "murmurec": "7.1", "pages": []}
         archive.writestr("meta.json", json.dumps(meta))
@@ -235,7 +235,7 @@ def test_an_array_of_another_state_is_refused(written: Path, tmp_path: Path) -> 
 
 
 class Trap:
-    """Whoever unpickles one is caught."""
+    """Unpickling it ends the process."""
 
     def __reduce__(self) -> tuple[object, ...]:
         return os.abort, ()
@@ -270,7 +270,7 @@ def test_a_compressed_member_is_refused(written: Path, tmp_path: Path) -> None:
 def test_a_file_that_cannot_be_written_leaves_nothing_and_the_old_one_alone(
     tmp_path: Path,
 ) -> None:
-    """The limit of a file's size stands in for a full disk."""
+    """The limit of a file's size replaces a full disk."""
     path, replica = tmp_path / "a", used()
     path.write_bytes(b"older")
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)

@@ -80,7 +80,7 @@ def test_a_list_of_what_was_rated_that_cannot_be_read_is_one_sentence(
     assert View.asked == []
 
 
-def test_an_answer_of_which_all_was_rated_says_so(
+def test_an_answer_of_which_all_was_rated_is_explained(
     view: HTTPServer, capsys: pytest.CaptureFixture[str]
 ) -> None:
     Path("rated.txt").write_text("\n".join(["tt01", "tt02", *map(str, range(1, 99))]))

@@ -90,7 +90,7 @@ def test_the_script_that_is_installed_is_this_one():
     assert scripts == {"murmurec": "stream_app.cli:main"}
 
 
-def test_the_version_is_told(capsys):
+def test_the_version_is_printed(capsys):
     assert run(["--version"]) == 0
     assert capsys.readouterr().out == f"murmurec {__version__}\n"
 

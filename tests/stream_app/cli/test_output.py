@@ -24,7 +24,7 @@ output.table(("id", ""), [("rr:100:2", "[red]text")], title="rr:100:2 by [i]id[/
 
 
 class Terminal(io.StringIO):
-    """A stream that says that it is a terminal."""
+    """A stream that claims to be a terminal."""
 
     def isatty(self) -> bool:
         return True

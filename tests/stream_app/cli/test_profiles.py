@@ -1,4 +1,4 @@
-"""`murmurec profiles` without a broker: what is wrong is one sentence; what is said beforehand."""
+"""`murmurec profiles` without a broker: errors of one sentence, and notices before a release."""
 
 from __future__ import annotations
 
@@ -85,7 +85,9 @@ def test_a_family_and_options_make_the_mechanism_that_its_id_names() -> None:
         ("blip:5000:4:inf", ["protected  nothing", "warning: nothing is protected"]),
     ],
 )
-def test_what_is_protected_and_what_it_costs_is_said(id: str, expected: list[str]) -> None:
+def test_the_notices_state_what_is_protected_and_what_it_costs(
+    id: str, expected: list[str]
+) -> None:
     notices = "\n".join(profile_notices(profiles.parse(id), 100))
     for words in [*expected, "public     that a pseudonym takes part"]:
         assert words in notices

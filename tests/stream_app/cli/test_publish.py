@@ -107,7 +107,7 @@ def test_a_broker_that_is_not_there_costs_no_epsilon(capsys: pytest.CaptureFixtu
     ],
     ids=str,
 )
-def test_what_a_careful_person_should_know_is_said_first(
+def test_what_a_careful_person_should_know_is_printed_first(
     arguments: list[str],
     expected: str,
     environment: Callable[..., None],

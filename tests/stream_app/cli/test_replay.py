@@ -1,4 +1,4 @@
-"""`murmurec replay` without a broker: what is wrong is told in one sentence and nothing is made."""
+"""`murmurec replay` without a broker: an error is one sentence and nothing is made."""
 
 from __future__ import annotations
 
@@ -183,7 +183,7 @@ def test_rows_off_the_scale_and_a_scope_of_other_items_are_warned_about() -> Non
     assert "3 rows unreadable or off the scale" in next(data_warnings(data, keys, None))
 
 
-def test_a_journal_that_is_new_or_was_torn_is_told() -> None:
+def test_a_journal_that_is_new_or_was_torn_is_reported() -> None:
     with Journal.open("j") as journal:
         assert "is new: new pseudonyms, and no record" in "".join(journal_notices(journal))
     with Path("j").open("ab") as file:
@@ -229,7 +229,7 @@ class Accepting:
         return 0
 
 
-def test_a_disk_that_fills_in_the_middle_says_how_much_was_sent_and_the_rest_goes_later() -> None:
+def test_a_disk_that_fills_midway_is_refused_with_the_count_sent_and_the_rest_goes_later() -> None:
     def made(journal: Journal) -> ReplayRun:
         line = Publisher(Accepting(), "ratings")
         people = ratings(journal.key, 100)

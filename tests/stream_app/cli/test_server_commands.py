@@ -37,7 +37,7 @@ def refused(arguments: list[str], capsys: pytest.CaptureFixture[str], code: int 
     ],
     ids=" ".join,
 )  # fmt: skip
-def test_without_a_broker_each_command_says_how_to_name_or_start_one(
+def test_without_a_broker_each_command_explains_how_to_name_or_start_one(
     command: list[str], environment: Callable[..., None], capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert refused(command, capsys) == (

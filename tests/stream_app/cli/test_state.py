@@ -1,4 +1,4 @@
-"""`murmurec state`: what is refused before anything is read, and how a difference is told."""
+"""`murmurec state`: what is refused before anything is read, and how a difference is listed."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def largest(replica: Replica) -> NDArray[Any]:
 
 
 @pytest.mark.parametrize("command", COMMANDS)
-def test_without_a_broker_each_command_says_how_to_name_one(
+def test_without_a_broker_each_command_explains_how_to_name_one(
     command: str, environment: Callable[..., None], capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert run(["state", *command.split()]) == 1
@@ -95,7 +95,7 @@ def test_a_checkpoint_of_a_replica_does_not_differ_from_it(design: StateSpec) ->
     assert comparing.differences(manifest, replica) == []
 
 
-def test_what_differs_is_told_by_its_name(design: StateSpec) -> None:
+def test_what_differs_is_listed_by_its_name(design: StateSpec) -> None:
     manifest, _ = written(Replica(design))
     replica = Replica(design)
     array = largest(replica)
@@ -114,7 +114,7 @@ def test_what_differs_is_told_by_its_name(design: StateSpec) -> None:
     )
 
 
-def test_arrays_that_only_one_side_has_are_told(design: StateSpec) -> None:
+def test_arrays_that_only_one_side_has_are_listed(design: StateSpec) -> None:
     replica = Replica(design)
     manifest, _ = written(replica)
     fewer = msgspec.structs.replace(

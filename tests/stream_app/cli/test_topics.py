@@ -45,7 +45,7 @@ def test_a_wrong_partition_count_ends_with_1_and_the_sentence(options, capsys, e
     assert "the count cannot be changed" in capsys.readouterr().err
 
 
-def test_without_a_broker_the_sentence_says_how_to_name_or_start_one(environment, capsys):
+def test_without_a_broker_the_sentence_explains_how_to_name_or_start_one(environment, capsys):
     assert run(["topics", "plan"]) == 1
     err = capsys.readouterr().err
     assert "--bootstrap" in err

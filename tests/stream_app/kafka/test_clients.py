@@ -65,7 +65,7 @@ def test_a_missing_certificate_file_is_one_sentence_and_nothing_on_stderr(capfd,
     assert capfd.readouterr().err == ""
 
 
-def test_where_nothing_listens_the_sentence_names_the_address_and_the_mend(capfd):
+def test_where_nothing_listens_the_sentence_names_the_address_and_the_fix(capfd):
     assert unreachable("127.0.0.1:1").startswith(
         "nothing listens at 127.0.0.1:1: start a broker (murmurec broker start)"
     )
@@ -108,7 +108,7 @@ class Quiet(http.server.BaseHTTPRequestHandler):
         pass
 
 
-def test_a_web_server_is_told_from_kafka():
+def test_a_web_server_is_not_taken_for_kafka():
     with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Quiet) as server:
         threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
         address = f"127.0.0.1:{server.server_port}"
@@ -117,7 +117,7 @@ def test_a_web_server_is_told_from_kafka():
         server.shutdown()
 
 
-def test_a_port_that_says_nothing_is_told_so():
+def test_a_silent_port_is_reported_as_not_kafka():
     held = []
     with serving(held.append) as address:
         assert "does not answer as Kafka does" in unreachable(address)
@@ -160,27 +160,27 @@ def tls(certificate):
         yield address
 
 
-def test_a_plain_client_of_a_tls_port_is_told_to_speak_tls(tls):
+def test_a_plain_client_of_a_tls_port_is_asked_to_speak_tls(tls):
     assert "expects TLS: set security.protocol to SSL or SASL_SSL" in unreachable(tls)
 
 
-def test_a_certificate_that_is_not_trusted_is_told_so(tls):
+def test_a_certificate_that_is_not_trusted_is_reported(tls):
     sentence = unreachable(tls, {"security.protocol": "SSL"})
     assert "not signed by an authority this machine trusts: set ssl.ca.location" in sentence
 
 
-def test_a_tls_server_that_is_not_kafka_is_not_told_to_speak_tls(tls, certificate):
+def test_a_tls_server_that_is_not_kafka_is_reported_as_such(tls, certificate):
     given = {"security.protocol": "SSL", "ssl.ca.location": str(certificate[0])}
     assert "is not Kafka" in unreachable(tls, given)
 
 
 @pytest.mark.kafka
-def test_a_broker_that_answers_tells_of_its_nodes(kafka):
+def test_a_broker_that_answers_lists_its_nodes(kafka):
     assert clients.describe_cluster(kafka.connection).brokers
 
 
 @pytest.mark.kafka
-def test_a_secure_client_of_a_plain_broker_is_told_what_to_set(kafka):
+def test_a_secure_client_of_a_plain_broker_learns_what_to_set(kafka):
     assert "does not speak TLS" in unreachable(kafka.bootstrap, {"security.protocol": "SSL"})
     assert "asks for no password on this port" in unreachable(kafka.bootstrap, SASL)
 
@@ -215,7 +215,7 @@ def test_the_right_password_reaches_the_broker(guarded):
 
 
 @pytest.mark.kafka
-def test_a_wrong_password_is_told_and_not_repeated(guarded, capfd):
+def test_a_wrong_password_is_reported_and_not_repeated(guarded, capfd):
     sentence = unreachable(guarded, SASL | {"sasl.password": "hunter2"}, seconds=30)
     assert "refuses the user name or password" in sentence
     assert "hunter2" not in sentence
@@ -223,13 +223,13 @@ def test_a_wrong_password_is_told_and_not_repeated(guarded, capfd):
 
 
 @pytest.mark.kafka
-def test_a_sasl_mechanism_that_is_not_offered_is_told_with_the_one_that_is(guarded):
+def test_a_sasl_mechanism_that_is_not_offered_is_reported_with_the_offered_one(guarded):
     sentence = unreachable(guarded, SASL | {"sasl.mechanism": "SCRAM-SHA-512"}, seconds=30)
     assert "set it to PLAIN" in sentence
 
 
 @pytest.mark.kafka
-def test_a_client_without_a_password_is_told_that_one_is_asked(guarded):
+def test_a_client_without_a_password_is_refused_with_the_reason(guarded):
     sentence = unreachable(guarded, seconds=3)
     assert "closes the connection of a client without a password" in sentence
 

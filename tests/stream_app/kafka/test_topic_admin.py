@@ -84,7 +84,7 @@ def test_a_wrong_partition_count_is_refused_before_anything_is_changed(admin, pr
     assert set(partition_counts(admin, others).values()) == {None}
 
 
-def test_a_retention_that_would_lose_ratings_is_shown_and_mended(admin, prefix, made):
+def test_a_retention_that_would_lose_ratings_is_shown_and_altered(admin, prefix, made):
     made(ratings(prefix, **{"retention.ms": "3600000"}))
     step = plan(admin, [ratings(prefix)])[0]
     assert (step.action, step.difference) == ("alter", "retention.ms is 3600000, not -1")

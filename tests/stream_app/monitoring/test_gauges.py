@@ -84,7 +84,7 @@ def test_the_debiased_error_is_that_of_the_true_ratings(name: str, margin: float
 
     Over 30 draws the distance deviates by .011, .0046 and .0114 around less than .003: the margins
     exceed six deviations (false alarm below 1e-6). The reported error is above the true one by .32,
-    .18 and .31; without the cells that say nothing the debiased one is off by .12 under `cell:5:4`.
+    .18 and .31; without the empty cells the debiased one is off by .12 under `cell:5:4`.
     """
     gauges, true = watched(name)
     assert gauges.error.rmse_debiased("all") == pytest.approx(true, abs=margin)

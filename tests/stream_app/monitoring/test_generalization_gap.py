@@ -111,7 +111,7 @@ def test_residuals_without_a_finite_width_give_no_number(odd_one: float, side: s
 def test_a_model_that_leaks_nothing_shows_about_two_nats_over_the_number_of_samples() -> None:
     """400 measurements on n = 500 pairs, seed 3: n KL / 2 has mean 1 and deviation 1 (chi^2 / 2).
 
-    The mean of 400 lies within .3 of 1 but for a chance of 2e-9.
+    The mean of 400 lies within .3 of 1 except with probability 2e-9.
     """
     source = np.random.default_rng(3)
 

@@ -36,7 +36,7 @@ MOST_SLACK = -1e-10
 
 
 def masks_of(mechanism: Mechanism) -> tuple[int, ...]:
-    """Return every mask, or the one that stands for having none."""
+    """Return every mask, or 0 for a mechanism without masks."""
     return tuple(mechanism.masks) or (0,)
 
 
@@ -82,7 +82,7 @@ def check_certificate(mechanism: Mechanism) -> None:
 
 
 def check_intervals(table: Table) -> None:
-    """Words lead to reports as the certified counts say, at both ends of every interval."""
+    """Words lead to the reports of the certified counts, at both ends of every interval."""
     for v, row in enumerate(table.counts):
         ends = list(accumulate(row, initial=0))
         assert ends[-1] == TOTAL
@@ -152,7 +152,7 @@ def repeats(mechanism: Mechanism, level: int) -> bool:
 
 
 def check_user_cost(convert: Callable[[PrivacyLoss, int, int], PrivacyLoss]) -> None:
-    """What a conversion says of a user is no less than what two cells together really show."""
+    """The converted loss of a user is no less than the exact loss of two cells together."""
     cell = RandomizedResponseWithMissing(2, Fraction(1, 2))
     channel = cell.likelihood()
     both = np.kron(channel, channel)  # two cells of one user, each released by itself

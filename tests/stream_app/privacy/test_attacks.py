@@ -143,7 +143,7 @@ def timed(
 @pytest.mark.parametrize(
     "family", [RandomizedResponse, ModifiedLaplace], ids=lambda family: family.family
 )
-def test_the_time_of_a_release_tells_neither_the_input_nor_the_noise(
+def test_the_time_of_a_release_reveals_neither_the_input_nor_the_noise(
     family: type[Mechanism],
 ) -> None:
     """Rank correlation below 0.05 over 20000 releases of 500 equal inputs each, in random order.
@@ -168,7 +168,7 @@ def test_the_time_of_a_release_tells_neither_the_input_nor_the_noise(
     assert abs(correlation(took, noise - middle[inputs])) < 0.05
 
 
-def test_the_time_of_a_sampler_that_tries_until_it_succeeds_tells_the_noise() -> None:
+def test_the_time_of_a_sampler_that_tries_until_it_succeeds_reveals_the_noise() -> None:
     """The control."""
     words = Words(SystemSource())
 
@@ -239,7 +239,7 @@ def test_a_release_without_a_ticket_is_refused(family: type[Mechanism]) -> None:
         other.release(cells, issuer.ticket(mechanism, 3))
 
 
-def test_what_a_seed_touches_says_that_it_is_unsafe() -> None:
+def test_what_a_seed_touches_is_marked_unsafe() -> None:
     mechanism = RandomizedResponseWithMissing(5, TWO)
     issuer = TicketIssuer(SeededSource(1))
     issuer.admit(mechanism)

@@ -67,7 +67,7 @@ def test_the_log_likelihood_is_the_logarithm_of_the_channel(mechanism: Mechanism
 
 
 @every
-def test_no_report_tells_two_inputs_apart_by_more_than_epsilon(mechanism: Mechanism) -> None:
+def test_no_report_distinguishes_two_inputs_by_more_than_epsilon(mechanism: Mechanism) -> None:
     check_loss(mechanism)
 
 

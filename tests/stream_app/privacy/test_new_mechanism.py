@@ -45,12 +45,12 @@ class Half(TableMechanism):
 
     family: ClassVar[str] = "half"
     no_estimate: ClassVar[frozenset[str]] = frozenset({"value", "square"})
-    limit: ClassVar[str] = "one bit a report: levels of one half are never told apart"
+    limit: ClassVar[str] = "one bit a report: levels of one half are never distinguished"
 
     def _weights(self) -> Weights:
-        ratio, one = compiled_ratio(self.epsilon), Fraction(1)
+        ratio, unit = compiled_ratio(self.epsilon), Fraction(1)
         upper = [2 * v >= self.levels for v in range(self.levels)]
-        return [[one, ratio] if up else [ratio, one] for up in upper]
+        return [[unit, ratio] if up else [ratio, unit] for up in upper]
 
 
 NEW = of_families([Half])

@@ -1,4 +1,4 @@
-"""Sources of noise: the system's never repeats, not even over a fork; a seeded one says so."""
+"""Sources of noise: the system's never repeats, not even over a fork; a seeded one is unsafe."""
 
 from __future__ import annotations
 

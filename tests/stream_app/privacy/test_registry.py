@@ -76,7 +76,7 @@ def test_people_write_epsilon_as_they_like(written: str | Fraction, id: str) -> 
      "²", None, 0.5, Fraction(0), Fraction(-1, 2)],
     ids=repr,
 )  # fmt: skip
-def test_an_epsilon_that_is_none_is_refused_with_value_limit_and_mend(written: object) -> None:
+def test_an_epsilon_that_is_none_is_refused_with_value_limit_and_fix(written: object) -> None:
     with pytest.raises(ValueError, match="64") as caught:
         registry.mechanism("rr", 5, written)  # type: ignore[arg-type]
     assert "epsilon" in str(caught.value)
@@ -106,7 +106,7 @@ def test_people_write_the_thinning_as_they_like(written: str | Fraction | None, 
 
 
 @pytest.mark.parametrize("written", ["0", "1.5", "-1", "nan", "", "1/0", 0.5, "1/2000", "999/1001"])
-def test_a_thinning_that_is_none_is_refused_with_value_limit_and_mend(written: object) -> None:
+def test_a_thinning_that_is_none_is_refused_with_value_limit_and_fix(written: object) -> None:
     with pytest.raises(ValueError, match=r"thinning .*(1/4|1000)"):
         registry.mechanism("cell", 5, "2", written)  # type: ignore[arg-type]
 

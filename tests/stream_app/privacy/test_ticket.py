@@ -1,4 +1,4 @@
-"""Every way around the budget that somebody who holds raw ratings might try: none draws a word."""
+"""Every way around the budget that code with raw ratings might try: none draws a word."""
 
 from __future__ import annotations
 
@@ -95,8 +95,8 @@ def test_a_ticket_is_no_source_of_words(issuer: TicketIssuer, entropy: Counting)
 
 def test_a_ticket_cannot_be_copied(issuer: TicketIssuer) -> None:
     ticket = issuer.ticket(RR, 3)
-    for take in (copy.copy, copy.deepcopy, lambda one: one.__reduce__(),
-                 lambda one: one.__reduce_ex__(5)):  # fmt: skip
+    for take in (copy.copy, copy.deepcopy, lambda t: t.__reduce__(),
+                 lambda t: t.__reduce_ex__(5)):  # fmt: skip
         with pytest.raises(TypeError, match="it cannot be copied"):
             take(ticket)
     assert not hasattr(ticket, "__dict__")
@@ -232,7 +232,7 @@ def test_what_a_seed_draws_is_marked_wherever_it_comes_from() -> None:
     issuer = TicketIssuer(SeededSource(1))
     issuer.admit(RR)
     assert issuer.ticket(RR, 3).unsafe
-    assert len(RR.release(LEVELS, SeededSource(1))) == 3  # a test says so by itself
+    assert len(RR.release(LEVELS, SeededSource(1))) == 3  # a test names its seed itself
 
 
 def test_the_journal_is_the_only_way_and_it_is_paid_for(tmp_path: Path) -> None:

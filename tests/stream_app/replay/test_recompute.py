@@ -1,4 +1,4 @@
-"""What a replay starts from, and what the past tells of it."""
+"""The origin that a replay starts from, and what the cut log records of it."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def test_a_snapshot_is_adopted_without_the_devices_that_were_forgotten_since(
     assert begun.model_digest() == adopted.model_digest() != with_it
     words = np.frombuffer(device, "<u8").reshape(1, 2).astype(np.uint64)
     assert begun.marks.find(words).tolist() == [0]
-    assert len(begun.ledger.forgotten) == 0, "the base tells it"
+    assert len(begun.ledger.forgotten) == 0, "the origin records it"
     again = replace(made[0], seq=made[0].seq + 1000)
     (batch,) = [decode_many(run_of([publish(again)], 0, 1, publish(again).partition), ALL.intake)]
     assert begun.apply(batch).records.tolist() == [REJECTED]
@@ -99,14 +99,14 @@ def test_what_the_log_alone_does_not_lead_to_is_lost(origin: StateOrigin) -> Non
     )
 
 
-def test_the_newest_witness_of_our_design_decides() -> None:
+def test_the_newest_digest_report_of_our_design_decides() -> None:
     adopted, log = StateOrigin(0, ZERO, snapshot="a" * 32), StateOrigin(0, ZERO)
     assert lost_origin(past(adopted, log), 4, "ours") is None
     assert lost_origin(past(adopted, design="theirs"), 4, "ours") is None
     assert lost_origin(past(), 4, "ours") is None
 
 
-def test_what_was_set_aside_is_told_by_place_reason_and_size(rng: np.random.Generator) -> None:
+def test_a_rejected_record_is_reported_by_offset_reason_and_size(rng: np.random.Generator) -> None:
     replica = Replica(SMALL)
     good = publish(events(rng, 1)[0])
     records = [good, replace(good, value=b"poison"), good]
@@ -131,7 +131,7 @@ class Silent:
         return lambda *_arguments, **_more: Never()
 
 
-def test_a_broker_that_says_nothing_is_told_in_a_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_silent_broker_is_reported_in_a_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
     silent: AdminClient = Silent()  # type: ignore[assignment]
     monkeypatch.setattr(clients, "admin", lambda *_: silent)
     monkeypatch.setattr(changelog, "_TOPIC_SECONDS", 0.01)

@@ -1,4 +1,4 @@
-"""A recovery takes the newest whole checkpoint, never a wrong one, and says why it takes none."""
+"""A recovery takes the newest whole checkpoint, never a wrong one, and explains a refusal."""
 
 from __future__ import annotations
 
@@ -334,7 +334,7 @@ def newer() -> bytes:
 # --- memory ---------------------------------------------------------------------------------------
 
 
-def test_generations_that_nobody_removed_are_let_go_of() -> None:
+def test_generations_that_were_never_removed_are_let_go_of() -> None:
     topic, generations = Topic(), 10
     for name in range(generations):
         writer = Writer()
@@ -345,7 +345,7 @@ def test_generations_that_nobody_removed_are_let_go_of() -> None:
     assert cut_found(topic) == generations
     live = [decode_state_key(key) for key in recovery.keys]
     assert sum(isinstance(name, ClaimKey) for name in live) == generations
-    assert len(live) == 3 * generations, "a new owner still hears of all of them"
+    assert len(live) == 3 * generations, "a new owner still learns of all of them"
 
 
 def test_a_generation_that_reaches_further_is_kept() -> None:

@@ -110,7 +110,7 @@ def test_a_flipped_bit_does_not_bring_the_abandoned_model_back(
         topic.newest()
 
 
-def test_an_older_one_of_the_same_line_stands_in() -> None:
+def test_an_older_checkpoint_of_the_same_history_is_used_instead() -> None:
     topic = Topic()
     first = topic.generation((7, ADOPTED), (8, ADOPTED))
     topic.flip(topic.generation((9, ADOPTED)))
@@ -118,7 +118,7 @@ def test_an_older_one_of_the_same_line_stands_in() -> None:
     assert (found.generation, found.cut) == (first, 8)
 
 
-def test_who_is_left_out_may_be_told_by_the_log_again() -> None:
+def test_an_exclusion_may_be_recovered_from_the_log() -> None:
     topic = Topic()
     topic.generation((6, LOG))
     topic.flip(topic.generation((8, msgspec.structs.replace(LOG, excluded=(DEVICE,)))))
@@ -131,7 +131,7 @@ def test_who_is_left_out_may_be_told_by_the_log_again() -> None:
 
 @pytest.mark.parametrize("most", [0, 1, 2])
 def test_an_interrupted_first_checkpoint_of_an_adopted_state_is_none(most: int) -> None:
-    """Without its manifest nothing was adopted: the operator's command failed, and says so."""
+    """Without its manifest nothing was adopted: the operator's command failed with an error."""
     topic = Topic()
     topic.generation((6, LOG))
     topic.generation((7, ADOPTED), most=most)
@@ -163,7 +163,7 @@ def test_the_slots_of_the_checkpoint_before_may_be_written_over() -> None:
     assert found.cut == 8
 
 
-def test_another_rating_topic_is_not_mended_by_a_rebuild() -> None:
+def test_a_rebuild_is_no_remedy_for_another_rating_topic() -> None:
     """Its cuts name offsets of the old one."""
     topic = Topic()
     topic.generation((6, LOG))

@@ -49,7 +49,7 @@ def test_a_generation_is_the_offset_of_its_claim() -> None:
     assert (writer.generation, writer.ready, writer.full) == (77, True, True)
 
 
-def test_a_claim_whose_offset_is_not_told_is_repeated() -> None:
+def test_a_claim_whose_offset_is_unknown_is_repeated() -> None:
     writer = Writer()
     (claim,) = sends(writer.step(LeaseAcquired(b"a" * 16, "w")))
     (again,) = sends(writer.step(Acked(claim.token, -1)))

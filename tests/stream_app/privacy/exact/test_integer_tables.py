@@ -70,7 +70,7 @@ def test_rounding_draws_the_inputs_of_an_output_together(rows: list[list[int]]) 
     counts = compile_table(rows).counts
     for z in range(outputs):
         shares = [row[z] for row in exact]
-        # An input's largest count takes what is left, so it says nothing about the rule.
+        # An input's largest count takes the remainder, so the rule does not apply to it.
         kept = [v for v, row in enumerate(rows) if z != row.index(max(row))]
         for v in kept:
             assert abs(counts[v][z] - shares[v]) < 1
@@ -89,7 +89,7 @@ def test_a_draw_takes_one_word_for_each_input_in_order() -> None:
     np.testing.assert_array_equal(source.words(3), SeededSource(9).words(20_004)[-3:])
 
 
-def test_rational_weights_compile_like_the_integers_they_stand_for() -> None:
+def test_rational_weights_compile_like_integers_in_the_same_proportion() -> None:
     halves = [[Fraction(1, 2), Fraction(1, 3), Fraction(1, 6)]]
     assert compile_table(halves).counts == compile_table([[3, 2, 1]]).counts
 
@@ -123,7 +123,7 @@ def test_sampling_crosses_its_blocks_without_a_seam() -> None:
     np.testing.assert_array_equal(table.sample(inputs, words), sample(table.counts, inputs, words))
 
 
-def test_a_table_that_tells_too_much_gets_no_certificate() -> None:
+def test_a_table_that_reveals_too_much_gets_no_certificate() -> None:
     epsilon = Fraction(1)
     limit = exp_bounds(epsilon)[0]
     q = math.floor(TOTAL / (limit + 1))

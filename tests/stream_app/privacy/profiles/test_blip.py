@@ -79,7 +79,7 @@ def test_the_claim_is_proved_and_nearly_used_up(epsilon: str) -> None:
     assert proof.adjacency is Adjacency.CELL
 
 
-def test_no_output_tells_two_neighbouring_profiles_apart_by_more_than_epsilon() -> None:
+def test_no_output_distinguishes_two_neighbouring_profiles_by_more_than_epsilon() -> None:
     worst = worst_exact(SMALL)
     assert worst <= exp_bounds(Fraction(2))[0]
     # Tight: an item with two positions of its own uses all of it.

@@ -56,7 +56,7 @@ def test_a_release_has_its_size_can_be_read_and_is_likely_enough(made: ProfileMe
 
 
 @every
-def test_the_order_of_the_items_says_nothing(made: ProfileMechanism) -> None:
+def test_the_order_of_the_items_does_not_matter(made: ProfileMechanism) -> None:
     first, second = (made.release(items, SeededSource(3)) for items in (ITEMS, ITEMS[::-1].copy()))
     np.testing.assert_array_equal(first, second)
 
@@ -69,7 +69,7 @@ def test_nothing_was_estimated_of_an_empty_store(made: ProfileMechanism) -> None
 
 
 @every
-def test_memberships_stand_out_from_what_is_not_there_when_there_is_no_noise(
+def test_without_noise_memberships_exceed_the_items_not_in_the_profile(
     made: ProfileMechanism,
 ) -> None:
     if made.epsilon is not None:

@@ -60,7 +60,7 @@ def test_a_mask_of_single_levels_is_randomized_response(mechanism: PartitionResp
 
 
 @pytest.mark.parametrize("epsilon", EPSILONS, ids=str)
-def test_levels_of_one_group_cannot_be_told_apart_at_all(epsilon: Fraction) -> None:
+def test_levels_of_one_group_cannot_be_distinguished_at_all(epsilon: Fraction) -> None:
     mechanism = PartitionResponse(5, epsilon)
     for mask in mechanism.masks:
         channel, groups = mechanism.likelihood(mask), mechanism.groups(mask)
@@ -84,7 +84,7 @@ def test_a_release_of_mixed_masks_is_that_of_each_row_alone() -> None:
 
 
 @pytest.mark.parametrize("wrong", [0, 16, 65535])
-def test_one_wrong_mask_releases_nothing_and_says_which(wrong: int) -> None:
+def test_one_wrong_mask_releases_nothing_and_is_named(wrong: int) -> None:
     mechanism = PartitionResponse(5, Fraction(2))
     masks = np.array([1, 4, wrong], np.uint16)
     with pytest.raises(ValueError, match=rf"row 2: mask {wrong} is not in 1 to 15"):

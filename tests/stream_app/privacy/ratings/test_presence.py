@@ -274,6 +274,6 @@ def test_the_last_report_is_missing_and_likeliest_where_nothing_was_rated(
 ) -> None:
     nothing = mechanism.likelihood()[-1]
     assert nothing.argmax() == mechanism.levels
-    # What says nothing has the least presence, whatever the levels look like.
+    # The report "missing" has the least presence, whatever the levels look like.
     presence = mechanism.presence(np.arange(mechanism.alphabet))
     assert presence.argmin() == mechanism.alphabet - 1

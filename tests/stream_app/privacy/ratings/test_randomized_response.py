@@ -18,7 +18,7 @@ every = pytest.mark.parametrize("mechanism", EVERY_RANDOMIZED_RESPONSE, ids=name
 
 
 @every
-def test_the_certificate_says_the_worst_quotient_of_all_pairs_of_levels(
+def test_the_certificate_holds_the_worst_quotient_of_all_pairs_of_levels(
     mechanism: RandomizedResponse,
 ) -> None:
     proof = mechanism.certificate
