@@ -176,7 +176,7 @@ def test_a_stranger_has_spent_nothing(journal: Journal, capsys: pytest.CaptureFi
     ("arguments", "sentence"),
     [([], "there is none; publishing a rating creates it"),
      (["--journal", "."], "is a directory"),
-     (["--journal", "/dev/null"], "is not a plain file"),
+     (["--journal", "/dev/null"], "not a plain file"),
      (["--journal", "empty"], "is empty and no journal"),
      (["--journal", "text"], "is not a device journal"),
      (["--journal", "sqlite"], "is a device store of an earlier murmurec"),
