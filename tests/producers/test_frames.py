@@ -80,7 +80,7 @@ def test_a_compacted_file_vouches_for_itself() -> None:
     assert torn.end == len(whole)
 
 
-def test_damage_is_told_from_a_torn_end_also_far_before_what_vouches_for_it() -> None:
+def test_damage_is_distinguished_from_a_torn_end_also_far_before_the_next_valid_frame() -> None:
     data, places = written([b"first", b"x" * 3_000_000, b"last"])
     flipped = bytearray(data)
     flipped[places[0] + FRAME_BYTES] ^= 1
@@ -110,7 +110,7 @@ def test_a_file_that_is_no_journal_is_refused(data: bytes, sentence: str) -> Non
         scan(data)
 
 
-def test_a_later_format_and_a_later_record_are_told() -> None:
+def test_a_later_format_and_a_later_record_are_named() -> None:
     import struct
     import zlib
 

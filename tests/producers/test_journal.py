@@ -126,7 +126,9 @@ def test_damage_is_refused_with_its_position_and_a_torn_end_is_cut(path: Path) -
     assert path.stat().st_size > place
 
 
-def test_damage_of_the_last_record_is_told_from_its_first_delivery_report_on(path: Path) -> None:
+def test_damage_of_the_last_record_is_seen_from_its_first_delivery_report_on(
+    path: Path,
+) -> None:
     journal = at(path)
     release(journal, ANN, 1)
     place = path.stat().st_size

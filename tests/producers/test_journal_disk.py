@@ -236,7 +236,9 @@ def test_an_interrupt_in_the_middle_of_a_commit_ends_the_use_of_the_journal(
         assert [message.seq for message in again.pending()] == [1]
 
 
-def test_a_file_that_is_no_journal_is_told_so_before_its_mode_is(path: Path) -> None:
+def test_a_file_that_is_no_journal_is_refused_before_its_mode_is_checked(
+    path: Path,
+) -> None:
     path.write_text("hello")
     path.chmod(0o644)
     with pytest.raises(UserError, match="is not a device journal"):

@@ -163,7 +163,7 @@ class Untouched:
 
 
 @every
-def test_an_input_that_is_none_is_refused_untold_and_before_a_word_is_drawn(
+def test_an_invalid_input_is_refused_without_its_value_and_before_a_word_is_drawn(
     mechanism: Mechanism,
 ) -> None:
     outside = mechanism.inputs + 90
