@@ -10,7 +10,8 @@ MAKEFLAGS += --no-builtin-rules
 
 PYTHON ?= python3
 ARGS ?=
-# Of the tests; each starts a Kafka of its own. 0 runs all in one process.
+# Of the tests; each starts a Kafka of its own. 0 runs all in one process. The order stays that of the
+# folders: the long files of broker tests first, the short ones fill the end.
 PROCESSES ?= 2
 VENV := .venv
 BIN := $(VENV)/bin
@@ -26,7 +27,7 @@ demo: $(READY) ## Run the whole system on this machine: broker, worker, devices,
 	@$(BIN)/murmurec demo $(ARGS)
 
 test: $(READY) ## Run the tests and the examples of the docstrings, against a real Kafka (all but slow and benchmark)
-	@$(BIN)/python -m pytest --numprocesses $(PROCESSES) --dist loadfile $(ARGS)
+	@$(BIN)/python -m pytest --numprocesses $(PROCESSES) --dist loadfile --no-loadscope-reorder $(ARGS)
 
 check: $(READY) ## Run the linter, the formatter's check and the type checker
 	@$(BIN)/ruff check .

@@ -163,7 +163,9 @@ def test_a_lost_state_topic_is_not_replaced_by_another_state(
     assert run(["state", "digest", *where]) == 1
     capsys.readouterr()
     assert run(["state", "verify", *where]) == 0
-    assert any("it is lost" in what for what in json.loads(capsys.readouterr().out)["missing"])
+    assert any(
+        "the checkpoint is lost" in what for what in json.loads(capsys.readouterr().out)["missing"]
+    )
     beginning.over_a_gap(session, "")
     assert held(log).origin == StateOrigin(0, (0, 0, 0, 0))
     digest_report(log, held(log))

@@ -164,7 +164,7 @@ def test_an_epsilon_per_item_that_is_taken_for_the_users_is_noticed() -> None:
     catalogue = np.arange(100, dtype=np.uint64)
     check_budget(ItemSample.from_budget(Fraction(10)), catalogue)
     with pytest.raises(AssertionError):
-        check_budget(Generous.of(Fraction(10)), catalogue)
+        check_budget(Generous.from_budget(Fraction(10)), catalogue)
     with pytest.raises(AssertionError):
         check_user_cost(lambda spend, n, c: PrivacyLoss(spend.epsilon, spend.delta, Adjacency.USER))
     with pytest.raises(AssertionError):  # c instead of 2 c where a record is replaced
