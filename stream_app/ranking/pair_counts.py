@@ -1,0 +1,37 @@
+"""Which head items occur together on devices: second moments, as derivations take them.
+
+    pairs[i, j] = sum over devices of x_i x_j          x = 1 liked .. 0 not there
+
+Two feeds fill them. Where presence is public, x_i is the posterior probability that the device
+likes an item which it has rated. Where presence is protected, x_i is the positive report itself,
+0 or 1, and `channel` debiases it.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+WEIGHT_ONE = 15  # the integer weight of a certain like
+
+
+class PairCounts(NamedTuple):
+    """Moments of n head items at a cut; copies, which another thread may read.
+
+    keys (n,): the items. pairs (n, n): symmetric second moments with any diagonal. squares (n,):
+    the sum of x_i^2. sums (n,): the sum of x_i. exposures (n,): devices with a list, or reports on
+    the item where presence is protected. ordered (n, n): decayed pairs [later, earlier], or None
+    where the arrival order is not kept. channel: (P(positive | positive), P(positive | not
+    positive)) where presence is protected, else None.
+    """
+
+    keys: NDArray[np.uint64]
+    pairs: NDArray[np.float32]
+    squares: NDArray[np.float32]
+    sums: NDArray[np.float32]
+    exposures: NDArray[np.float32]
+    ordered: NDArray[np.float32] | None
+    channel: tuple[float, float] | None
+    cut: int
