@@ -1,0 +1,118 @@
+"""Which ranking serves: each is scored on what users rate next, before it is learned.
+
+    gain    1 / log2(rank + 1) of the item that came, 0 beyond rank k          nDCG@k of one item
+    memory  weights (1 - 1 / MEMORY)^age, so that the choice follows a stream that changes
+    best    popular, until the mean gain of another is above it by more than MARGIN standard errors
+            of their paired difference
+    blend   softmax regression over the standardised components, one AdaGrad step an event
+            (Duchi, Hazan, Singer 2011, figure 1)
+
+Deterministic: no randomness, no clock; what is observed, and in which order, decides.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stream_app.ranking.scores import Components, Weights, standardised
+
+METHODS = ("popular", "factors", "ease", "low_rank", "blend")
+MEMORY = 5_000.0  # events
+MARGIN = 2.0
+LEAST_EVENTS = 50.0
+STEP = 0.1
+
+
+class OnlineChoice:
+    """Measured quality of every method, the weights of the blend, and which method serves."""
+
+    def __init__(self, k: int = 10, memory: float = MEMORY, weights: Weights | None = None) -> None:
+        if k < 1 or not memory > 1:
+            raise ValueError(f"k {k} must be at least 1 and memory {memory} above 1")
+        self.k = k
+        self.memory = memory
+        self._theta = np.array(weights or Weights(), np.float64)
+        self._steps = np.full(len(self._theta), 1.0)
+        self._events = 0.0
+        self._squared = 0.0  # sum of squared weights of events
+        self._gains = np.zeros(len(METHODS))
+        self._hits = np.zeros(len(METHODS))
+        self._ahead = np.zeros(len(METHODS))  # gain minus that of popular
+        self._ahead_squared = np.zeros(len(METHODS))
+
+    def observe(
+        self, target: int, components: Components, allowed: NDArray[np.bool_] | None = None
+    ) -> None:
+        """Score every method on `target`, the slot that the user liked next, among the `allowed`
+        (n,); then learn the blend from it. A target that is not allowed is passed over."""
+        if allowed is None:
+            allowed = np.ones(len(components.popular), bool)
+        if not allowed[target]:
+            return
+        table = np.stack(standardised(components), axis=1).astype(np.float64)[allowed]
+        place = int(np.count_nonzero(allowed[:target]))
+        self._score(place, table)
+        self._learn(place, table)
+
+    def _score(self, place: int, table: NDArray[np.float64]) -> None:
+        popular, ease, low_rank, _, stars = table.T
+        lists = (popular, stars, ease, low_rank, table @ self._theta)
+        ranks = np.array([rank(scores, place) for scores in lists])
+        hits = ranks <= self.k
+        gains = hits / np.log2(ranks + 1)
+        keep = 1 - 1 / self.memory
+        ahead = gains - gains[0]
+        self._events = keep * self._events + 1
+        self._squared = keep * keep * self._squared + 1
+        self._gains = keep * self._gains + gains
+        self._hits = keep * self._hits + hits
+        self._ahead = keep * self._ahead + ahead
+        self._ahead_squared = keep * self._ahead_squared + ahead**2
+
+    def _learn(self, place: int, table: NDArray[np.float64]) -> None:
+        scores = table @ self._theta
+        chance = np.exp(scores - scores.max())
+        chance /= chance.sum()
+        gradient = chance @ table - table[place]
+        self._steps += gradient**2
+        self._theta -= STEP * gradient / np.sqrt(self._steps)
+
+    @property
+    def weights(self) -> Weights:
+        """The fitted weights of the blend."""
+        return Weights(*(float(weight) for weight in self._theta))
+
+    @property
+    def best(self) -> str:
+        """The method that serves."""
+        if self._events < LEAST_EVENTS:
+            return METHODS[0]
+        mean = self._ahead / self._events
+        spread = np.maximum(self._ahead_squared / self._events - mean**2, 0)
+        error = np.sqrt(spread * self._squared) / self._events
+        sure = np.where(mean > MARGIN * error, mean, 0)
+        return METHODS[int(np.argmax(sure))] if sure.any() else METHODS[0]
+
+    @property
+    def events(self) -> float:
+        """Events that count, after forgetting."""
+        return self._events
+
+    def ndcg(self, method: str) -> float:
+        """Return the prequential nDCG@k of `method`; NaN before the first event."""
+        return self._measured(self._gains, method)
+
+    def hit_rate(self, method: str) -> float:
+        """Return the prequential hit rate@k of `method`; NaN before the first event."""
+        return self._measured(self._hits, method)
+
+    def _measured(self, sums: NDArray[np.float64], method: str) -> float:
+        value = float(sums[METHODS.index(method)])
+        return value / self._events if self._events else float("nan")
+
+
+def rank(scores: NDArray[np.float64], place: int) -> int:
+    """Return the rank (from 1) of the entry at `place`; equal scores rank by place."""
+    above = np.count_nonzero(scores > scores[place])
+    return int(above + np.count_nonzero(scores[:place] == scores[place]) + 1)

@@ -1,0 +1,130 @@
+"""Scores of the head items for one history, and their blend.
+
+    ease      x B                                      links between items
+    low_rank  m + W z,  z = (W' D^-1 W + I)^-1 W' D^-1 (x - m)       posterior mean of the taste
+    ordered   x O                                      what tends to follow
+    popular   share of devices that have the item
+    stars     predicted rating
+
+x holds the weights of the history, recent items counting more where the order is known. The
+low-rank score is an inner product of (1, z) with (m_i, W_i), so an index for inner products finds
+its largest without scoring every item.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stream_app.ranking.histories import History
+from stream_app.ranking.item_side import ItemSide
+
+NOISE = 1.0  # lambda_0 of a clean history
+LEAST_SHARE = 1e-6
+
+
+class Components(NamedTuple):
+    """Scores (n,) of every head item; `stars` may be replaced by personal predictions."""
+
+    popular: NDArray[np.float32]
+    ease: NDArray[np.float32]
+    low_rank: NDArray[np.float32]
+    ordered: NDArray[np.float32]
+    stars: NDArray[np.float32]
+
+
+class Weights(NamedTuple):
+    """How much each standardised component counts in the blend."""
+
+    popular: float = 0.2
+    ease: float = 1.0
+    low_rank: float = 0.3
+    ordered: float = 0.7
+    stars: float = 0.1
+
+
+def component_scores(side: ItemSide, history: History, noise: float = NOISE) -> Components:
+    """Return the scores of every head item for `history`; an empty history leaves popularity.
+    `noise` multiplies the variance of the low-rank model: 1 for a clean history, larger for one
+    that was noised."""
+    x = history.recency_weights()
+    taste = taste_vector(side, history, noise)
+    return Components(
+        popular=side.popularity,
+        ease=_row_sums(side.link_targets, side.link_weights, history.slots, x),
+        low_rank=side.rates + side.factors @ taste,
+        ordered=_row_sums(side.next_targets, side.next_weights, history.slots, x),
+        stars=side.ratings,
+    )
+
+
+def taste_vector(side: ItemSide, history: History, noise: float = NOISE) -> NDArray[np.float32]:
+    """Return z (r,), the posterior mean of the user's taste; zero without history or factors."""
+    W = side.factors.astype(np.float64)
+    x = np.zeros(len(side), np.float64)
+    np.add.at(x, history.slots, history.recency_weights())
+    if not len(history.slots):
+        return np.zeros(W.shape[1], np.float32)
+    scaled = W / (noise * side.noise.astype(np.float64))[:, None]
+    precision = scaled.T @ W + np.eye(W.shape[1])
+    return np.linalg.solve(precision, scaled.T @ (x - side.rates)).astype(np.float32)
+
+
+def blend(components: Components, weights: Weights | None = None) -> NDArray[np.float32]:
+    """Return the weighted sum (n,) of the standardised components; popularity enters as its
+    logarithm, and a component without any spread as nothing."""
+    weights = weights or Weights()
+    total = np.zeros(len(components.popular), np.float32)
+    for weight, scores in zip(weights, standardised(components), strict=True):
+        total += np.float32(weight) * scores
+    return total
+
+
+def standardised(components: Components) -> Components:
+    """Return the components with mean 0 and variance 1 over the head, constants as zeros."""
+    popular = np.log(np.maximum(components.popular, LEAST_SHARE))
+    return Components(*(_standard(scores) for scores in (popular, *components[1:])))
+
+
+def top_slots(
+    scores: NDArray[np.float32], k: int, allowed: NDArray[np.bool_] | None = None
+) -> NDArray[np.intp]:
+    """Return the slots of the k largest scores, best first, equal scores by slot; fewer where
+    `allowed` (n,) leaves fewer."""
+    slots = np.arange(len(scores)) if allowed is None else np.flatnonzero(allowed)
+    found = scores[slots]
+    if 0 < k < len(slots):
+        least = np.partition(found, len(found) - k)[len(found) - k]
+        slots = slots[found >= least]
+    order = np.argsort(-scores[slots], kind="stable")[: max(k, 0)]
+    return slots[order]
+
+
+def fallback(popularity: NDArray[np.float32], ratings: NDArray[np.float32]) -> NDArray[np.float32]:
+    """Return the scores of items outside the head, of whose company nothing is known: popularity
+    times predicted rating."""
+    return (popularity * ratings).astype(np.float32)
+
+
+def _row_sums(
+    targets: NDArray[np.uint16],
+    weights: NDArray[np.float32],
+    slots: NDArray[np.intp],
+    x: NDArray[np.float32],
+) -> NDArray[np.float32]:
+    picked = (x[:, None] * weights[slots]).ravel()
+    found = np.bincount(targets[slots].ravel(), picked, minlength=len(targets))
+    return found.astype(np.float32)
+
+
+def _standard(scores: NDArray[np.float32]) -> NDArray[np.float32]:
+    if not len(scores):
+        return scores
+    spread = float(scores.std(dtype=np.float64))
+    if not spread > 0:
+        return np.zeros(len(scores), np.float32)
+    return ((scores - np.float32(scores.mean(dtype=np.float64))) / np.float32(spread)).astype(
+        np.float32
+    )

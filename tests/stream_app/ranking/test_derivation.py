@@ -1,0 +1,72 @@
+"""The item side from pair counts, on generated taste and on data that are too few."""
+
+from __future__ import annotations
+
+from dataclasses import fields
+
+import numpy as np
+import pytest
+
+from stream_app.ranking.derivation import derive
+from stream_app.ranking.histories import History
+from stream_app.ranking.item_side import ItemSide
+from stream_app.ranking.pair_counts import PairCounts
+from stream_app.ranking.scores import blend, component_scores, top_slots
+from tests.stream_app.ranking.tables import devices, protected, public
+
+CLUSTERS = 4
+
+
+def item_side(counts: PairCounts) -> ItemSide:
+    return derive(counts, np.full(len(counts.keys), 3.5, np.float32))
+
+
+def history(slots: list[int]) -> History:
+    return History(np.array(slots, np.intp), np.ones(len(slots), np.float32))
+
+
+@pytest.mark.parametrize("epsilon", [None, 2.0])
+@pytest.mark.parametrize("method", ["ease", "low_rank"])
+def test_a_user_of_a_cluster_gets_items_of_that_cluster(epsilon, method):
+    random = np.random.default_rng(5)
+    x = devices(random, users=2000, clusters=CLUSTERS)
+    side = item_side(public(x) if epsilon is None else protected(random, x, epsilon))
+    for cluster in range(CLUSTERS):
+        had = [cluster, cluster + CLUSTERS, cluster + 2 * CLUSTERS]
+        allowed = np.ones(len(side), bool)
+        allowed[had] = False
+        scores = getattr(component_scores(side, history(had)), method)
+        assert set(top_slots(scores, 8, allowed) % CLUSTERS) == {cluster}
+
+
+def table(users: int, items: int, share: float) -> np.ndarray:
+    random = np.random.default_rng(3)
+    return (random.random((users, items)) < share).astype(np.float32)
+
+
+FEW = {
+    "no item": table(9, 0, 0.5),
+    "an item": table(9, 1, 0.5),
+    "a device": table(1, 9, 0.5),
+    "no device": table(0, 9, 0.5),
+    "no like": table(9, 9, 0.0),
+    "all liked": table(9, 9, 1.0),
+    "more items than devices": table(5, 90, 0.3),
+}
+
+
+@pytest.mark.parametrize("x", FEW.values(), ids=FEW.keys())
+@pytest.mark.parametrize("channel", [None, (0.7, 0.3)])
+def test_too_few_data_give_finite_scores(x, channel):
+    side = item_side(public(x)._replace(channel=channel))
+    for field in fields(side):
+        assert np.isfinite(getattr(side, field.name)).all()
+    had = list(range(min(2, len(side))))
+    components = component_scores(side, history(had))
+    assert all(np.isfinite(scores).all() for scores in (*components, blend(components)))
+
+
+def test_without_a_like_there_are_neither_links_nor_factors():
+    side = item_side(public(FEW["no like"]))
+    assert side.link_weights.size == 0
+    assert side.factors.size == 0
