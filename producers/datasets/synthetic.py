@@ -1,6 +1,9 @@
 """Synthetic ratings of users whose taste is known, so the smallest possible error is known too.
 
-    s_ui = mean + b_u + b_i + p_u . q_i                planted score; p, q of `factors` components
+Every item is of one genre, which its title names; every user leans to one, two or three genres
+(l_ug = 1, .7, .5, else 0). The leaning decides what a user rates as well as how.
+
+    s_ui = mean + b_u + b_i + a l_ug(i) + p_u . q_i    planted score; p, q of `factors` components
     P(r <= k | s) = 1 / (1 + exp(-(k + 1/2 - s) / t))  k = 1 .. 4: logistic noise, rounded into 1..5
 
 so every cell has an exact distribution over 1..5. No predictor has a smaller expected squared error
@@ -8,15 +11,16 @@ than the conditional mean m(s) = sum_k k P(k | s), and its error is the conditio
 
     best_rmse = sqrt( mean over rows of sum_k (k - m)^2 P(k | s) )
 
-Which items a user rates depends on popularity (Zipf) and a little on the score, never on the noise.
-Users arrive over the whole time and rate in sessions. The titles are invented. Every number follows
-from the seed; the users are simulated.
+Which items a user rates depends on popularity (Zipf), on the leaning and a little on the score,
+never on the noise. Users arrive over the whole time and rate in sessions. The titles are invented.
+Every number follows from the seed; the users are simulated.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
 from itertools import product
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,6 +31,13 @@ from producers.scale import Scale
 _START = 1_735_689_600  # 2025-01-01: when the generated time begins
 _DAY = 86_400
 _WIDTH = 0.45  # t: width of the logistic noise, in stars
+_LEANINGS = (1.0, 0.7, 0.5)  # l_ug of a user's genres, the favourite first
+_STARS_OF_LEANING = 0.7  # a
+_PULL_OF_LEANING = 3.0  # how much likelier a user rates a genre, as a logarithm
+GENRES = (
+    *("western", "mystery", "space", "romance", "musical", "war"),
+    *("comedy", "horror", "fantasy", "nature", "crime", "sport"),
+)
 _FIRST = """
     Amber Brass Cedar Distant Early Fallow Gilded Hollow Idle Jade Kindled Lunar Mellow
     Northern Opal Paper Quiet Russet Silver Tidal Umber Velvet Winter Yellow Zephyr
@@ -40,11 +51,17 @@ _THIRD = ("", "Return", "Story", "Hour")
 
 @dataclass(frozen=True, eq=False)
 class World:
-    """A generated data set in time order, the best rating prediction of each row, and its error."""
+    """A generated data set in time order, the best rating prediction of each row, and its error.
+
+    expected (n,): conditional mean of each row's rating. genres (items,): index into `GENRES` of
+    item 1, 2, ... . leanings (users, len(GENRES)): l_ug of user 1, 2, ... .
+    """
 
     dataset: Dataset
-    expected: NDArray[np.float64] = field(repr=False)  # (n,) conditional mean of each row's rating
+    expected: NDArray[np.float64] = field(repr=False)
     best_rmse: float
+    genres: NDArray[np.int64] = field(repr=False)
+    leanings: NDArray[np.float64] = field(repr=False)
 
 
 def generate(
@@ -64,9 +81,9 @@ def generate(
     if not users <= ratings <= users * items // 2:
         raise ValueError(f"{ratings} ratings: between one per user and half of all cells")
     random = np.random.Generator(np.random.PCG64(seed))
-    scores = _scores(random, users, items, factors)
-    user, item, when = _occasions(random, scores, ratings, days)
-    planted = scores[user, item]
+    taste = _taste(random, users, items, factors)
+    user, item, when = _occasions(random, taste, ratings, days)
+    planted = taste.scores[user, item]
     odds = probabilities(planted)
     stars = np.arange(1.0, 6.0)
     expected = odds @ stars
@@ -78,11 +95,11 @@ def generate(
         drawn + 1.0,
         drawn.astype(np.uint8),
         when,
-        dict(enumerate(_titles(random, items), start=1)),
+        dict(enumerate(_titles(random, taste.genres), start=1)),
         Scale(1, 5, 1),
         f"generated world {seed}",
     )
-    return World(dataset, expected, best_rmse)
+    return World(dataset, expected, best_rmse, taste.genres, taste.leanings)
 
 
 def probabilities(scores: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -92,21 +109,32 @@ def probabilities(scores: NDArray[np.float64]) -> NDArray[np.float64]:
     return np.diff(edges, axis=1)
 
 
-def _scores(
-    random: np.random.Generator, users: int, items: int, factors: int
-) -> NDArray[np.float64]:
-    taste = random.standard_normal((users, factors)) @ random.standard_normal((factors, items))
-    bias_u = random.normal(0.0, 0.35, users)
-    bias_i = random.normal(0.0, 0.45, items)
-    scores = 3.5 + bias_u[:, None] + bias_i + 0.6 * taste / np.sqrt(factors)
-    return np.asarray(scores, np.float64)
+class _Taste(NamedTuple):
+    """What is planted: genres (items,), leanings (users, genres), scores (users, items)."""
+
+    genres: NDArray[np.int64]
+    leanings: NDArray[np.float64]
+    scores: NDArray[np.float64]
+
+
+def _taste(random: np.random.Generator, users: int, items: int, factors: int) -> _Taste:
+    genres = random.integers(len(GENRES), size=items)
+    favourites = random.permuted(np.tile(np.arange(len(GENRES)), (users, 1)), axis=1)
+    leanings = np.zeros((users, len(GENRES)))
+    number = random.integers(1, len(_LEANINGS) + 1, users)
+    for place, leaning in enumerate(_LEANINGS):
+        leanings[np.arange(users), favourites[:, place]] = np.where(place < number, leaning, 0.0)
+    deviation = random.standard_normal((users, factors)) @ random.standard_normal((factors, items))
+    scores = 3.3 + random.normal(0.0, 0.35, users)[:, None] + random.normal(0.0, 0.45, items)
+    scores += _STARS_OF_LEANING * leanings[:, genres] + 0.45 * deviation / np.sqrt(factors)
+    return _Taste(genres, leanings, scores)
 
 
 def _occasions(
-    random: np.random.Generator, scores: NDArray[np.float64], ratings: int, days: int
+    random: np.random.Generator, taste: _Taste, ratings: int, days: int
 ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
     """Return (user, item, time) of every rating, in time order; no cell occurs twice."""
-    users, items = scores.shape
+    users, items = taste.scores.shape
     shares = np.asarray(random.lognormal(0.0, 0.9, users))
     factor = ratings / shares.sum()
     for _ in range(20):  # no user rates more than half of the items: the other users rate more
@@ -116,7 +144,8 @@ def _occasions(
     chosen, times = [], []
     for place, count in enumerate(counts.tolist()):
         # The largest of weight + Gumbel noise are a draw without repetition (Vieira 2014).
-        luck = appeal + 0.3 * scores[place] + random.gumbel(size=items)
+        pull = _PULL_OF_LEANING * taste.leanings[place, taste.genres]
+        luck = appeal + pull + 0.3 * taste.scores[place] + random.gumbel(size=items)
         chosen.append(random.permutation(np.argpartition(-luck, count - 1)[:count]))
         times.append(_sessions(random, count, days))
     user = np.repeat(np.arange(users, dtype=np.int64), counts)
@@ -134,6 +163,10 @@ def _sessions(random: np.random.Generator, count: int, days: int) -> NDArray[np.
     return np.sort(begins[np.arange(count) // 20] + steps).astype(np.int64)
 
 
-def _titles(random: np.random.Generator, count: int) -> list[str]:
+def _titles(random: np.random.Generator, genres: NDArray[np.int64]) -> list[str]:
     words = [" ".join(filter(None, three)) for three in product(_FIRST, _SECOND, _THIRD)]
-    return [words[place] for place in random.permutation(len(words))[:count]]
+    order = random.permutation(len(words))[: len(genres)]
+    return [
+        f"{words[place]} ({GENRES[genre]})"
+        for place, genre in zip(order.tolist(), genres.tolist(), strict=True)
+    ]
