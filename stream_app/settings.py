@@ -194,6 +194,9 @@ class Settings(BaseSettings):
     item_table_seconds: float = Field(
         10.0, ge=0.1, le=3600, description="time between two looks at the public item table"
     )
+    item_links_seconds: float = Field(
+        30.0, ge=0.1, le=3600, description="least time between two versions of the public item side"
+    )
     hash_seed: int = Field(
         1, ge=0, lt=2**57, description="seed of every hash; public, fixed for life"
     )

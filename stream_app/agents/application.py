@@ -21,7 +21,7 @@ import faust
 import structlog
 from aiokafka.errors import TopicAuthorizationFailedError
 
-from stream_app.agents import clock_owner, http_views, item_table, learn, query
+from stream_app.agents import clock_owner, http_views, learn, query
 from stream_app.agents.checkpointing import assembly
 from stream_app.agents.checkpointing.service import CheckpointService
 from stream_app.agents.crash_guard import crash_guard
@@ -29,6 +29,7 @@ from stream_app.agents.faust_ext import group_membership
 from stream_app.agents.faust_ext.faust_app import SESSION_SECONDS, new_app
 from stream_app.agents.faust_ext.group_membership import Membership, lock_instance
 from stream_app.agents.log_reader import LogReader, Progress
+from stream_app.agents.public_tables import item_table
 from stream_app.agents.rejections import RejectionWriter, patient_producer
 from stream_app.agents.runtime import Runtime, new_runtime
 from stream_app.checkpoints import reader as checkpoint_reader

@@ -1,7 +1,7 @@
 """Checks the operations that a worker needs on its topics, before it starts.
 
-    READ     ratings  cuts  state  items  queries
-    WRITE             cuts  state  item table  recommendations  rejected
+    READ     ratings  cuts  state  items  item links  queries
+    WRITE             cuts  state  item table  item links  recommendations  rejected
 
 Without this check a missing right appears late or as another error: a topic that the user may not
 describe looks absent, and a write is refused only at the first record, perhaps hours later. A
@@ -35,6 +35,7 @@ def of_a_worker(topics: Topics) -> dict[str, Operations]:
         topics.state: (_READ, _WRITE),
         topics.items: (_READ,),
         topics.item_table: (_WRITE,),
+        topics.item_links: (_READ, _WRITE),
         topics.queries: (_READ,),
         topics.recommendations: (_WRITE,),
         topics.rejected: (_WRITE,),

@@ -40,11 +40,15 @@ def exists(connection: Connection, topic: str) -> bool:
 
 
 def records(
-    connection: Connection, topic: str, progress: Progress | None = None
+    connection: Connection,
+    topic: str,
+    progress: Progress | None = None,
+    newest: int | None = None,
 ) -> Iterator[Message]:
     """Yield every record up to the end at the time of reading, not at the start: compaction may
     remove what was the newest record at the start.
 
+    `newest`: begin that many offsets before the end, for a reader of the newest records only.
     `progress` is called with (records read, records in the topic). Raises `UserError` if the topic
     is absent, damaged or not readable, or if the broker sends nothing for 30 s.
     """
@@ -61,7 +65,10 @@ def records(
     )
     try:
         low, high = _watermarks(consumer, topic)
-        consumer.assign([TopicPartition(topic, 0, OFFSET_BEGINNING)])
+        start = OFFSET_BEGINNING
+        if newest is not None and high - newest > low:
+            start = low = high - newest
+        consumer.assign([TopicPartition(topic, 0, start)])
         position, ended, progressed = low, False, time.monotonic()
         while not ended:
             for message in consumer.consume(_BATCH, 0.1):
@@ -81,6 +88,17 @@ def records(
                     f"topic {topic} cannot be read: the broker sent nothing for "
                     f"{_STALL_SECONDS:.0f} s; try again"
                 )
+    finally:
+        consumer.close()
+
+
+def end_offset(connection: Connection, topic: str) -> int | None:
+    """Return the offset after the last record; None where the topic does not exist."""
+    consumer = clients.consumer(connection)
+    try:
+        if not _is_listed(consumer, topic):
+            return None
+        return clients.offsets(consumer, TopicPartition(topic, 0))[1]
     finally:
         consumer.close()
 

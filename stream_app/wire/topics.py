@@ -46,6 +46,11 @@ class Topics:
         return f"{self.prefix}.item-table.v1"
 
     @property
+    def item_links(self) -> str:
+        """Public item side: what goes together, for devices that rank by themselves."""
+        return f"{self.prefix}.item-links.v1"
+
+    @property
     def profiles(self) -> str:
         """Sanitized profiles, the newest of each device."""
         return f"{self.prefix}.profiles.v1"
@@ -102,12 +107,15 @@ class Topics:
             "min.cleanable.dirty.ratio": "0.1",
             "max.message.bytes": "4194304",
         }
+        # A version of up to 2 MiB replaces the one before the last: closed segments are compacted.
+        versions = newest | {"segment.bytes": "16777216", "min.cleanable.dirty.ratio": "0.1"}
         return (
             Topic(self.ratings, "pseudonym, 32 hex", "event", partitions, kept),
             Topic(self.cuts, "none", "cut, forget or digest report", 1, forever),
             Topic(self.state, "page, manifest or claim", "checkpoint", 1, pages),
             Topic(self.items, "item id", "catalogue entry", 1, newest),
             Topic(self.item_table, "page number", "item table page", 1, newest),
+            Topic(self.item_links, "slot/page or slot/manifest", "item side", 1, versions),
             Topic(self.profiles, "pseudonym, 32 hex", "profile", 1, newest),
             Topic(self.queries, "correlation id", "query", partitions, an_hour),
             Topic(self.recommendations, "correlation id", "recommendation", partitions, an_hour),

@@ -28,6 +28,7 @@ RIGHTS = {
     "state": ("READ", "WRITE", "DESCRIBE_CONFIGS"),
     "items": ("READ",),
     "item-table": ("WRITE",),
+    "item-links": ("READ", "WRITE"),
     "queries": ("READ",),
     "recommendations": ("WRITE",),
     "rejected": ("WRITE",),

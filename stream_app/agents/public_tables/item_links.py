@@ -1,0 +1,113 @@
+"""Publishing the item side, for devices that rank by themselves: the owner of the clock alone.
+
+    due?  --new version--> bytes, off the event loop --> pages --> manifest --> the other slot
+
+A version goes to the slot that does not hold the newest whole version, so a reader always finds one
+whole. A new owner reads from the topic which slot that is. Everything is derived from the state: a
+late or lost version loses no data. A record that Kafka refuses ends the process, as every refused
+write does.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import faust
+import structlog
+from confluent_kafka import Producer
+
+from stream_app.agents.crash_guard import crash_guard
+from stream_app.agents.runtime import Runtime
+from stream_app.errors import UserError
+from stream_app.kafka.acknowledged_writer import AcknowledgedWriter
+from stream_app.kafka.clients import Connection
+from stream_app.kafka.compacted import records
+from stream_app.ranking.compact_side import encode_side
+from stream_app.ranking.item_side import ItemSide
+from stream_app.wire.item_links import (
+    NEWEST_RECORDS,
+    SLOTS,
+    LinksReader,
+    LinksRecord,
+    encode_links,
+    links_records,
+)
+
+log = structlog.get_logger()
+
+NewestSide = Callable[[], ItemSide | None]
+
+
+@dataclass
+class LinksVersions:
+    """Which version is due and where it goes; one object for each time that the clock is owned.
+
+    `published` returns the cut and slot of the newest whole version in the topic, None for none.
+    """
+
+    published: Callable[[], tuple[int, int] | None]
+    _newest: tuple[int, int] | None = None
+    _asked: bool = field(default=False)
+
+    def due(self, side: ItemSide) -> list[LinksRecord]:
+        """Return the records of a version that the topic lacks; blocks for reads and encoding."""
+        if not self._asked:
+            self._newest, self._asked = self.published(), True
+        if self._newest is not None and self._newest[0] == side.version:
+            return []
+        slot = 0 if self._newest is None else (self._newest[1] + 1) % SLOTS
+        found = list(links_records(encode_side(side), side.version, slot))
+        self._newest = side.version, slot
+        return found
+
+    def is_newest(self, side: ItemSide) -> bool:
+        """Return whether this object wrote the side's version last."""
+        return self._newest is not None and self._newest[0] == side.version
+
+
+def attach(
+    app: faust.App,
+    runtime: Runtime,
+    connection: Connection,
+    producer: Producer,
+    newest_side: NewestSide,
+) -> None:
+    """Write a newer item side every `item_links_seconds` while this worker owns the clock."""
+    topic, status = runtime.topics.item_links, runtime.status
+    versions, owned = LinksVersions(lambda: published(connection, topic)), False
+    writer = AcknowledgedWriter(producer, topic, status.fail_from_thread, "the item side")
+
+    @app.timer(runtime.settings.item_links_seconds)
+    @crash_guard(status)
+    async def publish_item_links() -> None:
+        nonlocal versions, owned
+        if status.clock_owned != owned:
+            versions = LinksVersions(lambda: published(connection, topic))
+            owned = status.clock_owned
+        side = newest_side()
+        if owned and side is not None and len(side) and not runtime.ready_reason():
+            found: list[LinksRecord] = []
+            if not versions.is_newest(side):
+                loop = asyncio.get_running_loop()
+                try:
+                    found = await loop.run_in_executor(None, versions.due, side)
+                except UserError as error:
+                    # The broker may be down; the rights were checked at the start.
+                    log.warning("item_links.unreadable", reason=str(error))
+            if status.clock_owned:  # it may have passed to another worker meanwhile
+                for record in found:
+                    writer.send(key=record.key, value=encode_links(record))
+            if found:
+                log.info("item_links.written", cut=side.version, items=len(side))
+        writer.poll()
+
+
+def published(connection: Connection, topic: str) -> tuple[int, int] | None:
+    """Return the cut and the slot of the newest whole version in the topic, None where none is."""
+    reader = LinksReader()
+    for message in records(connection, topic, newest=NEWEST_RECORDS):
+        reader.learn(message.key(), message.value())
+    version = reader.newest()
+    return None if version is None else (version.cut, version.slot)
