@@ -22,6 +22,7 @@ from fractions import Fraction
 from stream_app.privacy.adjacency import Adjacency
 from stream_app.privacy.mechanism import Mechanism
 from stream_app.privacy.ratings.identity import Identity
+from stream_app.privacy.ratings.like import Like
 from stream_app.privacy.ratings.modified_laplace import ModifiedLaplace
 from stream_app.privacy.ratings.partition_response import PartitionResponse
 from stream_app.privacy.ratings.randomized_response import RandomizedResponse
@@ -33,6 +34,7 @@ __all__ = [
     "Adjacency",
     "Fraction",
     "Identity",
+    "Like",
     "Mechanism",
     "ModifiedLaplace",
     "PartitionResponse",

@@ -7,15 +7,17 @@
     laplace:5:2       discrete Laplace noise on the level, now and then "missing"
     cell:5:2:1/4      a quarter of the reports that are not "missing" published (as for ternary
                       and laplace)
+    like:5:2          one bit, "rated and at least 4 of 5 stars", epsilon 2 per cell
+    like:5:2:4        the same from level index 4 on, where that is not the default
     none:5:inf        no protection
 
 `MECHANISMS` is the one table of families. Command line, certificates, contract tests and the tables
 of PRIVACY.md read it; a new mechanism is one file and one row.
 
 An id is canonical: one channel has one id, so an allow-list can compare text. `parse` therefore
-refuses `rr:05:2`, `rr:5:2/4`, `rr:5:0.5` and `cell:5:2:1`, while `mechanism` accepts such numbers
-and turns them into exact rationals. Mechanisms over whole profiles have their own registry
-(`stream_app.privacy.profiles.registry`).
+refuses `rr:05:2`, `rr:5:2/4`, `rr:5:0.5`, `cell:5:2:1` and `like:5:2:3`, while `mechanism` accepts
+such numbers and turns them into exact rationals. Mechanisms over whole profiles have their own
+registry (`stream_app.privacy.profiles.registry`).
 """
 
 from __future__ import annotations
@@ -28,6 +30,7 @@ from stream_app.privacy.exact.table_mechanism import PresenceMechanism
 from stream_app.privacy.mechanism import Mechanism
 from stream_app.privacy.parsing import Number, parse_fraction, shorten
 from stream_app.privacy.ratings.identity import Identity
+from stream_app.privacy.ratings.like import Like
 from stream_app.privacy.ratings.modified_laplace import ModifiedLaplace
 from stream_app.privacy.ratings.partition_response import PartitionResponse
 from stream_app.privacy.ratings.randomized_response import RandomizedResponse
@@ -40,12 +43,14 @@ MECHANISMS: tuple[type[Mechanism], ...] = (
     RandomizedResponseWithMissing,
     Ternary,
     ModifiedLaplace,
+    Like,
     Identity,
 )
 _EPSILON = "a number above 0 and at most 64, as 2, 0.5 or 1/2"
 _THINNING = "a number above 0 and at most 1, as 0.25 or 1/4"
 _EXACT = "[0-9]{1,9}(?:/[0-9]{1,9})?"
 _ID = re.compile(rf"([a-z]{{1,16}}):([0-9]{{1,3}}):({_EXACT}|inf)(?::({_EXACT}))?", re.ASCII)
+_INDEX = re.compile("[0-9]{1,3}", re.ASCII)
 _NUMBER = re.compile(r"[0-9]{1,9}(?:\.[0-9]{1,9}|/[0-9]{1,9})?", re.ASCII)
 
 
@@ -76,28 +81,43 @@ def parse(id: str) -> Mechanism:
             f"mechanism {shorten(id)}: an id is family:levels:epsilon, "
             "such as rr:5:2, rr:5:1/2 or none:5:inf"
         )
-    family, levels, epsilon, thinning = match.groups()
-    found = mechanism(family, int(levels), epsilon, thinning)
+    family, levels, epsilon, more = match.groups()
+    asked = {} if more is None else {_fourth(family): more}
+    found = mechanism(family, int(levels), epsilon, **asked)
     if found.id != id:
         raise ValueError(f"mechanism {id!r}: not the canonical id; write {found.id!r}")
     return found
 
 
+def _fourth(family: str) -> str:
+    """Return the name of a family's fourth field."""
+    return "threshold" if issubclass(family_class(family), Like) else "thinning"
+
+
 def mechanism(
-    family: str, levels: int, epsilon: Number | None, thinning: Number | None = None
+    family: str,
+    levels: int,
+    epsilon: Number | None,
+    thinning: Number | None = None,
+    threshold: int | str | None = None,
 ) -> Mechanism:
     """Return a family's mechanism; epsilon as "2", "0.5", "1/2" or Fraction, None for `none`.
 
     `thinning` is the published fraction of the reports of a mechanism that protects presence; None
-    means all.
+    means all. `threshold` is the lowest level index that `like` reports as a like; None means 7/10
+    of the scale.
     """
     found = family_class(family)
     make: Callable[..., Mechanism] = found
-    thinnable = issubclass(found, PresenceMechanism)
-    if thinning is not None and not thinnable:
+    if thinning is not None and not issubclass(found, PresenceMechanism):
         raise ValueError(
-            f"thinning {shorten(thinning)}: only {', '.join(families(Adjacency.CELL))} can publish "
-            "a part of their reports; leave it out"
+            f"thinning {shorten(thinning)}: only {', '.join(_kinds(PresenceMechanism))} can "
+            "publish a part of their reports; leave it out"
+        )
+    if threshold is not None and not issubclass(found, Like):
+        raise ValueError(
+            f"threshold {shorten(threshold)}: only {', '.join(_kinds(Like))} asks for likes; "
+            "leave it out"
         )
     if found.adjacency is Adjacency.NOTHING:
         if epsilon not in (None, "inf"):
@@ -107,6 +127,20 @@ def mechanism(
             )
         return make(levels)
     exact = parse_fraction(epsilon, _NUMBER, "epsilon", _EPSILON)
-    if thinning is None:
-        return make(levels, exact)
-    return make(levels, exact, parse_fraction(thinning, _NUMBER, "thinning", _THINNING))
+    if thinning is not None:
+        return make(levels, exact, parse_fraction(thinning, _NUMBER, "thinning", _THINNING))
+    return make(levels, exact) if threshold is None else make(levels, exact, _index(threshold))
+
+
+def _kinds(kind: type) -> list[str]:
+    """Return the names of the families that are of a kind."""
+    return [each.family for each in MECHANISMS if issubclass(each, kind)]
+
+
+def _index(threshold: int | str) -> int:
+    """Return a threshold as an index; the mechanism checks the range."""
+    if isinstance(threshold, str) and _INDEX.fullmatch(threshold):
+        return int(threshold)
+    if type(threshold) is int:
+        return threshold
+    raise ValueError(f"threshold {shorten(threshold)}: give the index of a level, as 3")

@@ -13,6 +13,7 @@ from hashlib import blake2b
 from stream_app.models.factorization.factory import check_model
 from stream_app.models.factorization.hyperparameters import Parameters
 from stream_app.privacy.mechanism import Mechanism
+from stream_app.privacy.ratings.like import check_one_question
 from stream_app.wire import Intake
 
 # Raised with every change of the state that a log produces, or of its layout.
@@ -43,6 +44,7 @@ class StateSpec:
             raise ValueError("mechanisms: the allow-list is empty; allow at least one, e.g. rr:5:2")
         if len({m.id for m in self.mechanisms}) != len(self.mechanisms):
             raise ValueError("mechanisms: the allow-list names a mechanism twice")
+        check_one_question(self.mechanisms)
         if not 0 <= self.held_out <= 0.5:
             raise ValueError(f"held_out {self.held_out}: the held-out fraction must be 0 .. 0.5")
 

@@ -12,6 +12,11 @@ so that a long list of channels of different sizes takes no more room than it ha
 of L is the internal rating ("stars")  1 + 4 v / (L - 1),  whatever the data's own scale. Where
 presence is protected, `missing[c]` is the report that means "no rating" ("missing").
 
+A report of `like` is a bit of its cell, whether it holds a rating or not. Its channel (`likes[c]`)
+has two levels, "not liked" (1 star) and "liked" (5), and both reports are learned: no report means
+"missing", and (prediction - 1) / 4 is the predicted P(liked). No star stands behind a report, so
+face value and square are NaN, and the error is a log-loss.
+
 Debiasing. Where the channel can be inverted there are functions of the report with
 
     E[weight(z) | r] = 1,   E[value(z) | r] = r,   E[square(z) | r] = r^2     and 0 for no rating
@@ -33,6 +38,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stream_app.privacy.mechanism import Mechanism
+from stream_app.privacy.ratings.like import Like
 
 LOWEST, HIGHEST = 1.0, 5.0
 MAX_CHANNELS = 65_535
@@ -58,6 +64,7 @@ class Channels:
     exact: NDArray[np.bool_]  # (C,) the report is the level itself
     presence: NDArray[np.bool_]  # (C,) whether there is a rating is protected, too
     missing: NDArray[np.int64]  # (C,) -1 where no report means "missing"
+    likes: NDArray[np.bool_]  # (C,) a report is a bit of every cell: liked or not
     inverted: NDArray[np.bool_]  # (C,) value and square are numbers
     likelihood: NDArray[np.float64]  # (R, Lmax)
     absent: NDArray[np.float64]  # (R,)
@@ -84,7 +91,7 @@ class Channels:
                 "mechanisms with partitions of many levels"
             )
         alphabets, levels, missing = np.zeros((3, first[-1]), np.int64)
-        exact, presence, inverted = np.zeros((3, first[-1]), np.bool_)
+        exact, presence, inverted, likes = np.zeros((4, first[-1]), np.bool_)
         missing[:] = -1
         parts: list[_ChannelRows] = []
         for begin, mechanism in zip(first, mechanisms, strict=False):
@@ -92,8 +99,8 @@ class Channels:
                 c, part = begin + mask, _ChannelRows.from_mechanism(mechanism, mask)
                 alphabets[c], levels[c] = part.likelihood.shape
                 exact[c], inverted[c] = part.exact, not np.isnan(part.square).any()
-                presence[c] = part.protects
-                missing[c] = len(part.face_value) - 1 if part.protects else -1
+                presence[c], likes[c] = part.protects, isinstance(mechanism, Like)
+                missing[c] = len(part.face_value) - 1 if part.protects and not likes[c] else -1
                 parts.append(part)
         deepest = max(part.likelihood.shape[1] for part in parts)
         padded = [
@@ -102,7 +109,7 @@ class Channels:
         ]
         return cls(
             first[:-1], np.cumsum(alphabets) - alphabets, alphabets, levels, exact, presence,
-            missing, inverted, np.concatenate(padded),
+            missing, likes, inverted, np.concatenate(padded),
             *(
                 np.concatenate([getattr(part, name) for part in parts])
                 for name in ("absent", "uniform", "weight", "value", "square", "face_value")
@@ -158,6 +165,8 @@ class _ChannelRows:
     @classmethod
     def from_mechanism(cls, mechanism: Mechanism, mask: int) -> _ChannelRows:
         whole = _checked(mechanism, mask)
+        if isinstance(mechanism, Like):
+            return cls.of_likes(mechanism, whole)
         z, v = len(whole), mechanism.levels
         protects = mechanism.inputs > v
         channel = np.ascontiguousarray(whole[:, :v])
@@ -179,6 +188,23 @@ class _ChannelRows:
             np.append(_face_values(channel[:-1]), np.nan) if protects else _face_values(channel),
             exact=not protects and z == v and np.array_equal(channel, np.eye(z)),
             protects=protects,
+        )
+
+    @classmethod
+    def of_likes(cls, mechanism: Like, whole: NDArray[np.float64]) -> _ChannelRows:
+        """Return the rows of one bit a cell: an empty cell and the threshold stand for the bit."""
+        channel = np.ascontiguousarray(whole[:, [mechanism.levels, mechanism.threshold]])
+        unknown = np.full(len(whole), np.nan)
+        return cls(
+            channel,
+            np.zeros(len(whole)),
+            channel.mean(1),
+            np.ones(len(whole)),
+            LOWEST + (HIGHEST - LOWEST) * mechanism.liked(np.arange(len(whole))),
+            unknown,
+            unknown,
+            exact=False,
+            protects=True,
         )
 
 

@@ -79,13 +79,15 @@ class PresenceRates(FixedArrays):
 
 
 def report_information(channels: Channels) -> NDArray[np.float64]:
-    """Return for each channel 1 / Var[weight(z)] at a typical rate; 0 where presence is public.
+    """Return for each channel 1 / Var[weight(z)] at a typical rate; 0 where no prior is needed.
+
+    That is where presence is public, and where the report is a bit of every cell (`likes`).
 
     It decides the state, so it is summed without rounding: numpy's dot product has other last bits
     on another processor.
     """
     found = np.zeros(len(channels))
-    for c in np.flatnonzero(channels.presence):
+    for c in np.flatnonzero(channels.presence & ~channels.likes):
         start, levels = channels.starts[c], channels.levels[c]
         spread = []
         for row in range(start, start + channels.alphabets[c]):

@@ -11,6 +11,7 @@ from stream_app.models.factorization.channels import MAX_CHANNELS, NO_CHANNEL, C
 from stream_app.privacy import registry
 from stream_app.privacy.mechanism import Mechanism
 from stream_app.privacy.ratings.identity import Identity
+from stream_app.privacy.ratings.like import Like
 from stream_app.privacy.ratings.partition_response import PartitionResponse
 from stream_app.privacy.ratings.randomized_response import RandomizedResponse
 from stream_app.privacy.ratings.randomized_response_missing import RandomizedResponseWithMissing
@@ -45,7 +46,12 @@ def whole(channels: Channels, c: int) -> tuple[np.ndarray, np.ndarray]:
     return rows, np.concatenate((channel, channels.absent[rows][:, None]), axis=1)
 
 
-@pytest.mark.parametrize("mechanism", EVERY_MECHANISM, ids=name)
+of_stars = pytest.mark.parametrize(
+    "mechanism", [each for each in EVERY_MECHANISM if not isinstance(each, Like)], ids=name
+)
+
+
+@of_stars
 def test_every_channel_is_the_mechanisms_own(mechanism: Mechanism) -> None:
     channels = Channels.from_mechanisms([mechanism])
     for mask in mechanism.masks or (0,):
@@ -60,7 +66,7 @@ def test_every_channel_is_the_mechanisms_own(mechanism: Mechanism) -> None:
             assert (channels.absent[rows] == 0).all()
 
 
-@pytest.mark.parametrize("mechanism", EVERY_MECHANISM, ids=name)
+@of_stars
 def test_the_debiased_squared_error_is_exact_for_every_rating_and_prediction(
     mechanism: Mechanism,
 ) -> None:
@@ -86,10 +92,29 @@ def test_the_debiased_squared_error_is_exact_for_every_rating_and_prediction(
 def test_which_channels_can_be_inverted() -> None:
     """A bit that names one of two levels can be inverted; a partition cannot."""
     for mechanism in EVERY_MECHANISM:
-        has_none = mechanism.family == "partition" or (
+        has_none = mechanism.family in ("partition", "like") or (
             mechanism.family == "ternary" and mechanism.levels > 2
         )
         assert Channels.from_mechanisms([mechanism]).inverted[-1] != has_none
+
+
+@pytest.mark.parametrize(
+    "mechanism", [each for each in EVERY_MECHANISM if isinstance(each, Like)], ids=name
+)
+def test_a_like_is_a_rating_of_two_levels_of_every_cell(mechanism: Like) -> None:
+    channels = Channels.from_mechanisms([mechanism])
+    own = mechanism.likelihood()
+    for v in range(mechanism.inputs):
+        bit = int(mechanism.threshold <= v < mechanism.levels)
+        assert channels.channel(0)[:, bit].tolist() == own[:, v].tolist()
+        # The value is unbiased for 5 where there is a like and 1 elsewhere, empty cells included.
+        assert channels.value @ own[:, v] == pytest.approx(1 + 4 * bit)
+    assert channels.levels.tolist() == [2]
+    assert (channels.missing.tolist(), channels.presence.tolist()) == ([-1], [True])
+    assert channels.likes.tolist() == [True]
+    assert (channels.absent == 0).all()
+    assert (channels.weight == 1).all()
+    assert np.isnan([channels.square, channels.face_value]).all()
 
 
 def test_a_report_reads_as_the_rating_on_one_to_five() -> None:

@@ -9,6 +9,7 @@ from stream_app.privacy import registry
 from stream_app.privacy.adjacency import Adjacency
 from stream_app.privacy.exact.table_mechanism import PresenceMechanism
 from stream_app.privacy.mechanism import Mechanism
+from stream_app.privacy.ratings.like import Like
 from stream_app.privacy.ratings.modified_laplace import ModifiedLaplace
 from stream_app.privacy.ratings.partition_response import PartitionResponse
 from stream_app.privacy.ratings.randomized_response import RandomizedResponse
@@ -22,7 +23,8 @@ PRESENCE = (RandomizedResponseWithMissing, Ternary, ModifiedLaplace)
 
 
 def of_families(families: Sequence[type[Mechanism]]) -> tuple[Mechanism, ...]:
-    """Return the families at every scale and epsilon; thinned too, where they can be."""
+    """Return the families at every scale and epsilon; thinned too, and with other
+    thresholds, where they can be."""
     found: list[Mechanism] = []
     for family in families:
         make: Callable[..., Mechanism] = family
@@ -32,6 +34,8 @@ def of_families(families: Sequence[type[Mechanism]]) -> tuple[Mechanism, ...]:
         found += [make(levels, epsilon) for levels in LEVELS for epsilon in EPSILONS]
         if issubclass(family, PresenceMechanism):
             found += [make(5, epsilon, QUARTER) for epsilon in EPSILONS]
+        if issubclass(family, Like):
+            found += [make(5, epsilon, level) for epsilon in EPSILONS for level in (0, 4)]
     return tuple(found)
 
 

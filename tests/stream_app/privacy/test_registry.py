@@ -10,13 +10,14 @@ from hypothesis import strategies as st
 
 from stream_app.privacy import registry
 from stream_app.privacy.ratings.identity import Identity
+from stream_app.privacy.ratings.like import Like
 from stream_app.privacy.ratings.modified_laplace import ModifiedLaplace
 from stream_app.privacy.ratings.partition_response import PartitionResponse
 from stream_app.privacy.ratings.randomized_response import RandomizedResponse
 from stream_app.privacy.ratings.randomized_response_missing import RandomizedResponseWithMissing
 from stream_app.privacy.ratings.ternary import Ternary
 
-IDS = r"\A(rr|none|partition|cell|ternary|laplace):[0-9]{1,3}:[0-9/.]{1,4}(:[0-9/.]{1,4})?\Z"
+IDS = r"\A(rr|none|partition|cell|ternary|laplace|like):[0-9]{1,3}:[0-9/.]{1,4}(:[0-9/.]{1,4})?\Z"
 
 
 def test_an_id_is_parsed_into_its_mechanism() -> None:
@@ -29,6 +30,10 @@ def test_an_id_is_parsed_into_its_mechanism() -> None:
     assert registry.parse("cell:5:2:1/4") == RandomizedResponseWithMissing(
         5, Fraction(2), Fraction(1, 4)
     )
+    assert registry.parse("like:5:2") == Like(5, Fraction(2), 3)
+    assert registry.parse("like:10:1/2") == Like(10, Fraction(1, 2), 7)
+    assert registry.parse("like:5:2:4") == Like(5, Fraction(2), 4)
+    assert registry.parse("like:5:2:0") == Like(5, Fraction(2), 0)
     assert registry.parse("none:5:inf") == Identity(5)
 
 
@@ -42,11 +47,13 @@ def test_an_id_is_parsed_into_its_mechanism() -> None:
      "partition:5:inf", "cell:256:2", "cell:5:2:1", "cell:5:2:2/2", "cell:5:2:0", "cell:5:2:3/2",
      "cell:5:2:0.5", "cell:5:2:1/2:1", "cell:5:2:", "cell:5:2:1/1001", "cell:5:2:1/0",
      "cell:5:2:01/2", "cell:5:inf", "cell:5:0", "ternary:5:2:2/4", "ternary:256:1", "laplace:5:0",
-     "laplace:33:1", "laplace:5:inf", "none:5:inf:1/2", "Cell:5:2", "blip:5000:20:8"],
+     "laplace:33:1", "laplace:5:inf", "none:5:inf:1/2", "Cell:5:2", "blip:5000:20:8",
+     "like:5:2:3", "like:5:2:5", "like:5:2:04", "like:5:2:1/4", "like:5:2:-1", "like:256:2",
+     "like:5:inf", "like:5:0", "like:5:2:4:4", "like:1:2"],
     ids=lambda text: repr(text)[:20],
 )  # fmt: skip
 def test_anything_else_is_no_id(text: object) -> None:
-    with pytest.raises(ValueError, match=r"mechanism|levels|epsilon|thinning") as caught:
+    with pytest.raises(ValueError, match=r"mechanism|levels|epsilon|thinning|threshold") as caught:
         registry.parse(text)  # type: ignore[arg-type]
     assert len(str(caught.value)) < 250
 
@@ -111,7 +118,24 @@ def test_a_thinning_that_is_none_is_refused_with_value_limit_and_fix(written: ob
         registry.mechanism("cell", 5, "2", written)  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize("family", ["rr", "partition", "none"])
-def test_only_what_protects_presence_can_be_thinned(family: str) -> None:
-    with pytest.raises(ValueError, match="leave it out"):
+@pytest.mark.parametrize("family", ["rr", "partition", "none", "like"])
+def test_only_what_reports_stars_and_protects_presence_can_be_thinned(family: str) -> None:
+    with pytest.raises(ValueError, match=r"only cell, ternary, laplace can .*; leave it out"):
         registry.mechanism(family, 5, None if family == "none" else "2", "1/4")
+
+
+@pytest.mark.parametrize("family", ["rr", "cell", "none"])
+def test_only_like_has_a_threshold(family: str) -> None:
+    with pytest.raises(ValueError, match="threshold 3: only like asks for likes; leave it out"):
+        registry.mechanism(family, 5, None if family == "none" else "2", threshold=3)
+
+
+@pytest.mark.parametrize("written", [None, 3, "3"])
+def test_the_default_threshold_is_left_out_of_the_id(written: int | str | None) -> None:
+    assert registry.mechanism("like", 5, "2", threshold=written).id == "like:5:2"
+
+
+@pytest.mark.parametrize("written", ["x", "", "-1", "3.0", "1/4", "٣", 3.0, True])
+def test_a_threshold_that_is_no_index_is_refused(written: object) -> None:
+    with pytest.raises(ValueError, match=r"threshold .*: give the index of a level, as 3"):
+        registry.mechanism("like", 5, "2", threshold=written)  # type: ignore[arg-type]
