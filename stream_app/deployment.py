@@ -53,6 +53,8 @@ def spec_from_settings(settings: Settings) -> StateSpec:
             presence_bytes=settings.presence_bytes,
             clip=settings.clip,
             held_out=settings.held_out,
+            head_items=settings.head_items,
+            recent_items=settings.recent_items,
             seed=settings.hash_seed,
         )
     except ValueError as error:

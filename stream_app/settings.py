@@ -167,6 +167,19 @@ class Settings(BaseSettings):
     held_out: float = Field(
         0.05, ge=0, le=0.5, description="share of the ratings that is measured and never learned"
     )
+    head_items: int = Field(
+        2048,
+        ge=0,
+        le=4096,
+        description="items of which pairs are counted, the most rated; 0: no pairs, no lists",
+    )
+    recent_items: int = Field(
+        128,
+        ge=16,
+        le=1024,
+        multiple_of=16,
+        description="recent items kept for each device where presence is public",
+    )
     index: str = Field(
         "auto",
         min_length=1,
@@ -442,16 +455,23 @@ def machine_bytes() -> int:
     return memory
 
 
+# A pair takes 4 bytes in each of three tables: rated together, rated in order, reported together.
+PAIR_BYTES = 12
+
+
 def check_memory(settings: Settings, memory: int) -> None:
     """Refuse sizes that pass `MEMORY_SHARE` of the machine's memory, together and twice.
 
     A worker holds every array a second time: as it was at the last checkpoint.
     """
     of_state = settings.sketch_bytes, settings.scalars_bytes, settings.seen_bytes
-    requested = sum((*of_state, settings.presence_bytes))
+    pairs = PAIR_BYTES * settings.head_items**2
+    requested = sum((*of_state, settings.presence_bytes, pairs))
     if 2 * requested > MEMORY_SHARE * memory:
         raise UserError(
-            "sketch_bytes + scalars_bytes + seen_bytes + presence_bytes = "
+            "sketch_bytes + scalars_bytes + seen_bytes + presence_bytes "
+            f"+ {PAIR_BYTES} x head_items^2 ({PAIR_BYTES} x {settings.head_items}^2 = "
+            f"{ByteSize(pairs).human_readable()}) = "
             f"{ByteSize(requested).human_readable()}, held twice for checkpoints, is more than "
             f"{MEMORY_SHARE:.0%} of the {ByteSize(memory).human_readable()} of memory here: lower "
             "one of them"

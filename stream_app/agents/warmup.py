@@ -87,7 +87,8 @@ class KernelWarmUp:
 def warm_up(spec: StateSpec, index: str = "exact", code_bits: int = 256) -> None:
     """Run every kernel that a worker of this spec calls, on invented events."""
     small = {"sketch_bytes": 1 << 16, "scalars_bytes": 1 << 14, "seen_bytes": 1 << 14}
-    replica = Replica(replace(spec, held_out=0.3, **small))  # type: ignore[arg-type]
+    head = min(spec.head_items, 256)  # fewer than the items, so that slots change hands
+    replica = Replica(replace(spec, held_out=0.3, head_items=head, **small))  # type: ignore[arg-type]
     recommender = Recommender(replica, Catalogue(), index, code_bits)
     gauges = Gauges(Metrics(CollectorRegistry()), replica, recommender)
     events = _events(spec)

@@ -83,21 +83,23 @@ class HighWaterMarks:
 
     def find(self, devices: NDArray[np.uint64]) -> NDArray[np.int64]:
         """Return the mark of each of (n, 2) devices, 0 where it is unknown."""
-        rows = self._rows(devices)
+        rows = self.rows(devices)
         found = self._marks[rows]
         found[rows < 0] = 0
         return found
 
     def forget(self, device: NDArray[np.uint64]) -> bool:
         """Set the mark of a device (2,) to 0 and return whether there was one; its row remains."""
-        row = int(self._rows(device.reshape(1, 2))[0])
+        row = int(self.rows(device.reshape(1, 2))[0])
         if row < 0:
             return False
         self._marks[row] = 0
         self._pages[1][8 * row // PAGE_BYTES] = 1
         return True
 
-    def _rows(self, devices: NDArray[np.uint64]) -> NDArray[np.int64]:
+    def rows(self, devices: NDArray[np.uint64]) -> NDArray[np.int64]:
+        """Return the row of each of (n, 2) devices, in order of first appearance; -1 for an unknown
+        one."""
         rows = np.empty(len(devices), np.int64)
         marks.find(self._slots, self._devices, self._seed, devices, rows)
         return rows

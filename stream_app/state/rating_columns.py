@@ -29,6 +29,19 @@ class RatingColumns(NamedTuple):
         return RatingColumns._make(column[selected] for column in self)
 
 
+class Records(NamedTuple):
+    """Records in log order: devices (n, 2), mechanisms (n,) by place in the allow-list, cells (n,)
+    of each."""
+
+    devices: NDArray[np.uint64]
+    mechanisms: NDArray[np.uint8]
+    counts: NDArray[np.int64]
+
+    def at(self, selected: NDArray[np.bool_]) -> Records:
+        """Return the selected records."""
+        return Records._make(column[selected] for column in self)
+
+
 class MissingReports(NamedTuple):
     """Reports (k,) of "missing": predicted, not learned; row -1 for an unknown item."""
 

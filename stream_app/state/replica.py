@@ -4,6 +4,7 @@
                                                |                        |
                                                +--> seen, statistics    +--> ledger
                                                +--> presence rates, where presence is protected
+                                               +--> pairs of items on one device
 
 Every worker holds a whole replica. At the same cut two replicas have the same `model_digest`
 (everything that predicts, filters or counts) and the same `ledger_digest` (the outcome of each
@@ -33,6 +34,7 @@ from stream_app.kernels.sketches.item_counts import count_items
 from stream_app.kernels.stream.holdout import held_out
 from stream_app.kernels.stream.ledger_chain import extend_chain
 from stream_app.log.ledger import APPLIED, DUPLICATE, JUMPED, Ledger
+from stream_app.models.cooccurrence.pair_snapshot import PairSnapshot
 from stream_app.models.factorization.channels import NO_CHANNEL, Channels
 from stream_app.models.factorization.factory import build_durable
 from stream_app.models.factorization.hyperparameters import Parameters
@@ -42,12 +44,14 @@ from stream_app.models.paged_arrays import DirtyMap, StatePart, check_arrays
 from stream_app.models.sketches.ams import AmsSketch
 from stream_app.models.sketches.bloom import SeenFilter
 from stream_app.models.sketches.count_min import CountMinSketch
+from stream_app.ranking.pair_counts import PairCounts
 from stream_app.state.digests import digest
 from stream_app.state.erasures import ErasedDevices, words_of
 from stream_app.state.high_water_marks import HighWaterMarks
 from stream_app.state.item_directory import ItemDirectory
 from stream_app.state.outcome import BatchOutcome
-from stream_app.state.rating_columns import NO_MISSING, MissingReports, RatingColumns
+from stream_app.state.pair_feeds import PairFeeds
+from stream_app.state.rating_columns import NO_MISSING, MissingReports, RatingColumns, Records
 from stream_app.state.spec import StateSpec
 from stream_app.wire import REASON_CODE, Batch, Reason
 from stream_app.wire.state_records import StateOrigin, ledger_root
@@ -89,6 +93,7 @@ class Replica:
         self.second_moment = AmsSketch(seed=spec.seed)
         self.marks = HighWaterMarks()
         self.items = ItemDirectory()
+        self.pairs = PairFeeds(spec, self.channels)
         self.ledger = Ledger(spec.partitions, self.origin.end_offsets)
         self.forgotten = ErasedDevices(self.origin, self.ledger)
         self.cut, self.end_offsets = self.origin.cut, self.origin.end_offsets
@@ -101,20 +106,22 @@ class Replica:
         reasons = self.forgotten.reasons(batch)
         outcomes, gaps = self.marks.advance(batch.devices, batch.seqs, reasons == 0)
         cells, applied = self._cells(batch), outcomes == APPLIED
+        records = Records(batch.devices, batch.mechanisms, batch.counts)
         duplicates = 0
         if not applied.all():
             reasons = np.where(outcomes == JUMPED, _SEQ_JUMP, reasons)
             duplicates = int((~cells.missing)[np.repeat(outcomes == DUPLICATE, batch.counts)].sum())
             cells = cells.at(np.repeat(applied, batch.counts))
+            records = records.at(applied)
         if self.presence is not None and self._protects(batch):
-            reported, rows, update, missing = self._apply_protected(
-                self.presence, cells, batch.counts[applied]
-            )
+            reported, rows, update, missing = self._apply_protected(self.presence, cells, records)
         else:
             reported, missing = cells, NO_MISSING
             update = self.learner.learn_many(*cells[:4], ~cells.held_out)
             self.seen.add_many(cells.users, cells.items)
             rows = self._count(cells.items)
+            self.pairs.count_rated(records, cells, update, rows, self.marks)
+        self.pairs.extend(self.items, self.marks)
         offset_sum, chain = extend_chain(
             batch.offsets, outcomes, batch.partition, self.ledger.chain[0]
         )
@@ -151,11 +158,11 @@ class Replica:
         return RatingColumns(users, items, reports, channels, priors, held, missing)
 
     def _apply_protected(
-        self, presence: PresenceRates, cells: RatingColumns, counts: NDArray[np.int64]
+        self, presence: PresenceRates, cells: RatingColumns, records: Records
     ) -> tuple[RatingColumns, NDArray[np.int64], UpdateResult, MissingReports]:
         """Learn records of `counts` cells; return the reports other than
         "missing" with their rows and update, and the missing ones."""
-        priors = presence.priors(counts, *cells[:4])
+        priors = presence.priors(records.counts, *cells[:4])
         asked = np.where(cells.missing, np.uint16(NO_CHANNEL), cells.channels)
         update = self.learner.learn_many(*cells[:3], asked, ~cells.held_out, priors)
         present = ~cells.missing
@@ -163,6 +170,7 @@ class Replica:
         public = ~self.channels.presence[reported.channels]
         self.seen.add_many(reported.users[public], reported.items[public])
         rows = self._count(reported.items)
+        self.pairs.count_mixed(records, cells, update, self.items, self.marks)
         missing = MissingReports(
             self.items.rows(absent.items), absent.reports, absent.channels,
             update.predicted[cells.missing],
@@ -184,6 +192,7 @@ class Replica:
 
     def end_round(self, number: int, end_offsets: Sequence[int]) -> None:
         """Close the round that ends at cut `number`."""
+        self.pairs.end_round(self.items)
         self.cut, self.end_offsets = number, tuple(end_offsets)
         self.ledger.end_round(self.end_offsets)
 
@@ -191,12 +200,13 @@ class Replica:
         """Reject a device from now on and clear its own data; return whether it was known.
 
         Cleared: its vector and scalars in the learner, which then treats it as an unknown user; its
-        sums in the presence rates; its high-water mark.
+        sums in the presence rates; its high-water mark; the list of its recent items.
 
         Remaining: its pseudonym, in the ledger, in the marks and (half of it) as the key of a dense
         row or the tag of a slot; the bits of its pairs in the seen filter, from which a reader who
         knows the pseudonym can infer what it has probably rated; its ratings in the item counts and
-        in the ledger's sums; the influence of its ratings on items, on the overall mean and on the
+        in the ledger's sums; the pairs of items that it had together, in the counts of all
+        devices; the influence of its ratings on items, on the overall mean and on the
         presence rates of items; a slot of scalars or sums shared with other users; in a sketch, the
         changes of cells shared with other users.
 
@@ -213,7 +223,26 @@ class Replica:
         self.learner.forget(words[0])
         if self.presence is not None:
             self.presence.forget(words[0])
+        self.pairs.clear(int(self.marks.rows(words.reshape(1, 2))[0]))
         return True
+
+    def history(self, device: bytes) -> tuple[NDArray[np.uint64], NDArray[np.float32]]:
+        """Return the head items that a device has, oldest first, and their weights, 1 for a certain
+        like; both (m,), empty for an unknown device."""
+        row = int(self.marks.rows(words_of(device).reshape(1, 2))[0])
+        return self.pairs.history(row, self.items)
+
+    def pair_snapshot(self) -> PairSnapshot | None:
+        """Return a copy of what goes together, for another thread; None before the first pair.
+
+        Call it at a cut. The public feed comes first, then the one of presence-protecting reports.
+        """
+        return self.pairs.snapshot(self.items, self.cut)
+
+    def pair_counts(self) -> PairCounts | None:
+        """Return `pair_snapshot` in symmetric form, which takes tens of milliseconds."""
+        snapshot = self.pair_snapshot()
+        return snapshot.counts() if snapshot else None
 
     def model_digest(self) -> str:
         """Return the digest of everything that predicts, filters or counts."""
@@ -222,7 +251,9 @@ class Replica:
     def parts(self) -> dict[str, StatePart]:
         """Return the parts that predict, filter or count, by name."""
         presence: dict[str, StatePart] = {"presence": self.presence} if self.presence else {}
-        return presence | {
+        return {
+            **presence,
+            **self.pairs.parts(),
             "learner": self.learner,
             "seen": self.seen,
             "frequencies": self.frequencies,
@@ -310,4 +341,5 @@ class Replica:
             "statistics": self.frequencies.memory_bytes + self.second_moment.memory_bytes,
             "marks": self.marks.memory_bytes,
             "items": self.items.memory_bytes,
+            "pairs": self.pairs.memory_bytes,
         }

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from hashlib import blake2b
 
+from stream_app.models.cooccurrence.item_pairs import check_pairs
 from stream_app.models.factorization.factory import check_model
 from stream_app.models.factorization.hyperparameters import Parameters
 from stream_app.privacy.mechanism import Mechanism
@@ -17,7 +18,7 @@ from stream_app.privacy.ratings.like import check_one_question
 from stream_app.wire import Intake
 
 # Raised with every change of the state that a log produces, or of its layout.
-STATE_FORMAT = 3
+STATE_FORMAT = 4
 
 
 @dataclass(frozen=True)
@@ -36,6 +37,8 @@ class StateSpec:
     presence_bytes: int = 4 << 20
     clip: float = float("inf")
     held_out: float = 0.05
+    head_items: int = 2048
+    recent_items: int = 128
     seed: int = 1
 
     def __post_init__(self) -> None:
@@ -47,6 +50,7 @@ class StateSpec:
         check_one_question(self.mechanisms)
         if not 0 <= self.held_out <= 0.5:
             raise ValueError(f"held_out {self.held_out}: the held-out fraction must be 0 .. 0.5")
+        check_pairs(self.head_items, self.recent_items)
 
     @property
     def intake(self) -> Intake:

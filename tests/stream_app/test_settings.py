@@ -236,10 +236,12 @@ def test_a_property_that_helps_to_find_a_mistake_is_shown(name):
 
 def test_sizes_that_do_not_fit_the_machine_are_refused():
     sizes = {"scalars_bytes": 10 * MIB, "seen_bytes": 6 * MIB, "presence_bytes": 4 * MIB}
-    settings = Settings(sketch_bytes=60 * MIB, **sizes)
+    settings = Settings(sketch_bytes=57 * MIB, head_items=512, **sizes)
     check_memory(settings, 200 * MIB)
     with pytest.raises(
-        UserError, match=r"= 80\.0MiB, held twice .* 80% of the 199\.9MiB of memory"
+        UserError,
+        match=r"12 x head_items\^2 \(12 x 512\^2 = 3\.0MiB\) = 80\.0MiB, held twice .* 80% of the "
+        r"199\.9MiB of memory",
     ):
         check_memory(settings, 200 * MIB - 100 * 1024)
 

@@ -142,8 +142,9 @@ def test_nothing_is_learned_from_a_wholly_held_out_log(rng: np.random.Generator)
     assert {k: v.tobytes() for k, v in replica.learner.arrays().items()} == empty
 
 
-def test_a_missing_report_changes_the_presence_rates_alone() -> None:
-    """A scope of missing reports changes only the presence rates and the device's mark."""
+def test_a_missing_report_changes_rates_and_numbers_of_reports_alone() -> None:
+    """A scope of missing reports changes the presence rates, the device's mark and how many reports
+    each item has; it is no pair and no part of a list."""
     replica = Replica(replace(ALL, held_out=0.3))
     before = {name: array.tobytes() for name, array in replica.model_arrays().items()}
     outcome = applied(replica, replace(SCOPE, reports=np.full(40, 5, np.uint8)))
@@ -151,7 +152,15 @@ def test_a_missing_report_changes_the_presence_rates_alone() -> None:
     changed = {name for name in after if after[name] != before.get(name)}
     assert changed == {
         "presence.tags", "presence.sums", "presence.overall", "marks.devices", "marks.marks",
+        "reported_head.rows", "reported_head.totals", "reported_head.counts",
+        "reported_items.keys", "reported_moments.moments", "reported_moments.numbers",
+        "reported_lists.ends", "reported_lists.blocks", "reported_lists.links", "rated_lists.ends",
     }  # fmt: skip
+    assert not replica.model_arrays()["reported_lists.blocks"].any()
+    counts = replica.pair_counts()
+    assert counts is not None
+    assert not counts.sums.any()
+    assert counts.exposures.sum() == 24
     assert len(outcome.users) == len(outcome.held_out) == 0
     assert len(outcome.missing.rows) == 40
     assert (outcome.missing.rows == -1).all()

@@ -1,0 +1,1 @@
+"""Counting which items occur together on devices."""

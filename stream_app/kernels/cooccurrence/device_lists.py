@@ -1,0 +1,107 @@
+"""The recent items of each device: rings of blocks of 16 entries, allocated as they come.
+
+    entry = slot << 4 | weight       slot 0 .. 4095 of the head, weight 1 .. 15; 0: no entry
+
+    ends[d] = (last, entries, ring)  the newest block, entries in the list, blocks in the ring
+    links[b] = the next block of the ring
+
+        last -> spare blocks -> oldest block -> ... -> last
+
+Only the newest block may be partly filled. Where it is full, the list takes a spare block, then a
+new one, and from `most` blocks on its oldest block, whose 16 entries it drops. So a list of at most
+16 `most` entries holds at least the newest 16 `most` - 15.
+
+ends (D, 3) int32, all 0 for a device without a list;  blocks (B, 16) uint16;  links (B,) int32.
+"""
+
+from __future__ import annotations
+
+from numba import njit
+
+from stream_app.kernels.machine.dirty_pages import FLOATS, touch_float, touch_triple
+
+BLOCK, BLOCK_BITS = 16, 4
+WEIGHT_BITS, WEIGHT_MASK = 4, 15
+LAST, ENTRIES, RING = range(3)
+_ENTRIES = 11  # shifts a block to its page: 2^5 bytes a block, 2^16 a page
+
+
+@njit(cache=True, nogil=True, inline="always")
+def _touch_block(pages, block):
+    pages[block >> _ENTRIES] = 1
+
+
+@njit(cache=True, nogil=True, inline="always")
+def opened(ends, links, ends_pages, links_pages, block_count, device):
+    """Give a device without a list its first block; return the new number of blocks."""
+    if ends[device, RING] == 0:
+        ends[device, LAST] = block_count
+        ends[device, RING] = 1
+        touch_triple(ends_pages, device, FLOATS)
+        links[block_count] = block_count
+        touch_float(links_pages, block_count)
+        block_count += 1
+    return block_count
+
+
+@njit(cache=True, nogil=True, inline="always")
+def oldest_block(ends, links, device):
+    """Return the block that holds the oldest entry of a list which is not empty."""
+    live = (ends[device, ENTRIES] + BLOCK - 1) >> BLOCK_BITS
+    block = ends[device, LAST]
+    for _ in range(ends[device, RING] - live + 1):
+        block = links[block]
+    return block
+
+
+@njit(cache=True, nogil=True, inline="always")
+def gather(ends, blocks, links, device, window):
+    """Copy a device's entries, oldest first, to the start of `window`; return how many."""
+    entries = ends[device, ENTRIES]
+    if entries == 0:
+        return 0
+    block = oldest_block(ends, links, device)
+    for start in range(0, entries, BLOCK):
+        for k in range(min(BLOCK, entries - start)):
+            window[start + k] = blocks[block, k]
+        block = links[block]
+    return entries
+
+
+@njit(cache=True, nogil=True, inline="always")
+def replace_entry(ends, blocks, links, blocks_pages, device, place, entry):
+    """Overwrite the entry at `place`, 0 for the oldest."""
+    block = oldest_block(ends, links, device)
+    for _ in range(place >> BLOCK_BITS):
+        block = links[block]
+    blocks[block, place & (BLOCK - 1)] = entry
+    _touch_block(blocks_pages, block)
+
+
+@njit(cache=True, nogil=True, inline="always")
+def append(
+    ends, blocks, links, ends_pages, blocks_pages, links_pages, block_count, most, device, entry
+):
+    """Add an entry to an opened list; return the new number of blocks."""
+    last, entries, ring = ends[device, LAST], ends[device, ENTRIES], ends[device, RING]
+    if entries & (BLOCK - 1) == 0:
+        if entries >> BLOCK_BITS < ring:
+            last = links[last]
+        elif ring < most:
+            links[block_count] = links[last]
+            links[last] = block_count
+            touch_float(links_pages, last)
+            touch_float(links_pages, block_count)
+            last = block_count
+            block_count += 1
+            ends[device, RING] = ring + 1
+        else:
+            last = links[last]
+            entries -= BLOCK
+        blocks[last, :] = 0
+        ends[device, LAST] = last
+    blocks[last, entries & (BLOCK - 1)] = entry
+    ends[device, ENTRIES] = entries + 1
+    touch_triple(ends_pages, device, FLOATS)
+    _touch_block(blocks_pages, last)
+    return block_count

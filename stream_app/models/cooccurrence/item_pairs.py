@@ -1,0 +1,179 @@
+"""One feed of pairs: a head of items, the devices' recent items, and their second moments.
+
+`kernels/cooccurrence/pair_counts.py` has the equations. The state is a function of the records in
+order and of the ends of rounds, at which the head is elected; everything is an integer.
+
+    pairs, ordered   4 bytes for each two items of the head: 32 MiB at 2,048 items, 128 at 4,096
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stream_app.kernels.cooccurrence.device_lists import BLOCK
+from stream_app.kernels.cooccurrence.pair_counts import IN_ORDER, count_records
+from stream_app.models.cooccurrence.item_head import MOST_ITEMS, ItemHead
+from stream_app.models.cooccurrence.pair_snapshot import PairSnapshot
+from stream_app.models.cooccurrence.recent_items import RecentItems
+from stream_app.models.factorization.channels import Channels
+from stream_app.models.paged_arrays import FixedArrays, StatePart
+
+ORDER_ONE = 64  # the integer weight of an ordered pair without decay
+ORDER_WINDOW, ORDER_DECAY = 50, 20.0  # entries
+MOST_RECENT = 1024
+_RECORD = 4096  # ratings of a record that the scratch window holds besides a list
+
+# round(ORDER_ONE exp(-distance / ORDER_DECAY)) for distances 1 .. ORDER_WINDOW: no product lies so
+# near to a half that the last bit of `exp` decides.
+DECAY = np.floor(ORDER_ONE * np.exp(-np.arange(1, ORDER_WINDOW + 1) / ORDER_DECAY) + 0.5).astype(
+    np.int64
+)
+
+
+class RecordColumns(NamedTuple):
+    """n records in log order and their m ratings.
+
+    devices, sizes (n,) int64: the row of each record's device, and its ratings. The other columns
+    (m,): rows of items, channel, report, predicted rating; a rating that is `skipped` is not
+    counted.
+    """
+
+    devices: NDArray[np.int64]
+    sizes: NDArray[np.int64]
+    rows: NDArray[np.int64]
+    channels: NDArray[np.uint16]
+    reports: NDArray[np.uint8]
+    predicted: NDArray[np.float64]
+    skipped: NDArray[np.bool_]
+
+
+class _Moments(FixedArrays):
+    """pairs, ordered (size, size) uint32, moments (size, 3) int64, numbers (2,) int64."""
+
+    def __init__(self, size: int, *, in_order: bool) -> None:
+        super().__init__()
+        self.pairs = self.keep("pairs", np.zeros((size, size), np.uint32))
+        self.moments = self.keep("moments", np.zeros((size, 3), np.int64))
+        self.numbers = self.keep("numbers", np.zeros(2, np.int64))
+        self.ordered = np.zeros((size, size) if in_order else (0, 0), np.uint32)
+        if in_order:
+            self.keep("ordered", self.ordered)
+
+    def clear(self, slots: NDArray[np.int64]) -> None:
+        for table in (self.pairs, self.ordered):
+            if table.size:
+                table[slots] = 0
+                table[:, slots] = 0
+        self.moments[slots] = 0
+        self.mark_all_dirty()
+
+
+class ItemPairs:
+    """The pairs of a head of `size` items in lists of at most `recent` items.
+
+    weights (R, bins) uint8: of each report (`like_weights.py`), `one` the largest possible.
+    in_order: count pairs from earlier to later, too, where records hold one rating.
+    """
+
+    def __init__(
+        self,
+        channels: Channels,
+        weights: NDArray[np.uint8],
+        size: int,
+        recent: int,
+        *,
+        one: int,
+        in_order: bool,
+    ) -> None:
+        self.head = ItemHead(size)
+        self.lists = RecentItems(-(-recent // BLOCK))
+        self._moments = _Moments(size, in_order=in_order)
+        self._starts, self._alphabets = channels.starts, channels.alphabets
+        self._weights, self._one = np.ascontiguousarray(weights), one
+        self._window = np.empty(self.lists.most * BLOCK + _RECORD, np.uint16)
+
+    def parts(self) -> dict[str, StatePart]:
+        """Return the parts of the state by name."""
+        return {"head": self.head, "lists": self.lists, "moments": self._moments}
+
+    def extend(self, items: int, devices: int) -> None:
+        """Make the state that of so many known items and devices."""
+        self.head.extend_to(items)
+        self.lists.extend("ends", devices)
+
+    def count(self, columns: RecordColumns) -> None:
+        """Count records of known items and devices, in order."""
+        head, lists, moments = self.head, self.lists, self._moments
+        blocks = lists.length("blocks")
+        most = blocks + len(columns.rows) // BLOCK + 2 * len(columns.devices)
+        lists.reserve("blocks", most)
+        lists.reserve("links", most)
+        pages = moments.dirty_pages()
+        head.used, blocks = count_records(
+            head.rows, head.slots, head.room("counts"), head.totals, head.used,
+            lists.room("ends"), lists.room("blocks"), lists.room("links"), blocks, lists.most,
+            moments.pairs, moments.ordered, moments.moments, moments.numbers, DECAY,
+            head.pages("counts"), lists.pages("ends"), lists.pages("blocks"), lists.pages("links"),
+            pages["pairs"], pages.get("ordered", pages["pairs"]), self._window,
+            *columns, self._starts, self._alphabets, self._weights,
+        )  # fmt: skip
+        lists.extend("blocks", blocks)
+        lists.extend("links", blocks)
+        head.mark_slots()
+        pages["moments"][:] = pages["numbers"][:] = 1
+
+    def elect(self, keys: NDArray[np.uint64]) -> None:
+        """End a round: give slots to the items that are reported most, where that is due."""
+        slots = self.head.elect(keys)
+        if len(slots):
+            self._moments.clear(slots)
+            self.lists.remove(slots)
+
+    def clear(self, device: int) -> None:
+        """Empty the list of a device."""
+        self.lists.clear(device)
+
+    def history(self, device: int) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
+        """Return the items (rows) of a device, oldest first, and their weights in 0 .. 1."""
+        slots, weights = self.lists.of_device(device)
+        return self.head.rows[slots], (weights / self._one).astype(np.float32)
+
+    def snapshot(
+        self,
+        keys: NDArray[np.uint64],
+        cut: int,
+        held_out: float,
+        channel: tuple[float, float] | None,
+    ) -> PairSnapshot:
+        """Return a copy of the moments, with the keys of all items (n,)."""
+        used, moments = self.head.used, self._moments
+        in_order = moments.ordered.size and moments.numbers[IN_ORDER]
+        return PairSnapshot(
+            keys[self.head.rows[:used]],
+            moments.pairs[:used, :used].copy(),
+            moments.ordered[:used, :used].copy() if in_order else None,
+            moments.moments[:used].copy(),
+            moments.numbers.copy(),
+            held_out,
+            float(ORDER_ONE),
+            channel,
+            cut,
+        )
+
+    @property
+    def memory_bytes(self) -> int:
+        """Size of the state."""
+        return self.head.memory_bytes + self.lists.memory_bytes + self._moments.memory_bytes
+
+
+def check_pairs(head_items: int, recent_items: int) -> None:
+    """Raise ValueError unless a head of so many items and lists of so many are possible."""
+    if not 0 <= head_items <= MOST_ITEMS:
+        raise ValueError(f"head_items {head_items}: from 0, which counts no pairs, to {MOST_ITEMS}")
+    if not BLOCK <= recent_items <= MOST_RECENT or recent_items % BLOCK:
+        raise ValueError(
+            f"recent_items {recent_items}: a multiple of {BLOCK}, {BLOCK} to {MOST_RECENT}"
+        )

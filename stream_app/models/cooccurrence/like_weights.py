@@ -1,0 +1,100 @@
+"""Weight of a report: how probable it is that the device likes the item, in fifteenths.
+
+    weight(z, t) = max(1, round(15 P(r >= like | z, t)))
+
+    P(v | z, t) ~ P(z | v) exp(-(x_v - c)^2 / 2 V)        x_v the stars of level v, V = 1
+    like        = the lowest level of the upper three tenths of the scale: 4 and 5 of 1 .. 5
+
+z is the report, through its exact channel; t the predicted rating, rounded to a fifth of a star;
+c is such that the prior has the mean t, as in `kernels/factorization/channel_posterior.py`. The
+weight is never 0, because what a device has rated says more about its taste than how it has rated.
+
+Where presence is protected a report is a bit: 1, or 0 for "missing".
+
+The last bits of `exp` differ between machines, so probabilities are rounded before the weights are.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stream_app.kernels.cooccurrence.pair_counts import BINS_PER_STAR
+from stream_app.models.factorization.channels import HIGHEST, LOWEST, Channels, stars_of
+from stream_app.ranking.pair_counts import WEIGHT_ONE
+
+VARIANCE = 1.0  # of a rating around its prediction, in stars squared
+_INSIDE = (1.15, 4.85)
+_STEPS = 8
+_DIGITS = 9
+_ROWS = 4096  # at a time, so that the intermediate arrays stay small
+
+
+def like_level(levels: int) -> int:
+    """Return the lowest level that counts as liked: at least 0.7 (levels - 1)."""
+    return (7 * (levels - 1) + 9) // 10
+
+
+def like_weights(channels: Channels) -> NDArray[np.uint8]:
+    """Return the weight of each report's row at each predicted rating, (R, bins), 1 .. 15."""
+    weights = np.ones((len(channels.absent), bins()), np.uint8)
+    levels = np.repeat(channels.levels, channels.alphabets)
+    for count in np.unique(levels).tolist():
+        priors = _priors(count)
+        rows = np.flatnonzero(levels == count)
+        for start in range(0, len(rows), _ROWS):
+            part = rows[start : start + _ROWS]
+            weights[part] = _weights(channels.likelihood[part, :count], priors)
+    return weights
+
+
+def report_weights(channels: Channels) -> NDArray[np.uint8]:
+    """Return 1 for each report's row, and 0 where it means "missing", (R, bins)."""
+    weights = np.ones((len(channels.absent), bins()), np.uint8)
+    hidden = channels.missing >= 0
+    weights[channels.rows(np.flatnonzero(hidden), channels.missing[hidden])] = 0
+    return weights
+
+
+def bins() -> int:
+    """Return the number of predicted ratings that the tables distinguish."""
+    return 1 + int(HIGHEST - LOWEST) * int(BINS_PER_STAR)
+
+
+def _weights(likelihood: NDArray[np.float64], priors: NDArray[np.float64]) -> NDArray[np.uint8]:
+    """Return the weights of reports (n, levels) under priors (bins, levels)."""
+    liked, total = np.zeros((2, len(likelihood), len(priors)))
+    for level in range(likelihood.shape[1]):
+        joint = likelihood[:, level, None] * priors[:, level]
+        total += joint
+        if level >= like_level(likelihood.shape[1]):
+            liked += joint
+    share = np.divide(liked, total, out=np.zeros_like(total), where=total > 0)
+    rounded = np.floor(WEIGHT_ONE * share.round(_DIGITS) + 0.5)
+    return np.clip(rounded, 1, WEIGHT_ONE).astype(np.uint8)
+
+
+def _priors(levels: int) -> NDArray[np.float64]:
+    """Return the prior over levels at each predicted rating, (bins, levels)."""
+    stars = stars_of(levels)
+    wanted = np.clip(LOWEST + np.arange(bins()) / BINS_PER_STAR, *_INSIDE)
+    centre = wanted.copy()
+    for _ in range(_STEPS):
+        prior = _normal(stars, centre)
+        mean = _summed(prior, stars)
+        spread = np.maximum(_summed(prior, stars * stars) - mean * mean, 1e-3)
+        centre = np.clip(centre + np.clip((wanted - mean) * VARIANCE / spread, -2, 2), -6, 12)
+    return _normal(stars, centre)
+
+
+def _normal(stars: NDArray[np.float64], centre: NDArray[np.float64]) -> NDArray[np.float64]:
+    density = np.exp(-((stars - centre[:, None]) ** 2) / (2 * VARIANCE))
+    return density / _summed(density, np.ones_like(stars))[:, None]
+
+
+def _summed(prior: NDArray[np.float64], values: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return the sums over levels in their order: a matrix product has no fixed one."""
+    total = np.zeros(len(prior))
+    for level, value in enumerate(values.tolist()):
+        total += prior[:, level] * value
+    return total

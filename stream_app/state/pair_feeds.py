@@ -1,0 +1,191 @@
+"""Which ratings of the log count as pairs of items, in two feeds that never mix.
+
+    rated      ratings whose presence is public (rr, partition, none), each with the probability
+               that it is a like; lists of the newest `recent_items` items of the head
+    reported   cells of one mechanism that protects presence, the first of the allow-list: reports
+               other than "missing" count 1, whether there is a rating or not; lists of all of them
+
+A device reports each cell of a public scope once in its life, perhaps in several messages, so the
+pairs of a device are those of all its reports, and a table debiased by the channel is unbiased.
+Held-out and clipped ratings, and ratings of other mechanisms, are in neither feed. A feed without a
+mechanism takes no memory.
+
+The reported items have a directory of their own: an item is in it with its first report, be it
+"missing".
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stream_app.models.cooccurrence.item_pairs import ItemPairs, RecordColumns
+from stream_app.models.cooccurrence.like_weights import like_weights, report_weights
+from stream_app.models.cooccurrence.pair_snapshot import PairSnapshot
+from stream_app.models.factorization.channels import Channels
+from stream_app.models.factorization.learner import UpdateResult
+from stream_app.models.paged_arrays import StatePart
+from stream_app.ranking.pair_counts import WEIGHT_ONE
+from stream_app.state.high_water_marks import HighWaterMarks
+from stream_app.state.item_directory import ItemDirectory
+from stream_app.state.rating_columns import RatingColumns, Records
+from stream_app.state.spec import StateSpec
+
+Keys = NDArray[np.uint64]
+
+
+class PairFeeds:
+    """The two feeds of a spec; either may be absent, and both are where `head_items` is 0."""
+
+    def __init__(self, spec: StateSpec, channels: Channels) -> None:
+        self._channels, self._held_out = channels, spec.held_out
+        protects = np.array([m.inputs > m.levels for m in spec.mechanisms])
+        self._public = ~protects
+        self.rated: ItemPairs | None = None
+        self.reported: ItemPairs | None = None
+        self.scope: ItemDirectory | None = None
+        self._mechanism = int(np.argmax(protects)) if protects.any() else -1
+        size = spec.head_items
+        if size and self._public.any():
+            weights = like_weights(channels)
+            self.rated = ItemPairs(
+                channels, weights, size, spec.recent_items, one=WEIGHT_ONE, in_order=True
+            )
+        if size and protects.any():
+            weights = report_weights(channels)
+            self.reported = ItemPairs(channels, weights, size, size, one=1, in_order=False)
+            self.scope = ItemDirectory()
+
+    def count_rated(
+        self,
+        records: Records,
+        cells: RatingColumns,
+        update: UpdateResult,
+        rows: NDArray[np.int64],
+        marks: HighWaterMarks,
+    ) -> None:
+        """Count records whose presence is public; rows (m,): of their items."""
+        if self.rated is None or not len(records.counts):
+            return
+        devices = marks.rows(records.devices)
+        self.rated.extend(int(rows.max(initial=-1)) + 1, int(devices.max()) + 1)
+        skipped = cells.held_out | update.clipped
+        self.rated.count(
+            RecordColumns(
+                devices, records.counts, rows, cells.channels, cells.reports, update.predicted,
+                skipped,
+            )
+        )  # fmt: skip
+
+    def count_mixed(
+        self,
+        records: Records,
+        cells: RatingColumns,
+        update: UpdateResult,
+        items: ItemDirectory,
+        marks: HighWaterMarks,
+    ) -> None:
+        """Count records of which some protect presence."""
+        public = self._public[records.mechanisms]
+        if self.rated is not None and public.any():
+            of_cells = np.repeat(public, records.counts)
+            chosen = cells.at(of_cells)
+            self.count_rated(
+                records.at(public),
+                chosen,
+                UpdateResult._make(column[of_cells] for column in update),
+                items.rows(chosen.items),
+                marks,
+            )
+        protected = records.mechanisms == self._mechanism
+        if self.reported is not None and protected.any():
+            of_cells = np.repeat(protected, records.counts)
+            refused = update.clipped & ~cells.missing
+            self._count_reported(
+                records.at(protected),
+                cells.at(of_cells),
+                update.predicted[of_cells],
+                refused[of_cells],
+                marks,
+            )
+
+    def _count_reported(
+        self,
+        records: Records,
+        cells: RatingColumns,
+        predicted: NDArray[np.float64],
+        refused: NDArray[np.bool_],
+        marks: HighWaterMarks,
+    ) -> None:
+        assert self.reported is not None
+        assert self.scope is not None
+        rows, devices = self.scope.rows(cells.items, add=True), marks.rows(records.devices)
+        self.reported.extend(len(self.scope), int(devices.max()) + 1)
+        self.reported.count(
+            RecordColumns(
+                devices, records.counts, rows, cells.channels, cells.reports, predicted,
+                cells.held_out | refused,
+            )
+        )  # fmt: skip
+
+    def extend(self, items: ItemDirectory, marks: HighWaterMarks) -> None:
+        """End a batch: the arrays' lengths must not depend on how the log was cut."""
+        if self.rated is not None:
+            self.rated.extend(len(items), marks.devices)
+        if self.reported is not None and self.scope is not None:
+            self.reported.extend(len(self.scope), marks.devices)
+
+    def end_round(self, items: ItemDirectory) -> None:
+        """Elect the heads where that is due."""
+        if self.rated is not None:
+            self.rated.elect(items.keys)
+        if self.reported is not None and self.scope is not None:
+            self.reported.elect(self.scope.keys)
+
+    def clear(self, device: int) -> None:
+        """Empty the lists of a device (row)."""
+        for feed in (self.rated, self.reported):
+            if feed is not None:
+                feed.clear(device)
+
+    def history(self, device: int, items: ItemDirectory) -> tuple[Keys, NDArray[np.float32]]:
+        """Return the items of a device, oldest first, and their weights; ratings before reports."""
+        for feed, directory in ((self.rated, items), (self.reported, self.scope)):
+            if feed is not None and directory is not None:
+                rows, weights = feed.history(device)
+                if len(rows):
+                    return directory.keys[rows], weights
+        return np.empty(0, np.uint64), np.empty(0, np.float32)
+
+    def snapshot(self, items: ItemDirectory, cut: int) -> PairSnapshot | None:
+        """Return a copy of the moments of the first feed with an item; None where none has one."""
+        if self.rated is not None and self.rated.head.used:
+            return self.rated.snapshot(items.keys, cut, self._held_out, None)
+        if self.reported is not None and self.scope is not None and self.reported.head.used:
+            channel = self._channel()
+            return self.reported.snapshot(self.scope.keys, cut, self._held_out, channel)
+        return None
+
+    def _channel(self) -> tuple[float, float]:
+        """Return the probabilities of a report other than "missing": of what makes it likeliest,
+        and of a missing rating."""
+        number = int(self._channels.first[self._mechanism])
+        start, stop = self._channels.starts[number], self._channels.missing[number]
+        positive = self._channels.channel(number)[:stop].sum(0)
+        return float(positive.max()), float(self._channels.absent[start : start + stop].sum())
+
+    def parts(self) -> dict[str, StatePart]:
+        """Return the parts of the state by name."""
+        found: dict[str, StatePart] = {}
+        for name, feed in (("rated", self.rated), ("reported", self.reported)):
+            if feed is not None:
+                found |= {f"{name}_{part}": state for part, state in feed.parts().items()}
+        if self.scope is not None:
+            found["reported_items"] = self.scope
+        return found
+
+    @property
+    def memory_bytes(self) -> int:
+        """Size of the state."""
+        feeds = sum(feed.memory_bytes for feed in (self.rated, self.reported) if feed is not None)
+        return feeds + (self.scope.memory_bytes if self.scope is not None else 0)
