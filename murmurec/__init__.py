@@ -5,12 +5,13 @@ The public names; everything else may change between versions.
     Device           one person's device: sanitizes ratings, pays for them, publishes them
     Recommender      a recommender in this process: fit, partial_fit, predict, recommend; no Kafka
     evaluate         how well a model predicts ratings that were sanitized with a mechanism
+    evaluate_ranking how good its lists are, beside popularity and other baselines
     mechanisms       the mechanisms for ratings, by id or by class
     Recommendations  asks a running deployment for recommendations over Kafka
     Connection       address of a Kafka cluster with properties for TLS and passwords
 
-A device install (`pip install murmurec`) lacks what `Recommender` and `evaluate` need: without the
-extra `server` they raise ImportError with the command that installs it.
+A device install (`pip install murmurec`) lacks what `Recommender` and the evaluations need: without
+the extra `server` they raise ImportError with the command that installs it.
 
 >>> import murmurec
 >>> murmurec.mechanisms.parse("rr:5:2").epsilon
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     from murmurec import mechanisms
     from murmurec.device import Device
     from murmurec.evaluation import evaluate
+    from murmurec.ranking import evaluate_ranking
     from murmurec.recommender import Recommender
     from stream_app.kafka.clients import Connection
 
@@ -39,6 +41,7 @@ __all__ = [
     "Recommender",
     "__version__",
     "evaluate",
+    "evaluate_ranking",
     "mechanisms",
 ]
 
@@ -49,6 +52,7 @@ _HOMES = {
     "Recommendations": "consumers.recommendations",
     "Recommender": "murmurec.recommender",
     "evaluate": "murmurec.evaluation",
+    "evaluate_ranking": "murmurec.ranking",
 }
 
 

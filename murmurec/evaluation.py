@@ -117,7 +117,7 @@ class Evaluation:
             raise ValueError(f"seed {seed}: give a number from 0 to 2^63-1")
         if protocol not in (None, *evaluation.PROTOCOLS):
             raise ValueError(f"protocol {protocol}: choose {' or '.join(evaluation.PROTOCOLS)}")
-        chosen = _mechanism_of(mechanism, data.scale)
+        chosen = mechanism_of(mechanism, data.scale)
         users, items = user_keys(data.users), item_keys(data.items)
         values = data.scale.values
         truth = evaluation.TrueRatings(data.ratings, float(values[0]), float(values[-1]))
@@ -127,10 +127,12 @@ class Evaluation:
         self._people, catalogue = len(np.unique(users)), len(np.unique(items))
         self._scope = 0
         if chosen.inputs > chosen.levels:
-            self._scope = _scope_of(options.scope, catalogue, chosen, protocol)
+            self._scope = scope_of(options.scope, catalogue, chosen, protocol)
         self._channels = Channels.from_mechanisms([chosen])
         entities = self._people + (self._scope or catalogue)
-        self._learner = build(model, self._channels, _sizes(entities, factors, options.depth, seed))
+        self._learner = build(
+            model, self._channels, sizes_of(entities, factors, options.depth, seed)
+        )
 
     def measure(self, progress: Progress) -> EvaluationResult:
         """Sanitize the ratings, learn them and return the accuracy; call it once."""
@@ -179,7 +181,7 @@ def _counted(progress: Progress, total: int) -> Callable[[int], None]:
     return add
 
 
-def _sizes(entities: int, factors: int, depth: int, seed: int) -> LearnerSpec:
+def sizes_of(entities: int, factors: int, depth: int, seed: int) -> LearnerSpec:
     """Return sizes with as many cells as a dense table, and a vector in each row at least."""
     return LearnerSpec(
         factors=factors,
@@ -190,7 +192,8 @@ def _sizes(entities: int, factors: int, depth: int, seed: int) -> LearnerSpec:
     )
 
 
-def _mechanism_of(mechanism: Mechanism | str | None, scale: Scale) -> Mechanism:
+def mechanism_of(mechanism: Mechanism | str | None, scale: Scale) -> Mechanism:
+    """Return a mechanism, of an id or without noise; ValueError where it has other levels."""
     if mechanism is None:
         return registry.mechanism("none", scale.levels, None)
     chosen = registry.parse(mechanism) if isinstance(mechanism, str) else mechanism
@@ -199,7 +202,7 @@ def _mechanism_of(mechanism: Mechanism | str | None, scale: Scale) -> Mechanism:
     return chosen
 
 
-def _scope_of(scope: int | None, items: int, mechanism: Mechanism, protocol: str | None) -> int:
+def scope_of(scope: int | None, items: int, mechanism: Mechanism, protocol: str | None) -> int:
     """Return the size of the public scope; ValueError where it cannot be, or for a protocol."""
     if protocol == "prequential":
         raise ValueError(

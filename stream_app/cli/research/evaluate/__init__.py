@@ -1,15 +1,17 @@
 """`murmurec evaluate`: sanitize and learn a file of ratings here, and measure the predictions.
 
 measure    a learner over ratings
+rank       lists of items
 profiles   neighbours over profiles of items
 """
 
 from __future__ import annotations
 
 import json
+import math
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -27,6 +29,7 @@ from stream_app.errors import UsageError, UserError
 if TYPE_CHECKING:
     from stream_app.evaluation import EvaluationResult
     from stream_app.evaluation.profiles import ProfileResult
+    from stream_app.evaluation.ranking import RankingResult
 
 _PROFILES = ("blip", "jlt", "jltpaper")
 
@@ -40,6 +43,24 @@ def evaluate(
             metavar="NAME",
             help="prequential (time order, test then learn; default) or one-pass (random 80/10/10 "
             "split).",
+        ),
+    ] = None,
+    rank: Annotated[
+        bool,
+        typer.Option(
+            "--rank", help="Measure lists instead: nDCG, recall, ... of later likes, and baselines."
+        ),
+    ] = False,
+    k: Annotated[
+        int | None, typer.Option("--k", "-k", metavar="N", help="Length of a list (default 10).")
+    ] = None,
+    held: Annotated[
+        str | None,
+        typer.Option(
+            "--split",
+            metavar="NAME",
+            help="What --rank holds out: user-time (each user's last fifth; default), last, "
+            "global.",
         ),
     ] = None,
     model: Annotated[
@@ -88,7 +109,8 @@ def evaluate(
 
     The noise comes from a seed, so that a figure can be repeated. A sketch has as many cells as a
     dense table of these users and items (gamma = 1). Profiles (--mechanism blip or jlt) are
-    evaluated by neighbours.
+    evaluated by neighbours. With --rank the JSON holds the figures of the device's list, and those
+    of all others under "rows".
 
     Example: murmurec evaluate ml-1m.zip --model dense --epsilon 2
     """
@@ -99,7 +121,11 @@ def evaluate(
     if json_file:
         writable(json_file)
     dataset = load(file, scale_from(scale)).in_time_order()
-    result: EvaluationResult | ProfileResult
+    result: EvaluationResult | ProfileResult | RankingResult
+    if not rank and (k is not None or held is not None):
+        raise UsageError(f"--{'split' if k is None else 'k'}: is about lists; add --rank")
+    if rank and mechanism.partition(":")[0] in _PROFILES:
+        raise UsageError(f"--rank: lists are made from ratings, not from {mechanism} profiles")
     if mechanism.partition(":")[0] in _PROFILES:
         from stream_app.cli.device.profiles.mechanism import mechanism_of
         from stream_app.cli.research.evaluate import profiles
@@ -108,6 +134,15 @@ def evaluate(
         profiles.show(result)
     elif model == "neighbours":
         raise UsageError("--model neighbours: needs profiles; add --mechanism blip or jlt")
+    elif rank:
+        from stream_app.cli.research.evaluate import measure
+        from stream_app.cli.research.evaluate import rank as lists
+
+        means = measure.mechanism_for(mechanism, epsilon, thinning, dataset.scale)
+        result = lists.measured(
+            dataset, means, options, 10 if k is None else k, held or "user-time"
+        )
+        lists.show(result)
     else:
         from stream_app.cli.research.evaluate import measure
 
@@ -116,6 +151,15 @@ def evaluate(
         measure.show(result, str(dataset.scale))
     if json_file:
         try:
-            json_file.write_text(json.dumps(asdict(result), indent=1) + "\n")
+            json_file.write_text(json.dumps(_with_nulls(asdict(result)), indent=1) + "\n")
         except OSError as error:
             raise UserError(f"{json_file}: cannot be written ({error.strerror})") from None
+
+
+def _with_nulls(value: Any) -> Any:
+    """Return the value with null for a figure that there is not (NaN is no JSON)."""
+    if isinstance(value, dict):
+        return {name: _with_nulls(each) for name, each in value.items()}
+    if isinstance(value, tuple):
+        return [_with_nulls(each) for each in value]
+    return None if isinstance(value, float) and math.isnan(value) else value

@@ -14,7 +14,7 @@ from stream_app.evaluation import EvaluationResult
 from stream_app.privacy import registry
 from stream_app.privacy.mechanism import Mechanism
 
-_CHOICES = ("items", "leaning")
+CHOICES = ("items", "leaning")
 
 
 class EvaluationOptions(NamedTuple):
@@ -51,8 +51,8 @@ def measured(
     dataset: Dataset, mechanism: Mechanism, options: EvaluationOptions
 ) -> EvaluationResult:
     """Sanitize the data and measure a new learner on them."""
-    if options.choice not in _CHOICES:
-        raise UsageError(f"--choice {options.choice}: choose {' or '.join(_CHOICES)}")
+    if options.choice not in CHOICES:
+        raise UsageError(f"--choice {options.choice}: choose {' or '.join(CHOICES)}")
     rare = Options(options.depth, options.scope, options.choice == "leaning")
     try:
         run = Evaluation(
@@ -65,7 +65,7 @@ def measured(
             options=rare,
         )
     except ValueError as error:
-        raise UsageError(_with_dashes(str(error))) from None
+        raise UsageError(with_dashes(str(error))) from None
     try:
         with output.progress("learning") as advance:
             return run.measure(advance)
@@ -73,9 +73,10 @@ def measured(
         raise UserError(str(error)) from None
 
 
-def _with_dashes(sentence: str) -> str:
+def with_dashes(sentence: str, *more: str) -> str:
     """Return a sentence about an argument with the argument written as an option."""
-    return f"--{sentence}" if sentence.split()[0] in EvaluationOptions._fields else sentence
+    arguments = (*EvaluationOptions._fields, *more)
+    return f"--{sentence}" if sentence.split()[0] in arguments else sentence
 
 
 def show(result: EvaluationResult, scale: str) -> None:

@@ -1,0 +1,67 @@
+"""Lists made from the sanitized ratings of a file, for `evaluate --rank`."""
+
+from __future__ import annotations
+
+from murmurec.ranking import RankingEvaluation, RankingOptions
+from producers.datasets.load import Dataset
+from stream_app.cli import output
+from stream_app.cli.research.evaluate.measure import CHOICES, EvaluationOptions, with_dashes
+from stream_app.errors import UsageError, UserError
+from stream_app.evaluation.ranking import RankingResult
+from stream_app.privacy.mechanism import Mechanism
+
+_COLUMNS = ("nDCG", "recall", "hit rate", "coverage", "overlap", "popular")
+
+
+def measured(
+    dataset: Dataset, mechanism: Mechanism, options: EvaluationOptions, k: int, split: str
+) -> RankingResult:
+    """Sanitize and learn the data, and measure the lists."""
+    if options.protocol is not None:
+        raise UsageError(
+            f"--protocol {options.protocol}: --rank holds out by --split; leave --protocol out"
+        )
+    if options.choice not in CHOICES:
+        raise UsageError(f"--choice {options.choice}: choose {' or '.join(CHOICES)}")
+    rare = RankingOptions(
+        options.factors, options.depth, options.scope, options.choice == "leaning"
+    )
+    if dataset.timestamps is None:
+        output.notice(
+            f"{dataset.name}: has no times, so its ratings are ranked in a random order (--seed); "
+            "recency says nothing"
+        )
+    try:
+        run = RankingEvaluation(
+            dataset,
+            mechanism,
+            k=k,
+            split=split,
+            model=options.model,
+            seed=options.seed,
+            options=rare,
+        )
+    except ValueError as error:
+        raise UsageError(with_dashes(str(error), "k", "split")) from None
+    try:
+        with output.progress("learning and ranking") as advance:
+            return run.measure(advance)
+    except ValueError as error:
+        raise UserError(str(error)) from None
+
+
+def show(result: RankingResult) -> None:
+    """Print a result as a table, one row for each way to make lists."""
+    rows = []
+    for row in result.rows:
+        figures = (
+            row.ndcg, row.recall, row.hit_rate, row.coverage, row.overlap, row.popularity_share
+        )  # fmt: skip
+        shown = ("-" if figure != figure else f"{figure:.3f}" for figure in figures)
+        rows.append((row.method, row.where, row.history, *shown))
+    scope = f", scope {result.scope:,}" if result.scope else ""
+    title = (
+        f"lists of {result.k}, {result.split}, {result.users:,} users, {result.items:,} items, "
+        f"{result.model}, {result.mechanism}{scope}"
+    )
+    output.table(("lists by", "where", "history", *_COLUMNS), rows, title=title)

@@ -1,0 +1,123 @@
+"""What is ranked for whom: the known items, some users with their histories, what they liked later.
+
+    known item    rated in the learned part; all of them are ranked but the user's own history
+    relevant      held out, known, and a like
+    user          has a history and something relevant; at most `MOST_USERS`, drawn by a seed
+
+Items and users are counted from 0 in the order of their keys.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stream_app.evaluation.ranking.splits import held_out
+
+MOST_USERS = 2_000
+
+
+class LearnedRatings(NamedTuple):
+    """The learned rows in time order: places of user and item, TRUE ratings, which are likes."""
+
+    users: NDArray[np.intp]
+    items: NDArray[np.intp]
+    ratings: NDArray[np.float64]
+    liked: NDArray[np.bool_]
+
+
+class Ragged(NamedTuple):
+    """Places of items for each tested user: those of user j are values[starts[j] : starts[j + 1]].
+
+    `liked` is True for all where they are the relevant ones.
+    """
+
+    starts: NDArray[np.intp]
+    values: NDArray[np.intp]
+    liked: NDArray[np.bool_]
+
+    def of_user(self, user: int) -> tuple[NDArray[np.intp], NDArray[np.bool_]]:
+        """Return the items of a user, oldest first, and which are likes."""
+        span = slice(self.starts[user], self.starts[user + 1])
+        return self.values[span], self.liked[span]
+
+    def dense(self, first: int, last: int, items: int) -> NDArray[np.bool_]:
+        """Return which items (last - first, items) some users have."""
+        found = np.zeros((last - first, items), np.bool_)
+        starts = self.starts[first : last + 1]
+        rows = np.repeat(np.arange(last - first), np.diff(starts))
+        found[rows, self.values[starts[0] : starts[-1]]] = True
+        return found
+
+
+class RankingTask(NamedTuple):
+    """Keys of known items (n,) and learned users (u,); the learned ratings and their rows of the
+    data; the tested users as places (t,) in `users`, with history and relevant items."""
+
+    items: NDArray[np.uint64]
+    users: NDArray[np.uint64]
+    rows: NDArray[np.intp]
+    learned: LearnedRatings
+    tested: NDArray[np.intp]
+    history: Ragged
+    relevant: Ragged
+
+
+def ranking_task(
+    users: NDArray[np.uint64],
+    items: NDArray[np.uint64],
+    ratings: NDArray[np.float64],
+    liked: NDArray[np.bool_],
+    split: str = "user-time",
+    seed: int = 0,
+) -> RankingTask:
+    """Return the task of rows (n,) in time order; a cell that occurs again counts once, as first
+    learned.
+
+    Raises ValueError for an unknown split, or where no user has a history and a later like.
+    """
+    first = _first_of_each_cell(users, items)
+    held = held_out(users[first], split)
+    rows, later = first[~held], first[held]
+    known_users, by_user = np.unique(users[rows], return_inverse=True)
+    known_items, by_item = np.unique(items[rows], return_inverse=True)
+    later = later[liked[later]]
+    later = later[np.isin(users[later], known_users) & np.isin(items[later], known_items)]
+    if not len(later):
+        raise ValueError(
+            f"split {split}: no user has learned ratings and, held out, a liked item that was "
+            "learned from anyone; take more ratings or another split"
+        )
+    wanted = np.searchsorted(known_users, users[later])
+    tested = np.unique(wanted)
+    if len(tested) > MOST_USERS:
+        draw = np.random.default_rng(seed).choice(tested, MOST_USERS, replace=False)
+        tested = np.sort(draw)
+    learned = LearnedRatings(by_user, by_item, ratings[rows], liked[rows])
+    relevant = _grouped(wanted, np.searchsorted(known_items, items[later]), liked[later], tested)
+    history = _grouped(by_user, by_item, learned.liked, tested)
+    return RankingTask(known_items, known_users, rows, learned, tested, history, relevant)
+
+
+def _first_of_each_cell(users: NDArray[np.uint64], items: NDArray[np.uint64]) -> NDArray[np.intp]:
+    """Return the rows that are the first of their user and item, in order."""
+    _, by_user = np.unique(users, return_inverse=True)
+    keys, by_item = np.unique(items, return_inverse=True)
+    _, first = np.unique(by_user * max(len(keys), 1) + by_item, return_index=True)
+    return np.sort(first)
+
+
+def _grouped(
+    users: NDArray[np.intp],
+    items: NDArray[np.intp],
+    liked: NDArray[np.bool_],
+    tested: NDArray[np.intp],
+) -> Ragged:
+    """Return the rows of tested users by user, in their order."""
+    kept = np.flatnonzero(np.isin(users, tested))
+    places = np.searchsorted(tested, users[kept])
+    order = kept[np.argsort(places, kind="stable")]
+    starts = np.concatenate(([0], np.cumsum(np.bincount(places, minlength=len(tested)))))
+    return Ragged(starts.astype(np.intp), items[order], liked[order])

@@ -1,0 +1,100 @@
+"""What is held out, who is tested, what is relevant: compared with the obvious versions."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import numpy as np
+import pytest
+
+from stream_app.evaluation.ranking import SPLITS, ranking_task
+from stream_app.evaluation.ranking.splits import held_out
+from stream_app.evaluation.ranking.task import MOST_USERS
+
+Rows = tuple[np.ndarray, np.ndarray, np.ndarray]
+
+
+def rows(seed: int = 0, n: int = 600, users: int = 30, items: int = 25) -> Rows:
+    random = np.random.default_rng(seed)
+    cells = random.choice(users * items, n, replace=False)
+    user, item = (cells // items + 7).astype(np.uint64), (cells % items + 100).astype(np.uint64)
+    return user, item, random.integers(1, 6, n).astype(float)
+
+
+def naive(users: list[int], split: str) -> list[bool]:
+    left, total, found = Counter(users), Counter(users), []
+    for row, user in enumerate(users):
+        left[user] -= 1
+        last = {"last": 1, "user-time": total[user] // 5}.get(split, 0)
+        found.append(left[user] < last or (split == "global" and row >= len(users) * 4 / 5))
+    return found
+
+
+@pytest.mark.parametrize("split", SPLITS)
+@pytest.mark.parametrize("n", [1, 4, 5, 599, 600])
+def test_the_latest_rows_are_held_out(split: str, n: int) -> None:
+    users, _, _ = rows(n=600)
+    users = users[:n]
+    assert held_out(users, split).tolist() == naive(users.tolist(), split)
+
+
+def test_an_unknown_split_is_refused_with_all_names() -> None:
+    with pytest.raises(ValueError, match="split random: choose user-time, last or global"):
+        held_out(np.arange(3, dtype=np.uint64), "random")
+
+
+@pytest.mark.parametrize("split", SPLITS)
+def test_a_task_holds_histories_and_the_likes_after_them(split: str) -> None:
+    users, items, ratings = rows()
+    liked = ratings >= 4
+    task = ranking_task(users, items, ratings, liked, split)
+    held = held_out(users, split)
+    assert task.rows.tolist() == np.flatnonzero(~held).tolist()
+    known = set(items[~held].tolist())
+    for place, user in enumerate(task.users[task.tested].tolist()):
+        own = users == user
+        history, likes = task.history.of_user(place)
+        assert task.items[history].tolist() == items[own & ~held].tolist()
+        assert likes.tolist() == liked[own & ~held].tolist()
+        later = [item for item in items[own & held & liked].tolist() if item in known]
+        assert task.items[task.relevant.of_user(place)[0]].tolist() == later
+        assert later
+        assert len(history)
+
+
+def test_a_user_is_tested_with_a_history_and_a_known_item_liked_later() -> None:
+    users = np.array([1, 2, 2, 3, 3, 4, 4, 1, 4], np.uint64)
+    items = np.array([5, 5, 6, 5, 6, 6, 5, 6, 9], np.uint64)
+    liked = np.array([1, 1, 1, 1, 0, 1, 1, 1, 1], bool)
+    task = ranking_task(users, items, liked * 4.0 + 1, liked, "last")
+    # 3 does not like its last item, and no other user has rated the last item of 4.
+    assert task.users[task.tested].tolist() == [1, 2]
+    assert task.items.tolist() == [5, 6]
+
+
+def test_a_cell_that_is_rated_again_counts_once_where_it_was_first_rated() -> None:
+    users = np.array([2, 2, 1, 1, 1, 1], np.uint64)
+    items = np.array([7, 8, 5, 6, 7, 5], np.uint64)
+    task = ranking_task(users, items, np.full(6, 5.0), np.ones(6, bool), "last")
+    assert task.rows.tolist() == [0, 2, 3]
+    assert task.items[task.relevant.of_user(0)[0]].tolist() == [7]
+
+
+def test_nothing_to_test_with_is_refused() -> None:
+    users, items, ratings = rows()
+    with pytest.raises(ValueError, match="split user-time: no user has learned ratings and"):
+        ranking_task(users, items, ratings, np.zeros(len(users), bool))
+
+
+def test_the_tested_users_are_drawn_by_the_seed() -> None:
+    user = np.repeat(np.arange(MOST_USERS + 50, dtype=np.uint64), 2)
+    item = np.tile(np.array([1, 2], np.uint64), MOST_USERS + 50)
+    item[1::4] = 3
+    liked = np.ones(len(user), bool)
+    item[0], item[2] = 2, 3
+    drawn = [
+        ranking_task(user, item, liked * 5.0, liked, "last", seed).tested.tolist()
+        for seed in (1, 1, 2)
+    ]
+    assert [len(set(each)) for each in drawn] == [MOST_USERS] * 3
+    assert drawn[0] == drawn[1] != drawn[2]
