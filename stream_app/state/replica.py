@@ -19,7 +19,8 @@ Records of an erased device are rejected first: they change the ledger and nothi
 Where a mechanism protects presence, every cell of a public scope is reported. A report "missing"
 updates the presence rates and nothing else. Any other report is learned through its channel and
 counted, but its cell does not enter the seen filter: many such reports are fakes, and only the
-device knows which items it has rated.
+device knows which items it has rated. Of a mechanism that reports likes both bits are learned, and
+the likes are counted.
 """
 
 from __future__ import annotations
@@ -153,7 +154,7 @@ class Replica:
         held, missing = np.zeros((2, len(users)), np.bool_)
         held_out(users, items, self._salt, self._threshold, held)
         if self._protects(batch):
-            missing = reports == self.channels.missing[channels]
+            missing = (reports == self.channels.missing[channels]) & ~self.channels.likes[channels]
         priors = np.broadcast_to(np.float32(1), len(users))
         return RatingColumns(users, items, reports, channels, priors, held, missing)
 
@@ -169,7 +170,9 @@ class Replica:
         reported, absent = cells._replace(priors=priors).at(present), cells.at(cells.missing)
         public = ~self.channels.presence[reported.channels]
         self.seen.add_many(reported.users[public], reported.items[public])
-        rows = self._count(reported.items)
+        # A bit "not liked" is learned, but it is no sign of its item.
+        signs = reported.reports != self.channels.missing[reported.channels]
+        rows = self._count(reported.items, signs)
         self.pairs.count_mixed(records, cells, update, self.items, self.marks)
         missing = MissingReports(
             self.items.rows(absent.items), absent.reports, absent.channels,
@@ -177,13 +180,16 @@ class Replica:
         )  # fmt: skip
         return reported, rows, UpdateResult._make(column[present] for column in update), missing
 
-    def _count(self, items: NDArray[np.uint64]) -> NDArray[np.int64]:
-        """Count the items of a batch and return their rows in the directory."""
+    def _count(
+        self, items: NDArray[np.uint64], signs: NDArray[np.bool_] | None = None
+    ) -> NDArray[np.int64]:
+        """Return the rows of a batch's items in the directory; count the items, or only `signs`."""
         rows = self.items.rows(items, add=True)
         if len(self.items) > len(self._item_counts):
             self._item_counts = np.zeros(2 * len(self.items), np.int64)
-        distinct = np.empty(len(rows), np.int64)
-        distinct = distinct[: count_items(rows, self._item_counts, distinct)]
+        counted = rows if signs is None or signs.all() else rows[signs]
+        distinct = np.empty(len(counted), np.int64)
+        distinct = distinct[: count_items(counted, self._item_counts, distinct)]
         keys, counts = self.items.keys[distinct], self._item_counts[distinct]
         self._item_counts[distinct] = 0
         self.frequencies.add_many(keys, counts)

@@ -13,9 +13,9 @@ of L is the internal rating ("stars")  1 + 4 v / (L - 1),  whatever the data's o
 presence is protected, `missing[c]` is the report that means "no rating" ("missing").
 
 A report of `like` is a bit of its cell, whether it holds a rating or not. Its channel (`likes[c]`)
-has two levels, "not liked" (1 star) and "liked" (5), and both reports are learned: no report means
-"missing", and (prediction - 1) / 4 is the predicted P(liked). No star stands behind a report, so
-face value and square are NaN, and the error is a log-loss.
+has two levels, "not liked" (1 star) and "liked" (5). Both reports are learned, also the one that
+is `missing[c]`, with prior 1: every cell holds a bit, and (prediction - 1) / 4 is P(liked). No star
+stands behind a report, so face value and square are NaN, and the error is a log-loss.
 
 Debiasing. Where the channel can be inverted there are functions of the report with
 
@@ -100,7 +100,7 @@ class Channels:
                 alphabets[c], levels[c] = part.likelihood.shape
                 exact[c], inverted[c] = part.exact, not np.isnan(part.square).any()
                 presence[c], likes[c] = part.protects, isinstance(mechanism, Like)
-                missing[c] = len(part.face_value) - 1 if part.protects and not likes[c] else -1
+                missing[c] = len(part.face_value) - 1 if part.protects else -1
                 parts.append(part)
         deepest = max(part.likelihood.shape[1] for part in parts)
         padded = [
@@ -197,7 +197,7 @@ class _ChannelRows:
         unknown = np.full(len(whole), np.nan)
         return cls(
             channel,
-            np.zeros(len(whole)),
+            whole[:, mechanism.levels],
             channel.mean(1),
             np.ones(len(whole)),
             LOWEST + (HIGHEST - LOWEST) * mechanism.liked(np.arange(len(whole))),

@@ -110,9 +110,9 @@ def test_a_like_is_a_rating_of_two_levels_of_every_cell(mechanism: Like) -> None
         # The value is unbiased for 5 where there is a like and 1 elsewhere, empty cells included.
         assert channels.value @ own[:, v] == pytest.approx(1 + 4 * bit)
     assert channels.levels.tolist() == [2]
-    assert (channels.missing.tolist(), channels.presence.tolist()) == ([-1], [True])
+    assert (channels.missing.tolist(), channels.presence.tolist()) == ([1], [True])
     assert channels.likes.tolist() == [True]
-    assert (channels.absent == 0).all()
+    assert channels.absent.tolist() == own[:, mechanism.levels].tolist()
     assert (channels.weight == 1).all()
     assert np.isnan([channels.square, channels.face_value]).all()
 
