@@ -45,12 +45,18 @@ class Weights(NamedTuple):
     stars: float = 0.1
 
 
-def component_scores(side: ItemSide, history: History, noise: float = NOISE) -> Components:
+def component_scores(
+    side: ItemSide,
+    history: History,
+    noise: float = NOISE,
+    taste: NDArray[np.float32] | None = None,
+) -> Components:
     """Return the scores of every head item for `history`; an empty history leaves popularity.
     `noise` multiplies the variance of the low-rank model: 1 for a clean history, larger for one
-    that was noised."""
+    that was noised. `taste` (r,): the taste vector where the caller has it already."""
     x = history.recency_weights()
-    taste = taste_vector(side, history, noise)
+    if taste is None:
+        taste = taste_vector(side, history, noise)
     return Components(
         popular=side.popularity,
         ease=_row_sums(side.link_targets, side.link_weights, history.slots, x),
@@ -60,16 +66,38 @@ def component_scores(side: ItemSide, history: History, noise: float = NOISE) -> 
     )
 
 
-def taste_vector(side: ItemSide, history: History, noise: float = NOISE) -> NDArray[np.float32]:
-    """Return z (r,), the posterior mean of the user's taste; zero without history or factors."""
+class TasteMap(NamedTuple):
+    """What of the posterior mean does not depend on the user: z = start + sum_i x_i rows_i.
+
+    rows (n, r), start (r,).
+    """
+
+    rows: NDArray[np.float32]
+    start: NDArray[np.float32]
+
+    def taste(self, history: History) -> NDArray[np.float32]:
+        """Return z (r,), the posterior mean of the user's taste; zero for an empty history."""
+        if not len(history.slots):
+            return np.zeros_like(self.start)
+        taste: NDArray[np.float32] = self.start + (
+            history.recency_weights() @ self.rows[history.slots]
+        )
+        return taste
+
+
+def taste_map(side: ItemSide, noise: float = NOISE) -> TasteMap:
+    """Return the map from histories to taste vectors for one item side; `noise` as in
+    `component_scores`."""
     W = side.factors.astype(np.float64)
-    x = np.zeros(len(side), np.float64)
-    np.add.at(x, history.slots, history.recency_weights())
-    if not len(history.slots):
-        return np.zeros(W.shape[1], np.float32)
     scaled = W / (noise * side.noise.astype(np.float64))[:, None]
-    precision = scaled.T @ W + np.eye(W.shape[1])
-    return np.linalg.solve(precision, scaled.T @ (x - side.rates)).astype(np.float32)
+    rows = np.linalg.solve(scaled.T @ W + np.eye(W.shape[1]), scaled.T).T
+    start = -(side.rates.astype(np.float64) @ rows)
+    return TasteMap(rows.astype(np.float32), start.astype(np.float32))
+
+
+def taste_vector(side: ItemSide, history: History, noise: float = NOISE) -> NDArray[np.float32]:
+    """Return z (r,) of one history; for many histories keep the `taste_map`."""
+    return taste_map(side, noise).taste(history)
 
 
 def blend(components: Components, weights: Weights | None = None) -> NDArray[np.float32]:
