@@ -16,11 +16,13 @@ rating whose cost exceeds the budget is refused, and so is a second report on th
 from __future__ import annotations
 
 import time
+from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
 from types import TracebackType
 from typing import Self
 
+from producers.device import item_table
 from producers.device.rating import rate
 from producers.device.requests import ReportSettings
 from producers.journal import NANO, Journal, Limits, Message
@@ -120,7 +122,8 @@ class Device:
 
         `bootstrap_servers`: address of the Kafka cluster; a `Connection` where it needs TLS or a
         password. Raises UserError where a message was not acknowledged within `seconds`; it stays
-        in the journal and is sent by the next call.
+        in the journal and is sent by the next call. A mechanism with groups chooses those of later
+        ratings by the public item table, which is read here.
         """
         connection = clients.connection(bootstrap_servers)
         publisher = Publisher(clients.producer(connection), self._topics.ratings)
@@ -134,6 +137,9 @@ class Device:
                 f"{publisher.sent} messages ({publisher.first_error}); the others stay in the "
                 "journal: check the address and publish again"
             )
+        if self.mechanism.masks:
+            table = item_table.read(connection, self._topics.item_table)
+            self._reporting = replace(self._reporting, table=table)
         return publisher.accepted
 
     def close(self) -> None:

@@ -1,26 +1,40 @@
 """The public item table as a device reads it: the mean rating of every item.
 
-    mean = 1 + code / 50      on the internal scale 1 .. 5; 3.5 for an item that the table lacks
+    mean = 1 + code / 50      on the internal scale 1 .. 5; for an item that the table lacks the
+                              average mean of the table, and 3.5 without a table
 
 A device may choose the groups of levels of its report by this table, because the table is public
 and the same for all devices. A wrong mean costs accuracy but no privacy: every choice has the same
-epsilon.
+epsilon. A device that runs for long reads the table again from time to time (`RefreshedItemTable`):
+the first table of a new deployment is published some seconds after its first ratings.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import contextlib
+import time
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
+from stream_app.errors import UserError
 from stream_app.kafka.clients import Connection
 from stream_app.kafka.compacted import exists, records
 from stream_app.wire import MEAN_CODES_PER_STAR, ItemTablePage, WireError, decode_message
 
 UNKNOWN_MEAN = 3.5
+REFRESH_SECONDS = 10.0
 _LOWEST, _HIGHEST = 1.0, 5.0
+
+
+class ItemMeans(Protocol):
+    """Public means of items, from which a device chooses the masks of its reports."""
+
+    def means(self, items: NDArray[np.uint64]) -> NDArray[np.float64]:
+        """Return the public mean of each item (n,)."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,11 +60,33 @@ class ItemTable:
         return len(self.items)
 
     def means(self, items: NDArray[np.uint64]) -> NDArray[np.float64]:
-        """Return the public mean of each item (n,), `UNKNOWN_MEAN` where there is none."""
+        """Return the public mean of each item (n,); of an item without one, the average mean."""
         if not len(self.items):
             return np.full(len(items), UNKNOWN_MEAN)
         places = np.minimum(np.searchsorted(self.items, items), len(self.items) - 1)
-        return np.where(self.items[places] == items, self.known_means[places], UNKNOWN_MEAN)
+        average = self.known_means.mean()
+        return np.where(self.items[places] == items, self.known_means[places], average)
+
+
+class RefreshedItemTable:
+    """The newest table that `read` returned; read again at most every `REFRESH_SECONDS`.
+
+    While the broker does not answer, the table read before remains in use.
+    """
+
+    def __init__(
+        self, read: Callable[[], ItemTable], clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._read, self._clock = read, clock
+        self._table, self._read_at = read(), clock()
+
+    def means(self, items: NDArray[np.uint64]) -> NDArray[np.float64]:
+        """Return the public mean of each item (n,) by the newest table."""
+        if self._clock() - self._read_at >= REFRESH_SECONDS:
+            with contextlib.suppress(UserError):
+                self._table = self._read()
+            self._read_at = self._clock()
+        return self._table.means(items)
 
 
 def read(connection: Connection, topic: str) -> ItemTable:

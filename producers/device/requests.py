@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from producers.device.item_table import ItemTable
+from producers.device.item_table import ItemMeans, ItemTable
 from producers.journal import Request
 from stream_app import wire
 from stream_app.privacy.mechanism import Mechanism
@@ -37,7 +37,7 @@ class ReportSettings:
 
     topic: str
     mechanism: Mechanism
-    table: ItemTable = field(default_factory=ItemTable)
+    table: ItemMeans = field(default_factory=ItemTable)
     encode: Encoder = wire.encode
     name: str = field(init=False)  # the mechanism's id, computed once
 
@@ -124,7 +124,7 @@ def build_request(
 
 
 def masks_of(
-    mechanism: Mechanism, keys: NDArray[np.uint64], table: ItemTable
+    mechanism: Mechanism, keys: NDArray[np.uint64], table: ItemMeans
 ) -> NDArray[np.uint16] | None:
     """Return the public mask of each item (n,); None where the mechanism has none.
 

@@ -2,9 +2,12 @@
 
     FixedReports       reports that were released beforehand
     AdaptiveDevices    each rating is reported under a partition of the levels. The device chooses
-                       the partition by the public item table (mean + b_i of the learner, updated
-                       every 100,000 ratings; 3.5 for an item not in it yet) and, with `user_bias`,
-                       by a bias estimated from the user's own released reports
+                       the partition by the public item table and, with `user_bias`, by a bias
+                       estimated from the user's own released reports
+
+The item table has mean + b_i of the learner. It is published after 500 ratings, whenever they have
+doubled, and from 100,000 on every 100,000. An item that it lacks has the average mean of the table;
+before the first table, 3.5.
 
 The choice of a partition has no argument for the rating itself
 (`stream_app.privacy.ratings.partition_choice`).
@@ -24,7 +27,7 @@ from stream_app.privacy.mechanism import Mechanism
 from stream_app.privacy.randomness import RandomSource
 from stream_app.privacy.ratings.partition_choice import USER_BIASES, PartitionSelector, user_biases
 
-TABLE_RATINGS = 100_000
+FIRST_TABLE, TABLE_RATINGS = 500, 100_000
 UNKNOWN_MEAN = 3.5
 
 Reports = tuple[NDArray[np.uint8], NDArray[np.uint16]]
@@ -73,14 +76,14 @@ class AdaptiveDevices:
         self._means = np.full(len(self._keys), UNKNOWN_MEAN)
         self._met = np.zeros(len(self._keys), np.bool_)
         self._evidence = np.zeros((len(known), len(USER_BIASES)))
-        self._since = 0
+        self._reported, self._due = 0, FIRST_TABLE
 
     def __len__(self) -> int:
         return len(self._levels)
 
     def report(self, rows: NDArray[np.int64], learner: Learner) -> Reports:
         """Choose a mask for each of some rows, and report the group of its rating."""
-        if self._since >= TABLE_RATINGS:
+        if self._reported >= self._due:
             self._publish(learner)
         users, items = self._users[rows], self._items[rows]
         means = self._means[items]
@@ -90,12 +93,12 @@ class AdaptiveDevices:
         if self._user_bias:
             np.add.at(self._evidence, users, self._choice.evidence(means, masks, reports))
         self._met[items] = True
-        self._since += len(rows)
+        self._reported += len(rows)
         return reports, self._channels.numbers(np.zeros(len(rows), np.int64), masks)
 
     def _publish(self, learner: Learner) -> None:
         """Publish the item table: the learner's mean ratings of the items seen so far."""
         _, biases = learner.items(self._keys)
         means = np.clip(learner.mean + biases.astype(np.float64), 1.0, 5.0)
-        self._means = np.where(self._met, means, UNKNOWN_MEAN)
-        self._since = 0
+        self._means = np.where(self._met, means, means[self._met].mean())
+        self._due = self._reported + min(self._reported, TABLE_RATINGS)

@@ -16,7 +16,7 @@ from stream_app.models.factorization.learner import Learner
 
 Protocol = Literal["prequential", "one-pass"]
 PROTOCOLS: tuple[Protocol, ...] = ("prequential", "one-pass")
-_BATCH = 8192
+_FIRST_BATCH, _BATCH = 256, 8192  # devices may choose by what was learned: small batches at first
 
 
 def evaluate(
@@ -82,12 +82,14 @@ def _learn(
     predicted, seconds = np.empty(len(rows)), 0.0
     # Compile the kernels before timing; an event that is not learned changes nothing.
     learner.predict_many(users[:1], items[:1])
-    for first in range(0, len(rows), _BATCH):
-        part = rows[first : first + _BATCH]
+    first = 0
+    while first < len(rows):
+        part = rows[first : first + min(max(first, _FIRST_BATCH), _BATCH)]
         columns = users[part], items[part], *devices.report(part, learner)
         began = time.process_time()
         update = learner.learn_many(*columns, all_of_them[: len(part)])
         seconds += time.process_time() - began
         predicted[first : first + len(part)] = update.predicted
+        first += len(part)
         progress(len(part))
     return predicted, seconds

@@ -12,10 +12,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from producers.device import requests as device
-from producers.device.item_table import UNKNOWN_MEAN, ItemTable
+from producers.device.item_table import (
+    REFRESH_SECONDS,
+    UNKNOWN_MEAN,
+    ItemTable,
+    RefreshedItemTable,
+)
 from producers.journal import Journal, Request
 from producers.scale import Scale
 from stream_app import wire
+from stream_app.errors import UserError
 from stream_app.privacy import registry
 from stream_app.privacy.randomness import SeededSource
 from stream_app.privacy.ratings.partition_choice import PartitionSelector
@@ -141,13 +147,34 @@ def test_masks_are_chosen_by_the_public_mean_of_each_item(journal: Journal) -> N
     keys = np.array([9, 3, 77, 5], np.uint64)
     masks = device.masks_of(PARTITION, keys, TABLE)
     expected = PartitionSelector(5, PARTITION.epsilon).masks(
-        np.array([3.0, 1.4, UNKNOWN_MEAN, 4.5])
+        np.array([3.0, 1.4, (1.4 + 4.5 + 3.0) / 3, 4.5])
     )
     np.testing.assert_array_equal(masks, expected)
     assert len(set(expected.tolist())) > 1
     (event,) = released(journal, make([0, 1, 2, 3], keys, mechanism=PARTITION, table=TABLE))
     np.testing.assert_array_equal(event.masks, expected)
     assert device.masks_of(RR, keys, TABLE) is None
+    assert ItemTable().means(keys).tolist() == [UNKNOWN_MEAN] * 4
+
+
+def test_a_device_reads_the_table_again_after_a_while_and_keeps_it_without_a_broker() -> None:
+    now, keys = [0.0], np.array([3], np.uint64)
+    answers: list[ItemTable | None] = [ItemTable(), TABLE, None, ItemTable(keys, np.array([2.0]))]
+    asked = []
+
+    def read() -> ItemTable:
+        asked.append(now[0])
+        answer = answers[len(asked) - 1]
+        if answer is None:
+            raise UserError("the broker does not answer")
+        return answer
+
+    table = RefreshedItemTable(read, clock=lambda: now[0])
+    found = []
+    for now[0] in (0.0, REFRESH_SECONDS - 0.1, REFRESH_SECONDS, 20.0, 29.9, 30.0):
+        found.append(table.means(keys)[0])
+    assert found == [UNKNOWN_MEAN, UNKNOWN_MEAN, 1.4, 1.4, 1.4, 2.0]
+    assert asked == [0.0, 10.0, 20.0, 30.0]
     assert device.masks_of(OPEN, keys, TABLE) is None
 
 

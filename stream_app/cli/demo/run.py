@@ -172,7 +172,7 @@ def _replay(demo: DemoSetup, seconds: float, line: Publisher) -> Iterator[Replay
     try:
         yield from replay(
             demo.population,
-            ReportSettings(demo.topics.ratings, demo.mechanism),
+            ReportSettings(demo.topics.ratings, demo.mechanism, demo.item_table),
             journal=demo.journal,
             send=relay.send,
             epoch=int(time.time()) // EPOCH_SECONDS,

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from producers import catalogue as titles
 from producers.datasets import load as datasets
+from producers.device.item_table import ItemMeans
 from producers.fleet.population import Population, populate
 from producers.journal import Journal
 from producers.publishing import Publisher
@@ -18,6 +19,7 @@ from stream_app.broker.local import free_ports
 from stream_app.broker.resolve import running as broker_running
 from stream_app.cli.demo.worker import WorkerProcess
 from stream_app.cli.demo.worker import running as worker_running
+from stream_app.cli.device.connections import item_table_for
 from stream_app.cli.output import say, status
 from stream_app.deployment import Deployment, spec_from_settings
 from stream_app.kafka import clients, topic_admin
@@ -53,6 +55,11 @@ class DemoSetup:
     def connection(self) -> Connection:
         """The connection to the broker."""
         return Connection(self.bootstrap, self.settings.kafka)
+
+    @property
+    def item_table(self) -> ItemMeans:
+        """The public item table, where the mechanism uses one."""
+        return item_table_for(self.mechanism, self.settings)
 
     @property
     def deployment(self) -> Deployment:

@@ -8,7 +8,7 @@ from stream_app.cli.options import connection_from
 from stream_app.errors import UserError
 
 if TYPE_CHECKING:
-    from producers.device.item_table import ItemTable
+    from producers.device.item_table import ItemMeans
     from producers.publishing import Publisher
     from stream_app.privacy.mechanism import Mechanism
     from stream_app.settings import Settings
@@ -54,12 +54,12 @@ def _publisher(settings: Settings, topic: str) -> Publisher:
     return Publisher(producer, topic)
 
 
-def item_table_for(mechanism: Mechanism, settings: Settings) -> ItemTable:
-    """Return the public item table, empty for a mechanism that does not use it."""
+def item_table_for(mechanism: Mechanism, settings: Settings) -> ItemMeans:
+    """Return the public item table, kept up to date; empty for a mechanism that does not use it."""
     from producers.device import item_table
     from stream_app.wire import Topics
 
     if not mechanism.masks:
         return item_table.ItemTable()
-    topic = Topics(settings.topic_prefix).item_table
-    return item_table.read(connection_from(settings), topic)
+    connection, topic = connection_from(settings), Topics(settings.topic_prefix).item_table
+    return item_table.RefreshedItemTable(lambda: item_table.read(connection, topic))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from fractions import Fraction
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -119,7 +120,8 @@ def test_decoding_through_the_channel_beats_taking_reports_for_ratings():
 
 def test_reports_of_chosen_groups_beat_reports_of_levels_and_user_biases_help():
     assert run("dense", GROUPS).rmse < run("dense", TWO).rmse - 0.004
-    assert run("dense", GROUPS, user_bias=True).rmse < run("dense", GROUPS).rmse
+    items, leaning = (run("dense", GROUPS, "prequential", user_bias=bias) for bias in (False, True))
+    assert leaning.rmse < items.rmse
 
 
 def asked(levels: np.ndarray, learner: Learner, *, user_bias: bool = False) -> np.ndarray:
@@ -132,7 +134,6 @@ def asked(levels: np.ndarray, learner: Learner, *, user_bias: bool = False) -> n
     for first in (0, 3000):
         reports, numbers = devices.report(np.arange(first, first + 3000), learner)
         assert (reports < channels.alphabets[numbers]).all()
-        devices._since = 100_000
         chosen.append(numbers)
     return np.concatenate(chosen)
 
@@ -148,6 +149,61 @@ def test_a_partition_is_chosen_from_the_item_table_alone():
     assert (left == right).all()
     assert len(set(left[:3000].tolist())) == 1
     assert len(set(left[3000:].tolist())) > 2
+
+
+@pytest.mark.parametrize("step", [100, 256])
+def test_the_item_table_is_published_early_and_then_as_ratings_double(step):
+    learner = build("dense", Channels.from_mechanisms([CLEAN]), LearnerSpec(factors=2))
+    u, z = np.arange(50, dtype=np.uint64), (np.arange(50) % 5).astype(np.uint8)
+    for _ in range(5):
+        learner.learn_many(u, u, z, np.zeros(50, np.uint16), np.ones(50, np.bool_))
+    published = 0
+
+    class Watched:
+        """A learner that counts the tables that were made of it."""
+
+        mean = learner.mean
+
+        def items(self, keys: np.ndarray) -> Any:
+            nonlocal published
+            published += 1
+            return learner.items(keys)
+
+    i, levels = np.arange(400_000, dtype=np.uint64) % 50, np.zeros(400_000, np.uint8)
+    channels = Channels.from_mechanisms([GROUPS])
+    devices = AdaptiveDevices(GROUPS, channels, i, i, levels, SeededSource(1))
+    when, chosen = [], []
+    for first in range(0, 400_000, step):
+        before = published
+        _, numbers = devices.report(np.arange(first, min(first + step, 400_000)), Watched())  # type: ignore[arg-type]
+        chosen.append(len(set(numbers.tolist())))
+        when += [first] * (published - before)
+    assert 500 <= when[0] < 500 + step
+    early = [at for at in when if at < 100_000]
+    assert len(early) == 8
+    assert all(a * 2 == b for a, b in pairwise(early))
+    assert all(100_000 <= b - a < 100_000 + step for a, b in pairwise(when[len(early) :]))
+    assert len(when) - len(early) >= 3
+    assert chosen[0] == 1 < chosen[-1]
+
+
+def test_a_learner_is_measured_in_small_batches_at_first():
+    sizes = []
+
+    class Recorded(FixedReports):
+        def report(self, rows, learner):
+            sizes.append(len(rows))
+            return super().report(rows, learner)
+
+    data = WORLD.dataset
+    users, items = data.users.astype(np.uint64), data.items.astype(np.uint64)
+    channels = Channels.from_mechanisms([CLEAN])
+    learner = build("dense", channels, LearnerSpec(factors=2, scalars_bytes=1 << 16))
+    truth = TrueRatings(data.ratings, 1, 5)
+    evaluate(EvaluationData(users, items, truth), Recorded(data.levels), learner)
+    assert sizes[:3] == [256, 256, 512]
+    assert max(sizes) == 8192
+    assert sum(sizes) == len(data)
 
 
 def test_a_user_bias_depends_on_released_reports():

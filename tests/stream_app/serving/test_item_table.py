@@ -41,7 +41,7 @@ def test_a_device_reads_the_means_that_the_server_wrote() -> None:
     table = ItemTable.from_pages(pages)
     expected = np.clip(3.5 + model.biases.astype(np.float64), 1, 5)
     np.testing.assert_allclose(table.means(KEYS), expected, rtol=0, atol=0.5 / 50 + 1e-9)
-    assert table.means(np.array([2**40], np.uint64))[0] == UNKNOWN_MEAN
+    assert table.means(np.array([2**40], np.uint64))[0] == pytest.approx(expected.mean(), abs=0.01)
     assert ItemTable().means(KEYS[:2]).tolist() == [UNKNOWN_MEAN] * 2
 
 
