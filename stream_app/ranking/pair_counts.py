@@ -2,6 +2,9 @@
 
     pairs[i, j] = sum over devices of x_i x_j          x = 1 liked .. 0 not there
 
+scaled so that pairs[i, j] / min(exposures[i], exposures[j]) estimates the mean of x_i x_j although
+some reports are held out.
+
 Two feeds fill them. Where presence is public, x_i is the posterior probability that the device
 likes an item which it has rated. Where presence is protected, x_i is the positive report itself,
 0 or 1, and `channel` debiases it.

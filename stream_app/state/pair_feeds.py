@@ -3,12 +3,13 @@
     rated      ratings whose presence is public (rr, partition, none), each with the probability
                that it is a like; lists of the newest `recent_items` items of the head
     reported   cells of one mechanism that protects presence, the first of the allow-list: reports
-               other than "missing" count 1, whether there is a rating or not; lists of all of them
+               other than "missing" or "not liked" count 1, though many are fakes; lists of all of
+               them
 
 A device reports each cell of a public scope once in its life, perhaps in several messages, so the
 pairs of a device are those of all its reports, and a table debiased by the channel is unbiased.
-Held-out and clipped ratings, and ratings of other mechanisms, are in neither feed. A feed without a
-mechanism takes no memory.
+Held-out ratings are in neither feed, nor are reports of other mechanisms that protect presence, or
+public ratings that the learner has clipped. A feed without a mechanism takes no memory.
 
 The reported items have a directory of their own: an item is in it with its first report, be it
 "missing".
@@ -20,7 +21,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stream_app.models.cooccurrence.item_pairs import ItemPairs, RecordColumns
-from stream_app.models.cooccurrence.like_weights import like_weights, report_weights
+from stream_app.models.cooccurrence.like_weights import (
+    like_weights,
+    positive_probabilities,
+    report_weights,
+)
 from stream_app.models.cooccurrence.pair_snapshot import PairSnapshot
 from stream_app.models.factorization.channels import Channels
 from stream_app.models.factorization.learner import UpdateResult
@@ -100,13 +105,8 @@ class PairFeeds:
         protected = records.mechanisms == self._mechanism
         if self.reported is not None and protected.any():
             of_cells = np.repeat(protected, records.counts)
-            refused = update.clipped & ~cells.missing
             self._count_reported(
-                records.at(protected),
-                cells.at(of_cells),
-                update.predicted[of_cells],
-                refused[of_cells],
-                marks,
+                records.at(protected), cells.at(of_cells), update.predicted[of_cells], marks
             )
 
     def _count_reported(
@@ -114,7 +114,6 @@ class PairFeeds:
         records: Records,
         cells: RatingColumns,
         predicted: NDArray[np.float64],
-        refused: NDArray[np.bool_],
         marks: HighWaterMarks,
     ) -> None:
         assert self.reported is not None
@@ -124,7 +123,7 @@ class PairFeeds:
         self.reported.count(
             RecordColumns(
                 devices, records.counts, rows, cells.channels, cells.reports, predicted,
-                cells.held_out | refused,
+                cells.held_out,
             )
         )  # fmt: skip
 
@@ -162,17 +161,10 @@ class PairFeeds:
         if self.rated is not None and self.rated.head.used:
             return self.rated.snapshot(items.keys, cut, self._held_out, None)
         if self.reported is not None and self.scope is not None and self.reported.head.used:
-            channel = self._channel()
+            number = int(self._channels.first[self._mechanism])
+            channel = positive_probabilities(self._channels, number)
             return self.reported.snapshot(self.scope.keys, cut, self._held_out, channel)
         return None
-
-    def _channel(self) -> tuple[float, float]:
-        """Return the probabilities of a report other than "missing": of what makes it likeliest,
-        and of a missing rating."""
-        number = int(self._channels.first[self._mechanism])
-        start, stop = self._channels.starts[number], self._channels.missing[number]
-        positive = self._channels.channel(number)[:stop].sum(0)
-        return float(positive.max()), float(self._channels.absent[start : start + stop].sum())
 
     def parts(self) -> dict[str, StatePart]:
         """Return the parts of the state by name."""

@@ -9,7 +9,7 @@ z is the report, through its exact channel; t the predicted rating, rounded to a
 c is such that the prior has the mean t, as in `kernels/factorization/channel_posterior.py`. The
 weight is never 0, because what a device has rated says more about its taste than how it has rated.
 
-Where presence is protected a report is a bit: 1, or 0 for "missing".
+Where presence is protected a report is a bit: 0 for "missing" or "not liked", else 1.
 
 The last bits of `exp` differ between machines, so probabilities are rounded before the weights are.
 """
@@ -49,11 +49,21 @@ def like_weights(channels: Channels) -> NDArray[np.uint8]:
 
 
 def report_weights(channels: Channels) -> NDArray[np.uint8]:
-    """Return 1 for each report's row, and 0 where it means "missing", (R, bins)."""
+    """Return 1 for each report's row, and 0 for the last report of a channel that protects
+    presence, which means "missing" or "not liked", (R, bins)."""
     weights = np.ones((len(channels.absent), bins()), np.uint8)
-    hidden = channels.missing >= 0
-    weights[channels.rows(np.flatnonzero(hidden), channels.missing[hidden])] = 0
+    last = channels.starts + channels.alphabets - 1
+    weights[last[channels.presence & (channels.alphabets > 0)]] = 0
     return weights
+
+
+def positive_probabilities(channels: Channels, number: int) -> tuple[float, float]:
+    """Return the probabilities of a report of weight 1 under a channel that protects presence: of
+    the input that makes it likeliest, and of a cell without a rating or like."""
+    start, stop = channels.starts[number], channels.starts[number] + channels.alphabets[number] - 1
+    positive = channels.likelihood[start:stop, : channels.levels[number]].sum(0)
+    absent = positive[0] if channels.likes[number] else channels.absent[start:stop].sum()
+    return float(positive.max()), float(absent)
 
 
 def bins() -> int:

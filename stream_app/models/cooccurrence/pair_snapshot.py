@@ -45,8 +45,9 @@ class PairSnapshot:
             exposures = np.full(len(self.keys), devices, np.float32)
         else:
             exposures = reports
-            share = np.sqrt(devices / np.maximum(reports, 1)).astype(np.float32)
-            pairs *= share[:, None] * share
+            # Reports on both items of a pair are rarer than on either: items are held out, or left
+            # out of a device's sample, independently of each other.
+            pairs *= devices / np.maximum(np.maximum(reports[:, None], reports), 1)
         np.fill_diagonal(pairs, squares)
         ordered = None
         if self.ordered is not None:

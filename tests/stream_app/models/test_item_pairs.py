@@ -1,0 +1,258 @@
+"""Pairs of items on one device, against the obvious version: every array, after every step."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from stream_app.kernels.cooccurrence.pair_counts import MOST
+from stream_app.models.cooccurrence.item_pairs import ItemPairs, RecordColumns, check_pairs
+from stream_app.models.factorization.channels import Channels
+from stream_app.privacy import registry
+from tests.naive import pairs as naive
+
+CHANNELS = Channels.from_mechanisms([registry.parse("none:16:inf")])
+DEVICES = 7
+# The report is the weight, at any prediction: reports 0 .. 15.
+WEIGHTS = np.repeat(np.arange(16, dtype=np.uint8)[:, None], 21, axis=1)
+Record = tuple[int, list[tuple[int, int]]]
+
+
+def columns(records: list[Record], skipped: list[bool] | None = None) -> RecordColumns:
+    """Return records of (device, [(item, weight)]) as columns; an item is its own row."""
+    ratings = [rating for _, part in records for rating in part]
+    items, reports = (np.array([r[c] for r in ratings], np.int64) for c in (0, 1))
+    return RecordColumns(
+        np.array([device for device, _ in records], np.int64),
+        np.array([len(part) for _, part in records], np.int64),
+        items,
+        np.zeros(len(items), np.uint16),
+        reports.astype(np.uint8),
+        np.linspace(1, 5, len(items)),
+        np.array(skipped or [False] * len(items), np.bool_),
+    )
+
+
+def stream(rng: np.random.Generator, records: int, items: int, most: int = 12) -> list[Record]:
+    """Return records of 1 to `most` ratings, or of one; popular items are low numbers that move."""
+    made = []
+    for n in range(records):
+        size = 1 if rng.random() < 0.4 else int(rng.integers(1, most + 1))
+        shift = items * n // records
+        drawn = (np.minimum(rng.zipf(1.4, size), items) + shift) % items
+        weights = rng.integers(0, 16, size)
+        pairs = list(zip(drawn.tolist(), weights.tolist(), strict=True))
+        made.append((int(rng.integers(DEVICES)), pairs))
+    return made
+
+
+def equal(fast: ItemPairs, slow: naive.Pairs, items: int) -> None:
+    """Assert that two versions hold the same."""
+    arrays: dict[str, Any] = {
+        name: array for part in fast.parts().values() for name, array in part.arrays().items()
+    }
+    used = len(slow.head)
+    assert fast.head.used == used
+    assert arrays["rows"].tolist() == slow.head + [-1] * (slow.size - used)
+    assert arrays["counts"].tolist() == [slow.counts.get(i, 0) for i in range(items)]
+    assert arrays["totals"].tolist() == [slow.total, slow.elected]
+    assert arrays["numbers"].tolist() == [len(slow.devices), slow.arrived]
+    for name, table in (("pairs", slow.pairs), ("ordered", slow.ordered)):
+        if name in arrays:
+            nonzero = {
+                (i, j): int(arrays[name][i, j]) for i, j in np.argwhere(arrays[name]).tolist()
+            }
+            assert nonzero == {pair: count for pair, count in table.items() if count}
+    wanted = [slow.moments.get(slot, [0, 0, 0]) for slot in range(slow.size)]
+    assert arrays["moments"].tolist() == wanted
+    for number in range(DEVICES):
+        entries = slow.devices[number].entries if number in slow.devices else []
+        slots, weights = fast.lists.of_device(number)
+        held = [entry for entry in entries if entry is not None]
+        assert list(zip(slots.tolist(), weights.tolist(), strict=True)) == held
+
+
+def made(size: int, recent: int, *, in_order: bool = True) -> tuple[ItemPairs, naive.Pairs]:
+    fast = ItemPairs(CHANNELS, WEIGHTS, size, recent, one=15, in_order=in_order)
+    return fast, naive.Pairs(size, recent // 16, in_order=in_order)
+
+
+@pytest.mark.parametrize("in_order", [True, False])
+@pytest.mark.parametrize("recent", [16, 48])
+@pytest.mark.parametrize("size", [1, 12, 40])
+def test_every_step_leaves_what_the_obvious_version_has(
+    size: int, recent: int, in_order: bool, rng: np.random.Generator
+) -> None:
+    """Lists wrap around, items come twice, slots change hands, devices are cleared."""
+    fast, slow = made(size, recent, in_order=in_order)
+    keys = np.arange(60, dtype=np.uint64)
+    for _ in range(30):
+        records = stream(rng, 25, 60)
+        skipped = (rng.random(sum(len(part) for _, part in records)) < 0.1).tolist()
+        fast.extend(60, DEVICES)
+        fast.count(columns(records, skipped))
+        left = iter(skipped)
+        for device, part in records:
+            # A skipped rating is part of its record and of nothing else.
+            kept = [rating for rating in part if not next(left)]
+            slow.count(device, kept, alone=len(part) == 1)
+        if rng.random() < 0.5:
+            fast.elect(keys)
+            slow.elect(60)
+        if rng.random() < 0.3:
+            gone = int(rng.integers(DEVICES))
+            fast.clear(gone)
+            slow.clear(gone)
+        equal(fast, slow, 60)
+    assert slow.elected > 0
+
+
+def test_sums_stay_at_their_limit(rng: np.random.Generator) -> None:
+    fast, slow = made(12, 32)
+    fast.extend(60, DEVICES)
+    tables = fast.parts()["moments"].arrays()
+    tables["pairs"][:] = tables["ordered"][:] = MOST - 150
+    for pair in np.ndindex(12, 12):
+        slow.pairs[pair] = slow.ordered[pair] = MOST - 150
+    for record in stream(rng, 100, 12):
+        fast.count(columns([record]))
+        slow.count(*record)
+    equal(fast, slow, 60)
+    for name in ("pairs", "ordered"):
+        assert tables[name].max() == MOST
+        assert tables[name].min() < MOST
+
+
+def state(feed: ItemPairs) -> dict[str, bytes]:
+    return {
+        f"{part}.{name}": array.tobytes()
+        for part, held in feed.parts().items()
+        for name, array in held.arrays().items()
+    }
+
+
+@pytest.mark.parametrize("at_a_time", [1, 3, 100])
+def test_the_state_does_not_depend_on_how_records_are_cut_up(
+    at_a_time: int, rng: np.random.Generator
+) -> None:
+    records = stream(rng, 400, 60)
+    whole, parts = made(24, 32)[0], made(24, 32)[0]
+    for feed, step in ((whole, 400), (parts, at_a_time)):
+        for start in range(0, 400, step):
+            feed.extend(60, DEVICES)
+            feed.count(columns(records[start : start + step]))
+        feed.elect(np.arange(60, dtype=np.uint64))
+    assert state(parts) == state(whole)
+
+
+def test_the_order_within_a_device_of_one_list_does_not_change_the_sum_of_both_directions(
+    rng: np.random.Generator,
+) -> None:
+    """Without a bound, an election or a repeated item, S = D + D^T is that of any order."""
+    weights = rng.integers(1, 16, 40)
+    sums = []
+    for _ in range(2):
+        feed = made(40, 48, in_order=False)[0]
+        feed.extend(40, DEVICES)
+        order = rng.permutation(40)
+        feed.count(columns([(i % DEVICES, [(i, int(weights[i]))]) for i in order.tolist()]))
+        keys = feed.head.rows.astype(np.uint64)
+        counts = feed.snapshot(np.arange(40, dtype=np.uint64), 1, 0.0, None).counts()
+        back = np.argsort(keys)
+        sums.append(counts.pairs[back][:, back])
+    assert (sums[0] == sums[1]).all()
+    of_device = [(w / 15) * (i % DEVICES == np.arange(DEVICES)) for i, w in enumerate(weights)]
+    expected = np.array(of_device) @ np.array(of_device).T
+    assert np.allclose(sums[0], expected, atol=1e-5)
+
+
+def test_a_list_keeps_its_newest_items_in_order() -> None:
+    feed, _ = made(64, 32)
+    feed.extend(64, 1)
+    for item in range(60):
+        feed.count(columns([(0, [(item, 1 + item % 15)])]))
+        rows, weights = feed.history(0)
+        assert rows.tolist() == list(range(item + 1 - len(rows), item + 1))
+        assert min(item + 1, 17) <= len(rows) <= 32
+        assert (weights * 15).round().astype(int).tolist() == [1 + r % 15 for r in rows.tolist()]
+
+
+def test_a_repeated_item_keeps_its_place_and_takes_the_new_weight() -> None:
+    feed, _ = made(8, 16)
+    feed.extend(8, 1)
+    feed.count(columns([(0, [(0, 3), (1, 5)])]))
+    before = feed.parts()["moments"].arrays()["pairs"].copy()
+    feed.count(columns([(0, [(0, 15)])]))
+    arrays = feed.parts()["moments"].arrays()
+    assert (arrays["pairs"] == before).all()
+    assert arrays["moments"][0].tolist() == [2, 15, 225]
+    assert feed.lists.of_device(0)[1].tolist() == [15, 5]
+
+
+def test_a_cleared_list_leaves_nothing_of_the_device_and_its_blocks_are_used_again() -> None:
+    feed, _ = made(40, 32)
+    feed.extend(40, 2)
+    feed.count(columns([(0, [(i, 15) for i in range(30)]), (1, [(i, 15) for i in range(3)])]))
+    blocks = feed.lists.arrays()["blocks"]
+    feed.clear(0)
+    assert np.count_nonzero(feed.lists.arrays()["blocks"]) == 3
+    assert len(feed.history(0)[0]) == 0
+    assert feed.history(1)[0].tolist() == [0, 1, 2]
+    feed.count(columns([(0, [(i, 15) for i in range(40)])]))
+    assert feed.lists.arrays()["blocks"].shape == blocks.shape
+    assert feed.history(0)[0].tolist() == list(range(16, 40))
+    feed.clear(9)
+    feed.clear(-1)
+
+
+def test_the_head_goes_to_the_items_reported_most_with_a_margin() -> None:
+    feed, _ = made(2, 16)
+    feed.extend(4, 1)
+    keys = np.array([7, 6, 5, 4], np.uint64)
+
+    def rated(item: int, times: int) -> None:
+        feed.count(columns([(0, [(item, 15)])] * times))
+
+    rated(0, 10)
+    rated(1, 10)
+    rated(2, 20)
+    feed.elect(keys)
+    assert feed.head.rows.tolist() == [0, 1], "20 is not 1.25 x 10 + 8 = 20.5"
+    rated(2, 30)
+    feed.elect(keys)
+    assert feed.head.rows.tolist() == [2, 1], "of equal counts the higher key leaves"
+    rated(3, 15)
+    rated(2, 2)
+    feed.elect(keys)
+    rated(3, 6)
+    assert feed.head.rows.tolist() == [2, 1], "87 reports are not a quarter more than 70"
+    feed.elect(keys)
+    assert feed.head.rows.tolist() == [2, 3]
+
+
+@pytest.mark.parametrize(
+    ("head", "recent", "message"),
+    [
+        (-1, 128, "head_items -1: from 0"),
+        (4097, 128, "head_items 4097: from 0, which counts no pairs, to 4096"),
+        (2048, 0, "recent_items 0: a multiple of 16"),
+        (2048, 100, "recent_items 100: a multiple of 16"),
+        (2048, 1040, "recent_items 1040: a multiple of 16, 16 to 1024"),
+    ],
+)
+def test_impossible_sizes_are_refused(head: int, recent: int, message: str) -> None:
+    check_pairs(0, 16)
+    check_pairs(4096, 1024)
+    with pytest.raises(ValueError, match=message):
+        check_pairs(head, recent)
+
+
+def test_the_largest_head_fits_its_entries() -> None:
+    feed = ItemPairs(CHANNELS, WEIGHTS, 4096, 1024, one=15, in_order=False)
+    feed.extend(4100, 1)
+    feed.count(columns([(0, [(i, 15) for i in range(4100)])]))
+    assert feed.history(0)[0].tolist() == list(range(3072, 4096))
+    pairs = feed.parts()["moments"].arrays()["pairs"]
+    assert pairs[4095].nonzero()[0].tolist() == list(range(3072, 4095))
