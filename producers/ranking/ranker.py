@@ -56,8 +56,9 @@ class Ranker:
         *,
         because: bool = False,
         in_order: bool = True,
+        excluded: NDArray[np.uint64] | None = None,
     ) -> list[Ranked]:
-        """Return at most k items that are not in the history, best first.
+        """Return at most k items that are neither in the history nor `excluded` (m,), best first.
 
         raw_items: keys of all that the user has rated, oldest first; of an item that occurs twice
         the later rating counts. raw_ratings: stars on 1 .. 5, None where only the item is known.
@@ -67,9 +68,12 @@ class Ranker:
         history = self.history(raw_items, raw_ratings, in_order=in_order)
         allowed = np.ones(len(self.side), np.bool_)
         allowed[history.slots] = False
+        if excluded is not None:
+            allowed &= ~np.isin(self.side.keys, excluded)
         taste = self._taste.taste(history)
         components = scores.component_scores(self.side, history, taste=taste)
-        blended = scores.blend(components, self.weights)
+        personal = len(history.slots) > 0
+        blended = scores.blend(components, self.weights) if personal else components.popular
         slots = scores.top_slots(blended, k, allowed)
         reasons = self._reasons(history, slots) if because else [()] * len(slots)
         return [

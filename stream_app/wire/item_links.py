@@ -153,6 +153,11 @@ class LinksReader:
         """How many slots have a manifest, whether their pages are whole or not."""
         return len(self._manifests)
 
+    @property
+    def pages(self) -> int:
+        """How many pages were read, of whole versions or not."""
+        return len(self._pages)
+
     def newest(self) -> LinksVersion | None:
         """Return the whole version whose manifest was written last; None where none is whole."""
         for manifest in reversed(self._manifests.values()):

@@ -1,0 +1,76 @@
+"""A file of clean ratings that the user gives: one line a rating.
+
+    item[,rating[,time]]        oldest first, or in the order of `time` where every line has one
+
+`item` as `publish --item` takes it; `rating` on the user's scale, left out for an item that is
+known to be liked; `time` any number that grows. A first line "item,..." names the columns and is
+skipped. The file never leaves the device.
+"""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+
+from producers.ranking.clean_history import RatedItem, newest_of_each, stars
+from producers.scale import Scale
+from stream_app import wire
+from stream_app.errors import UserError
+
+_LONGEST = 100_000_000  # bytes
+
+
+def rated_in(path: Path, scale: Scale) -> list[RatedItem]:
+    """Return the items of a file, oldest first, each once; UserError names a bad line, but never
+    its rating."""
+    path = path.expanduser()
+    try:
+        if path.stat().st_size > _LONGEST:
+            raise UserError(f"{path}: is longer than {_LONGEST} bytes; is it a list of ratings?")
+        lines = path.read_text(encoding="utf-8-sig").splitlines()
+    except OSError as error:
+        raise UserError(f"{path}: cannot be read ({error.strerror})") from None
+    except UnicodeDecodeError:
+        raise UserError(
+            f"{path}: is not text in UTF-8; write one item,rating,time per line"
+        ) from None
+    rows = [
+        (number, line.strip())
+        for number, line in enumerate(lines, 1)
+        if line.strip() and not (number == 1 and line.split(",")[0].strip().lower() == "item")
+    ]
+    if not rows:
+        raise UserError(f"{path}: holds no item; write one item,rating,time per line")
+    timed = []
+    for number, line in rows:
+        try:
+            timed.append(_row(line, scale))
+        except ValueError as error:
+            raise UserError(f"{path}: line {number}: {error}") from None
+    times = [time for time, _ in timed if time is not None]
+    if times and len(times) != len(timed):
+        raise UserError(f"{path}: {len(times)} of {len(timed)} lines have a time: give all or none")
+    if times:
+        timed.sort(key=lambda row: row[0] or 0.0)
+    return newest_of_each([rated for _, rated in timed])
+
+
+def _row(line: str, scale: Scale) -> tuple[float | None, RatedItem]:
+    """Return the time, if any, and the rated item of a line."""
+    name, *more = (field.strip() for field in line.split(","))
+    if len(more) > 2:
+        raise ValueError(f"{len(more) + 1} fields; write item,rating,time")
+    item = wire.parse_item(name)
+    given = stars(_number(more[0], "rating"), scale) if more and more[0] else None
+    time = _number(more[1], "time") if len(more) > 1 else None
+    return time, RatedItem(item, wire.key(item), given)
+
+
+def _number(text: str, what: str) -> float:
+    try:
+        number = float(text)
+    except ValueError:
+        number = math.nan
+    if not math.isfinite(number):
+        raise ValueError(f"the {what} is not a number")
+    return number

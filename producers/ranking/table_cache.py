@@ -1,0 +1,89 @@
+"""The newest item side in a file of the cache folder, for a device that cannot reach the broker.
+
+    digest:16  MessagePack {fetched, digest, table, entries}
+
+The file is replaced at once and whole; one that is damaged, or of another version, counts as
+absent. What it holds is public.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+from dataclasses import dataclass
+from hashlib import blake2b
+from pathlib import Path
+from typing import Annotated
+
+import msgspec
+
+from stream_app.wire import VERSION, CatalogueEntry
+from stream_app.wire.limits import MAX_LINKS_BYTES
+
+_DIGEST_BYTES = 16
+
+
+class CachedTable(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """An item side as published, the catalogue entries of its items, and when both were read, in
+    seconds since 1970."""
+
+    fetched: float
+    digest: bytes
+    table: Annotated[bytes, msgspec.Meta(max_length=MAX_LINKS_BYTES)]
+    entries: tuple[CatalogueEntry, ...] = ()
+    v: int = VERSION
+
+
+_encoder = msgspec.msgpack.Encoder()
+_decoder = msgspec.msgpack.Decoder(CachedTable)
+
+
+@dataclass(frozen=True)
+class TableCache:
+    """One file; `for_deployment` names it by the address and the prefix of the topics."""
+
+    path: Path
+
+    @classmethod
+    def for_deployment(cls, folder: Path, bootstrap: str, prefix: str) -> TableCache:
+        """Return the cache of a deployment in a folder that all deployments share."""
+        name = blake2b(f"{bootstrap}\0{prefix}".encode(), digest_size=8).hexdigest()
+        return cls(folder / "item-links" / f"{name}.table")
+
+    def read(self) -> CachedTable | None:
+        """Return what was written last; None where there is no file or not a whole one."""
+        try:
+            data = self.path.read_bytes()
+        except OSError:
+            return None
+        stated, body = data[:_DIGEST_BYTES], data[_DIGEST_BYTES:]
+        if _digest(body) != stated:
+            return None
+        try:
+            cached: CachedTable = _decoder.decode(body)
+        except (msgspec.MsgspecError, UnicodeDecodeError):
+            return None
+        return cached if cached.v == VERSION else None
+
+    def write(self, cached: CachedTable) -> bool:
+        """Replace the file; return whether it could be written, as a cache is never required."""
+        body = _encoder.encode(cached)
+        new = self.path.with_name(f"{self.path.name}.{secrets.token_hex(4)}")
+        try:
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+        except OSError:
+            return False
+        try:
+            with new.open("xb") as file:
+                file.write(_digest(body) + body)
+                file.flush()
+                os.fsync(file.fileno())
+            new.replace(self.path)
+        except OSError:
+            new.unlink(missing_ok=True)
+            return False
+        return True
+
+
+def _digest(body: bytes) -> bytes:
+    return blake2b(body, digest_size=_DIGEST_BYTES).digest()
