@@ -15,6 +15,10 @@ class EvaluationResult:
 
     learned: ratings, or published cells, that were learned. scope, cells: items and cells that
     every user and all users sent where presence is protected, else 0.
+
+    Where likes are reported, the errors are those of the predicted P(liked) against the true bit of
+    a cell, 0 or 1; `log_loss` is its log-loss in nats a cell, `log_loss_baseline` that of the
+    items' true shares of likes, and `likes_reported` counts the reports "liked". Else None.
     """
 
     protocol: str
@@ -29,6 +33,9 @@ class EvaluationResult:
     learned: int
     scope: int = 0
     cells: int = 0
+    log_loss: float | None = None
+    log_loss_baseline: float | None = None
+    likes_reported: int | None = None
 
 
 @dataclass(frozen=True, eq=False)

@@ -5,36 +5,28 @@
     learner    published cells alone; the others update presence rates alone (`presence_rates.py`)
     test       the true ratings of the last 10 % that lie in the scope
 
-The scope models a public list of popular items: the most rated items of the file.
+Likes have no ratings to test: all cells hold their bit, which is predicted and then learned
+(`likes.py`).
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from stream_app.evaluation.baselines import item_means
+from stream_app.evaluation.likes import evaluate_likes
 from stream_app.evaluation.results import EvaluationData, EvaluationResult, rms, split
+from stream_app.evaluation.scope_cells import Batch, ScopeCells, most_rated_items
 from stream_app.models.factorization.learner import Learner
 from stream_app.models.factorization.presence_rates import PresenceRates
 from stream_app.privacy.mechanism import Mechanism
 from stream_app.privacy.randomness import RandomSource
-
-_BATCH = 8192
-
-Batch = tuple[NDArray[np.int64], NDArray[np.uint64], NDArray[np.uint64], NDArray[np.uint8]]
-
-
-def most_rated_items(items: NDArray[np.uint64], count: int) -> NDArray[np.uint64]:
-    """Return the `count` most rated items, by key; ties go to the smaller key."""
-    keys, counts = np.unique(items, return_counts=True)
-    if not 1 <= count <= len(keys):
-        raise ValueError(f"scope {count}: the data have 1 to {len(keys)} items")
-    return np.sort(keys[np.argsort(-counts, kind="stable")[:count]])
+from stream_app.privacy.ratings.like import Like
 
 
 class ScopeDevices(NamedTuple):
@@ -65,17 +57,20 @@ def evaluate_scope(
         raise ValueError(f"{mechanism.id}: presence is public; evaluate its ratings one by one")
     chosen = most_rated_items(items, scope)
     rows = np.flatnonzero(np.isin(items, chosen))
+    people = np.unique(users)
+    if isinstance(mechanism, Like):
+        rated = users[rows], items[rows], levels[rows]
+        cells = ScopeCells.holding(people, chosen, rated, mechanism.levels)
+        return evaluate_likes(cells, mechanism, source, learner, seed=seed, progress=progress)
     parts = (part[np.isin(part, rows)] for part in split(len(users), seed))
     learned, _, tested = parts
     if not len(learned) or not len(tested):
         raise ValueError(f"scope {scope}: too few ratings in it to learn and to test")
-    people, _ = np.unique(users, return_inverse=True)
-    cells = np.full((len(people), scope), mechanism.levels, np.uint8)
-    at = np.searchsorted(people, users[learned]), np.searchsorted(chosen, items[learned])
-    cells[at] = levels[learned]
+    rated = users[learned], items[learned], levels[learned]
+    cells = ScopeCells.holding(people, chosen, rated, mechanism.levels)
     seconds, published = 0.0, 0
     learner.predict_many(users[:1], items[:1])  # compiles the kernels before timing
-    for batch in _sent(cells, people, chosen, mechanism, source, seed):
+    for batch in cells.sent(mechanism, source, seed):
         began = time.process_time()
         published += learn_cells(learner, presence, mechanism.alphabet - 1, batch)
         seconds += time.process_time() - began
@@ -92,10 +87,10 @@ def evaluate_scope(
         rmse=rms(errors),
         mae=float(np.abs(errors).mean()),
         rmse_baseline=rms(baseline),
-        events_per_second=cells.size / max(seconds, 1e-9),
+        events_per_second=cells.levels.size / max(seconds, 1e-9),
         learned=published,
         scope=scope,
-        cells=cells.size,
+        cells=cells.levels.size,
     )
 
 
@@ -110,27 +105,3 @@ def learn_cells(learner: Learner, presence: PresenceRates, missing: int, batch: 
         np.ones(many, np.bool_), priors[published],
     )  # fmt: skip
     return many
-
-
-def _sent(
-    cells: NDArray[np.uint8],
-    people: NDArray[np.uint64],
-    scope: NDArray[np.uint64],
-    mechanism: Mechanism,
-    source: RandomSource,
-    seed: int,
-) -> Iterator[Batch]:
-    """Yield batches of reports: counts, users, items and reports of whole scopes."""
-    random = np.random.default_rng(seed)
-    order, width = random.permutation(len(people)), len(scope)
-    some = max(1, _BATCH // width)
-    for first in range(0, len(people), some):
-        rows = order[first : first + some]
-        places = random.permuted(np.tile(np.arange(width), (len(rows), 1)), axis=1)
-        inputs = np.take_along_axis(cells[rows], places, 1).reshape(-1)
-        yield (
-            np.full(len(rows), width, np.int64),
-            np.repeat(people[rows], width),
-            scope[places].reshape(-1),
-            mechanism.release(inputs, source),
-        )

@@ -37,6 +37,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from stream_app.kernels.factorization.channel_posterior import INSIDE_HIGH, INSIDE_LOW
 from stream_app.privacy.mechanism import Mechanism
 from stream_app.privacy.ratings.like import Like
 
@@ -51,6 +52,12 @@ Tables = tuple[NDArray[np.float64], NDArray[np.int64]]
 def stars_of(levels: int) -> NDArray[np.float64]:
     """Return the internal rating of each of `levels` levels, 1 .. 5."""
     return LOWEST + (HIGHEST - LOWEST) * np.arange(levels) / (levels - 1)
+
+
+def like_probability(predicted: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return P(liked) of predictions on 1 .. 5, within the bounds of the decoder's prior."""
+    inside = np.clip(predicted, INSIDE_LOW, INSIDE_HIGH)
+    return np.asarray((inside - LOWEST) / (HIGHEST - LOWEST))
 
 
 @dataclass(frozen=True, eq=False)

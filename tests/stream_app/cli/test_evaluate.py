@@ -169,6 +169,19 @@ def test_what_cannot_be_done_is_refused_in_one_sentence(file, capsys, options, e
     assert "\n" not in err
 
 
+def test_likes_are_measured_by_log_loss_and_the_output_says_so(file, tmp_path, capsys):
+    out = tmp_path / "likes.json"
+    options = ["--mechanism", "like", "--epsilon", "4", "--scope", "12", "--factors", "2"]
+    assert run(["evaluate", str(file), *options, "--json", str(out)]) == 0
+    written, shown = json.loads(out.read_text()), capsys.readouterr().out
+    assert written["mechanism"] == "like:5:4"
+    assert 0 < written["log_loss"] < 1
+    assert f"{written['log_loss']:.4f} nats a cell" in shown
+    assert f"{written['cells']:,} / {written['likes_reported']:,}" in shown
+    assert "no stars are reported" in shown
+    assert "RMSE" not in shown
+
+
 @pytest.mark.parametrize("scope", ["0", "-3", "99999"])
 def test_a_scope_that_the_ratings_do_not_have_is_refused_by_its_name(file, capsys, scope):
     assert run(["evaluate", str(file), "--mechanism", "cell", "--scope", scope]) == 2

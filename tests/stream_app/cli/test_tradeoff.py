@@ -36,9 +36,12 @@ def test_a_picture_and_its_numbers_are_written(
     assert Path("some.thing.png").read_bytes().startswith(b"\x89PNG\r\n")
     found = json.loads(Path("some.thing.json").read_text())
     rows = {(row["family"], row["epsilon"]): row for row in found["accuracy"]}
-    assert {family for family, _ in rows} == {"naive", *registry.protecting()}
+    assert {family for family, _ in rows} == {"naive", *registry.protecting()} - {"like"}
     for family in ("rr", "partition", "cell", "ternary", "laplace"):
         assert rows[family, 8.0]["rmse"] < rows[family, 1.0]["rmse"] < 4
+    likes = {row["epsilon"]: row for row in found["likes"]}
+    assert likes[8.0]["log_loss"] < likes[1.0]["log_loss"] < 0.69
+    assert likes[8.0]["log_loss_item_shares"] == likes[1.0]["log_loss_item_shares"]
     assert rows["rr", 1.0]["rmse"] < rows["naive", 1.0]["rmse"]
     assert rows["cell", 1.0]["adjacency"] == "cell"
     assert rows["rr", 1.0]["mechanism"] == "rr:5:1"
@@ -50,6 +53,7 @@ def test_a_picture_and_its_numbers_are_written(
         assert row["analytic"] < row["paper"]
     captured = capsys.readouterr()
     assert "test RMSE" in captured.out
+    assert "log-loss of the liked bit" in captured.out
     assert captured.err == ""
     # Without a cache of fonts matplotlib warns after 5 s, which only a slow machine needs.
     assert not logging.getLogger("matplotlib.font_manager").isEnabledFor(logging.WARNING)

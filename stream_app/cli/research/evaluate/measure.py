@@ -81,19 +81,39 @@ def with_dashes(sentence: str, *more: str) -> str:
 
 def show(result: EvaluationResult, scale: str) -> None:
     """Print a result as a table."""
-    rows = []
-    if result.scope:
-        rows.append(("public scope", f"the {result.scope:,} most rated items of the file"))
-        rows.append(("cells sent / published", f"{result.cells:,} / {result.learned:,}"))
-    rows += [
+    unit = "cells" if result.scope else "ratings"
+    speed = (f"{unit} per CPU second", f"{result.events_per_second:,.0f}")
+    rows = [*_of_scope(result), *(_of_likes(result) or _of_stars(result, scale)), speed]
+    output.table(("", ""), rows, title=f"{result.model}, {result.protocol}, {result.mechanism}")
+    if result.log_loss is not None:
+        output.say("no stars are reported, so none are predicted; --rank measures the lists")
+
+
+def _of_scope(result: EvaluationResult) -> list[tuple[str, str]]:
+    if not result.scope:
+        return []
+    likes = result.likes_reported
+    sent, published = ("published", result.learned) if likes is None else ("liked", likes)
+    return [
+        ("public scope", f"the {result.scope:,} most rated items of the file"),
+        (f"cells sent / {sent}", f"{result.cells:,} / {published:,}"),
+    ]
+
+
+def _of_likes(result: EvaluationResult) -> list[tuple[str, str]]:
+    if result.log_loss is None or result.log_loss_baseline is None:
+        return []
+    return [
+        ("cells tested", f"{result.events:,}"),
+        ("log-loss of the liked bit", f"{result.log_loss:.4f} nats a cell"),
+        ("the same of the items' true shares", f"{result.log_loss_baseline:.4f}"),
+    ]
+
+
+def _of_stars(result: EvaluationResult, scale: str) -> list[tuple[str, str]]:
+    return [
         ("ratings tested", f"{result.events:,}"),
         (f"RMSE ({scale})", f"{result.rmse:.4f}"),
         ("MAE", f"{result.mae:.4f}"),
         ("RMSE of the items' true means", f"{result.rmse_baseline:.4f}"),
-        (
-            f"{'cells' if result.scope else 'ratings'} per CPU second",
-            f"{result.events_per_second:,.0f}",
-        ),
     ]
-    title = f"{result.model}, {result.protocol}, {result.mechanism}"
-    output.table(("", ""), rows, title=title)

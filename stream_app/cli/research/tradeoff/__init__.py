@@ -45,7 +45,7 @@ def tradeoff(
     """Draw the error of every mechanism against epsilon.
 
     Every mechanism is learned in one pass through its exact channel and tested on true ratings that
-    were held out. A large file takes a few minutes.
+    were held out; likes on the true bits of the cells. A large file takes a few minutes.
 
     Example: murmurec tradeoff ml-1m.zip --output ml-1m
     """
@@ -126,6 +126,16 @@ def _show(found: dict[str, Any]) -> None:
             for family, adjacency in families
         ],
         title=f"test RMSE ({found['scale']}) by epsilon per report",
+    )
+    loss = {(row["family"], row["epsilon"]): row for row in found["likes"]}
+    table(
+        ("mechanism", "adjacency", *(f"{epsilon:g}" for epsilon in epsilons)),
+        [
+            (family, "cell", *(f"{loss[family, epsilon]['log_loss']:.3f}" for epsilon in epsilons))
+            for family in dict.fromkeys(row["family"] for row in found["likes"])
+        ],
+        title="log-loss of the liked bit (nats a cell) by epsilon per report; "
+        f"items' true shares of likes: {found['likes'][0]['log_loss_item_shares']:.3f}",
     )
     for name, scopes in found["references"].items():
         for scope, value in scopes.items():

@@ -1,4 +1,4 @@
-"""The figure of a trade-off: accuracy, fake ratings and noise of profiles against epsilon."""
+"""The figure of a trade-off: error, likes, fake ratings and noise of profiles against epsilon."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ _STYLES = {
     "cell": ("tab:red", "o"),
     "ternary": ("tab:orange", "^"),
     "laplace": ("tab:purple", "D"),
+    "like": ("tab:brown", "P"),
     "real": ("black", ""),
     "paper": ("tab:gray", "v"),
     "analytic": ("tab:blue", "o"),
@@ -30,10 +31,11 @@ def draw(found: Mapping[str, Any], place: Path) -> None:
 
     # Matplotlib builds a font cache on first use, and warns if that takes more than 5 s.
     logging.getLogger("matplotlib.font_manager").setLevel(logging.ERROR)
-    figure = Figure(figsize=(15, 4.8), layout="constrained", dpi=120)
+    figure = Figure(figsize=(20, 4.8), layout="constrained", dpi=120)
     FigureCanvasAgg(figure)
-    accuracy, volume, sigma = figure.subplots(1, 3)
+    accuracy, likes, volume, sigma = figure.subplots(1, 4)
     _accuracy(accuracy, found)
+    _likes(likes, found)
     _volume(volume, found)
     _sigma(sigma, found)
     figure.suptitle(f"{found['data']}: {found['ratings']:,} ratings, {found['model']}, one pass")
@@ -59,6 +61,18 @@ def _accuracy(axes: Axes, found: Mapping[str, Any]) -> None:
         title="Error on held-out true ratings",
         xlabel="epsilon per report",
         ylabel=f"test RMSE ({found['scale']})",
+    )
+    axes.legend(fontsize=8)
+
+
+def _likes(axes: Axes, found: Mapping[str, Any]) -> None:
+    for family, rows in _by(found["likes"], "family").items():
+        _line(axes, rows, "log_loss", family, f"{family} (cell, {rows[0]['scope']} items)")
+        _line(axes, rows, "log_loss_item_shares", "real", "items' true shares of likes", ls=":")
+    axes.set(
+        title="Error of the predicted likes",
+        xlabel="epsilon per report",
+        ylabel="log-loss of the liked bit, nats a cell",
     )
     axes.legend(fontsize=8)
 

@@ -37,6 +37,7 @@ from stream_app.privacy.ratings.identity import Identity
 NAIVE = "naive"  # the reports of `rr`, read as ratings
 BY_VALUE = (NAIVE, *registry.families(Adjacency.VALUE))
 BY_CELL = registry.families(Adjacency.CELL)
+BY_LIKE = tuple(f for f in BY_CELL if "value" in registry.family_class(f).no_estimate)  # no stars
 DELTA = Fraction(1, 1_000_000)
 _CELL_BYTES = 4
 _PRESENCE_BYTES = 4 << 20
@@ -66,13 +67,16 @@ def measure(
     data = _Data(dataset, options)
     clean = data.by_value("none", None)
     advance()
-    accuracy, scoped = [], float("nan")
+    accuracy, likes, scoped = [], [], float("nan")
     for family in (*BY_VALUE, *BY_CELL):
         for epsilon in options.epsilons:
             run = data.by_cell if family in BY_CELL else data.by_value
             result = run(family, epsilon)
-            scoped = result.rmse_baseline if family in BY_CELL else scoped
-            accuracy.append(_row(family, epsilon, options, result))
+            if family in BY_LIKE:
+                likes.append(_row_of_likes(family, epsilon, options, result))
+            else:
+                scoped = result.rmse_baseline if family in BY_CELL else scoped
+                accuracy.append(_row(family, epsilon, options, result))
             advance()
     return {
         "data": dataset.name,
@@ -85,6 +89,7 @@ def measure(
         "model": options.model,
         "seed": options.seed,
         "accuracy": accuracy,
+        "likes": likes,
         "references": {
             "item_means": {"all items": clean.rmse_baseline, f"{data.scope} items": scoped},
             "clean": {"all items": clean.rmse},
@@ -168,6 +173,21 @@ def _row(
         "tested": result.events,
         "scope": result.scope,
         "factors": min(_FEW_FACTORS, options.factors) if family in BY_CELL else options.factors,
+    }
+
+
+def _row_of_likes(
+    family: str, epsilon: Fraction, options: TradeoffOptions, result: evaluation.EvaluationResult
+) -> dict[str, Any]:
+    return {
+        "family": family,
+        "mechanism": result.mechanism,
+        "epsilon": float(epsilon),
+        "log_loss": result.log_loss,
+        "log_loss_item_shares": result.log_loss_baseline,
+        "cells": result.cells,
+        "scope": result.scope,
+        "factors": min(_FEW_FACTORS, options.factors),
     }
 
 
