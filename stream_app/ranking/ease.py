@@ -14,9 +14,14 @@ from numpy.typing import NDArray
 
 from stream_app.ranking.pair_counts import PairCounts
 
-RIDGE_A_DEVICE = 0.2
-LEAST_RIDGE = 20.0
+# The best ridges for histories weighted by recency, each on a split inside the training part: ML-1M
+# 300 .. 600 (6,040 devices), ML-100K 190 .. 380 (943), amazon movies 60 .. 250 (1,271).
+RIDGE = 6.0
+# The best for noised likes of ML-1M, 300 and 1,000 items: 2, .5 and .2 times the number of devices
+# at epsilon 1, 2 and 4.
+NOISE_RIDGE = 9.0
 LINKS_A_ROW = 100
+_WHOLE = 500
 
 
 def moments(counts: PairCounts) -> NDArray[np.float32]:
@@ -37,23 +42,53 @@ def moments(counts: PairCounts) -> NDArray[np.float32]:
 
 
 def ridge(counts: PairCounts) -> float:
-    """Return the ridge for this number of devices."""
+    """Return the ridge for these counts: as many standard errors as sampling and noise leave.
+
+        sqrt(devices) (RIDGE x^2 + NOISE_RIDGE s2 sqrt n)
+
+    A pair count has a standard error that grows with the root of the number of devices, x^2 is the
+    scale of one term; noise of variance s2 in every report adds a matrix whose largest eigenvalue
+    is 2 s2 sqrt(devices n) (Wigner 1958).
+    """
     devices = float(counts.exposures.max(initial=0))
-    return max(LEAST_RIDGE, RIDGE_A_DEVICE * devices)
+    total, squared = float(counts.sums.sum()), float(counts.squares.sum())
+    scale = (squared / total) ** 2 if counts.channel is None and total > 0 else 1.0
+    return float(
+        np.sqrt(devices) * (RIDGE * scale + NOISE_RIDGE * noise(counts) * len(counts.keys) ** 0.5)
+    )
+
+
+def noise(counts: PairCounts) -> float:
+    """Return the variance of the noise in one debiased report, 0 where presence is public."""
+    if counts.channel is None:
+        return 0.0
+    positive, false = counts.channel
+    return false * (1 - false) / (positive - false) ** 2
 
 
 def inverse(G: NDArray[np.float32], ridge: float) -> NDArray[np.float32]:
     """Return (G + ridge I)^-1; the ridge is doubled until the sum is positive definite, which
     noised moments need not be."""
-    size = len(G)
     while True:
-        sum_ = G + np.float32(ridge) * np.eye(size, dtype=np.float32)
         try:
-            np.linalg.cholesky(sum_)
+            return _inverse(G + np.float32(ridge) * np.eye(len(G), dtype=np.float32))
         except np.linalg.LinAlgError:
-            ridge *= 2
-            continue
-        return np.linalg.inv(sum_).astype(np.float32)
+            ridge = max(2 * ridge, 1.0)
+
+
+def _inverse(A: NDArray[np.float32]) -> NDArray[np.float32]:
+    """Return the inverse of a symmetric matrix, by its Schur complement in half the time of one
+    for any matrix; LinAlgError unless it is positive definite."""
+    half = len(A) // 2
+    if half < _WHOLE:
+        np.linalg.cholesky(A)
+        return np.linalg.inv(A)
+    first = _inverse(A[:half, :half])
+    across = first @ A[:half, half:]
+    second = _inverse(A[half:, half:] - A[half:, :half] @ across)
+    corner = -across @ second
+    first -= corner @ across.T
+    return np.block([[first, corner], [corner.T, second]])
 
 
 def weights(G: NDArray[np.float32], ridge: float) -> NDArray[np.float32]:

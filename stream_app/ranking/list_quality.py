@@ -1,7 +1,7 @@
 """How good lists are, on relevance that is yes or no.
 
     nDCG@k      mean over users of  sum over hits 1 / log2(rank + 1)  /  the same of a perfect list
-    recall@k    mean share of a user's relevant items that are in the list
+    recall@k    mean over users of  hits / min(k, relevant items)
     hit rate@k  share of users with a hit
     coverage    share of the catalogue that occurs in any list
     overlap     mean share that the lists of two users have in common
@@ -39,7 +39,7 @@ def ndcg_of_users(lists: Lists, relevant: Relevant) -> NDArray[np.float64]:
     """Return nDCG@k of each user (u,), 0 for users without relevant items."""
     gains = 1 / np.log2(np.arange(lists.shape[1]) + 2)
     best = np.concatenate([[0.0], np.cumsum(gains)])
-    ideal = best[np.minimum([len(wanted) for wanted in relevant], lists.shape[1])]
+    ideal = best[[min(len(wanted), lists.shape[1]) for wanted in relevant] or slice(0)]
     found = hits(lists, relevant) @ gains
     users = np.divide(found, ideal, out=np.zeros(len(lists)), where=ideal > 0)
     return np.asarray(users, np.float64)
@@ -47,9 +47,10 @@ def ndcg_of_users(lists: Lists, relevant: Relevant) -> NDArray[np.float64]:
 
 def recall(lists: Lists, relevant: Relevant) -> float:
     """Return recall@k."""
-    number = np.array([max(len(wanted), 1) for wanted in relevant], np.float64)
+    places = lists.shape[1]
+    number = np.array([min(max(len(wanted), 1), places) for wanted in relevant], np.float64)
     found = hits(lists, relevant).sum(axis=1).astype(np.float64)
-    return _mean(np.asarray(found / number, np.float64), relevant)
+    return _mean(np.asarray(found / np.maximum(number, 1), np.float64), relevant)
 
 
 def hit_rate(lists: Lists, relevant: Relevant) -> float:
