@@ -109,13 +109,13 @@ class Ranker:
         follows = _entries(side.next_targets, side.next_weights, history.slots, slots)
         factors = self._taste.rows[history.slots] @ side.factors[slots].T
         parts = (
-            (weights.ease, links),
-            (weights.ordered, follows),
-            (weights.low_rank, factors),
+            (weights.ease, x, links),
+            (weights.ordered, history.following_weights(), follows),
+            (weights.low_rank, x, factors),
         )
         total = np.zeros((len(x), len(slots)), np.float32)
-        for weight, part in parts:
-            added = x[:, None] * part
+        for weight, counted, part in parts:
+            added = counted[:, None] * part
             largest = np.abs(added).max(initial=0)
             if largest > 0:
                 total += np.float32(weight / largest) * added

@@ -1,6 +1,7 @@
 """A user's history over the head items, and how much each item of it counts.
 
     weight = FLOOR + (1 - FLOOR) exp(-age / MEMORY)        age in items, 0 for the newest
+    follow = exp(-age / MEMORY)                            for what tends to follow, liked or not
 
 Recent items say more about what a user wants next. The order is known where the history is: on the
 device it never leaves.
@@ -32,4 +33,12 @@ class History(NamedTuple):
             return self.weights
         decay = FLOOR + (1 - FLOOR) * np.exp(-self.ages / np.float32(MEMORY))
         weights: NDArray[np.float32] = (self.weights * decay).astype(np.float32)
+        return weights
+
+    def following_weights(self) -> NDArray[np.float32]:
+        """Return how much what tends to follow each item counts (m,); nothing where the order is
+        unknown."""
+        if self.ages is None:
+            return np.zeros(len(self.slots), np.float32)
+        weights: NDArray[np.float32] = np.exp(-self.ages / np.float32(MEMORY)).astype(np.float32)
         return weights

@@ -25,7 +25,8 @@ class PairCounts(NamedTuple):
 
     keys (n,): the items. pairs (n, n): symmetric second moments with any diagonal. squares (n,):
     the sum of x_i^2. sums (n,): the sum of x_i. exposures (n,): devices with a list, or reports on
-    the item where presence is protected. ordered (n, n): decayed pairs [later, earlier], or None
+    the item where presence is protected. reports (n,): reports other than "missing", whatever they
+    say. ordered (n, n): decayed pairs [later, earlier], or None
     where the arrival order is not kept. channel: (P(positive | positive), P(positive | not
     positive)) where presence is protected, else None.
     """
@@ -35,6 +36,7 @@ class PairCounts(NamedTuple):
     squares: NDArray[np.float32]
     sums: NDArray[np.float32]
     exposures: NDArray[np.float32]
+    reports: NDArray[np.float32]
     ordered: NDArray[np.float32] | None
     channel: tuple[float, float] | None
     cut: int

@@ -2,7 +2,7 @@
 
     ease      x B                                      links between items
     low_rank  m + W z,  z = (W' D^-1 W + I)^-1 W' D^-1 (x - m)       posterior mean of the taste
-    ordered   x O                                      what tends to follow
+    ordered   a O,  a = exp(-age / 5)                  what tends to follow
     popular   share of devices that have the item
     stars     predicted rating
 
@@ -61,7 +61,9 @@ def component_scores(
         popular=side.popularity,
         ease=_row_sums(side.link_targets, side.link_weights, history.slots, x),
         low_rank=side.rates + side.factors @ taste,
-        ordered=_row_sums(side.next_targets, side.next_weights, history.slots, x),
+        ordered=_row_sums(
+            side.next_targets, side.next_weights, history.slots, history.following_weights()
+        ),
         stars=side.ratings,
     )
 

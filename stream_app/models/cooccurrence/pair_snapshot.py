@@ -53,5 +53,5 @@ class PairSnapshot:
         if self.ordered is not None:
             ordered = self.ordered.astype(np.float32) / np.float32(self.order_one)
         return PairCounts(
-            self.keys, pairs, squares, weights, exposures, ordered, self.channel, self.cut
+            self.keys, pairs, squares, weights, exposures, reports, ordered, self.channel, self.cut
         )

@@ -27,6 +27,7 @@ def public(x: NDArray[np.float32], ordered: NDArray[np.float32] | None = None) -
         squares=(x * x).sum(axis=0).astype(np.float32),
         sums=x.sum(axis=0).astype(np.float32),
         exposures=np.full(items, users, np.float32),
+        reports=(x > 0).sum(0).astype(np.float32),
         ordered=ordered,
         channel=None,
         cut=7,
