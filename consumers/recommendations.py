@@ -41,8 +41,9 @@ _UNNAMED = re.compile("key:[0-9a-f]{16}")
 
 
 class RecommendedItems(msgspec.Struct, frozen=True):
-    """The best items for one user, best first, with predicted ratings on the scale 1 .. 5;
-    `left_out` items of the list were excluded by the caller."""
+    """The best items for one user, best first, with predicted ratings on the scale 1 .. 5, which
+    need not fall; `left_out` items of the list were excluded by the caller. `ndcg`: measured
+    nDCG@10 of the lists of `method`, `ndcg_popular` that of popular items; None while unknown."""
 
     items: tuple[Item, ...]
     scores: tuple[float, ...]
@@ -51,6 +52,8 @@ class RecommendedItems(msgspec.Struct, frozen=True):
     privacy: str
     seconds: float
     left_out: int = 0
+    ndcg: float | None = None
+    ndcg_popular: float | None = None
 
 
 class Recommendations:
@@ -187,4 +190,6 @@ def _best(
         reply.privacy,
         seconds,
         left_out,
+        reply.ndcg,
+        reply.ndcg_popular,
     )

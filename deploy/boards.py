@@ -66,6 +66,7 @@ def _with(label: str, value: str) -> str:
 
 
 RECENT, ALL = _with("window", "recent"), _with("window", "all")
+POPULAR = _with("method", "popular")
 
 
 def _rate(name: str, label: str) -> str:
@@ -126,6 +127,44 @@ OVERVIEW = Board(
             "suffix: stars",
             (Curve(f"murmurec_prediction_rmse{ALL}", "model, {{kind}}"),),
             "The same error over all events since this worker started to read the log.",
+        ),
+        Panel(
+            QUALITY,
+            "nDCG@10 of the lists",
+            "none",
+            (
+                Curve(f"max by (method) (murmurec_list_ndcg_ratio{ME})", "{{method}}"),
+                Curve(f"max(murmurec_list_ndcg_ratio{POPULAR})", "the floor: popular"),
+            ),
+            "Before an item that a user liked is learned, the list that would have been shown is "
+            "scored against it, by every ranking method, on a sample. The best method serves; "
+            "popular serves until another is better beyond its standard error. Empty until an "
+            "item side is derived and ratings follow.",
+            may_be_empty=True,
+        ),
+        Panel(
+            QUALITY,
+            "Liked items among the first 10",
+            "percentunit",
+            (Curve(f"max by (method) (murmurec_list_hit_ratio{ME})", "{{method}}"),),
+            "Share of the sampled liked items that the list of each method had among its first 10.",
+            may_be_empty=True,
+        ),
+        Panel(
+            QUALITY,
+            "Ranking method",
+            "none",
+            (Curve(f"murmurec_list_method{ME} == 1", "{{method}}, {{instance}}"),),
+            "The method that serves.",
+            may_be_empty=True,
+            kind="stat",
+        ),
+        Panel(
+            QUALITY,
+            "Lists scored",
+            "ops",
+            (Curve(f"rate(murmurec_lists_scored_total{ME}[$__rate_interval])", "{{instance}}"),),
+            "Lists per second, on each worker; at most 25, so that measuring stays cheap.",
         ),
         Panel(
             QUALITY,
@@ -351,6 +390,30 @@ OVERVIEW = Board(
                 Curve(f"max by (method) (murmurec_index_items{ME})", "items indexed, {{method}}"),
             ),
             "Distinct items and devices in the state.",
+        ),
+        Panel(
+            STATE,
+            "Age of the item side",
+            "s",
+            (
+                Curve(f"time() - murmurec_item_side_timestamp_seconds{ME}", "age, {{instance}}"),
+                Curve(_quantile(0.5, "item_side_derivation_seconds"), "derivation, p50"),
+                Curve(_quantile(0.99, "item_side_derivation_seconds"), "derivation, p99"),
+            ),
+            "What goes together is derived again in a thread when enough ratings have arrived, so "
+            "age without new ratings means an idle stream.",
+            may_be_empty=True,
+        ),
+        Panel(
+            STATE,
+            "Items ranked by what goes together",
+            "short",
+            (
+                Curve(f"max(murmurec_item_side_items{ME})", "items"),
+                Curve(f"max(murmurec_item_side_factors{ME})", "factors of taste"),
+            ),
+            "Items of the head, and the factors of taste that stand out from the noise.",
+            may_be_empty=True,
         ),
         Panel(
             STATE,

@@ -29,7 +29,8 @@ from stream_app.agents.faust_ext import group_membership
 from stream_app.agents.faust_ext.faust_app import SESSION_SECONDS, new_app
 from stream_app.agents.faust_ext.group_membership import Membership, lock_instance
 from stream_app.agents.log_reader import LogReader, Progress
-from stream_app.agents.public_tables import item_table
+from stream_app.agents.public_tables import item_links, item_table
+from stream_app.agents.ranking.service import RankingService
 from stream_app.agents.rejections import RejectionWriter, patient_producer
 from stream_app.agents.runtime import Runtime, new_runtime
 from stream_app.checkpoints import reader as checkpoint_reader
@@ -85,10 +86,18 @@ def build(
     runtime.append = reader.append
     checkpoints = assembly.attach(app, runtime, connection, membership, rejections)
     runtime.checkpoints = checkpoints
+    runtime.ranking = RankingService(runtime.recommender, runtime.metrics, runtime.status)
     clock_owner.attach(app, runtime, clock)
     query.attach(app, runtime)
     http_views.attach(app, runtime)
     item_table.attach(app, runtime, patient_producer(connection, linger_ms=20))
+    item_links.attach(
+        app,
+        runtime,
+        connection,
+        patient_producer(connection, linger_ms=20),
+        lambda: runtime.recommender.side,
+    )
     _attach_timers(app, runtime, checkpoints, rejections)
 
     @app.task
@@ -109,6 +118,8 @@ def _attach_timers(
     async def publish_gauges() -> None:
         gauges.publish()
         checkpoints.checkpoint_when_idle()
+        if runtime.ranking is not None and not runtime.mid_round:
+            runtime.ranking.at_cut()
         rejections.serve()
         metrics.ready(not runtime.ready_reason())
         if status.broker_unreachable:

@@ -77,6 +77,8 @@ def attach(app: faust.App, runtime: Runtime) -> None:
                 "as_of": answer.as_of,
                 "privacy": runtime.privacy,
                 "catching_up": runtime.catching_up,
+                "ndcg": answer.ndcg,
+                "ndcg_popular": answer.ndcg_popular,
             }
         )
 

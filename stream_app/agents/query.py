@@ -86,6 +86,8 @@ def recommendation(runtime: Runtime, correlation_id: str, answer: RankedItems) -
         answer.as_of,
         runtime.privacy,
         runtime.catching_up,
+        answer.ndcg,
+        answer.ndcg_popular,
     )
 
 

@@ -66,6 +66,22 @@ class Checkpoints(Protocol):
         """Return the part of /state about the checkpoints."""
 
 
+class Ranking(Protocol):
+    """The part of the ranking service that a runtime calls."""
+
+    def before(self, batch: Batch) -> None:
+        """Choose samples of a batch that is not applied yet."""
+
+    def after(self) -> None:
+        """Keep the samples whose reports were applied."""
+
+    def at_cut(self) -> None:
+        """Hand work to the ranking thread; the state is that of a cut."""
+
+    def restart(self) -> None:
+        """Start over with a replica whose state was replaced."""
+
+
 @dataclass(eq=False)
 class Runtime:
     """One worker's replica and what is derived from it; make it inside a running loop."""
@@ -81,6 +97,7 @@ class Runtime:
     cut_offset: int = 0
     mid_round: bool = False
     checkpoints: Checkpoints | None = None
+    ranking: Ranking | None = None
     append: Callable[[bytes], None] = lambda _: None
     """Appends an entry to the cut log."""
     _cut_waiters: list[asyncio.Future[None]] = field(default_factory=list)
@@ -108,9 +125,13 @@ class Runtime:
         """Apply one batch, measure its effects, and publish its rejections."""
         started = time.perf_counter()
         self.mid_round = True
+        if self.ranking is not None:
+            self.ranking.before(batch)
         outcome = self.replica.apply(batch)
         self.gauges.watch(outcome)
         self.recommender.mark_stale(outcome.rows)
+        if self.ranking is not None:
+            self.ranking.after()
         for rejection in rejected(self.topics.ratings, batch, outcome):
             self.reject(rejection)
         self._round_seconds += time.perf_counter() - started
@@ -122,6 +143,8 @@ class Runtime:
         self.mid_round = False
         if self.checkpoints is not None:
             self.checkpoints.at_cut(cut, cut_offset)
+        if self.ranking is not None:
+            self.ranking.at_cut()
         self.recommender.refresh()
         self.metrics.round_applied(cut.number, self._round_seconds, time.time())
         self._round_seconds = 0.0
@@ -160,6 +183,8 @@ class Runtime:
         self.replacement.restart()
         self.recommender.restart()
         self.gauges.restart()
+        if self.ranking is not None:
+            self.ranking.restart()
         if self.checkpoints is not None:
             self.checkpoints.restart()
         log.info("state.restored", cut=self.replica.cut, checkpoint=restored.found is not None)

@@ -16,6 +16,7 @@ from math import nan
 from typing import Literal
 
 from stream_app.monitoring.prequential_error import PREDICTORS, WINDOWS
+from stream_app.ranking.online_choice import METHODS
 from stream_app.wire import REASONS, Reason
 
 Kind = Literal["counter", "gauge", "histogram", "info"]
@@ -78,6 +79,7 @@ REASON = Label("reason", tuple(each.value for each in REASONS if each is not Rea
 RECORD_OUTCOME = Label("outcome", ("applied", "duplicate", "rejected"))
 RATING_OUTCOME = Label("outcome", ("learned", "held_out", "clipped", "duplicate"))
 QUERY_OUTCOME = Label("outcome", ("answered", "expired", "refused", "busy"))
+RANKING = Label("method", METHODS)
 MECHANISM, ADJACENCY = Label("mechanism"), Label("adjacency")
 METHOD, TRANSPORT, TABLE, PART = Label("method"), Label("transport"), Label("table"), Label("part")
 
@@ -86,6 +88,7 @@ QUERY_BUCKETS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2
 # A round is cut every 200 ms: a worker that takes longer than that to apply one falls behind.
 ROUND_BUCKETS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.2, 0.5, 1.0, 2.5)
 FREEZE_BUCKETS = (0.0001, 0.0003, 0.001, 0.002, 0.003, 0.005, 0.01, 0.03, 0.1)
+DERIVATION_BUCKETS = (0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0)
 CHECKPOINT_BUCKETS = (0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0)
 
 RELEASED, ARRIVALS, QUERIES = Source.RELEASED, Source.ARRIVALS, Source.QUERIES
@@ -120,6 +123,23 @@ METRICS: tuple[Metric, ...] = (
            "Epsilon per rating that a mechanism claims; +Inf where it claims nothing."),
     Metric("privacy_mode_info", "info", SETTINGS, (),
            "The mode under which events arrive; none means raw ratings."),
+
+    Metric("list_ndcg_ratio", "gauge", RELEASED, (RANKING,),
+           "Prequential nDCG@10 of the lists of each ranking method, on a sample of liked items."),
+    Metric("list_hit_ratio", "gauge", RELEASED, (RANKING,),
+           "Share of the sampled liked items that were among the first 10 of the list."),
+    Metric("list_method", "gauge", RELEASED, (RANKING,),
+           "1 for the ranking method that serves, 0 for the others."),
+    Metric("lists_scored_total", "counter", RELEASED, (),
+           "Lists that were scored against what the user liked next."),
+    Metric("item_side_items", "gauge", RELEASED, (),
+           "Items that are ranked by what goes together."),
+    Metric("item_side_factors", "gauge", RELEASED, (),
+           "Factors of taste that stand out from the noise."),
+    Metric("item_side_timestamp_seconds", "gauge", PROCESS, (),
+           "When the newest item side was derived, seconds since 1970."),
+    Metric("item_side_derivation_seconds", "histogram", PROCESS, (),
+           "Time to derive an item side, beside the stream.", DERIVATION_BUCKETS),
 
     Metric("sketch_load_ratio", "gauge", RELEASED, (TABLE,),
            "Entities per slot of a sketch, by table."),

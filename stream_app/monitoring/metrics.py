@@ -25,6 +25,7 @@ from prometheus_client import (
 import stream_app
 from stream_app.monitoring.metric_table import METRICS, Metric
 from stream_app.monitoring.prequential_error import Predictor, Window
+from stream_app.ranking.online_choice import METHODS
 from stream_app.wire import Reason
 
 CONTENT_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
@@ -137,6 +138,30 @@ class Metrics:
     def privacy_mode(self, mode: str) -> None:
         """Publish the mode under which events arrive: local, federated, central or none."""
         self._infos["privacy_mode_info"].info({"privacy_mode": mode})
+
+    # --- lists ----------------------------------------------------------------------------
+
+    def ranking(
+        self, serving: str, ndcg: Mapping[str, float], hit_rate: Mapping[str, float]
+    ) -> None:
+        """Publish the measured quality of the lists by ranking method, and which method serves."""
+        for method, value in ndcg.items():
+            self._gauges["list_ndcg_ratio"].labels(method).set(value)
+        for method, value in hit_rate.items():
+            self._gauges["list_hit_ratio"].labels(method).set(value)
+        for method in METHODS:
+            self._gauges["list_method"].labels(method).set(1 if method == serving else 0)
+
+    def lists_scored(self, lists: int) -> None:
+        """Count lists that were scored against what the user liked next."""
+        self._counters["lists_scored_total"].inc(lists)
+
+    def item_side_derived(self, *, items: int, factors: int, seconds: float, now: float) -> None:
+        """Enter an item side that took `seconds`; `now` is the time of day since 1970."""
+        self._gauges["item_side_items"].set(items)
+        self._gauges["item_side_factors"].set(factors)
+        self._gauges["item_side_timestamp_seconds"].set(now)
+        self._histograms["item_side_derivation_seconds"].observe(seconds)
 
     # --- statistics of the stream ---------------------------------------------------------
 

@@ -1,12 +1,13 @@
-"""Top-k for a user: candidates from the index without seen and withdrawn items; popular items for
-an unknown user.
+"""Top-k for a user: items that go with what the user has, without seen and withdrawn ones.
 
-    score(u, i) = clip(mean + b_u + b_i + p_u . q_i, 1, 5)      on the internal scale
+    score     that of the method which serves (`head_lists.py`), chosen by its measured nDCG
+    shown     clip(mean + b_u + b_i + p_u . q_i, 1, 5), the predicted rating on the internal scale
 
-The index is derived from the learner and not part of the state: items that were just learned are
-refreshed first, then the others in turn (every write to a sketch slightly changes the vectors that
-collide with it). An unknown user, or one for whom the index has too few items left, gets the items
-with the most ratings, by their count-min estimate.
+Lists are ranked over the items of the item side, which is derived from the state now and then. A
+user without a known history gets popular items. Where fewer items than wanted are left, popular
+items follow, ordered by popularity x predicted rating. Without an item side, as long as there is
+none, everybody gets popular items; where no pairs are counted, candidates come from the index over
+the learner's vectors, ranked by predicted rating.
 """
 
 from __future__ import annotations
@@ -17,128 +18,156 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stream_app.models import retrieval
+from stream_app.models.retrieval import RowFilter
+from stream_app.ranking.histories import History
+from stream_app.ranking.item_side import ItemSide
+from stream_app.ranking.scores import fallback
 from stream_app.serving.catalogue import Catalogue
+from stream_app.serving.factor_index import FactorIndex, Rows
+from stream_app.serving.head_lists import INDEXED, HeadScores, best_slots, index_recall
+from stream_app.serving.served_side import ServedSide
+from stream_app.serving.standing import POPULAR, Standing
 from stream_app.state.replica import Replica
 from stream_app.wire import LIST_LENGTH, user_key
-
-Rows = NDArray[np.int64]
-_SPARE = 20  # candidates beyond half as many again as are wanted
 
 
 @dataclass(frozen=True, eq=False)
 class RankedItems:
-    """Items (k,) uint64 with their predicted ratings (k,), best first; the method that found them;
-    the cut of the state."""
+    """Items (k,) uint64, best first, with their predicted ratings (k,); the method that ranked
+    them and the index behind it; the cut of the state; the measured nDCG@10 of the method and of
+    popularity, None while unknown."""
 
     items: NDArray[np.uint64]
     scores: NDArray[np.float64]
     method: str
     as_of: int
+    ndcg: float | None = None
+    ndcg_popular: float | None = None
 
 
 class Recommender:
-    """Answers from one replica; `mark_stale` and `refresh` keep its index close to the learner."""
+    """Answers from one replica; `mark_stale` and `refresh` keep its index close to the learner,
+    `adopt` and `standing` follow the item side and the measurement."""
 
     def __init__(
         self, replica: Replica, catalogue: Catalogue, method: str = "auto", code_bits: int = 256
     ) -> None:
         self.replica = replica
         self.catalogue = catalogue
-        self._method, self._code_bits = method, code_bits
+        self.index_name, self.code_bits = method, code_bits
         self.restart()
 
     def restart(self) -> None:
-        """Start a new index, after the whole state of the replica was replaced."""
-        replica = self.replica
-        self.index = retrieval.build(
-            self._method, replica.learner.factors, self._code_bits, replica.spec.seed
-        )
-        self._stale = np.ones(len(replica.items), np.bool_)
-        self._next = 0
+        """Start over, after the whole state of the replica was replaced."""
+        self._factors = FactorIndex(self.replica, self.index_name, self.code_bits)
         self._popular: tuple[int, Rows] = (-1, np.empty(0, np.int64))
+        self.served: ServedSide | None = None
+        self._head_rows: Rows = np.empty(0, np.int64)
+        self.standing = Standing()
+
+    @property
+    def index(self) -> retrieval.Index:
+        """The index in use: over taste vectors where there are some, else over the learner's."""
+        served = self.served
+        return served.index if served and served.index else self._factors.index
+
+    @property
+    def side(self) -> ItemSide | None:
+        """The item side in use; None as long as there is none."""
+        return self.served.side if self.served else None
 
     def mark_stale(self, rows: Rows) -> None:
         """Note items (rows of the item directory) whose vectors have changed or are new."""
-        if len(rows):
-            top = int(rows.max()) + 1
-            if top > len(self._stale):
-                grown = np.zeros(max(top, 2 * len(self._stale)), np.bool_)
-                grown[: len(self._stale)] = self._stale
-                self._stale = grown
-            self._stale[rows] = True
+        self._factors.mark_stale(rows)
 
     def refresh(self, limit: int = 512) -> int:
-        """Update at most `limit` items of the index and return how many were updated."""
-        size = len(self.replica.items)
-        fresh = np.flatnonzero(self._stale[:size])[:limit]
-        rest = min(limit - len(fresh), size)
-        if rest:
-            turn = (self._next + np.arange(rest)) % size
-            self._next = int((self._next + rest) % size)
-            # New rows are appended without a hole: they are stale, and stale rows come first and
-            # in order.
-            fresh = np.unique(np.concatenate((fresh, turn[turn < self.index.size])))
-        if len(fresh):
-            vectors, biases = self.replica.learner.items(self.replica.items.keys[fresh])
-            self.index.update(fresh, vectors, biases)
-            self._stale[fresh] = False
-        return len(fresh)
+        """Update at most `limit` items of the index over the learner's vectors and return how many
+        were updated."""
+        return self._factors.refresh(limit)
+
+    def adopt(self, served: ServedSide) -> None:
+        """Rank with this item side from now on."""
+        self.served = served
+        self._head_rows = self.replica.items.rows(served.side.keys)
 
     def answer(self, device: bytes, count: int) -> RankedItems:
         """Return the best `count` items for the device with this pseudonym."""
-        replica = self.replica
         user = user_key(device)
-        if self.index.size < len(replica.items):
-            self.refresh(int(self._stale[: len(replica.items)].sum()))
-        if not self._known(device) or not self.index.size:
-            rows, method = self._popular_rows(user, count), "popular"
-        else:
-            rows, method = self._best(user, count), self.index.method
-            if len(rows) < count:
-                more = self._popular_rows(user, count + len(rows))
-                rows = np.concatenate((rows, more[~np.isin(more, rows)]))[:count]
-        items = replica.items.keys[rows]
-        scores = replica.learner.predict_many(np.full(len(items), user, np.uint64), items)
-        return RankedItems(items, scores, method, replica.cut)
+        self._factors.catch_up()
+        rows, method = self._ranked(device, user, count)
+        if len(rows) < count:
+            more = self._fallback_rows(user, count + len(rows))
+            rows = np.concatenate((rows, more[~np.isin(more, rows)]))[:count]
+        items = self.replica.items.keys[rows]
+        scores = self.replica.learner.predict_many(np.full(len(items), user, np.uint64), items)
+        measured = (self.standing.ndcg.get(name) for name in (method.partition("/")[0], POPULAR))
+        ndcg = (None if value is None else round(value, 4) for value in measured)
+        return RankedItems(items, scores, method, self.replica.cut, *ndcg)
 
     def recall(self, device: bytes, count: int) -> float:
-        """Return recall@`count` of this device's answer against the exact top `count`; NaN for an
-        unknown device.
+        """Return recall@`count` of the index for this device, against the exact best `count` by the
+        same score; NaN for an unknown device.
 
-        Exact scores use the learner's current vectors, so a stale index lowers the recall.
+        Of the index over the learner's vectors the exact scores use the current vectors, so a stale
+        index lowers the recall.
         """
         if not self._known(device) or not self.index.size:
             return float("nan")
         user = user_key(device)
-        rows = np.arange(len(self.replica.items))
-        rows = rows[self._allowed(user, rows)]
-        best = rows[np.argsort(-self._scores(user, rows), kind="stable")[:count]]
-        return retrieval.recall(self._best(user, LIST_LENGTH)[:count], best)
+        if self.served is None or self.served.index is None:
+            allowed = self._filter(user)
+            best = self._factors.exact_best(user, count, allowed)
+            return retrieval.recall(self._factors.best(user, LIST_LENGTH, allowed)[:count], best)
+        return index_recall(
+            self.head_scores(device, self.served), self.served.index, count, LIST_LENGTH
+        )
 
-    def _best(self, user: int, count: int) -> Rows:
-        """Search more candidates than wanted and rank them by the learner's current scores.
+    def history(self, device: bytes, served: ServedSide) -> History:
+        """Return what the state knows of a device, over the slots of an item side."""
+        return served.history(*self.replica.history(device))
 
-        The index may lag behind the learner; the ranking reads the vector of each candidate.
-        """
-        vector = self.replica.learner.users(np.array([user], np.uint64))[0][0]
-        wanted = count + count // 2 + _SPARE
-        rows, _ = self.index.search(vector, wanted, lambda r: self._allowed(user, r))
-        return rows[np.argsort(-self._scores(user, rows), kind="stable")[:count]]
+    def head_scores(self, device: bytes, served: ServedSide) -> HeadScores:
+        """Return the scores of every item of an item side for a device."""
+        user = user_key(device)
+        vectors, biases = self.replica.learner.users(np.array([user], np.uint64))
+        history = self.history(device, served)
+        scores = served.components(history, vectors[0], float(biases[0]))
+        return HeadScores(*scores, self.allowed_slots(user, served), len(history.slots) > 0)
 
-    def _scores(self, user: int, rows: Rows) -> NDArray[np.float32]:
-        """Return the current ranking score b_i + p_u . q_i of items for a user."""
-        vector = self.replica.learner.users(np.array([user], np.uint64))[0][0]
-        vectors, biases = self.replica.learner.items(self.replica.items.keys[rows])
-        scores: NDArray[np.float32] = vectors @ vector + biases
-        return scores
+    def allowed_slots(self, user: int, served: ServedSide) -> NDArray[np.bool_]:
+        """Return which slots (n,) of an item side may be shown to a user."""
+        return self._allowed(user, served.side.keys)
+
+    def _ranked(self, device: bytes, user: int, count: int) -> tuple[Rows, str]:
+        """Return the rows of a list, the method that ranked it and its index."""
+        known, served, factors = self._known(device), self.served, self._factors.index
+        if served is not None:
+            return self._from_head(served, device, count, known=known)
+        if known and not self.replica.spec.head_items and factors.size:
+            rows = self._factors.best(user, count, self._filter(user))
+            return rows, f"factors/{factors.method}"
+        return self._popular_rows(user, count), POPULAR
+
+    def _from_head(
+        self, served: ServedSide, device: bytes, count: int, *, known: bool
+    ) -> tuple[Rows, str]:
+        standing, index = self.standing, served.index
+        found = self.head_scores(device, served)
+        method = standing.method if known and found.personal else POPULAR
+        slots = best_slots(found, method, standing.weights, index, count)
+        if index is not None and method in INDEXED:
+            method = f"{method}/{index.method}"
+        return self._head_rows[slots], method
 
     def _known(self, device: bytes) -> bool:
         halves = np.frombuffer(device, "<u8").astype(np.uint64).reshape(1, 2)
         return bool(self.replica.marks.find(halves)[0] > 0)
 
-    def _allowed(self, user: int, rows: Rows) -> NDArray[np.bool_]:
-        items = self.replica.items.keys[rows]
-        seen = self.replica.seen.test_many(np.full(len(rows), user, np.uint64), items)
+    def _filter(self, user: int) -> RowFilter:
+        return lambda rows: self._allowed(user, self.replica.items.keys[rows])
+
+    def _allowed(self, user: int, items: NDArray[np.uint64]) -> NDArray[np.bool_]:
+        seen = self.replica.seen.test_many(np.full(len(items), user, np.uint64), items)
         return ~seen & ~self.catalogue.withdrawn(items)
 
     def _popular_rows(self, user: int, count: int) -> Rows:
@@ -147,5 +176,14 @@ class Recommender:
             counts = self.replica.frequencies.estimate_many(self.replica.items.keys)
             order = np.argsort(-counts, kind="stable").astype(np.int64)
             self._popular = self.replica.cut, order
-        allowed = order[self._allowed(user, order)] if len(order) else order
+        allowed = order[self._filter(user)(order)] if len(order) else order
         return allowed[:count]
+
+    def _fallback_rows(self, user: int, count: int) -> Rows:
+        """Return up to `count` popular items, ordered by popularity x predicted rating."""
+        rows = self._popular_rows(user, count)
+        items = self.replica.items.keys[rows]
+        ratings = self.replica.learner.predict_many(np.full(len(items), user, np.uint64), items)
+        counts = self.replica.frequencies.estimate_many(items)
+        scores = fallback(counts.astype(np.float32), ratings.astype(np.float32))
+        return rows[np.argsort(-scores, kind="stable")]

@@ -25,10 +25,16 @@ pytestmark = pytest.mark.kafka
 
 
 def test_a_known_user_gets_unseen_items_and_a_stranger_the_popular_ones(
-    start: Start, send: Send, rng: np.random.Generator, kafka: Kafka, topics: str
+    start: Start,
+    send: Send,
+    rng: np.random.Generator,
+    kafka: Kafka,
+    topics: str,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     made = events(rng, 300, devices=20, items=40)
     records = [publish(event) for event in made]
+    monkeypatch.setenv("MURMUREC_HEAD_ITEMS", "0")  # lists by predicted rating alone
     worker = start("--index", "qolsh")
     send(records)
     state = worker.wait_for(ends_of(records))
@@ -38,7 +44,7 @@ def test_a_known_user_gets_unseen_items_and_a_stranger_the_popular_ones(
         best = ask.best(device.hex(), LIST_LENGTH, 10)
         assert set(best.items).isdisjoint(rated)
         assert len(best.items) == 40 - len(rated)
-        assert best.method == "qolsh"
+        assert best.method == "factors/qolsh"
         assert best.as_of == state["cut"]
         assert best.privacy == "none"
         assert ask.best(device.hex(), 3, 5).items == best.items[:3]

@@ -41,6 +41,7 @@ class AskReply(TypedDict):
     """An answer of the query view; an answer over Kafka has the same fields.
 
     `left_out`: number of items of the longest list that are not shown because they were rated.
+    `ndcg`: measured nDCG@10 of the lists of `method`, `ndcg_popular` that of popular items.
     """
 
     user: str
@@ -48,6 +49,8 @@ class AskReply(TypedDict):
     method: str
     as_of: int
     privacy: str
+    ndcg: NotRequired[float | None]
+    ndcg_popular: NotRequired[float | None]
     seconds: NotRequired[float]
     left_out: NotRequired[int]
 
@@ -126,9 +129,19 @@ def _show(answer: AskReply) -> None:
             else "nothing to recommend yet"
         )
     say(
-        f"method {answer['method']}, as of cut {answer['as_of']}, privacy {answer['privacy']}, "
-        f"{answer['seconds'] * 1000:.1f} ms; scores are predicted ratings on 1 .. 5"
+        f"by {answer['method']}{_measured(answer)}; as of cut {answer['as_of']}, "
+        f"privacy {answer['privacy']}, {answer['seconds'] * 1000:.1f} ms; "
+        "scores are predicted ratings on 1 .. 5"
     )
+
+
+def _measured(answer: AskReply) -> str:
+    """Return the measured quality of the lists, beside that of popular items."""
+    ndcg, popular = answer.get("ndcg"), answer.get("ndcg_popular")
+    if ndcg is None or popular is None:
+        return ", nDCG@10 not measured yet"
+    beside = "" if answer["method"] == "popular" else f" (popular {popular:.2f})"
+    return f", nDCG@10 {ndcg:.2f}{beside}".replace(" 0.", " .")
 
 
 def _rated(file: Path | None) -> frozenset[int]:
@@ -179,6 +192,8 @@ def _over_kafka(
         "method": best.method,
         "as_of": best.as_of,
         "privacy": best.privacy,
+        "ndcg": best.ndcg,
+        "ndcg_popular": best.ndcg_popular,
         "seconds": best.seconds,
     }
     if rated:

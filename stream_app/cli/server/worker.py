@@ -120,6 +120,7 @@ def worker(
 
     Example: murmurec worker --bootstrap localhost:9092 --allow rr:5:2
     """
+    _one_blas_thread()
     start = StartOptions(snapshot, rebuild, accept_gap, position)
     settings = settings_from(
         config,
@@ -134,6 +135,20 @@ def worker(
         instance=instance,
     )
     _serve(settings, start)
+
+
+def _one_blas_thread() -> None:
+    """Limit linear algebra to one thread, unless the environment sets another number.
+
+    Item sides are derived beside the stream: more threads would take the cores on which the stream
+    is learned, and the idle ones keep spinning. The library reads the variables when numpy is
+    imported.
+    """
+    import os
+
+    for name in ("OPENBLAS", "OMP", "MKL"):
+        os.environ.setdefault(f"{name}_NUM_THREADS", "1")
+    os.environ.setdefault("VECLIB_MAXIMUM_THREADS", "1")
 
 
 def _serve(settings: Settings, start: StartOptions) -> None:

@@ -1,0 +1,45 @@
+"""All that an item side is derived from, taken at a cut; derived in another thread."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stream_app.models.cooccurrence.pair_snapshot import PairSnapshot
+from stream_app.ranking.derivation import derive
+from stream_app.ranking.item_side import ItemSide
+from stream_app.serving.served_side import ServedSide
+from stream_app.state.replica import Replica
+
+
+@dataclass(frozen=True, eq=False)
+class Ingredients:
+    """What goes together among n head items, the learner's mean, and its vectors (n, d) and biases
+    (n,) of these items."""
+
+    snapshot: PairSnapshot
+    vectors: NDArray[np.float32]
+    biases: NDArray[np.float32]
+    mean: float
+
+    @classmethod
+    def taken_from(cls, replica: Replica) -> Ingredients | None:
+        """Return copies of what the state holds; None before the first pair."""
+        snapshot = replica.pair_snapshot()
+        if snapshot is None:
+            return None
+        vectors, biases = replica.learner.items(snapshot.keys)
+        return cls(snapshot, vectors, biases, replica.learner.mean)
+
+    def derived(
+        self, previous: ItemSide | None, index: str, code_bits: int, seed: int
+    ) -> ServedSide:
+        """Return the item side, ready for queries; `previous` makes the factors cheaper to find."""
+        counts = self.snapshot.counts()
+        ratings = np.clip(self.mean + self.biases, 1, 5).astype(np.float32)
+        side = derive(counts, ratings, previous=previous)
+        served = ServedSide(side, self.vectors, self.biases, self.mean, counts.channel)
+        served.build_index(index, code_bits, seed)
+        return served

@@ -1,0 +1,35 @@
+"""Which method serves, with what measured quality; a copy, which another thread may make."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from math import isnan
+
+from stream_app.ranking.online_choice import METHODS, OnlineChoice
+from stream_app.ranking.scores import Weights
+
+POPULAR = METHODS[0]
+
+
+@dataclass(frozen=True)
+class Standing:
+    """The method that serves, the weights of its blend, and nDCG@10 and HR@10 by method; a method
+    without a measurement is missing."""
+
+    method: str = POPULAR
+    weights: Weights = field(default_factory=Weights)
+    ndcg: Mapping[str, float] = field(default_factory=dict)
+    hit_rate: Mapping[str, float] = field(default_factory=dict)
+
+    @classmethod
+    def of_choice(cls, choice: OnlineChoice) -> Standing:
+        """Return the standing after what `choice` has observed."""
+        ndcg = {name: choice.ndcg(name) for name in METHODS}
+        hit_rate = {name: choice.hit_rate(name) for name in METHODS}
+        return cls(
+            choice.best,
+            choice.weights,
+            {name: value for name, value in ndcg.items() if not isnan(value)},
+            {name: value for name, value in hit_rate.items() if not isnan(value)},
+        )
