@@ -7,6 +7,7 @@ The public names; everything else may change between versions.
     evaluate         how well a model predicts ratings that were sanitized with a mechanism
     evaluate_ranking how good its lists are, beside popularity and other baselines
     mechanisms       the mechanisms for ratings, by id or by class
+    LocalRecommender ranks on the device, from the public item side and a clean history
     Recommendations  asks a running deployment for recommendations over Kafka
     Connection       address of a Kafka cluster with properties for TLS and passwords
 
@@ -32,11 +33,13 @@ if TYPE_CHECKING:
     from murmurec.evaluation import evaluate
     from murmurec.ranking import evaluate_ranking
     from murmurec.recommender import Recommender
+    from producers.ranking import LocalRecommender
     from stream_app.kafka.clients import Connection
 
 __all__ = [
     "Connection",
     "Device",
+    "LocalRecommender",
     "Recommendations",
     "Recommender",
     "__version__",
@@ -49,6 +52,7 @@ __all__ = [
 _HOMES = {
     "Connection": "stream_app.kafka.clients",
     "Device": "murmurec.device",
+    "LocalRecommender": "producers.ranking",
     "Recommendations": "consumers.recommendations",
     "Recommender": "murmurec.recommender",
     "evaluate": "murmurec.evaluation",

@@ -16,6 +16,7 @@ rating whose cost exceeds the budget is refused, and so is a second report on th
 from __future__ import annotations
 
 import time
+import warnings
 from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
@@ -25,9 +26,10 @@ from typing import Self
 from producers.device import item_table
 from producers.device.rating import rate
 from producers.device.requests import ReportSettings
-from producers.journal import NANO, Journal, Limits, Message
+from producers.journal import NANO, Journal, Limits, Message, Unwritable
 from producers.pseudonyms import pseudonym
 from producers.publishing import OutboxRelay, Publisher
+from producers.ranking import CleanHistory, LocalList, LocalRecommender, RatedItem
 from producers.scale import Scale
 from stream_app import wire
 from stream_app.errors import UserError
@@ -48,6 +50,8 @@ class Device:
         scale: minimum, maximum and step of the ratings.
         budget: total epsilon that this user may spend; None for no limit.
         prefix: first part of the topics' names.
+        history: keep each clean rating in a file beside the journal (mode 0600), from which
+            `recommend` ranks on this device; it is never sent.
 
     Raises ValueError for an invalid mechanism, scale, budget or user id, before a journal is made.
     """
@@ -62,6 +66,7 @@ class Device:
         scale: tuple[float, float, float] = (1, 5, 1),
         budget: int | float | Fraction | None = None,
         prefix: str = "murmurec",
+        history: bool = True,
     ) -> None:
         self._scale = Scale(*scale)
         if ":" in mechanism:
@@ -77,6 +82,8 @@ class Device:
         pseudonym(bytes(32), user)  # raises before a journal is created
         self._journal = Journal.open(journal, limits=Limits(self._budget))
         self._reporting = ReportSettings(self._topics.ratings, self.mechanism)
+        self._history = CleanHistory(self._journal.path)
+        self._keeps = history
 
     @property
     def pseudonym(self) -> str:
@@ -100,22 +107,52 @@ class Device:
         return len(self._journal.pending())
 
     def rate(self, item: int | str, rating: float, *, republish: bool = False) -> Message:
-        """Sanitize one rating and record it; `publish` sends it.
+        """Sanitize one rating and record it; `publish` sends it. With `history` the clean rating is
+        kept for `recommend`; a file that cannot be written is a warning, and the report is valid.
 
         `republish` draws a second report on an item and spends its epsilon again. Raises ValueError
         for an invalid item or rating, `BudgetExhausted` if the cost exceeds the budget, `UserError`
         for an item that was reported before; nothing is spent then.
         """
-        return rate(
+        epoch = int(time.time()) // wire.EPOCH_SECONDS
+        message = rate(
             self.user,
             item,
             rating,
             self._reporting,
             scale=self._scale,
             journal=self._journal,
-            epoch=int(time.time()) // wire.EPOCH_SECONDS,
+            epoch=epoch,
             republish=republish,
         )
+        if self._keeps:
+            try:
+                self._history.append(message.device, item, rating, self._scale, epoch)
+            except Unwritable as error:
+                warnings.warn(f"{error}; the rating is not kept", RuntimeWarning, stacklevel=2)
+        return message
+
+    @property
+    def rated(self) -> list[RatedItem]:
+        """What is kept of this user's ratings, oldest first, each item once."""
+        return self._history.rated(bytes.fromhex(self.pseudonym))
+
+    def recommend(
+        self,
+        table: LocalRecommender | str | Connection,
+        k: int = 10,
+        *,
+        because: bool = False,
+    ) -> LocalList:
+        """Return the best `k` items that this user has not rated, ranked on this device; no query
+        is sent. `table`: the public item side, or the cluster to read it from."""
+        if not isinstance(table, LocalRecommender):
+            table = LocalRecommender.from_kafka(table, self._topics.prefix)
+        return table.recommend(self.rated, k, because=because)
+
+    def forget_history(self) -> int:
+        """Delete what is kept of this user's ratings; return how many lines there were."""
+        return self._history.forget(bytes.fromhex(self.pseudonym))
 
     def publish(self, bootstrap_servers: str | Connection, seconds: float = 30.0) -> int:
         """Send every pending message; return how many the broker has acknowledged.

@@ -323,7 +323,16 @@ def load(config_file: Path | None = None, **flags: Any) -> Settings:
 # The device's own variables, which the command line reads itself.
 _DEVICE = tuple(
     f"device_{name}"
-    for name in ("journal", "mechanism", "epsilon", "share", "budget", "window", "emission")
+    for name in (
+        "journal",
+        "mechanism",
+        "epsilon",
+        "share",
+        "budget",
+        "window",
+        "emission",
+        "history",
+    )
 )
 _Layer = dict[str, tuple[str, Any]]
 _FLAGS = {

@@ -24,6 +24,8 @@ COMMANDS = {
         ("replay", "device.replay"),
         ("profiles", "device.profiles"),
         ("budget", "device.budget"),
+        ("recommend", "device.recommend"),
+        ("history", "device.history"),
         ("items", "device.items"),
     ),
     "Server": (

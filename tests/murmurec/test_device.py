@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import socket
+from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
-from murmurec import Device
+from murmurec import Device, LocalRecommender
+from producers.ranking import PublicTable
 from stream_app.errors import UserError
+from tests.fixtures.item_sides import item_side
 
 
 def test_a_rating_is_paid_for_and_waits(tmp_path: Path) -> None:
@@ -119,3 +123,39 @@ def test_events_reach_the_topic(tmp_path: Path, kafka: Any, topics: str) -> None
         assert device.publish(kafka.bootstrap) == 2
         assert device.waiting == 0
         assert device.publish(kafka.bootstrap) == 0
+
+
+def test_clean_ratings_are_kept_beside_the_journal_unless_refused(tmp_path: Path) -> None:
+    with Device("ann", tmp_path / "j") as device:
+        device.rate("alien", 5)
+        with pytest.raises(UserError):
+            device.rate("alien", 4)  # not released, so not kept
+        assert [(row.item, row.stars) for row in device.rated] == [("alien", 5.0)]
+    with Device("ann", tmp_path / "j", history=False) as device:
+        device.rate("heat", 5)
+        assert [row.item for row in device.rated] == ["alien"]
+        assert device.forget_history() == 1
+        assert device.rated == []
+    with Device("ann", tmp_path / "k", history=False) as device:
+        device.rate("heat", 5)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["j", "j.history", "k"]
+
+
+def test_a_history_that_cannot_be_written_is_a_warning_and_the_report_is_valid(
+    tmp_path: Path,
+) -> None:
+    (tmp_path / "j.history").mkdir()
+    with Device("ann", tmp_path / "j") as device:
+        with pytest.warns(RuntimeWarning, match="cannot be written .* the rating is not kept"):
+            device.rate("alien", 5)
+        assert device.waiting == 1
+
+
+def test_a_device_ranks_the_public_table_with_its_own_ratings(tmp_path: Path) -> None:
+    side = item_side(np.random.default_rng(1), 4, 3)
+    table = PublicTable(replace(side, keys=np.arange(1, 5, dtype=np.uint64)))
+    with Device("ann", tmp_path / "j") as device:
+        device.rate(2, 5)
+        found = device.recommend(LocalRecommender(table), 3)
+    assert (found.method, found.known) == ("blend", 1)
+    assert sorted(row.item for row in found.items) == [1, 3, 4]

@@ -90,6 +90,15 @@ EmissionOption = Annotated[
         "end of the epoch.",
     ),
 ]
+HistoryOption = Annotated[
+    bool,
+    typer.Option(
+        "--history/--no-history",
+        help="Keep the clean rating beside the journal, for lists made on this device.",
+        envvar="MURMUREC_DEVICE_HISTORY",
+        show_envvar=False,
+    ),
+]
 TrustClockOption = Annotated[
     bool,
     typer.Option("--trust-clock", help="Accept a clock more than 366 days after the last release."),

@@ -16,6 +16,7 @@ from stream_app.cli.device.mechanism_options import (
     BudgetOption,
     EmissionOption,
     EpsilonOption,
+    HistoryOption,
     JournalOption,
     MechanismOption,
     RepublishOption,
@@ -70,6 +71,7 @@ class PublishOptions:
     journal: Path
     republish: bool
     as_json_event: bool
+    keep: bool
 
 
 def publish(
@@ -89,6 +91,7 @@ def publish(
     journal: JournalOption = None,
     republish: RepublishOption = False,
     trust_clock: TrustClockOption = False,
+    history: HistoryOption = True,
     json_encoding: Annotated[
         bool, typer.Option("--json-encoding", help="Encode the event as JSON, not MessagePack.")
     ] = False,
@@ -122,6 +125,7 @@ def publish(
         journal_path(settings, journal),
         republish,
         json_encoding,
+        history,
     )
     # Checked before the broker is contacted and the journal is made.
     try:
@@ -130,12 +134,20 @@ def publish(
     except ValueError as error:
         raise UsageError(str(error)) from None
     allowed(options.mechanism, settings)
-    message, position = _publish(options, settings)
-    _show(message, position, options, as_json)
+    _show(_publish(options, settings), options, as_json)
 
 
-def _publish(options: PublishOptions, settings: Settings) -> tuple[Message, RecordPosition]:
-    """Spend the epsilon of a report, publish it, and return it with its partition and offset."""
+@dataclass(frozen=True)
+class Published:
+    """A message, its place in the log, and the file that keeps the clean rating, if any."""
+
+    message: Message
+    position: RecordPosition
+    kept: Path | None
+
+
+def _publish(options: PublishOptions, settings: Settings) -> Published:
+    """Spend the epsilon of a report and publish it."""
     from producers.device.rating import rate
     from producers.device.requests import ReportSettings
     from producers.journal import Journal, Unwritable
@@ -170,6 +182,7 @@ def _publish(options: PublishOptions, settings: Settings) -> tuple[Message, Reco
                 epoch=int(time.time()) // EPOCH_SECONDS,
                 republish=options.republish,
             )
+            kept = _keep(options, message) if options.keep else None
             relay.send(message, kept=True)
     except Unwritable as error:
         raise UserError(f"{error}; the rating was not sent") from None
@@ -181,7 +194,28 @@ def _publish(options: PublishOptions, settings: Settings) -> tuple[Message, Reco
             f"the event was not accepted: {publisher.first_error}; it is kept in the journal, and "
             "the next publish or replay sends the same bytes"
         )
-    return message, position
+    return Published(message, position, kept)
+
+
+def _keep(options: PublishOptions, message: Message) -> Path | None:
+    """Keep the clean rating on this device; the report is paid for and goes out all the same."""
+    from producers.journal import Unwritable
+    from producers.ranking import CleanHistory
+    from stream_app.wire import EPOCH_SECONDS
+
+    history = CleanHistory(options.journal)
+    try:
+        history.append(
+            message.device,
+            options.item,
+            options.rating,
+            options.scale,
+            int(time.time()) // EPOCH_SECONDS,
+        )
+    except Unwritable as error:
+        notice(f"{error}; the rating is published but not kept for lists made on this device")
+        return None
+    return history.path
 
 
 def _encoder(options: PublishOptions) -> Encoder:
@@ -192,10 +226,8 @@ def _encoder(options: PublishOptions) -> Encoder:
     return wire.encode
 
 
-def _show(
-    message: Message, position: RecordPosition, options: PublishOptions, as_json: bool
-) -> None:
-    mechanism = options.mechanism
+def _show(published: Published, options: PublishOptions, as_json: bool) -> None:
+    mechanism, message, position = options.mechanism, published.message, published.position
     if as_json:
         row = {
             "topic": message.topic,
@@ -206,6 +238,7 @@ def _show(
             "mechanism": mechanism.id,
             "adjacency": str(mechanism.adjacency),
             "epsilon": None if mechanism.epsilon is None else str(mechanism.epsilon),
+            "kept": None if published.kept is None else str(published.kept),
         }
         print_json(row)
         return
@@ -216,6 +249,8 @@ def _show(
     say(f"sent       {AT_ONCE}")
     if mechanism.epsilon is not None:
         say(f"in sum     n ratings of a user spend n x {mechanism.epsilon}")
+    if published.kept is not None:
+        say(f"kept       the clean rating, on this device only: {published.kept} (--no-history)")
 
 
 def _item(text: str) -> Item:

@@ -1,0 +1,206 @@
+"""`murmurec recommend --local`: the best items for one user, ranked on this device."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from stream_app.cli.device.mechanism_options import (
+    JournalOption,
+    ScaleOption,
+    journal_path,
+    scale_from,
+)
+from stream_app.cli.options import (
+    BootstrapOption,
+    ConfigOption,
+    JsonOption,
+    KafkaOption,
+    PrefixOption,
+    connection_from,
+    settings_from,
+)
+from stream_app.cli.output import notice, plural, print_json, printable, say
+from stream_app.errors import UsageError, UserError
+
+if TYPE_CHECKING:
+    from producers.ranking import LocalList, PublicTable, RatedItem
+    from stream_app.settings import Settings
+
+_MOST = 100  # items in the longest list
+_UNITS = ((86_400, "day"), (3600, "hour"), (60, "minute"), (1, "second"))
+
+
+@dataclass(frozen=True)
+class ListOptions:
+    """Which list is made: its length, whether it names reasons, and whether the broker is asked
+    for a newer table."""
+
+    k: int
+    because: bool
+    offline: bool
+
+
+def recommend(
+    user: Annotated[
+        str | None,
+        typer.Option(metavar="ID", help="The user's own id, whose kept ratings count."),
+    ] = None,
+    local: Annotated[
+        bool, typer.Option("--local", help="Rank on this device, without a query.")
+    ] = False,
+    k: Annotated[int, typer.Option("-k", metavar="N", help="Number of items, 1 to 100.")] = 10,
+    because: Annotated[
+        bool, typer.Option("--because", help="Name the rated items behind each recommendation.")
+    ] = False,
+    rated: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="More ratings, older than those kept: item[,rating[,time]] on each line, oldest "
+            "first; the file stays on this device.",
+        ),
+    ] = None,
+    scale: ScaleOption = None,
+    offline: Annotated[
+        bool, typer.Option("--offline", help="Use the cached table as it is.")
+    ] = False,
+    journal: JournalOption = None,
+    config: ConfigOption = None,
+    bootstrap: BootstrapOption = None,
+    prefix: PrefixOption = None,
+    kafka: KafkaOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Recommend items to a user from what this device knows; nothing about the user is sent.
+
+    The public item side is read from Kafka, or from the cache where the broker does not answer.
+
+    Example: murmurec recommend --local --user ann -k 10 --because
+    """
+    if not local:
+        raise UsageError(
+            "give --local to rank on this device; the server's list is what murmurec ask asks for"
+        )
+    if not 1 <= k <= _MOST:
+        raise UsageError(f"-k {k}: give 1 to {_MOST}")
+    if user is None and rated is None:
+        raise UsageError("give --user ID, --rated FILE or both")
+    settings = settings_from(config, bootstrap, prefix, kafka)
+    history = _history(settings, user, rated, journal, scale)
+    table, found = _ranked(settings, history, ListOptions(k, because, offline))
+    if as_json:
+        print_json(_as_json(table, found))
+    else:
+        _show(table, found)
+
+
+def _history(
+    settings: Settings,
+    user: str | None,
+    rated: Path | None,
+    journal: Path | None,
+    scale: tuple[float, float, float] | None,
+) -> list[RatedItem]:
+    """Return what the user has rated, oldest first: the lines of the file, then what was kept."""
+    from producers.journal import read_key
+    from producers.pseudonyms import pseudonym
+    from producers.ranking import CleanHistory, rated_in
+    from producers.scale import Scale
+
+    found = rated_in(rated, scale_from(scale) or Scale()) if rated is not None else []
+    if user is None:
+        return found
+    path = journal_path(settings, journal)
+    if not path.exists():
+        if not found:
+            notice(f"device journal {path}: does not exist, so no rating of this user is known")
+        return found
+    try:
+        device = pseudonym(read_key(path), user)
+    except ValueError as error:
+        raise UserError(str(error)) from None
+    return found + CleanHistory(path).rated(device)
+
+
+def _ranked(
+    settings: Settings, history: list[RatedItem], options: ListOptions
+) -> tuple[PublicTable, LocalList]:
+    """Return the public table and the list that it gives for a history."""
+    from producers.ranking import LocalRecommender
+
+    recommender = LocalRecommender.from_kafka(
+        connection_from(settings),
+        settings.topic_prefix,
+        cache_dir=settings.cache_dir,
+        offline=options.offline,
+    )
+    table = recommender.table
+    if table.problem and not options.offline:
+        notice(f"{table.problem}; ranked with the table that was read {_ago(table.fetched)}")
+    return table, recommender.recommend(history, options.k, because=options.because)
+
+
+def _show(table: PublicTable, found: LocalList) -> None:
+    """Print the items, the reasons for them, and what the list is made from."""
+    from stream_app.wire import key
+
+    for rank, row in enumerate(found.items, 1):
+        say(f"{rank:4}  {printable(f'{row.item}  {row.title or str()}')}".rstrip())
+        if row.because:
+            names = (table.title(key(item)) or str(item) for item in row.because)
+            say(f"      because of {printable(', '.join(names))}")
+    if any(str(row.item).startswith("key:") for row in found.items):
+        say("an item shown as key: has a word for its id that the catalogue lacks")
+    if not found.items:
+        say("nothing is left to recommend: every item of the table is rated or withdrawn")
+    if found.method == "popular":
+        say(_why_popular(found))
+    elif found.known < found.rated:
+        say(f"{found.known} of {plural(found.rated, 'rated item')} are in the table")
+    say(
+        f"method {found.method}, as of cut {found.as_of}, ranked on this device with the table "
+        f"that was read {_ago(table.fetched)}; no rating and no query was sent"
+    )
+
+
+def _why_popular(found: LocalList) -> str:
+    if found.rated:
+        return (
+            f"the popular items: none of {plural(found.rated, 'rated item')} is in the table of "
+            "head items"
+        )
+    return (
+        "the popular items: no rating of this user is kept on this device; rate with murmurec "
+        "publish, or give --rated FILE"
+    )
+
+
+def _as_json(table: PublicTable, found: LocalList) -> dict[str, Any]:
+    rows = [
+        {"item": row.item, "title": row.title, "score": row.score, "because": list(row.because)}
+        for row in found.items
+    ]
+    return {
+        "items": rows,
+        "method": found.method,
+        "where": "device",
+        "as_of": found.as_of,
+        "rated": found.rated,
+        "known": found.known,
+        "table_age_seconds": max(0.0, time.time() - table.fetched),
+        "cached": bool(table.problem),
+    }
+
+
+def _ago(fetched: float) -> str:
+    """Return how long ago a time (seconds since 1970) was, in its largest unit."""
+    seconds = max(0.0, time.time() - fetched)
+    for size, unit in _UNITS:
+        if seconds >= size:
+            return f"{plural(int(seconds // size), unit)} ago"
+    return "just now"
