@@ -1,13 +1,13 @@
 """Which head items occur together on devices: second moments, as derivations take them.
 
-    pairs[i, j] = sum over devices of x_i x_j          x = 1 liked .. 0 not there
+    pairs[i, j] = sum over devices of x_i x_j          x = 1 liked .. 1/2 not liked, 0 not there
 
 scaled so that pairs[i, j] / min(exposures[i], exposures[j]) estimates the mean of x_i x_j although
 some reports are held out.
 
-Two feeds fill them. Where presence is public, x_i is the posterior probability that the device
-likes an item which it has rated. Where presence is protected, x_i is the positive report itself,
-0 or 1, and `channel` debiases it.
+Two feeds fill them. Where presence is public, x_i is (1 + P) / 2 for an item that the device has
+rated, P the posterior probability that it likes the item. Where presence is protected, x_i is the
+positive report itself, 0 or 1, and `channel` debiases it.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 WEIGHT_ONE = 15  # the integer weight of a certain like
+LIKED = 0.75  # x of a rated item that is as probably liked as not
 
 
 class PairCounts(NamedTuple):

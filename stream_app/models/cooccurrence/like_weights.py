@@ -1,13 +1,16 @@
 """Weight of a report: how probable it is that the device likes the item, in fifteenths.
 
-    weight(z, t) = max(1, round(15 P(r >= like | z, t)))
+    weight(z, t) = round(15 (1 + P(r >= like | z, t)) / 2)
 
     P(v | z, t) ~ P(z | v) exp(-(x_v - c)^2 / 2 V)        x_v the stars of level v, V = 1
     like        = the lowest level of the upper three tenths of the scale: 4 and 5 of 1 .. 5
 
 z is the report, through its exact channel; t the predicted rating, rounded to a fifth of a star;
-c is such that the prior has the mean t, as in `kernels/factorization/channel_posterior.py`. The
-weight is never 0, because what a device has rated says more about its taste than how it has rated.
+c is such that the prior has the mean t, as in `kernels/factorization/channel_posterior.py`. Half a
+weight is for the rating itself, because what a device has rated says more about its taste than how
+it has rated it: nDCG@10 of a device's lists, on splits inside the training part, at epsilon 1, with
+15 P and with the above: ML-1M .143 and .150, ML-100K .172 and .185, amazon movies .123 and .130. The
+same weight for all ratings is as good for a device and worse for a server.
 
 Where presence is protected a report is a bit: 0 for "missing" or "not liked", else 1.
 
@@ -36,8 +39,8 @@ def like_level(levels: int) -> int:
 
 
 def like_weights(channels: Channels) -> NDArray[np.uint8]:
-    """Return the weight of each report's row at each predicted rating, (R, bins), 1 .. 15."""
-    weights = np.ones((len(channels.absent), bins()), np.uint8)
+    """Return the weight of each report's row at each predicted rating, (R, bins), 8 .. 15."""
+    weights = np.full((len(channels.absent), bins()), (WEIGHT_ONE + 1) // 2, np.uint8)
     levels = np.repeat(channels.levels, channels.alphabets)
     for count in np.unique(levels).tolist():
         priors = _priors(count)
@@ -80,8 +83,8 @@ def _weights(likelihood: NDArray[np.float64], priors: NDArray[np.float64]) -> ND
         if level >= like_level(likelihood.shape[1]):
             liked += joint
     share = np.divide(liked, total, out=np.zeros_like(total), where=total > 0)
-    rounded = np.floor(WEIGHT_ONE * share.round(_DIGITS) + 0.5)
-    return np.clip(rounded, 1, WEIGHT_ONE).astype(np.uint8)
+    halves = WEIGHT_ONE * (1 + share.round(_DIGITS)) / 2
+    return np.floor(halves + 0.5).astype(np.uint8)
 
 
 def _priors(levels: int) -> NDArray[np.float64]:
