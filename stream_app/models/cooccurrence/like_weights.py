@@ -9,8 +9,8 @@ z is the report, through its exact channel; t the predicted rating, rounded to a
 c is such that the prior has the mean t, as in `kernels/factorization/channel_posterior.py`. Half a
 weight is for the rating itself, because what a device has rated says more about its taste than how
 it has rated it: nDCG@10 of a device's lists, on splits inside the training part, at epsilon 1, with
-15 P and with the above: ML-1M .143 and .150, ML-100K .172 and .185, amazon movies .123 and .130. The
-same weight for all ratings is as good for a device and worse for a server.
+15 P and with the above: ML-1M .143 and .150, ML-100K .172 and .185, amazon movies .123 and .130.
+The same weight for all ratings is as good for a device and worse for a server.
 
 Where presence is protected a report is a bit: 0 for "missing" or "not liked", else 1.
 
