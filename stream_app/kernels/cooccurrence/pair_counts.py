@@ -11,14 +11,16 @@ A rating of item i with weight s_i, 1 .. 15, by a device whose list does not hol
 The row of the new item is written, a contiguous one, and readers add the transposed table. An item
 that the list holds keeps its place and its pairs; its weight and its moments are replaced. A report
 of weight 0 (one that means "missing") counts among the reports and nowhere else. Sums stay at 2^32
-- 1 once they are there.
+- 1 once they are there. A sum lies in two tables, its lower and its upper 16 bits: the upper one is
+written once in 2^16, so the row in use takes half of the cache and a checkpoint half of the pages.
 
 An item takes a free slot of the head with its first report, in the order of the log. Reports of
 items without a slot are counted in `counts` alone.
 
 head_rows (H,) int64, the item of each slot;  slots (n,) int16, the slot of each item or -1;
 counts (n,) int64;  totals (2,) int64;  numbers (2,) int64, opened lists and ratings in arrival
-order;  pairs, ordered (H, H) uint32, `ordered` (0, 0) where order is not kept;  moments (H, 3)
+order;  pairs, ordered (H, H) uint16 and the same again for the upper halves, (0, 0) for `ordered`
+where order is not kept;  moments (H, 3)
 int64;  window (>= 16 most + 1,) uint16, scratch.
 """
 
@@ -37,19 +39,20 @@ from stream_app.kernels.cooccurrence.device_lists import (
     opened,
     replace_entry,
 )
-from stream_app.kernels.machine.dirty_pages import FLOATS, WORDS
+from stream_app.kernels.machine.dirty_pages import PAGE_BITS, WORDS
 
 REPORTS, WEIGHTS, SQUARES = range(3)
 DEVICES, IN_ORDER = range(2)
 BINS_PER_STAR = 5  # predictions are rounded to fifths of a star
-MOST = 2**32 - 1
+HALF = 1 << 16
+_SHORTS = np.int64(PAGE_BITS - 1)  # shifts the place of a uint16 to its page
 
 
 @njit(cache=True, nogil=True, inline="always")
 def _touch_row(pages, table, row):
     first = row * table.shape[1]
-    pages[first >> FLOATS] = 1
-    pages[(first + table.shape[1] - 1) >> FLOATS] = 1
+    pages[first >> _SHORTS] = 1
+    pages[(first + table.shape[1] - 1) >> _SHORTS] = 1
 
 
 @njit(cache=True, nogil=True, inline="always")
@@ -67,28 +70,47 @@ def _place(window, start, stop, first):
 
 
 @njit(cache=True, nogil=True, inline="always")
-def _add_pairs(row, window, start, stop, weight):
-    for k in range(start, stop):
-        j = window[k] >> WEIGHT_BITS
-        total = np.int64(row[j]) + weight * (np.int64(window[k]) & WEIGHT_MASK)
-        row[j] = min(total, MOST)
+def _carry(high, pages, i, j):
+    """Add 2^16 to the sum of (i, j); return what is left below, all ones if it is at its limit."""
+    if high[i, j] == HALF - 1:
+        return HALF - 1
+    high[i, j] += 1
+    pages[(i * high.shape[1] + np.int64(j)) >> _SHORTS] = 1
+    return 0
 
 
 @njit(cache=True, nogil=True, inline="always")
-def _add_ordered(row, window, start, stop, decay):
+def _add_pairs(low, high, pages, slot, window, start, stop, weight):
+    row = low[slot]
+    for k in range(start, stop):
+        entry = np.int64(window[k])
+        j = np.uint64(entry >> WEIGHT_BITS)
+        total = np.int64(row[j]) + weight * (entry & WEIGHT_MASK)
+        if total >= HALF:
+            total = max(total - HALF, _carry(high, pages, slot, j))
+        row[j] = total
+
+
+@njit(cache=True, nogil=True, inline="always")
+def _add_ordered(low, high, pages, slot, window, start, stop, decay):
+    row = low[slot]
     for distance in range(1, min(decay.size, stop - start) + 1):
-        entry = window[stop - distance]
+        entry = np.int64(window[stop - distance])
         if entry:
-            j = entry >> WEIGHT_BITS
-            row[j] = min(np.int64(row[j]) + decay[distance - 1], MOST)
+            j = np.uint64(entry >> WEIGHT_BITS)
+            total = np.int64(row[j]) + decay[distance - 1]
+            if total >= HALF:
+                total = max(total - HALF, _carry(high, pages, slot, j))
+            row[j] = total
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def count_records(
     head_rows, slots, counts, totals, used,
     ends, blocks, links, block_count, most,
-    pairs, ordered, moments, numbers, decay,
-    counts_pages, ends_pages, blocks_pages, links_pages, pairs_pages, ordered_pages, window,
+    pairs, pairs_high, ordered, ordered_high, moments, numbers, decay,
+    counts_pages, ends_pages, blocks_pages, links_pages,
+    pairs_pages, pairs_high_pages, ordered_pages, ordered_high_pages, window,
     devices, sizes, rows, channels, reports, predicted, skipped, starts, alphabets, weights,
 ):  # fmt: skip
     """Count records, each of one device, in order; return the new (used slots, blocks).
@@ -138,11 +160,13 @@ def count_records(
                 continue
             moments[slot, WEIGHTS] += weight
             moments[slot, SQUARES] += weight * weight
-            _add_pairs(pairs[slot], window, start, stop, weight)
+            _add_pairs(pairs, pairs_high, pairs_high_pages, slot, window, start, stop, weight)
             _touch_row(pairs_pages, pairs, slot)
             if sizes[r] == 1 and ordered.size:
                 numbers[IN_ORDER] += 1
-                _add_ordered(ordered[slot], window, start, stop, decay)
+                _add_ordered(
+                    ordered, ordered_high, ordered_high_pages, slot, window, start, stop, decay
+                )
                 _touch_row(ordered_pages, ordered, slot)
             entries = ends[device, ENTRIES]
             block_count = append(

@@ -24,6 +24,7 @@ from stream_app.models.paged_arrays import FixedArrays, StatePart
 ORDER_ONE = 64  # the integer weight of an ordered pair without decay
 ORDER_WINDOW, ORDER_DECAY = 50, 20.0  # entries
 MOST_RECENT = 1024
+TABLES = ("pairs", "pairs_high", "ordered", "ordered_high")
 _RECORD = 4096  # ratings of a record that the scratch window holds besides a list
 
 # round(ORDER_ONE exp(-distance / ORDER_DECAY)) for distances 1 .. ORDER_WINDOW: no product lies so
@@ -31,6 +32,9 @@ _RECORD = 4096  # ratings of a record that the scratch window holds besides a li
 DECAY = np.floor(ORDER_ONE * np.exp(-np.arange(1, ORDER_WINDOW + 1) / ORDER_DECAY) + 0.5).astype(
     np.int64
 )
+
+
+Half = NDArray[np.uint16]
 
 
 class RecordColumns(NamedTuple):
@@ -50,20 +54,27 @@ class RecordColumns(NamedTuple):
     skipped: NDArray[np.bool_]
 
 
-class _Moments(FixedArrays):
-    """pairs, ordered (size, size) uint32, moments (size, 3) int64, numbers (2,) int64."""
+class Moments(FixedArrays):
+    """pairs, ordered (size, size): sums in two halves, uint16 each; moments (size, 3) int64;
+    numbers (2,) int64."""
 
     def __init__(self, size: int, *, in_order: bool) -> None:
         super().__init__()
-        self.pairs = self.keep("pairs", np.zeros((size, size), np.uint32))
         self.moments = self.keep("moments", np.zeros((size, 3), np.int64))
         self.numbers = self.keep("numbers", np.zeros(2, np.int64))
-        self.ordered = np.zeros((size, size) if in_order else (0, 0), np.uint32)
-        if in_order:
-            self.keep("ordered", self.ordered)
+        self.pairs = self._halves("pairs", size)
+        self.ordered = self._halves("ordered", size if in_order else 0)
+
+    def _halves(self, name: str, size: int) -> tuple[Half, Half]:
+        low, high = (np.zeros((size, size), np.uint16) for _ in range(2))
+        if size:
+            self.keep(name, low)
+            self.keep(f"{name}_high", high)
+        return low, high
 
     def clear(self, slots: NDArray[np.int64]) -> None:
-        for table in (self.pairs, self.ordered):
+        """Clear all that is known of slots, and mark everything."""
+        for table in (*self.pairs, *self.ordered):
             if table.size:
                 table[slots] = 0
                 table[:, slots] = 0
@@ -90,7 +101,7 @@ class ItemPairs:
     ) -> None:
         self.head = ItemHead(size)
         self.lists = RecentItems(-(-recent // BLOCK))
-        self._moments = _Moments(size, in_order=in_order)
+        self._moments = Moments(size, in_order=in_order)
         self._starts, self._alphabets = channels.starts, channels.alphabets
         self._weights, self._one = np.ascontiguousarray(weights), one
         self._window = np.empty(self.lists.most * BLOCK + _RECORD, np.uint16)
@@ -111,13 +122,13 @@ class ItemPairs:
         most = blocks + len(columns.rows) // BLOCK + 2 * len(columns.devices)
         lists.reserve("blocks", most)
         lists.reserve("links", most)
-        pages = moments.dirty_pages()
+        pages, none = moments.dirty_pages(), np.empty(0, np.uint8)
         head.used, blocks = count_records(
             head.rows, head.slots, head.room("counts"), head.totals, head.used,
             lists.room("ends"), lists.room("blocks"), lists.room("links"), blocks, lists.most,
-            moments.pairs, moments.ordered, moments.moments, moments.numbers, DECAY,
+            *moments.pairs, *moments.ordered, moments.moments, moments.numbers, DECAY,
             head.pages("counts"), lists.pages("ends"), lists.pages("blocks"), lists.pages("links"),
-            pages["pairs"], pages.get("ordered", pages["pairs"]), self._window,
+            *(pages.get(name, none) for name in TABLES), self._window,
             *columns, self._starts, self._alphabets, self._weights,
         )  # fmt: skip
         lists.extend("blocks", blocks)
@@ -150,11 +161,11 @@ class ItemPairs:
     ) -> PairSnapshot:
         """Return a copy of the moments, with the keys of all items (n,)."""
         used, moments = self.head.used, self._moments
-        in_order = moments.ordered.size and moments.numbers[IN_ORDER]
+        in_order = moments.ordered[0].size and moments.numbers[IN_ORDER]
         return PairSnapshot(
             keys[self.head.rows[:used]],
-            moments.pairs[:used, :used].copy(),
-            moments.ordered[:used, :used].copy() if in_order else None,
+            _copies(moments.pairs, used),
+            _copies(moments.ordered, used) if in_order else None,
             moments.moments[:used].copy(),
             moments.numbers.copy(),
             held_out,
@@ -167,6 +178,11 @@ class ItemPairs:
     def memory_bytes(self) -> int:
         """Size of the state."""
         return self.head.memory_bytes + self.lists.memory_bytes + self._moments.memory_bytes
+
+
+def _copies(halves: tuple[Half, Half], used: int) -> tuple[Half, Half]:
+    low, high = halves
+    return low[:used, :used].copy(), high[:used, :used].copy()
 
 
 def check_pairs(head_items: int, recent_items: int) -> None:

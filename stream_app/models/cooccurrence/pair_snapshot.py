@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from stream_app.kernels.cooccurrence.pair_counts import DEVICES, REPORTS, SQUARES, WEIGHTS
+from stream_app.kernels.cooccurrence.pair_counts import DEVICES, HALF, REPORTS, SQUARES, WEIGHTS
 from stream_app.ranking.pair_counts import WEIGHT_ONE, PairCounts
 
 
@@ -20,8 +20,8 @@ class PairSnapshot:
     """
 
     keys: NDArray[np.uint64]
-    pairs: NDArray[np.uint32]
-    ordered: NDArray[np.uint32] | None
+    pairs: tuple[NDArray[np.uint16], NDArray[np.uint16]]
+    ordered: tuple[NDArray[np.uint16], NDArray[np.uint16]] | None
     moments: NDArray[np.int64]
     numbers: NDArray[np.int64]
     held_out: float
@@ -34,7 +34,7 @@ class PairSnapshot:
         reports, weights, squares = (
             self.moments[:, column].astype(np.float32) for column in (REPORTS, WEIGHTS, SQUARES)
         )
-        pairs = self.pairs.astype(np.float32)
+        pairs = _whole(*self.pairs)
         pairs = pairs + pairs.T
         devices = np.float32(self.numbers[DEVICES])
         if self.channel is None:
@@ -51,7 +51,16 @@ class PairSnapshot:
         np.fill_diagonal(pairs, squares)
         ordered = None
         if self.ordered is not None:
-            ordered = self.ordered.astype(np.float32) / np.float32(self.order_one)
+            ordered = _whole(*self.ordered)
+            ordered /= np.float32(self.order_one)
         return PairCounts(
             self.keys, pairs, squares, weights, exposures, reports, ordered, self.channel, self.cut
         )
+
+
+def _whole(low: NDArray[np.uint16], high: NDArray[np.uint16]) -> NDArray[np.float32]:
+    """Return sums from their two halves."""
+    total = high.astype(np.float32)
+    total *= np.float32(HALF)
+    total += low
+    return total

@@ -7,7 +7,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-from stream_app.kernels.cooccurrence.pair_counts import MOST
 from stream_app.models.cooccurrence.item_pairs import ItemPairs, RecordColumns, check_pairs
 from stream_app.models.factorization.channels import Channels
 from stream_app.privacy import registry
@@ -48,6 +47,11 @@ def stream(rng: np.random.Generator, records: int, items: int, most: int = 12) -
     return made
 
 
+def sums_of(arrays: dict[str, Any], name: str) -> np.ndarray:
+    """Return the sums of a table from their two halves."""
+    return (arrays[f"{name}_high"].astype(np.int64) << 16) + arrays[name]
+
+
 def equal(fast: ItemPairs, slow: naive.Pairs, items: int) -> None:
     """Assert that two versions hold the same."""
     arrays: dict[str, Any] = {
@@ -61,9 +65,8 @@ def equal(fast: ItemPairs, slow: naive.Pairs, items: int) -> None:
     assert arrays["numbers"].tolist() == [len(slow.devices), slow.arrived]
     for name, table in (("pairs", slow.pairs), ("ordered", slow.ordered)):
         if name in arrays:
-            nonzero = {
-                (i, j): int(arrays[name][i, j]) for i, j in np.argwhere(arrays[name]).tolist()
-            }
+            whole = sums_of(arrays, name)
+            nonzero = {(i, j): int(whole[i, j]) for i, j in np.argwhere(whole).tolist()}
             assert nonzero == {pair: count for pair, count in table.items() if count}
     wanted = [slow.moments.get(slot, [0, 0, 0]) for slot in range(slow.size)]
     assert arrays["moments"].tolist() == wanted
@@ -109,20 +112,24 @@ def test_every_step_leaves_what_the_obvious_version_has(
     assert slow.elected > 0
 
 
-def test_sums_stay_at_their_limit(rng: np.random.Generator) -> None:
+@pytest.mark.parametrize("first", [0, 2**16 - 1])
+def test_sums_carry_into_their_upper_half_and_stay_at_their_limit(
+    first: int, rng: np.random.Generator
+) -> None:
     fast, slow = made(12, 32)
     fast.extend(60, DEVICES)
     tables = fast.parts()["moments"].arrays()
-    tables["pairs"][:] = tables["ordered"][:] = MOST - 150
+    for name, value in (("pairs", 2**16 - 40), ("pairs_high", first), ("ordered_high", first)):
+        tables[name][:] = value
+    tables["ordered"][:] = 2**16 - 40
     for pair in np.ndindex(12, 12):
-        slow.pairs[pair] = slow.ordered[pair] = MOST - 150
+        slow.pairs[pair] = slow.ordered[pair] = (first << 16) + 2**16 - 40
     for record in stream(rng, 100, 12):
         fast.count(columns([record]))
         slow.count(*record)
     equal(fast, slow, 60)
     for name in ("pairs", "ordered"):
-        assert tables[name].max() == MOST
-        assert tables[name].min() < MOST
+        assert sums_of(tables, name).max() == naive.MOST if first else tables[f"{name}_high"].any()
 
 
 def state(feed: ItemPairs) -> dict[str, bytes]:

@@ -8,6 +8,10 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from stream_app.kernels.machine.dirty_pages import PAGE_BYTES
+from stream_app.models.cooccurrence.item_head import ItemHead
+from stream_app.models.cooccurrence.item_pairs import ItemPairs, RecordColumns
+from stream_app.models.cooccurrence.like_weights import like_weights
+from stream_app.models.cooccurrence.recent_items import RecentItems
 from stream_app.models.factorization.learner import LearnerSpec
 from stream_app.models.factorization.presence_rates import PresenceRates
 from stream_app.models.paged_arrays import StatePart, check_arrays, mark_dirty
@@ -16,7 +20,7 @@ from stream_app.models.sketches.bloom import SeenFilter
 from stream_app.models.sketches.count_min import CountMinSketch
 from stream_app.state.high_water_marks import HighWaterMarks
 from stream_app.state.item_directory import ItemDirectory
-from tests.stream_app.models.learners import CHANNELS, DURABLE, EVERY_LEARNER, stream
+from tests.stream_app.models.learners import CHANNELS, CLEAN, DURABLE, EVERY_LEARNER, stream
 
 # A vector of 13 floats lies across the border of two pages, one of 32 does not.
 LEARNERS = [(model, factors) for model in DURABLE for factors in (13, 32)]
@@ -93,7 +97,57 @@ def directory():
     return made, feed
 
 
+class Together:
+    """Several parts as one, as a replica holds them."""
+
+    def __init__(self, parts: dict[str, StatePart]) -> None:
+        self._parts = parts
+
+    @property
+    def growing(self) -> frozenset[str]:
+        return frozenset(f"{p} {name}" for p, part in self._parts.items() for name in part.growing)
+
+    def arrays(self):
+        parts = self._parts.items()
+        return {f"{p} {name}": a for p, part in parts for name, a in part.arrays().items()}
+
+    def dirty_pages(self):
+        parts = self._parts.items()
+        return {f"{p} {name}": a for p, part in parts for name, a in part.dirty_pages().items()}
+
+    def load(self, arrays) -> None:
+        check_arrays(arrays, self.arrays(), self.growing)
+        for p, part in self._parts.items():
+            part.load({name: arrays[f"{p} {name}"] for name in part.arrays()})
+
+
+def pairs():
+    """A head with fewer slots than items, whose rows lie across borders of pages."""
+    made = ItemPairs(CHANNELS, like_weights(CHANNELS), 300, 48, one=15, in_order=True)
+
+    def feed(seed: int, events: int) -> None:
+        random = np.random.default_rng(seed)
+        sizes = random.integers(1, 4, events)
+        ratings = int(sizes.sum())
+        items, devices = random.integers(0, 20_000, ratings), random.integers(0, 6000, events)
+        made.extend(int(items.max(initial=-1)) + 1, int(devices.max(initial=-1)) + 1)
+        made.count(
+            RecordColumns(
+                devices, sizes, items % (20_000 if seed % 2 else 310),
+                np.full(ratings, CLEAN, np.uint16), random.integers(0, 5, ratings).astype(np.uint8),
+                random.uniform(1, 5, ratings), random.random(ratings) < 0.1,
+            )
+        )  # fmt: skip
+        if events > 2:
+            made.elect(np.arange(made.head.length("counts"), dtype=np.uint64))
+        if events:
+            made.clear(int(devices[0]))
+
+    return Together(made.parts()), feed
+
+
 PARTS = {
+    "pairs": pairs,
     **{f"{m} {f}": lambda m=m, f=f: learner(m, f) for m, f in LEARNERS},
     "presence": presence,
     "seen": seen,
@@ -240,6 +294,32 @@ def test_rows_that_do_not_go_together_are_refused(make, torn) -> None:
     assert {k: v.tobytes() for k, v in part.arrays().items()} == {
         k: v.tobytes() for k, v in held.items()
     }
+
+
+@pytest.mark.parametrize(
+    "rows", [[5, -1, 6], [0, 0, -1], [4, -1, -1]], ids=["a hole", "an item twice", "unknown item"]
+)
+def test_a_head_whose_slots_do_not_fit_its_items_is_refused(rows: list[int]) -> None:
+    head = ItemHead(3)
+    arrays = {"rows": np.array(rows), "totals": np.zeros(2, np.int64), "counts": np.ones(4, int)}
+    with pytest.raises(ValueError, match="each slot holds another one of 4 items"):
+        head.load(arrays)
+    assert (head.arrays()["rows"] == -1).all()
+
+
+@pytest.mark.parametrize(
+    ("end", "link", "blocks"), [((2, 1, 1), 0, 2), ((0, 1, 1), 2, 2), ((0, 1, 1), 0, 3)]
+)
+def test_lists_that_lead_outside_their_blocks_are_refused(end, link: int, blocks: int) -> None:
+    lists = RecentItems(2)
+    arrays = {
+        "ends": np.array([end], np.int32),
+        "links": np.array([link, 0], np.int32),
+        "blocks": np.zeros((blocks, 16), np.uint16),
+    }
+    with pytest.raises(ValueError, match="2 blocks: a link leads nowhere"):
+        lists.load(arrays)
+    assert len(lists.arrays()["ends"]) == 0
 
 
 def test_another_order_of_bytes_is_taken_for_the_same_numbers() -> None:

@@ -1,0 +1,222 @@
+"""What a replica knows of items that go together: which ratings count, in which feed, for whom."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from stream_app.models.cooccurrence.like_weights import like_level, like_weights
+from stream_app.models.factorization.channels import Channels
+from stream_app.privacy import registry
+from stream_app.privacy.randomness import SeededSource
+from stream_app.state.replica import Replica, StateSpec
+from stream_app.wire import Event, decode_many
+from tests.fixtures.replicas import ALL, SMALL, applied, played
+from tests.fixtures.streams import EVERY_FAMILY, events, publish, run_of
+
+ROOMY = replace(SMALL, head_items=64, recent_items=128, held_out=0.0)
+
+
+def only(*mechanisms: str, spec: StateSpec = ROOMY) -> StateSpec:
+    return replace(spec, mechanisms=tuple(registry.parse(name) for name in mechanisms))
+
+
+def test_pairs_are_those_of_the_log(rng: np.random.Generator) -> None:
+    """Clear likes, few items a device: S is the sum over devices of the products of weights."""
+    made = events(rng, 150, mechanism="none:5:inf", items=60, devices=60, most=4)
+    replica = played([publish(e) for e in made], rng, only("none:5:inf"))
+    ratings: dict[bytes, dict[int, float]] = defaultdict(dict)
+    twice = set()
+    for event in made:
+        for item, report in zip(event.items.tolist(), event.reports.tolist(), strict=True):
+            if item in ratings[event.device]:
+                twice.add(event.device)
+            ratings[event.device][item] = 1.0 if report >= 3 else 1 / 15
+    assert len(twice) < 50
+    counts = replica.pair_counts()
+    assert counts is not None
+    assert sorted(counts.keys.tolist()) == sorted({i for r in ratings.values() for i in r})
+    slots = {key: slot for slot, key in enumerate(counts.keys.tolist())}
+    pairs = np.zeros((len(slots), len(slots)))
+    for device, own in ratings.items():
+        # A rating that is repeated does not change the pairs which its item has.
+        if device not in twice:
+            for i, x in own.items():
+                for j, y in own.items():
+                    pairs[slots[i], slots[j]] += x * y
+    assert (counts.pairs + 1e-4 >= pairs).all()
+    clean = sum(len(own) ** 2 for device, own in ratings.items() if device not in twice)
+    assert clean > 100
+    assert counts.pairs == pytest.approx(counts.pairs.T)
+    assert np.diag(counts.pairs) == pytest.approx(counts.squares)
+    wanted = {slots[i]: sum(own.get(i, 0) for own in ratings.values()) for i in slots}
+    assert counts.sums == pytest.approx([wanted[s] for s in range(len(slots))], abs=1e-4)
+    assert set(counts.exposures.tolist()) == {len(ratings)}
+    for device, own in ratings.items():
+        keys, weights = replica.history(device)
+        assert dict(zip(keys.tolist(), weights.tolist(), strict=True)) == pytest.approx(own)
+
+
+def test_order_is_counted_where_records_hold_one_rating() -> None:
+    replica = Replica(only("none:5:inf"))
+    for seq in range(1, 4):
+        item = np.array([seq], np.uint64)
+        applied(replica, Event(bytes(16), seq, "none:5:inf", 0, item, np.array([4], np.uint8)))
+    counts = replica.pair_counts()
+    assert counts is not None
+    assert counts.ordered is not None
+    assert counts.keys.tolist() == [1, 2, 3]
+    near, far = round(64 * np.exp(-1 / 20)) / 64, round(64 * np.exp(-2 / 20)) / 64
+    assert counts.ordered.tolist() == [[0, 0, 0], [near, 0, 0], [far, near, 0]]
+    assert counts.pairs.tolist() == np.ones((3, 3)).tolist()
+    packed = Replica(only("none:5:inf"))
+    items, reports = np.arange(3, dtype=np.uint64), np.full(3, 4, np.uint8)
+    applied(packed, Event(bytes(16), 1, "none:5:inf", 0, items, reports))
+    assert (found := packed.pair_counts()) is not None
+    assert found.ordered is None
+    assert found.pairs.tolist() == np.ones((3, 3)).tolist()
+
+
+def test_held_out_ratings_are_neither_counted_nor_listed() -> None:
+    replica = Replica(only("rr:5:2", spec=replace(ROOMY, held_out=0.3, head_items=4096)))
+    items = np.arange(2000, dtype=np.uint64)
+    outcome = applied(
+        replica, Event(bytes(16), 1, "rr:5:2", 0, items, (items % 5).astype(np.uint8))
+    )
+    assert 500 < outcome.held_out.sum() < 700
+    counts = replica.pair_counts()
+    assert counts is not None
+    learned = set(items[~outcome.held_out].tolist())
+    assert set(counts.keys.tolist()) == learned
+    assert set(replica.history(bytes(16))[0].tolist()) <= learned
+    assert int(replica.model_arrays()["rated_head.totals"][0]) == len(learned)
+
+
+@pytest.mark.parametrize("mechanism", ["like:5:2", "cell:5:3", "ternary:5:2:1/2"])
+def test_pairs_of_protected_cells_are_unbiased_after_the_channel(
+    mechanism: str, rng: np.random.Generator
+) -> None:
+    """6,000 devices, 10 items, half of the pairs planted; 5 standard errors of the mean of 45.
+
+    A seventh of the cells is held out, and each device reports in two messages.
+    """
+    chosen = registry.parse(mechanism)
+    spec = only(mechanism, spec=replace(ROOMY, held_out=1 / 7, head_items=16, partitions=1))
+    taste = rng.random(6000) < 0.5
+    rated = rng.random((6000, 10)) < np.where(taste[:, None], 0.7, 0.1)
+    inputs = np.where(rated, chosen.levels - 1, chosen.levels).astype(np.uint8)
+    reports = chosen.release(inputs.reshape(-1), SeededSource(int(rng.integers(2**32))))
+    reports = reports.reshape(6000, 10)
+    replica, records = Replica(spec), []
+    for d in range(6000):
+        for seq, part in ((1, slice(0, 4)), (2, slice(4, 10))):
+            items = np.arange(10, dtype=np.uint64)[part]
+            event = Event(d.to_bytes(16, "little"), seq, mechanism, 0, items, reports[d, part])
+            records.append(publish(event, partitions=1))
+    replica.apply(decode_many(run_of(records, 0, len(records), 0), spec.intake))
+    counts = replica.pair_counts()
+    assert counts is not None
+    assert counts.channel is not None
+    positive, false = counts.channel
+    span = positive - false
+    exposures = counts.exposures
+    assert 0.8 * 6000 < exposures.mean() < 0.9 * 6000
+    rates = (counts.sums / exposures - false) / span
+    order = counts.keys.astype(np.int64)
+    assert rates == pytest.approx(rated.mean(0)[order], abs=6 / span / np.sqrt(6000))
+    raw = counts.pairs / np.minimum(exposures[:, None], exposures)
+    seen = counts.sums / exposures
+    estimate = (raw - np.outer(seen, seen)) / span**2
+    truth = np.cov(rated[:, order].T, bias=True)
+    pairs = ~np.eye(10, dtype=bool)
+    error = (estimate - truth)[pairs]
+    assert abs(error.mean()) < 5 * 0.5 / span**2 / np.sqrt(6000 * 45) + 0.004
+    assert truth[pairs].mean() > 0.08
+
+
+def test_only_the_first_protecting_mechanism_is_counted(rng: np.random.Generator) -> None:
+    made = events(rng, 200, families=EVERY_FAMILY, devices=20)
+    replica = played([publish(e) for e in made], rng, replace(ALL, held_out=0.0))
+    cells = sum(len(e.items) for e in made if e.mechanism == "cell:5:2")
+    public = sum(len(e.items) for e in made if e.mechanism in {"rr:5:2", "none:5:inf"})
+    public += sum(len(e.items) for e in made if e.mechanism.startswith("partition"))
+    arrays = replica.model_arrays()
+    assert int(arrays["reported_head.totals"][0]) == cells > 0
+    assert int(arrays["rated_head.totals"][0]) == public > 0
+    assert set(arrays["reported_items.keys"].tolist()) == {
+        int(i) for e in made if e.mechanism == "cell:5:2" for i in e.items
+    }
+
+
+def test_a_head_of_no_items_keeps_nothing(rng: np.random.Generator) -> None:
+    made = events(rng, 50, families=EVERY_FAMILY)
+    replica = played([publish(e) for e in made], rng, replace(ALL, head_items=0))
+    assert not [n for n in replica.model_arrays() if n.startswith(("rated", "reported"))]
+    assert replica.pair_counts() is None
+    assert len(replica.history(made[0].device)[0]) == 0
+    assert replica.memory()["pairs"] == 0
+    assert Replica(only("rr:5:2")).memory()["pairs"] >= 8 * 64**2
+
+
+def test_an_untrained_state_and_an_unknown_device_have_nothing() -> None:
+    replica = Replica(ALL)
+    assert replica.pair_counts() is None
+    keys, weights = replica.history(bytes(16))
+    assert len(keys) == len(weights) == 0
+
+
+def test_a_forgotten_device_has_no_list_and_its_pairs_remain(rng: np.random.Generator) -> None:
+    made = events(rng, 100, mechanism="rr:5:2", items=20, devices=5)
+    replica = played([publish(e) for e in made], rng, ROOMY)
+    before = replica.pair_counts()
+    device = made[0].device
+    assert len(replica.history(device)[0])
+    assert replica.forget(device)
+    assert len(replica.history(device)[0]) == 0
+    after = replica.pair_counts()
+    assert before is not None
+    assert after is not None
+    assert (after.pairs == before.pairs).all()
+
+
+def test_a_loaded_replica_continues_with_the_same_pairs(rng: np.random.Generator) -> None:
+    """Through elections: 200 items, 24 slots."""
+    made = [publish(e) for e in events(rng, 400, families=EVERY_FAMILY, items=200)]
+    half = {p: [r for r in made if r.partition == p] for p in range(4)}
+    first, second = Replica(ALL), Replica(ALL)
+    for number, stop in enumerate((0.2, 0.4, 0.7, 1.0), 1):
+        ends = []
+        for p, part in half.items():
+            at, end = first.end_offsets[p], int(len(part) * stop)
+            for replica in (first, second) if number > 2 else (first,):
+                replica.apply(decode_many(run_of(part, at, end, p), ALL.intake))
+            ends.append(end)
+        for replica in (first, second) if number > 2 else (first,):
+            replica.end_round(number, ends)
+        if number == 2:
+            copies = {name: array.copy() for name, array in first.model_arrays().items()}
+            ledger = {name: array.copy() for name, array in first.ledger.arrays().items()}
+            second.load(copies, ledger, first.cut, first.end_offsets, first.origin)
+    assert first.model_digest() == second.model_digest()
+    assert first.model_arrays()["rated_head.totals"][1] > 0
+
+
+def test_weights_are_the_probability_of_a_like() -> None:
+    """A clear report decides; a noisy one moves the prediction; the posterior is Bayes' rule."""
+    mechanisms = [registry.parse(name) for name in ("none:5:inf", "rr:5:1", "partition:5:1")]
+    channels = Channels.from_mechanisms(mechanisms)
+    weights = like_weights(channels)
+    assert (weights[:5].T == [1, 1, 1, 15, 15]).all()
+    noisy = weights[channels.starts[1] : channels.starts[1] + 5].astype(int)
+    assert (np.diff(noisy, axis=1) >= 0).all()
+    assert (noisy[4] > noisy[0])[8:15].all()
+    assert weights.min() >= 1
+    assert weights.max() == 15
+    # At the prediction 3 the prior is symmetric and its centre is the prediction.
+    prior = np.exp(-((np.arange(5) - 2) ** 2) / 2)
+    joint = prior * channels.channel(int(channels.first[1]))[4]
+    assert noisy[4][10] == round(15 * joint[3:].sum() / joint.sum())
+    assert [like_level(n) for n in (2, 3, 5, 6, 9, 10)] == [1, 2, 3, 4, 6, 7]
