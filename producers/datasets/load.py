@@ -1,21 +1,14 @@
 """Data sets of ratings as columns, loaded from files.
 
-A `Dataset` has one row per rating. `load` reads MovieLens archives and tables (see
-`producers.datasets.formats`), finds the scale, and rejects any other file with one sentence.
-
-How the scale is found when none is given, from the set of distinct ratings:
-
-    whole numbers       1..5, 1..10 or 1..100 (0.. where a 0 occurs), whichever holds them first
-    multiples of 1/2    0.5..4, 0.5..5 or 0.5..10 (0.. where a 0 occurs)
-    anything else       ten bins of equal width between the whole numbers around them; the level is
-                        the bin and the value of a level is the bin's centre
+A `Dataset` has one row per rating. `load` reads MovieLens archives and tables
+(`producers.datasets.formats`), finds the scale (`producers.datasets.inferred_scale`), and rejects
+any other file with one sentence.
 
 A row whose rating is off a given scale is left out and counted in `refused`. Nothing is rounded.
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -25,12 +18,12 @@ from numpy.typing import NDArray
 
 from producers.datasets.columns import Columns
 from producers.datasets.formats import read
+from producers.datasets.inferred_scale import find_scale, rare_end
+from producers.datasets.row_order import is_sorted_by_user, is_timed, mixed, order_note
 from producers.scale import Scale
 from stream_app.errors import UserError
 
-__all__ = ["Dataset", "Scale", "find_scale", "load"]
-
-_BINS = 10
+__all__ = ["Dataset", "Scale", "load"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -38,7 +31,9 @@ class Dataset:
     """Ratings as columns: users, items (n,) int64 or text, ratings (n,) float64, levels (n,) uint8.
 
     timestamps (n,) int64 seconds or None; titles by item id or None; `refused` rows of the file are
-    not in the columns. The columns are raw: they must not leave the devices.
+    not in the columns; `warnings` says in sentences what is odd about the file; `is_mixed`: it has
+    no times, and the rows were put into a random order. The columns are raw: they must not leave
+    the devices.
     """
 
     users: NDArray[np.int64] | NDArray[np.str_]
@@ -50,6 +45,8 @@ class Dataset:
     scale: Scale
     name: str
     refused: int = 0
+    warnings: tuple[str, ...] = ()
+    is_mixed: bool = False
 
     def __len__(self) -> int:
         return len(self.ratings)
@@ -59,18 +56,24 @@ class Dataset:
             f"Dataset({self.name!r}, {len(self)} ratings on {self.scale}, {self.refused} refused)"
         )
 
-    def in_time_order(self) -> Dataset:
-        """Return the rows by time; ties, and files without times, keep the order of the file."""
-        if self.timestamps is None or (np.diff(self.timestamps) >= 0).all():
+    def in_time_order(self, seed: int = 0) -> Dataset:
+        """Return the rows by time, or in what stands for it (`producers.datasets.row_order`)."""
+        if self.timestamps is not None and is_timed(self.timestamps):
+            if (np.diff(self.timestamps) >= 0).all():
+                return self
+            order = np.argsort(self.timestamps, kind="stable")
+        elif self.is_mixed or not is_sorted_by_user(self.users):
             return self
-        order = np.argsort(self.timestamps, kind="stable")
+        else:
+            order = mixed(self.users, seed)
         return replace(
             self,
             users=self.users[order],
             items=self.items[order],
             ratings=self.ratings[order],
             levels=self.levels[order],
-            timestamps=self.timestamps[order],
+            timestamps=None if self.timestamps is None else self.timestamps[order],
+            is_mixed=not is_timed(self.timestamps),
         )
 
 
@@ -78,7 +81,10 @@ def load(path: Path | str, scale: Scale | None = None) -> Dataset:
     """Return the data set in a file; raises `UserError` for a file without ratings on the scale."""
     path = Path(path).expanduser()
     columns = read(path)
-    scale = scale or find_scale(columns.ratings, path)
+    notes = [order_note(columns.timestamps, columns.users)]
+    if scale is None:
+        scale = find_scale(columns.ratings, path)
+        notes.append(rare_end(columns.ratings, scale))
     levels, on_scale = scale.classify(columns.ratings)
     if not on_scale.any():
         raise UserError(
@@ -97,29 +103,8 @@ def load(path: Path | str, scale: Scale | None = None) -> Dataset:
         scale,
         path.name,
         int((~on_scale).sum()),
+        tuple(f"{path.name}: {note}" for note in notes if note),
     )
-
-
-def find_scale(ratings: NDArray[np.float64], path: Path | str = "ratings") -> Scale:
-    """Return the smallest usual scale that holds every rating, or ten bins for real-valued ones."""
-    distinct = np.unique(ratings)
-    low, high = float(distinct[0]), float(distinct[-1])
-    if low == high and low not in (1.0, 2.0, 3.0, 4.0, 5.0):
-        raise UserError(
-            f"{path}: all ratings are equal, so the scale is unknown; give it with --scale"
-        )
-    if (distinct == np.rint(distinct)).all() and low >= 0 and high <= 100:
-        top = next(top for top in (5, 10, 100) if high <= top)
-        return Scale(0 if low < 1 else 1, top, 1)
-    if (distinct * 2 == np.rint(distinct * 2)).all() and low >= 0 and high <= 10:
-        top = next(top for top in (4, 5, 10) if high <= top)
-        return Scale(0 if low < 0.5 else 0.5, top, 0.5)
-    bottom, top = math.floor(low), math.ceil(high)
-    if not top - bottom <= 1e6:
-        raise UserError(
-            f"{path}: the ratings span too much for ten bins; give the scale with --scale"
-        )
-    return Scale(bottom, top, (top - bottom) / _BINS, binned=True)
 
 
 def _keep(columns: Columns, rows: NDArray[np.bool_]) -> Columns:

@@ -7,7 +7,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from producers.datasets.load import find_scale, load
+from producers.datasets.inferred_scale import find_scale, rare_end
+from producers.datasets.load import load
 from producers.scale import Scale
 from stream_app.errors import UserError
 
@@ -59,3 +60,48 @@ def test_a_float32_rating_is_read_as_its_decimal(tmp_path: Path) -> None:
 def test_ratings_without_a_usual_scale_need_the_option(ratings: list[float]) -> None:
     with pytest.raises(UserError, match="--scale"):
         find_scale(np.array(ratings))
+
+
+@pytest.mark.parametrize(
+    ("ratings", "instead", "words"),
+    [
+        ([1, 2, 3, 4, 5] * 1000 + [0] * 3, "--scale 1 5 1", "3 of 5,003 ratings (0.0006 of all)"),
+        ([0.5, 1, 4] * 1000 + [0], "--scale 0.5 4 0.5", "is 0, which makes 9 levels instead of 8"),
+        ([1, 2, 3, 4, 5] * 1000 + [7, 10], "--scale 1 5 1", "are 7 and 10, which makes 10 levels"),
+        ([1, 5] * 3000 + [0, 6, 7, 8], "--scale 1 5 1", "are outside 1..5, which makes 11 levels"),
+    ],
+)  # fmt: skip
+def test_a_few_stray_values_that_widen_the_scale_are_named(
+    ratings: list[float], instead: str, words: str
+) -> None:
+    values = np.array(ratings, float)
+    warning = rare_end(values, find_scale(values))
+    assert warning is not None
+    assert instead in warning
+    assert words in warning
+
+
+@pytest.mark.parametrize(
+    "ratings",
+    [
+        [0, 1, 2, 3, 4, 5] * 100,
+        [1, 2, 3, 4] * 1000 + [5],  # 1..5 without it, too
+        [1, 2, 3, 4, 5] * 199 + [0],  # one of a thousand
+        [-9.7, 0.1, 3.3] * 1000 + [9.8],
+        [4] * 3000,
+    ],
+    ids=["common", "rare but usual", "few ratings", "bins", "constant"],
+)
+def test_a_scale_whose_ends_are_used_is_not_warned_about(ratings: list[float]) -> None:
+    values = np.array(ratings, float)
+    assert rare_end(values, find_scale(values)) is None
+
+
+def test_a_file_with_stray_values_is_warned_about_unless_its_scale_is_given(tmp_path: Path) -> None:
+    file = tmp_path / "a.csv"
+    rows = [f"{n},{n},{n % 5 + 1},{n}\n" for n in range(3000)] + ["3000,1,0,3000\n"]
+    file.write_text("user,item,rating,timestamp\n" + "".join(rows))
+    (warning,) = load(file).warnings
+    assert warning.startswith("a.csv: 1 of 3,001 ratings (0.00033 of all) is 0, ")
+    assert load(file, Scale(1, 5, 1)).warnings == ()
+    assert load(file, Scale(1, 5, 1)).refused == 1

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -13,6 +14,7 @@ from producers.datasets import tables
 from producers.datasets.load import Dataset, load
 from producers.scale import Scale
 from stream_app.errors import UserError
+from tests.producers.conftest import dataset
 from tests.producers.dataset_files import (
     ITEMS,
     RATINGS,
@@ -59,6 +61,53 @@ def test_a_file_without_times_keeps_its_order(tmp_path: Path) -> None:
     found = load(file)
     assert found.timestamps is None
     assert found.in_time_order() is found
+    assert found.warnings == ("a.csv: no times: the order of the file stands for the time order",)
+
+
+def test_a_file_without_times_that_is_sorted_by_user_is_mixed_by_a_seed(tmp_path: Path) -> None:
+    file = tmp_path / "a.csv"
+    rows = [(f"u{user}", item) for user in range(30) for item in range(user % 7 + 1)]
+    file.write_text("user,item,rating\n" + "".join(f"{u},{i},{i % 5 + 1}\n" for u, i in rows))
+    found = load(file)
+    (warning,) = found.warnings
+    assert "sorted by user" in warning
+    order = found.in_time_order()
+    users, items = order.users.tolist(), order.items.tolist()
+    assert sorted(zip(users, items, strict=True)) == sorted(rows)
+    assert order.ratings.tolist() == [item % 5 + 1 for item in items]
+    assert order.levels.tolist() == [item % 5 for item in items]
+    for user in set(users):
+        own = [item for name, item in zip(users, items, strict=True) if name == user]
+        assert own == list(range(len(own)))
+    runs = 1 + sum(a != b for a, b in pairwise(users))
+    assert runs > 80  # of 111 rows: nearly every row is of another user than the row before
+    assert found.in_time_order(0).items.tolist() == items
+    assert found.in_time_order(1).users.tolist() != users
+    assert order.in_time_order(1) is order
+    one_long = dataset([1] * 99 + [2], list(range(100)), [3.0] * 100)
+    assert one_long.in_time_order().in_time_order(1).items.tolist() == (
+        one_long.in_time_order().items.tolist()
+    )
+
+
+def test_a_file_in_which_one_user_occurs_twice_is_still_sorted_by_user() -> None:
+    users: list[int | str] = [user for user in range(20) for _ in range(10)]
+    items: list[int | str] = list(range(200))
+    assert dataset(users, items, [3.0] * 200).in_time_order().items.tolist() != items
+    again = dataset([*users[:-5], *users[:5]], items, [3.0] * 200)
+    assert again.in_time_order().items.tolist() != items
+    alternating = dataset([user % 20 for user in range(200)], items, [3.0] * 200)
+    assert alternating.in_time_order() is alternating
+
+
+def test_times_that_are_all_equal_order_nothing(tmp_path: Path) -> None:
+    file = tmp_path / "a.csv"
+    rows = "".join(f"{row // 10},{row % 10},3,77\n" for row in range(100))
+    file.write_text("user,item,rating,timestamp\n" + rows)
+    found = load(file)
+    assert "sorted by user" in found.warnings[0]
+    assert found.in_time_order().users.tolist() != found.users.tolist()
+    assert set(found.in_time_order().timestamps.tolist()) == {77}  # type: ignore[union-attr]
 
 
 def test_ids_may_be_text_and_one_text_makes_a_column_text(tmp_path: Path) -> None:

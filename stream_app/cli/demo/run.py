@@ -28,7 +28,7 @@ from stream_app.cli.demo.report import Figures, show_accounts
 from stream_app.cli.demo.sample_answers import show_sample_answers
 from stream_app.cli.demo.setup import DemoSetup, prepare
 from stream_app.cli.device.mechanism_options import hides_presence, mechanism_from, scale_from
-from stream_app.cli.output import say, status
+from stream_app.cli.output import notice, say, status
 from stream_app.errors import UserError
 from stream_app.kafka import clients
 from stream_app.privacy import registry
@@ -103,7 +103,10 @@ def _terminated_like_interrupted() -> Iterator[None]:
 def _dataset(options: DemoOptions) -> tuple[datasets.Dataset, float]:
     """Return the ratings in time order, and the RMSE of the best predictor where it is known."""
     if options.data is not None:
-        return datasets.load(options.data, scale_from(options.scale)).in_time_order(), nan
+        found = datasets.load(options.data, scale_from(options.scale))
+        for warning in found.warnings:
+            notice(f"warning: {warning}")
+        return found.in_time_order(), nan
     generated = synthetic.generate(
         seed=1,
         ratings=options.ratings,

@@ -122,7 +122,9 @@ def test_a_limit_below_one_is_wrong_usage(capsys: pytest.CaptureFixture[str]) ->
 
 def ratings(key: bytes, count: int = 30) -> Population:
     """`count` ratings of one user, and one of another."""
-    return populate(dataset([1] * count + [2], [*range(count), 1], [3.0] * count + [4.0]), key)
+    times = list(range(count + 1))
+    people = dataset([1] * count + [2], [*range(count), 1], [3.0] * count + [4.0], times)
+    return populate(people, key)
 
 
 def priced(journal: Journal, mechanism: str = "rr:5:2", **changed: Any) -> Cost:

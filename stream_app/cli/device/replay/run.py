@@ -140,6 +140,7 @@ def data_warnings(
     dataset: Dataset, keys: NDArray[np.uint64], scope: NDArray[np.uint64] | None
 ) -> Iterator[str]:
     """Yield the warnings about a file of ratings before it is published."""
+    yield from dataset.warnings
     if dataset.refused:
         yield (
             f"{plural(dataset.refused, 'row')} unreadable or off the scale, not published; the "

@@ -24,6 +24,7 @@ from stream_app.cli.device.mechanism_options import (
     scale_from,
 )
 from stream_app.cli.options import writable
+from stream_app.cli.output import notice
 from stream_app.errors import UsageError, UserError
 
 if TYPE_CHECKING:
@@ -120,7 +121,10 @@ def evaluate(
     options = EvaluationOptions(protocol, model, factors, depth, scope, choice, seed)
     if json_file:
         writable(json_file)
-    dataset = load(file, scale_from(scale)).in_time_order()
+    found = load(file, scale_from(scale))
+    for warning in found.warnings:
+        notice(f"warning: {warning}")
+    dataset = found.in_time_order(seed)
     result: EvaluationResult | ProfileResult | RankingResult
     if not rank and (k is not None or held is not None):
         raise UsageError(f"--{'split' if k is None else 'k'}: is about lists; add --rank")

@@ -12,7 +12,7 @@ import typer
 
 from stream_app.cli.device.mechanism_options import RatingsArgument, ScaleOption, scale_from
 from stream_app.cli.options import writable
-from stream_app.cli.output import progress, say, table
+from stream_app.cli.output import notice, progress, say, table
 from stream_app.errors import UsageError, UserError
 
 if TYPE_CHECKING:
@@ -63,7 +63,10 @@ def tradeoff(
     options = _options(epsilons, model, factors, scope, seed)
     for place in (picture, numbers):
         writable(place)
-    found = _measured(load(file, scale_from(scale)), options)
+    ratings = load(file, scale_from(scale))
+    for warning in ratings.warnings:
+        notice(f"warning: {warning}")
+    found = _measured(ratings, options)
     try:
         numbers.write_text(json.dumps(found, indent=1) + "\n")
         draw(found, picture)

@@ -104,7 +104,7 @@ class _Data:
     """A data set as the columns of a learner's input."""
 
     def __init__(self, dataset: Dataset, options: TradeoffOptions) -> None:
-        ordered = dataset.in_time_order()
+        ordered = dataset.in_time_order(options.seed)
         values = dataset.scale.values
         self.options = options
         self.users, self.items = user_keys(ordered.users), item_keys(ordered.items)
