@@ -12,7 +12,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from stream_app.ranking.pair_counts import PairCounts
+from stream_app.ranking.pair_counts import PairCounts, report_variance
 
 # The best ridges for histories weighted by recency, each on a split inside the training part: ML-1M
 # 300 .. 600 (6,040 devices), ML-100K 190 .. 380 (943), amazon movies 60 .. 250 (1,271).
@@ -53,17 +53,8 @@ def ridge(counts: PairCounts) -> float:
     devices = float(counts.exposures.max(initial=0))
     total, squared = float(counts.sums.sum()), float(counts.squares.sum())
     scale = (squared / total) ** 2 if counts.channel is None and total > 0 else 1.0
-    return float(
-        np.sqrt(devices) * (RIDGE * scale + NOISE_RIDGE * noise(counts) * len(counts.keys) ** 0.5)
-    )
-
-
-def noise(counts: PairCounts) -> float:
-    """Return the variance of the noise in one debiased report, 0 where presence is public."""
-    if counts.channel is None:
-        return 0.0
-    positive, false = counts.channel
-    return false * (1 - false) / (positive - false) ** 2
+    noise = 0.0 if counts.channel is None else report_variance(counts.channel)
+    return float(devices**0.5 * (RIDGE * scale + NOISE_RIDGE * noise * len(counts.keys) ** 0.5))
 
 
 def inverse(G: NDArray[np.float32], ridge: float) -> NDArray[np.float32]:

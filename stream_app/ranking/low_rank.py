@@ -17,7 +17,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from stream_app.ranking.pair_counts import PairCounts
+from stream_app.ranking.pair_counts import PairCounts, report_variance
 
 EDGE = 1.01
 MOST_FACTORS = 64
@@ -43,7 +43,7 @@ def rates(counts: PairCounts) -> NDArray[np.float32]:
     positive, false = counts.channel
     span = positive - false
     raw = (seen - false) / span
-    error = false * (1 - false) / span**2 / exposures
+    error = report_variance(counts.channel) / exposures
     spread = max(float(raw.var()) - float(error.mean()), 0.0) if len(raw) else 0.0
     mean = float(raw.mean()) if len(raw) else 0.0
     shrunk = mean + (raw - mean) * (spread / (spread + error))

@@ -27,9 +27,9 @@ class PairCounts(NamedTuple):
     keys (n,): the items. pairs (n, n): symmetric second moments with any diagonal. squares (n,):
     the sum of x_i^2. sums (n,): the sum of x_i. exposures (n,): devices with a list, or reports on
     the item where presence is protected. reports (n,): reports other than "missing", whatever they
-    say. ordered (n, n): decayed pairs [later, earlier], or None
-    where the arrival order is not kept. channel: (P(positive | positive), P(positive | not
-    positive)) where presence is protected, else None.
+    say. ordered (n, n): decayed pairs [later, earlier] of all reports, or None where the arrival
+    order is not kept. channel: (P(positive | positive), P(positive | not positive)) where presence
+    is protected, else None.
     """
 
     keys: NDArray[np.uint64]
@@ -41,3 +41,10 @@ class PairCounts(NamedTuple):
     ordered: NDArray[np.float32] | None
     channel: tuple[float, float] | None
     cut: int
+
+
+def report_variance(channel: tuple[float, float]) -> float:
+    """Return the variance that the noise of a channel, as in `PairCounts`, leaves in a debiased
+    report of an item that is not positive."""
+    positive, false = channel
+    return false * (1 - false) / (positive - false) ** 2

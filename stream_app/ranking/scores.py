@@ -20,8 +20,8 @@ from numpy.typing import NDArray
 
 from stream_app.ranking.histories import History
 from stream_app.ranking.item_side import ItemSide
+from stream_app.ranking.pair_counts import report_variance
 
-NOISE = 1.0  # lambda_0 of a clean history
 LEAST_SHARE = 1e-6
 
 
@@ -46,17 +46,13 @@ class Weights(NamedTuple):
 
 
 def component_scores(
-    side: ItemSide,
-    history: History,
-    noise: float = NOISE,
-    taste: NDArray[np.float32] | None = None,
+    side: ItemSide, history: History, taste: NDArray[np.float32] | None = None
 ) -> Components:
-    """Return the scores of every head item for `history`; an empty history leaves popularity.
-    `noise` multiplies the variance of the low-rank model: 1 for a clean history, larger for one
-    that was noised. `taste` (r,): the taste vector where the caller has it already."""
+    """Return the scores of every head item for a clean history; an empty one leaves popularity.
+    `taste` (r,): the taste vector where the caller has it already."""
     x = history.recency_weights()
     if taste is None:
-        taste = taste_vector(side, history, noise)
+        taste = taste_vector(side, history)
     return Components(
         popular=side.popularity,
         ease=_row_sums(side.link_targets, side.link_weights, history.slots, x),
@@ -87,19 +83,29 @@ class TasteMap(NamedTuple):
         return taste
 
 
-def taste_map(side: ItemSide, noise: float = NOISE) -> TasteMap:
-    """Return the map from histories to taste vectors for one item side; `noise` as in
-    `component_scores`."""
+def variance(side: ItemSide, channel: tuple[float, float] | None = None) -> NDArray[np.float64]:
+    """Return D (n,): the variance of x around the low-rank model, and for a history of reports
+    through a `channel` (P(positive | positive), P(positive | not positive)), debiased, that of
+    their noise."""
+    left = side.noise.astype(np.float64)
+    return left if channel is None else left + report_variance(channel)
+
+
+def taste_map(side: ItemSide, channel: tuple[float, float] | None = None) -> TasteMap:
+    """Return the map from histories to taste vectors for one item side; `channel` as in
+    `variance`."""
     W = side.factors.astype(np.float64)
-    scaled = W / (noise * side.noise.astype(np.float64))[:, None]
+    scaled = W / variance(side, channel)[:, None]
     rows = np.linalg.solve(scaled.T @ W + np.eye(W.shape[1]), scaled.T).T
     start = -(side.rates.astype(np.float64) @ rows)
     return TasteMap(rows.astype(np.float32), start.astype(np.float32))
 
 
-def taste_vector(side: ItemSide, history: History, noise: float = NOISE) -> NDArray[np.float32]:
+def taste_vector(
+    side: ItemSide, history: History, channel: tuple[float, float] | None = None
+) -> NDArray[np.float32]:
     """Return z (r,) of one history; for many histories keep the `taste_map`."""
-    return taste_map(side, noise).taste(history)
+    return taste_map(side, channel).taste(history)
 
 
 def blend(components: Components, weights: Weights | None = None) -> NDArray[np.float32]:

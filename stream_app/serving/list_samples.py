@@ -19,12 +19,12 @@ from numpy.typing import NDArray
 
 from stream_app.ranking.histories import History
 from stream_app.ranking.online_choice import OnlineChoice
+from stream_app.ranking.pair_counts import LIKED
 from stream_app.serving.recommender import Recommender
 from stream_app.serving.served_side import ServedSide
 from stream_app.wire import Batch, user_key
 
 SHARE = 1 / 4
-LIKED = 0.5
 # Odd multipliers: multiplicative hashing (Knuth 1998, section 6.4), which numpy wraps at 2^64.
 _USERS, _ITEMS = np.uint64(0x9E3779B97F4A7C15), np.uint64(0xD1342543DE82EF95)
 

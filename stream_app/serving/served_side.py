@@ -1,12 +1,13 @@
 """An item side made ready for queries: the taste index, and what is the same for every user.
 
     z     = P (sum over the history of x_i w_i - c)          posterior mean of the user's taste
-    w_i   = W_i / (noise D_i),   c = sum_i m_i w_i,   P = (W' D^-1 W / noise + I)^-1
+    w_i   = W_i / D_i,   c = sum_i m_i w_i,   P = (W' D^-1 W + I)^-1
     score = m_i + W_i . z                                    an inner product: any index carries it
 
 The equations are those of `ranking/scores.py`; P, w and c do not depend on the user, so a query
 takes a fraction of a millisecond. Where presence is protected a history holds noised bits: each
-counts debiased, x_i = (bit - q) / (p - q), the bits that are 0 as well as those that are 1.
+counts debiased, x_i = (bit - q) / (p - q), the bits that are 0 as well as those that are 1, and D_i
+is the variance that the model leaves and that of the noise.
 """
 
 from __future__ import annotations
@@ -17,10 +18,9 @@ from numpy.typing import NDArray
 from stream_app.models import retrieval
 from stream_app.ranking.histories import History
 from stream_app.ranking.item_side import ItemSide
-from stream_app.ranking.scores import NOISE, Components, component_scores
+from stream_app.ranking.scores import Components, component_scores, variance
 
 Mask = NDArray[np.bool_]
-NOISY = 10.0  # times the variance of the model, for a history of noised bits
 _LOWEST, _HIGHEST = 1.0, 5.0
 
 
@@ -42,8 +42,7 @@ class ServedSide:
         self._order = np.argsort(side.keys, kind="stable")
         self._sorted = side.keys[self._order]
         W = side.factors.astype(np.float64)
-        noise = NOISE if channel is None else NOISY
-        self._scaled = W / (noise * side.noise.astype(np.float64))[:, None]
+        self._scaled = W / variance(side, channel)[:, None]
         self._solved = np.linalg.inv(self._scaled.T @ W + np.eye(W.shape[1]))
         self._lift, absent = 1.0, 0.0
         if channel is not None:

@@ -53,16 +53,16 @@ def history_sums(table: Any, slots: list[int], x: list[float]) -> list[float]:
     return found
 
 
-def recency(age: float) -> float:
-    return 0.2 + 0.8 * math.exp(-age / 5)
+def recency(age: float, floor: float = 0.2) -> float:
+    return floor + (1 - floor) * math.exp(-age / 5)
 
 
-def following(ordered: Any, squares: Any) -> Table:
+def following(ordered: Any, reports: Any) -> Table:
     n = len(ordered)
     found = [[0.0] * n for _ in range(n)]
     for earlier in range(n):
         for later in range(n):
             if later != earlier:
-                mass = (squares[later] + 20) * (squares[earlier] + 20) ** 0.3
+                mass = math.sqrt((reports[later] + 20) * (reports[earlier] + 20))
                 found[earlier][later] = ordered[later][earlier] / mass
     return found

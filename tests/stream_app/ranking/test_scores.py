@@ -49,8 +49,9 @@ def test_each_component_equals_the_obvious_version(counts, side, with_order):
     x = [like * naive.recency(age) for like, age in zip(LIKES, ages, strict=True)]
     B = naive.ease(ease.moments(counts), ease.ridge(counts))
     assert found.ease == pytest.approx(naive.history_sums(B, HAD, x), abs=1e-4)
-    following = naive.following(counts.ordered, counts.squares)
-    assert found.ordered == pytest.approx(naive.history_sums(following, HAD, x), rel=1e-4)
+    following = naive.following(counts.ordered, counts.reports)
+    a = [naive.recency(age, floor=0) * with_order for age in ages]
+    assert found.ordered == pytest.approx(naive.history_sums(following, HAD, a), rel=1e-4)
     whole = np.zeros(ITEMS)
     whole[HAD] = x
     taste = naive.posterior_mean(side.factors, side.noise, side.rates, whole)
@@ -69,9 +70,19 @@ def test_pruned_links_are_those_of_the_whole_table_or_nothing(counts):
 
 
 def test_more_noise_pulls_the_taste_to_the_average_user(side):
-    tastes = [np.abs(taste_vector(side, history(), noise)).sum() for noise in (1, 10, 1000)]
+    channels = (None, (0.9, 0.1), (0.6, 0.4), (0.51, 0.49))
+    tastes = [np.abs(taste_vector(side, history(), channel)).sum() for channel in channels]
     assert tastes == sorted(tastes, reverse=True)
     assert tastes[-1] < 0.1 * tastes[0]
+
+
+def test_the_taste_of_noised_bits_is_the_posterior_mean_under_their_variance(side):
+    bits = np.random.default_rng(4).integers(0, 2, ITEMS)
+    debiased = (bits - 0.2) / (0.8 - 0.2)
+    noised = History(np.arange(ITEMS), debiased.astype(np.float32))
+    variance = side.noise + 0.2 * 0.8 / 0.6**2
+    expected = naive.posterior_mean(side.factors, variance, side.rates, debiased)
+    assert taste_vector(side, noised, (0.8, 0.2)) == pytest.approx(expected, abs=1e-4)
 
 
 def test_the_low_rank_score_is_an_inner_product(side):
@@ -130,5 +141,5 @@ def test_the_fallback_prefers_popular_and_well_rated_items():
 
 def test_what_follows_is_divided_by_how_often_both_occur(counts):
     table = ordered.following(counts)
-    assert table == pytest.approx(np.array(naive.following(counts.ordered, counts.squares)))
+    assert table == pytest.approx(np.array(naive.following(counts.ordered, counts.reports)))
     assert ordered.following(counts._replace(ordered=None)) is None
