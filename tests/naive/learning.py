@@ -34,8 +34,11 @@ def stars(levels: int) -> np.ndarray:
 
 
 def prior(rhat: float, V: float, levels: int, steps: int = 3) -> np.ndarray:
-    """Return the prior over the levels, its mean matched to the prediction by Newton steps."""
+    """Return the prior over the levels, its mean matched to the prediction by Newton steps; the
+    mean of two levels decides it."""
     x, t = stars(levels), min(max(rhat, 1.15), 4.85)
+    if levels == 2:
+        return np.array([(5 - t) / 4, (t - 1) / 4])
     c = t
 
     def at(c: float) -> np.ndarray:

@@ -9,7 +9,8 @@
 
 The levels are evenly spaced, so pi_{v+1} / pi_v = exp((c - x_v - h/2) h / V) falls by the constant
 factor exp(-h^2 / V) from one level to the next: a whole prior costs two exponentials. c is found
-by three Newton steps from c = t (d mean / d c = var / V).
+by three Newton steps from c = t (d mean / d c = var / V). Of two levels the prior is a coin, whose
+mean decides it: pi_1 / pi_0 = (t - 1) / (5 - t), whatever V.
 
 A channel that reports the level itself has a point for its posterior: e = x_z - t and rho = 1.
 
@@ -69,10 +70,11 @@ def update_posterior(rhat, V, row, likelihood, levels, priors, n):
     slope = h / V
     fall = exponential(-h * slope)
     c = t
-    first = exponential((c - LOWEST - 0.5 * h) * slope)
+    two = levels == 2
+    first = (t - LOWEST) / (HIGHEST - t) if two else exponential((c - LOWEST - 0.5 * h) * slope)
     m0 = 0.0
     q0 = 0.0
-    for step in range(_STEPS + 1):
+    for step in range(_STEPS, _STEPS + 1) if two else range(_STEPS + 1):
         pi = 1.0
         ratio = first
         s0 = 1.0

@@ -119,6 +119,16 @@ def test_channels_that_cannot_be_inverted_are_decoded_too(levels):
             assert found == pytest.approx(naive.decode(rhat, 0.9, channel, z), abs=1e-7)
 
 
+@pytest.mark.parametrize("rhat", [1.15, 1.2, 1.7, 3.0, 4.6, 4.85])
+@pytest.mark.parametrize("V", [0.1, 0.733, 5.0])
+def test_the_prior_over_two_levels_is_the_predicted_coin(rhat, V):
+    """A level that is known for certain is as far from the prior's mean as from the prediction."""
+    for z, star in enumerate((1.0, 5.0)):
+        error, _, probability = decoded(rhat, V, z, np.eye(2), 2, PUBLIC, 1.0)
+        assert error == pytest.approx(star - rhat, abs=1e-12)
+        assert probability == pytest.approx(abs(rhat - (5, 1)[z]) / 4, abs=1e-12)
+
+
 def test_an_uninformative_report_changes_nothing():
     flat = np.full((5, 5), 0.2)
     for z in range(5):
