@@ -175,9 +175,10 @@ OVERVIEW = Board(
                 Curve(f"murmurec_log_loss_nats{ALL}", "{{predictor}}, all"),
             ),
             "-ln of the predicted probability of each report, for mechanisms whose channel has no "
-            "inverse (a partition of the levels, one bit). blank: every level equally likely. Both "
-            "curves are mostly the channel's own noise; their distance measures the taste that the "
-            "model has learned. Empty where every mechanism has a debiased error.",
+            "inverse (a partition of the levels, one bit). blank: every level equally likely, for "
+            "likes the item's share. Both curves are mostly the channel's own noise; their "
+            "distance measures the taste that the model has learned. Empty where every mechanism "
+            "has a debiased error.",
         ),
         Panel(
             QUALITY,

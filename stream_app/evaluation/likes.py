@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 
 from stream_app.evaluation.results import EvaluationResult
 from stream_app.evaluation.scope_cells import ScopeCells
-from stream_app.models.factorization.channels import like_probability
+from stream_app.models.factorization.channels import Channels
 from stream_app.models.factorization.learner import Learner
 from stream_app.privacy.randomness import RandomSource
 from stream_app.privacy.ratings.like import LIKED, Like
@@ -70,7 +70,9 @@ def evaluate_likes(
         liked += int((reports == LIKED).sum())
         places = np.searchsorted(cells.scope, items)
         truth = bits[np.searchsorted(cells.people, users), places]
-        scores.append(_scored(like_probability(update.predicted), running.shares(places), truth))
+        scores.append(
+            _scored(Channels.like_probability(update.predicted), running.shares(places), truth)
+        )
         running.add(places, truth)
         progress(len(users))
     mean = _Scores(*(np.array(scores).sum(0) / bits.size).tolist())

@@ -79,8 +79,12 @@ class Gauges:
     def _score(self, outcome: BatchOutcome) -> None:
         channels, rows = self._replica.channels, outcome.rows
         predicted, numbers, reports = outcome.update.predicted, outcome.channels, outcome.reports
+        if self._undecided:
+            self._score_reports(outcome)
         # A cell that makes its item known was chosen by its own report: fakes would not cancel.
-        chosen = channels.presence[numbers] & (rows >= self._known_items) if self._weighed else None
+        # Of likes every cell is scored, so none was chosen.
+        hidden = (channels.presence & ~channels.likes)[numbers] if self._weighed else None
+        chosen = hidden & (rows >= self._known_items) if hidden is not None else None
         if chosen is None or not chosen.any():
             self._compare(rows, predicted, numbers, reports)
         else:
@@ -94,12 +98,22 @@ class Gauges:
             outcome.priors,
             outcome.held_out,
         )
-        if self._undecided:
-            which = ~channels.inverted[outcome.channels]
-            cells = channels.rows(outcome.channels[which], outcome.reports[which])
-            g = np.where(channels.absent[cells] > 0, outcome.priors[which], 1.0)
-            blank = g * channels.uniform[cells] + (1 - g) * channels.absent[cells]
-            self.log_loss.add(outcome.update.probability[which], blank)
+
+    def _score_reports(self, outcome: BatchOutcome) -> None:
+        """Add the log-loss of reports without a debiased error, before the baseline learns them."""
+        channels = self._replica.channels
+        which = ~channels.inverted[outcome.channels]
+        if not which.any():
+            return
+        numbers = outcome.channels[which]
+        cells = channels.rows(numbers, outcome.reports[which])
+        g = np.where(channels.absent[cells] > 0, outcome.priors[which], 1.0)
+        blank = g * channels.uniform[cells] + (1 - g) * channels.absent[cells]
+        if channels.likes[numbers].any():  # all of them: likes and stars have one model each
+            share = channels.like_probability(self.baseline.predict(outcome.rows[which]))
+            liked, other = channels.likelihood[cells, 1], channels.likelihood[cells, 0]
+            blank = share * liked + (1 - share) * other
+        self.log_loss.add(outcome.update.probability[which], blank)
 
     def _score_silent(self, outcome: BatchOutcome) -> None:
         """Score the cells reported as missing: without them, fakes would not cancel."""

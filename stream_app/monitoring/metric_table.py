@@ -112,7 +112,7 @@ METRICS: tuple[Metric, ...] = (
     Metric("prediction_rmse_baseline", "gauge", RELEASED, (KIND,),
            "RMSE in stars of the running item means over the recent window."),
     Metric("log_loss_nats", "gauge", RELEASED, (PREDICTOR, WINDOW),
-           "Prequential -ln P(report) where a report has no debiased error; blank: any level."),
+           "Prequential -ln P(report) without a debiased error; blank: any level or like."),
     Metric("leakage_kl_nats", "gauge", RELEASED, (),
            "KL between the errors on learned and on held-out ratings: a measurement, not a bound."),
     Metric("update_clipped_total", "counter", RELEASED, (),

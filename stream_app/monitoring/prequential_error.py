@@ -16,10 +16,11 @@ learned one after the other.) With few events the noise can make the mean of f_t
 RMSE is then NaN. Where a channel cannot be inverted, value and square are NaN and the event counts
 as reported only; its log-loss,
 
-    -ln P(z | t, channel)   nats a report,   beside that of the uniform baseline,
+    -ln P(z | t, channel)   nats a report,   beside that of the blank baseline,
 
 replaces the debiased error. Only the distance between the two curves measures taste: most of either
-curve is the channel's own noise.
+curve is the channel's own noise. A report of a like is scored in this way in every cell, and its
+baseline is the item's running share of likes.
 
 No learned state is changed, no clock is read, no I/O is done.
 """
@@ -39,7 +40,8 @@ Window = Literal["recent", "all"]
 WINDOWS: tuple[Window, ...] = get_args(Window)
 Predictor = Literal["model", "blank"]
 PREDICTORS: tuple[Predictor, ...] = get_args(Predictor)
-"""The values of the metric's label; `blank` is the uniform baseline: all levels equally likely."""
+"""The values of the metric's label; `blank` is the baseline: all levels equally likely, and for
+likes the item's share."""
 
 
 class PrequentialError:

@@ -54,12 +54,6 @@ def stars_of(levels: int) -> NDArray[np.float64]:
     return LOWEST + (HIGHEST - LOWEST) * np.arange(levels) / (levels - 1)
 
 
-def like_probability(predicted: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return P(liked) of predictions on 1 .. 5, within the bounds of the decoder's prior."""
-    inside = np.clip(predicted, INSIDE_LOW, INSIDE_HIGH)
-    return np.asarray((inside - LOWEST) / (HIGHEST - LOWEST))
-
-
 @dataclass(frozen=True, eq=False)
 class Channels:
     """Channels by number (C,), their reports by row (R,), mechanisms by place (M,); see above."""
@@ -148,6 +142,12 @@ class Channels:
         """Return P(z | v) of one channel, shape (alphabet, levels)."""
         start, size = self.starts[number], self.alphabets[number]
         return self.likelihood[start : start + size, : self.levels[number]]
+
+    @staticmethod
+    def like_probability(predicted: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return P(liked) of predictions on 1 .. 5, within the bounds of the decoder's prior."""
+        inside = np.clip(predicted, INSIDE_LOW, INSIDE_HIGH)
+        return np.asarray((inside - LOWEST) / (HIGHEST - LOWEST))
 
     @property
     def memory_bytes(self) -> int:

@@ -17,7 +17,7 @@ from stream_app.evaluation import (
 )
 from stream_app.evaluation.likes import evaluate_likes, log_losses
 from stream_app.evaluation.scope_cells import ScopeCells
-from stream_app.models.factorization.channels import Channels, like_probability
+from stream_app.models.factorization.channels import Channels
 from stream_app.models.factorization.factory import build
 from stream_app.models.factorization.learner import LearnerSpec
 from stream_app.models.factorization.presence_rates import PresenceRates
@@ -95,6 +95,6 @@ def test_another_threshold_is_another_question() -> None:
 
 
 def test_a_probability_is_never_certain() -> None:
-    found = like_probability(np.array([1.0, 3.0, 5.0]))
+    found = Channels.like_probability(np.array([1.0, 3.0, 5.0]))
     assert found == pytest.approx([0.0375, 0.5, 0.9625])
     assert log_losses(found, np.array([True, True, True])).max() == pytest.approx(3.2834, abs=1e-3)
