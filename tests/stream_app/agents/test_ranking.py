@@ -1,0 +1,160 @@
+"""The ranking thread: when it derives, what it adopts, and that its failure ends the worker."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+import pytest
+from prometheus_client import CollectorRegistry
+
+from stream_app.agents.ranking import service as module
+from stream_app.agents.ranking.sampling_budget import A_SECOND, SAVED, SamplingBudget
+from stream_app.agents.ranking.schedule import GROWTH, LEAST_RATINGS, REST_SECONDS, Schedule
+from stream_app.agents.ranking.service import RankingService
+from stream_app.agents.worker_status import WorkerStatus
+from stream_app.monitoring.metrics import Metrics
+from stream_app.serving.recommender import Recommender
+from tests.fixtures.clusters import batch_of, device_of, half_of, liked
+from tests.fixtures.waiting import PATIENCE_SECONDS
+from tests.stream_app.serving.sides import trained
+
+
+class Clock:
+    """A clock that a test sets."""
+
+    def __init__(self) -> None:
+        self.now = 100.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def test_the_first_side_needs_enough_ratings_and_the_next_enough_change() -> None:
+    clock = Clock()
+    schedule = Schedule(clock)
+    assert not schedule.due(LEAST_RATINGS - 1)
+    assert schedule.due(LEAST_RATINGS)
+    schedule.ended(10_000, 0.1)
+    grown = round(10_000 * (1 + GROWTH))
+    assert not schedule.due(grown)  # within a second
+    clock.now += 1.0
+    assert schedule.due(grown)
+    assert not schedule.due(grown - 1)
+    clock.now += REST_SECONDS
+    assert schedule.due(10_001)
+    assert not schedule.due(10_000)
+
+
+def test_a_long_derivation_is_followed_by_a_pause_of_three_times_its_length() -> None:
+    clock = Clock()
+    schedule = Schedule(clock)
+    schedule.ended(1000, 2.0)
+    clock.now += 5.9
+    assert not schedule.due(5000)
+    clock.now += 0.2
+    assert schedule.due(5000)
+
+
+def test_scored_lists_are_bounded_a_second_and_what_was_not_spent_is_saved() -> None:
+    clock = Clock()
+    budget = SamplingBudget(clock)
+    assert budget.available == SAVED
+    budget.spend(int(SAVED))
+    assert budget.available == 0
+    clock.now += 2.0
+    assert budget.available == 2 * A_SECOND
+    clock.now += 1000.0
+    assert budget.available == SAVED
+
+
+Body = Callable[[RankingService, Recommender, Metrics, WorkerStatus], Coroutine[Any, Any, None]]
+
+
+def with_service(body: Body) -> None:
+    """Run a test's body in an event loop, with the service of a recommender that has pairs."""
+
+    async def main() -> None:
+        recommender, metrics = trained(), Metrics(CollectorRegistry())
+        status = WorkerStatus()
+        await body(RankingService(recommender, metrics, status), recommender, metrics, status)
+
+    asyncio.run(main())
+
+
+async def until(true: Callable[[], object]) -> None:
+    async with asyncio.timeout(PATIENCE_SECONDS):
+        while not true():
+            await asyncio.sleep(0.005)
+
+
+def published(metrics: Metrics, name: str, **labels: str) -> float:
+    value = metrics.registry.get_sample_value(f"murmurec_{name}", labels)
+    assert value is not None
+    return value
+
+
+def test_the_item_side_is_derived_beside_the_loop_and_then_measured_and_chosen() -> None:
+    async def body(
+        ranking: RankingService, recommender: Recommender, metrics: Metrics, status: WorkerStatus
+    ) -> None:
+        ranking.at_cut()
+        assert recommender.side is None  # the thread has only been started
+        await until(lambda: recommender.side)
+        assert recommender.side is not None
+        assert recommender.side.version == recommender.replica.cut
+        assert published(metrics, "item_side_items") == len(recommender.side) == 24
+        assert published(metrics, "item_side_derivation_seconds_count") == 1
+        for seq in (2, 3, 4, 5):
+            for number in range(80):
+                rated = recommender.replica.history(device_of(number))[0].tolist()
+                new = next(item for item in half_of(number) if item not in rated)
+                batch = batch_of(liked(number, [new], seq))
+                ranking.before(batch)
+                recommender.replica.apply(batch)
+                ranking.after()
+        ranking.at_cut()
+        await until(lambda: published(metrics, "lists_scored_total") > 0)
+        assert recommender.standing.method in ("ease", "low_rank", "blend")
+        serving = recommender.standing.method
+        assert published(metrics, "list_method", method=serving) == 1
+        assert published(metrics, "list_method", method="popular") == 0
+        ndcg = recommender.standing.ndcg
+        assert published(metrics, "list_ndcg_ratio", method="popular") == ndcg["popular"]
+        assert ndcg[serving] > ndcg["popular"]
+        assert status.failure is None
+
+    with_service(body)
+
+
+def test_a_replaced_state_drops_what_the_thread_still_works_on() -> None:
+    async def body(
+        ranking: RankingService, recommender: Recommender, metrics: Metrics, status: WorkerStatus
+    ) -> None:
+        life = ranking._life
+        ranking.at_cut()
+        ranking.restart()
+        assert ranking._life > life
+        # The dropped work is handed over before that of the second life, which the loop sees last.
+        ranking.at_cut()
+        await until(lambda: recommender.side)
+        assert published(metrics, "item_side_derivation_seconds_count") == 1
+
+    with_service(body)
+
+
+def test_a_failure_of_the_thread_ends_the_worker(monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(_: object) -> None:
+        raise RuntimeError("a defect")
+
+    monkeypatch.setattr(module.Work, "done", broken)
+
+    async def body(
+        ranking: RankingService, recommender: Recommender, metrics: Metrics, status: WorkerStatus
+    ) -> None:
+        ranking.at_cut()
+        await asyncio.wait_for(status.ending.wait(), PATIENCE_SECONDS)
+        assert str(status.failure) == "a defect"
+
+    with_service(body)

@@ -1,0 +1,121 @@
+"""Lists by what goes together: each taste gets its own items, by every method and index."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from stream_app.ranking.histories import History
+from stream_app.ranking.scores import Components, component_scores, taste_vector
+from stream_app.serving.catalogue import Catalogue
+from stream_app.serving.served_side import NOISY, ServedSide
+from stream_app.wire import CatalogueEntry, encode_message
+from tests.fixtures.clusters import HALF, device_of, half_of, learned, liked
+from tests.stream_app.serving.sides import derived, serving, trained
+
+PERSONAL = ("ease", "low_rank", "blend")
+
+
+@pytest.mark.parametrize("index", ["exact", "qolsh"])
+@pytest.mark.parametrize("method", PERSONAL)
+def test_a_user_gets_the_items_of_its_own_taste(method: str, index: str) -> None:
+    recommender = serving(method, index)
+    for number in range(8):
+        answer = recommender.answer(device_of(number), 7)
+        assert set(answer.items.tolist()) <= set(half_of(number))
+        assert len(set(answer.items.tolist())) == 7
+
+
+@pytest.mark.parametrize("method", ["popular", "factors", *PERSONAL])
+def test_seen_and_withdrawn_items_are_left_out_and_the_list_is_filled(method: str) -> None:
+    catalogue = Catalogue()
+    for item in (0, 13):
+        catalogue.learn(str(item).encode(), encode_message(CatalogueEntry(item, withdrawn=True)))
+    recommender = serving(method, catalogue=catalogue)
+    seen = recommender.replica.history(device_of(0))[0].tolist()
+    answer = recommender.answer(device_of(0), 100)
+    expected = set(range(2 * HALF)) - {0, 13} - set(seen)
+    assert sorted(answer.items.tolist()) == sorted(expected)
+
+
+def test_a_user_without_a_history_gets_popular_items() -> None:
+    recommender = serving("ease")
+    stranger = recommender.answer(bytes(16), 5)
+    learned(recommender.replica, liked(500, [7777], 1))  # an item outside the head
+    outside = recommender.answer(device_of(500), 5)
+    assert (stranger.method, outside.method) == ("popular", "popular")
+    side = recommender.side
+    assert side is not None
+    best = side.keys[np.argsort(-side.popularity, kind="stable")[:5]]
+    assert stranger.items.tolist() == outside.items.tolist() == best.tolist()
+
+
+def test_items_outside_the_head_follow_those_of_the_head() -> None:
+    recommender = serving("ease")
+    learned(recommender.replica, liked(500, [7777], 1))
+    answer = recommender.answer(device_of(0), 100)
+    assert answer.items[-1] == 7777
+    assert len(answer.items) == 2 * HALF - 5 + 1
+
+
+def test_popular_items_serve_until_there_is_an_item_side_and_a_better_method() -> None:
+    recommender = trained()
+    assert recommender.answer(device_of(0), 5).method == "popular"
+    derived(recommender)
+    assert recommender.answer(device_of(0), 5).method == "popular"
+
+
+def test_the_reply_names_method_index_and_measured_quality() -> None:
+    answer = serving("low_rank", "qolsh").answer(device_of(0), 5)
+    assert (answer.method, answer.ndcg, answer.ndcg_popular) == ("low_rank/qolsh", 0.1235, 0.09)
+    answer = serving("ease").answer(bytes(16), 5)
+    assert (answer.method, answer.ndcg) == ("popular", 0.09)
+
+
+def test_a_replaced_state_drops_the_item_side() -> None:
+    recommender = serving("ease")
+    recommender.replica.restart(recommender.replica.origin)
+    recommender.restart()
+    assert recommender.side is None
+    assert recommender.answer(device_of(0), 5).items.size == 0
+
+
+@pytest.mark.parametrize("index", ["exact", "qolsh"])
+def test_the_recall_is_that_of_the_index_in_use(index: str) -> None:
+    recommender = serving("blend", index)
+    assert recommender.index is recommender.served.index  # type: ignore[union-attr]
+    assert recommender.index.size == 2 * HALF
+    assert recommender.recall(device_of(3), 5) == 1.0
+    assert np.isnan(recommender.recall(bytes(16), 5))
+
+
+def served_with(channel: tuple[float, float] | None) -> ServedSide:
+    """Return an item side with factors, made ready for clean or for noised histories."""
+    served = serving("low_rank").served
+    assert served is not None
+    assert served.side.factors.shape[1] > 0
+    count = len(served.side)
+    vectors, biases = np.zeros((count, 2), np.float32), np.zeros(count, np.float32)
+    return ServedSide(served.side, vectors, biases, 3.0, channel)
+
+
+def test_the_prepared_taste_is_that_of_the_formula() -> None:
+    served = served_with(None)
+    history = History(np.array([1, 4, 9]), np.array([1, 0.6, 0.2], np.float32))
+    expected = taste_vector(served.side, history)
+    assert served.taste(history) == pytest.approx(expected, rel=1e-4, abs=1e-5)
+    nothing = History(np.empty(0, np.intp), np.empty(0, np.float32))
+    assert not served.taste(nothing).any()
+
+
+def test_a_history_of_noised_bits_counts_debiased_zeros_included() -> None:
+    positive, false = 0.8, 0.3
+    served = served_with((positive, false))
+    slots, count = np.array([1, 4, 9]), len(served.side)
+    x = np.full(count, -false / (positive - false), np.float32)
+    x[slots] += 1 / (positive - false)
+    whole = component_scores(served.side, History(np.arange(count), x), NOISY)
+    found, _ = served.components(History(slots, np.ones(3, np.float32)), np.zeros(2, np.float32), 0)
+    for name in ("ease", "low_rank", "ordered"):
+        assert getattr(found, name) == pytest.approx(getattr(whole, name), rel=1e-3, abs=1e-4), name
+    assert isinstance(found, Components)
