@@ -1,0 +1,63 @@
+"""A worker on a real broker learns what goes together, measures it, and serves by it."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+from consumers.recommendations import Recommendations
+from tests.conftest import Kafka
+from tests.fixtures.clusters import HALF, device_of, half_of, liked
+from tests.fixtures.streams import publish
+from tests.fixtures.waiting import until
+from tests.kafka.conftest import Send, Start
+
+pytestmark = pytest.mark.kafka
+
+DEVICES, FIRST = 120, 4
+
+
+def test_lists_follow_tastes_once_they_are_measured_as_better_than_popular_ones(
+    start: Start, send: Send, kafka: Kafka, topics: str
+) -> None:
+    rng = np.random.default_rng(11)
+    order = [rng.permutation(half_of(number)).tolist() for number in range(DEVICES)]
+    worker = start()
+    send([publish(liked(number, order[number][:FIRST], 1)) for number in range(DEVICES)])
+    until(lambda: worker.metrics()["item_side_items"] == 2 * HALF, "an item side")
+    # What comes now is scored against the lists that the item side gives, and then learned.
+    send(
+        [
+            publish(liked(number, [order[number][FIRST + step]], 2 + step))
+            for step in range(4)
+            for number in range(DEVICES)
+        ]
+    )
+    until(
+        lambda: worker.metrics()["list_method{method=popular}"] == 0,
+        "a method that is measured as better than popular items",
+    )
+    measured = worker.metrics()
+    with Recommendations(kafka.bootstrap, topics) as ask:
+        answers = [ask.best(device_of(number).hex(), 4, 10) for number in range(2)]
+        stranger = ask.best("0" * 32, 4, 10)
+    for number, answer in enumerate(answers):
+        ranking = answer.method.partition("/")[0]
+        assert ranking in ("ease", "low_rank", "blend")
+        assert set(answer.items) == set(order[number][FIRST + 4 :])
+        assert answer.ndcg is not None
+        assert answer.ndcg_popular is not None
+        assert answer.ndcg > answer.ndcg_popular > 0
+        assert measured[f"list_ndcg_ratio{{method={ranking}}}"] > 0
+    assert stranger.method == "popular"
+    page = json.loads(worker.get(f"/recommendations/{device_of(0).hex()}?k=4"))
+    assert (page["method"], page["ndcg"]) == (answers[0].method, answers[0].ndcg)
+    command = [sys.executable, "-m", "stream_app.cli", "ask", "--device", device_of(0).hex()]
+    command += ["--bootstrap", kafka.bootstrap, "--prefix", topics]
+    shown = subprocess.run(command, capture_output=True, text=True, check=True, timeout=120).stdout
+    assert re.search(r"by (ease|low_rank|blend)\S*, nDCG@10 \.\d\d \(popular \.\d\d\)", shown)
