@@ -1,20 +1,27 @@
-"""The public item side on a real Kafka: owners of the clock write it, a device reads it whole."""
+"""The public item side on a real Kafka: owners of the clock write it, a device reads it whole, and
+what a worker publishes is what its devices rated together."""
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterable
 
 import numpy as np
 import pytest
 
+from producers.ranking import LocalRecommender
 from stream_app.agents.public_tables.item_links import LinksVersions, published
+from stream_app.errors import UserError
 from stream_app.kafka.acknowledged_writer import AcknowledgedWriter
 from stream_app.kafka.compacted import records
 from stream_app.ranking.compact_side import decode_side, encode_side
-from stream_app.wire import Topics
+from stream_app.wire import Event, Topics
 from stream_app.wire.item_links import NEWEST_RECORDS, LinksReader, LinksRecord, encode_links
 from tests.conftest import Kafka
 from tests.fixtures.item_sides import item_side
+from tests.fixtures.streams import Published, publish
+from tests.fixtures.waiting import PATIENCE_SECONDS
+from tests.kafka.conftest import Send, Start, ends_of
 
 pytestmark = pytest.mark.kafka
 
@@ -74,3 +81,53 @@ def test_the_newest_records_are_read_without_the_earlier_ones(kafka: Kafka, topi
 
 def test_an_empty_topic_holds_no_version(kafka: Kafka, topics: str) -> None:
     assert published(kafka.connection, Topics(topics).item_links) is None
+
+
+GROUPS = (range(1, 9), range(11, 19))
+
+
+def group_events(devices: range) -> list[Published]:
+    """Return the events of devices each of which rates six items of one group, most of them 5."""
+    rng = np.random.default_rng(devices.start)
+    records = []
+    for number in devices:
+        items = rng.choice(GROUPS[number % 2], 6, replace=False).astype(np.uint64)
+        levels = rng.choice([3, 4], 6).astype(np.uint8)
+        name = bytes([number % 256, number // 256]) * 8
+        records.append(publish(Event(name, 1, "none:5:inf", 0, items, levels)))
+    return records
+
+
+def newest(kafka: Kafka, topics: str, after: int) -> LocalRecommender:
+    """Return the recommender of the first version whose cut is above `after`."""
+    deadline = time.monotonic() + PATIENCE_SECONDS
+    while time.monotonic() < deadline:
+        try:
+            found = LocalRecommender.from_kafka(kafka.connection, topics)
+        except UserError:
+            continue
+        if found.table.side.version > after:
+            return found
+    raise AssertionError("no version within the time")
+
+
+def test_a_worker_publishes_what_goes_together_and_its_successor_goes_on(
+    start: Start, send: Send, kafka: Kafka, topics: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MURMUREC_ITEM_LINKS_SECONDS", "0.2")
+    records = group_events(range(60))
+    send(records)
+    worker = start()
+    worker.wait_for(ends_of(records))
+    found = newest(kafka, topics, 0)
+    for items in GROUPS:
+        listed = found.recommend([(items[0], 5.0), (items[1], 5.0)], 4, because=True)
+        assert {int(row.item) in items for row in listed.items} == {True}
+        assert all(row.because for row in listed.items)
+    assert len(found.table.side) == 16
+    worker.process.kill()
+    more = group_events(range(60, 200))
+    send(more)
+    start().wait_for(ends_of(records + more))
+    later = newest(kafka, topics, found.table.side.version)
+    assert len(later.table.side) == 16

@@ -11,6 +11,7 @@ write does.
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
@@ -36,6 +37,8 @@ from stream_app.wire.item_links import (
 )
 
 log = structlog.get_logger()
+
+_LOOK_SECONDS = 1.0  # between two looks for a new item side
 
 NewestSide = Callable[[], ItemSide | None]
 
@@ -74,32 +77,34 @@ def attach(
     producer: Producer,
     newest_side: NewestSide,
 ) -> None:
-    """Write a newer item side every `item_links_seconds` while this worker owns the clock."""
+    """Write a newer item side at most every `item_links_seconds`, the first one at once, while this
+    worker owns the clock."""
     topic, status = runtime.topics.item_links, runtime.status
-    versions, owned = LinksVersions(lambda: published(connection, topic)), False
+    seconds = runtime.settings.item_links_seconds
+    versions, owned, due_time = LinksVersions(lambda: published(connection, topic)), False, 0.0
     writer = AcknowledgedWriter(producer, topic, status.fail_from_thread, "the item side")
 
-    @app.timer(runtime.settings.item_links_seconds)
+    @app.timer(min(seconds, _LOOK_SECONDS))
     @crash_guard(status)
     async def publish_item_links() -> None:
-        nonlocal versions, owned
+        nonlocal versions, owned, due_time
         if status.clock_owned != owned:
             versions = LinksVersions(lambda: published(connection, topic))
             owned = status.clock_owned
         side = newest_side()
-        if owned and side is not None and len(side) and not runtime.ready_reason():
-            found: list[LinksRecord] = []
-            if not versions.is_newest(side):
+        wanted = owned and time.monotonic() >= due_time and not runtime.ready_reason()
+        if wanted and side is not None and len(side) and not versions.is_newest(side):
+            due_time = time.monotonic() + seconds
+            try:
                 loop = asyncio.get_running_loop()
-                try:
-                    found = await loop.run_in_executor(None, versions.due, side)
-                except UserError as error:
-                    # The broker may be down; the rights were checked at the start.
-                    log.warning("item_links.unreadable", reason=str(error))
-            if status.clock_owned:  # it may have passed to another worker meanwhile
+                found = await loop.run_in_executor(None, versions.due, side)
+            except UserError as error:
+                # The broker may be down; the rights were checked at the start.
+                log.warning("item_links.unreadable", reason=str(error))
+                found = []
+            if found and status.clock_owned:  # it may have passed to another worker meanwhile
                 for record in found:
                     writer.send(key=record.key, value=encode_links(record))
-            if found:
                 log.info("item_links.written", cut=side.version, items=len(side))
         writer.poll()
 
