@@ -93,7 +93,8 @@ def test_a_device_install_has_the_device_and_says_what_it_lacks(
         "with murmurec.Device('ann', 'device.journal', budget=2) as device:\n"
         "    device.rate('alien', 5)\n"
         "    print(device.spent, murmurec.mechanisms.parse('rr:5:2').id)\n"
-        "print(murmurec.Recommendations.__name__)\n"
+        "    print([row.item for row in device.rated])\n"
+        "print(murmurec.Recommendations.__name__, murmurec.LocalRecommender.__name__)\n"
         "assert 'numba' not in sys.modules and 'faust' not in sys.modules\n"
         "try:\n"
         "    murmurec.Recommender\n"
@@ -103,7 +104,8 @@ def test_a_device_install_has_the_device_and_says_what_it_lacks(
     )
     assert printed.splitlines() == [
         "2 rr:5:2",
-        "Recommendations",
+        "['alien']",
+        "Recommendations LocalRecommender",
         "murmurec.Recommender needs numba, which a device install lacks: "
         "pip install 'murmurec[server]'",
     ]
