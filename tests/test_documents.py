@@ -98,8 +98,8 @@ def test_the_names_of_the_python_example_are_public() -> None:
 @pytest.mark.parametrize("page", PAGES)
 def test_every_topic_that_is_named_exists(page: str) -> None:
     names = {topic.name for topic in wire.Topics().table()}
-    assert set(re.findall(r"murmurec\.[a-z]+\.v\d+", PAGES[page])) <= names
-    drawn = {f"murmurec.{name}" for name in re.findall(r"\b([a-z]+\.v\d)\b", PAGES[page])}
+    assert set(re.findall(r"murmurec\.[a-z-]+\.v\d+", PAGES[page])) <= names
+    drawn = {f"murmurec.{name}" for name in re.findall(r"\b([a-z-]+\.v\d)\b", PAGES[page])}
     assert drawn <= names
 
 
