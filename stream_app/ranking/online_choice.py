@@ -19,7 +19,7 @@ from stream_app.ranking.scores import Components, Weights, standardised
 
 METHODS = ("popular", "factors", "ease", "low_rank", "blend")
 MEMORY = 5_000.0  # events
-MARGIN = 2.0
+MARGIN = 3.0
 LEAST_EVENTS = 50.0
 STEP = 0.1
 
