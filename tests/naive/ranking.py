@@ -53,7 +53,7 @@ def history_sums(table: Any, slots: list[int], x: list[float]) -> list[float]:
     return found
 
 
-def recency(age: float, floor: float = 0.2) -> float:
+def recency(age: float, floor: float = 0.1) -> float:
     return floor + (1 - floor) * math.exp(-age / 5)
 
 
@@ -63,6 +63,6 @@ def following(ordered: Any, reports: Any) -> Table:
     for earlier in range(n):
         for later in range(n):
             if later != earlier:
-                mass = math.sqrt((reports[later] + 20) * (reports[earlier] + 20))
+                mass = (reports[earlier] + 20) * (reports[later] + 20) ** 0.3
                 found[earlier][later] = ordered[later][earlier] / mass
     return found

@@ -50,7 +50,8 @@ def test_each_component_equals_the_obvious_version(counts, side, with_order):
     B = naive.ease(ease.moments(counts), ease.ridge(counts))
     assert found.ease == pytest.approx(naive.history_sums(B, HAD, x), abs=1e-4)
     following = naive.following(counts.ordered, counts.reports)
-    a = [naive.recency(age, floor=0) * with_order for age in ages]
+    follows = [naive.recency(age, floor=0) * with_order for age in ages]
+    a = [follow * (1 + like) / 2 for like, follow in zip(LIKES, follows, strict=True)]
     assert found.ordered == pytest.approx(naive.history_sums(following, HAD, a), rel=1e-4)
     whole = np.zeros(ITEMS)
     whole[HAD] = x
