@@ -55,17 +55,17 @@ def oldest_block(ends, links, device):
 
 
 @njit(cache=True, nogil=True, inline="always")
-def gather(ends, blocks, links, device, window):
-    """Copy a device's entries, oldest first, to the start of `window`; return how many."""
+def gather(ends, blocks, links, device, window, at):
+    """Copy a device's entries, oldest first, to `window` from `at` on; return where they end."""
     entries = ends[device, ENTRIES]
     if entries == 0:
-        return 0
+        return at
     block = oldest_block(ends, links, device)
     for start in range(0, entries, BLOCK):
         for k in range(min(BLOCK, entries - start)):
-            window[start + k] = blocks[block, k]
+            window[at + start + k] = blocks[block, k]
         block = links[block]
-    return entries
+    return at + entries
 
 
 @njit(cache=True, nogil=True, inline="always")

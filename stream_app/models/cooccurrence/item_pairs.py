@@ -25,7 +25,7 @@ ORDER_ONE = 64  # the integer weight of an ordered pair without decay
 ORDER_WINDOW, ORDER_DECAY = 50, 20.0  # entries
 MOST_RECENT = 1024
 TABLES = ("pairs", "pairs_high", "ordered", "ordered_high")
-_RECORD = 4096  # ratings of a record that the scratch window holds besides a list
+_WINDOW, _WAITING = 1 << 17, 1 << 15  # entries and ratings: a quarter and half a MiB of scratch
 
 # round(ORDER_ONE exp(-distance / ORDER_DECAY)) for distances 1 .. ORDER_WINDOW: no product lies so
 # near to a half that the last bit of `exp` decides.
@@ -104,7 +104,12 @@ class ItemPairs:
         self._moments = Moments(size, in_order=in_order)
         self._starts, self._alphabets = channels.starts, channels.alphabets
         self._weights, self._one = np.ascontiguousarray(weights), one
-        self._window = np.empty(self.lists.most * BLOCK + _RECORD, np.uint16)
+        self._scratch = (
+            np.empty(_WINDOW, np.uint16),
+            np.empty((_WAITING, 4), np.int32),
+            np.empty(size + 1, np.int32),
+            np.empty(_WAITING, np.int32),
+        )
 
     def parts(self) -> dict[str, StatePart]:
         """Return the parts of the state by name."""
@@ -126,10 +131,10 @@ class ItemPairs:
         head.used, blocks = count_records(
             head.rows, head.slots, head.room("counts"), head.totals, head.used,
             lists.room("ends"), lists.room("blocks"), lists.room("links"), blocks, lists.most,
-            *moments.pairs, *moments.ordered, moments.moments, moments.numbers, DECAY,
+            moments.moments, moments.numbers,
+            (*moments.pairs, *moments.ordered, DECAY, *(pages.get(name, none) for name in TABLES)),
             head.pages("counts"), lists.pages("ends"), lists.pages("blocks"), lists.pages("links"),
-            *(pages.get(name, none) for name in TABLES), self._window,
-            *columns, self._starts, self._alphabets, self._weights,
+            *self._scratch, *columns, self._starts, self._alphabets, self._weights,
         )  # fmt: skip
         lists.extend("blocks", blocks)
         lists.extend("links", blocks)
