@@ -31,9 +31,9 @@ class Dataset:
     """Ratings as columns: users, items (n,) int64 or text, ratings (n,) float64, levels (n,) uint8.
 
     timestamps (n,) int64 seconds or None; titles by item id or None; `refused` rows of the file are
-    not in the columns; `warnings` says in sentences what is odd about the file; `is_mixed`: it has
-    no times, and the rows were put into a random order. The columns are raw: they must not leave
-    the devices.
+    not in the columns; `scale_warning`: a sentence about stray ratings that widen the scale;
+    `is_mixed`: it has no times, and the rows were put into a random order. The columns are raw:
+    they must not leave the devices.
     """
 
     users: NDArray[np.int64] | NDArray[np.str_]
@@ -45,7 +45,7 @@ class Dataset:
     scale: Scale
     name: str
     refused: int = 0
-    warnings: tuple[str, ...] = ()
+    scale_warning: str | None = None
     is_mixed: bool = False
 
     def __len__(self) -> int:
@@ -55,6 +55,13 @@ class Dataset:
         return (
             f"Dataset({self.name!r}, {len(self)} ratings on {self.scale}, {self.refused} refused)"
         )
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """What is odd about the file, in sentences: its scale, and what stands for its times."""
+        order = order_note(self.timestamps, self.users)
+        found = (self.scale_warning, f"{self.name}: {order}" if order else None)
+        return tuple(warning for warning in found if warning)
 
     def in_time_order(self, seed: int = 0) -> Dataset:
         """Return the rows by time, or in what stands for it (`producers.datasets.row_order`)."""
@@ -81,10 +88,10 @@ def load(path: Path | str, scale: Scale | None = None) -> Dataset:
     """Return the data set in a file; raises `UserError` for a file without ratings on the scale."""
     path = Path(path).expanduser()
     columns = read(path)
-    notes = [order_note(columns.timestamps, columns.users)]
+    warning = None
     if scale is None:
         scale = find_scale(columns.ratings, path)
-        notes.append(rare_end(columns.ratings, scale))
+        warning = rare_end(columns.ratings, scale)
     levels, on_scale = scale.classify(columns.ratings)
     if not on_scale.any():
         raise UserError(
@@ -103,7 +110,7 @@ def load(path: Path | str, scale: Scale | None = None) -> Dataset:
         scale,
         path.name,
         int((~on_scale).sum()),
-        tuple(f"{path.name}: {note}" for note in notes if note),
+        f"{path.name}: {warning}" if warning else None,
     )
 
 

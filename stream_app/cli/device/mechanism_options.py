@@ -48,6 +48,16 @@ MechanismOption = Annotated[
         autocompletion=_families,
     ),
 ]
+MechanismOrDefaultOption = Annotated[
+    str | None,
+    _option(
+        "--mechanism",
+        "FAMILY",
+        "A family of PRIVACY.md (default: partition, or rr where a scale has too many levels for "
+        "it). An unknown name lists all.",
+        autocompletion=_families,
+    ),
+]
 EpsilonOption = Annotated[
     str | None,
     _option("--epsilon", "E", "Privacy loss per rating: 2, 0.5 or 1/2 (default 2)."),

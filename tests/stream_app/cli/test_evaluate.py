@@ -33,11 +33,45 @@ def test_the_figures_are_shown_and_written(file, tmp_path, capsys, protocol):
     written = json.loads(out.read_text())
     assert written["protocol"] == protocol
     assert written["model"] == "dense"
-    assert written["mechanism"] == "rr:5:3"
+    assert written["mechanism"] == "partition:5:3"
     assert written["epsilon"] == 3.0
     assert isinstance(written["epsilon"], float)
     assert 0.5 < written["rmse"] < 2
     assert f"{written['rmse']:.4f}" in capsys.readouterr().out
+
+
+def test_a_scale_with_too_many_levels_for_groups_is_reported_by_level(tmp_path, capsys):
+    path = tmp_path / "ratings.csv"
+    rows = "".join(f"{n % 20},{n % 7},{n % 101},{n}\n" for n in range(404))
+    path.write_text("user,item,rating,timestamp\n" + rows)
+    assert run(["evaluate", str(path), "--factors", "1"]) == 0
+    assert "rr:101:2" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("options", "advice"),
+    [
+        (["--mechanism", "rr", "--epsilon", "1/10"], "--mechanism partition learns more"),
+        (["--epsilon", "1/10"], "it needs more ratings, or a larger --epsilon"),
+    ],
+)
+def test_a_model_below_its_baseline_is_named(file, capsys, options, advice):
+    assert run(["evaluate", str(file), "--factors", "4", *options]) == 0
+    captured = capsys.readouterr()
+    assert "the model is below its baseline: the items' true means" in captured.err
+    assert advice in captured.err
+
+
+def test_a_model_above_its_baseline_is_not_warned_about(tmp_path, capsys):
+    data = generate(1, users=100, items=40, ratings=2000).dataset
+    path = tmp_path / "planted.csv"
+    planted = 1 + (data.users % 5)  # a user's ratings are all equal
+    rows = zip(data.users, data.items, planted, data.timestamps, strict=True)
+    path.write_text(
+        "user,item,rating,timestamp\n" + "".join(f"{u},{i},{r},{t}\n" for u, i, r, t in rows)
+    )
+    assert run(["evaluate", str(path), "--factors", "4", "--mechanism", "none"]) == 0
+    assert capsys.readouterr().err == ""
 
 
 def test_without_noise_the_epsilon_that_is_written_is_null(file, tmp_path):
@@ -62,7 +96,8 @@ def test_a_result_that_could_not_be_written_is_refused_before_the_work(
 def test_a_result_that_cannot_be_written_after_all_is_one_sentence(file, capsys):
     assert run(["evaluate", str(file), "--factors", "4", "--json", "/dev/full"]) == 1
     captured = capsys.readouterr()
-    assert captured.err == "murmurec: /dev/full: cannot be written (No space left on device)\n"
+    refusal = captured.err.splitlines()[-1]
+    assert refusal == "murmurec: /dev/full: cannot be written (No space left on device)"
     assert "RMSE" in captured.out
 
 

@@ -17,7 +17,7 @@ import typer
 
 from stream_app.cli.device.mechanism_options import (
     EpsilonOption,
-    MechanismOption,
+    MechanismOrDefaultOption,
     RatingsArgument,
     ScaleOption,
     ThinningOption,
@@ -72,7 +72,7 @@ def evaluate(
             help="Learner: sketch, dense, ...; an unknown name lists all.",
         ),
     ] = "sketch",
-    mechanism: MechanismOption = "rr",
+    mechanism: MechanismOrDefaultOption = None,
     epsilon: EpsilonOption = None,
     thinning: ThinningOption = None,
     json_file: Annotated[
@@ -116,15 +116,18 @@ def evaluate(
     Example: murmurec evaluate ml-1m.zip --model dense --epsilon 2
     """
     from producers.datasets.load import load
-    from stream_app.cli.research.evaluate.measure import EvaluationOptions
+    from stream_app.cli.research.evaluate.measure import EvaluationOptions, default_family
 
     options = EvaluationOptions(protocol, model, factors, depth, scope, choice, seed)
     if json_file:
         writable(json_file)
     found = load(file, scale_from(scale))
-    for warning in found.warnings:
+    # Lists need no stream: ratings without times are put in a random order.
+    for warning in filter(None, (found.scale_warning,) if rank else found.warnings):
         notice(f"warning: {warning}")
     dataset = found.in_time_order(seed)
+    if mechanism is None:
+        mechanism = default_family(found.scale)
     result: EvaluationResult | ProfileResult | RankingResult
     if not rank and (k is not None or held is not None):
         raise UsageError(f"--{'split' if k is None else 'k'}: is about lists; add --rank")

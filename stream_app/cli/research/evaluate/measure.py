@@ -13,7 +13,9 @@ from stream_app.errors import UsageError, UserError
 from stream_app.evaluation import EvaluationResult
 from stream_app.privacy import registry
 from stream_app.privacy.mechanism import Mechanism
+from stream_app.privacy.ratings.partition_response import MOST_LEVELS
 
+_MORE = "it needs more ratings, or a larger --epsilon"
 CHOICES = ("items", "leaning")
 
 
@@ -27,6 +29,14 @@ class EvaluationOptions(NamedTuple):
     scope: int | None
     choice: str
     seed: int
+
+
+def default_family(scale: Scale) -> str:
+    """Return the family that learns most from a small epsilon: partition where it has the levels.
+
+    An evaluation always has the public item table that the groups are chosen by.
+    """
+    return "partition" if scale.levels <= MOST_LEVELS else "rr"
 
 
 def mechanism_for(name: str, epsilon: str | None, thinning: str | None, scale: Scale) -> Mechanism:
@@ -87,6 +97,30 @@ def show(result: EvaluationResult, scale: str) -> None:
     output.table(("", ""), rows, title=f"{result.model}, {result.protocol}, {result.mechanism}")
     if result.log_loss is not None:
         output.say("no stars are reported, so none are predicted; --rank measures the lists")
+    if sentence := below_baseline(result):
+        output.notice(f"warning: {sentence}")
+
+
+def below_baseline(result: EvaluationResult) -> str | None:
+    """Return a sentence where a model predicts worse than no model of the user; else None."""
+    if result.log_loss is not None and result.log_loss_baseline is not None:
+        if result.log_loss <= result.log_loss_baseline:
+            return None
+        return (
+            f"the model is below its baseline: the items' true shares predict likes better "
+            f"({result.log_loss_baseline:.4f} against {result.log_loss:.4f}); {_MORE}"
+        )
+    if result.rmse <= result.rmse_baseline:
+        return None
+    advice = _MORE
+    if result.mechanism.startswith("rr:"):
+        advice = f"--mechanism partition learns more from the same epsilon; otherwise {_MORE}"
+    elif result.epsilon is None:
+        advice = "it needs more ratings of each user and item"
+    return (
+        "the model is below its baseline: the items' true means, without a model of the user, "
+        f"predict better ({result.rmse_baseline:.4f} against {result.rmse:.4f}); {advice}"
+    )
 
 
 def _of_scope(result: EvaluationResult) -> list[tuple[str, str]]:

@@ -65,3 +65,8 @@ def show(result: RankingResult) -> None:
         f"{result.model}, {result.mechanism}{scope}"
     )
     output.table(("lists by", "where", "history", *_COLUMNS), rows, title=title)
+    if result.ndcg < result.ndcg_popular:
+        output.notice(
+            f"warning: the device's lists are below the most popular items (nDCG {result.ndcg:.3f} "
+            f"against {result.ndcg_popular:.3f}): too few ratings, or too small an --epsilon"
+        )
