@@ -43,8 +43,8 @@ MechanismOption = Annotated[
     _option(
         "--mechanism",
         "FAMILY",
-        "A family of PRIVACY.md: rr protects the rating, cell also hides that it exists, none "
-        "protects nothing. An unknown name lists all.",
+        "A family of PRIVACY.md: rr protects the rating, cell also hides that it exists, like too "
+        "and reports only likes, none protects nothing. An unknown name lists all.",
         autocompletion=_families,
     ),
 ]
@@ -127,9 +127,14 @@ RatingsArgument = Annotated[
 def mechanism_from(
     family: str, epsilon: str | None, scale: Scale, thinning: str | None = None
 ) -> Mechanism:
-    """Return the mechanism of these options; epsilon is 2 by default."""
+    """Return the mechanism of these options; epsilon is 2 by default.
+
+    An id is accepted only with a threshold of likes, which has no option of its own.
+    """
     from stream_app.privacy import registry
 
+    if family.startswith("like:") and family.count(":") == 3:
+        return _likes_from(family, epsilon, scale, thinning)
     if ":" in family:
         name, _, loss, rate, *_ = [*printable(family[:60]).split(":"), "", "", ""]
         more = f" and --epsilon {loss}" if loss and name != "none" else ""
@@ -142,6 +147,20 @@ def mechanism_from(
         )
     except ValueError as error:
         raise UsageError(str(error)) from None
+
+
+def _likes_from(id: str, epsilon: str | None, scale: Scale, thinning: str | None) -> Mechanism:
+    from stream_app.privacy import registry
+
+    if epsilon is not None or thinning is not None:
+        raise UsageError(f"--mechanism {printable(id[:60])}: the id holds all; leave the rest out")
+    try:
+        found = registry.parse(id)
+    except ValueError as error:
+        raise UsageError(str(error)) from None
+    if found.levels != scale.levels:
+        raise UsageError(f"{found.id}: the ratings have {scale.levels} levels ({scale})")
+    return found
 
 
 def allowed(mechanism: Mechanism, settings: Settings) -> Mechanism:

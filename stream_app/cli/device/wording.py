@@ -48,7 +48,8 @@ def protection_claim(mechanism: Mechanism) -> str:
         return f"nothing: the ratings themselves are sent ({mechanism.id})"
     what, than = "the value of each rating", "one value than under another"
     if hides_presence(mechanism):
-        what = "whether each item was rated, and how"
+        likes = mechanism.family == "like"
+        what = f"whether each item was rated, and {'whether it is a like' if likes else 'how'}"
         than = "one rating, or none, than under another"
     return (
         f"{what}: no report is more than e^{mechanism.epsilon} = "

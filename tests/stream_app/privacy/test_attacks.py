@@ -20,6 +20,7 @@ import pytest
 
 from stream_app.privacy.mechanism import Mechanism
 from stream_app.privacy.randomness import SeededSource, SystemSource
+from stream_app.privacy.ratings.like import Like
 from stream_app.privacy.ratings.modified_laplace import ModifiedLaplace
 from stream_app.privacy.ratings.randomized_response import RandomizedResponse
 from stream_app.privacy.ratings.randomized_response_missing import RandomizedResponseWithMissing
@@ -30,7 +31,7 @@ from tests.stream_app.privacy.checks import released
 
 RATINGS = (-1.0, -0.5, 0.0, 0.5, 1.0)  # five stars as in Zheng 2016, Def. 2
 TWO = Fraction(2)
-ATTACKED = (RandomizedResponse, RandomizedResponseWithMissing, Ternary, ModifiedLaplace)
+ATTACKED = (RandomizedResponse, RandomizedResponseWithMissing, Ternary, ModifiedLaplace, Like)
 Rounded = Callable[[float, float, float], float]
 
 

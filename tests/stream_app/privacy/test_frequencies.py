@@ -12,13 +12,14 @@ from fractions import Fraction
 import pytest
 
 from stream_app.privacy.mechanism import Mechanism
+from stream_app.privacy.ratings.like import Like
 from stream_app.privacy.ratings.partition_response import PartitionResponse
 from stream_app.privacy.ratings.randomized_response import RandomizedResponse
 from tests.stream_app.privacy.checks import ALPHA, departs, dependent, draws_needed, repeats
 from tests.stream_app.privacy.mechanisms import EPSILONS, PRESENCE, QUARTER, name
 
 LEVELS = 5
-FAMILIES = (RandomizedResponse, PartitionResponse, *PRESENCE)
+FAMILIES = (RandomizedResponse, PartitionResponse, *PRESENCE, Like)
 SAMPLED = (
     *(family(LEVELS, epsilon) for family in FAMILIES for epsilon in EPSILONS),
     *(family(LEVELS, epsilon, QUARTER) for family in PRESENCE for epsilon in EPSILONS),
@@ -53,7 +54,7 @@ def test_a_mechanism_of_a_quarter_more_epsilon_than_claimed_is_caught(
 
 @pytest.mark.statistical
 @pytest.mark.parametrize("epsilon", [Fraction(1), Fraction(4)], ids=str)
-@pytest.mark.parametrize("family", [RandomizedResponse, *PRESENCE], ids=lambda f: f.family)
+@pytest.mark.parametrize("family", [RandomizedResponse, *PRESENCE, Like], ids=lambda f: f.family)
 def test_two_reports_of_one_input_are_independent(
     family: type[Mechanism], epsilon: Fraction
 ) -> None:

@@ -19,6 +19,7 @@ from stream_app.privacy.exact.integer_tables import Table, compile_table
 from stream_app.privacy.mechanism import Mechanism
 from stream_app.privacy.randomness import RandomSource, SystemSource
 from stream_app.privacy.ratings.item_sampling import ItemSample
+from stream_app.privacy.ratings.like import Like
 from stream_app.privacy.ratings.modified_laplace import ModifiedLaplace
 from stream_app.privacy.ratings.partition_response import PartitionResponse
 from stream_app.privacy.ratings.randomized_response import RandomizedResponse
@@ -39,7 +40,7 @@ from tests.stream_app.privacy.checks import (
 )
 
 TWO = Fraction(2)
-FAMILIES = (RandomizedResponse, RandomizedResponseWithMissing, Ternary, ModifiedLaplace)
+FAMILIES = (RandomizedResponse, RandomizedResponseWithMissing, Ternary, ModifiedLaplace, Like)
 
 
 class Mutant:
@@ -106,7 +107,7 @@ def test_noise_of_another_scale_with_a_borrowed_certificate_is_noticed(
 
 @pytest.mark.parametrize(
     "family",
-    [RandomizedResponseWithMissing, Ternary, ModifiedLaplace],
+    [RandomizedResponseWithMissing, Ternary, ModifiedLaplace, Like],
     ids=lambda family: family.family,
 )
 def test_missing_that_is_never_emitted_is_noticed(family: type[Any]) -> None:
@@ -119,7 +120,7 @@ def test_missing_that_is_never_emitted_is_noticed(family: type[Any]) -> None:
 
 @pytest.mark.parametrize(
     "family",
-    [RandomizedResponseWithMissing, Ternary, ModifiedLaplace],
+    [RandomizedResponseWithMissing, Ternary, ModifiedLaplace, Like],
     ids=lambda family: family.family,
 )
 def test_a_missing_cell_that_never_becomes_a_fake_is_noticed(family: type[Any]) -> None:
