@@ -10,6 +10,7 @@ skipped. The file never leaves the device.
 from __future__ import annotations
 
 import math
+from contextlib import suppress
 from pathlib import Path
 
 from producers.ranking.clean_history import RatedItem, newest_of_each, stars
@@ -23,6 +24,36 @@ _LONGEST = 100_000_000  # bytes
 def rated_in(path: Path, scale: Scale) -> list[RatedItem]:
     """Return the items of a file, oldest first, each once; UserError names a bad line, but never
     its rating."""
+    timed = []
+    for number, line in _lines(path):
+        try:
+            timed.append(_row(line, scale))
+        except ValueError as error:
+            raise UserError(f"{path}: line {number}: {error}") from None
+    times = [time for time, _ in timed if time is not None]
+    if times and len(times) != len(timed):
+        raise UserError(f"{path}: {len(times)} of {len(timed)} lines have a time: give all or none")
+    if times:
+        timed.sort(key=lambda row: row[0] or 0.0)
+    return newest_of_each([rated for _, rated in timed])
+
+
+def keys_in(path: Path) -> frozenset[int]:
+    """Return the keys of the items in a file, whatever stands after them on the line. A line is
+    also read as an id with commas."""
+    found = set()
+    for number, line in _lines(path):
+        try:
+            found.add(wire.key(wire.parse_item(line.split(",")[0].strip())))
+        except ValueError as error:
+            raise UserError(f"{path}: line {number}: {error}") from None
+        with suppress(ValueError):  # longer than an id may be
+            found.add(wire.key(wire.parse_item(line)))
+    return frozenset(found)
+
+
+def _lines(path: Path) -> list[tuple[int, str]]:
+    """Return the numbered lines that hold an item."""
     path = path.expanduser()
     try:
         if path.stat().st_size > _LONGEST:
@@ -41,18 +72,7 @@ def rated_in(path: Path, scale: Scale) -> list[RatedItem]:
     ]
     if not rows:
         raise UserError(f"{path}: holds no item; write one item,rating,time per line")
-    timed = []
-    for number, line in rows:
-        try:
-            timed.append(_row(line, scale))
-        except ValueError as error:
-            raise UserError(f"{path}: line {number}: {error}") from None
-    times = [time for time, _ in timed if time is not None]
-    if times and len(times) != len(timed):
-        raise UserError(f"{path}: {len(times)} of {len(timed)} lines have a time: give all or none")
-    if times:
-        timed.sort(key=lambda row: row[0] or 0.0)
-    return newest_of_each([rated for _, rated in timed])
+    return rows
 
 
 def _row(line: str, scale: Scale) -> tuple[float | None, RatedItem]:

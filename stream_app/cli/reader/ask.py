@@ -72,7 +72,8 @@ def ask(
         Path | None,
         typer.Option(
             metavar="FILE",
-            help="Leave out the items of this file, one per line; it stays on this device.",
+            help="Leave out the items of this file, item[,rating[,time]] on each line; it stays on "
+            "this device.",
         ),
     ] = None,
     journal: JournalOption = None,
@@ -148,9 +149,9 @@ def _rated(file: Path | None) -> frozenset[int]:
     """Return the keys of the items in the file of `--rated`."""
     if file is None:
         return frozenset()
-    from producers.device.scope import from_file
+    from producers.ranking.rated_file import keys_in
 
-    return frozenset(from_file(file).tolist())
+    return keys_in(file)
 
 
 def _pseudonym(settings: Any, user: str, journal: Path | None) -> str:

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from producers.ranking.clean_history import RatedItem
-from producers.ranking.rated_file import rated_in
+from producers.ranking.rated_file import keys_in, rated_in
 from producers.scale import Scale
 from stream_app import wire
 from stream_app.errors import UserError
@@ -85,3 +85,14 @@ def test_a_file_that_is_no_text_or_is_not_there_is_refused(file: Path, tmp_path:
         rated_in(tmp_path / "none", Scale())
     with pytest.raises(UserError, match="cannot be read \\(Is a directory"):
         rated_in(tmp_path, Scale())
+
+
+def test_the_items_of_a_file_are_found_whatever_stands_after_them(file: Path) -> None:
+    file.write_text("item,rating\n7,9.5,noon\nalien\nEight, and a Half\n" + "x" * 100 + ",5" * 40)
+    assert keys_in(file) == {
+        wire.key(item)
+        for item in (7, "7,9.5,noon", "alien", "Eight", "Eight, and a Half", "x" * 100)
+    }
+    file.write_text(",5\n")
+    with pytest.raises(UserError, match="line 1: item of 0 bytes"):
+        keys_in(file)

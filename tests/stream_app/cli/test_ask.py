@@ -66,6 +66,14 @@ def test_what_was_rated_is_left_out_of_the_longest_list(
     assert View.asked == [f"/recommendations/{DEVICE}?k=100", f"/recommendations/{DEVICE}?k=3"]
 
 
+def test_ratings_and_times_may_stand_after_the_items(
+    view: HTTPServer, capsys: pytest.CaptureFixture[str]
+) -> None:
+    Path("rated.csv").write_text("item,rating,time\n1,5,100\n3,2,200\ntt01,4,300\ntt02,1,400\n")
+    assert run(ask(view, "-k", "4", "--rated", "rated.csv")) == 0
+    assert [row["item"] for row in json.loads(capsys.readouterr().out)["items"]] == [2, 4, 5, 6]
+
+
 def test_a_list_of_what_was_rated_that_cannot_be_read_is_one_sentence(
     view: HTTPServer, capsys: pytest.CaptureFixture[str]
 ) -> None:
