@@ -154,6 +154,50 @@ def test_the_state_does_not_depend_on_how_records_are_cut_up(
     assert state(parts) == state(whole)
 
 
+@pytest.mark.parametrize("most", [1, 40])
+def test_more_entries_than_the_window_holds_leave_the_same_state(
+    most: int, rng: np.random.Generator
+) -> None:
+    """7,000 lists of up to 48 items, and 2^17 entries of scratch."""
+    whole, parts = made(50, 48)[0], made(50, 48)[0]
+    counted_alike(stream(rng, 7000, 60, most), whole, parts, 60)
+
+
+def test_more_ratings_than_may_wait_leave_the_same_state(rng: np.random.Generator) -> None:
+    """40 records of 1,000 items each, and room for 2^15 waiting ratings."""
+    records = [
+        (n % DEVICES, [(item, 1 + item % 15) for item in rng.permutation(1000).tolist()])
+        for n in range(40)
+    ]
+    counted_alike(records, made(1000, 16)[0], made(1000, 16)[0], 1000)
+
+
+def counted_alike(records: list[Record], whole: ItemPairs, parts: ItemPairs, items: int) -> None:
+    """Assert that counting all records at once and few at a time leaves the same state."""
+    for feed, step in ((whole, len(records)), (parts, len(records) // 20)):
+        feed.extend(items, DEVICES)
+        for start in range(0, len(records), step):
+            feed.count(columns(records[start : start + step]))
+    assert state(parts) == state(whole)
+
+
+def test_a_carry_marks_the_page_of_the_upper_half() -> None:
+    """Slot 0 in the first page, slot 599 in the last of eleven."""
+    feed, _ = made(600, 16)
+    feed.extend(600, 1)
+    feed.count(columns([(0, [(item, 15) for item in range(600)])]))
+    part = feed.parts()["moments"]
+    arrays, pages = part.arrays(), part.dirty_pages()
+    arrays["pairs"][:] = arrays["ordered"][:] = 2**16 - 1
+    for bits in pages.values():
+        bits[:] = 0
+    feed.clear(0)
+    feed.count(columns([(0, [(599, 15)]), (0, [(0, 15)]), (0, [(598, 15)])]))
+    for name in ("pairs_high", "ordered_high"):
+        changed = np.flatnonzero(arrays[name].reshape(-1)) * 2 // 2**16
+        assert set(changed.tolist()) == set(np.flatnonzero(pages[name]).tolist()) == {0, 10}
+
+
 def test_the_order_within_a_device_of_one_list_does_not_change_the_sum_of_both_directions(
     rng: np.random.Generator,
 ) -> None:
@@ -184,6 +228,7 @@ def test_a_list_keeps_its_newest_items_in_order() -> None:
         assert rows.tolist() == list(range(item + 1 - len(rows), item + 1))
         assert min(item + 1, 17) <= len(rows) <= 32
         assert (weights * 15).round().astype(int).tolist() == [1 + r % 15 for r in rows.tolist()]
+        assert np.count_nonzero(feed.lists.arrays()["blocks"]) == len(rows), "dropped, not hidden"
 
 
 def test_a_repeated_item_keeps_its_place_and_takes_the_new_weight() -> None:
