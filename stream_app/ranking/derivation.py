@@ -21,6 +21,7 @@ class Derivation:
     number of devices)."""
 
     links: int = ease.LINKS_A_ROW
+    follows: int = ordered.FOLLOWS_A_ROW
     most_factors: int = low_rank.MOST_FACTORS
     ridge: float | None = None
 
@@ -41,7 +42,7 @@ def derive(
     next_table = ordered.following(counts)
     if next_table is None:
         next_table = np.zeros((size, 0), np.float32)
-    next_targets, next_weights = ease.prune(next_table, options.links)
+    next_targets, next_weights = ease.prune(next_table, options.follows)
     variance = np.maximum(model.rates * (1 - model.rates), low_rank.LEAST_VARIANCE)
     return ItemSide(
         version=counts.cut,

@@ -18,6 +18,7 @@ from stream_app.ranking.pair_counts import PairCounts
 
 PRIOR = 20.0
 TARGET_POWER = 0.3
+FOLLOWS_A_ROW = 200  # 100 cost .006 of nDCG@10 on ML-1M
 
 
 def following(counts: PairCounts) -> NDArray[np.float32] | None:

@@ -7,7 +7,7 @@
 The equations are those of `ranking/scores.py`; P, w and c do not depend on the user, so a query
 takes a fraction of a millisecond. Where presence is protected a history holds noised bits: each
 counts debiased, x_i = (bit - q) / (p - q), the bits that are 0 as well as those that are 1, and D_i
-is the variance that the model leaves and that of the noise.
+is the variance that the model leaves and that of the noise. Links take the posterior of a like.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from stream_app.models import retrieval
 from stream_app.ranking.histories import History
 from stream_app.ranking.item_side import ItemSide
-from stream_app.ranking.scores import Components, component_scores, variance
+from stream_app.ranking.scores import Components, component_scores, posterior_likes, variance
 
 Mask = NDArray[np.bool_]
 _LOWEST, _HIGHEST = 1.0, 5.0
@@ -48,8 +48,6 @@ class ServedSide:
         if channel is not None:
             positive, false = channel
             self._lift, absent = 1 / (positive - false), -false / (positive - false)
-        every = History(np.arange(len(side)), np.full(len(side), absent, np.float32))
-        self._start = component_scores(side, every, taste=np.zeros(W.shape[1], np.float32))
         self._centre = (side.rates.astype(np.float64) - absent) @ self._scaled
         self.index: retrieval.Index | None = None
 
@@ -94,15 +92,17 @@ class ServedSide:
         """Return the scores (n,) of every item for a history and for the learner's `vector` (d,)
         and `bias` of the user, and the taste vector (r,)."""
         taste = self.taste(history)
-        found = component_scores(self.side, history, taste=taste)
+        found = component_scores(self.side, self._likes(history, taste), taste=taste)
         stars = self._mean + bias + self._biases + self._vectors @ vector
         clipped = np.clip(stars, _LOWEST, _HIGHEST).astype(np.float32)
+        return found._replace(stars=clipped), taste
+
+    def _likes(self, history: History, taste: NDArray[np.float32]) -> History:
+        """Return the history as links take it: where presence is protected the probability that
+        the user likes each item."""
         if self.channel is None or not len(history.slots):
-            return found._replace(stars=clipped), taste
-        lift = np.float32(self._lift)
-        lifted = found._replace(
-            ease=self._start.ease + lift * found.ease,
-            ordered=self._start.ordered + lift * found.ordered,
-            stars=clipped,
-        )
-        return lifted, taste
+            return history
+        positive = np.zeros(len(self.side), np.bool_)
+        positive[history.slots] = True
+        likes = posterior_likes(self.side, taste, positive, self.channel)
+        return History(np.arange(len(self.side)), likes)

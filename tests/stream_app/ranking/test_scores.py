@@ -14,6 +14,7 @@ from stream_app.ranking.scores import (
     blend,
     component_scores,
     fallback,
+    posterior_likes,
     standardised,
     taste_vector,
     top_slots,
@@ -144,3 +145,17 @@ def test_what_follows_is_divided_by_how_often_both_occur(counts):
     table = ordered.following(counts)
     assert table == pytest.approx(np.array(naive.following(counts.ordered, counts.reports)))
     assert ordered.following(counts._replace(ordered=None)) is None
+
+
+def test_a_like_is_as_probable_as_prior_and_bit_make_it(side):
+    taste = taste_vector(side, history())
+    prior = np.clip(side.rates + side.factors @ taste, 0.001, 0.999)
+    p, q = 0.7, 0.2
+    positive = np.arange(ITEMS) % 3 == 0
+    found = posterior_likes(side, taste, positive, (p, q))
+    for slot in range(ITEMS):
+        given = (p, q) if positive[slot] else (1 - p, 1 - q)
+        joint = prior[slot] * given[0], (1 - prior[slot]) * given[1]
+        assert found[slot] == pytest.approx(joint[0] / sum(joint), rel=1e-4)
+    without = posterior_likes(side, taste, positive, (0.5, 0.5))
+    assert without == pytest.approx(prior, rel=1e-4)

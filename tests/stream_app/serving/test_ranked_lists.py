@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from stream_app.ranking.histories import History
-from stream_app.ranking.scores import Components, component_scores, taste_vector
+from stream_app.ranking.scores import Components, component_scores, posterior_likes, taste_vector
 from stream_app.serving.catalogue import Catalogue
-from stream_app.serving.served_side import NOISY, ServedSide
+from stream_app.serving.served_side import ServedSide
 from stream_app.wire import CatalogueEntry, encode_message
 from tests.fixtures.clusters import HALF, device_of, half_of, learned, liked
 from tests.stream_app.serving.sides import derived, serving, trained
@@ -114,8 +114,12 @@ def test_a_history_of_noised_bits_counts_debiased_zeros_included() -> None:
     slots, count = np.array([1, 4, 9]), len(served.side)
     x = np.full(count, -false / (positive - false), np.float32)
     x[slots] += 1 / (positive - false)
-    whole = component_scores(served.side, History(np.arange(count), x), NOISY)
-    found, _ = served.components(History(slots, np.ones(3, np.float32)), np.zeros(2, np.float32), 0)
+    taste = taste_vector(served.side, History(np.arange(count), x), served.channel)
+    found, z = served.components(History(slots, np.ones(3, np.float32)), np.zeros(2, np.float32), 0)
+    assert z == pytest.approx(taste, rel=1e-3, abs=1e-4)
+    bits = np.isin(np.arange(count), slots)
+    likes = posterior_likes(served.side, taste, bits, (positive, false))
+    whole = component_scores(served.side, History(np.arange(count), likes), taste)
     for name in ("ease", "low_rank", "ordered"):
         assert getattr(found, name) == pytest.approx(getattr(whole, name), rel=1e-3, abs=1e-4), name
     assert isinstance(found, Components)
