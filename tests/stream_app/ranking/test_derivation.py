@@ -70,3 +70,15 @@ def test_without_a_like_there_are_neither_links_nor_factors():
     side = item_side(public(FEW["no like"]))
     assert side.link_weights.size == 0
     assert side.factors.size == 0
+
+
+def test_reports_that_are_all_noise_give_the_popular_items():
+    random = np.random.default_rng(2)
+    x = (random.random((300, 40)) < np.linspace(0.1, 0.6, 40)).astype(np.float32)
+    side = item_side(protected(random, x, 0.2))
+    assert side.link_weights.size == side.factors.size == 0
+    popular = top_slots(side.popularity, 10)
+    assert (
+        top_slots(blend(component_scores(side, history([3, 7]))), 10).tolist() == popular.tolist()
+    )
+    assert item_side(public(x)).link_weights.any()
