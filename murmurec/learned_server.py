@@ -3,7 +3,9 @@
     presence public       one rating a message, in the order of the ratings
     presence protected    one message a device: its report on every cell of the public scope
 
-Nothing is held out by the replica; what is tested is withheld before.
+The item side is derived at every tenth of the messages, and a few ratings of each batch are ranked
+by every method before they are learned, as a worker does it beside its stream. Nothing is held out
+by the replica; what is tested is withheld before.
 """
 
 from __future__ import annotations
@@ -19,11 +21,19 @@ from stream_app.models.factorization.channels import Channels
 from stream_app.models.factorization.learner import LearnerSpec
 from stream_app.privacy.mechanism import Mechanism
 from stream_app.privacy.randomness import RandomSource
+from stream_app.ranking.online_choice import OnlineChoice
+from stream_app.serving import list_samples
+from stream_app.serving.catalogue import Catalogue
+from stream_app.serving.ingredients import Ingredients
+from stream_app.serving.recommender import Recommender
+from stream_app.serving.standing import Standing
 from stream_app.state.replica import Replica
 from stream_app.state.spec import StateSpec
 from stream_app.wire import Batch
 
-MESSAGES = 4_096  # applied together
+MESSAGES = 512  # applied together
+DERIVATIONS = 10
+SAMPLES = 8_000  # ratings of the whole stream that are ranked before they are learned
 
 
 class CleanRatings(NamedTuple):
@@ -51,6 +61,9 @@ class LearnedServer:
             seed=sizes.seed,
         )
         self.replica = Replica(spec)
+        self.recommender = Recommender(self.replica, Catalogue(), "exact")
+        self.choices = [OnlineChoice()]
+        self._samples = 0
         self.learned = 0
         self._offset = 0
         self._seqs: dict[int, int] = {}
@@ -59,25 +72,23 @@ class LearnedServer:
         self,
         ratings: CleanRatings,
         source: RandomSource,
-        stops: NDArray[np.intp],
         *,
         user_bias: bool = False,
     ) -> Iterator[int]:
-        """Learn each rating's report; yield the number learned before each of the rising `stops`,
-        after every batch, and at the end."""
-        devices = self._devices(ratings, source, user_bias)
-        ends = np.arange(MESSAGES, len(ratings.users), MESSAGES)
-        first = 0
-        for last in np.unique(np.concatenate((stops, ends, [len(ratings.users)]))).tolist():
-            if last > first:
-                rows = np.arange(first, last)
-                reports, masks = devices.report(rows, self.replica.learner)
-                counts = np.ones(len(rows), np.int64)
-                users, items = ratings.users[rows], ratings.items[rows]
-                self._apply(users, counts, items, reports, masks)
-                self.learned += len(rows)
-            first = last
-            yield last
+        """Learn each rating's report; yield the number learned after every batch."""
+        devices, total = self._devices(ratings, source, user_bias), len(ratings.users)
+        size = max(1, min(MESSAGES, -(-total // (2 * DERIVATIONS))))
+        self._samples = -(-SAMPLES * size // total)
+        for first in range(0, total, size):
+            rows = np.arange(first, min(first + size, total))
+            reports, masks = devices.report(rows, self.replica.learner)
+            counts = np.ones(len(rows), np.int64)
+            users, items = ratings.users[rows], ratings.items[rows]
+            self._apply(users, counts, items, reports, masks)
+            self.learned += len(rows)
+            if self.learned * DERIVATIONS // total > first * DERIVATIONS // total:
+                self.derive()
+            yield self.learned
 
     def send_cells(
         self,
@@ -98,6 +109,16 @@ class LearnedServer:
             self._apply(people, counts, items, reports, np.zeros(len(items), np.uint16))
             self.learned += int((reports != missing).sum())
             yield (first + len(people)) * len(scope)
+        self.derive()
+
+    def derive(self) -> None:
+        """Derive the item side and serve by what was measured."""
+        found = Ingredients.taken_from(self.replica)
+        if found is not None:
+            before = self.recommender.served
+            previous = before.side if before else None
+            self.recommender.adopt(found.derived(previous, "exact", 256, self.replica.spec.seed))
+        self.recommender.standing = Standing.of_choice(self.choices[0])
 
     def _devices(self, ratings: CleanRatings, source: RandomSource, user_bias: bool) -> Devices:
         mechanism = self.mechanism
@@ -133,4 +154,10 @@ class LearnedServer:
             masks=masks,
         )
         self._offset += n
+        served, most = self.recommender.served, self._samples
+        pending = list_samples.before(self.recommender, served, batch, most) if served else []
         self.replica.apply(batch)
+        self.replica.end_round(self.replica.cut + 1, (self._offset,))
+        for sample in list_samples.after(self.recommender, pending):
+            for choice in self.choices:
+                sample.score(choice)

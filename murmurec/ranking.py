@@ -17,17 +17,20 @@ is held out and what is counted. Data without times are put in a random order by
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass, replace
+from functools import partial
 
 import numpy as np
 
 from murmurec.evaluation import Progress, mechanism_of, scope_of, sizes_of
 from murmurec.learned_server import CleanRatings, LearnedServer
+from murmurec.list_makers import device_lists, server_lists
 from murmurec.ratings import Ratings, columns_of, item_keys, user_keys
 from producers.datasets.load import Dataset
 from stream_app.evaluation import most_rated_items, ranking
-from stream_app.evaluation.ranking import RankingResult, RankingRow, Way, baselines
+from stream_app.evaluation.ranking import RankingResult, RankingRow, RankingTask, Way, baselines
+from stream_app.evaluation.ranking.lists import Scorer
 from stream_app.privacy.mechanism import Mechanism
 from stream_app.privacy.randomness import SeededSource
 
@@ -85,7 +88,8 @@ def evaluate_ranking(
 class RankingEvaluation:
     """A task of lists, the devices that sanitize what they rated before, and a new server.
 
-    The constructor raises ValueError for an argument out of range or ratings that are too few.
+    `task` is what is ranked for whom, `server` learns in `learning` or in `measure`. The
+    constructor raises ValueError for an argument out of range or ratings that are too few.
     """
 
     def __init__(
@@ -106,43 +110,45 @@ class RankingEvaluation:
         data = data if self._in_time else _shuffled(data, seed)
         users, items = user_keys(data.users), item_keys(data.items)
         liked = data.ratings >= _least_like(options.like, data)
-        self._task = ranking.ranking_task(users, items, data.ratings, liked, split, seed)
-        rows = self._task.rows
+        self.task = ranking.ranking_task(users, items, data.ratings, liked, split, seed)
+        rows = self.task.rows
         self._ratings = CleanRatings(users[rows], items[rows], data.levels[rows])
-        known, self._scope = len(self._task.items), 0
+        values = data.scale.values
+        self._stars = 1 + 4 * (data.ratings[rows] - values[0]) / (values[-1] - values[0])
+        known, self._scope = len(self.task.items), 0
         if not 1 <= k <= known:
             raise ValueError(f"k {k}: {known} items can be ranked; give 1 to {known}")
         if self._mechanism.inputs > self._mechanism.levels:
             self._scope = scope_of(options.scope, known, self._mechanism, None)
         self._k, self._split, self._seed, self._options = k, split, seed, options
-        sizes = sizes_of(len(self._task.users) + known, options.factors, options.depth, seed)
-        self._server = LearnedServer(self._mechanism, model, sizes)
+        sizes = sizes_of(len(self.task.users) + known, options.factors, options.depth, seed)
+        self.server = LearnedServer(self._mechanism, model, sizes)
 
     def measure(self, progress: Progress) -> RankingResult:
         """Sanitize and learn the ratings, make lists in every way and return their figures; call it
         once."""
-        task, total = self._task, len(self._task.rows)
+        task, total = self.task, len(self.task.rows)
         cells = len(task.users) * self._scope
         events = cells or total
-        learning = self._over_scope() if self._scope else self._over_ratings()
-        for done in learning:
+        for done in self.learning():
             progress(done, 2 * events)
-        ways = self._ways()
-        rows = []
-        for number, way in enumerate(ways, 1):
-            rows.append(ranking.row_of(task, way, self._k))
-            progress(events + events * number // len(ways), 2 * events)
+        steps, rows = self._ways(), []
+        for number, step in enumerate(steps, 1):
+            rows += [ranking.row_of(task, way) for way in step()]
+            progress(events + events * number // len(steps), 2 * events)
         return self._result(tuple(rows), cells)
+
+    def learning(self) -> Iterator[int]:
+        """Sanitize and learn the ratings; yield how many, or how many cells, are done."""
+        return self._over_scope() if self._scope else self._over_ratings()
 
     def _over_ratings(self) -> Iterator[int]:
         source = SeededSource(self._seed)
-        stops = np.empty(0, np.intp)
-        user_bias = self._options.user_bias
-        return self._server.rate(self._ratings, source, stops, user_bias=user_bias)
+        return self.server.rate(self._ratings, source, user_bias=self._options.user_bias)
 
     def _over_scope(self) -> Iterator[int]:
         """Let every device send one message over the most rated items, with what it has rated."""
-        task, missing = self._task, self._mechanism.levels
+        task, missing = self.task, self._mechanism.levels
         chosen = most_rated_items(self._ratings.items, self._scope)
         cells = np.full((len(task.users), self._scope), missing, np.uint8)
         inside = np.flatnonzero(np.isin(self._ratings.items, chosen))
@@ -150,18 +156,35 @@ class RankingEvaluation:
         cells[task.learned.users[inside], columns] = self._ratings.levels[inside]
         order = np.random.default_rng(self._seed).permutation(len(task.users))
         source = SeededSource(self._seed)
-        return self._server.send_cells(task.users[order], chosen, cells[order], source)
+        return self.server.send_cells(task.users[order], chosen, cells[order], source)
 
-    def _ways(self) -> list[Way]:
-        """Return all ways to make lists, the one that is reported first."""
-        task, learner = self._task, self._server.replica.learner
-        return [
-            Way("factors", "server", "reports", baselines.factors(task, learner)),
-            Way("popular", "baseline", "none", baselines.popular(task)),
-            Way("item means", "baseline", "none", baselines.item_means(task)),
-            Way("item-kNN", "baseline", "clean", baselines.item_neighbours(task)),
-            Way("EASE", "baseline", "clean likes", baselines.clean_ease(task)),
-        ]
+    def _ways(self) -> list[Callable[[], list[Way]]]:
+        """Return the steps in which lists are made, the lists that are reported first in the first
+        one."""
+        task, k, stars = self.task, self._k, self._stars
+        found: list[Callable[[], list[Way]]] = []
+        if self.server.recommender.served is not None:
+            orders = (True, False) if self._in_time else (False,)
+            for in_order in orders:
+                found.append(partial(device_lists, self.server, task, stars, k, in_order))
+            # A message over the whole scope arrives in no order of ratings.
+            for in_order in (False,) if self._scope else orders:
+                found.append(partial(server_lists, self.server, task, k, in_order))
+        scorers = {
+            "popular": ("none", baselines.popular),
+            "item means": ("none", baselines.item_means),
+            "item-kNN": ("clean", baselines.item_neighbours),
+            "EASE": ("clean likes", baselines.clean_ease),
+        }
+        for name, (history, scorer) in scorers.items():
+            found.append(partial(self._baseline, name, history, scorer))
+        return found
+
+    def _baseline(
+        self, name: str, history: str, scorer: Callable[[RankingTask], Scorer]
+    ) -> list[Way]:
+        lists = ranking.lists_of(self.task, scorer(self.task), self._k)
+        return [Way(name, "baseline", history, lists)]
 
     def _result(self, rows: tuple[RankingRow, ...], cells: int) -> RankingResult:
         best, epsilon = asdict(rows[0]), self._mechanism.epsilon
@@ -170,7 +193,7 @@ class RankingEvaluation:
             protocol="ranking",
             split=self._split,
             k=self._k,
-            model=self._server.replica.learner.name,
+            model=self.server.replica.learner.name,
             mechanism=self._mechanism.id,
             epsilon=None if epsilon is None else float(epsilon),
             **best,
@@ -178,12 +201,13 @@ class RankingEvaluation:
             ndcg_item_means=baseline["item means"],
             ndcg_item_neighbours=baseline["item-kNN"],
             ndcg_clean_ease=baseline["EASE"],
-            users=len(self._task.tested),
-            items=len(self._task.items),
-            learned=self._server.learned,
+            users=len(self.task.tested),
+            items=len(self.task.items),
+            learned=self.server.learned,
             scope=self._scope,
             cells=cells,
             in_time=self._in_time,
+            serving=self.server.recommender.standing.method,
             rows=rows,
         )
 

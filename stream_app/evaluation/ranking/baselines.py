@@ -6,10 +6,8 @@
                  (Deshpande and Karypis 2004)
     EASE clean   x B of the liked history, B = -P / diag(P) off the diagonal, P = (X^T X + lambda
                  I)^-1 of everybody's likes (Steck 2019, equation 8)
-    factors      items by the rating that the learner predicts from the reports: what a server
-                 without pairs of items lists
 
-The middle two know the 4,096 most rated items. An item that a method does not know, or that has
+The last two know the 4,096 most rated items. An item that a method does not know, or that has
 score 0, follows the others, by popularity.
 """
 
@@ -22,7 +20,6 @@ from numpy.typing import NDArray
 
 from stream_app.evaluation.ranking.lists import Scorer
 from stream_app.evaluation.ranking.task import LearnedRatings, Ragged, RankingTask
-from stream_app.models.factorization.learner import Learner
 from stream_app.ranking import ease
 
 MEAN_WEIGHT = 50.0
@@ -44,17 +41,6 @@ def item_means(task: RankingTask) -> Scorer:
     sums = np.bincount(learned.items, learned.ratings, minlength=len(counts))
     overall = learned.ratings.mean()
     return _same_for_all((sums + MEAN_WEIGHT * overall) / (counts + MEAN_WEIGHT))
-
-
-def factors(task: RankingTask, learner: Learner) -> Scorer:
-    """Score every item by the learner's predicted rating, before it is cut at the scale's ends."""
-    vectors, biases = learner.items(task.items)
-    people, _ = learner.users(task.users[task.tested])
-
-    def scores(first: int, last: int) -> NDArray[np.floating]:
-        return np.asarray(people[first:last] @ vectors.T + biases)
-
-    return scores
 
 
 def item_neighbours(task: RankingTask) -> Scorer:

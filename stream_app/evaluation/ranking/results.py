@@ -13,7 +13,6 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from stream_app.evaluation.ranking.lists import Scorer, lists_of
 from stream_app.evaluation.ranking.task import RankingTask
 from stream_app.ranking import list_quality
 
@@ -42,7 +41,8 @@ class RankingResult:
     `ndcg` to `popularity_share`, `method`, `where` and `history` are those of `rows[0]`; the
     `ndcg_...` are those of the baselines. users: tested ones; items: known ones, which are ranked;
     learned: ratings, or published cells; scope, cells: as in `EvaluationResult`. in_time: False
-    where the data have no times and the order of the rows stands for it.
+    where the data have no times. serving: the method that a server would serve by, as it measured
+    them on the stream.
     """
 
     protocol: str
@@ -70,21 +70,22 @@ class RankingResult:
     scope: int
     cells: int
     in_time: bool
+    serving: str
     rows: tuple[RankingRow, ...]
 
 
 class Way(NamedTuple):
-    """A way to make lists: its name, where it is done, what is known of the history."""
+    """A way to make lists: its name, where it is done, what is known of the history; the lists."""
 
     method: str
     where: str
     history: str
-    scores: Scorer
+    lists: NDArray[np.intp]  # (t, k) places of items, best first, -1 where there are fewer
 
 
-def row_of(task: RankingTask, way: Way, k: int) -> RankingRow:
-    """Make the lists of the tested users in one way, and return their figures."""
-    lists = lists_of(task, way.scores, k)
+def row_of(task: RankingTask, way: Way) -> RankingRow:
+    """Return the figures of the lists of the tested users."""
+    lists = way.lists
     relevant = [task.relevant.of_user(user)[0] for user in range(len(task.tested))]
     return RankingRow(
         method=way.method,

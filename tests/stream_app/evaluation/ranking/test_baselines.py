@@ -101,9 +101,9 @@ def test_a_list_holds_the_best_items_that_the_user_has_not_rated(task: RankingTa
 
 def test_the_row_of_a_perfect_list_is_perfect(task: RankingTask) -> None:
     relevant = task.relevant.dense(0, len(task.tested), len(task.items))
-    way = Way("oracle", "baseline", "clean", lambda first, last: relevant[first:last] * 1.0)
-    row = row_of(task, way, 10)
+    best = lists_of(task, lambda first, last: relevant[first:last] * 1.0, 10)
+    row = row_of(task, Way("oracle", "baseline", "clean", best))
     assert (row.ndcg, row.hit_rate) == (1.0, 1.0)
     assert row.method == "oracle"
-    worst = Way("worst", "baseline", "clean", lambda first, last: relevant[first:last] * -1.0)
-    assert row_of(task, worst, 1).hit_rate == 0.0
+    worst = lists_of(task, lambda first, last: relevant[first:last] * -1.0, 1)
+    assert row_of(task, Way("worst", "baseline", "clean", worst)).hit_rate == 0.0
