@@ -31,6 +31,7 @@ from stream_app.monitoring.metrics import Metrics
 from stream_app.serving.catalogue import Catalogue
 from stream_app.serving.recommender import RankedItems, Recommender
 from stream_app.settings import Settings
+from stream_app.state.outcome import BatchOutcome
 from stream_app.state.rejections import rejected
 from stream_app.state.replica import Replica
 from stream_app.wire import LIST_LENGTH, Batch, Cut, DigestReport, Forget, Rejection, Topics
@@ -72,8 +73,8 @@ class Ranking(Protocol):
     def before(self, batch: Batch) -> None:
         """Choose samples of a batch that is not applied yet."""
 
-    def after(self) -> None:
-        """Keep the samples whose reports were applied."""
+    def after(self, outcome: BatchOutcome) -> None:
+        """Keep the samples whose records were applied."""
 
     def at_cut(self) -> None:
         """Hand work to the ranking thread; the state is that of a cut."""
@@ -131,7 +132,7 @@ class Runtime:
         self.gauges.watch(outcome)
         self.recommender.mark_stale(outcome.rows)
         if self.ranking is not None:
-            self.ranking.after()
+            self.ranking.after(outcome)
         for rejection in rejected(self.topics.ratings, batch, outcome):
             self.reject(rejection)
         self._round_seconds += time.perf_counter() - started

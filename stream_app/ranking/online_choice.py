@@ -1,6 +1,8 @@
 """Which ranking serves: each is scored on what users rate next, before it is learned.
 
-    gain    1 / log2(rank + 1) of the item that came, 0 beyond rank k          nDCG@k of one item
+    gain    1 / log2(rank + 1) of the item that came, 0 beyond rank k          nDCG@k of one item;
+            of noised messages sum y / log2(rank + 1) over the list, y debiased, and nDCG is the
+            mean gain over that of a perfect list of as many items as are liked on average
     memory  weights (1 - 1 / MEMORY)^age, so that the choice follows a stream that changes
     best    popular, until the mean gain of another is above it by more than MARGIN standard errors
             of their paired difference
@@ -11,6 +13,8 @@ Deterministic: no randomness, no clock; what is observed, and in which order, de
 """
 
 from __future__ import annotations
+
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -36,6 +40,7 @@ class OnlineChoice:
         self._steps = np.full(len(self._theta), 1.0)
         self._events = 0.0
         self._squared = 0.0  # sum of squared weights of events
+        self._relevant = 0.0
         self._gains = np.zeros(len(METHODS))
         self._hits = np.zeros(len(METHODS))
         self._ahead = np.zeros(len(METHODS))  # gain minus that of popular
@@ -52,17 +57,32 @@ class OnlineChoice:
             return
         table = np.stack(standardised(components), axis=1).astype(np.float64)[allowed]
         place = int(np.count_nonzero(allowed[:target]))
-        self._score(place, table)
-        self._learn(place, table)
-
-    def _score(self, place: int, table: NDArray[np.float64]) -> None:
-        popular, ease, low_rank, _, stars = table.T
-        lists = (popular, stars, ease, low_rank, table @ self._theta)
-        ranks = np.array([rank(scores, place) for scores in lists])
+        ranks = np.array([rank(scores, place) for scores in self._lists(table)])
         hits = ranks <= self.k
-        gains = hits / np.log2(ranks + 1)
+        self._count(hits / np.log2(ranks + 1), hits, 1.0)
+        self._learn(np.eye(1, len(table), place)[0], table)
+
+    def observe_values(
+        self, values: NDArray[np.float64], components: Components, allowed: NDArray[np.bool_]
+    ) -> None:
+        """As `observe`, with unbiased values (n,) of all `allowed` items in place of one that was
+        liked: 1 on average where an item is, 0 where it is not. Hits cannot be counted then."""
+        table = np.stack(standardised(components), axis=1).astype(np.float64)[allowed]
+        found = np.asarray(values, np.float64)[allowed]
+        discounts = 1 / np.log2(np.arange(min(self.k, len(found))) + 2)
+        tops = [np.argsort(-scores, kind="stable")[: self.k] for scores in self._lists(table)]
+        gains = np.array([float((found[top] * discounts).sum()) for top in tops])
+        self._count(gains, np.full(len(METHODS), np.nan), float(found.sum()))
+        self._learn(found, table)
+
+    def _lists(self, table: NDArray[np.float64]) -> tuple[NDArray[np.float64], ...]:
+        popular, ease, low_rank, _, stars = table.T
+        return popular, stars, ease, low_rank, table @ self._theta
+
+    def _count(self, gains: NDArray[np.float64], hits: NDArray[Any], relevant: float) -> None:
         keep = 1 - 1 / self.memory
         ahead = gains - gains[0]
+        self._relevant = keep * self._relevant + relevant
         self._events = keep * self._events + 1
         self._squared = keep * keep * self._squared + 1
         self._gains = keep * self._gains + gains
@@ -70,11 +90,11 @@ class OnlineChoice:
         self._ahead = keep * self._ahead + ahead
         self._ahead_squared = keep * self._ahead_squared + ahead**2
 
-    def _learn(self, place: int, table: NDArray[np.float64]) -> None:
+    def _learn(self, values: NDArray[np.float64], table: NDArray[np.float64]) -> None:
         scores = table @ self._theta
         chance = np.exp(scores - scores.max())
         chance /= chance.sum()
-        gradient = chance @ table - table[place]
+        gradient = values.sum() * (chance @ table) - values @ table
         self._steps += gradient**2
         self._theta -= STEP * gradient / np.sqrt(self._steps)
 
@@ -101,7 +121,9 @@ class OnlineChoice:
 
     def ndcg(self, method: str) -> float:
         """Return the prequential nDCG@k of `method`; NaN before the first event."""
-        return self._measured(self._gains, method)
+        mean = self._relevant / self._events if self._events else 0.0
+        best = ideal(mean, self.k)
+        return self._measured(self._gains, method) / best if best > 0 else float("nan")
 
     def hit_rate(self, method: str) -> float:
         """Return the prequential hit rate@k of `method`; NaN before the first event."""
@@ -110,6 +132,12 @@ class OnlineChoice:
     def _measured(self, sums: NDArray[np.float64], method: str) -> float:
         value = float(sums[METHODS.index(method)])
         return value / self._events if self._events else float("nan")
+
+
+def ideal(relevant: float, k: int) -> float:
+    """Return the gain of a perfect list with `relevant` items, which need not be a whole number."""
+    whole = np.clip(relevant - np.arange(k), 0, 1)
+    return float((whole / np.log2(np.arange(k) + 2)).sum())
 
 
 def rank(scores: NDArray[np.float64], place: int) -> int:

@@ -6,8 +6,8 @@
 
 Only released reports are looked at: an item counts as liked where the posterior probability of a
 like, given the report, is at least one half. A user without a history gets popular items by every
-method and says nothing about their difference. Devices whose presence is protected have no list
-that could be scored; `message_samples.py` measures those.
+method and says nothing about their difference. Where presence is protected most positive
+reports are fakes, and `message_samples.py` measures in place of this.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ class Pending(NamedTuple):
 def before(recommender: Recommender, served: ServedSide, batch: Batch, most: int) -> list[Pending]:
     """Return at most `most` samples of a batch that is not applied yet."""
     found = []
-    for record, item in _chosen(batch, most):
+    for record, item in _chosen(batch, most, recommender.replica.pairs.reported_mechanism):
         slots, known = served.slots_of(batch.items[item : item + 1])
         if known[0]:
             device = batch.devices[record].astype("<u8").tobytes()
@@ -77,11 +77,12 @@ def after(recommender: Recommender, pending: list[Pending]) -> list[ListSample]:
     return found
 
 
-def _chosen(batch: Batch, most: int) -> list[tuple[int, int]]:
+def _chosen(batch: Batch, most: int, protected: int = -1) -> list[tuple[int, int]]:
     """Return (record, rating) of at most `most` pairs of the keyed share, spread over the batch."""
     users = np.repeat(batch.devices[:, 0], batch.counts)
     hashes = (users * _USERS + batch.items) * _ITEMS
-    ratings = np.flatnonzero(hashes < np.uint64(int(SHARE * 2.0**64)))
+    public = np.repeat(batch.mechanisms != protected, batch.counts)
+    ratings = np.flatnonzero(public & (hashes < np.uint64(int(SHARE * 2.0**64))))
     if len(ratings) > most:
         ratings = ratings[np.arange(most) * len(ratings) // most]
     records = np.searchsorted(np.cumsum(batch.counts), ratings, side="right")

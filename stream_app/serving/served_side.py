@@ -44,11 +44,11 @@ class ServedSide:
         W = side.factors.astype(np.float64)
         self._scaled = W / variance(side, channel)[:, None]
         self._solved = np.linalg.inv(self._scaled.T @ W + np.eye(W.shape[1]))
-        self._lift, absent = 1.0, 0.0
+        self._lift, self._absent = 1.0, 0.0
         if channel is not None:
             positive, false = channel
-            self._lift, absent = 1 / (positive - false), -false / (positive - false)
-        self._centre = (side.rates.astype(np.float64) - absent) @ self._scaled
+            self._lift, self._absent = 1 / (positive - false), -false / (positive - false)
+        self._centre = (side.rates.astype(np.float64) - self._absent) @ self._scaled
         self.index: retrieval.Index | None = None
 
     def build_index(self, method: str, code_bits: int, seed: int) -> None:
@@ -86,6 +86,30 @@ class ServedSide:
         found = self._solved @ (x @ self._scaled[history.slots] - self._centre)
         return found.astype(np.float32)
 
+    def debiased(self, bits: NDArray[np.bool_]) -> NDArray[np.float32]:
+        """Return unbiased values of reports, where presence is protected."""
+        return (bits * self._lift + self._absent).astype(np.float32)
+
+    def components_of_reports(
+        self,
+        slots: NDArray[np.intp],
+        values: NDArray[np.float32],
+        vector: NDArray[np.float32],
+        bias: float,
+    ) -> Components:
+        """Return the scores (n,) of every item for the debiased `values` of some cells; of the
+        others nothing is known."""
+        scaled, W = self._scaled[slots], self.side.factors[slots].astype(np.float64)
+        solved = np.linalg.inv(scaled.T @ W + np.eye(W.shape[1]))
+        taste = (solved @ ((values - self.side.rates[slots]) @ scaled)).astype(np.float32)
+        likes = self._posterior(slots[values > 0], taste)[slots]
+        found = component_scores(self.side, History(slots, likes), taste=taste)
+        return found._replace(stars=self._stars(vector, bias))
+
+    def _stars(self, vector: NDArray[np.float32], bias: float) -> NDArray[np.float32]:
+        stars = self._mean + bias + self._biases + self._vectors @ vector
+        return np.clip(stars, _LOWEST, _HIGHEST).astype(np.float32)
+
     def components(
         self, history: History, vector: NDArray[np.float32], bias: float
     ) -> tuple[Components, NDArray[np.float32]]:
@@ -93,16 +117,20 @@ class ServedSide:
         and `bias` of the user, and the taste vector (r,)."""
         taste = self.taste(history)
         found = component_scores(self.side, self._likes(history, taste), taste=taste)
-        stars = self._mean + bias + self._biases + self._vectors @ vector
-        clipped = np.clip(stars, _LOWEST, _HIGHEST).astype(np.float32)
-        return found._replace(stars=clipped), taste
+        return found._replace(stars=self._stars(vector, bias)), taste
 
     def _likes(self, history: History, taste: NDArray[np.float32]) -> History:
         """Return the history as links take it: where presence is protected the probability that
         the user likes each item."""
         if self.channel is None or not len(history.slots):
             return history
-        positive = np.zeros(len(self.side), np.bool_)
-        positive[history.slots] = True
-        likes = posterior_likes(self.side, taste, positive, self.channel)
-        return History(np.arange(len(self.side)), likes)
+        return History(np.arange(len(self.side)), self._posterior(history.slots, taste))
+
+    def _posterior(
+        self, positive: NDArray[np.intp], taste: NDArray[np.float32]
+    ) -> NDArray[np.float32]:
+        """Return the probability of a like of every item (n,), given which reports are positive."""
+        assert self.channel is not None
+        bits = np.zeros(len(self.side), np.bool_)
+        bits[positive] = True
+        return posterior_likes(self.side, taste, bits, self.channel)

@@ -61,6 +61,12 @@ class PairFeeds:
             self.reported = ItemPairs(channels, weights, size, size, one=1, in_order=False)
             self.scope = ItemDirectory()
 
+    @property
+    def reported_mechanism(self) -> int:
+        """The mechanism that protects presence and is counted, by its place in the allow-list; -1
+        where there is none."""
+        return self._mechanism
+
     def count_rated(
         self,
         records: Records,

@@ -23,12 +23,14 @@ from stream_app.agents.ranking.schedule import Schedule
 from stream_app.agents.worker_status import WorkerStatus
 from stream_app.monitoring.metrics import Metrics
 from stream_app.ranking.online_choice import OnlineChoice
-from stream_app.serving import list_samples
+from stream_app.serving import list_samples, message_samples
 from stream_app.serving.ingredients import Ingredients
 from stream_app.serving.list_samples import ListSample, Pending
+from stream_app.serving.message_samples import MessageSample, PendingMessage
 from stream_app.serving.recommender import Recommender
 from stream_app.serving.served_side import ServedSide
 from stream_app.serving.standing import Standing
+from stream_app.state.outcome import BatchOutcome
 from stream_app.wire import Batch
 
 log = structlog.get_logger()
@@ -52,7 +54,7 @@ class Work:
 
     ingredients: Ingredients | None
     ratings: int
-    samples: list[ListSample]
+    samples: list[ListSample | MessageSample]
     choice: OnlineChoice
     recommender: Recommender
 
@@ -86,7 +88,8 @@ class RankingService:
         self._choice = OnlineChoice()
         self._schedule, self._budget = Schedule(), SamplingBudget()
         self._pending: list[Pending] = []
-        self._samples: list[ListSample] = []
+        self._messages: list[PendingMessage] = []
+        self._samples: list[ListSample | MessageSample] = []
         self._working = False
 
     def restart(self) -> None:
@@ -100,14 +103,20 @@ class RankingService:
         """Choose samples of a batch that is not applied yet."""
         served, most = self._recommender.served, self._budget.available
         if served is not None and most:
-            self._pending = list_samples.before(self._recommender, served, batch, most)
-            self._budget.spend(len(self._pending))
+            if served.channel is None:
+                self._pending = list_samples.before(self._recommender, served, batch, most)
+            else:
+                self._messages = message_samples.before(self._recommender, served, batch, most)
+            self._budget.spend(len(self._pending) + len(self._messages))
 
-    def after(self) -> None:
-        """Keep the samples whose reports were applied and say that the item is liked."""
+    def after(self, outcome: BatchOutcome) -> None:
+        """Keep the samples whose records were applied, and of ratings those that are likes."""
         if self._pending:
             self._samples += list_samples.after(self._recommender, self._pending)
             self._pending = []
+        if self._messages:
+            self._samples += message_samples.after(self._messages, outcome)
+            self._messages = []
 
     def at_cut(self) -> None:
         """Hand work to a thread if none is under way; the state is that of a cut."""
