@@ -59,7 +59,7 @@ def evaluate(
     ratings: Ratings,
     mechanism: Mechanism | str | None = None,
     *,
-    model: str = "sketch",
+    model: str = "hybrid",
     factors: int = 32,
     protocol: str | None = None,
     seed: int = 0,
@@ -72,7 +72,7 @@ def evaluate(
         ratings: a data frame, a mapping of columns, a tuple of arrays or a file, on the smallest
             usual scale that holds them; a `Dataset` on its own scale (`murmurec.ratings`).
         mechanism: a mechanism or its id; None learns the ratings as they are.
-        model: name of a learner: `"sketch"`, `"dense"`, `"literal"`, `"hashing"`.
+        model: name of a learner: `"hybrid"`, `"sketch"`, `"dense"`, `"literal"`, `"hashing"`.
         factors: components of a latent vector.
         protocol: `"prequential"` (time order, test then learn; the default) or `"one-pass"` (random
             80/10/10 split). A mechanism that protects presence is always measured in one pass over

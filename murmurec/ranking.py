@@ -57,7 +57,7 @@ def evaluate_ranking(
     *,
     k: int = 10,
     split: str = "user-time",
-    model: str = "sketch",
+    model: str = "hybrid",
     seed: int = 0,
     options: RankingOptions = RankingOptions(),
     progress: Progress = lambda done, total: None,  # noqa: ARG005 (a silent default)

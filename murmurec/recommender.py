@@ -43,10 +43,10 @@ class Recommender:
     Args:
         mechanism: id of a mechanism that protects the value of a rating, `"rr:5:2"`; None learns
             the ratings as they are.
-        model: `"sketch"` (fixed memory, the server's default), `"dense"` (more accurate, grows),
-            `"literal"` or `"hashing"`.
+        model: `"hybrid"` (fixed memory, the server's default), `"dense"` (more accurate, grows),
+            `"sketch"`, `"literal"` or `"hashing"`.
         factors, depth: length of a latent vector; rows of the sketch.
-        sketch_bytes: memory of the sketch.
+        sketch_bytes: memory of the vectors.
         scale: minimum, maximum and step of the ratings; None reads it off the first ratings.
         seed: of every hash, the initial vectors and the noise.
 
@@ -58,7 +58,7 @@ class Recommender:
         self,
         mechanism: str | None = None,
         *,
-        model: str = "sketch",
+        model: str = "hybrid",
         factors: int = 32,
         depth: int = 4,
         sketch_bytes: int = 1 << 24,

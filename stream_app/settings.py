@@ -140,16 +140,16 @@ class Settings(BaseSettings):
     )
     # Names of learners and indexes are checked against their tables in deployment.py.
     model: str = Field(
-        "sketch",
+        "hybrid",
         min_length=1,
         max_length=100,
-        description="name of the learner: sketch (blocked), literal (as in Balu 2016), or the "
-        "baselines hashing and dense",
+        description="name of the learner: hybrid (own rows while they last), sketch (blocked), "
+        "literal (as in Balu 2016), or the baselines hashing and dense",
     )
     factors: int = Field(32, ge=1, le=256, description="length of a latent vector (d)")
     depth: int = Field(4, ge=1, le=16, description="rows of the sketch (k)")
     sketch_bytes: Bytes = Field(
-        ByteSize(16 * _MIB), description="memory of the sketch of vectors, such as 16MiB"
+        ByteSize(16 * _MIB), description="memory of the vectors, such as 16MiB; dense grows instead"
     )
     scalars_bytes: Bytes = Field(
         ByteSize(8 * _MIB), description="memory of the biases and their variances"

@@ -23,7 +23,7 @@ from stream_app.evaluation.likes import evaluate_likes
 from stream_app.evaluation.results import EvaluationData, EvaluationResult, rms, split
 from stream_app.evaluation.scope_cells import Batch, ScopeCells, most_rated_items
 from stream_app.models.factorization.learner import Learner
-from stream_app.models.factorization.presence_rates import PresenceRates
+from stream_app.models.factorization.presence_rates import PresenceRates, learn_from
 from stream_app.privacy.mechanism import Mechanism
 from stream_app.privacy.randomness import RandomSource
 from stream_app.privacy.ratings.like import Like
@@ -100,8 +100,8 @@ def learn_cells(learner: Learner, presence: PresenceRates, missing: int, batch: 
     channels, published = np.zeros(len(users), np.uint16), reports != missing
     priors = presence.priors(counts, users, items, reports, channels)
     many = int(published.sum())
-    learner.learn_many(
-        users[published], items[published], reports[published], channels[published],
-        np.ones(many, np.bool_), priors[published],
-    )  # fmt: skip
+    before = np.concatenate(([0], np.cumsum(published)))  # published cells before each cell
+    starts = [start._replace(cell=int(before[start.cell])) for start in presence.starts]
+    columns = users[published], items[published], reports[published], channels[published]
+    learn_from(learner, starts, (*columns, np.ones(many, np.bool_), priors[published]))
     return many

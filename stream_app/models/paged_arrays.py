@@ -16,6 +16,8 @@ from numpy.typing import NDArray
 
 from stream_app.kernels.machine.dirty_pages import PAGE_BITS, PAGE_BYTES
 
+_CACHE_LINE = 64
+
 Arrays = Mapping[str, NDArray[Any]]
 DirtyMap = NDArray[np.uint8]
 _Array = TypeVar("_Array", bound=NDArray[Any])
@@ -85,6 +87,13 @@ class FixedArrays:
     def memory_bytes(self) -> int:
         """Size of the state."""
         return sum(array.nbytes for array in self._arrays.values())
+
+
+def aligned(floats: int) -> NDArray[np.float32]:
+    """Return a flat array of zeros on a cache line, so that a vector crosses as few as possible."""
+    raw = np.zeros(floats + _CACHE_LINE // 4, np.float32)
+    first = (-raw.ctypes.data % _CACHE_LINE) // 4
+    return raw[first : first + floats]
 
 
 def page_count(size_bytes: int) -> int:

@@ -40,7 +40,7 @@ from stream_app.models.factorization.channels import NO_CHANNEL, Channels
 from stream_app.models.factorization.factory import build_durable
 from stream_app.models.factorization.hyperparameters import Parameters
 from stream_app.models.factorization.learner import DurableLearner, LearnerSpec, UpdateResult
-from stream_app.models.factorization.presence_rates import PresenceRates
+from stream_app.models.factorization.presence_rates import PresenceRates, learn_from
 from stream_app.models.paged_arrays import DirtyMap, StatePart, check_arrays
 from stream_app.models.sketches.ams import AmsSketch
 from stream_app.models.sketches.bloom import SeenFilter
@@ -165,7 +165,8 @@ class Replica:
         "missing" with their rows and update, and the missing ones."""
         priors = presence.priors(records.counts, *cells[:4])
         asked = np.where(cells.missing, np.uint16(NO_CHANNEL), cells.channels)
-        update = self.learner.learn_many(*cells[:3], asked, ~cells.held_out, priors)
+        columns = *cells[:3], asked, ~cells.held_out, priors
+        update = learn_from(self.learner, presence.starts, columns)
         present = ~cells.missing
         reported, absent = cells._replace(priors=priors).at(present), cells.at(cells.missing)
         public = ~self.channels.presence[reported.channels]

@@ -28,7 +28,7 @@ class StateSpec:
     mechanisms: tuple[Mechanism, ...]
     partitions: int = 4
     accept_tests: bool = False
-    model: str = "sketch"
+    model: str = "hybrid"
     factors: int = 32
     depth: int = 4
     sketch_bytes: int = 16 << 20

@@ -3,7 +3,7 @@
 One-pass figures: a random 80/10/10 split, the last part tested, the mean of three splits (which
 differ by about .002). Scope: every user sends every cell of the 300 most rated items once, and the
 ratings of the last part among them are tested. The hyperparameters are the product's own, one set
-for all; they were chosen on the validation part of another split.
+for all (`hyperparameters.py` states what they were chosen on).
 """
 
 from __future__ import annotations
@@ -34,15 +34,20 @@ from tests.fixtures.movielens import SCALARS_BYTES, SKETCH_BYTES, Ratings, load,
 _SEEDS = (11, 12, 13)
 _CLEAN = "none:5:inf"
 _ROWS = (  # model, mechanism, protocol, target
-    ("dense", _CLEAN, "one-pass", "<= 0.875"),
+    ("dense", _CLEAN, "one-pass", "<= 0.868"),
+    ("hybrid", _CLEAN, "one-pass", "<= 0.872"),
     ("sketch", _CLEAN, "one-pass", "<= 0.890"),
     ("literal", _CLEAN, "one-pass", "<= 0.890"),
     ("hashing", _CLEAN, "one-pass", ""),
-    ("dense", _CLEAN, "prequential", "<= 0.890"),
+    ("dense", _CLEAN, "prequential", "<= 0.881"),
+    ("hybrid", _CLEAN, "prequential", ""),
     ("sketch", _CLEAN, "prequential", ""),
     ("dense", "rr:5:4", "one-pass", ""),
-    ("dense", "rr:5:2", "one-pass", "<= 0.920"),
-    ("dense", "rr:5:1", "one-pass", "<= 0.962"),
+    ("dense", "rr:5:2", "one-pass", "<= 0.917"),
+    ("dense", "rr:5:1", "one-pass", "<= 0.958"),
+    ("dense", "rr:5:1/2", "one-pass", "<= 1.02"),
+    ("hybrid", "rr:5:2", "one-pass", ""),
+    ("hybrid", "rr:5:1", "one-pass", ""),
     ("sketch", "rr:5:2", "one-pass", ""),
     ("sketch", "rr:5:1", "one-pass", ""),
     ("dense", "partition:5:4", "one-pass", "<= 0.880"),
@@ -57,9 +62,9 @@ _ROWS = (  # model, mechanism, protocol, target
 )
 _SCOPE = (  # model, factors, mechanism, target
     ("dense", 32, "cell:5:4", "<= 0.880"),
-    ("dense", 32, "cell:5:2", "<= 0.920"),
+    ("dense", 32, "cell:5:2", "<= 0.913"),
     ("dense", 32, "cell:5:1", ""),
-    ("dense", 8, "cell:5:1", "<= 0.960"),
+    ("dense", 8, "cell:5:1", "<= 0.950"),
     ("dense", 1, "cell:5:2", ""),
     ("dense", 1, "cell:5:1", ""),
     ("dense", 1, "cell:5:1/2", ""),
@@ -70,6 +75,7 @@ _SCOPE = (  # model, factors, mechanism, target
     ("dense", 32, "laplace:5:4", ""),
     ("dense", 32, "laplace:5:2", ""),
     ("dense", 32, "laplace:5:1", ""),
+    ("hybrid", 32, "cell:5:2", ""),
     ("sketch", 32, "cell:5:2", ""),
 )
 

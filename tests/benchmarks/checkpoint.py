@@ -212,7 +212,7 @@ def _cpu(state: Replica) -> float:
     """Return the CPU seconds of hashing 16 MB of pages."""
     snapshot = Snapshot(state)
     snapshot.hash()
-    _write(state, ["learner.cells"], np.random.default_rng(3))
+    _write(state, ["learner.vectors"], np.random.default_rng(3))
     snapshot.freeze()
     began = time.process_time()
     snapshot.hash()

@@ -24,7 +24,7 @@ def part(ratings: dict[str, Any], rows: slice) -> dict[str, Any]:
 SMALL: dict[str, Any] = {"factors": 8, "sketch_bytes": 1 << 14}
 
 
-@pytest.mark.parametrize("model", ["sketch", "dense", "literal", "hashing"])
+@pytest.mark.parametrize("model", ["hybrid", "sketch", "dense", "literal", "hashing"])
 def test_parts_teach_what_the_whole_teaches(ratings: dict[str, Any], model: str) -> None:
     whole = Recommender(model=model, **SMALL).fit(ratings)
     parts = Recommender(model=model, scale=(1, 5, 1), **SMALL)

@@ -198,6 +198,50 @@ class HashedScalars(Scalars):
         self.table[s] = values
 
 
+class Hybrid(Vectors):
+    """Rows of an entity's own while they last, then shared ones that hold what was learned."""
+
+    def __init__(
+        self, factors: int, rows: int, shared: int, seed: int, p: Parameters, scalars: HashedScalars
+    ) -> None:
+        super().__init__(factors, seed, p)
+        self.rows, self.s = rows, scalars
+        self.own: dict[int, np.ndarray] = {}  # by slot, in the order of first learning
+        self.blocks = np.zeros((shared, factors))
+
+    def first(self, side: int, key: int) -> np.ndarray:
+        h, sd = self.hash(side, key), (self.p.user_sd, self.p.item_sd)[side]
+        return np.array([sd / UNIT * odd(mix((h + c * GOLDEN) % WORD)) for c in range(self.d)])
+
+    def place(self, side: int, key: int) -> tuple[int, int, int, np.ndarray]:
+        """Return the slot, the tag, the block and the signs of an entity."""
+        h = self.hash(side, key)
+        g = h * int(MULTIPLIERS[0]) % WORD
+        g ^= g >> 32
+        bits = g if self.d <= 32 else mix((g + GOLDEN) % WORD)
+        signs = np.array([1 - 2 * (bits >> (c % 64) & 1) for c in range(self.d)])
+        slot = int(self.s.slot(h, side, key))  # type: ignore[call-overload]
+        return slot, max(h & 0xFFFFFFFF, 1), (g >> 32) * len(self.blocks) >> 32, signs
+
+    def read(self, side: int, key: int) -> np.ndarray:
+        slot, tag, block, signs = self.place(side, key)
+        if self.s.tags.get(slot) == tag and slot in self.own:
+            return self.own[slot]
+        learned = signs * self.blocks[block] if slot in self.s.tags else 0.0
+        return self.first(side, key) + learned
+
+    def add(self, side: int, key: int, delta: np.ndarray) -> None:
+        slot, tag, block, signs = self.place(side, key)
+        if slot not in self.s.tags:
+            self.s.tags[slot] = tag
+            if len(self.own) < self.rows:
+                self.own[slot] = self.first(side, key)
+        if self.s.tags[slot] == tag and slot in self.own:
+            self.own[slot] = self.own[slot] + delta
+        else:
+            self.blocks[block] += signs * delta
+
+
 class Learner:
     """Learn one rating at a time, by the formulas of `kalman_update.py` of the kernels."""
 
@@ -243,14 +287,15 @@ class Learner:
         gain = self.mean_variance / (S + self.mean_variance)
         self.mean = min(max(self.mean + gain * e, 1), 5)
         self.mean_variance -= gain * self.mean_variance * rho
-        for side, h, key, other, first_bias, first in (
-            (0, hu, user, float(q @ q), k.user_bias_variance, k.user_variance),
-            (1, hi, item, float(p @ p), k.item_bias_variance, k.item_variance),
+        rated = g if absent is not None and absent[z] > 0 else 1.0
+        for side, h, key, other, first_bias, first, drift in (
+            (0, hu, user, float(q @ q), k.user_bias_variance, k.user_variance, k.user_drift),
+            (1, hi, item, float(p @ p), k.item_bias_variance, k.item_variance, k.item_drift),
         ):
             b, share_b, share = self.s.of(h, side, key)
             vb, v = share_b * first_bias, share * first
             b += vb / S * (e - k.bias_shrink * rho * b)
-            share_b *= 1 - vb * rho / S
+            share_b = share_b * (1 - vb * rho / S) + drift * rated
             share *= 1 - k.coupling * v * other * rho / S
             held = [min(max(x, 1e-6), 1.0) for x in (share_b, share)]
             self.s.put(h, side, key, [min(max(b, -8), 8), *held])

@@ -49,3 +49,31 @@ class Presence:
             rates.append(held((k * overall + present) / (k + counted), 0.001, 0.95))
         counts[2] += information * sum(rates)
         return [held(activity(*counts) * rate, 0.001, 0.95) for rate in rates] if items else []
+
+
+class Mean:
+    """The debiased mean of the reports, with its variance, from all cells so far."""
+
+    def __init__(self) -> None:
+        self.cells: list[tuple[float, float]] = []  # information times value, and times weight
+        self.limit = 0.06
+
+    def estimate(self) -> tuple[float, float]:
+        """Return the mean and its variance; an infinite one where no cell seems to be rated."""
+        rated = sum(y for _, y in self.cells)
+        if rated <= 0:
+            return 3.0, math.inf
+        mean = sum(x for x, _ in self.cells) / rated
+        return held(mean, 1, 5), sum((x - mean * y) ** 2 for x, y in self.cells) / rated**2
+
+    def start(
+        self, values: list[float], weights: list[float], information: float
+    ) -> tuple[float, float] | None:
+        """Count the cells of a record; return a start if there is one before them."""
+        pairs = zip(values, weights, strict=True)
+        self.cells += [(information * x, information * y) for x, y in pairs]
+        mean, variance = self.estimate()
+        if not 0 < variance <= self.limit:
+            return None
+        self.limit = variance / 4
+        return mean, variance

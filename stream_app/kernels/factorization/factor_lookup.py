@@ -8,14 +8,13 @@ import numpy as np
 from numba import njit
 
 from stream_app.kernels.factorization.bias_table import BIAS, slot_of
-from stream_app.kernels.factorization.training_loops import (
-    place_blocked,
-    place_literal,
-    read_blocked,
-    read_literal,
-)
+from stream_app.kernels.factorization.count_sketch_blocked import place as place_blocked
+from stream_app.kernels.factorization.count_sketch_blocked import read as read_blocked
+from stream_app.kernels.factorization.count_sketch_literal import place as place_literal
+from stream_app.kernels.factorization.count_sketch_literal import read as read_literal
+from stream_app.kernels.factorization.hybrid_rows import prepare, row_of
 from stream_app.kernels.machine.hashing import hash64
-from stream_app.kernels.machine.simd import store
+from stream_app.kernels.machine.simd import load, store
 
 
 @cache
@@ -33,6 +32,27 @@ def blocked_reader(D, K):
             place_blocked(C, entity, 1, D, K, blocks, at, words)
             store(flat, n * D, read_blocked(C, at, words, 0, D, K))
             biases[n] = scalars[slot_of(tags, entity[0]), BIAS]
+
+    return read_many
+
+
+@cache
+def hybrid_reader(D):
+    """Return the same for rows of an entity's own and shared ones."""
+
+    @njit(cache=True, nogil=True)
+    def read_many(C, tags, scalars, owners, rows, salt, scale, keys, out, biases):
+        shared = C.size // D - rows
+        flat = out.reshape(-1)
+        for n in range(keys.size):
+            h = hash64(keys[n] + salt)
+            s = slot_of(tags, h)
+            at, word = row_of(tags[s], owners[s], h, rows, shared, D)
+            if 0 <= at < rows * D:
+                store(flat, n * D, load(C, at, D))
+            else:
+                prepare(C, at, word, h, scale, D, flat, n * D)
+            biases[n] = scalars[s, BIAS]
 
     return read_many
 

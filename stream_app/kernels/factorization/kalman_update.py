@@ -5,14 +5,16 @@
     S    = noise + T,   V = V0 + cT T                    of a rating, and of the prior over levels
     e, rho   from the posterior (`channel_posterior.py`)         a clean report: e = r - t, rho = 1
     mu  += k e,  vmu -= k vmu rho,                       k = vmu / (S + vmu)
-    b   += (vb / S)(e - lamb rho b),                     vb -= vb^2 rho / S
+    b   += (vb / S)(e - lamb rho b),                     vb += c vb0 - vb^2 rho / S
     p   += (vu / S)(e q - lam rho p),                    vu -= kappa vu^2 |q|^2 rho / S
     q   += (vi / S)(e p - lam rho q), p before the step, vi -= kappa vi^2 |p|^2 rho / S
 
 The report's noise enters through e and rho alone: an uninformative report changes estimates and
 variances little. For rho = 1 it is the clean learner. rho may be negative: a surprising report
-raises the variances, never above their initial value. An event with e^2 > clip is refused:
-nothing changes.
+raises the variances, never above their initial value. Users and items change: each rating adds the
+share c of the first variance vb0 to that of its two biases, as a random walk does (Kalman 1960), so
+that vb settles at sqrt(c vb0 S / rho) and the past is forgotten. A cell that may be empty counts as
+the fraction of a rating that its prior says. An event with e^2 > clip is refused: nothing changes.
 
 Functions here work on numbers and short vectors; the event loops of the layouts call them.
 """
@@ -32,8 +34,8 @@ from stream_app.kernels.factorization.channel_posterior import (
 from stream_app.kernels.machine.simd import add, multiply, scale, total
 
 MEAN, MEAN_VARIANCE = 0, 1  # places in the array `overall`
-BIAS_LIMIT = 8.0  # two widths of the scale: no honest bias comes near
 LEAST_SHARE = 1e-6
+BIAS_LIMIT = 8.0  # two widths of the scale: no honest bias comes near
 
 
 @njit(cache=True, nogil=True, inline="always")
@@ -62,14 +64,14 @@ def within(x, low, high):
 
 
 @njit(cache=True, nogil=True, inline="always")
-def step_scalars(scalars, s, e, rho, per_S, other, k, bias_variance, variance):
+def step_scalars(scalars, s, e, rho, per_S, other, k, bias_variance, variance, drift):
     """Move the scalars of slot s in place; other: squared norm of the vector across."""
     b = np.float64(scalars[s, BIAS])
     gain = np.float64(scalars[s, BIAS_SHARE]) * bias_variance * per_S
     b += gain * (e - k.bias_shrink * rho * b)
     narrow = k.coupling * np.float64(scalars[s, SHARE]) * variance * other * per_S
     scalars[s, BIAS] = np.float32(within(b, -BIAS_LIMIT, BIAS_LIMIT))
-    share = np.float64(scalars[s, BIAS_SHARE]) * (1.0 - gain * rho)
+    share = np.float64(scalars[s, BIAS_SHARE]) * (1.0 - gain * rho) + drift
     scalars[s, BIAS_SHARE] = np.float32(within(share, LEAST_SHARE, 1.0))
     share = np.float64(scalars[s, SHARE]) * (1.0 - narrow * rho)
     scalars[s, SHARE] = np.float32(within(share, LEAST_SHARE, 1.0))

@@ -9,11 +9,22 @@ and its channel an information g, one over the variance of y. With sums over the
            sum_u g y has mean f sum_u g r_i and variance sum_u g; the posterior mean on a grid
     prior = f_u r_i                                            that there is a rating, clipped
 
+The mean rating is found in the same way. value(z) is unbiased for the rating where there is one and
+for 0 where there is none, so with V = sum g value, W = sum g y over all cells
+
+    m    = V / W                                               the debiased mean of the reports
+    s^2  = sum g^2 (value - m y)^2 / W^2                       its variance, from the same reports
+
+A start (m, s^2) is issued before the cells of the record after which s^2 first lies within LIMIT,
+and again each time that it has fallen to a quarter. A prediction learned through such a channel
+moves slowly, because most reports are fakes: it begins at the first start instead of mid-scale.
+
 A whole record is counted before the priors of its cells are computed, and records come in canonical
 order, so the result does not depend on batch boundaries.
 
 tags (S,) uint32, sums (S, 3) float64: a slot for each user and item (`bias_table.slot_of`) with the
-sums of g y, of g, and (users) of g r_i; overall (2,) float64: g y and g over everything. What is
+sums of g y, of g, and (users) of g r_i; overall (7,) float64, over everything: g y, g, g value, the
+squares and the product of the first and the third, and s^2 of the last start, 0 for none. What is
 written is marked in the `..._pages` of its array (`dirty_pages.py`).
 """
 
@@ -23,7 +34,7 @@ import numpy as np
 from numba import njit
 
 from stream_app.kernels.factorization.bias_table import slot_of, tag_of
-from stream_app.kernels.factorization.channel_posterior import exponential
+from stream_app.kernels.factorization.channel_posterior import HIGHEST, LOWEST, exponential
 from stream_app.kernels.machine.dirty_pages import WORDS, touch_float, touch_triple
 from stream_app.kernels.machine.hashing import hash64
 
@@ -34,6 +45,9 @@ LOG_ACTIVITY = np.arange(-30, 21) / 10.0  # the grid of ln f
 ACTIVITY = np.exp(LOG_ACTIVITY).round(12)  # the last bits of exp differ between machines
 LOG_PRIOR = -((LOG_ACTIVITY + USER_SPREAD**2 / 2) ** 2) / (2 * USER_SPREAD**2)
 PRESENT, INFORMATION, EXPECTED = 0, 1, 2  # places in a row of `sums`
+VALUE, PRESENT_SQUARED, VALUE_SQUARED, PRODUCT, LAST = 2, 3, 4, 5, 6  # further ones in `overall`
+FIRST_LIMIT = 0.06  # stars squared: a standard error of a quarter of a star
+MOST_STARTS = 64  # of all time: 4^-64 is below the last bit of any variance
 
 
 @njit(cache=True, nogil=True, inline="always")
@@ -68,16 +82,29 @@ def activity(present, information, expected):
 
 
 @njit(cache=True, nogil=True)
+def debiased_mean(overall):
+    """Return m, within 1 .. 5, and s^2; an infinite variance where there is none."""
+    rated = overall[PRESENT]
+    if not rated > 0.0:
+        return 0.5 * (LOWEST + HIGHEST), np.inf
+    m = overall[VALUE] / rated
+    squares = overall[VALUE_SQUARED] - 2.0 * m * overall[PRODUCT] + m * m * overall[PRESENT_SQUARED]
+    return _clipped(m, LOWEST, HIGHEST), max(squares, 0.0) / (rated * rated)
+
+
+@njit(cache=True, nogil=True)
 def count_and_estimate(
-    tags, sums, overall, tags_pages, sums_pages, salts, starts, information, weight,
-    counts, users, items, reports, channels, priors,
+    tags, sums, overall, tags_pages, sums_pages, salts, starts, information, weight, value,
+    counts, users, items, reports, channels, priors, found,
 ):  # fmt: skip
-    """Count the cells of each record in `sums`, then write the prior of each cell into `priors`.
+    """Count the cells of each record in `sums`, then write the prior of each cell into `priors`;
+    return how many starts were written into `found` (MOST_STARTS, 3): first cell, m, s^2.
 
     counts (n,) int64: cells of each record; the other columns (m,): one user and one channel in a
     record. A record whose channel has no information is not counted; its priors are 1.
     """
     end = 0
+    many = 0
     for record in range(counts.size):
         begin, end = end, end + counts[record]
         if begin == end:
@@ -90,7 +117,9 @@ def count_and_estimate(
         u = _claimed_slot(tags, tags_pages, hash64(users[begin] + salts[0]))
         touch_triple(sums_pages, u, WORDS)
         for n in range(begin, end):
-            y = g * weight[starts[c] + reports[n]]
+            row = starts[c] + reports[n]
+            y = g * weight[row]
+            x = g * value[row]
             i = _claimed_slot(tags, tags_pages, hash64(items[n] + salts[1]))
             touch_triple(sums_pages, i, WORDS)
             sums[i, PRESENT] += y
@@ -99,6 +128,18 @@ def count_and_estimate(
             sums[u, INFORMATION] += g
             overall[PRESENT] += y
             overall[INFORMATION] += g
+            overall[VALUE] += x
+            overall[PRESENT_SQUARED] += y * y
+            overall[VALUE_SQUARED] += x * x
+            overall[PRODUCT] += x * y
+        mean, variance = debiased_mean(overall)
+        limit = 0.25 * overall[LAST] if overall[LAST] > 0.0 else FIRST_LIMIT
+        if 0.0 < variance <= limit and many < MOST_STARTS:
+            found[many, 0] = begin
+            found[many, 1] = mean
+            found[many, 2] = variance
+            many += 1
+            overall[LAST] = variance
         present = FIRST_INFORMATION * FIRST_RATE + overall[PRESENT]
         r = _clipped(present / (FIRST_INFORMATION + overall[INFORMATION]), LEAST, MOST)
         k = 1.0 / (ITEM_SPREAD * r * ITEM_SPREAD * r)
@@ -110,3 +151,4 @@ def count_and_estimate(
         f = activity(sums[u, PRESENT], sums[u, INFORMATION], sums[u, EXPECTED])
         for n in range(begin, end):
             priors[n] = _clipped(f * np.float64(priors[n]), LEAST, MOST)
+    return many

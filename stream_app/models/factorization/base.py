@@ -12,8 +12,10 @@ from abc import ABC, abstractmethod
 import numpy as np
 from numpy.typing import NDArray
 
+from stream_app.kernels.factorization.kalman_update import MEAN, MEAN_VARIANCE
 from stream_app.models.factorization.channels import NO_CHANNEL, Channels
 from stream_app.models.factorization.learner import Entities, Keys, LearnerSpec, UpdateResult
+from stream_app.models.paged_arrays import DirtyMap
 from stream_app.models.seeds import ITEMS, USERS, derive_seed
 
 MAX_FACTORS = 256
@@ -57,6 +59,16 @@ class Factorization(ABC):
         nothing = np.zeros(len(users), np.bool_)
         return self.learn_many(users, items, reports, channels, nothing, priors).error
 
+    def start_mean(self, mean: float, variance: float) -> None:
+        """Take an estimate of the mean rating, on 1 .. 5, where it is surer than the own one."""
+        if variance < self._overall[MEAN_VARIANCE]:
+            self._overall[:] = mean, variance
+            self.dirty_pages()["overall"][0] = 1
+
+    @abstractmethod
+    def dirty_pages(self) -> dict[str, DirtyMap]:
+        """Return the dirty-page map of each array; see `DurableLearner`."""
+
     def predict_many(self, users: Keys, items: Keys) -> NDArray[np.float64]:
         """Return the predicted ratings, within 1 .. 5."""
         zeros = np.zeros(len(users), np.uint8)
@@ -78,4 +90,4 @@ class Factorization(ABC):
     @property
     def mean(self) -> float:
         """The learned mean rating, on 1 .. 5."""
-        return float(self._overall[0])
+        return float(self._overall[MEAN])

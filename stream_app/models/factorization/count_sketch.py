@@ -13,19 +13,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stream_app.kernels.factorization import factor_lookup as reading
-from stream_app.kernels.factorization import training_loops as learning
 from stream_app.kernels.factorization.bias_table import SLOT_BYTES
 from stream_app.kernels.factorization.count_sketch_blocked import MAX_DEPTH
 from stream_app.kernels.factorization.erase import forget_scalars, forget_vector
 from stream_app.kernels.factorization.initialization import UNIT, fill
+from stream_app.kernels.factorization.training_loops.blocked import blocked_loop
+from stream_app.kernels.factorization.training_loops.literal import literal_loop
 from stream_app.models.factorization.base import USER, Factorization
 from stream_app.models.factorization.batch_columns import batch_columns, keys_of
 from stream_app.models.factorization.channels import Channels
 from stream_app.models.factorization.learner import Entities, Keys, LearnerSpec, UpdateResult
-from stream_app.models.paged_arrays import FixedArrays
+from stream_app.models.paged_arrays import FixedArrays, aligned
 from stream_app.models.seeds import CELLS, derive_seed
-
-_CACHE_LINE = 64
 
 
 class SketchLearner(FixedArrays, Factorization):
@@ -49,7 +48,7 @@ class SketchLearner(FixedArrays, Factorization):
                 f"scalars_bytes {spec.scalars_bytes}: must be {4 * SLOT_BYTES} .. 2^36"
             )
         self.name, self.depth = name, depth
-        self._cells = self.keep("cells", _aligned(depth * self.width))
+        self._cells = self.keep("cells", aligned(depth * self.width))
         spread = spec.parameters.cell_sd * math.sqrt(depth)
         self._first = derive_seed(spec.seed, CELLS), spread / UNIT
         fill(self._cells, *self._first)
@@ -59,7 +58,7 @@ class SketchLearner(FixedArrays, Factorization):
         self.keep("overall", self._overall)
         self._pages = self.maps()
         self._literal = literal = name == "literal"
-        self._learn = (learning.literal_loop if literal else learning.blocked_loop)(factors, depth)
+        self._learn = (literal_loop if literal else blocked_loop)(factors, depth)
         self._read = (reading.literal_reader if literal else reading.blocked_reader)(factors, depth)
 
     def learn_many(
@@ -103,10 +102,3 @@ class SketchLearner(FixedArrays, Factorization):
         """Entities that each table holds before they share slots."""
         blocks = self.depth * self.width // self.factors
         return {"vectors": blocks, "scalars": len(self._tags)}
-
-
-def _aligned(cells: int) -> NDArray[np.float32]:
-    """Return a flat array on a cache line, so that a vector crosses as few as possible."""
-    raw = np.empty(cells + _CACHE_LINE // 4, np.float32)
-    first = (-raw.ctypes.data % _CACHE_LINE) // 4
-    return raw[first : first + cells]

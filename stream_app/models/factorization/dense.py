@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from stream_app.kernels.factorization.dense_rows import read_many
 from stream_app.kernels.factorization.erase import forget_row
 from stream_app.kernels.factorization.initialization import UNIT
-from stream_app.kernels.factorization.training_loops import dense_loop
+from stream_app.kernels.factorization.training_loops.dense import dense_loop
 from stream_app.kernels.stream.hash_index import rehash
 from stream_app.models.factorization.base import USER, Factorization
 from stream_app.models.factorization.batch_columns import batch_columns, keys_of

@@ -1,6 +1,7 @@
 """Every learner by name: the one table used by command line, settings and contract tests.
 
-    sketch     vectors in one count sketch, one address per (entity, row): the default
+    hybrid     fixed memory: rows of an entity's own while they last, shared ones after: the default
+    sketch     vectors in one count sketch, one address per (entity, row)
     literal    vectors in one count sketch, one address per (entity, row, component): the thesis
                (Balu 2016, chapter 4)
     hashing    the sketch with a single row (feature hashing)
@@ -17,9 +18,11 @@ from functools import partial
 from stream_app.models.factorization.channels import Channels
 from stream_app.models.factorization.count_sketch import SketchLearner
 from stream_app.models.factorization.dense import DenseLearner
+from stream_app.models.factorization.hybrid import HybridLearner
 from stream_app.models.factorization.learner import DurableLearner, Learner, LearnerSpec
 
 LEARNERS: dict[str, Callable[[Channels, LearnerSpec], Learner]] = {
+    "hybrid": HybridLearner,
     "sketch": partial(SketchLearner, "sketch"),
     "literal": partial(SketchLearner, "literal"),
     "hashing": partial(SketchLearner, "hashing"),

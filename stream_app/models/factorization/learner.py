@@ -84,6 +84,9 @@ class Learner(Protocol):
         where the channel protects presence. None: 1.
         """
 
+    def start_mean(self, mean: float, variance: float) -> None:
+        """Take an estimate of the mean rating, on 1 .. 5, where it is surer than the own one."""
+
     def predict_many(self, users: Keys, items: Keys) -> NDArray[np.float64]:
         """Return the predicted ratings, within 1 .. 5."""
 

@@ -13,18 +13,33 @@ them together.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from stream_app.kernels.factorization.erase import forget_sums
-from stream_app.kernels.factorization.presence_rates import count_and_estimate
+from stream_app.kernels.factorization.presence_rates import (
+    LAST,
+    MOST_STARTS,
+    count_and_estimate,
+)
 from stream_app.models.factorization.channels import Channels
+from stream_app.models.factorization.learner import Learner, UpdateResult
 from stream_app.models.paged_arrays import FixedArrays
 from stream_app.models.seeds import ITEMS, USERS, derive_seed
 
 TYPICAL_RATE = 0.1  # the rate at which the information of a report is taken
 SLOT_BYTES = 28
+
+
+class Start(NamedTuple):
+    """A debiased mean of the reports, on 1 .. 5, that is to be known before `cell` is learned."""
+
+    cell: int  # place among the cells of the batch
+    mean: float
+    variance: float
 
 
 class PresenceRates(FixedArrays):
@@ -37,10 +52,12 @@ class PresenceRates(FixedArrays):
         super().__init__()
         self._tags = self.keep("tags", np.zeros(slots, np.uint32))
         self._sums = self.keep("sums", np.zeros((slots, 3)))
-        self._overall = self.keep("overall", np.zeros(2))
+        self._overall = self.keep("overall", np.zeros(LAST + 1))
+        self.starts: list[Start] = []
         self._pages = self.maps()
         self._seeds = np.array([derive_seed(seed, USERS), derive_seed(seed, ITEMS)], np.uint64)
         self._starts, self._weight = channels.starts, channels.weight
+        self._value = np.nan_to_num(channels.value)  # NaN belongs to channels that are not counted
         self._information = report_information(channels)
 
     def priors(
@@ -53,20 +70,24 @@ class PresenceRates(FixedArrays):
     ) -> NDArray[np.float32]:
         """Count records of `counts` (n,) cells each, and return the prior of each cell (m,).
 
-        All cells of a record are of one user and one channel, its missing ones included.
+        All cells of a record are of one user and one channel, its missing ones included. `starts`
+        then holds where the mean rating has become surer, in the order of the cells.
         """
         priors = np.empty(len(users), np.float32)
-        count_and_estimate(
+        found = np.empty((MOST_STARTS, 3))
+        many = count_and_estimate(
             self._tags, self._sums, self._overall, *self._pages[:2], self._seeds, self._starts,
-            self._information, self._weight, counts, users, items, reports, channels, priors,
+            self._information, self._weight, self._value,
+            counts, users, items, reports, channels, priors, found,
         )  # fmt: skip
+        self.starts = [Start(int(cell), mean, s2) for cell, mean, s2 in found[:many].tolist()]
         self._pages[2][:] = 1
         return priors
 
     @property
     def rate(self) -> float:
         """The estimated share of cells that hold a rating; NaN before the first report."""
-        rated, weight = self._overall
+        rated, weight = self._overall[:2]
         return float(rated / weight) if weight else float("nan")
 
     def forget(self, user: np.uint64) -> None:
@@ -76,6 +97,21 @@ class PresenceRates(FixedArrays):
         and so does a shared slot.
         """
         forget_sums(self._tags, self._sums, self._pages[1], user, self._seeds[0])
+
+
+def learn_from(
+    learner: Learner, starts: Sequence[Start], columns: Sequence[NDArray[Any]]
+) -> UpdateResult:
+    """Learn the columns of a batch in order, with the learner set to each start at its cell."""
+    parts, begin = [], 0
+    for start in starts:
+        parts.append(learner.learn_many(*(column[begin : start.cell] for column in columns)))
+        learner.start_mean(start.mean, start.variance)
+        begin = start.cell
+    parts.append(learner.learn_many(*(column[begin:] for column in columns)))
+    if len(parts) == 1:
+        return parts[0]
+    return UpdateResult._make(np.concatenate(same) for same in zip(*parts, strict=True))
 
 
 def report_information(channels: Channels) -> NDArray[np.float64]:

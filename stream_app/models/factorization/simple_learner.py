@@ -119,6 +119,13 @@ class SimpleLearner(FixedArrays, ABC):
             )
         return error, probability, error * error > self.spec.parameters.clip
 
+    def start_mean(self, mean: float, variance: float) -> None:
+        """Take an estimate of the mean rating, on 1 .. 5, where it is surer than the own one,
+        whose variance is taken as 1 / (n + 10)."""
+        if variance < 1 / (self._overall[_LEARNED] + _MEAN_PRIOR):
+            self._overall[MEAN] = mean
+            self.mark_all_dirty()
+
     def predict_many(self, users: Keys, items: Keys) -> NDArray[np.float64]:
         """Return the predicted ratings, within 1 .. 5."""
         nothing = np.zeros(len(users), np.uint8), np.full(len(users), NO_CHANNEL, np.uint16)

@@ -34,7 +34,7 @@ def compiled() -> dict[str, int]:
 
 @pytest.mark.parametrize("index", ["exact", "qolsh"])
 @pytest.mark.parametrize("design", [SMALL, ALL], ids=["public presence", "every family"])
-@pytest.mark.parametrize("model", ["sketch", "dense"])
+@pytest.mark.parametrize("model", ["hybrid", "dense"])
 def test_nothing_is_compiled_after_the_warm_up(
     model: str, design: StateSpec, index: str, rng: np.random.Generator
 ) -> None:

@@ -277,17 +277,16 @@ def test_a_state_of_another_form_is_refused_and_nothing_is_replaced() -> None:
     origin, end_offsets = StateOrigin(0, (0,) * 4), first.end_offsets
     wrong = {
         "marks.marks": model["marks.marks"].astype(np.int32),
-        "learner.cells": model["learner.cells"][:-1],
+        "learner.vectors": model["learner.vectors"][:-1],
         "seen.blocks": model["seen.blocks"].reshape(-1),
         "extra": np.zeros(1),
     }
     for name, array in wrong.items():
         with pytest.raises(ValueError, match=name):
             second.load(model | {name: array}, ledger, 3, end_offsets, origin)
-    with pytest.raises(ValueError, match=r"learner\.cells"):
-        second.load(
-            {k: v for k, v in model.items() if k != "learner.cells"}, ledger, 3, end_offsets, origin
-        )
+    less = {name: array for name, array in model.items() if name != "learner.vectors"}
+    with pytest.raises(ValueError, match=r"learner\.vectors"):
+        second.load(less, ledger, 3, end_offsets, origin)
     with pytest.raises(ValueError, match="gaps"):
         second.load(model, ledger | {"gaps": np.zeros(3, np.int64)}, 3, end_offsets, origin)
     with pytest.raises(ValueError, match="the state goes from"):
@@ -308,12 +307,12 @@ def test_a_checkpoint_of_other_first_values_is_refused() -> None:
     found = topic.found(BIG)
     arrays = [
         msgspec.structs.replace(a, digests=bytes(len(a.digests)))
-        if a.name == "learner.cells"
+        if a.name == "learner.vectors"
         else a
         for a in found.manifest.arrays
     ]
     manifest = msgspec.structs.replace(found.manifest, arrays=tuple(arrays))
-    with pytest.raises(ValueError, match=r"learner\.cells, page 0"):
+    with pytest.raises(ValueError, match=r"learner\.vectors, page 0"):
         load_found(Replica(BIG), replace(found, manifest=manifest))
 
 

@@ -223,9 +223,9 @@ def npy(array: np.ndarray) -> bytes:
 
 
 def test_an_array_of_another_state_is_refused(written: Path, tmp_path: Path) -> None:
-    cells = used().model_arrays()["learner.cells"].copy()
+    cells = used().model_arrays()["learner.vectors"].copy()
     cells[0] += 1
-    changed = rewritten(written, tmp_path / "a", {"model.learner.cells.npy": npy(cells)})
+    changed = rewritten(written, tmp_path / "a", {"model.learner.vectors.npy": npy(cells)})
     assert "the digest of the model" in refusal(changed)
     counts = used().ledger.gaps + 1
     changed = rewritten(written, tmp_path / "b", {"ledger.gaps.npy": npy(counts)})

@@ -35,6 +35,7 @@ from stream_app.kernels.machine.simd import add, flip, load, multiply, scale, st
 from stream_app.models.factorization.count_sketch import SketchLearner
 from stream_app.models.factorization.dense import DenseLearner
 from stream_app.models.factorization.factory import build
+from stream_app.models.factorization.hybrid import HybridLearner
 from stream_app.models.factorization.learner import LearnerSpec
 from tests.stream_app.models.learners import CHANNELS, CLEAN, NOISY
 
@@ -130,19 +131,19 @@ def arm64(n: int) -> tuple[str, bool]:
 
 
 def learners(n: int) -> tuple[str, bool]:
-    """Return the digest of three learners of n factors after a batch, and whether zmm occurs."""
+    """Return the digest of four learners of n factors after a batch, and whether zmm occurs."""
     random, found, wide = np.random.default_rng(n), [], False
     keys = random.integers(0, _KEYS, (2, _EVENTS)).astype(np.uint64)
     reports = random.integers(0, 5, _EVENTS).astype(np.uint8)
     channels = random.choice(np.array([CLEAN, NOISY], np.uint16), _EVENTS)
-    for model in ("sketch", "literal", "dense"):
+    for model in ("hybrid", "sketch", "literal", "dense"):
         size = 4 * _DEPTH * n * 16
         learner = build(
             model,
             CHANNELS,
             LearnerSpec(factors=n, depth=_DEPTH, sketch_bytes=size, scalars_bytes=512, seed=3),
         )
-        assert isinstance(learner, SketchLearner | DenseLearner)
+        assert isinstance(learner, SketchLearner | DenseLearner | HybridLearner)
         learner.learn_many(*keys, reports, channels, np.ones(_EVENTS, np.bool_))
         found += [*learner.arrays().values(), *learner.users(keys[0]), *learner.items(keys[1])]
         wide |= _wide(learner._learn)

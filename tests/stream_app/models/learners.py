@@ -35,7 +35,7 @@ UNUSED_CHANNEL = 6  # the partition under mask 0, which is not a mask
 KNOWN = tuple(np.flatnonzero(CHANNELS.alphabets).tolist())
 SIZES = {"factors": 4, "depth": 3, "sketch_bytes": 3 * 7 * 4 * 4, "scalars_bytes": 8 * 16}
 
-FACTORIZATIONS = ("sketch", "literal", "hashing", "dense")  # what tests/naive knows
+FACTORIZATIONS = ("hybrid", "sketch", "literal", "hashing", "dense")  # what tests/naive knows
 
 
 class ForgettingItemMeans(ItemMeans):

@@ -7,12 +7,14 @@ import json
 import os
 import subprocess
 import sys
+from dataclasses import replace
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 
 from stream_app.models.factorization.factory import build
+from stream_app.models.factorization.hybrid import HybridLearner
 from stream_app.models.factorization.hyperparameters import Parameters
 from stream_app.models.factorization.learner import Learner, LearnerSpec
 from tests.naive import learning as naive
@@ -37,6 +39,13 @@ def naive_of(model: str, parameters: Parameters) -> naive.Learner:
     factors, depth = SIZES["factors"], 1 if model == "hashing" else SIZES["depth"]
     if model == "dense":
         return naive.Learner(naive.Rows(factors, 5, parameters), naive.Scalars(), parameters)
+    if model == "hybrid":
+        made = small(model)
+        assert isinstance(made, HybridLearner)
+        scalars = naive.HashedScalars(made.slots["scalars"])
+        shared = SIZES["sketch_bytes"] // (4 * factors) - made.rows
+        rows = naive.Hybrid(factors, made.rows, shared, 5, parameters, scalars)
+        return naive.Learner(rows, scalars, parameters)
     kind = naive.Literal if model == "literal" else naive.Blocked
     width = SIZES["sketch_bytes"] // (4 * depth * factors) * factors
     vectors = kind(factors, depth, width, 5, parameters)
@@ -70,12 +79,100 @@ def test_the_kernels_do_what_the_obvious_version_does(model: str, batch: Batch) 
     assert learner.mean == pytest.approx(obvious.mean, abs=1e-4)
 
 
+def taught(model: str, parameters: Parameters, batch: Batch) -> tuple[Learner, naive.Learner]:
+    """Return a learner and the obvious one after the same batch."""
+    learner, obvious = small(model, parameters), naive_of(model, parameters)
+    learner.learn_many(*batch)
+    for u, i, z, c, learn, g in zip(*(column.tolist() for column in batch), strict=True):
+        start, channel = CHANNELS.starts[c], CHANNELS.channel(c)
+        absent = CHANNELS.absent[start : start + len(channel)] if CHANNELS.presence[c] else None
+        obvious.learn(u, i, z, channel, exact=c == CLEAN, learn=learn, absent=absent, g=g)
+    return learner, obvious
+
+
+def arrays_of(model: str, obvious: naive.Learner, learner: Learner) -> dict[str, np.ndarray]:
+    """Return every array of the state from the dictionaries of the obvious version."""
+    found, v, table = learner.arrays(), obvious.v, obvious.s.table  # type: ignore[attr-defined]
+    state = {"overall": np.array([obvious.mean, obvious.mean_variance])}
+    if model == "dense":
+        assert isinstance(v, naive.Rows)
+        for side, name in enumerate(("user", "item")):
+            keys = found[f"{name}_keys"].tolist()
+            assert sorted(keys) == sorted(key for s, key in v.rows if s == side)
+            state[f"{name}_keys"] = found[f"{name}_keys"]
+            state[f"{name}_vectors"] = np.array([v.rows[side, key] for key in keys]).reshape(-1)
+            state[f"{name}_scalars"] = np.array([table[side, key] for key in keys])
+        return state
+    scalars = np.tile([0.0, 1.0, 1.0], (len(found["tags"]), 1))
+    tags = np.zeros(len(scalars), np.uint32)
+    for slot, values in table.items():
+        scalars[slot] = values
+    for slot, tag in obvious.s.tags.items():  # type: ignore[attr-defined]
+        tags[slot] = tag
+    state |= {"scalars": scalars, "tags": tags}
+    if isinstance(v, naive.Hybrid):
+        owners = np.zeros(len(scalars), np.int32)
+        owners[list(v.own)] = 1 + np.arange(len(v.own))
+        unused = np.zeros((v.rows - len(v.own), v.d))
+        vectors = np.concatenate([*([x] for x in v.own.values()), unused, v.blocks])
+        given = np.array([len(v.own)])
+        return state | {"owners": owners, "given": given, "vectors": vectors.reshape(-1)}
+    assert isinstance(v, naive.Sketch)
+    return state | {"cells": v.C.reshape(-1)}
+
+
+# Vectors this long and variances this coupled make every term of the step larger than the last
+# digits of a float32, which is what two versions may differ by.
+LOUD = Parameters(user_sd=0.5, item_sd=0.7, cell_sd=0.6, coupling=0.3, user_variance=0.5,
+                  item_variance=0.4, user_shrink=0.3, item_shrink=0.2, bias_shrink=0.25,
+                  user_bias_variance=0.6, item_bias_variance=0.8, mean_variance=0.5,
+                  noise=1.2, user_drift=0.02, item_drift=0.03)  # fmt: skip
+
+
+@every_model
+@pytest.mark.parametrize(("seed", "entities"), [(1, 1), (2, 6), (3, 40)])
+def test_every_array_is_that_of_the_obvious_version_under_noise(
+    model: str, seed: int, entities: int
+) -> None:
+    """Of one user and one item up to 80 entities, which do not fit a table of 8 slots."""
+    u, i, z, c, learn, g = stream(60, seed, users=entities, items=entities)
+    assert len(np.unique(c)) == len(KNOWN)
+    learner, obvious = taught(model, LOUD, (u, i, z, c, learn, g))
+    wanted, found = arrays_of(model, obvious, learner), learner.arrays()
+    assert found.keys() == wanted.keys()
+    for name, array in wanted.items():
+        assert found[name] == pytest.approx(array, rel=2e-4, abs=2e-5), name
+
+
+@every_model
+def test_the_variance_of_a_bias_settles_where_drift_and_evidence_balance(model: str) -> None:
+    """vb^2 / S = c vb0 for both biases, with S = noise + vbu + vbi where vectors stand still."""
+    still = replace(LOUD, user_variance=0.0, item_variance=0.0)
+    learner, n = small(model, still), 4000
+    z = (np.arange(n) % 5).astype(np.uint8)
+    columns = np.zeros(n, np.uint64), np.zeros(n, np.uint64), z, np.zeros(n, np.uint16)
+    learner.learn_many(*columns, np.ones(n, np.bool_))
+    arrays = learner.arrays()
+    held = np.concatenate([arrays[name] for name in arrays if name.endswith("scalars")])[:, 1]
+    shares = sorted(held[held < 1].tolist())
+    firsts = (still.user_bias_variance, still.item_bias_variance)
+    drifts = (still.user_drift, still.item_drift)
+    found = [
+        tuple(
+            share * share * first / (still.noise + pair[0] * firsts[0] + pair[1] * firsts[1])
+            for share, first in zip(pair, firsts, strict=True)
+        )
+        for pair in (shares, shares[::-1])  # the table does not show whose share is whose
+    ]
+    assert any(each == pytest.approx(drifts, rel=1e-3) for each in found)
+
+
 @every_model
 def test_the_state_never_becomes_infinite_or_not_a_number(model: str) -> None:
     """One user and one item against each other, extreme parameters, a sketch of one block."""
     wild = Parameters(user_variance=99, item_variance=99, user_bias_variance=99, noise=0.01,
                       bias_shrink=50, user_shrink=50, coupling=0.99, prior_slope=0)  # fmt: skip
-    one_block = {"factors": 4, "depth": 3, "sketch_bytes": 48, "scalars_bytes": 64}
+    one_block = {"factors": 4, "depth": 3, "sketch_bytes": 48, "scalars_bytes": 80}
     learner = build(model, CHANNELS, LearnerSpec(parameters=wild, seed=1, **one_block))
     n = np.arange(20_000)
     for c in KNOWN:

@@ -15,13 +15,19 @@ from hypothesis import strategies as st
 
 from stream_app.kernels.factorization.presence_rates import activity
 from stream_app.models.factorization.channels import Channels
-from stream_app.models.factorization.presence_rates import PresenceRates, report_information
+from stream_app.models.factorization.presence_rates import (
+    PresenceRates,
+    Start,
+    learn_from,
+    report_information,
+)
 from stream_app.privacy.randomness import SeededSource
 from stream_app.privacy.ratings.modified_laplace import ModifiedLaplace
 from stream_app.privacy.ratings.randomized_response import RandomizedResponse
 from stream_app.privacy.ratings.randomized_response_missing import RandomizedResponseWithMissing
 from stream_app.privacy.ratings.ternary import Ternary
 from tests.naive import presence as naive
+from tests.stream_app.models.learners import DURABLE, EVERY_LEARNER, digest, small, stream
 
 OPEN, WEAK, STRONG, THIN, FINE = range(5)
 MECHANISMS = (
@@ -86,6 +92,75 @@ def test_a_log_may_be_cut_between_any_two_records(records: Records, cut: int) ->
     assert once.tobytes() == np.concatenate(twice).tobytes()
     for name, array in whole.arrays().items():
         assert array.tobytes() == parts.arrays()[name].tobytes()
+
+
+def rated(records: int, seed: int, channel: int, cells: int = 20) -> Records:
+    """Return records of a world in which three cells of ten hold a rating of 4 or 5 stars."""
+    random, mechanism = np.random.default_rng(seed), MECHANISMS[channel]
+    shape = records, cells
+    levels = np.where(random.random(shape) < 0.3, random.integers(3, 5, shape), 5)
+    reports = mechanism.release(levels.reshape(-1).astype(np.uint8), SeededSource(seed))
+    rows = reports.reshape(shape).tolist()
+    return [(u, channel, list(enumerate(row))) for u, row in enumerate(rows)]
+
+
+@pytest.mark.parametrize("channel", [WEAK, STRONG, THIN, FINE])
+def test_starts_are_those_of_the_obvious_version(channel: int) -> None:
+    """Each time that the error of the mean has halved, wherever the log is cut."""
+    records = [*rated(100, 4, channel), (1, OPEN, [(1, 2)]), *rated(60, 5, STRONG)]
+    wanted, obvious, cell = [], naive.Mean(), 0
+    for _, c, cells in records:
+        rows = CHANNELS.starts[c] + np.array([z for _, z in cells])
+        sums = CHANNELS.value[rows].tolist(), CHANNELS.weight[rows].tolist()
+        information = float(report_information(CHANNELS)[c])
+        start = obvious.start(*sums, information) if c != OPEN else None
+        wanted += [(cell, *start)] if start else []
+        cell += len(cells)
+    assert len(wanted) >= 2
+    for cut in (0, 1, 70, 130):
+        presence, found, begin = PresenceRates(CHANNELS, SIZE), [], 0
+        for part in (records[:cut], records[cut:]):
+            presence.priors(*columns(part))
+            found += [(begin + cell, mean, s2) for cell, mean, s2 in presence.starts]
+            begin = sum(len(cells) for _, _, cells in part)
+        assert found == [pytest.approx(start, rel=1e-6) for start in wanted]
+
+
+@pytest.mark.statistical
+def test_the_mean_of_the_reports_is_found_through_fakes() -> None:
+    """60,000 cells at epsilon 4, true mean 4.5; the last start lies within six of its standard
+    errors (false alarm 2e-9), which are a quarter of the distance to mid-scale at most."""
+    presence = PresenceRates(CHANNELS, SIZE)
+    presence.priors(*columns(rated(3000, 9, STRONG)))
+    _, mean, variance = presence.starts[-1]
+    assert abs(mean - 4.5) < 6 * np.sqrt(variance)
+    assert np.sqrt(variance) < 1.5 / 4
+
+
+@pytest.mark.parametrize("model", EVERY_LEARNER)
+def test_a_learner_starts_from_the_mean_at_its_cell_unless_it_is_surer(model: str) -> None:
+    u, i, z, c, learn, g = stream(200, 6)
+    left, right = small(model), small(model)
+    starts = [Start(0, 4.4, 1e-4), Start(120, 2.0, 1e3)]
+    update = learn_from(left, starts, (u, i, z, c, learn, g))
+    right.start_mean(4.4, 1e-4)
+    assert right.mean == 4.4
+    wanted = right.learn_many(u, i, z, c, learn, g)
+    assert digest(left) == digest(right)
+    for a, b in zip(update, wanted, strict=True):
+        assert a.tobytes() == b.tobytes()
+    late = small(model)
+    learn_from(late, [Start(120, 4.4, 1e-6)], (u, i, z, c, learn, g))
+    assert digest(late) != digest(left)
+
+
+@pytest.mark.parametrize("model", DURABLE)
+def test_a_start_marks_the_page_that_it_changes(model: str) -> None:
+    made = small(model)
+    for pages in made.dirty_pages().values():  # type: ignore[attr-defined]
+        pages[:] = 0
+    made.start_mean(4.0, 1e-4)
+    assert made.dirty_pages()["overall"].all()  # type: ignore[attr-defined]
 
 
 def test_records_of_public_presence_leave_the_state_untouched() -> None:

@@ -101,7 +101,8 @@ def test_forgetting_clears_the_devices_own_data_and_keeps_what_is_documented(
     assert replica.forget(device)
     after = bytes_of(replica)
     changed = {name for name in after if after[name] != before[name]}
-    own = {"user_vectors", "user_scalars"} if model == "dense" else {"cells", "scalars"}
+    vectors = {"dense": "user_vectors", "hybrid": "vectors"}.get(model, "cells")
+    own = {vectors, "user_scalars" if model == "dense" else "scalars"}
     lists = {
         f"{feed}_lists.{name}" for feed in ("rated", "reported") for name in ("ends", "blocks")
     }

@@ -38,7 +38,7 @@ def test_every_cell_is_learned_and_only_likes_are_counted_and_none_is_seen() -> 
     assert (errors[outcome.reports == NOT_LIKED] < 0).all()
 
 
-@pytest.mark.parametrize("model", ["sketch", "literal", "hashing", "dense"])
+@pytest.mark.parametrize("model", ["hybrid", "sketch", "literal", "hashing", "dense"])
 def test_a_like_is_learned_as_randomized_response_over_two_levels(model: str) -> None:
     """`rr:2:3` with "liked" as its upper level: the same predictions, errors and probabilities."""
     replica = Replica(replace(LIKES, model=model, held_out=0.0))

@@ -18,7 +18,7 @@ def digests(replica: Replica) -> tuple[str, str]:
     return replica.model_digest(), replica.ledger_digest()
 
 
-@pytest.mark.parametrize("model", ["sketch", "literal", "hashing", "dense"])
+@pytest.mark.parametrize("model", ["hybrid", "sketch", "literal", "hashing", "dense"])
 def test_the_digests_do_not_depend_on_how_the_log_was_cut_into_batches(
     model: str, rng: np.random.Generator
 ) -> None:

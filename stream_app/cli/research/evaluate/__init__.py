@@ -69,9 +69,9 @@ def evaluate(
         typer.Option(
             "--model",
             metavar="NAME",
-            help="Learner: sketch, dense, ...; an unknown name lists all.",
+            help="Learner: hybrid, dense, ...; an unknown name lists all.",
         ),
-    ] = "sketch",
+    ] = "hybrid",
     mechanism: MechanismOrDefaultOption = None,
     epsilon: EpsilonOption = None,
     thinning: ThinningOption = None,

@@ -1,0 +1,16 @@
+"""Training loops over a batch, one for each layout of the vectors: test, then learn, in order.
+
+`blocked_loop(D, K)`, `literal_loop(D, K)`, `hybrid_loop(D)` and `dense_loop(D)` return compiled
+functions with the sizes built in. All take the columns of a batch (m,), the channel tables and the
+constants, and write predicted, error and refused (m,), and for each decoded report its predictive
+probability (m,). `priors` is read where the channel protects presence and may be empty if none
+does. Where learn[n] is False or event n is refused, nothing is written to the state. An event is
+refused when its squared error exceeds `clip`, or when its channel or report is outside the tables.
+Writes are marked in the `..._pages` of their array (`dirty_pages.py`), except for new keys of dense
+rows: the caller sees how many there are.
+
+The loops repeat the same few lines instead of sharing them: numba counts references to arrays that
+pass through an inlined branch, which costs more than the arithmetic.
+"""
+
+AHEAD = 16  # events hashed and prefetched in one pass: few enough for the first cache

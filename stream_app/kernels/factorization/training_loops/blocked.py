@@ -1,0 +1,135 @@
+"""The loop over a sketch with one address per (entity, row)."""
+
+from __future__ import annotations
+
+from functools import cache
+
+import numpy as np
+from numba import njit
+
+from stream_app.kernels.factorization.bias_table import (
+    BIAS,
+    BIAS_SHARE,
+    SHARE,
+    fetch_bucket,
+    slot_of,
+    tag_of,
+)
+from stream_app.kernels.factorization.channel_posterior import (
+    ALPHABET,
+    EXACT,
+    LEVELS,
+    START,
+    update_posterior,
+)
+from stream_app.kernels.factorization.count_sketch_blocked import place as place_blocked
+from stream_app.kernels.factorization.count_sketch_blocked import read as read_blocked
+from stream_app.kernels.factorization.count_sketch_blocked import write as write_blocked
+from stream_app.kernels.factorization.kalman_update import (
+    MEAN,
+    dot,
+    move,
+    read_exactly,
+    step_mean,
+    step_scalars,
+    within,
+)
+from stream_app.kernels.factorization.training_loops import AHEAD
+from stream_app.kernels.machine.dirty_pages import FLOATS, touch_float, touch_triple
+from stream_app.kernels.machine.hashing import hash64
+
+
+@cache
+def blocked_loop(D, K):
+    """Return the loop over a sketch with one address per (entity, row)."""
+
+    @njit(cache=True, nogil=True, error_model="numpy")
+    def learn_blocked(
+        C, tags, scalars, overall, C_pages, tags_pages, scalars_pages, salts, k, likelihood, facts,
+        users, items, reports, channels, learn, priors, predicted, error, refused, probability,
+    ):  # fmt: skip
+        blocks = np.uint64(C.size // (D * K))
+        known = facts.shape[0]
+        hus, his = np.empty(AHEAD, np.uint64), np.empty(AHEAD, np.uint64)
+        at_u, at_i = np.empty((AHEAD, K), np.int64), np.empty((AHEAD, K), np.int64)
+        words_u, words_i = np.empty((AHEAD, K), np.uint64), np.empty((AHEAD, K), np.uint64)
+        for n in range(users.size):
+            x = n % AHEAD
+            if x == 0:
+                many = min(AHEAD, users.size - n)
+                for y in range(many):
+                    hus[y] = hash64(users[n + y] + salts[0])
+                    his[y] = hash64(items[n + y] + salts[1])
+                    fetch_bucket(tags, scalars, hus[y])
+                    fetch_bucket(tags, scalars, his[y])
+                place_blocked(C, hus, many, D, K, blocks, at_u, words_u)
+                place_blocked(C, his, many, D, K, blocks, at_i, words_i)
+            su = slot_of(tags, hus[x])
+            si = slot_of(tags, his[x])
+            p = read_blocked(C, at_u, words_u, x, D, K)
+            q = read_blocked(C, at_i, words_i, x, D, K)
+            pp = dot(p, p)
+            qq = dot(q, q)
+            vu = np.float64(scalars[su, SHARE]) * k.user_variance
+            vi = np.float64(scalars[si, SHARE]) * k.item_variance
+            T = (
+                np.float64(scalars[su, BIAS_SHARE]) * k.user_bias_variance
+                + np.float64(scalars[si, BIAS_SHARE]) * k.item_bias_variance
+                + (vu * qq + vi * pp + k.coupling * D * vu * vi)
+            )
+            bias = np.float64(scalars[su, BIAS]) + np.float64(scalars[si, BIAS])
+            rhat = overall[MEAN] + (bias + dot(p, q))
+            c = channels[n]
+            z = reports[n]
+            e = 0.0
+            rho = 1.0
+            rated = 1.0
+            rejected = c >= known or z >= facts[c, ALPHABET]
+            if not rejected:
+                if facts[c, EXACT]:
+                    e = read_exactly(rhat, z, facts[c, LEVELS])
+                else:
+                    V = k.prior_variance + k.prior_slope * T
+                    row = facts[c, START] + z
+                    levels = facts[c, LEVELS]
+                    if likelihood[row, 0] > 0.0:
+                        rated = np.float64(priors[n])
+                    e, rho, probability[n] = update_posterior(
+                        rhat, V, row, likelihood, levels, priors, n
+                    )
+                rejected = e * e > k.clip
+            predicted[n] = within(rhat, 1.0, 5.0)
+            error[n] = e
+            refused[n] = rejected
+            if rejected or not learn[n]:
+                continue
+            S = k.noise + T
+            per_S = 1.0 / S
+            along = per_S * e
+            back = per_S * rho
+            step_p = move(p, q, vu * along, vu * back * k.user_shrink)
+            step_q = move(q, p, vi * along, vi * back * k.item_shrink)
+            write_blocked(C, C_pages, at_u, words_u, x, D, K, step_p)
+            write_blocked(C, C_pages, at_i, words_i, x, D, K, step_q)
+            step_mean(overall, e, rho, S)
+            fresh = tags[si] == 0
+            if tags[su] == 0:
+                tags[su] = tag_of(hus[x])
+                touch_float(tags_pages, su)
+            touch_triple(scalars_pages, su, FLOATS)
+            step_scalars(
+                scalars, su, e, rho, per_S, qq, k, k.user_bias_variance, k.user_variance,
+                k.user_drift * rated,
+            )  # fmt: skip
+            if fresh:
+                si = slot_of(tags, his[x])  # again: both may have found the same free slot
+                if tags[si] == 0:
+                    tags[si] = tag_of(his[x])
+                    touch_float(tags_pages, si)
+            touch_triple(scalars_pages, si, FLOATS)
+            step_scalars(
+                scalars, si, e, rho, per_S, pp, k, k.item_bias_variance, k.item_variance,
+                k.item_drift * rated,
+            )  # fmt: skip
+
+    return learn_blocked
