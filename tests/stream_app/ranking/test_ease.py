@@ -72,6 +72,7 @@ def test_the_ridge_grows_with_noise_devices_and_items_and_with_the_scale_of_a_we
     assert ease.ridge(public(np.tile(x, (4, 1)))) == pytest.approx(2 * clear)
     ridges = [ease.ridge(protected(random, x, epsilon)) for epsilon in (0.5, 1.0, 2.0, 8.0)]
     assert ridges == sorted(ridges, reverse=True)
+    assert ridges[0] > 5 * clear
     assert ridges[-1] == pytest.approx(clear, rel=0.03)
 
 
