@@ -80,6 +80,18 @@ def strength(value: float, gamma: float) -> float:
     return float(spike * max(cosine, 0.0))
 
 
+def signal(counts: PairCounts, rate: NDArray[np.float32]) -> float:
+    """Return the share of the variance of the correlations that is not noise, 0 .. 1: independent
+    reports of N devices have correlations of variance 1 / N."""
+    size, devices = len(rate), float(counts.exposures.max(initial=0))
+    if size < 2 or devices < 2:
+        return 0.0
+    R, _ = correlations(counts, rate)
+    np.fill_diagonal(R, 0)
+    variance = float((R.astype(np.float64) ** 2).sum()) / (size * (size - 1))
+    return max(1 - 1 / (devices * variance), 0.0) if variance > 0 else 0.0
+
+
 def correlations(
     counts: PairCounts, rate: NDArray[np.float32]
 ) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
