@@ -6,6 +6,8 @@ worker          the worker as a process of its own, watched over HTTP
 ground_truth    predictions compared with the true ratings, which only a demo knows
 query_load      a process that sends queries while the devices rate
 view            the live table, or plain lines
+lists           lists of two users while the demo runs, beside those with privacy off
+twin            the same users with privacy off: lists from their true ratings
 sample_answers  recommendations to three users, beside their own ratings
 report          the figures: as JSON, and whether every rating is accounted for
 """

@@ -10,10 +10,23 @@ from pathlib import Path
 from stream_app.cli.output import say
 
 
+@dataclass(frozen=True)
+class UserLists:
+    """Titles of two lists for one user, best first: the server's, and that with privacy off."""
+
+    user: str
+    server: tuple[str, ...]
+    privacy_off: tuple[str, ...]
+
+
 @dataclass
 class Figures:
     """Counts are ratings, `rejected` alone counts records; RMSEs in the data's own units; NaN is
-    null."""
+    null.
+
+    lists_shared: mean share that two users' lists have in common, of the server and, `_clear`, with
+    privacy off. ndcg, ndcg_popular: prequential nDCG@10 of the lists served and of popularity.
+    """
 
     rows: int = 0
     published: int = 0
@@ -43,6 +56,12 @@ class Figures:
     rmse_best_possible: float = nan
     rebuild_seconds: float = nan
     data: str = ""
+    list_method: str = ""
+    ndcg: float = nan
+    ndcg_popular: float = nan
+    lists_shared: float = nan
+    lists_shared_clear: float = nan
+    lists: tuple[UserLists, ...] = ()
 
     def write(self, path: Path) -> None:
         """Write the figures as one JSON object."""

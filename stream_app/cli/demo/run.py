@@ -23,6 +23,7 @@ from producers.publishing import OutboxRelay, Publisher
 from producers.scale import Scale
 from stream_app.cli.demo import view
 from stream_app.cli.demo.ground_truth import GroundTruth, GroundTruthRatings
+from stream_app.cli.demo.lists import DemoLists, Tastes
 from stream_app.cli.demo.query_load import QueryLoad
 from stream_app.cli.demo.report import Figures, show_accounts
 from stream_app.cli.demo.sample_answers import show_sample_answers
@@ -61,7 +62,7 @@ def run(options: DemoOptions, settings: Settings) -> None:
     plain = options.plain or not sys.stdout.isatty()
     with ExitStack() as stack:
         stack.enter_context(_terminated_like_interrupted())
-        dataset, best_rmse = _dataset(options)
+        dataset, best_rmse, tastes = _dataset(options)
         mechanism = _mechanism(options, dataset.scale)
         demo = prepare(stack, settings, dataset, mechanism)
         figures = Figures(
@@ -73,7 +74,7 @@ def run(options: DemoOptions, settings: Settings) -> None:
             rmse_best_possible=best_rmse,
             data=dataset.name,
         )
-        _stream(demo, options.seconds, figures, plain)
+        _stream(demo, DemoLists(demo, tastes), options.seconds, figures, plain)
         _recompute(demo, figures)
         show_sample_answers(demo, plain=plain)
         show_accounts(figures)
@@ -100,22 +101,25 @@ def _terminated_like_interrupted() -> Iterator[None]:
         signal.signal(signal.SIGTERM, before)
 
 
-def _dataset(options: DemoOptions) -> tuple[datasets.Dataset, float]:
-    """Return the ratings in time order, and the RMSE of the best predictor where it is known."""
+def _dataset(options: DemoOptions) -> tuple[datasets.Dataset, float, Tastes]:
+    """Return the ratings in time order, and where they are known the RMSE of the best predictor and
+    the tastes."""
     if options.data is not None:
         found = datasets.load(options.data, scale_from(options.scale))
         for warning in found.warnings:
             notice(f"warning: {warning}")
-        return found.in_time_order(), nan
+        return found.in_time_order(), nan, Tastes({})
     generated = synthetic.generate(
         seed=1,
         ratings=options.ratings,
-        # About as many ratings a user and an item as MovieLens-1M has: taste can be learned.
+        # As many ratings a user as in MovieLens-1M, and enough items of each genre that no user has
+        # rated them all: taste can be learned, and lists have what to offer.
         users=max(130, options.ratings // 150),
-        items=max(320, min(2000, options.ratings // 375)),
+        items=max(320, min(2000, options.ratings // 150)),
         factors=3,
     )
-    return generated.dataset.in_time_order(), generated.best_rmse
+    tastes = Tastes(generated.favourites())
+    return generated.dataset.in_time_order(), generated.best_rmse, tastes
 
 
 def _mechanism(options: DemoOptions, scale: Scale) -> Mechanism:
@@ -131,7 +135,9 @@ def _mechanism(options: DemoOptions, scale: Scale) -> Mechanism:
     return mechanism
 
 
-def _stream(demo: DemoSetup, seconds: float, figures: Figures, plain: bool) -> None:
+def _stream(
+    demo: DemoSetup, lists: DemoLists, seconds: float, figures: Figures, plain: bool
+) -> None:
     """Replay the ratings while one process sends queries and the live view refreshes."""
     truth = GroundTruth(demo.deployment, GroundTruthRatings(demo.population, demo.dataset.ratings))
     # Every seventh device: neither the first to rate nor the last.
@@ -156,6 +162,7 @@ def _stream(demo: DemoSetup, seconds: float, figures: Figures, plain: bool) -> N
                 if now - watched >= _WATCH_SECONDS:
                     watched = now
                     _watch(demo, truth, queries, figures)
+                    lists.update(figures, min(step.rows, demo.population.rows))
                     show(figures)
             line.close()
             figures.ratings_per_second = figures.published / (time.monotonic() - began)
@@ -164,6 +171,7 @@ def _stream(demo: DemoSetup, seconds: float, figures: Figures, plain: bool) -> N
             truth.wait_for(demo.worker.wait_for(_end_offsets(demo))["cut"])
             time.sleep(1.1)  # one more round of the worker's one-second gauges
             _watch(demo, truth, queries, figures)
+            lists.finish(figures)
             show(figures)
     finally:
         queries.stop()
@@ -211,12 +219,27 @@ def _watch(demo: DemoSetup, truth: GroundTruth, queries: QueryLoad, figures: Fig
     figures.worker_rss_mb = sample("process_resident_memory_bytes") / 1e6
     recalls = [value for name, value in found.items() if name.startswith("query_recall_ratio{")]
     figures.recall = recalls[0] if recalls else nan
+    _list_quality(figures, found)
     times = queries.milliseconds()
     answered = times[np.isfinite(times)]
     figures.query_unanswered = len(times) - len(answered)
     if len(answered):
         p50, p99 = np.quantile(answered, (0.5, 0.99), method="higher").tolist()
         figures.query_p50_ms, figures.query_p99_ms = p50, p99
+
+
+def _list_quality(figures: Figures, found: dict[str, float]) -> None:
+    """Update the measured quality of the lists from the samples of /metrics."""
+    head = "list_ndcg_ratio{method="
+    quality = {
+        name.removeprefix(head).rstrip("}"): value
+        for name, value in found.items()
+        if name.startswith(head)
+    }
+    serving = [name for name in quality if found.get(f"list_method{{method={name}}}") == 1.0]
+    figures.list_method = serving[0] if serving else ""
+    figures.ndcg = quality.get(figures.list_method, nan)
+    figures.ndcg_popular = quality.get("popular", nan)
 
 
 def _end_offsets(demo: DemoSetup) -> tuple[int, ...]:

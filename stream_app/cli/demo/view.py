@@ -9,11 +9,13 @@ from math import isfinite
 
 from rich.live import Live
 from rich.table import Table
+from rich.text import Text
 
 from stream_app.cli import output
 from stream_app.cli.demo.report import Figures
 
 _LINE_SECONDS = 5.0
+_SHOWN = 4  # titles of a list
 Show = Callable[[Figures], None]
 
 
@@ -32,6 +34,9 @@ def opened(*, plain: bool) -> Iterator[Show]:
         if time.monotonic() - printed >= _LINE_SECONDS:
             printed = time.monotonic()
             output.say(_line(figures))
+            for found in figures.lists:
+                output.say(f"  {found.user}: {_titles(found.server)}")
+                output.say(f"    privacy off: {_titles(found.privacy_off)}")
 
     yield show
     for name, text in _rows(newest):
@@ -70,14 +75,25 @@ def _rows(figures: Figures) -> list[tuple[str, str]]:
         "queries": f"p50 {n(f.query_p50_ms, '.1f')} ms   p99 {n(f.query_p99_ms, '.1f')} ms   "
         f"{f.index}, recall@10 {n(f.recall)}   unanswered {f.query_unanswered}",
         "worker": f"{n(f.worker_rss_mb, '.0f')} MB resident",
+        "lists": f"nDCG@10 {n(f.ndcg)} by {f.list_method or '-'}   popular {n(f.ndcg_popular)}   "
+        "before each rating is learned",
+        "two lists share": f"{n(f.lists_shared, '.0%')}   with privacy off "
+        f"{n(f.lists_shared_clear, '.0%')}",
     }
+    for number, found in enumerate(f.lists, start=1):
+        rows[f"list {number}"] = f"{found.user}: {_titles(found.server)}"
+        rows[f"  privacy off{' ' * number}"] = _titles(found.privacy_off)
     return [(name, text) for name, text in rows.items() if text != "-"]
+
+
+def _titles(titles: tuple[str, ...]) -> str:
+    return "; ".join(titles[:_SHOWN]) or "no list yet"
 
 
 def _table(figures: Figures) -> Table:
     table = Table(title=f"murmurec demo: {figures.data}", show_header=False, title_justify="left")
     for name, text in _rows(figures):
-        table.add_row(name, text)
+        table.add_row(name, Text(text))  # a title may look like markup
     return table
 
 
@@ -89,5 +105,7 @@ def _line(figures: Figures) -> str:
         f"ratings_per_second {n(f.ratings_per_second, '.0f')} "
         f"rmse_debiased {n(f.rmse_debiased)} rmse_true {n(f.rmse_true)} "
         f"rmse_baseline {n(f.rmse_baseline)} kl {n(f.kl_nats, '.5f')} "
-        f"query_p50_ms {n(f.query_p50_ms, '.1f')} recall {n(f.recall)}"
+        f"query_p50_ms {n(f.query_p50_ms, '.1f')} recall {n(f.recall)} "
+        f"ndcg {n(f.ndcg)} ndcg_popular {n(f.ndcg_popular)} "
+        f"lists_shared {n(f.lists_shared, '.2f')}"
     )

@@ -1,0 +1,66 @@
+"""The same users with privacy off: lists from their true ratings, which only a demo knows.
+
+The demo simulates the devices, so it can make the lists of a server that holds every true rating
+published so far: pairs of liked items of all users, the same derivation, the same ranking. They
+stand beside the real server's lists, which are made from noised reports.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from producers.fleet.population import Population
+from producers.ranking.ranker import Ranker
+from stream_app.ranking.derivation import derive
+from stream_app.ranking.pair_counts import PairCounts
+
+_HEAD = 1024  # items: their table is made again every few seconds
+_LIKED = 3.8  # stars: 7/10 up the scale
+
+
+class PrivacyOffTwin:
+    """Lists from the first rows of a population; `stars` (n,): the true ratings on 1 .. 5."""
+
+    def __init__(self, population: Population, stars: NDArray[np.float64]) -> None:
+        self._population, self._stars = population, stars
+        keys, rows, counts = np.unique(population.items, return_inverse=True, return_counts=True)
+        head = np.sort(np.argsort(-counts, kind="stable")[:_HEAD])
+        self._keys = keys[head]
+        slots = np.full(len(keys), -1, np.int64)
+        slots[head] = np.arange(len(head))
+        self._slots = slots[rows]
+
+    def lists(self, rows: int, users: Sequence[int], count: int) -> list[list[int]]:
+        """Return the keys of the best `count` items of some users (indices of the population's
+        devices), from the first `rows` ratings; empty lists while there are too few."""
+        ranker = Ranker(derive(self._counts(rows), self._means(rows)))
+        return [self._list(ranker, rows, user, count) for user in users]
+
+    def _list(self, ranker: Ranker, rows: int, user: int, count: int) -> list[int]:
+        own = np.flatnonzero(self._population.users[:rows] == user)
+        history, stars = self._population.items[own].tolist(), self._stars[own].tolist()
+        return [found.item for found in ranker.rank(history, stars, count, in_order=False)]
+
+    def _counts(self, rows: int) -> PairCounts:
+        """Return the moments of what the users like, as a server counts them."""
+        users, slots = self._population.users[:rows], self._slots[:rows]
+        known = slots >= 0
+        counted = known & (self._stars[:rows] >= _LIKED)
+        reports = np.bincount(slots[known], minlength=len(self._keys)).astype(np.float32)
+        likes = np.zeros((len(self._population.devices), len(self._keys)), np.float32)
+        likes[users[counted], slots[counted]] = 1.0
+        pairs, sums = likes.T @ likes, likes.sum(axis=0)
+        active = np.float32(len(np.unique(users)))
+        return PairCounts(
+            self._keys, pairs, sums, sums, np.full(len(sums), active), reports, None, None, cut=0
+        )
+
+    def _means(self, rows: int) -> NDArray[np.float32]:
+        slots = self._slots[:rows]
+        known = slots >= 0
+        counts = np.bincount(slots[known], minlength=len(self._keys))
+        sums = np.bincount(slots[known], self._stars[:rows][known], minlength=len(self._keys))
+        return (sums / np.maximum(counts, 1)).clip(1, 5).astype(np.float32)
