@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
+from stream_app.privacy import registry
 from stream_app.ranking.histories import History
 from stream_app.ranking.scores import Components, component_scores, posterior_likes, taste_vector
 from stream_app.serving.catalogue import Catalogue
+from stream_app.serving.recommender import Recommender
 from stream_app.serving.served_side import ServedSide
-from stream_app.wire import CatalogueEntry, encode_message
-from tests.fixtures.clusters import HALF, device_of, half_of, learned, liked
+from stream_app.serving.standing import Standing
+from stream_app.state.replica import Replica
+from stream_app.wire import CatalogueEntry, Event, encode_message
+from tests.fixtures.clusters import DESIGN, HALF, device_of, half_of, learned, liked
+from tests.fixtures.replicas import applied
 from tests.stream_app.serving.sides import derived, serving, trained
 
 PERSONAL = ("ease", "low_rank", "blend")
@@ -48,6 +55,20 @@ def test_a_user_without_a_history_gets_popular_items() -> None:
     assert side is not None
     best = side.keys[np.argsort(-side.popularity, kind="stable")[:5]]
     assert stranger.items.tolist() == outside.items.tolist() == best.tolist()
+
+
+@pytest.mark.parametrize("method", ["popular", *PERSONAL])
+def test_an_item_that_only_missing_cells_have_named_is_in_no_list(method: str) -> None:
+    """The item side has such items, of a public scope; the items that can be shown do not."""
+    replica = Replica(replace(DESIGN, mechanisms=(registry.parse("cell:5:8"),)))
+    scope = np.arange(20, dtype=np.uint64)
+    reports = np.where(scope < 10, 4, 5).astype(np.uint8)
+    for number in range(40):
+        applied(replica, Event(device_of(number), 1, "cell:5:8", 0, scope, reports))
+    recommender = Recommender(replica, Catalogue(), "exact")
+    assert len(derived(recommender).side) == 20
+    recommender.standing = Standing(method)
+    assert sorted(recommender.answer(device_of(0), 20).items.tolist()) == list(range(10))
 
 
 def test_items_outside_the_head_follow_those_of_the_head() -> None:
