@@ -9,7 +9,8 @@ A rating of item i with weight s_i, 1 .. 15, by a device whose list does not hol
     list          += (i, s_i)
 
 The row of the new item is written, a contiguous one, and readers add the transposed table. An item
-that the list holds keeps its place and its pairs; its weight and its moments are replaced. A report
+that the list holds keeps its place and its pairs; its weight and its moments are replaced, which
+costs a copy of the list: a report that repeats its weight changes nothing but `reports`. A report
 of weight 0 (one that means "missing") counts among the reports and nowhere else.
 
 The list of the record's device is copied into a window and grows there; the sums are added later,
@@ -127,6 +128,8 @@ def count_records(
             first = np.uint16(slot << WEIGHT_BITS)
             entry = np.uint16(slot << WEIGHT_BITS | weight)
             place = _place(window, start, stop, first)
+            if place >= 0 and window[place] == entry:
+                continue
             if queued == order.size or 2 * stop - start >= window.size:
                 add_waiting(*tables, window, waiting, queued, tally, order)
                 place -= start if place >= 0 else 0

@@ -97,4 +97,10 @@ class RecentItems(GrowingArrays):
             raise ValueError(
                 f"lists of {len(ends)} devices in {count} blocks: a link leads nowhere"
             )
+        entries = used[:, ENTRIES]
+        if len(used) and ((used[:, RING] > self.most) | (entries > BLOCK * used[:, RING])).any():
+            raise ValueError(
+                f"lists of {len(ends)} devices: a list is longer than its blocks, of which it has "
+                f"at most {self.most}"
+            )
         super().load(arrays)

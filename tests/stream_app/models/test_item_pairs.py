@@ -243,6 +243,34 @@ def test_a_repeated_item_keeps_its_place_and_takes_the_new_weight() -> None:
     assert feed.lists.of_device(0)[1].tolist() == [15, 5]
 
 
+def test_a_rating_repeated_with_its_weight_writes_no_list() -> None:
+    """Otherwise each cell of a repeated message would cost a copy of a list of up to 4,096."""
+    feed, _ = made(8, 16)
+    feed.extend(8, 1)
+    feed.count(columns([(0, [(0, 3), (1, 5)])]))
+    feed.lists.pages("blocks")[:] = 0
+    feed.count(columns([(0, [(0, 3)])]))
+    assert not feed.lists.pages("blocks").any()
+    assert feed.parts()["moments"].arrays()["moments"][0].tolist() == [2, 3, 9]
+    feed.count(columns([(0, [(0, 4)])]))
+    assert feed.lists.pages("blocks")[0]
+
+
+def test_lists_that_are_longer_than_their_blocks_are_not_loaded() -> None:
+    """The kernels copy as many entries as a list says that it has."""
+    feed, _ = made(40, 32)
+    feed.extend(40, 2)
+    feed.count(columns([(0, [(i, 15) for i in range(30)])]))
+    good = {name: array.copy() for name, array in feed.lists.arrays().items()}
+    feed.lists.load(good)
+    for change in ([0, 33, 2], [0, 30, 3]):
+        bad = {**good, "ends": good["ends"].copy()}
+        bad["ends"][0] = change
+        with pytest.raises(ValueError, match="a list is longer than its blocks"):
+            feed.lists.load(bad)
+    assert feed.history(0)[0].tolist() == list(range(30))
+
+
 def test_a_cleared_list_leaves_nothing_of_the_device_and_its_blocks_are_used_again() -> None:
     feed, _ = made(40, 32)
     feed.extend(40, 2)
