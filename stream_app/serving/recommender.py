@@ -74,7 +74,8 @@ class Recommender:
     @property
     def side(self) -> ItemSide | None:
         """The item side in use; None as long as there is none."""
-        return self.served.side if self.served else None
+        served = self.served
+        return served.side if served else None
 
     def mark_stale(self, rows: Rows) -> None:
         """Note items (rows of the item directory) whose vectors have changed or are new."""

@@ -67,6 +67,11 @@ class PairFeeds:
         where there is none."""
         return self._mechanism
 
+    @property
+    def reports(self) -> int:
+        """How many reports were counted in both feeds."""
+        return sum(feed.reports for feed in (self.rated, self.reported) if feed is not None)
+
     def count_rated(
         self,
         records: Records,
@@ -163,13 +168,19 @@ class PairFeeds:
         return np.empty(0, np.uint64), np.empty(0, np.float32)
 
     def snapshot(self, items: ItemDirectory, cut: int) -> PairSnapshot | None:
-        """Return a copy of the moments of the first feed with an item; None where none has one."""
-        if self.rated is not None and self.rated.head.used:
-            return self.rated.snapshot(items.keys, cut, self._held_out, None)
-        if self.reported is not None and self.scope is not None and self.reported.head.used:
+        """Return a copy of the moments of the feed with more devices, of ratings where both have
+        as many; None where no feed has an item. So a few devices cannot take the lists away from
+        those of the other feed."""
+        rated, reported = (
+            feed if feed is not None and feed.head.used else None
+            for feed in (self.rated, self.reported)
+        )
+        if rated is not None and (reported is None or rated.devices >= reported.devices):
+            return rated.snapshot(items.keys, cut, self._held_out, None)
+        if reported is not None and self.scope is not None:
             number = int(self._channels.first[self._mechanism])
             channel = positive_probabilities(self._channels, number)
-            return self.reported.snapshot(self.scope.keys, cut, self._held_out, channel)
+            return reported.snapshot(self.scope.keys, cut, self._held_out, channel)
         return None
 
     def parts(self) -> dict[str, StatePart]:

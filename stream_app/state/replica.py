@@ -242,7 +242,8 @@ class Replica:
     def pair_snapshot(self) -> PairSnapshot | None:
         """Return a copy of what goes together, for another thread; None before the first pair.
 
-        Call it at a cut. The public feed comes first, then the one of presence-protecting reports.
+        Call it at a cut. It is of the public feed, or of that of presence-protecting reports where
+        more devices are in the latter.
         """
         return self.pairs.snapshot(self.items, self.cut)
 

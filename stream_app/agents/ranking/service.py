@@ -64,8 +64,8 @@ class Work:
             sample.score(self.choice)
         started, served, recommender = time.perf_counter(), None, self.recommender
         if self.ingredients is not None:
-            previous = recommender.served.side if recommender.served else None
-            seed = recommender.replica.spec.seed
+            # Read once: the event loop may replace the state, and with it the item side, now.
+            previous, seed = recommender.side, recommender.replica.spec.seed
             served = self.ingredients.derived(
                 previous, recommender.index_name, recommender.code_bits, seed
             )
@@ -123,7 +123,8 @@ class RankingService:
         if self._working:
             return
         replica = self._recommender.replica
-        ratings = replica.ledger.counts()["ratings_learned"]
+        # Of the state, not of the ledger, which begins again where a state is adopted.
+        ratings = replica.pairs.reports
         due = self._schedule.due(ratings)
         ingredients = Ingredients.taken_from(replica) if due else None
         if ingredients is None and not self._samples:

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stream_app.kernels.cooccurrence.device_lists import BLOCK
-from stream_app.kernels.cooccurrence.pair_counts import IN_ORDER, count_records
+from stream_app.kernels.cooccurrence.pair_counts import DEVICES, IN_ORDER, count_records
 from stream_app.models.cooccurrence.item_head import MOST_ITEMS, ItemHead
 from stream_app.models.cooccurrence.pair_snapshot import PairSnapshot
 from stream_app.models.cooccurrence.recent_items import RecentItems
@@ -156,6 +156,16 @@ class ItemPairs:
         """Return the items (rows) of a device, oldest first, and their weights in 0 .. 1."""
         slots, weights = self.lists.of_device(device)
         return self.head.rows[slots], (weights / self._one).astype(np.float32)
+
+    @property
+    def devices(self) -> int:
+        """How many devices have had a list."""
+        return int(self._moments.numbers[DEVICES])
+
+    @property
+    def reports(self) -> int:
+        """How many reports were counted, of any item."""
+        return int(self.head.totals[0])
 
     def snapshot(
         self,

@@ -13,13 +13,16 @@ from prometheus_client import CollectorRegistry
 from stream_app.agents.ranking import service as module
 from stream_app.agents.ranking.sampling_budget import A_SECOND, SAVED, SamplingBudget
 from stream_app.agents.ranking.schedule import GROWTH, LEAST_RATINGS, REST_SECONDS, Schedule
-from stream_app.agents.ranking.service import RankingService
+from stream_app.agents.ranking.service import RankingService, Work
 from stream_app.agents.worker_status import WorkerStatus
 from stream_app.monitoring.metrics import Metrics
+from stream_app.ranking.online_choice import OnlineChoice
+from stream_app.serving.ingredients import Ingredients
 from stream_app.serving.recommender import Recommender
+from stream_app.wire.state_records import StateOrigin
 from tests.fixtures.clusters import batch_of, device_of, half_of, liked
 from tests.fixtures.waiting import PATIENCE_SECONDS
-from tests.stream_app.serving.sides import trained
+from tests.stream_app.serving.sides import derived, trained
 
 
 class Clock:
@@ -144,6 +147,45 @@ def test_a_replaced_state_drops_what_the_thread_still_works_on() -> None:
         await until(lambda: recommender.side)
 
     with_service(body)
+
+
+def test_an_adopted_state_has_an_item_side_before_any_new_rating() -> None:
+    """Its ledger begins again; what goes together does not."""
+
+    async def body(
+        ranking: RankingService, recommender: Recommender, metrics: Metrics, status: WorkerStatus
+    ) -> None:
+        replica = recommender.replica
+        model = {name: array.copy() for name, array in replica.model_arrays().items()}
+        replica.adopt(model, replica.ledger.arrays(), StateOrigin(7, replica.end_offsets))
+        recommender.restart()
+        assert replica.ledger.counts()["ratings_learned"] == 0
+        ranking.at_cut()
+        await until(lambda: recommender.side)
+
+    with_service(body)
+
+
+class Replaced(Recommender):
+    """A recommender whose state is replaced after the first look at its item side."""
+
+    looks = 0
+
+    def __getattribute__(self, name: str) -> Any:
+        if name != "served":
+            return super().__getattribute__(name)
+        self.looks += 1
+        return super().__getattribute__(name) if self.looks == 1 else None
+
+
+def test_the_thread_looks_once_at_an_item_side_that_may_be_replaced_meanwhile() -> None:
+    recommender = trained()
+    served = derived(recommender)
+    recommender.__class__ = Replaced
+    ingredients = Ingredients.taken_from(recommender.replica)
+    finished = Work(ingredients, 1, [], OnlineChoice(), recommender).done()
+    assert finished.served is not None
+    assert finished.served.side.keys.tolist() == served.side.keys.tolist()
 
 
 def test_a_failure_of_the_thread_ends_the_worker(monkeypatch: pytest.MonkeyPatch) -> None:

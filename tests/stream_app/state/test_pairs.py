@@ -151,6 +151,23 @@ def test_only_the_first_protecting_mechanism_is_counted(rng: np.random.Generator
     }
 
 
+def test_the_feed_with_more_devices_makes_the_lists() -> None:
+    """One public rating must not replace what a hundred devices have reported."""
+    replica = Replica(only("rr:5:2", "cell:5:2"))
+    items = np.arange(6, dtype=np.uint64)
+
+    def from_ratings(device: int, mechanism: str) -> bool:
+        event = Event(device.to_bytes(16, "little"), 1, mechanism, 0, items, np.zeros(6, np.uint8))
+        applied(replica, event)
+        counts = replica.pair_counts()
+        assert counts is not None
+        return counts.channel is None
+
+    assert not any(from_ratings(device, "cell:5:2") for device in range(3))
+    assert [from_ratings(device, "rr:5:2") for device in range(3, 7)] == [False, False, True, True]
+    assert replica.pairs.reports == 7 * 6
+
+
 def test_a_head_of_no_items_keeps_nothing(rng: np.random.Generator) -> None:
     made = events(rng, 50, families=EVERY_FAMILY)
     replica = played([publish(e) for e in made], rng, replace(ALL, head_items=0))
