@@ -1,8 +1,13 @@
 """Prequential quality of lists: what would have been shown, against what the user liked next.
 
     batch --before it is applied--> a few (device, item) pairs, chosen by a keyed hash
-          --after-->                those whose report says "liked", with the scores of before
+          --after-->                those reported as "liked", with what the device had by then
     scores --off the learning thread--> rank of the item under every method --> OnlineChoice
+
+The history is all that arrived before the item, in the same batch or record, too: a bulk replay
+brings a whole session at a time, and the measurement must not depend on how the log is cut. Items
+rated before it are not shown. The item side and the learner's vector are those of before the batch,
+so nothing that they know was learned from the item.
 
 Only released reports are looked at: an item counts as liked where the posterior probability of a
 like, given the report, is at least one half. A user without a history gets popular items by every
@@ -47,34 +52,38 @@ class ListSample(NamedTuple):
 
 
 class Pending(NamedTuple):
-    """A sample whose report is not applied yet."""
+    """An item whose report is not applied yet: its slot, the learner's vector (d,) and bias of the
+    user from before the batch, and which slots (n,) a list could show just before the item."""
 
+    served: ServedSide
     device: bytes
     item: int
-    sample: ListSample
+    target: int
+    vector: NDArray[np.float32]
+    bias: float
+    allowed: NDArray[np.bool_]
 
 
 def before(recommender: Recommender, served: ServedSide, batch: Batch, most: int) -> list[Pending]:
-    """Return at most `most` samples of a batch that is not applied yet."""
-    found = []
-    for record, item in _chosen(batch, most, recommender.replica.pairs.reported_mechanism):
-        slots, known = served.slots_of(batch.items[item : item + 1])
+    """Return at most `most` items of a batch that is not applied yet."""
+    protected, found = recommender.replica.pairs.reported_mechanism, []
+    for record, place in _chosen(batch, most, protected):
+        slots, known = served.slots_of(batch.items[place : place + 1])
         if known[0]:
             device = batch.devices[record].astype("<u8").tobytes()
-            sample = _sample(recommender, served, device, int(slots[0]))
-            if sample is not None:
-                found.append(Pending(device, int(batch.items[item]), sample))
+            allowed = recommender.allowed_slots(user_key(device), served)
+            allowed[_rated_earlier(served, batch, record, place, protected)] = False
+            if allowed[slots[0]]:
+                item, target = int(batch.items[place]), int(slots[0])
+                user = _user(recommender, device)
+                found.append(Pending(served, device, item, target, *user, allowed))
     return found
 
 
 def after(recommender: Recommender, pending: list[Pending]) -> list[ListSample]:
     """Return the samples whose report was applied and says that the item is liked."""
-    found = []
-    for device, item, sample in pending:
-        keys, weights = recommender.replica.history(device)
-        if (weights[keys == np.uint64(item)] >= LIKED).any():
-            found.append(sample)
-    return found
+    samples = (_sample(recommender, item) for item in pending)
+    return [sample for sample in samples if sample is not None]
 
 
 def _chosen(batch: Batch, most: int, protected: int = -1) -> list[tuple[int, int]]:
@@ -89,16 +98,33 @@ def _chosen(batch: Batch, most: int, protected: int = -1) -> list[tuple[int, int
     return list(zip(records.tolist(), ratings.tolist(), strict=True))
 
 
-def _sample(
-    recommender: Recommender, served: ServedSide, device: bytes, target: int
-) -> ListSample | None:
-    """Return a sample; None for a device without history, or an item that it could not get."""
-    history = recommender.history(device, served)
-    if not len(history.slots):
-        return None
-    allowed = recommender.allowed_slots(user_key(device), served)
-    if not allowed[target]:
-        return None
+def _rated_earlier(
+    served: ServedSide, batch: Batch, record: int, place: int, protected: int
+) -> NDArray[np.intp]:
+    """Return the slots of what the device of a record has rated in the batch before `place`."""
+    own = (batch.devices == batch.devices[record]).all(1) & (batch.mechanisms != protected)
+    items = batch.items[:place][np.repeat(own, batch.counts)[:place]]
+    slots, known = served.slots_of(items)
+    return slots[known]
+
+
+def _user(recommender: Recommender, device: bytes) -> tuple[NDArray[np.float32], float]:
+    """Return the learner's vector (d,) and bias of a user."""
     users = np.array([user_key(device)], np.uint64)
     vectors, biases = recommender.replica.learner.users(users)
-    return ListSample(served, target, history, vectors[0], float(biases[0]), allowed)
+    return vectors[0], float(biases[0])
+
+
+def _sample(recommender: Recommender, pending: Pending) -> ListSample | None:
+    """Return the sample of an item; None unless it is liked and the device had items before it."""
+    served = pending.served
+    keys, weights = recommender.reports(pending.device, served)
+    places = np.flatnonzero(keys == np.uint64(pending.item))
+    if not len(places) or weights[places[0]] < LIKED:
+        return None
+    history = served.history(keys[: places[0]], weights[: places[0]])
+    if not len(history.slots):
+        return None
+    return ListSample(
+        served, pending.target, history, pending.vector, pending.bias, pending.allowed
+    )

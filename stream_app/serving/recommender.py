@@ -125,7 +125,14 @@ class Recommender:
 
     def history(self, device: bytes, served: ServedSide) -> History:
         """Return what the state knows of a device, over the slots of an item side."""
-        return served.history(*self.replica.history(device))
+        return served.history(*self.reports(device, served))
+
+    def reports(
+        self, device: bytes, served: ServedSide
+    ) -> tuple[NDArray[np.uint64], NDArray[np.float32]]:
+        """Return the items of a device, oldest first, and their weights (m,), of the feed that an
+        item side was derived from: noised bits are no likes, and likes no noised bits."""
+        return self.replica.history(device, reported=served.channel is not None)
 
     def head_scores(self, device: bytes, served: ServedSide) -> HeadScores:
         """Return the scores of every item of an item side for a device."""

@@ -158,14 +158,15 @@ class PairFeeds:
             if feed is not None:
                 feed.clear(device)
 
-    def history(self, device: int, items: ItemDirectory) -> tuple[Keys, NDArray[np.float32]]:
-        """Return the items of a device, oldest first, and their weights; ratings before reports."""
-        for feed, directory in ((self.rated, items), (self.reported, self.scope)):
-            if feed is not None and directory is not None:
-                rows, weights = feed.history(device)
-                if len(rows):
-                    return directory.keys[rows], weights
-        return np.empty(0, np.uint64), np.empty(0, np.float32)
+    def history(
+        self, device: int, items: ItemDirectory, *, reported: bool
+    ) -> tuple[Keys, NDArray[np.float32]]:
+        """Return the items of a device in a feed, oldest first, and their weights."""
+        feed, directory = (self.reported, self.scope) if reported else (self.rated, items)
+        if feed is None or directory is None:
+            return np.empty(0, np.uint64), np.empty(0, np.float32)
+        rows, weights = feed.history(device)
+        return directory.keys[rows], weights
 
     def snapshot(self, items: ItemDirectory, cut: int) -> PairSnapshot | None:
         """Return a copy of the moments of the feed with more devices, of ratings where both have

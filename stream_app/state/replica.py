@@ -233,11 +233,14 @@ class Replica:
         self.pairs.clear(int(self.marks.rows(words.reshape(1, 2))[0]))
         return True
 
-    def history(self, device: bytes) -> tuple[NDArray[np.uint64], NDArray[np.float32]]:
-        """Return the head items that a device has, oldest first, and their weights, 1 for a certain
-        like; both (m,), empty for an unknown device."""
+    def history(
+        self, device: bytes, *, reported: bool = False
+    ) -> tuple[NDArray[np.uint64], NDArray[np.float32]]:
+        """Return the head items that a device has rated, oldest first, and their weights, 1 for a
+        certain like; both (m,), empty for an unknown device. `reported`: those of its reports that
+        protect presence, all of weight 1."""
         row = int(self.marks.rows(words_of(device).reshape(1, 2))[0])
-        return self.pairs.history(row, self.items)
+        return self.pairs.history(row, self.items, reported=reported)
 
     def pair_snapshot(self) -> PairSnapshot | None:
         """Return a copy of what goes together, for another thread; None before the first pair.

@@ -136,9 +136,11 @@ def test_a_replaced_state_drops_what_the_thread_still_works_on() -> None:
         ranking: RankingService, recommender: Recommender, metrics: Metrics, status: WorkerStatus
     ) -> None:
         ranking.at_cut()
-        (working,) = (t for t in threading.enumerate() if t.name == "murmurec-ranking")
+        # It may have ended already, but not handed anything to the loop.
+        working = [t for t in threading.enumerate() if t.name == "murmurec-ranking"]
         ranking.restart()
-        await asyncio.to_thread(working.join)
+        for thread in working:
+            await asyncio.to_thread(thread.join)
         for _ in range(3):  # what the thread handed to the loop runs first
             await asyncio.sleep(0)
         assert recommender.side is None

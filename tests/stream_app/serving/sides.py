@@ -8,14 +8,19 @@ from stream_app.serving.recommender import Recommender
 from stream_app.serving.served_side import ServedSide
 from stream_app.serving.standing import Standing
 from stream_app.state.replica import Replica
+from stream_app.state.spec import StateSpec
 from tests.fixtures.clusters import DESIGN, learned, tastes
 
 
 def trained(
-    devices: int = 80, each: int = 5, index: str = "exact", catalogue: Catalogue | None = None
+    devices: int = 80,
+    each: int = 5,
+    index: str = "exact",
+    catalogue: Catalogue | None = None,
+    spec: StateSpec = DESIGN,
 ) -> Recommender:
     """Return a recommender without an item side, after one event of each device."""
-    replica = Replica(DESIGN)
+    replica = Replica(spec)
     for event in tastes(devices, each):
         learned(replica, event)
     replica.end_round(1, replica.end_offsets)

@@ -71,6 +71,21 @@ def test_an_item_that_only_missing_cells_have_named_is_in_no_list(method: str) -
     assert sorted(recommender.answer(device_of(0), 20).items.tolist()) == list(range(10))
 
 
+def test_reports_that_protect_presence_are_no_likes_where_public_ratings_make_the_list() -> None:
+    cell = registry.parse("cell:5:2")
+    both = replace(DESIGN, mechanisms=(*DESIGN.mechanisms, cell), presence_bytes=1 << 14)
+    recommender = trained(spec=both)
+    items = np.arange(2 * HALF, dtype=np.uint64)
+    stars = np.zeros(len(items), np.uint8)  # as if it had rated everything
+    learned(recommender.replica, Event(device_of(500), 1, "cell:5:2", 0, items, stars))
+    recommender.replica.end_round(2, recommender.replica.end_offsets)
+    derived(recommender)
+    recommender.standing = Standing("ease")
+    assert len(recommender.replica.history(device_of(500), reported=True)[0])
+    assert recommender.answer(device_of(500), 5).method == "popular"
+    assert recommender.answer(device_of(0), 5).method == "ease"
+
+
 def test_items_outside_the_head_follow_those_of_the_head() -> None:
     recommender = serving("ease")
     learned(recommender.replica, liked(500, [7777], 1))

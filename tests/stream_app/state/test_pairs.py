@@ -14,7 +14,7 @@ from stream_app.privacy import registry
 from stream_app.privacy.randomness import SeededSource
 from stream_app.state.replica import Replica, StateSpec
 from stream_app.wire import Event, decode_many
-from tests.fixtures.replicas import ALL, SMALL, applied, played
+from tests.fixtures.replicas import ALL, SAYING, SCOPE, SMALL, applied, played
 from tests.fixtures.streams import EVERY_FAMILY, events, publish, run_of
 
 ROOMY = replace(SMALL, head_items=64, recent_items=128, held_out=0.0)
@@ -168,12 +168,29 @@ def test_the_feed_with_more_devices_makes_the_lists() -> None:
     assert replica.pairs.reports == 7 * 6
 
 
+def test_reports_that_protect_presence_are_no_likes() -> None:
+    replica = Replica(replace(ALL, held_out=0.0))
+    both, hidden = bytes(16), bytes(range(16))
+    rated, levels = np.array([3], np.uint64), np.array([4], np.uint8)
+    applied(replica, Event(both, 1, "none:5:inf", 0, rated, levels))
+    applied(replica, replace(SCOPE, device=both, seq=2))
+    applied(replica, replace(SCOPE, device=hidden))
+    assert replica.history(both)[0].tolist() == [3]
+    assert replica.history(hidden)[0].tolist() == []
+    for device in (both, hidden):
+        keys, weights = replica.history(device, reported=True)
+        assert len(keys) > 10
+        assert set(keys.tolist()) <= set(SAYING.tolist())
+        assert set(weights.tolist()) == {1.0}
+
+
 def test_a_head_of_no_items_keeps_nothing(rng: np.random.Generator) -> None:
     made = events(rng, 50, families=EVERY_FAMILY)
     replica = played([publish(e) for e in made], rng, replace(ALL, head_items=0))
     assert not [n for n in replica.model_arrays() if n.startswith(("rated", "reported"))]
     assert replica.pair_counts() is None
     assert len(replica.history(made[0].device)[0]) == 0
+    assert len(replica.history(made[0].device, reported=True)[0]) == 0
     assert replica.memory()["pairs"] == 0
     assert Replica(only("rr:5:2")).memory()["pairs"] >= 8 * 64**2
 
