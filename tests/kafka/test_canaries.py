@@ -3,7 +3,8 @@ every way of failing taken, and then every byte that was written is searched.
 
 A canary rating is looked for as text and as the bytes of a number; a canary user rates two hundred
 items alike under an epsilon that makes reports independent of them, so a raw column of levels would
-show as a run of equal bytes that noise makes once in 5^32.
+show as a run of equal bytes that noise makes once in 5^32. The clean history beside the
+device's journal is the one exception: it holds raw ratings, and only its owner may read it.
 """
 
 from __future__ import annotations
@@ -190,7 +191,11 @@ def test_nothing_raw_is_written_anywhere(
     places = [("page", page) for page in pages]
     places += [("printed", f"{captured.out} {captured.err}".encode()) for captured in printed]
     places += [("log", record.getMessage().encode()) for record in caplog.records]
-    places += files(tmp_path, ours)
+    # The clean history, from which this device makes lists: the one file of ours that is raw.
+    history = tmp_path / "device" / "device.journal.history"
+    assert CANARIES[0].encode() in history.read_bytes()
+    assert history.stat().st_mode & 0o777 == 0o600
+    places += files(tmp_path, ours | {history})
     topics_seen = [
         (place, value)
         for place, value in records(kafka, topics)

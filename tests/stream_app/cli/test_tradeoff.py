@@ -55,7 +55,7 @@ def test_a_picture_and_its_numbers_are_written(
     assert "test RMSE" in captured.out
     assert "log-loss of the liked bit" in captured.out
     (warning,) = captured.err.splitlines()
-    assert "made-up.csv: no times: the order of the file" in warning
+    assert "made-up.csv: no times, and the rows are sorted by user" in warning
     # Without a cache of fonts matplotlib warns after 5 s, which only a slow machine needs.
     assert not logging.getLogger("matplotlib.font_manager").isEnabledFor(logging.WARNING)
 
