@@ -3,7 +3,7 @@
     records in canonical order --marks--> applied once --hold-out--> learner
                                                |                        |
                                                +--> seen, statistics    +--> ledger
-                                               +--> presence rates, where presence is protected
+                                               +--> presence rates, where a prior is needed
                                                +--> pairs of items on one device
 
 Every worker holds a whole replica. At the same cut two replicas have the same `model_digest`
@@ -40,7 +40,11 @@ from stream_app.models.factorization.channels import NO_CHANNEL, Channels
 from stream_app.models.factorization.factory import build_durable
 from stream_app.models.factorization.hyperparameters import Parameters
 from stream_app.models.factorization.learner import DurableLearner, LearnerSpec, UpdateResult
-from stream_app.models.factorization.presence_rates import PresenceRates, learn_from
+from stream_app.models.factorization.presence_rates import (
+    PresenceRates,
+    learn_from,
+    report_information,
+)
 from stream_app.models.paged_arrays import DirtyMap, StatePart, check_arrays
 from stream_app.models.sketches.ams import AmsSketch
 from stream_app.models.sketches.bloom import SeenFilter
@@ -86,7 +90,7 @@ class Replica:
         )
         self.presence = (
             PresenceRates(self.channels, spec.presence_bytes, seed=spec.seed)
-            if self.channels.presence.any()
+            if report_information(self.channels).any()
             else None
         )
         self.seen = SeenFilter(spec.seen_bytes, seed=spec.seed)
@@ -114,8 +118,8 @@ class Replica:
             duplicates = int((~cells.missing)[np.repeat(outcomes == DUPLICATE, batch.counts)].sum())
             cells = cells.at(np.repeat(applied, batch.counts))
             records = records.at(applied)
-        if self.presence is not None and self._protects(batch):
-            reported, rows, update, missing = self._apply_protected(self.presence, cells, records)
+        if self._protects(batch):
+            reported, rows, update, missing = self._apply_protected(cells, records)
         else:
             reported, missing = cells, NO_MISSING
             update = self.learner.learn_many(*cells[:4], ~cells.held_out)
@@ -159,14 +163,17 @@ class Replica:
         return RatingColumns(users, items, reports, channels, priors, held, missing)
 
     def _apply_protected(
-        self, presence: PresenceRates, cells: RatingColumns, records: Records
+        self, cells: RatingColumns, records: Records
     ) -> tuple[RatingColumns, NDArray[np.int64], UpdateResult, MissingReports]:
-        """Learn records of `counts` cells; return the reports other than
-        "missing" with their rows and update, and the missing ones."""
-        priors = presence.priors(records.counts, *cells[:4])
+        """Learn records; return the reports other than "missing" with their rows and update, and
+        the missing ones. Without presence rates every cell holds a bit, and its prior is 1."""
+        priors, starts = np.ones(len(cells.users), np.float32), []
+        if self.presence is not None:
+            priors = self.presence.priors(records.counts, *cells[:4])
+            starts = self.presence.starts
         asked = np.where(cells.missing, np.uint16(NO_CHANNEL), cells.channels)
         columns = *cells[:3], asked, ~cells.held_out, priors
-        update = learn_from(self.learner, presence.starts, columns)
+        update = learn_from(self.learner, starts, columns)
         present = ~cells.missing
         reported, absent = cells._replace(priors=priors).at(present), cells.at(cells.missing)
         public = ~self.channels.presence[reported.channels]

@@ -8,9 +8,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from stream_app.state.replica import Replica
+from stream_app.state.replica import Replica, StateSpec
 from stream_app.wire import Event, Reason, decode_many
-from tests.fixtures.replicas import ALL, ITEMS, SAYING, SCOPE, SMALL, applied, played
+from tests.fixtures.replicas import ALL, ITEMS, LIKES, SAYING, SCOPE, SMALL, applied, played
 from tests.fixtures.streams import EVERY_FAMILY, Published, events, log, publish, run_of
 
 
@@ -226,8 +226,10 @@ def test_one_changed_missing_report_changes_the_model_digest() -> None:
     assert len(digests) == 2
 
 
-def test_a_spec_without_protected_presence_keeps_no_rates() -> None:
-    replica = Replica(SMALL)
+@pytest.mark.parametrize("spec", [SMALL, LIKES], ids=["public", "likes"])
+def test_a_spec_that_needs_no_priors_keeps_no_rates(spec: StateSpec) -> None:
+    """Presence is public, or a report is a bit of every cell."""
+    replica = Replica(spec)
     assert replica.presence is None
     assert replica.memory()["presence"] == 0
     assert not [name for name in replica.model_arrays() if name.startswith("presence")]
