@@ -11,7 +11,7 @@ import pytest
 from prometheus_client import CollectorRegistry
 
 from stream_app.agents.ranking import service as module
-from stream_app.agents.ranking.sampling_budget import A_SECOND, SAVED, SamplingBudget
+from stream_app.agents.ranking.sampling_budget import A_SECOND, AT_ONCE, SAVED, SamplingBudget
 from stream_app.agents.ranking.schedule import GROWTH, LEAST_RATINGS, REST_SECONDS, Schedule
 from stream_app.agents.ranking.service import RankingService, Work
 from stream_app.agents.worker_status import WorkerStatus
@@ -61,16 +61,25 @@ def test_a_long_derivation_is_followed_by_a_pause_of_three_times_its_length() ->
     assert schedule.due(5000)
 
 
-def test_scored_lists_are_bounded_a_second_and_what_was_not_spent_is_saved() -> None:
+def test_lists_are_bounded_a_second_and_a_batch_and_what_was_not_spent_is_saved() -> None:
     clock = Clock()
     budget = SamplingBudget(clock)
-    assert budget.available == SAVED
-    budget.spend(int(SAVED))
-    assert budget.available == 0
+    assert spent(budget) == [AT_ONCE] * int(SAVED / AT_ONCE)
+    clock.now += 0.5
+    assert spent(budget) == [A_SECOND / 2]
     clock.now += 2.0
-    assert budget.available == 2 * A_SECOND
+    assert sum(spent(budget)) == 2 * A_SECOND
     clock.now += 1000.0
-    assert budget.available == SAVED
+    assert sum(spent(budget)) == SAVED
+
+
+def spent(budget: SamplingBudget) -> list[int]:
+    """Return how many lists one batch after the other may have, until none is left."""
+    found = []
+    while most := budget.available:
+        budget.spend(most)
+        found.append(most)
+    return found
 
 
 Body = Callable[[RankingService, Recommender, Metrics, WorkerStatus], Coroutine[Any, Any, None]]
