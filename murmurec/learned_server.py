@@ -22,7 +22,7 @@ from stream_app.models.factorization.learner import LearnerSpec
 from stream_app.privacy.mechanism import Mechanism
 from stream_app.privacy.randomness import RandomSource
 from stream_app.ranking.online_choice import OnlineChoice
-from stream_app.serving import list_samples
+from stream_app.serving import list_samples, message_samples
 from stream_app.serving.catalogue import Catalogue
 from stream_app.serving.ingredients import Ingredients
 from stream_app.serving.recommender import Recommender
@@ -86,8 +86,7 @@ class LearnedServer:
             users, items = ratings.users[rows], ratings.items[rows]
             self._apply(users, counts, items, reports, masks)
             self.learned += len(rows)
-            if self.learned * DERIVATIONS // total > first * DERIVATIONS // total:
-                self.derive()
+            self._derive_at_tenths(first, self.learned, total)
             yield self.learned
 
     def send_cells(
@@ -99,17 +98,22 @@ class LearnedServer:
     ) -> Iterator[int]:
         """Learn one message of each user (u,) on the scope (s,): inputs `cells` (u, s) of the
         mechanism; yield the cells done after every batch."""
-        some = max(1, 2 * MESSAGES // max(len(scope), 1))
+        some, total = max(1, 2 * MESSAGES // max(len(scope), 1)), len(users)
+        self._samples = -(-SAMPLES * some // total)
         missing = self.mechanism.alphabet - 1
-        for first in range(0, len(users), some):
+        for first in range(0, total, some):
             people = users[first : first + some]
             reports = self.mechanism.release(cells[first : first + some].reshape(-1), source)
             counts = np.full(len(people), len(scope), np.int64)
             items = np.tile(scope, len(people))
             self._apply(people, counts, items, reports, np.zeros(len(items), np.uint16))
             self.learned += int((reports != missing).sum())
+            self._derive_at_tenths(first, first + len(people), total)
             yield (first + len(people)) * len(scope)
-        self.derive()
+
+    def _derive_at_tenths(self, before: int, done: int, total: int) -> None:
+        if done * DERIVATIONS // total > before * DERIVATIONS // total:
+            self.derive()
 
     def derive(self) -> None:
         """Derive the item side and serve by what was measured."""
@@ -156,8 +160,11 @@ class LearnedServer:
         self._offset += n
         served, most = self.recommender.served, self._samples
         pending = list_samples.before(self.recommender, served, batch, most) if served else []
-        self.replica.apply(batch)
+        messages = message_samples.before(self.recommender, served, batch, most) if served else []
+        outcome = self.replica.apply(batch)
         self.replica.end_round(self.replica.cut + 1, (self._offset,))
-        for sample in list_samples.after(self.recommender, pending):
-            for choice in self.choices:
+        for choice in self.choices:
+            for sample in list_samples.after(self.recommender, pending):
                 sample.score(choice)
+            for message in message_samples.after(messages, outcome):
+                message.score(choice)

@@ -10,9 +10,10 @@ import numpy as np
 import pytest
 
 from murmurec import evaluate_ranking
-from murmurec.ranking import RankingOptions
+from murmurec.ranking import RankingEvaluation, RankingOptions
 from producers.datasets import synthetic
 from producers.datasets.load import Dataset
+from stream_app.ranking.online_choice import METHODS
 
 FAST = RankingOptions(factors=4)
 
@@ -49,6 +50,19 @@ def test_every_way_to_make_lists_has_its_figures(
     assert (result.method, result.where, result.ndcg) == (best.method, best.where, best.ndcg)
     popular = next(row for row in result.rows if (row.method, row.where) == ("popular", "baseline"))
     assert result.ndcg_popular == popular.ndcg > 0
+
+
+@pytest.mark.parametrize(("mechanism", "scope"), [("rr:5:2", None), ("like:5:2", 40)])
+def test_lists_are_measured_on_the_stream(
+    ratings: Dataset, mechanism: str, scope: int | None
+) -> None:
+    options = RankingOptions(factors=4, scope=scope)
+    run = RankingEvaluation(
+        ratings, mechanism, k=10, split="user-time", model="dense", seed=0, options=options
+    )
+    list(run.learning())
+    assert run.server.choices[0].events > 20
+    assert set(run.server.recommender.standing.ndcg) == set(METHODS)
 
 
 def test_the_same_seed_gives_the_same_figures(ratings: Dataset) -> None:

@@ -30,7 +30,7 @@ def test_the_figures_are_shown_and_written(file, tmp_path, capsys, options):
     out = tmp_path / "out.json"
     arguments = ["--rank", "--factors", "4", "--json", str(out)]
     assert run(["evaluate", str(file), *arguments, *options]) == 0
-    written, shown = json.loads(out.read_text()), capsys.readouterr().out
+    written, (shown, notices) = json.loads(out.read_text()), capsys.readouterr()
     assert set(written) >= KEYS
     assert written["where"] in ("server", "device")
     assert 0 <= written["ndcg"] <= 1
@@ -38,6 +38,7 @@ def test_the_figures_are_shown_and_written(file, tmp_path, capsys, options):
     for row in written["rows"]:
         assert f"{row['ndcg']:.3f}" in shown
     assert "popular" in shown
+    assert f"a server serves {written['serving']}" in notices
 
 
 def test_a_figure_that_there_is_not_is_null(tmp_path, capsys):

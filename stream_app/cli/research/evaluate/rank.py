@@ -65,6 +65,7 @@ def show(result: RankingResult) -> None:
         f"{result.model}, {result.mechanism}{scope}"
     )
     output.table(("lists by", "where", "history", *_COLUMNS), rows, title=title)
+    output.notice(f"by what it measures on this stream, a server serves {result.serving}")
     if result.ndcg < result.ndcg_popular:
         output.notice(
             f"warning: the device's lists are below the most popular items (nDCG {result.ndcg:.3f} "
