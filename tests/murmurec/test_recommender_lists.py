@@ -71,7 +71,7 @@ def test_ratings_that_come_later_count_at_once() -> None:
     model = Recommender(**SMALL).fit(two_tastes())
     before = listed(model, "new", 10)
     assert {int(item) // TASTE for item in before} == {0, 1}
-    model.partial_fit((["new"] * 3, [31, 33, 35], [5, 5, 5], [10_001, 10_002, 10_003]))
+    model.partial_fit((["new"] * 4, [500, 31, 33, 35], [5] * 4, range(10_001, 10_005)))
     assert all(int(item) // TASTE == 1 for item in listed(model, "new"))
 
 
@@ -97,6 +97,7 @@ def test_items_outside_the_head_follow_the_others(monkeypatch: pytest.MonkeyPatc
     # An item that came after the item side was derived.
     model.partial_fit(([9], [77], [5], [20_000]))
     assert 77 in listed(model, 3, 100)
+    assert 77 not in listed(model, 9, 100)
 
 
 def test_the_same_ratings_give_the_same_lists() -> None:
