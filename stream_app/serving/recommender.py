@@ -161,7 +161,7 @@ class Recommender:
     ) -> tuple[Rows, str]:
         standing, index = self.standing, served.index
         found = self.head_scores(device, served)
-        # An item of which every report said "missing" is known to the item side alone.
+        # An item with no report but "missing" is known to the item side alone.
         found = found._replace(allowed=found.allowed & (self._head_rows >= 0))
         method = standing.method if known and found.personal else POPULAR
         slots = best_slots(found, method, standing.weights, index, count)
