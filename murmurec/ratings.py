@@ -32,9 +32,10 @@ _NAMES = ("user", "item", "rating")
 _EXPECTED = "give columns user, item, rating and, if there is one, timestamp"
 
 
-def columns_of(ratings: Ratings, scale: Scale | None) -> Dataset:
+def columns_of(ratings: Ratings, scale: Scale | None, seed: int | None = 0) -> Dataset:
     """Return the ratings as a data set in time order; ValueError for anything else.
 
+    The seed mixes rows without times that are sorted by user; None keeps them as they are.
     Without a scale the smallest usual one that holds every rating is taken.
     """
     if isinstance(ratings, str | Path):
@@ -42,7 +43,7 @@ def columns_of(ratings: Ratings, scale: Scale | None) -> Dataset:
     if isinstance(ratings, Dataset):
         if scale is not None and ratings.scale != scale:
             raise ValueError(f"ratings on the scale {ratings.scale}: expected the scale {scale}")
-        return ratings.in_time_order()
+        return ratings.in_time_order(seed)
     columns = _named(ratings)
     users, items = (ids_of(columns[name], name) for name in ("user", "item"))
     values = _numbers(columns["rating"], "rating")
@@ -63,7 +64,7 @@ def columns_of(ratings: Ratings, scale: Scale | None) -> Dataset:
             "step)"
         )
     dataset = Dataset(users, items, values, levels, timestamps, None, scale, "ratings")
-    return dataset.in_time_order()
+    return dataset.in_time_order(seed)
 
 
 def ids_of(column: Any, name: str) -> NDArray[np.int64] | NDArray[np.str_]:

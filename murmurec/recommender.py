@@ -83,7 +83,11 @@ class Recommender:
         self._scale = self._given_scale
 
     def fit(self, ratings: Ratings) -> Self:
-        """Reset the model and learn these ratings, in time order where times are given."""
+        """Reset the model and learn these ratings, in time order where times are given.
+
+        Without times the order of the rows is taken, unless they are sorted by user: then users are
+        mixed at random by a fixed seed, or the model would meet one after the other.
+        """
         self._scale = self._given_scale
         data = columns_of(ratings, self._scale)  # raises before the model is reset
         self._start(data.scale)
@@ -92,9 +96,10 @@ class Recommender:
     def partial_fit(self, ratings: Ratings) -> Self:
         """Learn more ratings: a data frame, a mapping of columns, a tuple of arrays or a file.
 
-        Raises ValueError for invalid ratings or ratings off the scale; nothing is learned then.
+        Rows without times are learned in their order. Raises ValueError for invalid ratings or
+        ratings off the scale; nothing is learned then.
         """
-        data = columns_of(ratings, self._scale)
+        data = columns_of(ratings, self._scale, seed=None)
         if self._scale is None:
             self._start(data.scale)
         return self._learn(data)

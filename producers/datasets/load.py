@@ -63,13 +63,16 @@ class Dataset:
         found = (self.scale_warning, f"{self.name}: {order}" if order else None)
         return tuple(warning for warning in found if warning)
 
-    def in_time_order(self, seed: int = 0) -> Dataset:
-        """Return the rows by time, or in what stands for it (`producers.datasets.row_order`)."""
+    def in_time_order(self, seed: int | None = 0) -> Dataset:
+        """Return the rows by time, or in what stands for it (`producers.datasets.row_order`).
+
+        Without a seed rows without times keep their order, as the parts of a stream have to.
+        """
         if self.timestamps is not None and is_timed(self.timestamps):
             if (np.diff(self.timestamps) >= 0).all():
                 return self
             order = np.argsort(self.timestamps, kind="stable")
-        elif self.is_mixed or not is_sorted_by_user(self.users):
+        elif seed is None or self.is_mixed or not is_sorted_by_user(self.users):
             return self
         else:
             order = mixed(self.users, seed)

@@ -36,6 +36,19 @@ def test_parts_teach_what_the_whole_teaches(ratings: dict[str, Any], model: str)
     np.testing.assert_array_equal(whole.predict(users, items), parts.predict(users, items))
 
 
+def test_only_a_whole_file_sorted_by_user_is_mixed(ratings: dict[str, Any]) -> None:
+    """Parts are pieces of a stream: their order is the order of arrival."""
+    rows = np.argsort(ratings["user"], kind="stable")
+    by_user = {name: ratings[name][rows] for name in ("user", "item", "rating")}
+    ids = ratings["user"][:50], ratings["item"][:50]
+    whole, parts, each = (Recommender(scale=(1, 5, 1), **SMALL) for _ in range(3))
+    parts.partial_fit(by_user)
+    for row in range(len(rows)):
+        each.partial_fit(part(by_user, slice(row, row + 1)))
+    np.testing.assert_array_equal(each.predict(*ids), parts.predict(*ids))
+    assert (whole.fit(by_user).predict(*ids) != parts.predict(*ids)).any()
+
+
 def test_fit_forgets_what_was_learned_before(ratings: dict[str, Any]) -> None:
     once = Recommender(**SMALL).fit(ratings)
     twice = Recommender(**SMALL).fit(part(ratings, slice(0, 100))).fit(ratings)

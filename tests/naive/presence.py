@@ -52,11 +52,12 @@ class Presence:
 
 
 class Mean:
-    """The debiased mean of the reports, with its variance, from all cells so far."""
+    """The mean rating with its variance: the debiased one of all cells so far, and a first one of
+    3.85 with the variance .25."""
 
     def __init__(self) -> None:
         self.cells: list[tuple[float, float]] = []  # information times value, and times weight
-        self.limit = 0.06
+        self.limit = math.inf  # of the variance of the next start
 
     def estimate(self) -> tuple[float, float]:
         """Return the mean and its variance; an infinite one where no cell seems to be rated."""
@@ -73,7 +74,8 @@ class Mean:
         pairs = zip(values, weights, strict=True)
         self.cells += [(information * x, information * y) for x, y in pairs]
         mean, variance = self.estimate()
-        if not 0 < variance <= self.limit:
+        precision = 1 / variance if variance > 0 and self.limit < math.inf else 0.0
+        if (variance == 0 and self.limit < math.inf) or 1 / (4 + precision) > self.limit:
             return None
-        self.limit = variance / 4
-        return mean, variance
+        self.limit = 1 / (4 + precision) / 4
+        return (4 * 3.85 + precision * mean) / (4 + precision), 1 / (4 + precision)

@@ -35,7 +35,7 @@ SLOT_BYTES = 28
 
 
 class Start(NamedTuple):
-    """A debiased mean of the reports, on 1 .. 5, that is to be known before `cell` is learned."""
+    """A mean rating from debiased reports, on 1 .. 5, to be known before `cell` is learned."""
 
     cell: int  # place among the cells of the batch
     mean: float

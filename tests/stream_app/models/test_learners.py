@@ -13,10 +13,12 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 
+from stream_app.models.factorization.channels import Channels
 from stream_app.models.factorization.factory import build
 from stream_app.models.factorization.hybrid import HybridLearner
 from stream_app.models.factorization.hyperparameters import Parameters
 from stream_app.models.factorization.learner import Learner, LearnerSpec
+from stream_app.privacy.ratings.identity import Identity
 from tests.naive import learning as naive
 from tests.stream_app.models.learners import (
     CHANNELS,
@@ -80,13 +82,16 @@ def test_the_kernels_do_what_the_obvious_version_does(model: str, batch: Batch) 
 
 
 def taught(model: str, parameters: Parameters, batch: Batch) -> tuple[Learner, naive.Learner]:
-    """Return a learner and the obvious one after the same batch."""
+    """Return a learner and the obvious one after the same batch, which answered alike."""
     learner, obvious = small(model, parameters), naive_of(model, parameters)
-    learner.learn_many(*batch)
+    update, wanted = learner.learn_many(*batch), []
     for u, i, z, c, learn, g in zip(*(column.tolist() for column in batch), strict=True):
         start, channel = CHANNELS.starts[c], CHANNELS.channel(c)
         absent = CHANNELS.absent[start : start + len(channel)] if CHANNELS.presence[c] else None
-        obvious.learn(u, i, z, channel, exact=c == CLEAN, learn=learn, absent=absent, g=g)
+        answer = obvious.learn(u, i, z, channel, exact=c == CLEAN, learn=learn, absent=absent, g=g)
+        wanted.append(answer)
+    for found, column in zip(update, zip(*wanted, strict=True), strict=True):
+        assert found == pytest.approx(np.array(column, float), rel=2e-4, abs=2e-5, nan_ok=True)
     return learner, obvious
 
 
@@ -126,7 +131,7 @@ def arrays_of(model: str, obvious: naive.Learner, learner: Learner) -> dict[str,
 LOUD = Parameters(user_sd=0.5, item_sd=0.7, cell_sd=0.6, coupling=0.3, user_variance=0.5,
                   item_variance=0.4, user_shrink=0.3, item_shrink=0.2, bias_shrink=0.25,
                   user_bias_variance=0.6, item_bias_variance=0.8, mean_variance=0.5,
-                  noise=1.2, user_drift=0.02, item_drift=0.03)  # fmt: skip
+                  noise=1.2, user_drift=0.02, item_drift=0.03, clip=4.0)  # fmt: skip
 
 
 @every_model
@@ -183,6 +188,39 @@ def test_the_state_never_becomes_infinite_or_not_a_number(model: str) -> None:
     for array in learner.arrays().values():
         assert np.isfinite(array).all()
     assert np.isfinite(learner.predict_many(keys, keys)).all()
+
+
+# Vectors and biases that follow every report at once, and no shrinkage that holds them.
+FREE = Parameters(user_variance=0, item_variance=0, user_bias_variance=99, item_bias_variance=99,
+                  bias_shrink=0, noise=0.01, user_drift=1, item_drift=1)  # fmt: skip
+
+
+@every_model
+@pytest.mark.parametrize(("level", "star", "inside"), [(0, 1.0, 1.15), (4, 5.0, 4.85)])
+def test_what_leaves_the_scale_is_held_at_both_ends(
+    model: str, level: int, star: float, inside: float
+) -> None:
+    """Reports of one end always pull further: a prediction is read inside the scale."""
+    columns = batch_of([(1, 2, level, CLEAN, True)] * 300)
+    learner = small(model, FREE)
+    update = learner.learn_many(*columns)
+    assert update.predicted[-1] == star
+    assert update.error[-1] == pytest.approx(star - inside)
+    for read, key in ((learner.users, 1), (learner.items, 2)):
+        assert abs(read(np.array([key], np.uint64))[1][0]) == 8
+    bound = small(model, replace(FREE, user_bias_variance=0, item_bias_variance=0, mean_variance=9))
+    bound.learn_many(*columns)
+    assert bound.mean == star
+
+
+@every_model
+def test_a_report_without_noise_is_a_point_of_its_own_scale(model: str) -> None:
+    channels = Channels.from_mechanisms([Identity(9)])
+    learner = build(model, channels, LearnerSpec(seed=5, parameters=replace(FREE, user_sd=1e-6,
+                    item_sd=1e-6, cell_sd=1e-6), **SIZES))  # fmt: skip
+    u, i, z, c, learn, _ = batch_of([(1, 2, level, 0, False) for level in range(9)])
+    error = learner.learn_many(u, i, z, c, learn).error
+    assert error == pytest.approx(np.arange(9) / 2 - 2, abs=1e-6)
 
 
 @every_model
