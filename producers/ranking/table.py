@@ -175,6 +175,9 @@ def _from_cache(cached: CachedTable, problem: str) -> PublicTable:
     try:
         side = decode_side(cached.table)
     except CompactSideError:
-        raise UserError(f"{problem}; and the cache holds no item side of this version") from None
+        raise UserError(
+            f"{problem}; and the cache holds no item side of this version: run the command again "
+            "where the broker can be reached"
+        ) from None
     entries = {key(entry.item): entry for entry in cached.entries}
     return PublicTable(side, entries, cached.fetched, problem)

@@ -76,13 +76,16 @@ def ranking_task(
     """Return the task of rows (n,) in time order; a cell that occurs again counts once, as first
     learned.
 
-    Raises ValueError for an unknown split, or where no user has a history and a later like.
+    Raises ValueError for an unknown split, where nothing is liked, or where no user has a history
+    and a later like.
     """
     first = _first_of_each_cell(users, items)
     held = held_out(users[first], split)
     rows, later = first[~held], first[held]
     known_users, by_user = np.unique(users[rows], return_inverse=True)
     known_items, by_item = np.unique(items[rows], return_inverse=True)
+    if not liked.any():
+        raise ValueError("no rating reaches the likes of its scale, so no list can be measured")
     later = later[liked[later]]
     later = later[np.isin(users[later], known_users) & np.isin(items[later], known_items)]
     if not len(later):

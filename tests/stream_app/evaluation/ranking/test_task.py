@@ -82,8 +82,11 @@ def test_a_cell_that_is_rated_again_counts_once_where_it_was_first_rated() -> No
 
 def test_nothing_to_test_with_is_refused() -> None:
     users, items, ratings = rows()
-    with pytest.raises(ValueError, match="split user-time: no user has learned ratings and"):
+    with pytest.raises(ValueError, match="no rating reaches the likes of its scale"):
         ranking_task(users, items, ratings, np.zeros(len(users), bool))
+    first = np.arange(len(users)) == 0
+    with pytest.raises(ValueError, match="split user-time: no user has learned ratings and"):
+        ranking_task(users, items, ratings, first)
 
 
 def test_the_tested_users_are_drawn_by_the_seed() -> None:
