@@ -12,7 +12,7 @@ than the conditional mean m(s) = sum_k k P(k | s), and its error is the conditio
     best_rmse = sqrt( mean over rows of sum_k (k - m)^2 P(k | s) )
 
 Which items a user rates depends on popularity (Zipf), on the leaning and a little on the score,
-never on the noise. Users arrive over the whole time and rate in sessions. The titles are invented.
+never on the noise. Users arrive over the whole time and rate in sittings. The titles are invented.
 Every number follows from the seed; the users are simulated.
 """
 
@@ -156,18 +156,18 @@ def _occasions(
         pull = _PULL_OF_LEANING * taste.leanings[place, taste.genres]
         luck = appeal + pull + 0.3 * taste.scores[place] + random.gumbel(size=items)
         chosen.append(random.permutation(np.argpartition(-luck, count - 1)[:count]))
-        times.append(_sessions(random, count, days))
+        times.append(_sittings(random, count, days))
     user = np.repeat(np.arange(users, dtype=np.int64), counts)
     item, when = np.concatenate(chosen), np.concatenate(times)
     order = np.argsort(when, kind="stable")
     return user[order], item[order], when[order] + _START
 
 
-def _sessions(random: np.random.Generator, count: int, days: int) -> NDArray[np.int64]:
-    """Return rising times of one user: sessions of about twenty ratings, half a minute apart."""
-    sessions = -(-count // 20)
+def _sittings(random: np.random.Generator, count: int, days: int) -> NDArray[np.int64]:
+    """Return rising times of one user: sittings of about twenty ratings, half a minute apart."""
+    sittings = -(-count // 20)
     joined = random.uniform(0.0, 0.8)
-    begins = np.sort(random.uniform(joined, 1.0, sessions)) * days * _DAY
+    begins = np.sort(random.uniform(joined, 1.0, sittings)) * days * _DAY
     steps = np.cumsum(random.exponential(30.0, count))
     return np.sort(begins[np.arange(count) // 20] + steps).astype(np.int64)
 

@@ -77,3 +77,11 @@ def test_what_cannot_be_done_is_refused_in_one_sentence(file, capsys, options, e
     err = capsys.readouterr().err.strip()
     assert expected in err
     assert "\n" not in err
+
+
+def test_lists_below_popularity_are_named_with_the_scope_as_a_reason(file, capsys):
+    arguments = ["--rank", "--factors", "2", "--mechanism", "like", "--scope", "1"]
+    assert run(["evaluate", str(file), *arguments]) == 0
+    shown = capsys.readouterr().err
+    assert "warning: the device's lists are below the most popular items" in shown
+    assert "too small an --epsilon or --scope" in shown

@@ -69,5 +69,6 @@ def show(result: RankingResult) -> None:
     if result.ndcg < result.ndcg_popular:
         output.notice(
             f"warning: the device's lists are below the most popular items (nDCG {result.ndcg:.3f} "
-            f"against {result.ndcg_popular:.3f}): too few ratings, or too small an --epsilon"
+            f"against {result.ndcg_popular:.3f}): too few ratings, or too small "
+            + ("an --epsilon or --scope" if result.scope else "an --epsilon")
         )
