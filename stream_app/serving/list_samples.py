@@ -69,8 +69,9 @@ def before(recommender: Recommender, served: ServedSide, batch: Batch, most: int
     protected, found = recommender.replica.pairs.reported_mechanism, []
     for record, place in _chosen(batch, most, protected):
         slots, known = served.slots_of(batch.items[place : place + 1])
-        if known[0]:
-            device = batch.devices[record].astype("<u8").tobytes()
+        device = batch.devices[record].astype("<u8").tobytes()
+        # A duplicate is in the seen filter: it must not cost a look at all slots.
+        if known[0] and not _seen(recommender, device, batch.items[place : place + 1]):
             allowed = recommender.allowed_slots(user_key(device), served)
             allowed[_rated_earlier(served, batch, record, place, protected)] = False
             if allowed[slots[0]]:
@@ -106,6 +107,11 @@ def _rated_earlier(
     items = batch.items[:place][np.repeat(own, batch.counts)[:place]]
     slots, known = served.slots_of(items)
     return slots[known]
+
+
+def _seen(recommender: Recommender, device: bytes, items: NDArray[np.uint64]) -> bool:
+    users = np.array([user_key(device)], np.uint64)
+    return bool(recommender.replica.seen.test_many(users, items)[0])
 
 
 def _user(recommender: Recommender, device: bytes) -> tuple[NDArray[np.float32], float]:

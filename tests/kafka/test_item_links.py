@@ -52,7 +52,9 @@ def test_owners_alternate_the_slots_and_a_reader_finds_the_newest_version_whole(
     assert {record.slot for record in found} == {0}
     assert len(found) > 4
     write(kafka, topics, found[:3])  # its writer ends here
-    assert published(kafka.connection, Topics(topics).item_links) == (2, 1)
+    whole = published(kafka.connection, Topics(topics).item_links)
+    assert whole is not None
+    assert (whole.cut, whole.slot) == (2, 1)
     third = owner(kafka, topics)
     for side in sides[3:]:
         write(kafka, topics, third.due(side))
@@ -63,6 +65,20 @@ def test_owners_alternate_the_slots_and_a_reader_finds_the_newest_version_whole(
     assert newest is not None
     assert newest.table == encode_side(sides[5])
     assert decode_side(newest.table).version == newest.cut == 6
+
+
+def test_another_item_side_at_the_same_cut_is_written(
+    kafka: Kafka, topics: str, rng: np.random.Generator
+) -> None:
+    # The state was rebuilt without a device, and nothing has arrived since.
+    before, after = (item_side(rng, 50, 10, 10, 2, version=7) for _ in range(2))
+    versions = owner(kafka, topics)
+    write(kafka, topics, versions.due(before))
+    assert not versions.is_newest(after)
+    write(kafka, topics, versions.due(after))
+    whole = published(kafka.connection, Topics(topics).item_links)
+    assert whole is not None
+    assert whole.table == encode_side(after)
 
 
 def test_the_newest_records_are_read_without_the_earlier_ones(kafka: Kafka, topics: str) -> None:

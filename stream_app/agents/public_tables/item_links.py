@@ -32,7 +32,9 @@ from stream_app.wire.item_links import (
     SLOTS,
     LinksReader,
     LinksRecord,
+    LinksVersion,
     encode_links,
+    links_digest,
     links_records,
 )
 
@@ -47,27 +49,32 @@ NewestSide = Callable[[], ItemSide | None]
 class LinksVersions:
     """Which version is due and where it goes; one object for each time that the clock is owned.
 
-    `published` returns the cut and slot of the newest whole version in the topic, None for none.
+    `published` returns the newest whole version in the topic, None for none. Versions are compared
+    by their bytes: a state that was rebuilt without a device has another item side at the same cut.
     """
 
-    published: Callable[[], tuple[int, int] | None]
-    _newest: tuple[int, int] | None = None
+    published: Callable[[], LinksVersion | None]
+    _digest: bytes = b""
+    _slot: int = -1
+    _side: ItemSide | None = None
     _asked: bool = field(default=False)
 
     def due(self, side: ItemSide) -> list[LinksRecord]:
         """Return the records of a version that the topic lacks; blocks for reads and encoding."""
         if not self._asked:
-            self._newest, self._asked = self.published(), True
-        if self._newest is not None and self._newest[0] == side.version:
+            newest, self._asked = self.published(), True
+            if newest is not None:
+                self._digest, self._slot = links_digest(newest.table), newest.slot
+        table = encode_side(side)
+        digest, self._side = links_digest(table), side
+        if digest == self._digest:
             return []
-        slot = 0 if self._newest is None else (self._newest[1] + 1) % SLOTS
-        found = list(links_records(encode_side(side), side.version, slot))
-        self._newest = side.version, slot
-        return found
+        self._digest, self._slot = digest, (self._slot + 1) % SLOTS
+        return list(links_records(table, side.version, self._slot))
 
     def is_newest(self, side: ItemSide) -> bool:
-        """Return whether this object wrote the side's version last."""
-        return self._newest is not None and self._newest[0] == side.version
+        """Return whether the topic holds this side, as far as this object has looked at one."""
+        return self._side is side
 
 
 def attach(
@@ -109,10 +116,9 @@ def attach(
         writer.poll()
 
 
-def published(connection: Connection, topic: str) -> tuple[int, int] | None:
-    """Return the cut and the slot of the newest whole version in the topic, None where none is."""
+def published(connection: Connection, topic: str) -> LinksVersion | None:
+    """Return the newest whole version in the topic, None where none is."""
     reader = LinksReader()
     for message in records(connection, topic, newest=NEWEST_RECORDS):
         reader.learn(message.key(), message.value())
-    version = reader.newest()
-    return None if version is None else (version.cut, version.slot)
+    return reader.newest()
