@@ -21,7 +21,7 @@ from stream_app.models.factorization.channels import Channels
 from stream_app.models.factorization.learner import LearnerSpec
 from stream_app.privacy.mechanism import Mechanism
 from stream_app.privacy.randomness import RandomSource
-from stream_app.ranking.online_choice import OnlineChoice
+from stream_app.ranking.online_choice import OnlineChoice, start_of
 from stream_app.serving import list_samples, message_samples
 from stream_app.serving.catalogue import Catalogue
 from stream_app.serving.ingredients import Ingredients
@@ -122,6 +122,7 @@ class LearnedServer:
             before = self.recommender.served
             previous = before.side if before else None
             self.recommender.adopt(found.derived(previous, "exact", 256, self.replica.spec.seed))
+        self.choices[0].start = start_of(self.recommender.side)
         self.recommender.standing = Standing.of_choice(self.choices[0])
 
     def _devices(self, ratings: CleanRatings, source: RandomSource, user_bias: bool) -> Devices:

@@ -4,8 +4,10 @@
             of noised messages sum y / log2(rank + 1) over the list, y debiased, and nDCG is the
             mean gain over that of a perfect list of as many items as are liked on average
     memory  weights (1 - 1 / MEMORY)^age, so that the choice follows a stream that changes
-    best    popular, until the mean gain of another is above it by more than MARGIN standard errors
-            of their paired difference
+    best    the method of the start, until the mean gain of another is above its by more than MARGIN
+            standard errors of their difference
+    start   popular without an item side; with one the blend by its default weights, which was above
+            popularity on every data set that was measured
     blend   softmax regression over the standardised components, one AdaGrad step an event
             (Duchi, Hazan, Singer 2011, figure 1)
 
@@ -19,6 +21,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from stream_app.ranking.item_side import ItemSide
 from stream_app.ranking.scores import Components, Weights, standardised
 
 METHODS = ("popular", "factors", "ease", "low_rank", "blend")
@@ -26,25 +29,32 @@ MEMORY = 5_000.0  # events
 MARGIN = 3.0
 LEAST_EVENTS = 50.0
 STEP = 0.1
+_BLEND, _DEFAULT = METHODS.index("blend"), len(METHODS)  # by fitted, by default weights
+_LISTS = len(METHODS) + 1
 
 
 class OnlineChoice:
-    """Measured quality of every method, the weights of the blend, and which method serves."""
+    """Measured quality of every method, the weights of the blend, and which method serves.
+
+    `start` is the method that serves until another is measured as better.
+    """
 
     def __init__(self, k: int = 10, memory: float = MEMORY, weights: Weights | None = None) -> None:
         if k < 1 or not memory > 1:
             raise ValueError(f"k {k} must be at least 1 and memory {memory} above 1")
         self.k = k
         self.memory = memory
-        self._theta = np.array(weights or Weights(), np.float64)
+        self.start = METHODS[0]
+        self._default = np.array(weights or Weights(), np.float64)
+        self._theta = self._default.copy()
         self._steps = np.full(len(self._theta), 1.0)
         self._events = 0.0
         self._squared = 0.0  # sum of squared weights of events
         self._relevant = 0.0
-        self._gains = np.zeros(len(METHODS))
-        self._hits = np.zeros(len(METHODS))
-        self._ahead = np.zeros(len(METHODS))  # gain minus that of popular
-        self._ahead_squared = np.zeros(len(METHODS))
+        self._gains = np.zeros(_LISTS)
+        self._hits = np.zeros(_LISTS)
+        self._ahead = np.zeros(_LISTS)  # gain minus that of popular
+        self._ahead_squared = np.zeros(_LISTS)
 
     def observe(
         self, target: int, components: Components, allowed: NDArray[np.bool_] | None = None
@@ -72,12 +82,12 @@ class OnlineChoice:
         discounts = 1 / np.log2(np.arange(min(self.k, len(found))) + 2)
         tops = [np.argsort(-scores, kind="stable")[: self.k] for scores in self._lists(table)]
         gains = np.array([float((found[top] * discounts).sum()) for top in tops])
-        self._count(gains, np.full(len(METHODS), np.nan), float(found.sum()))
+        self._count(gains, np.full(_LISTS, np.nan), float(found.sum()))
         self._learn(found, table)
 
     def _lists(self, table: NDArray[np.float64]) -> tuple[NDArray[np.float64], ...]:
         popular, ease, low_rank, _, stars = table.T
-        return popular, stars, ease, low_rank, table @ self._theta
+        return popular, stars, ease, low_rank, table @ self._theta, table @ self._default
 
     def _count(self, gains: NDArray[np.float64], hits: NDArray[Any], relevant: float) -> None:
         keep = 1 - 1 / self.memory
@@ -100,19 +110,28 @@ class OnlineChoice:
 
     @property
     def weights(self) -> Weights:
-        """The fitted weights of the blend."""
-        return Weights(*(float(weight) for weight in self._theta))
+        """The weights of the blend: the fitted ones where they were measured as better than the
+        default ones."""
+        used = self._theta if self._fitted else self._default
+        return Weights(*(float(weight) for weight in used))
+
+    @property
+    def _fitted(self) -> bool:
+        return self._events >= LEAST_EVENTS and bool(self._gains[_BLEND] > self._gains[_DEFAULT])
 
     @property
     def best(self) -> str:
         """The method that serves."""
         if self._events < LEAST_EVENTS:
-            return METHODS[0]
+            return self.start
+        first = self._row(self.start)
         mean = self._ahead / self._events
         spread = np.maximum(self._ahead_squared / self._events - mean**2, 0)
         error = np.sqrt(spread * self._squared) / self._events
-        sure = np.where(mean > MARGIN * error, mean, 0)
-        return METHODS[int(np.argmax(sure))] if sure.any() else METHODS[0]
+        ahead = mean - mean[first]
+        sure = np.where(ahead > MARGIN * np.hypot(error, error[first]), ahead, 0)
+        methods = [sure[self._row(method)] for method in METHODS]
+        return METHODS[int(np.argmax(methods))] if any(methods) else self.start
 
     @property
     def events(self) -> float:
@@ -129,9 +148,20 @@ class OnlineChoice:
         """Return the prequential hit rate@k of `method`; NaN before the first event."""
         return self._measured(self._hits, method)
 
+    def _row(self, method: str) -> int:
+        if method == METHODS[_BLEND] and not self._fitted:
+            return _DEFAULT
+        return METHODS.index(method)
+
     def _measured(self, sums: NDArray[np.float64], method: str) -> float:
-        value = float(sums[METHODS.index(method)])
+        value = float(sums[self._row(method)])
         return value / self._events if self._events else float("nan")
+
+
+def start_of(side: ItemSide | None) -> str:
+    """Return the method that serves before anything is measured: popular without links, which
+    reports that are nearly all noise do not give."""
+    return METHODS[_BLEND if side is not None and side.link_targets.shape[1] else 0]
 
 
 def ideal(relevant: float, k: int) -> float:

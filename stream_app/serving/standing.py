@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from math import isnan
 
-from stream_app.ranking.online_choice import METHODS, OnlineChoice
+from stream_app.ranking.online_choice import LEAST_EVENTS, METHODS, OnlineChoice
 from stream_app.ranking.scores import Weights
 
 POPULAR = METHODS[0]
@@ -25,6 +25,8 @@ class Standing:
     @classmethod
     def of_choice(cls, choice: OnlineChoice) -> Standing:
         """Return the standing after what `choice` has observed."""
+        if choice.events < LEAST_EVENTS:  # a few lists are no measurement
+            return cls(choice.best, choice.weights)
         ndcg = {name: choice.ndcg(name) for name in METHODS}
         hit_rate = {name: choice.hit_rate(name) for name in METHODS}
         return cls(

@@ -15,33 +15,32 @@ from tests.conftest import Kafka
 from tests.fixtures.clusters import HALF, device_of, half_of, liked
 from tests.fixtures.streams import publish
 from tests.fixtures.waiting import until
-from tests.kafka.conftest import Send, Start
+from tests.kafka.conftest import Send, Start, ends_of
 
 pytestmark = pytest.mark.kafka
 
 DEVICES, FIRST = 120, 4
 
 
-def test_lists_follow_tastes_once_they_are_measured_as_better_than_popular_ones(
+def test_lists_follow_tastes_and_are_measured_as_better_than_popular_ones(
     start: Start, send: Send, kafka: Kafka, topics: str
 ) -> None:
     rng = np.random.default_rng(11)
     order = [rng.permutation(half_of(number)).tolist() for number in range(DEVICES)]
     worker = start()
-    send([publish(liked(number, order[number][:FIRST], 1)) for number in range(DEVICES)])
+    first = [publish(liked(number, order[number][:FIRST], 1)) for number in range(DEVICES)]
+    send(first)
     until(lambda: worker.metrics()["item_side_items"] == 2 * HALF, "an item side")
+    assert worker.metrics()["list_method{method=blend}"] == 1
     # What comes now is scored against the lists that the item side gives, and then learned.
-    send(
-        [
-            publish(liked(number, [order[number][FIRST + step]], 2 + step))
-            for step in range(4)
-            for number in range(DEVICES)
-        ]
-    )
-    until(
-        lambda: worker.metrics()["list_method{method=popular}"] == 0,
-        "a method that is measured as better than popular items",
-    )
+    later = [
+        publish(liked(number, [order[number][FIRST + step]], 2 + step))
+        for step in range(4)
+        for number in range(DEVICES)
+    ]
+    send(later)
+    worker.wait_for(ends_of([*first, *later]))
+    until(lambda: worker.metrics()["list_ndcg_ratio{method=popular}"] > 0, "lists that are scored")
     measured = worker.metrics()
     with Recommendations(kafka.bootstrap, topics) as ask:
         answers = [ask.best(device_of(number).hex(), 4, 10) for number in range(2)]

@@ -27,7 +27,10 @@ def test_every_name_of_the_tables_is_a_setting(model: str, index: str) -> None:
 @pytest.mark.parametrize(
     ("wrong", "sentence"),
     [
-        ({"model": "bloom"}, "model 'bloom': must be one of sketch, literal, hashing, dense"),
+        (
+            {"model": "bloom"},
+            "model 'bloom': must be one of hybrid, sketch, literal, hashing, dense",
+        ),
         ({"index": "hnsw"}, "index 'hnsw': must be one of auto, exact, qolsh"),
     ],
 )

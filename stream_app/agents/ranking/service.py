@@ -22,7 +22,7 @@ from stream_app.agents.ranking.sampling_budget import SamplingBudget
 from stream_app.agents.ranking.schedule import Schedule
 from stream_app.agents.worker_status import WorkerStatus
 from stream_app.monitoring.metrics import Metrics
-from stream_app.ranking.online_choice import OnlineChoice
+from stream_app.ranking.online_choice import OnlineChoice, start_of
 from stream_app.serving import list_samples, message_samples
 from stream_app.serving.ingredients import Ingredients
 from stream_app.serving.list_samples import ListSample, Pending
@@ -69,6 +69,8 @@ class Work:
             served = self.ingredients.derived(
                 previous, recommender.index_name, recommender.code_bits, seed
             )
+            if served is not None:
+                self.choice.start = start_of(served.side)
         seconds = time.perf_counter() - started
         return Finished(
             Standing.of_choice(self.choice), len(self.samples), served, seconds, self.ratings

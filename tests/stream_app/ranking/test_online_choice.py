@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
-from stream_app.ranking.online_choice import METHODS, OnlineChoice, rank
-from stream_app.ranking.scores import Components
+from stream_app.ranking.item_side import ItemSide
+from stream_app.ranking.online_choice import METHODS, OnlineChoice, rank, start_of
+from stream_app.ranking.scores import Components, Weights
 
 ITEMS = 40
 
@@ -121,3 +123,52 @@ def test_constant_scores_are_finite_and_equal_scores_rank_by_place():
 def test_a_list_without_places_or_a_memory_without_events_is_refused(k, memory):
     with pytest.raises(ValueError, match="must be at least 1"):
         OnlineChoice(k=k, memory=memory)
+
+
+def from_blend(events: int, **strengths: float) -> OnlineChoice:
+    random, choice = np.random.default_rng(2), OnlineChoice()
+    choice.start = "blend"
+    for _ in range(events):
+        target = int(random.integers(ITEMS))
+        choice.observe(target, components(random, target, **strengths))
+    return choice
+
+
+def test_a_start_serves_by_default_weights_until_another_is_measurably_better():
+    assert from_blend(0).best == "blend"
+    assert from_blend(40, popular=9.0).best == "blend"
+    assert from_blend(40, popular=9.0).weights == Weights()
+    assert from_blend(400).best == "blend"
+
+
+def test_popularity_takes_over_from_a_start_that_is_worse():
+    random, choice = np.random.default_rng(2), OnlineChoice()
+    choice.start = "ease"
+    for _ in range(400):
+        target = int(random.integers(ITEMS))
+        choice.observe(target, components(random, target, popular=9.0))
+    assert choice.best in ("popular", "blend")
+    assert choice.ndcg(choice.best) > 2 * choice.ndcg("ease")
+
+
+def test_fitted_weights_rank_only_where_they_are_measured_as_better():
+    assert from_blend(400, stars=4.0).weights.stars > Weights().stars
+    worse = OnlineChoice()
+    random = np.random.default_rng(4)
+    for number in range(300):  # the fit follows the stars, and then they mislead
+        target = int(random.integers(ITEMS))
+        lifted = {"stars": 6.0} if number < 60 else {"stars": -6.0, "ease": 4.0}
+        worse.observe(target, components(random, target, **lifted))
+    assert worse.ndcg("blend") >= 0.5 * worse.ndcg("ease")
+
+
+def test_an_item_side_without_links_starts_with_popularity():
+    side = ItemSide(
+        1, np.arange(3, dtype=np.uint64), *np.ones((2, 3), np.float32),
+        np.zeros((3, 0), np.uint16), np.zeros((3, 0), np.float32),
+        np.zeros((3, 0), np.uint16), np.zeros((3, 0), np.float32),
+        np.ones(3, np.float32), np.zeros((3, 0), np.float32), np.ones(3, np.float32),
+    )  # fmt: skip
+    assert start_of(None) == start_of(side) == "popular"
+    links = np.zeros((3, 2), np.uint16), np.ones((3, 2), np.float32)
+    assert start_of(replace(side, link_targets=links[0], link_weights=links[1])) == "blend"
