@@ -96,7 +96,7 @@ def cells_of() -> list[Any]:
         pytest.param(
             name,
             epsilon,
-            marks=pytest.mark.xfail(reason="a known weakness")
+            marks=pytest.mark.xfail(reason="a known weakness", strict=True)
             if (epsilon, name) in TOO_THIN
             else (),
         )

@@ -99,6 +99,18 @@ def test_an_item_that_is_not_liked_or_not_applied_is_not_scored() -> None:
     assert sampled(recommender, liked(500, [1], 1)) == []  # without a history
 
 
+def test_a_duplicate_costs_no_look_at_all_slots(monkeypatch: pytest.MonkeyPatch) -> None:
+    recommender = trained()
+    derived(recommender)
+    again = liked(0, unrated(recommender, 0)[:1], 2)
+    looked: list[int] = []
+    look = recommender.allowed_slots
+    monkeypatch.setattr(recommender, "allowed_slots", lambda *a: (looked.append(1), look(*a))[1])
+    assert len(sampled(recommender, again)) == len(looked) == 1
+    assert sampled(recommender, again) == []
+    assert len(looked) == 1
+
+
 def test_at_most_so_many_lists_are_scored_and_they_are_spread_over_the_batch() -> None:
     recommender = trained()
     derived(recommender)
@@ -160,6 +172,16 @@ def test_the_standing_is_the_same_in_large_batches_as_rating_by_rating() -> None
         assert bulk.ndcg[method] == single.ndcg[method], method
         assert bulk.hit_rate[method] == single.hit_rate[method], method
     assert bulk.ndcg["blend"] == pytest.approx(single.ndcg["blend"], abs=0.05)
+
+
+def test_a_few_lists_are_no_measurement() -> None:
+    recommender, choice = trained(), OnlineChoice(k=3)
+    derived(recommender)
+    for number in range(20):
+        for sample in sampled(recommender, liked(number, unrated(recommender, number)[:1], 2)):
+            sample.score(choice)
+    assert choice.events > 10
+    assert Standing.of_choice(choice).ndcg == Standing.of_choice(choice).hit_rate == {}
 
 
 def test_a_standing_without_events_has_no_measurement() -> None:
