@@ -58,6 +58,10 @@ EXCEPTIONS = {
         {"secrets"},
         "a hash seed that no device can guess",
     ),
+    "stream_app.models.seeds": (
+        {"secrets"},
+        "a hash seed that no device can guess",
+    ),
     "stream_app.wire.batch_decoding": (
         {"secrets"},
         "a separator that no record holds",

@@ -15,6 +15,7 @@ from stream_app.models.paged_arrays import (
     leading_pages,
     mark_dirty,
 )
+from stream_app.models.seeds import secret_seed
 
 
 class ItemDirectory:
@@ -25,6 +26,7 @@ class ItemDirectory:
     def __init__(self, room: int = 1024) -> None:
         if room < 1:
             raise ValueError(f"room {room}: must be at least 1")
+        self._seed = secret_seed()
         self._count = 0
         self._keys: NDArray[np.uint64] = np.empty(0, np.uint64)
         self._pages = dirty_map(self._keys)
@@ -55,6 +57,7 @@ class ItemDirectory:
         if len(new) != len(arrays["keys"]):
             raise ValueError(f"{len(arrays['keys'])} keys: one of them occurs twice")
         self._count, self._keys, self._slots = new._count, new._keys, new._slots
+        self._seed = new._seed
         self._pages = new._pages
         self._pages[:] = 1
 
@@ -72,7 +75,7 @@ class ItemDirectory:
         keys[: self._count] = self.keys
         self._keys, self._pages = keys, grown_map(self._pages, keys)
         self._slots = np.full(2 * room, -1, np.int64)
-        rehash(self._slots, self._keys, self._count)
+        rehash(self._slots, self._keys, self._seed, self._count)
 
     def rows(self, keys: NDArray[np.uint64], *, add: bool = False) -> NDArray[np.int64]:
         """Return the row of each key; an unknown one is added if `add`, else its row is -1."""
@@ -81,8 +84,8 @@ class ItemDirectory:
         if add:
             self.reserve(self._count + len(keys))
             before = self._count
-            self._count = add_all(self._slots, self._keys, before, keys, rows)
+            self._count = add_all(self._slots, self._keys, self._seed, before, keys, rows)
             mark_dirty(self._pages, 8 * before, 8 * self._count)
         else:
-            rows_of(self._slots, self._keys, keys, rows)
+            rows_of(self._slots, self._keys, self._seed, keys, rows)
         return rows

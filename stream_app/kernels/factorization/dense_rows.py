@@ -1,6 +1,7 @@
 """Latent vectors with a row of their own: the baseline whose memory grows with the entities seen.
 
-    keys (R,) uint64, vectors flat (R d) float32, scalars (R, 3) float32, slots: the map key -> row
+    keys (R,) uint64, vectors flat (R d) float32, scalars (R, 3) float32, slots: the map key -> row,
+    placed by `seed` (`hash_index.py`)
 
 Rows are handed out in the order of first learning. An unknown entity is prepared in the first free
 row, which the caller guarantees to exist: its initial values are written there and read like any
@@ -18,9 +19,9 @@ from stream_app.kernels.stream.hash_index import slot_of
 
 
 @njit(cache=True, nogil=True)
-def row_of(slots, keys, count, key, salt, scale, D, vectors, scalars):
+def row_of(slots, keys, seed, count, key, salt, scale, D, vectors, scalars):
     """Return (row, slot) of `key`; an unknown one is prepared in row `count`, which stays free."""
-    s = slot_of(slots, keys, key)
+    s = slot_of(slots, keys, key, seed)
     row = slots[s]
     if row < 0:
         row = count
@@ -34,17 +35,17 @@ def row_of(slots, keys, count, key, salt, scale, D, vectors, scalars):
 
 
 @njit(cache=True, nogil=True)
-def find_known(slots, keys, wanted, first, many, rows):
+def find_known(slots, keys, seed, wanted, first, many, rows):
     """Write the rows of wanted[first : first + many] into `rows`, -1 for an unknown one."""
     for n in range(many):
-        rows[n] = slots[slot_of(slots, keys, wanted[first + n])]
+        rows[n] = slots[slot_of(slots, keys, wanted[first + n], seed)]
 
 
 @njit(cache=True, nogil=True)
-def read_many(slots, keys, count, wanted, salt, scale, D, vectors, scalars, out, biases):
+def read_many(slots, keys, seed, count, wanted, salt, scale, D, vectors, scalars, out, biases):
     """Write the vectors and biases of the wanted keys into out (n, D) and biases (n,)."""
     for n in range(wanted.size):
-        row, _ = row_of(slots, keys, count, wanted[n], salt, scale, D, vectors, scalars)
+        row, _ = row_of(slots, keys, seed, count, wanted[n], salt, scale, D, vectors, scalars)
         for c in range(D):
             out[n, c] = vectors[row * D + c]
         biases[n] = scalars[row, 0]

@@ -92,9 +92,11 @@ def forget_sums(tags, sums, pages, key, salt):
 
 
 @njit(cache=True, nogil=True)
-def forget_row(slots, keys, vectors, scalars, vectors_pages, scalars_pages, key, salt, scale, D):
+def forget_row(
+    slots, keys, seed, vectors, scalars, vectors_pages, scalars_pages, key, salt, scale, D
+):
     """Reset the row of a user, if there is one, to its initial values; the key remains."""
-    row = slots[place_of(slots, keys, key)]
+    row = slots[place_of(slots, keys, key, seed)]
     if row < 0:
         return
     h = hash64(key + salt)

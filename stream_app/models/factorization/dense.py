@@ -30,6 +30,7 @@ from stream_app.models.paged_arrays import (
     leading_pages,
     mark_dirty,
 )
+from stream_app.models.seeds import secret_seed
 
 _SIDES, _PARTS = ("user", "item"), ("keys", "vectors", "scalars")
 _SLICE = 4096  # events between two checks of the free rows: bounds what a batch reserves
@@ -38,8 +39,9 @@ _SLICE = 4096  # events between two checks of the free rows: bounds what a batch
 class _Rows:
     """One side's tables: keys, vectors, scalars, and the map from key to row."""
 
-    def __init__(self, factors: int, room: int = 1024) -> None:
+    def __init__(self, factors: int, seed: np.uint64, room: int = 1024) -> None:
         self.factors, self.room = factors, 0
+        self.seed = seed
         self.keys: NDArray[np.uint64] = np.empty(0, np.uint64)
         self.vectors: NDArray[np.float32] = np.empty(0, np.float32)
         self.scalars: NDArray[np.float32] = np.empty((0, 3), np.float32)
@@ -58,7 +60,7 @@ class _Rows:
         arrays: tuple[NDArray[Any], ...] = self.keys, self.vectors, self.scalars
         self.pages = [grown_map(old, array) for old, array in zip(self.pages, arrays, strict=True)]
         self.slots = np.full(2 * self.room, -1, np.int64)
-        rehash(self.slots, self.keys, count)
+        rehash(self.slots, self.keys, self.seed, count)
 
     def used(self, count: int) -> dict[str, NDArray[Any]]:
         """Return the rows in use."""
@@ -73,13 +75,15 @@ class _Rows:
                 f"{count} keys, {len(arrays['scalars'])} rows of scalars, {len(arrays['vectors'])} "
                 f"numbers in vectors: use one row and {self.factors} numbers for each key"
             )
-        if len(np.unique(arrays["keys"])) != count:
+        # Sorted: `np.unique` enters the keys, which devices choose, into a table of known hashes.
+        ordered = np.sort(arrays["keys"])
+        if (ordered[1:] == ordered[:-1]).any():
             raise ValueError(f"{count} keys: a key occurs twice")
         self.reserve(count + 1, 0)
         for name, array in self.used(count).items():
             np.copyto(array, arrays[name])
         self.slots[:] = -1
-        rehash(self.slots, self.keys, count)
+        rehash(self.slots, self.keys, self.seed, count)
         for pages in self.pages:
             pages[:] = 1
 
@@ -98,7 +102,8 @@ class DenseLearner(Factorization):
         super().__init__(channels, spec)
         parameters, factors = spec.parameters, spec.factors
         self._scales = np.array([parameters.user_sd, parameters.item_sd]) / UNIT
-        self._sides = (_Rows(factors), _Rows(factors))
+        self._place_seed = secret_seed()
+        self._sides = (_Rows(factors, self._place_seed), _Rows(factors, self._place_seed))
         self._counts = np.zeros(2, np.int64)
         self._overall_pages = dirty_map(self._overall)
         self._learn = dense_loop(factors)
@@ -125,7 +130,8 @@ class DenseLearner(Factorization):
             self._learn(
                 u.slots, u.keys, u.vectors, u.scalars, i.slots, i.keys, i.vectors, i.scalars,
                 self._counts, *u.pages[1:], *i.pages[1:],
-                self._overall, self._seeds, self._scales, self._constants, *self._tables,
+                self._place_seed, self._overall, self._seeds, self._scales, self._constants,
+                *self._tables,
                 *(column[part] for column in (*batch, *update)),
             )  # fmt: skip
             for side, old, new in zip(self._sides, before, self._counts.tolist(), strict=True):
@@ -140,8 +146,8 @@ class DenseLearner(Factorization):
         vectors = np.empty((len(keys), self.factors), np.float32)
         biases = np.empty(len(keys), np.float32)
         read_many(
-            rows.slots, rows.keys, self._counts[side], keys, self._seeds[side], self._scales[side],
-            self.factors, rows.vectors, rows.scalars, vectors, biases,
+            rows.slots, rows.keys, rows.seed, self._counts[side], keys, self._seeds[side],
+            self._scales[side], self.factors, rows.vectors, rows.scalars, vectors, biases,
         )  # fmt: skip
         return vectors, biases
 
@@ -162,7 +168,7 @@ class DenseLearner(Factorization):
         """Replace the state by what `arrays()` returned; raises ValueError where it does not
         fit."""
         check_arrays(arrays, self.arrays(), self.growing)
-        sides = _Rows(self.factors), _Rows(self.factors)
+        sides = _Rows(self.factors, self._place_seed), _Rows(self.factors, self._place_seed)
         for name, rows in zip(_SIDES, sides, strict=True):
             rows.load({part: arrays[f"{name}_{part}"] for part in _PARTS})
         self._sides = sides
@@ -174,7 +180,7 @@ class DenseLearner(Factorization):
         """Reset the user's row, if any, to its initial values; its key remains."""
         rows = self._sides[USER]
         forget_row(
-            rows.slots, rows.keys, rows.vectors, rows.scalars, *rows.pages[1:], user,
+            rows.slots, rows.keys, rows.seed, rows.vectors, rows.scalars, *rows.pages[1:], user,
             self._seeds[USER], self._scales[USER], self.factors,
         )  # fmt: skip
 

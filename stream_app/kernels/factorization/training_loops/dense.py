@@ -32,13 +32,16 @@ from stream_app.kernels.machine.simd import add, load, store
 
 @cache
 def dense_loop(D):
-    """Return the loop over dense rows; counts (2,) int64: the rows in use, of users and items."""
+    """Return the loop over dense rows; counts (2,) int64: the rows in use, of users and items.
+
+    seed: places keys in `slots_u` and `slots_i` and changes nothing else.
+    """
 
     @njit(cache=True, nogil=True, error_model="numpy")
     def learn_dense(
         slots_u, keys_u, vectors_u, scalars_u, slots_i, keys_i, vectors_i, scalars_i, counts,
         vectors_u_pages, scalars_u_pages, vectors_i_pages, scalars_i_pages,
-        overall, salts, scales, k, likelihood, facts,
+        seed, overall, salts, scales, k, likelihood, facts,
         users, items, reports, channels, learn, priors, predicted, error, refused, probability,
     ):  # fmt: skip
         known = facts.shape[0]
@@ -48,18 +51,18 @@ def dense_loop(D):
             x = n % AHEAD
             if x == 0:
                 many = min(AHEAD, users.size - n)
-                find_known(slots_u, keys_u, users, n, many, us)
-                find_known(slots_i, keys_i, items, n, many, its)
+                find_known(slots_u, keys_u, seed, users, n, many, us)
+                find_known(slots_i, keys_i, seed, items, n, many, its)
             u = us[x]
             i = its[x]
             if u < 0:
                 u, slot_u = row_of(
-                    slots_u, keys_u, counts[0], users[n], salts[0], scales[0], D,
+                    slots_u, keys_u, seed, counts[0], users[n], salts[0], scales[0], D,
                     vectors_u, scalars_u,
                 )  # fmt: skip
             if i < 0:
                 i, slot_i = row_of(
-                    slots_i, keys_i, counts[1], items[n], salts[1], scales[1], D,
+                    slots_i, keys_i, seed, counts[1], items[n], salts[1], scales[1], D,
                     vectors_i, scalars_i,
                 )  # fmt: skip
             p = load(vectors_u, u * D, D)

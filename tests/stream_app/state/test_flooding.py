@@ -1,0 +1,75 @@
+"""Keys that devices choose so that a table whose hash they know gets slow: counted in probes."""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+from stream_app.kernels.machine.hashing import hash64
+from stream_app.kernels.stream import hash_index
+from stream_app.models.factorization.channels import Channels
+from stream_app.models.factorization.dense import DenseLearner
+from stream_app.models.factorization.learner import LearnerSpec
+from stream_app.privacy.ratings.identity import Identity
+from stream_app.state.item_directory import ItemDirectory
+
+CRAFTED = 131_072
+_INVERSE_1, _INVERSE_2 = pow(0xBF58476D1CE4E5B9, -1, 2**64), pow(0x94D049BB133111EB, -1, 2**64)
+
+
+def unhashed(values: NDArray[np.uint64]) -> NDArray[np.uint64]:
+    """Return the keys whose `hash64` are `values`."""
+    x = values ^ (values >> np.uint64(31)) ^ (values >> np.uint64(62))
+    x = x * np.uint64(_INVERSE_2)
+    x = x ^ (x >> np.uint64(27)) ^ (x >> np.uint64(54))
+    x = x * np.uint64(_INVERSE_1)
+    return x ^ (x >> np.uint64(30)) ^ (x >> np.uint64(60))
+
+
+def crafted(count: int = CRAFTED) -> NDArray[np.uint64]:
+    """Return keys of one home slot in a table of up to 2^24 slots that is placed by `hash64`."""
+    return unhashed(np.arange(count, dtype=np.uint64) << np.uint64(24))
+
+
+def probes(slots: NDArray[np.int64], keys: NDArray[np.uint64], seed: np.uint64) -> float:
+    """Return how many slots a look at a known key reads, on average."""
+    taken = np.flatnonzero(slots >= 0)
+    homes = homes_of(keys[slots[taken]], seed) % np.uint64(len(slots))
+    return float(((taken - homes.astype(np.int64)) % len(slots)).mean() + 1)
+
+
+@njit
+def homes_of(keys, seed):
+    """Return the hash of each key by which the directory places it."""
+    found = np.empty_like(keys)
+    for i in range(len(keys)):
+        found[i] = hash_index.home_of(keys[i], seed)
+    return found
+
+
+def test_hash64_is_inverted():
+    values = np.random.default_rng(1).integers(0, 2**64, 100, dtype=np.uint64)
+    assert [int(hash64(key)) for key in unhashed(values)] == values.tolist()
+
+
+def test_keys_that_collide_under_the_public_hash_cost_as_much_as_others_in_the_directory():
+    """Under a placement by `hash64` alone it is 65,536.5 slots a key."""
+    keys = np.random.default_rng(1).integers(0, 2**64, CRAFTED, dtype=np.uint64)
+    cost = []
+    for chosen in (keys, crafted()):
+        directory = ItemDirectory(room=1)
+        directory.rows(chosen, add=True)
+        cost.append(probes(directory._slots, directory.keys, directory._seed))
+    assert cost[1] < 2 * cost[0] < 6
+
+
+def test_keys_that_collide_under_the_public_hash_cost_as_much_as_others_in_dense_rows():
+    learner = DenseLearner(Channels.from_mechanisms((Identity(5),)), LearnerSpec(factors=1))
+    keys = crafted()
+    zeros = np.zeros(len(keys), np.uint8)
+    users = np.zeros(len(keys), np.uint64)
+    learned = np.ones(len(keys), np.bool_)
+    learner.learn_many(users, keys, zeros, zeros.astype(np.uint16), learned)
+    items = learner._sides[1]
+    assert probes(items.slots, items.keys, items.seed) < 6
