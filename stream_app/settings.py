@@ -193,11 +193,17 @@ class Settings(BaseSettings):
     round_records: int = Field(
         2000, ge=1, le=100_000, description="most records of one partition in one round"
     )
-    checkpoint_seconds: float = Field(
-        1.0, ge=0.1, le=3600, description="time between two checkpoints while something arrives"
+    replay_seconds: float = Field(
+        2.0,
+        ge=0.01,
+        le=3600,
+        description="seconds of applying that a restart may repeat: then a checkpoint is written",
     )
-    checkpoint_bytes: Bytes = Field(
-        ByteSize(64 * _MIB), description="changed state after which a checkpoint comes sooner"
+    checkpoint_seconds: float | None = Field(
+        None,
+        ge=0.1,
+        le=3600,
+        description="seconds, 0.1 to 3600, between two checkpoints at most; unset: without limit",
     )
     ratings_retention_seconds: float | None = Field(
         None,

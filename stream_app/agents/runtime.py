@@ -46,10 +46,11 @@ class Checkpoints(Protocol):
 
     @property
     def wanted(self) -> bool:
-        """Whether so much has changed that a checkpoint should come before its time."""
+        """Whether a checkpoint is due, so that the next cut ought to be marked for it."""
 
-    def at_cut(self, cut: Cut, cut_offset: int) -> None:
-        """Freeze the state, which is that of a cut, if a checkpoint or a digest is due."""
+    def at_cut(self, cut: Cut, cut_offset: int, seconds: float) -> None:
+        """Freeze the state, which is that of a cut, if a checkpoint or a digest is due; the round
+        took `seconds` to apply."""
 
     def wrote(self, report: DigestReport) -> bool:
         """Return whether this worker wrote the digest report."""
@@ -143,7 +144,7 @@ class Runtime:
         self.cut_offset = cut_offset
         self.mid_round = False
         if self.checkpoints is not None:
-            self.checkpoints.at_cut(cut, cut_offset)
+            self.checkpoints.at_cut(cut, cut_offset, self._round_seconds)
         if self.ranking is not None:
             self.ranking.at_cut()
         self.recommender.refresh()

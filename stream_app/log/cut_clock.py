@@ -4,8 +4,8 @@ One worker owns the clock. It appends a cut when records have arrived and either
 passed since the last cut or a partition has a full round waiting. A cut advances each partition by
 at most `round_records`.
 
-A cut is marked about every `checkpoint_seconds`, or at once if the caller wants a checkpoint. At a
-marked cut every replica takes its digest, and the owner writes its state.
+A cut is marked if the caller wants a checkpoint, and about every `checkpoint_seconds` where that is
+set. At a marked cut every replica takes its digest, and the owner writes its state.
 
 Up to `in_flight` cuts may be outstanding, each continuing the cut before it, so that a backlog
 advances by more than one round per round trip. The clock reads its cuts back. If another clock's
@@ -38,7 +38,7 @@ class Clock:
     round_records: int = 2000
     in_flight: int = 4
     patience_seconds: float = 5.0
-    checkpoint_seconds: float = 1.0
+    checkpoint_seconds: float | None = None
 
     def __post_init__(self) -> None:
         if not self.seconds > 0:
@@ -47,7 +47,7 @@ class Clock:
             raise ValueError(f"round_records {self.round_records}: a round holds at least 1 record")
         if self.in_flight < 1:
             raise ValueError(f"in_flight {self.in_flight}: at least 1 cut must be on its way")
-        if not self.checkpoint_seconds > 0:
+        if self.checkpoint_seconds is not None and not self.checkpoint_seconds > 0:
             raise ValueError(
                 f"checkpoint_seconds {self.checkpoint_seconds}: the time between two checkpoints "
                 "must be above 0"
@@ -112,7 +112,10 @@ class Clock:
         if now - self._last_time < self.seconds and max(waiting) < self.round_records:
             return None
         moved = (e + min(w, self.round_records) for e, w in zip(end_offsets, waiting, strict=True))
-        marked = checkpoint_wanted or now - self._marked_time > self.checkpoint_seconds
+        marked = checkpoint_wanted or (
+            self.checkpoint_seconds is not None
+            and now - self._marked_time > self.checkpoint_seconds
+        )
         cut = Cut(number + 1, tuple(moved), epoch, self.design, marked)
         self._on_the_way.append(cut)
         self._last_time = now

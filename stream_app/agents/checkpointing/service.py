@@ -3,8 +3,9 @@
     event loop   at a cut: freeze (copy the changed pages, about 1 ms for 16 MB)
     thread       hash; owner: write (`checkpoint_thread`)
 
-The owner of the clock checkpoints at the cuts that are marked for it, and at any cut while it
-catches up or when the last checkpoint is old. Every other replica takes its digests at marked cuts
+The owner of the clock checkpoints at the cuts that are marked for it, and at any cut where twice
+the cost has gathered at which one is due (`replay_cost.py`), as while it catches up. Every other
+replica takes its digests at marked cuts
 once it has caught up, so that all can be compared. Requests about the state (/state) are answered
 from the same copies.
 
@@ -27,6 +28,7 @@ from stream_app.agents.checkpointing.checkpoint_thread import (
 )
 from stream_app.agents.checkpointing.digest_comparison import Digests
 from stream_app.agents.checkpointing.fenced_producer import FencedProducer
+from stream_app.agents.checkpointing.replay_cost import ReplayCost
 from stream_app.agents.rejections import RejectionWriter
 from stream_app.agents.runtime import Runtime
 from stream_app.checkpoints.shadow_copy import Snapshot
@@ -53,7 +55,13 @@ class CheckpointService:
         self._leases = itertools.count(1)
         self._has_state = False  # whether the reader has handed over a state
         self._job: CheckpointJob | None = None
-        self._frozen_time = time.monotonic()
+        settings = runtime.settings
+        self._cost = ReplayCost(
+            settings.replay_seconds,
+            settings.checkpoint_seconds,
+            settings.ratings_retention_seconds,
+        )
+        self._cost.start(time.monotonic())
         self._digest_requests: list[asyncio.Future[Digests]] = []
         self._known: Digests | None = None
         self._durable_cut: int | None = None
@@ -84,15 +92,13 @@ class CheckpointService:
 
     @property
     def wanted(self) -> bool:
-        """Whether so much has changed that a checkpoint ought to come before its time."""
-        return bool(
-            self._thread.lease
-            and self._job is None
-            and self._snapshot.dirty_bytes >= self._runtime.settings.checkpoint_bytes
-        )
+        """Whether a checkpoint is due, so that the next cut ought to be marked for it."""
+        return bool(self._thread.lease and self._job is None and self._cost.due(time.monotonic()))
 
-    def at_cut(self, cut: Cut, cut_offset: int) -> None:
-        """Freeze the state, which is that of a cut, if a checkpoint or a digest is due."""
+    def at_cut(self, cut: Cut, cut_offset: int, seconds: float) -> None:
+        """Freeze the state, which is that of a cut, if a checkpoint or a digest is due; the round
+        took `seconds` to apply."""
+        self._cost.applied(seconds, time.monotonic())
         if self._job is not None:
             return
         marked = cut.checkpoint and not self._runtime.ready_reason()
@@ -113,8 +119,7 @@ class CheckpointService:
 
     @property
     def _overdue(self) -> bool:
-        seconds = time.monotonic() - self._frozen_time
-        return seconds >= 2 * self._runtime.settings.checkpoint_seconds
+        return self._cost.due(time.monotonic(), factor=2.0)
 
     @property
     def _may_write(self) -> bool:
@@ -124,13 +129,15 @@ class CheckpointService:
         began = time.perf_counter()
         self._snapshot.freeze()
         self._runtime.metrics.frozen(time.perf_counter() - began)
-        self._frozen_time = time.monotonic()
+        frozen = time.monotonic()
+        if write:
+            self._cost.frozen(frozen)
         self._job = CheckpointJob(
             self._snapshot,
             lease=self._thread.lease if write else 0,
             cut_offset=cut_offset,
             rejections=self._rejections.queued_count,
-            began=self._frozen_time,
+            began=frozen,
             done=asyncio.get_running_loop().create_future(),
         )
         self._thread.submit(self._job)
@@ -140,6 +147,7 @@ class CheckpointService:
         self._job = None
         if durable is not None:
             manifest = durable.manifest
+            self._cost.durable(time.monotonic())
             self._durable_cut = manifest.cut
             self._runtime.status.durable_end_offsets = manifest.end_offsets
             self._runtime.metrics.checkpoint_durable(
@@ -196,6 +204,7 @@ class CheckpointService:
         """Start over with a replica whose state was replaced; the shadow must be free."""
         self._snapshot = Snapshot(self._runtime.replica)
         self._known = self._durable_cut = None
+        self._cost.start(time.monotonic())
         self._has_state = True
         if self._thread.lease:
             self.acquire()

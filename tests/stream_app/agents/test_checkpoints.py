@@ -29,7 +29,7 @@ def with_line(body: Body, settings: Settings | None = None) -> None:
 
     async def main() -> None:
         # Checkpoints at marked cuts only, however slow the machine is.
-        runtime, line = a_runtime(settings=settings or Settings(checkpoint_seconds=3600))
+        runtime, line = a_runtime(settings=settings or Settings(replay_seconds=3600))
         runtime.status.start_end_offsets = (0, 0, 0, 0)
         try:
             await asyncio.wait_for(body(runtime, line), SECONDS)
@@ -79,6 +79,30 @@ def test_the_owner_writes_at_a_marked_cut_and_reports_its_digests(rng: np.random
         assert isinstance(digest_report, DigestReport)
         assert (digest_report.cut, digest_report.model) == (2, found.manifest.model)
         assert runtime.status.durable_end_offsets == runtime.replica.end_offsets
+
+    with_line(body)
+
+
+def test_a_checkpoint_is_wanted_and_then_written_by_what_a_restart_would_repeat(
+    rng: np.random.Generator,
+) -> None:
+    async def body(runtime: Runtime, line: Line) -> None:
+        checkpoints = line.checkpoints
+        checkpoints.acquire()
+        await until(lambda: checkpoints.status()["generation"] is not None)
+        a_round(runtime, rng, 1, checkpoint=False)
+        assert not checkpoints.wanted
+        runtime._round_seconds = 3600.0
+        a_round(runtime, rng, 2, checkpoint=False)
+        assert checkpoints.wanted, "the next cut is to be marked"
+        assert kinds(line) == ["ClaimKey"]
+        runtime._round_seconds = 3600.0
+        a_round(runtime, rng, 3, checkpoint=False)
+        await until(lambda: checkpoints.status()["durable_cut"] == 3)
+        assert not checkpoints.wanted
+        runtime._round_seconds = 4.0 * 3600
+        a_round(runtime, rng, 4, checkpoint=False)
+        await until(lambda: checkpoints.status()["durable_cut"] == 4)
 
     with_line(body)
 
@@ -150,7 +174,7 @@ def test_a_new_owner_never_writes_behind_the_newest_checkpoint(rng: np.random.Ge
         for number in (1, 2, 3):
             a_round(runtime, rng, number, checkpoint=number == 3)
         await until(lambda: line.checkpoints.status()["durable_cut"] == 3)
-        behind, other = a_runtime()
+        behind, other = a_runtime(settings=Settings(replay_seconds=3600))
         behind.start_end_offsets = (0, 0, 0, 0)
         other.records = line.records
         try:
@@ -295,7 +319,7 @@ def test_a_replica_that_differs_keeps_the_evidence_and_requests_a_reload(
         kept = sorted((tmp_path / "evidence" / "murmurec").glob("*"))
         assert len(kept) == 6
 
-    with_line(body, Settings(data_dir=tmp_path, checkpoint_seconds=3600))
+    with_line(body, Settings(data_dir=tmp_path, replay_seconds=3600))
 
 
 @pytest.mark.parametrize("rebuild", [False, True])

@@ -106,6 +106,12 @@ def test_the_first_cut_of_a_new_owner_is_marked() -> None:
     assert clock.due(2.0, (1, (1, 0)), (2, 0), 0) == Cut(2, (2, 0), 0, checkpoint=True)
 
 
+def test_no_cut_is_marked_by_the_time_alone_unless_asked_for() -> None:
+    clock = owner(seconds=0.2)
+    assert clock.due(1.0, ZERO, (1, 0), 0) == Cut(1, (1, 0), 0)
+    assert clock.due(1e6, (1, (1, 0)), (2, 0), 0) == Cut(2, (2, 0), 0)
+
+
 def test_a_pending_forget_gets_one_cut_that_advances_nothing() -> None:
     clock = owner(seconds=0.2, in_flight=4)
     newest = (4, (3, 3))
