@@ -18,6 +18,7 @@ from stream_app.checkpoints.protocol.writer import (
     Writer,
 )
 from stream_app.kafka.acknowledged_writer import OnAcknowledged
+from stream_app.wire.authenticity.seal import OPEN, Seal
 from stream_app.wire.state_records import Manifest
 
 _POLL_SECONDS = 0.01
@@ -34,9 +35,13 @@ class CheckpointDriver:
     """
 
     def __init__(
-        self, produce: Produce, poll: Callable[[float], object], may_go_on: Callable[[], bool]
+        self,
+        produce: Produce,
+        poll: Callable[[float], object],
+        may_go_on: Callable[[], bool],
+        seal: Seal = OPEN,
     ) -> None:
-        self.writer = Writer()
+        self.writer = Writer(seal=seal)
         self.acknowledged_bytes = 0
         self._produce = produce
         self._poll = poll

@@ -9,9 +9,9 @@ A broker may deliver the partitions and the cut log in any interleaving, may del
 after a reconnect, and may hold cuts of a late, frozen or second clock. `Rounds` turns every such
 delivery into the same sequence of steps; the rules of `Chain` decide which cuts count. A forget (F)
 takes effect at the beginning of the round that the next counting cut ends, so the state at a cut is
-the same for every reader at any time. A digest report changes no state and is returned after the
-round before it. The idea comes from deterministic databases (Calvin, Thomson et al. 2012) and the
-offset log of Spark Structured Streaming.
+the same for every reader at any time; so does a version of the event format. A digest report
+changes no state and is returned after the round before it. The idea comes from deterministic
+databases (Calvin, Thomson et al. 2012) and the offset log of Spark Structured Streaming.
 
 Offsets may have holes (transaction markers): after `reached`, every record below a position either
 was delivered or does not exist.
@@ -22,7 +22,7 @@ from __future__ import annotations
 from collections import deque
 from dataclasses import dataclass, field
 
-from stream_app.wire import Cut, DigestReport, Entry, Forget, RecordRun
+from stream_app.wire import Contract, Cut, DigestReport, Entry, Forget, RecordRun
 
 
 class OrderError(Exception):
@@ -35,12 +35,14 @@ class Start:
     """The start position in the log: after cut `cut`, whose round ends at `end_offsets`.
 
     `cut_offset` is the offset in the cut log after that cut's record. 0 means unknown: the cut log
-    is read from its beginning and the entries before the cut are skipped.
+    is read from its beginning and the entries before the cut are skipped. `contract` is the version
+    of the event format in force after the cut, as far as known.
     """
 
     cut: int
     end_offsets: tuple[int, ...]
     cut_offset: int = 0
+    contract: int = 1
 
     def __post_init__(self) -> None:
         if self.cut < 0 or self.cut_offset < 0 or any(end < 0 for end in self.end_offsets):
@@ -50,14 +52,15 @@ class Start:
 @dataclass(frozen=True, eq=False)
 class LogStep:
     """The next piece of the canonical order: a run of records, the cut that ends their round, a
-    device to forget before the next run, or a digest report; `cut_offset` is the offset after the
-    entry."""
+    device to forget or a version of the event format before the next run, or a digest report;
+    `cut_offset` is the offset after the entry."""
 
     run: RecordRun | None = None
     cut: Cut | None = None
     cut_offset: int = 0
     forget: Forget | None = None
     digest_report: DigestReport | None = None
+    contract: Contract | None = None
 
 
 class Chain:
@@ -133,6 +136,7 @@ class Rounds:
         self.number = self.start.cut
         self.end_offsets = self.start.end_offsets
         self.received: list[int] = list(self.end_offsets)
+        self.contract = self.start.contract
         self._chain = Chain(0, nothing)
         if self.start.cut_offset:
             self._chain = Chain(self.number, self.end_offsets)
@@ -180,6 +184,10 @@ class Rounds:
         """Take the entry of a device that is to be forgotten; False where it came before."""
         return self._entry(forget, offset)
 
+    def set_contract(self, contract: Contract, offset: int | None = None) -> bool:
+        """Take the entry of a version of the event format; False where it came before."""
+        return self._entry(contract, offset)
+
     def digest_report(self, digest_report: DigestReport, offset: int | None = None) -> bool:
         """Take the entry of a durable checkpoint; return False if it was taken before."""
         return self._entry(digest_report, offset)
@@ -193,6 +201,9 @@ class Rounds:
         before = not self.found_start
         counts = self._chain.take(entry)
         if before:
+            if isinstance(entry, Contract) and entry.version > self.start.contract:
+                # Of no effect on the state at the start: the next round begins with it.
+                self._entries.append((place, entry))
             if counts and self.found_start and self._chain.end_offsets != self.start.end_offsets:
                 raise OrderError(
                     f"cut {self.start.cut} of the cut log ends at {self._chain.end_offsets}, not "
@@ -230,9 +241,13 @@ class Rounds:
                 self._partition = 0
                 self._cuts -= 1
                 self.number, self.end_offsets = entry.number, entry.end_offsets
-            elif isinstance(entry, Forget) and not self._cuts:
+            elif isinstance(entry, Forget | Contract) and not self._cuts:
                 return None
             self._entries.popleft()
+            if isinstance(entry, Contract):
+                if entry.version <= self.contract:
+                    continue
+                self.contract = entry.version
             return _step_of(entry, offset + 1)
         return None
 
@@ -259,5 +274,7 @@ def _step_of(entry: Entry, offset: int) -> LogStep:
             return LogStep(cut=entry, cut_offset=offset)
         case Forget():
             return LogStep(forget=entry, cut_offset=offset)
+        case Contract():
+            return LogStep(contract=entry, cut_offset=offset)
         case DigestReport():
             return LogStep(digest_report=entry, cut_offset=offset)

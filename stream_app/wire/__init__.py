@@ -19,7 +19,7 @@ reports over a partition of the levels (`Intake`).
 """
 
 from stream_app.wire.batch_decoding import Batch, RecordRun, decode_many
-from stream_app.wire.cut_log import Cut, DigestReport, Entry, Forget, decode_entry
+from stream_app.wire.cut_log import Contract, Cut, DigestReport, Entry, Forget, decode_entry
 from stream_app.wire.decoding import Intake, decode
 from stream_app.wire.events import Event, encode, encode_json
 from stream_app.wire.ids import Item, key, parse_item, partitions_of, user_key
@@ -70,6 +70,7 @@ __all__ = [
     "VERSION",
     "Batch",
     "CatalogueEntry",
+    "Contract",
     "Cut",
     "DigestReport",
     "Entry",

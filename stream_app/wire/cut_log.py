@@ -2,10 +2,11 @@
 
     cut       the end of a round; the rounds in sequence are the canonical order
     forget    later records of this device are rejected, and the device's own state is cleared
+    contract  later rounds are decoded by this version of the event format
     report    the digests of a durable checkpoint at an earlier cut, for other replicas to compare
 
-Every entry is JSON with a `kind`; an entry without `kind` is a cut. Cuts and forgets decide the
-state; digest reports do not (their tag on the wire is `witness`).
+Every entry is JSON with a `kind`; an entry without `kind` is a cut. Cuts, forgets and contracts
+decide the state; digest reports do not (their tag on the wire is `witness`).
 """
 
 from __future__ import annotations
@@ -14,11 +15,13 @@ from typing import Annotated
 
 import msgspec
 
+from stream_app.wire.authenticity.seal import Seal
 from stream_app.wire.decoding import version_reason
 from stream_app.wire.events import Epoch
 from stream_app.wire.limits import MAX_EVENT_BYTES, MAX_SEQ, VERSION
 from stream_app.wire.reasons import Reason, WireError
 
+_SEALED_REPORT = b"witness"
 _Number = Annotated[int, msgspec.Meta(ge=0, le=MAX_SEQ)]
 _Digest = Annotated[str, msgspec.Meta(pattern="^[0-9a-f]{32}$")]
 
@@ -55,10 +58,25 @@ class Forget(
     v: int = VERSION
 
 
+class Contract(
+    msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag_field="kind", tag="contract"
+):
+    """From the round that the next cut ends on, events are decoded by this version of their format.
+
+    The log decides, not the software: replicas of different releases decode the same record alike,
+    and one that does not know the version ends. A version that is not above the one in force has no
+    effect.
+    """
+
+    version: Annotated[int, msgspec.Meta(ge=1, le=2**15 - 1)]
+    v: int = VERSION
+
+
 class DigestReport(
     msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag_field="kind", tag="witness"
 ):
-    """The digests of a durable checkpoint at its cut, and of the origin of its state."""
+    """The digests of a durable checkpoint at its cut, and of the origin of its state; `seal` (hex)
+    if the deployment has a secret."""
 
     cut: _Number
     model: _Digest
@@ -66,9 +84,22 @@ class DigestReport(
     design: Annotated[str, msgspec.Meta(max_length=32)]
     origin: _Digest = msgspec.field(name="base")
     v: int = VERSION
+    seal: _Digest | msgspec.UnsetType = msgspec.UNSET
+
+    def sealed(self, seal: Seal) -> DigestReport:
+        """Return this report with a seal, or without one if `seal` has no secret."""
+        bare = msgspec.structs.replace(self, seal=msgspec.UNSET)
+        if not seal.keyed:
+            return bare
+        tag = seal.tag(_SEALED_REPORT, msgspec.msgpack.encode(bare))
+        return msgspec.structs.replace(bare, seal=tag.hex())
+
+    def is_genuine(self, seal: Seal) -> bool:
+        """Return whether a holder of the secret made this report; always, without a secret."""
+        return not seal.keyed or self == self.sealed(seal)
 
 
-Entry = Cut | Forget | DigestReport
+Entry = Cut | Forget | Contract | DigestReport
 
 _decoder = msgspec.json.Decoder(Entry)
 _bare = msgspec.json.Decoder(dict[str, msgspec.Raw])

@@ -2,8 +2,8 @@
 the key.
 
     page       b"P" array:u16 page:u32 slot:u8 generation:u64     format:u8 number:u64 bytes
-    manifest   b"M" slot:u8 generation:u64                        format:u8 blake2b-128 MessagePack
-    claim      b"C" owner:16 bytes                                format:u8 MessagePack
+    manifest   b"M" slot:u8 generation:u64                        format:u8 blake2b-128 seal body
+    claim      b"C" owner:16 bytes                                format:u8 seal body
 
 All numbers are big-endian. A generation (a fencing token) is the offset of its claim in the topic,
 so no two owners ever share one and a later claim has a greater one. The topic is compacted: the
@@ -13,8 +13,11 @@ A page holds `PAGE_BYTES` bytes of one array of the state; the last page of an a
 Arrays are numbered in the order of their names. A manifest names for every page the slot of its
 newest record, or `UNCHANGED` if the page is still as in the empty state.
 
-The digest in front of a manifest covers its format too, and every later format keeps both at the
-same place: a damaged record is therefore distinguished from a record of a newer worker.
+The body of a manifest or a claim is MessagePack. The digest in front of a manifest covers its
+format and its seal too, and every later format keeps the first two at the same place: a damaged
+record is therefore distinguished from a record of a newer worker. The seal (16 bytes, see
+`wire.authenticity.seal`) covers the body, and with it the digest of every page: a writer without
+the deployment's secret can delete a checkpoint but cannot make one.
 """
 
 from __future__ import annotations
@@ -26,9 +29,10 @@ from typing import Annotated, Protocol
 
 import msgspec
 
+from stream_app.wire.authenticity.seal import OPEN, SEAL_BYTES, Seal
 from stream_app.wire.reasons import Reason, WireError
 
-CHECKPOINT_FORMAT = 1
+CHECKPOINT_FORMAT = 2
 PAGE_BYTES = 64 * 1024
 UNCHANGED = 255
 DIGEST_BYTES = 16
@@ -143,6 +147,8 @@ class Claim(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 StateKey = PageKey | ManifestKey | ClaimKey
 
 _manifest_decoder = msgspec.msgpack.Decoder(Manifest)
+_claim_decoder = msgspec.msgpack.Decoder(Claim)
+_SEALED_MANIFEST, _SEALED_CLAIM = b"manifest", b"claim"
 
 
 def decode_state_key(key: bytes | None) -> StateKey:
@@ -233,26 +239,45 @@ def _name(array: Paged | SmallArray) -> str:
     return array.name
 
 
-def encode_manifest(manifest: Manifest) -> bytes:
-    """Return a manifest's value, with its own digest in front."""
+def encode_manifest(manifest: Manifest, seal: Seal = OPEN) -> bytes:
+    """Return a manifest's value, with its own digest and its seal in front."""
     body = msgspec.msgpack.encode(manifest)
+    sealed = seal.tag(_SEALED_MANIFEST, body) + body
     version = bytes([CHECKPOINT_FORMAT])
-    return version + _own_digest(version + body) + body
+    return version + _own_digest(version + sealed) + sealed
 
 
-def decode_manifest(value: bytes) -> Manifest:
-    """Return the manifest; raises `WireError` if it is damaged or of another format."""
-    digest, body = value[1 : 1 + DIGEST_BYTES], value[1 + DIGEST_BYTES :]
-    if not body or _own_digest(value[:1] + body) != digest:
+def decode_manifest(value: bytes, seal: Seal = OPEN) -> Manifest:
+    """Return the manifest; raises `WireError` if it is damaged or of another format, and
+    `ForeignSeal` if it is whole but not sealed with the secret of `seal`."""
+    digest, sealed = value[1 : 1 + DIGEST_BYTES], value[1 + DIGEST_BYTES :]
+    if not sealed or _own_digest(value[:1] + sealed) != digest:
         raise WireError(Reason.MALFORMED)
     if value[0] != CHECKPOINT_FORMAT:
         raise WireError(Reason.UNKNOWN_VERSION)
+    tag, body = sealed[:SEAL_BYTES], sealed[SEAL_BYTES:]
+    seal.check(_SEALED_MANIFEST, body, tag)
     try:
         return _manifest_decoder.decode(body)
     except msgspec.MsgspecError:
         raise WireError(Reason.MALFORMED) from None
 
 
-def encode_claim(claim: Claim) -> bytes:
-    """Return a claim's value."""
-    return bytes([CHECKPOINT_FORMAT]) + msgspec.msgpack.encode(claim)
+def encode_claim(key: ClaimKey, claim: Claim, seal: Seal = OPEN) -> bytes:
+    """Return a claim's value; its seal covers the key too."""
+    body = msgspec.msgpack.encode(claim)
+    return bytes([CHECKPOINT_FORMAT]) + seal.tag(_SEALED_CLAIM, key.owner + body) + body
+
+
+def decode_claim(key: ClaimKey, value: bytes, seal: Seal = OPEN) -> Claim:
+    """Return the claim; raises `WireError`, and `ForeignSeal` if its seal is not that of `seal`."""
+    tag, body = value[1 : 1 + SEAL_BYTES], value[1 + SEAL_BYTES :]
+    if not body:
+        raise WireError(Reason.MALFORMED)
+    if value[0] != CHECKPOINT_FORMAT:
+        raise WireError(Reason.UNKNOWN_VERSION)
+    seal.check(_SEALED_CLAIM, key.owner + body, tag)
+    try:
+        return _claim_decoder.decode(body)
+    except msgspec.MsgspecError:
+        raise WireError(Reason.MALFORMED) from None

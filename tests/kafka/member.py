@@ -146,8 +146,8 @@ class Member:
 
     def command(self, line: str) -> None:
         word, *rest = line.split()
-        key = ClaimKey(secrets.token_bytes(16)).encode()
-        value = encode_claim(Claim("test"))
+        claim = ClaimKey(secrets.token_bytes(16))
+        key, value = claim.encode(), encode_claim(claim, Claim("test"))
         count = 1
         if word == "page":
             count, value = int(rest[0]), secrets.token_bytes(PAGE_BYTES)

@@ -88,7 +88,8 @@ def test_a_later_claim_of_another_worker_is_reported_at_once(
     other = clients.producer(kafka.connection)
     name = Topics(topics).state
     other.produce(name, key=b"junk", value=b"junk", partition=0)
-    other.produce(name, key=ClaimKey(b"x" * 16).encode(), value=encode_claim(Claim("other")))
+    claim = ClaimKey(b"x" * 16)
+    other.produce(name, key=claim.encode(), value=encode_claim(claim, Claim("other")))
     assert other.flush(PATIENCE_SECONDS) == 0
     owner.command("page 1")
     assert owner.wait("foreign")["generation"] == 2
@@ -107,7 +108,8 @@ def test_a_later_claim_is_reported_at_a_rebalance_too(
     owner.wait("done")
     other = clients.producer(kafka.connection)
     name = Topics(topics).state
-    other.produce(name, key=ClaimKey(b"x" * 16).encode(), value=encode_claim(Claim("other")))
+    claim = ClaimKey(b"x" * 16)
+    other.produce(name, key=claim.encode(), value=encode_claim(claim, Claim("other")))
     assert other.flush(PATIENCE_SECONDS) == 0
     member()
     assert owner.wait("foreign")["generation"] == 1

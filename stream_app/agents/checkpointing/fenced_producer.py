@@ -10,8 +10,9 @@ record that was not written must not count as written.
 Only the owner of the topic appends, so its acknowledged offsets are consecutive. A gap means that
 there is another writer: a frozen former owner that woke up, or a new owner that the group has
 assigned. The later claim decides between the two writers (`wire.state_records`), so a separate
-thread reads the records in the gap, and reports a claim later than ours. Without gaps nothing is
-read. An offset that decreases means that the topic was deleted and created again.
+thread reads the records in the gap, and reports a claim later than ours; one without the seal of
+the deployment's secret does not count. Without gaps nothing is read. An offset that decreases means
+that the topic was deleted and created again.
 """
 
 from __future__ import annotations
@@ -27,20 +28,21 @@ from stream_app.kafka import clients
 from stream_app.kafka.acknowledged_writer import AcknowledgedWriter, OnAcknowledged, OnRefused
 from stream_app.kafka.clients import Connection
 from stream_app.wire import WireError
-from stream_app.wire.state_records import ClaimKey, decode_state_key
+from stream_app.wire.authenticity.seal import OPEN, Seal
+from stream_app.wire.state_records import ClaimKey, decode_claim, decode_state_key
 
 _READ_SECONDS = 10.0
 _POLL_SECONDS = 0.2
 
-Records = Iterable[tuple[int, bytes | None]]
+Records = Iterable[tuple[int, bytes | None, bytes | None]]
 
 
 class FencedProducer:
     """Writes to one partition, from any thread; the thread that polls runs the callbacks.
 
     `fail` ends the process with a reason. `on_later_claim` receives the generation of a later claim
-    than ours. `read_between(first, beyond)` reads offsets and keys. `lease_valid` is called before
-    every record.
+    than ours. `read_between(first, beyond)` reads offsets, keys and values. `lease_valid` is called
+    before every record.
     """
 
     def __init__(
@@ -51,6 +53,7 @@ class FencedProducer:
         on_later_claim: Callable[[int], None],
         read_between: Callable[[int, int], Records],
         lease_valid: Callable[[], bool] = lambda: True,
+        seal: Seal = OPEN,
     ) -> None:
         self.topic = topic
         self.position: int | None = None  # all earlier records were read, or written by us
@@ -60,6 +63,7 @@ class FencedProducer:
         self._on_later_claim = on_later_claim
         self._read_between = read_between
         self._lease_valid = lease_valid
+        self._seal = seal
         self._claims: set[bytes] = set()
         self._reported_offset = -1
         self._gap: tuple[int, int] | None = None  # to be read
@@ -139,8 +143,8 @@ class FencedProducer:
         """Read gaps until none is left; a gap found meanwhile is merged with the pending gap."""
         try:
             while (gap := self._next_gap()) is not None:
-                for offset, key in self._read_between(*gap):
-                    self.seen(offset, key)
+                for offset, key, value in self._read_between(*gap):
+                    self.seen(offset, key, value)
         except BaseException as reason:  # noqa: BLE001 - an unread gap may hold a later claim
             self._fail(reason)
 
@@ -150,9 +154,9 @@ class FencedProducer:
             self._is_reading_gaps = gap is not None
             return gap
 
-    def seen(self, offset: int, key: bytes | None) -> None:
+    def seen(self, offset: int, key: bytes | None, value: bytes | None) -> None:
         """Check a record that was read: a later claim of another writer is reported."""
-        if not is_claim(key) or key in self._claims:
+        if key in self._claims or not is_claim(key) or not self._is_genuine(key, value):
             return
         with self._lock:
             later = self.generation is not None and offset > max(
@@ -162,6 +166,16 @@ class FencedProducer:
                 self._reported_offset = offset
         if later:
             self._on_later_claim(offset)
+
+    def _is_genuine(self, key: bytes | None, value: bytes | None) -> bool:
+        """Return whether a holder of the secret made a claim; always, without a secret."""
+        if not self._seal.keyed:
+            return True
+        try:
+            name = decode_state_key(key)
+            return isinstance(name, ClaimKey) and bool(decode_claim(name, value or b"", self._seal))
+        except WireError:
+            return False
 
 
 def topic_recreated(topic: str, end: int, known: int) -> UserError:
@@ -181,7 +195,7 @@ def is_claim(key: bytes | None) -> bool:
 
 
 def gap_reader(connection: Connection, topic: str, **more: Any) -> Callable[[int, int], Records]:
-    """Return a function that reads offsets and keys of partition 0, `beyond` not included."""
+    """Return a function that reads the records of partition 0, `beyond` not included."""
 
     def between(first: int, beyond: int) -> Records:
         consumer = clients.consumer(connection, group=f"{topic}-gap", partition_eof=True, **more)
@@ -200,7 +214,7 @@ def gap_reader(connection: Connection, topic: str, **more: Any) -> Callable[[int
                 if offset >= beyond:
                     return
                 if error is None:
-                    yield offset, message.key()
+                    yield offset, message.key(), message.value()
                 if offset == beyond - 1:
                     return
             raise UserError(f"{topic}: offsets {first} to {beyond} were not read in time")

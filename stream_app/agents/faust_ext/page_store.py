@@ -85,7 +85,8 @@ class PageStore(stores.Store[PageIndex, memoryview]):
     ) -> None:
         """Check the batch for claims of other workers; the state comes from the log."""
         for event in batch:
-            self._changelog.seen(event.message.offset, event.message.key)
+            message = event.message
+            self._changelog.seen(message.offset, message.key, message.value)
 
     def reset_state(self) -> None:
         """Do nothing: there are no files."""

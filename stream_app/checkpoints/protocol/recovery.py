@@ -24,6 +24,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from stream_app.checkpoints.protocol.validation import consistent
+from stream_app.wire.authenticity.seal import OPEN, ForeignSeal, Seal
 from stream_app.wire.reasons import Reason, WireError
 from stream_app.wire.state_records import (
     CHECKPOINT_FORMAT,
@@ -42,6 +43,15 @@ from stream_app.wire.state_records import (
 
 GENERATIONS = 4
 
+_SEALED = (
+    "the checkpoint is sealed, and this worker has no state_secret: set the one that sealed it, or "
+    "give up the seal by one start with `murmurec worker --reseal`"
+)
+_UNSEALED = (
+    "no checkpoint has the seal of this state_secret, but there are others: set the secret back; "
+    "if it was introduced or changed on purpose, start once with `murmurec worker --reseal`, which "
+    "trusts the newest of them, or with `murmurec worker --rebuild`, which trusts none"
+)
 _WAYS_OUT = "or run `murmurec worker --rebuild` to start over from the log"
 
 
@@ -69,23 +79,26 @@ class Found:
 
 
 class _Manifests(NamedTuple):
-    """The manifests of a generation: those decoded, the number of undecodable ones, and the format
-    of one that a newer worker wrote (or 0)."""
+    """The manifests of a generation: those decoded, the number of undecodable ones, the format of
+    one in another format (or 0), and the number without the seal of this deployment."""
 
     manifests: list[Manifest]
     damaged: int
     format: int
+    unsealed: int
 
 
 class Recovery:
     """Reads the records of the state topic in offset order; counts the `records` read, the
-    `foreign` ones among them, and the `damaged` manifests that the last `newest` skipped."""
+    `foreign` ones among them, and the manifests that the last `newest` skipped: `damaged` ones, and
+    `unsealed` ones, which lack the seal of this deployment's secret."""
 
-    def __init__(self, design: str, topic_id: str, partitions: int) -> None:
+    def __init__(self, design: str, topic_id: str, partitions: int, seal: Seal = OPEN) -> None:
         self._design, self._topic_id, self._partitions = design, topic_id, partitions
+        self._seal = seal
         self._generations: dict[int, dict[bytes, bytes]] = {}
         self._bare: dict[bytes, None] = {}  # claims, and keys of dropped generations
-        self.records = self.foreign = self.damaged = 0
+        self.records = self.foreign = self.damaged = self.unsealed = 0
 
     @property
     def keys(self) -> list[bytes]:
@@ -151,17 +164,19 @@ class Recovery:
         count, or was written by a newer worker, and `UnusableCheckpoint` if a newer checkpoint is
         incomplete and has another lineage.
         """
-        self.damaged = 0
+        self.damaged = self.unsealed = 0
         manifests: list[Manifest] = []
         for generation in sorted(self._generations, reverse=True):
             read = self._manifests(generation)
-            if not manifests and read.format > CHECKPOINT_FORMAT:
-                raise CheckpointRefused(
-                    f"the checkpoint has format {read.format} and this worker reads up to "
-                    f"{CHECKPOINT_FORMAT}: install the newer version again, {_WAYS_OUT}"
-                )
+            if not manifests and read.format:
+                raise CheckpointRefused(_of_another_format(read.format))
             self.damaged += read.damaged
+            self.unsealed += read.unsealed
+            if read.unsealed and not manifests and not read.manifests and not self._seal.keyed:
+                raise CheckpointRefused(_SEALED)
             manifests += read.manifests
+        if self.unsealed and not manifests:
+            raise CheckpointRefused(_UNSEALED)
         digests: dict[bytes, bytes | None] = {}
         newest = next((m for m in manifests if self._is_whole(m, digests)), None)
         self._refuse_to_fall_back(manifests, newest)
@@ -201,15 +216,18 @@ class Recovery:
 
     def _manifests(self, generation: int) -> _Manifests:
         """Decode the manifests of a generation, newest first."""
-        manifests, damaged, newer = [], 0, 0
+        manifests, damaged, other_format, unsealed = [], 0, 0, 0
         for key, value in self._generations[generation].items():
             if key[:1] != b"M":
                 continue
             try:
-                manifest = decode_manifest(value)
+                manifest = decode_manifest(value, self._seal)
+            except ForeignSeal:
+                unsealed += 1
+                continue
             except WireError as error:
                 if error.reason is Reason.UNKNOWN_VERSION:
-                    newer = value[0]
+                    other_format = value[0]
                 else:
                     damaged += 1
                 continue
@@ -218,7 +236,7 @@ class Recovery:
             else:
                 damaged += 1
         manifests.sort(key=_number, reverse=True)
-        return _Manifests(manifests, damaged, newer)
+        return _Manifests(manifests, damaged, other_format, unsealed)
 
     def _is_whole(self, manifest: Manifest, digests: dict[bytes, bytes | None]) -> bool:
         """Return whether a manifest is consistent and the topic holds its pages; `digests` caches
@@ -261,6 +279,20 @@ class Recovery:
                 raise CheckpointRefused(
                     f"{name} {recorded} of the checkpoint is not {expected} of this worker: {fix}"
                 )
+
+
+def _of_another_format(number: int) -> str:
+    """Return the sentence for a checkpoint of an earlier or a later format."""
+    fix = (
+        "install the newer version again"
+        if number > CHECKPOINT_FORMAT
+        else "export it with the version that wrote it, and convert the file with `murmurec state "
+        "migrate`"
+    )
+    return (
+        f"the checkpoint has format {number} and this worker reads format {CHECKPOINT_FORMAT}: "
+        f"{fix}, {_WAYS_OUT}"
+    )
 
 
 def _pages(manifest: Manifest) -> Iterator[tuple[bytes, bytes]]:

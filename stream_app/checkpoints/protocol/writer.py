@@ -39,6 +39,7 @@ from stream_app.checkpoints.protocol.events import (
     LeaseReleased,
     Send,
 )
+from stream_app.wire.authenticity.seal import OPEN, Seal
 from stream_app.wire.reasons import WireError
 from stream_app.wire.state_records import (
     DIGEST_BYTES,
@@ -84,10 +85,11 @@ class Writer:
     """The writer of one worker; tokens are unique over its lifetime, which identifies a late
     acknowledgement of an earlier lease."""
 
-    def __init__(self, most_in_flight_bytes: int = 8 << 20) -> None:
+    def __init__(self, most_in_flight_bytes: int = 8 << 20, seal: Seal = OPEN) -> None:
         if most_in_flight_bytes < 1:
             raise ValueError(f"most_in_flight_bytes {most_in_flight_bytes}: at least 1 byte")
         self._most = most_in_flight_bytes
+        self._seal = seal
         self._token = 0
         self._written: set[bytes] = set()  # keys written by this writer under any lease
         self._reset_lease()
@@ -132,8 +134,8 @@ class Writer:
 
     def _own(self, event: LeaseAcquired) -> list[Send | Durable]:
         self._reset_lease()
-        claim = encode_claim(Claim(event.worker))
-        self._claim = ClaimKey(event.owner).encode(), claim
+        key = ClaimKey(event.owner)
+        self._claim = key.encode(), encode_claim(key, Claim(event.worker), self._seal)
         self._obsolete_keys, self._min_cut = event.obsolete_keys, event.min_cut
         return [self._send(_Kind.CLAIM, *self._claim)]
 
@@ -199,7 +201,7 @@ class Writer:
         if self._manifest is not None and self._frozen is not None and self._pages_are_acknowledged:
             self._frozen = None
             key = ManifestKey(self._manifest.number % 2, self._manifest.generation).encode()
-            out.append(self._send(_Kind.MANIFEST, key, encode_manifest(self._manifest)))
+            out.append(self._send(_Kind.MANIFEST, key, encode_manifest(self._manifest, self._seal)))
         while self._tombstones and not self._pages and self._has_room:
             out.append(self._send(_Kind.TOMBSTONE, self._tombstones.popleft(), None))
         return out

@@ -91,9 +91,11 @@ class WriterRun:
             lambda: self.lease_valid,
         )
 
-    def _read_between(self, first: int, beyond: int) -> Iterator[tuple[int, bytes | None]]:
+    def _read_between(
+        self, first: int, beyond: int
+    ) -> Iterator[tuple[int, bytes | None, bytes | None]]:
         self.looked.append((first, beyond))
-        yield from ((o, self._records.get(o)) for o in range(first, beyond))
+        yield from ((o, self._records.get(o), b"") for o in range(first, beyond))
         self.done.set()
 
     def write(self, key: bytes, error: Any = None) -> list[int]:
@@ -126,7 +128,7 @@ def test_a_later_claim_in_a_gap_is_reported_once_and_other_records_are_not() -> 
     assert writer.done.wait(5)
     for _ in range(3):
         writer.write(PAGE)
-    writer.changelog.seen(2, OTHER)
+    writer.changelog.seen(2, OTHER, b"")
     assert (writer.looked, writer.foreign) == ([(1, 4)], [2])
 
 
@@ -136,7 +138,7 @@ def test_records_before_our_claim_are_not_read() -> None:
     writer.broker.end = 3
     writer.write(CLAIM)
     writer.write(PAGE)
-    writer.changelog.seen(1, OTHER)
+    writer.changelog.seen(1, OTHER, b"")
     assert (writer.looked, writer.foreign) == ([], [])
 
 
@@ -146,7 +148,7 @@ def test_our_own_claim_is_not_reported() -> None:
     writer.write(CLAIM)
     again = ClaimKey(b"p" * 16).encode()
     writer.changelog.produce(again, b"", lambda *_: None)
-    writer.changelog.seen(1, again)
+    writer.changelog.seen(1, again, b"")
     assert writer.foreign == []
 
 
@@ -182,7 +184,7 @@ def test_without_a_valid_lease_nothing_is_sent() -> None:
 def test_records_that_cannot_be_read_end_the_process() -> None:
     writer = WriterRun()
 
-    def broken(first: int, beyond: int) -> Iterator[tuple[int, bytes | None]]:
+    def broken(first: int, beyond: int) -> Iterator[tuple[int, bytes | None, bytes | None]]:
         writer.done.set()
         raise UserError("it cannot be read")
 

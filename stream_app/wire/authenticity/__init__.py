@@ -1,0 +1,1 @@
+"""Proofs of origin: which records a holder of a secret made."""
