@@ -25,7 +25,7 @@ PURE = (
 )
 # All that what is pure imports: none of it has a clock, a source of noise, a file or a thread.
 STANDARD = {
-    *("__future__", "abc", "collections", "dataclasses", "enum", "functools", "hashlib"),
+    *("__future__", "abc", "collections", "dataclasses", "enum", "functools", "hashlib", "hmac"),
     *("itertools", "math", "re", "struct", "types", "typing"),
 }
 THIRD_PARTY = {"numba", "llvmlite", "msgspec"}
