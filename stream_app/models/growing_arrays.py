@@ -6,6 +6,7 @@ adding single rows stays cheap. Rows beyond the length are zero and are no part 
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -16,6 +17,7 @@ from stream_app.models.paged_arrays import (
     DirtyMap,
     FixedArrays,
     check_arrays,
+    check_rows,
     dirty_map,
     grown_map,
     leading_pages,
@@ -80,11 +82,36 @@ class GrowingArrays(FixedArrays):
         """Replace the state by what `arrays()` returned; raises ValueError where it does not
         fit."""
         check_arrays(arrays, self.arrays(), self.growing)
-        for name, given in arrays.items():
-            own = self._arrays[name]
-            if name in self._lengths:
-                rows = max(_LEAST, 1 << max(len(given) - 1, 0).bit_length())
-                own = self._arrays[name] = np.zeros((rows, *own.shape[1:]), own.dtype)
-                self._lengths[name], self._maps[name] = len(given), dirty_map(own)
-            own[: len(given)] = given
+        self.check(arrays)
+        self.resize({name: len(arrays[name]) for name in self.growing})
+        for name, own in self.arrays().items():
+            np.copyto(own, arrays[name])
+        self.derive()
         self.mark_all_dirty()
+
+    def resize(self, rows: Mapping[str, int]) -> None:
+        """Give each growing array so many rows; see `StatePart`."""
+        check_rows(rows, self.growing)
+        for name, count in rows.items():
+            old = self._arrays[name]
+            room = max(_LEAST, 1 << max(count - 1, 0).bit_length())
+            if room == len(old):
+                old[count:] = 0
+            else:
+                kept = min(count, self._lengths[name])
+                new = self._arrays[name] = np.zeros((room, *old.shape[1:]), old.dtype)
+                new[:kept] = old[:kept]
+                self._maps[name] = dirty_map(new)
+            self._lengths[name] = count
+
+    def index(self) -> None:
+        """Derive everything else from the arrays; see `StatePart`."""
+        self.check(self.arrays())
+        self.derive()
+        self.mark_all_dirty()
+
+    def check(self, arrays: Arrays) -> None:
+        """Raise ValueError where the contents are no state; a subclass that has a rule says so."""
+
+    def derive(self) -> None:
+        """Derive what a subclass holds beside its arrays."""

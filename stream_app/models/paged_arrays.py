@@ -42,6 +42,20 @@ class StatePart(Protocol):
         Raises ValueError, with nothing replaced, where names, types or shapes do not fit.
         """
 
+    def resize(self, rows: Mapping[str, int]) -> None:
+        """Give each growing array so many rows, to be filled through `arrays()`; then call
+        `index`.
+
+        Rows that remain keep their contents and new ones are zero. Until `index` the part only
+        holds bytes: it is not to be asked anything.
+        """
+
+    def index(self) -> None:
+        """Derive everything else from the arrays, which were filled in place, and mark every page.
+
+        Raises ValueError where the contents are no state; the part is then of no use.
+        """
+
 
 class FixedArrays:
     """A state part whose arrays never change their shape: a subclass names each with `keep`.
@@ -82,6 +96,14 @@ class FixedArrays:
         """Replace the state by what `arrays()` returned; raises ValueError where it does not
         fit."""
         copy_into(arrays, self._arrays, self._maps)
+
+    def resize(self, rows: Mapping[str, int]) -> None:
+        """Refuse any growing array; see `StatePart`."""
+        check_rows(rows, self.growing)
+
+    def index(self) -> None:
+        """Mark every page: nothing is derived from these arrays; see `StatePart`."""
+        self.mark_all_dirty()
 
     @property
     def memory_bytes(self) -> int:
@@ -139,6 +161,12 @@ def check_arrays(given: Arrays, own: Arrays, growing: frozenset[str] = frozenset
                 f"array {name}: {array.dtype}{list(array.shape)}, and the spec requires "
                 f"{expected.dtype}{list(expected.shape)}: use the state of the same spec"
             )
+
+
+def check_rows(rows: Mapping[str, int], growing: frozenset[str]) -> None:
+    """Raise ValueError unless `rows` names exactly the growing arrays."""
+    if rows.keys() != growing:
+        raise ValueError(f"rows of {sorted(rows)}: {sorted(growing)} grow, no more and no less")
 
 
 def copy_into(given: Arrays, own: Arrays, dirty_pages: Mapping[str, DirtyMap]) -> None:

@@ -10,6 +10,7 @@ doubling and takes 40 to 80 bytes a device.
 from __future__ import annotations
 
 import secrets
+from collections.abc import Mapping
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,6 +21,7 @@ from stream_app.models.paged_arrays import (
     Arrays,
     DirtyMap,
     check_arrays,
+    check_rows,
     dirty_map,
     grown_map,
     leading_pages,
@@ -135,6 +137,27 @@ class HighWaterMarks:
         self._clear(room)
         self._count, self._slots, self._devices = len(values), slots, known
         self._marks[: len(values)] = values
+        for pages in self._pages:
+            pages[:] = 1
+
+    def resize(self, rows: Mapping[str, int]) -> None:
+        """Give both arrays so many rows; see `StatePart`."""
+        check_rows(rows, self.growing)
+        count, kept = rows["devices"], min(rows["devices"], self._count)
+        if rows["marks"] != count:
+            raise ValueError(f"{count} devices, {rows['marks']} marks: use one mark for each")
+        old = self._devices, self._marks
+        self._clear(max(_SMALLEST, 1 << max(count - 1, 0).bit_length()))
+        self._devices[:kept], self._marks[:kept] = old[0][:kept], old[1][:kept]
+        self._count = count
+
+    def index(self) -> None:
+        """Place the devices again, and mark every page; see `StatePart`."""
+        if self._count and self._marks[: self._count].min() < 0:
+            raise ValueError(f"{self._count} devices: a mark is below 0")
+        self._slots[:] = -1
+        if marks.place(self._slots, self._devices, self._seed, self._count) != self._count:
+            raise ValueError(f"{self._count} devices: one of them occurs twice")
         for pages in self._pages:
             pages[:] = 1
 

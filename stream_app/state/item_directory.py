@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -10,6 +12,7 @@ from stream_app.models.paged_arrays import (
     Arrays,
     DirtyMap,
     check_arrays,
+    check_rows,
     dirty_map,
     grown_map,
     leading_pages,
@@ -59,6 +62,24 @@ class ItemDirectory:
         self._count, self._keys, self._slots = new._count, new._keys, new._slots
         self._seed = new._seed
         self._pages = new._pages
+        self._pages[:] = 1
+
+    def resize(self, rows: Mapping[str, int]) -> None:
+        """Give the keys so many rows; see `StatePart`."""
+        check_rows(rows, self.growing)
+        count, old = rows["keys"], self.keys
+        room = max(16, 1 << max(count - 1, 0).bit_length())
+        self._keys = np.zeros(room, np.uint64)
+        self._keys[: min(count, len(old))] = old[:count]
+        self._count, self._pages = count, dirty_map(self._keys)
+        self._slots = np.full(2 * room, -1, np.int64)
+
+    def index(self) -> None:
+        """Place the keys again, and mark every page; see `StatePart`."""
+        self._slots[:] = -1
+        rehash(self._slots, self._keys, self._seed, self._count)
+        if int((self._slots >= 0).sum()) != self._count:
+            raise ValueError(f"{self._count} keys: one of them occurs twice")
         self._pages[:] = 1
 
     @property

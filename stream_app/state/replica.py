@@ -312,27 +312,85 @@ class Replica:
         unchanged, except where an array holds a key twice.
         """
         check_arrays(model, self.model_arrays(), self.growing)
-        fresh = Ledger(self.spec.partitions, origin.end_offsets)
-        fresh.load(ledger)
-        if fresh.starts.tolist() != list(origin.end_offsets) or fresh.ends.tolist() != list(
+        counted = self._ledger_of(ledger, end_offsets, origin)
+        for name, part in self.parts().items():
+            part.load({key: model[f"{name}.{key}"] for key in part.arrays()})
+        self._place_at(counted, cut, end_offsets, origin)
+
+    def resize(self, shapes: Mapping[str, tuple[int, ...]]) -> None:
+        """Give every array of the model its shape, to be filled through `model_arrays()`; then
+        call `index`. Raises ValueError where the shapes do not fit the spec.
+
+        Rows that remain keep their contents and new ones are zero. Until `index` the replica only
+        holds bytes: it is not to be asked anything.
+        """
+        expected = self.model_arrays()
+        for name, own in expected.items():
+            first = int(name in self.growing)
+            if len(shapes.get(name, ())) != own.ndim or shapes[name][first:] != own.shape[first:]:
+                raise ValueError(
+                    f"array {name} has shape {shapes.get(name)}, and the spec requires "
+                    f"{own.shape}: use the state of the same spec"
+                )
+        if odd := sorted(shapes.keys() - expected.keys()):
+            raise ValueError(f"arrays {odd}: the state has {sorted(expected)}, no more")
+        for name, part in self.parts().items():
+            part.resize({key: shapes[f"{name}.{key}"][0] for key in part.growing})
+
+    def index(
+        self,
+        ledger: Mapping[str, NDArray[Any]],
+        cut: int,
+        end_offsets: Sequence[int],
+        origin: StateOrigin,
+    ) -> None:
+        """Make the arrays, which were filled in place, the state at `cut`.
+
+        Raises ValueError where they are no state; the replica is then of no use.
+        """
+        counted = self._ledger_of(ledger, end_offsets, origin)
+        for part in self.parts().values():
+            part.index()
+        self._place_at(counted, cut, end_offsets, origin)
+
+    def _ledger_of(
+        self, arrays: Mapping[str, NDArray[Any]], end_offsets: Sequence[int], origin: StateOrigin
+    ) -> Ledger:
+        """Return a ledger; raises ValueError unless it covers the log up to `end_offsets`."""
+        ledger = Ledger(self.spec.partitions, origin.end_offsets)
+        ledger.load(arrays)
+        if ledger.starts.tolist() != list(origin.end_offsets) or ledger.ends.tolist() != list(
             end_offsets
         ):
             raise ValueError(
-                f"ledger from {fresh.starts.tolist()} to {fresh.ends.tolist()}: the state goes "
+                f"ledger from {ledger.starts.tolist()} to {ledger.ends.tolist()}: the state goes "
                 f"from {list(origin.end_offsets)} to {list(end_offsets)}"
             )
-        for name, part in self.parts().items():
-            part.load({key: model[f"{name}.{key}"] for key in part.arrays()})
-        self.ledger.load(fresh.arrays())
+        return ledger
+
+    def _place_at(
+        self, ledger: Ledger, cut: int, end_offsets: Sequence[int], origin: StateOrigin
+    ) -> None:
+        self.ledger.load(ledger.arrays())
         self.origin, self.cut, self.end_offsets = origin, cut, tuple(end_offsets)
         self.forgotten = ErasedDevices(origin, self.ledger)
 
+    def take(self, other: Replica) -> None:
+        """Take over the whole state of a replica of the same spec, which must not be used again.
+
+        Nothing is copied: the former state is released, and the parts are those of `other`.
+        """
+        if other.spec != self.spec:
+            raise ValueError("a replica of another spec: make it from the same settings")
+        self.learner, self.presence, self.seen = other.learner, other.presence, other.seen
+        self.frequencies, self.second_moment = other.frequencies, other.second_moment
+        self.marks, self.items, self.pairs = other.marks, other.items, other.pairs
+        self.ledger, self.forgotten = other.ledger, other.forgotten
+        self.origin, self.cut, self.end_offsets = other.origin, other.cut, other.end_offsets
+
     def restart(self, origin: StateOrigin) -> None:
-        """Start over, in place, from an untrained state."""
-        fresh = Replica(self.spec, origin)
-        self.load(
-            fresh.model_arrays(), fresh.ledger.arrays(), origin.cut, origin.end_offsets, origin
-        )
+        """Start over from an untrained state."""
+        self.take(Replica(self.spec, origin))
 
     def adopt(
         self,

@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stream_app.models.growing_arrays import GrowingArrays
-from stream_app.models.paged_arrays import Arrays, check_arrays
+from stream_app.models.paged_arrays import Arrays
 
 MOST_ITEMS = 4096  # the slot of an entry has 12 bits
 _TOTAL, _ELECTED = range(2)
@@ -43,9 +43,9 @@ class ItemHead(GrowingArrays):
         self.keep_growing("counts", np.int64)
         self.slots: NDArray[np.int16] = np.empty(0, np.int16)
         self.used = 0
-        self._index()
+        self.derive()
 
-    def _index(self) -> None:
+    def derive(self) -> None:
         """Find the slot of each item again."""
         self.slots = np.full(len(self.room("counts")), -1, np.int16)
         self.used = int((self.rows >= 0).sum())
@@ -87,14 +87,10 @@ class ItemHead(GrowingArrays):
         self.mark_slots()
         return np.sort(slots)
 
-    def load(self, arrays: Arrays) -> None:
-        """Replace the state; raises ValueError where it does not fit."""
-        check_arrays(arrays, self.arrays(), self.growing)
+    def check(self, arrays: Arrays) -> None:
+        """Raise ValueError unless each slot in use holds another item."""
         rows, items = arrays["rows"], len(arrays["counts"])
         used = int((rows >= 0).sum())
         taken = rows[:used]
         if (taken >= items).any() or (rows[used:] != -1).any() or len(np.unique(taken)) != used:
             raise ValueError(f"rows of {used} slots: each slot holds another one of {items} items")
-        super().load(arrays)
-        self.rows, self.totals = self.room("rows"), self.room("totals")
-        self._index()

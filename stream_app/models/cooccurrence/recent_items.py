@@ -20,7 +20,7 @@ from stream_app.kernels.cooccurrence.device_lists import (
     WEIGHT_MASK,
 )
 from stream_app.models.growing_arrays import GrowingArrays
-from stream_app.models.paged_arrays import Arrays, check_arrays, mark_dirty
+from stream_app.models.paged_arrays import Arrays, mark_dirty
 
 _SCANNED = 1 << 16  # blocks at a time
 
@@ -87,9 +87,8 @@ class RecentItems(GrowingArrays):
                 entries[found] = 0
                 mark_dirty(self.pages("blocks"), 2 * BLOCK * start, 2 * BLOCK * stop)
 
-    def load(self, arrays: Arrays) -> None:
-        """Replace the state; raises ValueError where it does not fit."""
-        check_arrays(arrays, self.arrays(), self.growing)
+    def check(self, arrays: Arrays) -> None:
+        """Raise ValueError where a list leaves the blocks or is longer than its own."""
         ends, links = arrays["ends"], arrays["links"]
         used, count = ends[ends[:, RING] > 0], len(links)
         outside = len(used) and not ((used >= 0).all() and (used[:, LAST] < count).all())
@@ -103,4 +102,3 @@ class RecentItems(GrowingArrays):
                 f"lists of {len(ends)} devices: a list is longer than its blocks, of which it has "
                 f"at most {self.most}"
             )
-        super().load(arrays)

@@ -7,6 +7,7 @@ and take no memory.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, TypeVar
 
 import numpy as np
@@ -25,6 +26,7 @@ from stream_app.models.paged_arrays import (
     Arrays,
     DirtyMap,
     check_arrays,
+    check_rows,
     dirty_map,
     grown_map,
     leading_pages,
@@ -70,20 +72,31 @@ class _Rows:
     def load(self, arrays: Arrays) -> None:
         """Copy in rows, all of which are in use; raises ValueError where they do not fit."""
         count = len(arrays["keys"])
-        if len(arrays["scalars"]) != count or len(arrays["vectors"]) != count * self.factors:
-            raise ValueError(
-                f"{count} keys, {len(arrays['scalars'])} rows of scalars, {len(arrays['vectors'])} "
-                f"numbers in vectors: use one row and {self.factors} numbers for each key"
-            )
-        # Sorted: `np.unique` enters the keys, which devices choose, into a table of known hashes.
-        ordered = np.sort(arrays["keys"])
-        if (ordered[1:] == ordered[:-1]).any():
-            raise ValueError(f"{count} keys: a key occurs twice")
-        self.reserve(count + 1, 0)
+        self.resize(count, len(arrays["vectors"]), len(arrays["scalars"]))
         for name, array in self.used(count).items():
             np.copyto(array, arrays[name])
+        self.index(count)
+
+    def resize(self, keys: int, vectors: int, scalars: int) -> None:
+        """Make room for rows that are all in use, and zero what lies beyond them."""
+        if scalars != keys or vectors != keys * self.factors:
+            raise ValueError(
+                f"{keys} keys, {scalars} rows of scalars, {vectors} numbers in vectors: use one "
+                f"row and {self.factors} numbers for each key"
+            )
+        self.reserve(keys + 1, 0)
+        self.slots[:] = -1
+        for array, rows in (
+            (self.keys, keys), (self.vectors, vectors), (self.scalars, scalars),
+        ):  # fmt: skip
+            array[rows:] = 0
+
+    def index(self, count: int) -> None:
+        """Find the rows of all keys again; raises ValueError where one occurs twice."""
         self.slots[:] = -1
         rehash(self.slots, self.keys, self.seed, count)
+        if int((self.slots >= 0).sum()) != count:
+            raise ValueError(f"{count} keys: a key occurs twice")
         for pages in self.pages:
             pages[:] = 1
 
@@ -174,6 +187,19 @@ class DenseLearner(Factorization):
         self._sides = sides
         self._counts[:] = [len(arrays[f"{name}_keys"]) for name in _SIDES]
         self._overall[:] = arrays["overall"]
+        self._overall_pages[:] = 1
+
+    def resize(self, rows: Mapping[str, int]) -> None:
+        """Give each table so many rows; see `StatePart`."""
+        check_rows(rows, self.growing)
+        for number, (name, side) in enumerate(zip(_SIDES, self._sides, strict=True)):
+            side.resize(*(rows[f"{name}_{part}"] for part in _PARTS))
+            self._counts[number] = rows[f"{name}_keys"]
+
+    def index(self) -> None:
+        """Find the rows of all keys again, and mark every page; see `StatePart`."""
+        for side, count in zip(self._sides, self._counts.tolist(), strict=True):
+            side.index(count)
         self._overall_pages[:] = 1
 
     def forget(self, user: np.uint64) -> None:

@@ -97,6 +97,15 @@ class HybridLearner(FixedArrays, Factorization):
     def load(self, arrays: Arrays) -> None:
         """Replace the state by what `arrays()` returned; raises ValueError where it does not fit
         or names a row that no entity can own."""
+        self._check_owners(arrays)
+        super().load(arrays)
+
+    def index(self) -> None:
+        """Mark every page; raises ValueError where a row is named that no entity can own."""
+        self._check_owners(self.arrays())
+        super().index()
+
+    def _check_owners(self, arrays: Arrays) -> None:
         owners, given = arrays.get("owners"), arrays.get("given")
         if owners is not None and given is not None and owners.size and given.size:
             most, own = int(given.max()), (int(owners.min()), int(owners.max()))
@@ -105,7 +114,6 @@ class HybridLearner(FixedArrays, Factorization):
                     f"owners of rows {own[0]} .. {own[1]}, {most} of {self.rows} rows given out: "
                     "use the state of the same spec"
                 )
-        super().load(arrays)
 
     def forget(self, user: np.uint64) -> None:
         """Make the user read as unknown; its tag and its row remain, and so do scalars that it

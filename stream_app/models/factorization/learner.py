@@ -14,6 +14,7 @@ which an index over items relies on. `factory.py` lists the learners by name.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple, Protocol, runtime_checkable
 
@@ -128,6 +129,12 @@ class DurableLearner(Learner, Protocol):
     def load(self, arrays: Arrays) -> None:
         """Replace the state by what `arrays()` returned; raises ValueError where it does not
         fit."""
+
+    def resize(self, rows: Mapping[str, int]) -> None:
+        """Give each growing array so many rows, to be filled in place (`paged_arrays.py`)."""
+
+    def index(self) -> None:
+        """Derive everything else from arrays that were filled in place (`paged_arrays.py`)."""
 
     def forget(self, user: np.uint64) -> None:
         """Clear the user's own data, so that the user is treated as unknown.

@@ -14,7 +14,7 @@ from stream_app.models.cooccurrence.like_weights import like_weights
 from stream_app.models.cooccurrence.recent_items import RecentItems
 from stream_app.models.factorization.learner import LearnerSpec
 from stream_app.models.factorization.presence_rates import PresenceRates
-from stream_app.models.paged_arrays import StatePart, check_arrays, mark_dirty
+from stream_app.models.paged_arrays import StatePart, check_arrays, check_rows, mark_dirty
 from stream_app.models.sketches.ams import AmsSketch
 from stream_app.models.sketches.bloom import SeenFilter
 from stream_app.models.sketches.count_min import CountMinSketch
@@ -120,6 +120,15 @@ class Together:
         for p, part in self._parts.items():
             part.load({name: arrays[f"{p} {name}"] for name in part.arrays()})
 
+    def resize(self, rows) -> None:
+        check_rows(rows, self.growing)
+        for p, part in self._parts.items():
+            part.resize({name: rows[f"{p} {name}"] for name in part.growing})
+
+    def index(self) -> None:
+        for part in self._parts.values():
+            part.index()
+
 
 def pairs():
     """A head with fewer slots than items, whose rows lie across borders of pages."""
@@ -220,11 +229,25 @@ def test_reading_marks_nothing(model: str) -> None:
     assert not any(marked(made).values())
 
 
+def loaded(part: StatePart, arrays) -> None:
+    part.load({name: array.copy() for name, array in arrays.items()})
+
+
+def filled_in_place(part: StatePart, arrays) -> None:
+    part.resize({name: len(arrays[name]) for name in part.growing})
+    for name, own in part.arrays().items():
+        own[:] = arrays[name]
+    part.index()
+
+
 @every_part
-@settings(deadline=None, max_examples=8)
+@pytest.mark.parametrize("take", [loaded, filled_in_place])
+@settings(deadline=None, max_examples=5)
 @given(before=STEPS, after=STEPS, other=STEPS)
+@example(before=[(1, 30)], after=GROWING, other=[(2, 9000)])
+@example(before=[(1, 9000)], after=GROWING, other=[(2, 30)])
 def test_a_loaded_state_continues_like_the_one_it_was_copied_from(
-    make, before, after, other
+    make, take, before, after, other
 ) -> None:
     """The previous state is replaced; later events have the same effect, in every byte."""
     (first, feed_one), (second, feed_two) = make(), make()
@@ -232,7 +255,7 @@ def test_a_loaded_state_continues_like_the_one_it_was_copied_from(
         feed_one(seed, events)
     for seed, events in other:
         feed_two(seed, events)
-    second.load({name: array.copy() for name, array in first.arrays().items()})
+    take(second, first.arrays())
     for bits in second.dirty_pages().values():
         assert bits.all()
     clear(second)
@@ -246,6 +269,19 @@ def test_a_loaded_state_continues_like_the_one_it_was_copied_from(
         assert array.tobytes() == arrays[name].tobytes()
         assert array.shape == arrays[name].shape
         assert changed(held[name], pages(array)) <= found[name]
+
+
+@every_part
+def test_rows_beyond_a_shorter_array_are_zero_again(make) -> None:
+    part, feed = make()
+    feed(1, 9000)
+    lengths = {name: len(part.arrays()[name]) for name in part.growing}
+    none = dict.fromkeys(part.growing, 0)
+    part.resize(none)
+    part.resize(lengths)
+    assert all(not part.arrays()[name].any() for name in part.growing)
+    with pytest.raises(ValueError, match="grow"):
+        part.resize(none | {"more": 1})
 
 
 @every_part
@@ -294,6 +330,8 @@ def test_rows_that_do_not_go_together_are_refused(make, torn) -> None:
     assert {k: v.tobytes() for k, v in part.arrays().items()} == {
         k: v.tobytes() for k, v in held.items()
     }
+    with pytest.raises(ValueError, match=r"twice|use one"):
+        filled_in_place(part, held | torn)
 
 
 @pytest.mark.parametrize(
@@ -305,6 +343,8 @@ def test_a_head_whose_slots_do_not_fit_its_items_is_refused(rows: list[int]) -> 
     with pytest.raises(ValueError, match="each slot holds another one of 4 items"):
         head.load(arrays)
     assert (head.arrays()["rows"] == -1).all()
+    with pytest.raises(ValueError, match="each slot holds another one of 4 items"):
+        filled_in_place(head, arrays)
 
 
 @pytest.mark.parametrize(
@@ -320,6 +360,8 @@ def test_lists_that_lead_outside_their_blocks_are_refused(end, link: int, blocks
     with pytest.raises(ValueError, match="2 blocks: a link leads nowhere"):
         lists.load(arrays)
     assert len(lists.arrays()["ends"]) == 0
+    with pytest.raises(ValueError, match="a link leads nowhere"):
+        filled_in_place(lists, arrays)
 
 
 def test_another_order_of_bytes_is_taken_for_the_same_numbers() -> None:
