@@ -138,6 +138,19 @@ class Settings(BaseSettings):
     admin_port: int = Field(
         8470, ge=0, le=65535, description="port of /livez, /readyz and /metrics; 0: any free one"
     )
+    admin_hosts: Annotated[tuple[str, ...], NoDecode, BeforeValidator(_split)] = Field(
+        (),
+        max_length=64,
+        description="names under which clients reach the admin port, comma separated, without a "
+        "port; IP addresses, localhost and admin_host always do",
+    )
+    admin_token: str | None = Field(
+        None,
+        pattern=r"^[!-~]{16,512}$",
+        repr=False,
+        description="a secret of 16 to 512 printable characters that clients of the admin port "
+        "send as bearer token, for all pages but /livez and /readyz; unset: none is asked for",
+    )
     # Names of learners and indexes are checked against their tables in deployment.py.
     model: str = Field(
         "hybrid",
@@ -262,6 +275,14 @@ class Settings(BaseSettings):
             raise ValueError("it names a mechanism twice")
         return value
 
+    @field_validator("admin_hosts")
+    @classmethod
+    def _names(cls, value: tuple[str, ...]) -> tuple[str, ...]:
+        for name in value:
+            if not re.fullmatch(r"[A-Za-z0-9_-]+(\.[A-Za-z0-9_-]+)*", name):
+                raise ValueError(f"{name!r} is not the name of a host, such as worker.example.org")
+        return tuple(name.lower() for name in value)
+
     @field_validator("data_dir", "cache_dir")
     @classmethod
     def _home(cls, value: Path) -> Path:
@@ -295,11 +316,13 @@ class Settings(BaseSettings):
         values["kafka"] = {
             name: MASK if is_secret(name) else text for name, text in self.kafka.items()
         }
+        hidden = {name for name in values if is_secret(name) and values[name] is not None}
+        values |= dict.fromkeys(hidden, MASK)
         return {name: str(v) if v == float("inf") else v for name, v in values.items()}
 
 
 def is_secret(name: str) -> bool:
-    """Return whether the value of this Kafka property must not be shown."""
+    """Return whether the value of this setting or Kafka property must not be shown."""
     return _SECRET.search(name.lower()) is not None
 
 
@@ -425,6 +448,8 @@ def _sentence(error: ErrorDetails, values: Mapping[str, Any], origins: Mapping[s
         return f"kafka property {'.'.join(deeper)} ({where}): its value must be a text"
     value = values.get(name)
     shown = value if isinstance(value, str) else json.dumps(value, default=str)
+    if is_secret(name):
+        shown = MASK
     # The text of a check of our own says more than the field's range.
     limit = (
         str(error["ctx"]["error"])

@@ -5,6 +5,9 @@
 /metrics                        Prometheus
 /state                          cut, positions and digests, all of one cut; the current counts
 /recommendations/{user}?k=10    the query view; user is the pseudonym, 32 hex characters
+
+How many connections there may be, for how long, and under which names and tokens:
+`faust_ext/web_server.py` and `faust_ext/web_access.py`.
 """
 
 from __future__ import annotations

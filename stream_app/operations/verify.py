@@ -47,11 +47,11 @@ class Findings:
         return not self.differences and not (strict and self.missing)
 
 
-def verify(session: Session, workers: tuple[str, ...] = ()) -> Findings:
-    """Compare the newest checkpoint, the digest reports and the workers at these addresses with the
-    log."""
+def verify(session: Session, workers: tuple[str, ...] = (), token: str | None = None) -> Findings:
+    """Compare the newest checkpoint, the digest reports and the workers at these addresses, which
+    may ask for a token, with the log."""
     found = session.checkpoint()
-    shown = {url: ask(url) for url in workers}
+    shown = {url: ask(url, token) for url in workers}
     manifest = found.manifest if found else None
     origin = manifest.origin if manifest else StateOrigin(0, (0,) * session.deployment.partitions)
     findings = Findings()

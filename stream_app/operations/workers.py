@@ -1,7 +1,8 @@
-"""Reads the state that a running worker reports at `/state`."""
+"""Reads the pages of a running worker: the state that it reports at `/state`, and others."""
 
 from __future__ import annotations
 
+import urllib.error
 import urllib.request
 from http.client import HTTPException
 
@@ -12,6 +13,7 @@ from stream_app.wire.state_records import StateOrigin
 
 _SECONDS = 15.0
 _LONGEST = 1 << 20
+_REFUSED = (401, 421)
 
 
 class ReportedState(msgspec.Struct, frozen=True):
@@ -25,16 +27,40 @@ class ReportedState(msgspec.Struct, frozen=True):
     origin: StateOrigin = msgspec.field(name="base")
 
 
-def ask(url: str) -> ReportedState:
+class _Refusal(msgspec.Struct, frozen=True):
+    """What a worker answers where it refuses a request."""
+
+    error: str
+
+
+def ask(url: str, token: str | None = None) -> ReportedState:
     """Return the state that the worker at `url` reports; refuses a URL without a worker."""
     if not url.startswith(("http://", "https://")):
         raise UserError(f"--worker {url}: give an address such as http://127.0.0.1:8470")
     try:
-        with urllib.request.urlopen(f"{url.rstrip('/')}/state", timeout=_SECONDS) as reply:
-            return msgspec.json.decode(reply.read(_LONGEST), type=ReportedState)
+        return msgspec.json.decode(page(url, "/state", token, _SECONDS), type=ReportedState)
     except (OSError, HTTPException, ValueError):
         # No listener, another server, an invalid URL, or a reply without a state.
         raise UserError(
             f"no worker showed its state at {url}: is one running there "
             "(murmurec worker --admin-port), and is it ready?"
         ) from None
+
+
+def page(url: str, path: str, token: str | None, seconds: float) -> bytes:
+    """Return a page of the worker at `url`; OSError, HTTPException or ValueError without one.
+
+    Raises UserError with the worker's own sentence where it refuses the token or the host.
+    """
+    request = urllib.request.Request(url.rstrip("/") + path)
+    if token is not None:
+        # Not part of a request to another address that the reply may redirect to.
+        request.add_unredirected_header("Authorization", f"Bearer {token}")
+    try:
+        with urllib.request.urlopen(request, timeout=seconds) as reply:
+            return bytes(reply.read(_LONGEST))
+    except urllib.error.HTTPError as error:
+        if error.code not in _REFUSED:
+            raise
+        sentence = msgspec.json.decode(error.read(_LONGEST), type=_Refusal).error
+        raise UserError(f"{url}: {sentence}") from None

@@ -121,6 +121,8 @@ WRONG = {
     "topic_prefix": [("a b", "topic_prefix = a b (--prefix)"), ("", "1 to 100"), ("é", "1 to 100")],
     "group": [("", "consumer group")],
     "admin_host": [("", "address of")],
+    "admin_hosts": [("a b", "name of a host"), ("a:1", "name of a host")],
+    "admin_token": [("short", "16 to 512"), ("with a space in it", "16 to 512")],
     "bootstrap_servers": [
         ("http://a:1", "without a scheme"),
         ("a:99999", "ports 1 to 65535"),
@@ -232,6 +234,17 @@ def test_every_secret_property_of_librdkafka_counts_as_one(name):
 @pytest.mark.parametrize("name", ["sasl.username", "ssl.ca.location", "security.protocol"])
 def test_a_property_that_helps_to_find_a_mistake_is_shown(name):
     assert not is_secret(name)
+
+
+def test_the_token_of_the_admin_port_is_shown_nowhere(environment):
+    environment(MURMUREC_ADMIN_TOKEN="hunter2-hunter2-hunter2")
+    settings = load()
+    assert settings.shown()["admin_token"] == "********"
+    assert "hunter2" not in repr(settings) + str(settings)
+    environment(MURMUREC_ADMIN_TOKEN="hunter2")
+    with pytest.raises(UserError, match="16 to 512 printable") as refused:
+        load()
+    assert "hunter2" not in str(refused.value)
 
 
 def test_sizes_that_do_not_fit_the_machine_are_refused():

@@ -15,6 +15,8 @@ import faust
 
 from stream_app.agents.faust_ext.group_membership import member_identity
 from stream_app.agents.faust_ext.table_manager import PatientTableManager
+from stream_app.agents.faust_ext.web_access import Access
+from stream_app.agents.faust_ext.web_server import LimitedWeb, Limits
 from stream_app.errors import UserError
 from stream_app.kafka.clients import Connection
 from stream_app.settings import Settings
@@ -27,7 +29,7 @@ def new_app(
     settings: Settings, connection: Connection, admin_port: int, data_dir: Path
 ) -> faust.App:
     """Return an application without stages; Faust requires `data_dir` and stores nothing in it."""
-    return faust.App(
+    app = faust.App(
         settings.group or f"{settings.topic_prefix}-worker",
         broker=[f"kafka://{address.strip()}" for address in connection.bootstrap.split(",")],
         broker_credentials=credentials(settings.kafka),
@@ -52,6 +54,11 @@ def new_app(
         TableManager=PatientTableManager,
         **member_identity(settings.topic_prefix, settings.instance),
     )
+    access = Access(
+        frozenset({settings.admin_host.lower(), *settings.admin_hosts}), settings.admin_token
+    )
+    app.web = LimitedWeb(app, Limits(), (access.checked,))
+    return app
 
 
 def credentials(properties: Mapping[str, str]) -> Any:

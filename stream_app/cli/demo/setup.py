@@ -118,6 +118,8 @@ def _start_worker(stack: ExitStack, settings: Settings, folder: Path) -> WorkerP
     arguments = [word for option in options.items() for word in option]
     with status("starting the worker (the first start compiles its kernels: about a minute)"):
         warm_up(spec_from_settings(settings), settings.index, settings.code_bits)
-        worker = stack.enter_context(worker_running(arguments, free_ports(1)[0], folder))
+        worker = stack.enter_context(
+            worker_running(arguments, free_ports(1)[0], folder, settings.admin_token)
+        )
         worker.wait_until_ready()
     return worker

@@ -24,16 +24,19 @@ _READY_SECONDS = 300.0
 
 @dataclass
 class WorkerProcess:
-    """A running worker; `url` is its admin port."""
+    """A running worker; `url` is its admin port, `token` what this port asks for."""
 
     process: subprocess.Popen[bytes]
     url: str
     log: Path
+    token: str | None = None
 
     def get(self, path: str, seconds: float = 10.0) -> bytes:
         """Return the body of a page of any status; OSError without an answer."""
+        headers = {"Authorization": f"Bearer {self.token}"} if self.token else {}
+        request = urllib.request.Request(self.url + path, headers=headers)
         try:
-            with urllib.request.urlopen(self.url + path, timeout=seconds) as reply:
+            with urllib.request.urlopen(request, timeout=seconds) as reply:
                 return bytes(reply.read())
         except urllib.error.HTTPError as error:
             return bytes(error.read())
@@ -88,8 +91,11 @@ class WorkerProcess:
 
 
 @contextmanager
-def running(arguments: Sequence[str], port: int, folder: Path) -> Iterator[WorkerProcess]:
-    """Run `murmurec worker` with these arguments for the length of the block."""
+def running(
+    arguments: Sequence[str], port: int, folder: Path, token: str | None = None
+) -> Iterator[WorkerProcess]:
+    """Run `murmurec worker` with these arguments for the length of the block; `token` is the
+    `admin_token` of its configuration."""
     log = folder / "worker.log"
     command = [sys.executable, "-m", "stream_app.cli", "worker", "--admin-port", str(port)]
     command += arguments
@@ -102,7 +108,7 @@ def running(arguments: Sequence[str], port: int, folder: Path) -> Iterator[Worke
             start_new_session=True,
         )
     try:
-        yield WorkerProcess(process, f"http://127.0.0.1:{port}", log)
+        yield WorkerProcess(process, f"http://127.0.0.1:{port}", log, token)
     finally:
         process.terminate()
         try:

@@ -26,7 +26,6 @@ if TYPE_CHECKING:
 
 _MOST = 100  # items in the longest answer
 _MIN_SECONDS, _MAX_SECONDS = 0.1, 3600
-_LONGEST = 1 << 20  # bytes read of an answer; 100 items with titles need a tenth of them
 
 
 class AskReplyItem(TypedDict):
@@ -106,6 +105,7 @@ def ask(
             k,
             timeout,
             known,
+            settings.admin_token,
         )
     else:
         answer = _over_kafka(settings, pseudonym, k, timeout, known)
@@ -220,22 +220,23 @@ def _titles(connection: Connection, prefix: str) -> Catalogue | None:
     return catalogue
 
 
-def _over_http(url: str, pseudonym: str, k: int, timeout: float, rated: frozenset[int]) -> AskReply:
+def _over_http(
+    url: str, pseudonym: str, k: int, timeout: float, rated: frozenset[int], token: str | None
+) -> AskReply:
     import time
-    import urllib.request
     from http.client import HTTPException
 
     import msgspec
 
     from consumers.recommendations import key_of
+    from stream_app.operations.workers import page
 
     if not url.startswith(("http://", "https://")):
         raise UsageError(f"--url {url}: give an address such as http://127.0.0.1:8470")
-    address = f"{url.rstrip('/')}/recommendations/{pseudonym}?k={_MOST if rated else k}"
+    path = f"/recommendations/{pseudonym}?k={_MOST if rated else k}"
     started = time.monotonic()
     try:
-        with urllib.request.urlopen(address, timeout=timeout) as reply:
-            answer = msgspec.json.decode(reply.read(_LONGEST), type=AskReply)
+        answer = msgspec.json.decode(page(url, path, token, timeout), type=AskReply)
     except (OSError, HTTPException, ValueError):
         # No listener, another protocol, an invalid address or an answer of another form.
         raise UserError(

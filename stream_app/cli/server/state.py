@@ -146,7 +146,7 @@ def verify(
         config, bootstrap, prefix, kafka, mechanisms=tuple(allow or ()) or None, model=model
     )
     session = Session.from_settings(settings, snapshot, progress)
-    findings = compare(session, tuple(worker or ()))
+    findings = compare(session, tuple(worker or ()), settings.admin_token)
     show_findings(findings, as_json)
     if not findings.equal(strict):
         raise typer.Exit(1)

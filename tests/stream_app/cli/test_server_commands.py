@@ -14,6 +14,7 @@ import pytest
 from stream_app.cli import run
 from stream_app.kafka import clients
 from stream_app.kafka.topic_admin import create, delete
+from stream_app.operations.workers import page
 from stream_app.wire import Topics
 from tests.conftest import Kafka
 from tests.fixtures.http import OK, answering
@@ -229,3 +230,14 @@ def test_a_full_disk_is_one_sentence() -> None:
     assert done.returncode == 1
     assert b"nothing more can be written" in done.stderr
     assert b"Traceback" not in done.stderr
+
+
+def test_the_token_goes_to_the_worker_and_not_where_its_reply_redirects_to() -> None:
+    first: list[dict[str, str]] = []
+    second: list[dict[str, str]] = []
+    with answering(OK + b"{}", second) as elsewhere:
+        redirect = f"HTTP/1.0 302 Found\r\nLocation: {elsewhere}/x\r\n\r\n".encode()
+        with answering(redirect, first) as url:
+            assert page(url, "/state", "a token", 10) == b"{}"
+    assert first[0]["Authorization"] == "Bearer a token"
+    assert "Authorization" not in second[0]

@@ -1,0 +1,74 @@
+"""Which requests the admin port answers: by the name in `Host`, and by a token where one is set.
+
+    Host     an IP address, `localhost`, `admin_host`, or a name in `admin_hosts`
+    token    `Authorization: Bearer` with the setting `admin_token`, for all pages but /livez and
+             /readyz
+
+A web page of another origin can have a browser send requests to a port on loopback, under a name
+of its own that it lets point there (DNS rebinding), and then read the replies. The browser puts
+that name into `Host`; it is never an IP address, so addresses need no list.
+"""
+
+from __future__ import annotations
+
+import hmac
+import ipaddress
+import re
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import Any
+
+from aiohttp import web
+
+OPEN = frozenset({"/livez", "/readyz"})
+_HOST = re.compile(r"(\[[0-9a-fA-F:.]+\]|[^:\[\]]+)(?::[0-9]{1,5})?")
+_Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
+
+
+@dataclass(frozen=True)
+class Access:
+    """The names under which the port answers, and the token that it asks for."""
+
+    names: frozenset[str]
+    token: str | None = None
+
+    def refusal(self, path: str, host: str | None, authorization: str | None) -> tuple[int, str]:
+        """Return the status and the sentence for a request that is not answered; (0, "") else."""
+        if not self._is_served(host):
+            return 421, (
+                f"host {(host or 'missing')[:100]!r} is not served here: use the IP address, or "
+                "add the name to admin_hosts"
+            )
+        if self.token is not None and path not in OPEN and not self._is_known(authorization):
+            return 401, "send the header Authorization: Bearer with the value of admin_token"
+        return 0, ""
+
+    def _is_served(self, host: str | None) -> bool:
+        found = _HOST.fullmatch(host or "")
+        if found is None:
+            return False
+        name = found[1].strip("[]").lower().removesuffix(".")
+        if name in self.names or name == "localhost":
+            return True
+        try:
+            ipaddress.ip_address(name)
+        except ValueError:
+            return False
+        return True
+
+    def _is_known(self, authorization: str | None) -> bool:
+        expected = f"Bearer {self.token}".encode()
+        given = (authorization or "").encode("utf-8", "surrogateescape")
+        return hmac.compare_digest(given, expected)
+
+    @web.middleware
+    async def checked(self, request: web.Request, handler: _Handler) -> web.StreamResponse:
+        """Answer a request that is refused with its sentence, any other by its view."""
+        headers = request.headers
+        status, sentence = self.refusal(
+            request.path, headers.get("Host"), headers.get("Authorization")
+        )
+        if not status:
+            return await handler(request)
+        more: dict[str, Any] = {"WWW-Authenticate": "Bearer"} if status == 401 else {}
+        return web.json_response({"error": sentence}, status=status, headers=more)
