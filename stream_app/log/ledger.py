@@ -23,7 +23,7 @@ from stream_app.wire import REASONS
 from stream_app.wire.state_records import SmallArray
 
 APPLIED, DUPLICATE, JUMPED, REJECTED = 0, 1, 2, 3
-"""Outcome of a record: applied; duplicate; `seq` too far ahead; rejected while decoding."""
+"""Outcome of a record: applied; duplicate; held back for its `seq`; rejected while decoding."""
 
 RATINGS = ("learned", "held_out", "clipped", "duplicate")
 """Outcomes of the ratings of accepted records; `clipped` ratings also count as learned."""

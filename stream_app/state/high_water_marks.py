@@ -1,10 +1,19 @@
-"""The highest sequence number seen from each device, so that a record sent twice is applied once.
+"""The sequence numbers seen from each device, so that a record sent twice is applied once.
 
 A device numbers its events 1, 2, 3, ...; the log may hold an event twice (a retry of a producer
 that missed an acknowledgement) but never out of order, as one device writes to one partition.
+
+Where events are signed, the largest number decides: nothing up to it is applied again. Where they
+are not, every writer can claim any number in any device's name, and a forged large number would
+turn all that the device sends into duplicates. So two runs of consecutive numbers are kept
+(`kernels/stream/high_water_marks.py`): a jump of more than `MAX_SEQ_GAP` is held back (rejected)
+until the number after it arrives, and the run before the jump goes on beside the new one. A forged
+record costs its device at most one event. Price: of a device that skips numbers twice, records
+from before the first hole are taken for new ones when they are sent once more.
+
 Devices are listed in the order in which they first appear in the log and are never removed, so
 `arrays()` is a function of the log alone and independent of hashing and growth. The table grows by
-doubling and takes 40 to 80 bytes a device.
+doubling and takes 64 to 128 bytes a device, 40 to 80 where events are signed.
 """
 
 from __future__ import annotations
@@ -26,31 +35,34 @@ from stream_app.models.paged_arrays import (
     grown_map,
     leading_pages,
 )
+from stream_app.wire import MAX_SEQ_GAP
 
 _SMALLEST = 1024
 
 
 class HighWaterMarks:
-    """Highest applied `seq` per device; a device is its 128-bit pseudonym as two uint64 words.
+    """Applied `seq`s per device; a device is its 128-bit pseudonym as two uint64 words.
 
-    `seed` places devices in the table and nothing else. By default it is drawn afresh in each
-    process, because devices choose their pseudonyms: with a public seed, an attacker could choose
-    many that collide in one slot and stall the server.
+    `signed`: every number comes from its device, and the largest decides. `seed` places devices in
+    the table and nothing else. By default it is drawn afresh in each process, because devices
+    choose their pseudonyms: with a public seed, an attacker could choose many that collide in one
+    slot and stall the server.
     """
 
     growing = frozenset({"devices", "marks"})
 
-    def __init__(self, seed: int | None = None) -> None:
+    def __init__(self, seed: int | None = None, *, signed: bool = False) -> None:
         if seed is not None and not 0 <= seed < 2**64:
             raise ValueError(f"seed {seed}: use 0 to 2^64 - 1, or none")
         self._seed = np.uint64(secrets.randbits(64) if seed is None else seed)
+        self._width = 1 if signed else 4
         self._clear(_SMALLEST)
 
     def _clear(self, room: int) -> None:
         """Empty the table and allocate `room` devices."""
         self._count = 0
         self._devices = np.zeros((room, 2), np.uint64)
-        self._marks = np.zeros(room, np.int64)
+        self._marks = np.zeros((room, self._width), np.int64)
         self._slots = np.full(2 * room, -1, np.int64)
         self._pages = dirty_map(self._devices), dirty_map(self._marks)
 
@@ -62,9 +74,10 @@ class HighWaterMarks:
     ) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
         """Apply (n, 2) devices with (n,) seqs strictly in order; return outcomes and gaps.
 
-        Outcome 0: applied, and the gap is the number of skipped seqs. 1: a duplicate, not above
-        the mark. 2: a jump of more than 2^20 above it (an unknown device's mark is 0). 3: the row
-        was not `accepted`. Only an applied row changes the state; other rows have gap 0.
+        Outcome 0: applied, and the gap is the number of skipped seqs, `MAX_SEQ_GAP` at most. 1: a
+        duplicate. 2: held back, a jump (never where events are signed). 3: the row was not
+        `accepted`. Duplicates and rows that were not accepted leave the state as it is; only an
+        applied row adds a device and has a gap.
         """
         n = len(seqs)
         if devices.shape != (n, 2) or len(accepted) != n:
@@ -77,26 +90,27 @@ class HighWaterMarks:
         while True:
             row, self._count = marks.advance(
                 self._slots, self._devices, self._marks, *self._pages, self._seed, self._count,
-                devices, seqs, accepted, row, outcomes, gaps,
+                devices, seqs, accepted, row, MAX_SEQ_GAP, outcomes, gaps,
             )  # fmt: skip
             if row == n:
                 return outcomes, gaps
             self._grow()
 
     def find(self, devices: NDArray[np.uint64]) -> NDArray[np.int64]:
-        """Return the mark of each of (n, 2) devices, 0 where it is unknown."""
+        """Return the seq of each of (n, 2) devices that was applied last, or held back; 0 where
+        the device is unknown."""
         rows = self.rows(devices)
-        found = self._marks[rows]
+        found: NDArray[np.int64] = self._marks[rows, min(self._width, 2) - 1]
         found[rows < 0] = 0
         return found
 
     def forget(self, device: NDArray[np.uint64]) -> bool:
-        """Set the mark of a device (2,) to 0 and return whether there was one; its row remains."""
+        """Clear the seqs of a device (2,) and return whether it has a row; the row remains."""
         row = int(self.rows(device.reshape(1, 2))[0])
         if row < 0:
             return False
+        self._pages[1][8 * self._width * row // PAGE_BYTES] = 1
         self._marks[row] = 0
-        self._pages[1][8 * row // PAGE_BYTES] = 1
         return True
 
     def rows(self, devices: NDArray[np.uint64]) -> NDArray[np.int64]:
@@ -112,7 +126,8 @@ class HighWaterMarks:
         return self._count
 
     def arrays(self) -> dict[str, NDArray[np.generic]]:
-        """Return the state itself, not a copy: devices (n, 2) by first appearance, marks (n,)."""
+        """Return the state itself, not a copy: devices (n, 2) by first appearance, marks (n, 4),
+        or (n, 1) where events are signed."""
         return {"devices": self._devices[: self._count], "marks": self._marks[: self._count]}
 
     def dirty_pages(self) -> dict[str, DirtyMap]:
@@ -124,9 +139,14 @@ class HighWaterMarks:
         """Replace the state by what `arrays()` returned; ValueError where they do not fit."""
         check_arrays(arrays, self.arrays(), self.growing)
         devices, values = arrays["devices"], arrays["marks"]
-        if len(devices) != len(values) or (len(values) and values.min() < 0):
+        if (
+            len(devices) != len(values)
+            or (values < 0).any()
+            or (values[:, :-1:2] > values[:, 1::2]).any()
+        ):
             raise ValueError(
-                f"{len(devices)} devices, {len(values)} marks: use one mark for each, from 0"
+                f"{len(devices)} devices, {len(values)} marks: use one row for each, of numbers "
+                "from 0, the last of a run not below its first"
             )
         room = max(_SMALLEST, 1 << (len(values) - 1).bit_length())
         slots = np.full(2 * room, -1, np.int64)

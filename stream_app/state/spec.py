@@ -18,7 +18,7 @@ from stream_app.privacy.ratings.like import check_one_question
 from stream_app.wire import Intake
 
 # Raised with every change of the state that a log produces, or of its layout.
-STATE_FORMAT = 4
+STATE_FORMAT = 5
 
 
 @dataclass(frozen=True)

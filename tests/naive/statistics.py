@@ -79,18 +79,42 @@ class SecondMoment:
 
 
 class Marks:
-    """Highest seq per device in a dictionary."""
+    """The seqs of each device as two sets of numbers, the one that was extended last in front; or
+    the largest alone, where they are signed."""
 
-    def __init__(self) -> None:
-        self.marks: dict[tuple[int, int], int] = {}
+    def __init__(self, gap: int, *, signed: bool = False) -> None:
+        self.gap, self.signed = gap, signed
+        self.runs: dict[tuple[int, int], list[set[int]]] = {}
 
     def advance(self, device: tuple[int, int], seq: int, accepted: bool) -> tuple[int, int]:
-        mark = self.marks.get(device, 0)
         if not accepted:
             return 3, 0
-        if seq <= mark:
+        runs = self.runs.get(device, [{0}, {0}])
+        if seq < 1 or any(seq in run for run in runs) or (self.signed and seq < max(runs[0])):
             return 1, 0
-        if seq - mark > 2**20:
-            return 2, 0
-        self.marks[device] = seq
-        return 0, seq - mark - 1
+        first = device not in self.runs
+        self.runs[device] = runs
+        if self.signed:
+            skipped = min(seq - max(runs[0]) - 1, self.gap)
+            runs[0] = {seq}
+            return 0, skipped
+        ends = [max(run) for run in runs]
+        if seq - 1 in ends:
+            followed = ends.index(seq - 1)
+            runs[:] = [runs[followed] | {seq}, runs[1 - followed]]
+            outcome = 0, 0
+        else:
+            near = [n for n, end in enumerate(ends) if end < seq <= end + 1 + self.gap]
+            runs[:] = [{seq}, runs[near[0] if near else 0]]
+            outcome = (0, seq - ends[near[0]] - 1) if near else (0 if first else 2, 0)
+        newer, other = runs
+        if max(newer) + 1 in other or max(other) + 1 in newer:
+            runs[:] = [newer | other, {0}]
+        return outcome
+
+    def row(self, device: tuple[int, int]) -> list[int]:
+        """Return what the state holds of a known device."""
+        first, second = self.runs[device]
+        if self.signed:
+            return [max(first)]
+        return [min(first), max(first), min(second), max(second)]

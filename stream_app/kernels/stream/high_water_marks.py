@@ -1,14 +1,27 @@
-"""Highest sequence number per device: rows in order of first appearance, found by linear probing.
+"""Sequence numbers per device: rows in order of first appearance, found by linear probing.
 
     slot = hash(device) mod capacity, then linear probing; slots[slot] = row or -1
 
-    seq <= mark                  DUPLICATE   untouched
-    seq - mark > MAX_JUMP        JUMP        untouched (the mark of an unknown device is 0)
-    else                         APPLIED     mark = seq, gap = seq - mark - 1 missing events
+marks: (rows, 4) int64: two runs of consecutive numbers, first and last of each, the run that was
+extended last in front; (0, 0) is an empty run.
+
+    seq in a run                          DUPLICATE   untouched
+    seq = last + 1 of a run               APPLIED     the run is extended
+    last + 2 .. last + 1 + gap of a run   APPLIED     a new run; the other of the two is dropped
+    any, of an unknown device             APPLIED     a new run
+    else                                  HELD_BACK   a new run; the one extended last stays
+
+Two runs that meet become one. So a record takes its own number and, where it drops a run, at most
+the one that continues it: whatever n records claim, no more than n other numbers are lost.
+
+marks: (rows, 1) int64 where numbers are signed: the largest number, which alone decides.
+
+    seq <= mark                           DUPLICATE   untouched
+    else                                  APPLIED     mark = seq
 
 A device gets the next row with its first applied event. slots: (capacity,) int64, a power of two of
-at least twice the rows;  devices: (rows, 2) uint64;  marks: (rows,) int64.  What is written is
-marked in the pages of its array (`dirty_pages.py`).
+at least twice the rows;  devices: (rows, 2) uint64.  What is written is marked in the pages of its
+array (`dirty_pages.py`), before it is written.
 """
 
 from __future__ import annotations
@@ -19,8 +32,7 @@ from numba import njit
 from stream_app.kernels.machine.dirty_pages import WORDS
 from stream_app.kernels.machine.hashing import GOLDEN, hash64
 
-APPLIED, DUPLICATE, JUMP, SKIPPED = 0, 1, 2, 3
-MAX_JUMP = 2**20
+APPLIED, DUPLICATE, HELD_BACK, SKIPPED = 0, 1, 2, 3
 
 
 @njit(cache=True, nogil=True, inline="always")
@@ -38,7 +50,7 @@ def _slot(slots, known, seed, first, second):
 @njit(cache=True, nogil=True)
 def advance(
     slots, known, marks, known_pages, marks_pages, seed, count,
-    devices, seqs, accepted, start, outcomes, gaps,
+    devices, seqs, accepted, start, gap, outcomes, gaps,
 ):  # fmt: skip
     """Apply rows from `start` on, in order, until a new device finds no row left in `known`.
 
@@ -51,26 +63,79 @@ def advance(
             continue
         slot = _slot(slots, known, seed, devices[i, 0], devices[i, 1])
         row = slots[slot]
-        mark = marks[row] if row >= 0 else np.int64(0)
-        if seqs[i] <= mark:
+        if seqs[i] < 1 or (row >= 0 and _contains(marks[row], seqs[i])):
             outcomes[i] = DUPLICATE
-        elif seqs[i] - mark > MAX_JUMP:
-            outcomes[i] = JUMP
-        else:
-            if row < 0:
-                if count == marks.size:
-                    return i, count
-                row = np.int64(count)
-                count += 1
-                slots[slot] = row
-                known[row, 0] = devices[i, 0]
-                known[row, 1] = devices[i, 1]
-                known_pages[(2 * row) >> WORDS] = 1
-            marks[row] = seqs[i]
-            marks_pages[row >> WORDS] = 1
+            continue
+        if row < 0:
+            if count == len(marks):
+                return i, count
+            row = np.int64(count)
+            count += 1
+            known_pages[(2 * row) >> WORDS] = 1
+            slots[slot] = row
+            known[row, 0] = devices[i, 0]
+            known[row, 1] = devices[i, 1]
+        marks_pages[(marks.shape[1] * row) >> WORDS] = 1
+        if marks.shape[1] == 1:
             outcomes[i] = APPLIED
-            gaps[i] = seqs[i] - mark - 1
+            gaps[i] = min(seqs[i] - marks[row, 0] - 1, gap)
+            marks[row, 0] = seqs[i]
+        else:
+            outcomes[i], gaps[i] = _enter(marks[row], seqs[i], gap)
     return seqs.size, count
+
+
+@njit(cache=True, nogil=True, inline="always")
+def _contains(mark, seq):
+    """Return whether a number is in a run of a device, or not above its mark."""
+    if len(mark) == 1:
+        return seq <= mark[0]
+    return mark[0] <= seq <= mark[1] or mark[2] <= seq <= mark[3]
+
+
+@njit(cache=True, nogil=True)
+def _enter(runs, seq, gap):
+    """Enter a number that is in neither run; return (outcome, skipped numbers)."""
+    outcome, skipped, followed = HELD_BACK, 0, -1
+    for r in (0, 2):
+        ahead = seq - runs[r + 1] - 1
+        if ahead == 0:
+            if r == 2:
+                _swap(runs)
+            runs[1] = seq
+            _join(runs)
+            return APPLIED, 0
+        if followed < 0 and 0 < ahead <= gap:
+            outcome, skipped, followed = APPLIED, ahead, r
+    if runs[1] == 0:
+        outcome = APPLIED
+    if followed != 2:
+        _swap(runs)
+    runs[0] = seq
+    runs[1] = seq
+    _join(runs)
+    return outcome, skipped
+
+
+@njit(cache=True, nogil=True, inline="always")
+def _swap(runs):
+    """Exchange the two runs."""
+    first, last = runs[0], runs[1]
+    runs[0], runs[1] = runs[2], runs[3]
+    runs[2], runs[3] = first, last
+
+
+@njit(cache=True, nogil=True, inline="always")
+def _join(runs):
+    """Make one run of two that meet."""
+    if runs[1] + 1 == runs[2]:
+        runs[1] = runs[3]
+    elif runs[3] + 1 == runs[0]:
+        runs[0] = runs[2]
+    else:
+        return
+    runs[2] = 0
+    runs[3] = 0
 
 
 @njit(cache=True, nogil=True)

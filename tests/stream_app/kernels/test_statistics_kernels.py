@@ -109,35 +109,37 @@ def test_the_second_moment_kernel_does_what_whole_numbers_do(keys, coefficients,
 
 
 DEVICE = st.one_of(st.tuples(st.integers(0, 2), st.integers(0, 2)), st.just((2**64 - 1, 2**64 - 1)))
+GAP = 3
 SEQ = st.one_of(
-    st.integers(-2, 6), st.integers(2**20 - 1, 2**20 + 3), st.sampled_from([2**62, -(2**63)])
+    st.integers(-2, 12), st.integers(2**40 - 5, 2**40 + 3), st.sampled_from([2**62, -(2**63)])
 )
 
 
+@pytest.mark.parametrize("signed", [False, True])
 @settings(deadline=None)
 @given(events=st.lists(st.tuples(DEVICE, SEQ, st.booleans()), max_size=60), seed=WORDS)
-def test_the_marks_kernels_do_what_a_dictionary_does(events, seed):
+def test_the_marks_kernels_do_what_sets_of_numbers_do(events, seed, signed):
     slots, known = np.full(16, -1, np.int64), np.zeros((10, 2), np.uint64)
-    values, pages = np.zeros(10, np.int64), np.zeros((2, 1), np.uint8)
+    values, pages = np.zeros((10, 1 if signed else 4), np.int64), np.zeros((2, 1), np.uint8)
     devices = words([d for d, _, _ in events]).reshape(-1, 2)
     outcomes, gaps = np.empty(len(events), np.uint8), np.empty(len(events), np.int64)
     seqs = np.array([s for _, s, _ in events], np.int64)
     accepted = np.array([a for _, _, a in events], np.bool_)
-    slow = naive.Marks()
+    slow = naive.Marks(GAP, signed=signed)
     expected = [slow.advance(*event) for event in events]
     # Ten devices in sixteen slots: long probes, but never a full table.
     row, count = marks.advance(
         slots, known, values, *pages, np.uint64(seed), 0,
-        devices, seqs, accepted, 0, outcomes, gaps,
+        devices, seqs, accepted, 0, GAP, outcomes, gaps,
     )  # fmt: skip
-    assert (row, count) == (len(events), len(slow.marks))
+    assert (row, count) == (len(events), len(slow.runs))
     assert list(zip(outcomes.tolist(), gaps.tolist(), strict=True)) == expected
-    assert [tuple(d) for d in known[:count].tolist()] == list(slow.marks)
-    assert values[:count].tolist() == list(slow.marks.values())
+    assert [tuple(d) for d in known[:count].tolist()] == list(slow.runs)
+    assert values[:count].tolist() == [slow.row(device) for device in slow.runs]
     assert pages.ravel().tolist() == [int(count > 0)] * 2
     rows = np.empty(len(events), np.int64)
     marks.find(slots, known, np.uint64(seed), devices, rows)
-    order = {device: row for row, device in enumerate(slow.marks)}
+    order = {device: row for row, device in enumerate(slow.runs)}
     assert rows.tolist() == [order.get(d, -1) for d, _, _ in events]
 
 

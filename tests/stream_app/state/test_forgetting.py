@@ -183,7 +183,7 @@ def test_a_rejected_record_does_not_affect_the_others_of_its_batch(
     part = [r for r in map(publish, made) if r.partition == 0][:8]
     devices = [bytes.fromhex(r.key.decode()) for r in part if r.key]
     far = publish(replace(made[names.index(devices[5])], seq=2**21))
-    part[5], replica = far, Replica(SMALL)
+    part[4:6], replica = [part[5], far], Replica(SMALL)
     replica.forget(devices[2])
     part.append(part[3])
     batch = decode_many(run_of(part, 0, 9, 0), SMALL.intake)

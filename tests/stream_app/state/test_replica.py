@@ -75,11 +75,11 @@ def test_rejected_and_repeated_records_do_not_change_the_model(
     assert counts["rejected"] > 0
 
 
-def test_a_seq_that_jumps_too_far_is_rejected_and_its_device_continues(
+def test_a_seq_that_jumps_is_held_back_and_its_device_continues(
     rng: np.random.Generator,
 ) -> None:
     made = events(rng, 1)[0]
-    chain = [made, replace(made, seq=2 + 2**20), replace(made, seq=3), replace(made, seq=3)]
+    chain = [replace(made, seq=seq) for seq in (1, 2**20, 3, 3)]
     replica = played([publish(event) for event in chain], rng)
     assert replica.ledger.counts()["applied"] == 2
     assert replica.ledger.counts()["duplicate"] == 1
