@@ -25,7 +25,17 @@ PURE = (
 )
 # All that what is pure imports: none of it has a clock, a source of noise, a file or a thread.
 STANDARD = {
-    *("__future__", "abc", "collections", "dataclasses", "enum", "functools", "hashlib", "hmac"),
+    *(
+        "__future__",
+        "abc",
+        "bisect",
+        "collections",
+        "dataclasses",
+        "enum",
+        "functools",
+        "hashlib",
+        "hmac",
+    ),
     *("itertools", "math", "re", "struct", "types", "typing"),
 }
 THIRD_PARTY = {"numba", "llvmlite", "msgspec"}

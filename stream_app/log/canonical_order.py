@@ -20,14 +20,31 @@ was delivered or does not exist.
 from __future__ import annotations
 
 from collections import deque
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass
 
-from stream_app.wire import Contract, Cut, DigestReport, Entry, Forget, RecordRun
+from stream_app.log.cut_chain import Chain, Truncations
+from stream_app.log.partition_buffer import PartitionBuffer
+from stream_app.wire import (
+    Contract,
+    Cut,
+    DigestReport,
+    Entry,
+    Forget,
+    RecordRun,
+    Tail,
+    Truncate,
+)
 
 
 class OrderError(Exception):
     """The broker violated the order of a partition, or this is not the log of the state's origin;
     the state cannot continue."""
+
+
+class TailDiffers(OrderError):
+    """The records of a round are not those that the writer of its cut received: the log lost its
+    end and was filled again."""
 
 
 @dataclass(frozen=True)
@@ -43,6 +60,7 @@ class Start:
     end_offsets: tuple[int, ...]
     cut_offset: int = 0
     contract: int = 1
+    tails: tuple[Tail | None, ...] = ()
 
     def __post_init__(self) -> None:
         if self.cut < 0 or self.cut_offset < 0 or any(end < 0 for end in self.end_offsets):
@@ -53,7 +71,8 @@ class Start:
 class LogStep:
     """The next piece of the canonical order: a run of records, the cut that ends their round, a
     device to forget or a version of the event format before the next run, or a digest report;
-    `cut_offset` is the offset after the entry."""
+    `cut_offset` is the offset after the entry. `tails` of a cut: the last record of each partition,
+    then that of the cut itself (`wire.authenticity.tails`)."""
 
     run: RecordRun | None = None
     cut: Cut | None = None
@@ -61,74 +80,18 @@ class LogStep:
     forget: Forget | None = None
     digest_report: DigestReport | None = None
     contract: Contract | None = None
-
-
-class Chain:
-    """Decides which cuts count, from the cut log alone.
-
-    A cut counts if its number is the next one, if it names every partition and moves none back, and
-    if it advances at least one partition or a forget is pending.
-    """
-
-    def __init__(self, number: int, end_offsets: tuple[int, ...]) -> None:
-        self.number, self.end_offsets = number, end_offsets
-        self.forget_waits = False
-
-    def take(self, entry: Entry) -> bool:
-        """Take the next entry and return whether it counts."""
-        if isinstance(entry, Forget):
-            self.forget_waits = True
-        if not isinstance(entry, Cut):
-            return True
-        counts = (
-            entry.number == self.number + 1
-            and len(entry.end_offsets) == len(self.end_offsets)
-            and all(
-                new >= old for new, old in zip(entry.end_offsets, self.end_offsets, strict=True)
-            )
-            and (entry.end_offsets != self.end_offsets or self.forget_waits)
-        )
-        if counts:
-            self.number, self.end_offsets, self.forget_waits = (
-                entry.number,
-                entry.end_offsets,
-                False,
-            )
-        return counts
-
-
-@dataclass
-class _Buffer:
-    """Delivered records of one partition that no round has taken yet."""
-
-    offsets: list[int] = field(default_factory=list)
-    keys: list[bytes | None] = field(default_factory=list)
-    values: list[bytes | None] = field(default_factory=list)
-    head: int = 0
-
-    def __len__(self) -> int:
-        return len(self.offsets) - self.head
-
-    def take(self, end: int, limit: int, size_limit: int) -> tuple[list[int], list, list]:  # type: ignore[type-arg]
-        """Remove and return the records below offset `end`, at most `limit` of them and about
-        `size_limit` bytes."""
-        first, last, size = self.head, self.head, 0
-        stop = min(len(self.offsets), first + limit)
-        while last < stop and self.offsets[last] < end and size < size_limit:
-            size += len(self.values[last] or b"")
-            last += 1
-        taken = self.offsets[first:last], self.keys[first:last], self.values[first:last]
-        self.head = last
-        if self.head > 4096 and 2 * self.head > len(self.offsets):
-            del self.offsets[: self.head], self.keys[: self.head], self.values[: self.head]
-            self.head = 0
-        return taken
+    tails: tuple[Tail | None, ...] = ()
 
 
 class Rounds:
     """Collects deliveries and returns the canonical order after `start`."""
 
-    def __init__(self, partitions: int, start: Start | None = None) -> None:
+    def __init__(
+        self,
+        partitions: int,
+        start: Start | None = None,
+        truncations: Truncations = Truncations(),  # noqa: B008 - a frozen value
+    ) -> None:
         nothing = (0,) * partitions
         self.start = start or Start(0, nothing)
         if len(self.start.end_offsets) != partitions:
@@ -137,19 +100,27 @@ class Rounds:
         self.end_offsets = self.start.end_offsets
         self.received: list[int] = list(self.end_offsets)
         self.contract = self.start.contract
-        self._chain = Chain(0, nothing)
+        self.truncated = False
+        self._chain = Chain(0, nothing, truncations)
         if self.start.cut_offset:
-            self._chain = Chain(self.number, self.end_offsets)
+            self._chain = Chain(self.number, self.end_offsets, truncations)
         self._next_offset = self.start.cut_offset
         self._entries: deque[tuple[int, Entry]] = deque()
+        self._cut_tails: deque[Tail | None] = deque()
         self._cuts = 0
-        self._buffers = [_Buffer() for _ in range(partitions)]
+        tails = self.start.tails[:partitions] or (None,) * partitions
+        self._buffers = [PartitionBuffer(tail) for tail in tails]
         self._partition = 0
 
     @property
     def newest_cut(self) -> tuple[int, tuple[int, ...]]:
         """Number and ends of the newest cut that counts, applied or not."""
         return self._chain.number, self._chain.end_offsets
+
+    @property
+    def last_used(self) -> tuple[int, tuple[int, ...]]:
+        """The number before that of the next cut, and the ends that the next cut continues."""
+        return self._chain.last_used, self._chain.end_offsets
 
     @property
     def found_start(self) -> bool:
@@ -176,9 +147,21 @@ class Rounds:
                 found, waiting = found + waiting, []
         return found
 
-    def cut(self, cut: Cut, offset: int | None = None) -> bool:
-        """Take one cut from the cut log; False where it does not count."""
-        return self._entry(cut, offset)
+    def cut(self, cut: Cut, offset: int | None = None, tail: Tail | None = None) -> bool:
+        """Take one cut from the cut log, with the tail of its record; False where it does not
+        count."""
+        counts = self._entry(cut, offset)
+        if counts and self._entries and self._entries[-1][1] is cut:
+            self._cut_tails.append(tail)
+        return counts
+
+    def truncate(self, truncate: Truncate, offset: int | None = None) -> bool:
+        """Take a truncation; one that was not known before is noted in `truncated`: then the reader
+        begins again, from a cut that is not superseded."""
+        place = self._next_offset if offset is None else offset
+        if place >= self._chain.truncations.end:
+            self.truncated = True
+        return self._entry(truncate, offset)
 
     def forget(self, forget: Forget, offset: int | None = None) -> bool:
         """Take the entry of a device that is to be forgotten; False where it came before."""
@@ -214,15 +197,23 @@ class Rounds:
             self._cuts += isinstance(entry, Cut)
         return counts
 
-    def deliver(self, partition: int, offset: int, key: bytes | None, value: bytes | None) -> None:
+    def deliver(
+        self,
+        partition: int,
+        offset: int,
+        key: bytes | None,
+        value: bytes | None,
+        epoch: int = -1,
+    ) -> None:
         """Take one record; a repeated delivery is ignored."""
-        if offset < self.received[partition]:
-            return
-        buffer = self._buffers[partition]
-        buffer.offsets.append(offset)
-        buffer.keys.append(key)
-        buffer.values.append(value)
-        self.received[partition] = offset + 1
+        if offset >= self.received[partition]:
+            self._buffers[partition].append(offset, key, value, epoch)
+            self.received[partition] = offset + 1
+
+    def tails_below(self, end_offsets: Sequence[int]) -> tuple[str, ...]:
+        """Return the fingerprints for a cut that ends there: "" where no record is known."""
+        tails = (b.tail_below(end) for b, end in zip(self._buffers, end_offsets, strict=True))
+        return tuple(tail.fingerprint if tail else "" for tail in tails)
 
     def reached(self, partition: int, position: int) -> None:
         """Record that every record below `position` was delivered or does not exist."""
@@ -238,9 +229,7 @@ class Rounds:
                     return LogStep(run)
                 if self._partition < len(entry.end_offsets):
                     return None
-                self._partition = 0
-                self._cuts -= 1
-                self.number, self.end_offsets = entry.number, entry.end_offsets
+                return self._end_round(entry, offset)
             elif isinstance(entry, Forget | Contract) and not self._cuts:
                 return None
             self._entries.popleft()
@@ -250,6 +239,21 @@ class Rounds:
                 self.contract = entry.version
             return _step_of(entry, offset + 1)
         return None
+
+    def _end_round(self, cut: Cut, offset: int) -> LogStep:
+        """Close the open round; raises TailDiffers for other records than its cut was made for."""
+        tails = tuple(buffer.tail for buffer in self._buffers)
+        for partition, (tail, wanted) in enumerate(zip(tails, cut.tails, strict=False)):
+            if tail and wanted and tail.fingerprint != wanted:
+                raise TailDiffers(
+                    f"offset {tail.offset} of partition {partition} holds another record than the "
+                    f"one that cut {cut.number} was made for"
+                )
+        self._partition = 0
+        self._cuts -= 1
+        self.number, self.end_offsets = cut.number, cut.end_offsets
+        self._entries.popleft()
+        return LogStep(cut=cut, cut_offset=offset + 1, tails=(*tails, self._cut_tails.popleft()))
 
     def _run(self, cut: Cut, limit: int, size_limit: int) -> RecordRun | None:
         """Return the next run of the open round; None at its end, or until more is delivered."""
@@ -270,11 +274,11 @@ class Rounds:
 
 def _step_of(entry: Entry, offset: int) -> LogStep:
     match entry:
-        case Cut():
-            return LogStep(cut=entry, cut_offset=offset)
         case Forget():
             return LogStep(forget=entry, cut_offset=offset)
         case Contract():
             return LogStep(contract=entry, cut_offset=offset)
         case DigestReport():
             return LogStep(digest_report=entry, cut_offset=offset)
+        case Cut() | Truncate():
+            raise AssertionError("a cut ends its round, and a truncation is never queued")

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from stream_app.deployment import Deployment
 from stream_app.errors import UserError
 from stream_app.kafka import compacted
-from stream_app.log.canonical_order import Chain
+from stream_app.log.cut_chain import Chain
 from stream_app.wire import Cut, DigestReport, Entry, Forget, WireError, decode_entry
 from stream_app.wire.state_records import StateOrigin
 

@@ -18,8 +18,18 @@ in the mechanism's alphabet; and it has a mask beside each report if and only if
 reports over a partition of the levels (`Intake`).
 """
 
+from stream_app.wire.authenticity.tails import Tail, fingerprint
 from stream_app.wire.batch_decoding import Batch, RecordRun, decode_many
-from stream_app.wire.cut_log import Contract, Cut, DigestReport, Entry, Forget, decode_entry
+from stream_app.wire.cut_log import (
+    MAX_TRUNCATED,
+    Contract,
+    Cut,
+    DigestReport,
+    Entry,
+    Forget,
+    Truncate,
+    decode_entry,
+)
 from stream_app.wire.decoding import Intake, decode
 from stream_app.wire.events import Event, encode, encode_json
 from stream_app.wire.ids import Item, key, parse_item, partitions_of, user_key
@@ -62,6 +72,7 @@ __all__ = [
     "MAX_RATINGS",
     "MAX_SEQ",
     "MAX_SEQ_GAP",
+    "MAX_TRUNCATED",
     "MEAN_CODES_PER_STAR",
     "PAGE_ITEMS",
     "PARTITIONS",
@@ -86,8 +97,10 @@ __all__ = [
     "RecordRun",
     "Rejection",
     "Status",
+    "Tail",
     "Topic",
     "Topics",
+    "Truncate",
     "WireError",
     "decode",
     "decode_entry",
@@ -98,6 +111,7 @@ __all__ = [
     "encode_json",
     "encode_message",
     "encode_profile",
+    "fingerprint",
     "key",
     "parse_item",
     "partitions_of",

@@ -4,9 +4,10 @@
     forget    later records of this device are rejected, and the device's own state is cleared
     contract  later rounds are decoded by this version of the event format
     report    the digests of a durable checkpoint at an earlier cut, for other replicas to compare
+    truncate  the cuts after an earlier one are superseded, because the log lost their records
 
-Every entry is JSON with a `kind`; an entry without `kind` is a cut. Cuts, forgets and contracts
-decide the state; digest reports do not (their tag on the wire is `witness`).
+Every entry is JSON with a `kind`; an entry without `kind` is a cut. All but digest reports (their
+tag on the wire is `witness`) decide the state.
 """
 
 from __future__ import annotations
@@ -24,6 +25,10 @@ from stream_app.wire.reasons import Reason, WireError
 _SEALED_REPORT = b"witness"
 _Number = Annotated[int, msgspec.Meta(ge=0, le=MAX_SEQ)]
 _Digest = Annotated[str, msgspec.Meta(pattern="^[0-9a-f]{32}$")]
+_Fingerprint = Annotated[str, msgspec.Meta(pattern="^([0-9a-f]{16})?$")]
+
+MAX_TRUNCATED = MAX_SEQ // 4
+"""The greatest cut number that a truncation supersedes: numbers after it remain."""
 
 
 class Cut(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag_field="kind", tag="cut"):
@@ -32,6 +37,10 @@ class Cut(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag_field="ki
     `design` is the fingerprint of the writer's learner and settings: a worker of another design
     reads the same cuts but has another state, and reports the difference. At a cut with
     `checkpoint` every replica takes its digest, so that replicas can be compared.
+
+    `tails` holds for each partition the fingerprint of the last record below
+    `end_offsets`, as the writer received it, or "" where the writer has received none. No tails: an
+    older writer.
     """
 
     number: Annotated[int, msgspec.Meta(ge=1, le=MAX_SEQ)]
@@ -41,6 +50,7 @@ class Cut(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag_field="ki
     epoch: Epoch
     design: Annotated[str, msgspec.Meta(max_length=32)] = ""
     checkpoint: bool = False
+    tails: tuple[_Fingerprint, ...] = ()
     v: int = VERSION
 
 
@@ -99,7 +109,22 @@ class DigestReport(
         return not seal.keyed or self == self.sealed(seal)
 
 
-Entry = Cut | Forget | Contract | DigestReport
+class Truncate(
+    msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag_field="kind", tag="truncate"
+):
+    """The cuts `to_cut` + 1 to `newest` are superseded; the next cut has the number `newest` + 1.
+
+    Forgets among them stay in force. `newest` is well above every number in use, so that a cut or
+    checkpoint of a frozen worker that is written later is superseded, too, and no number is used
+    for two states.
+    """
+
+    to_cut: Annotated[int, msgspec.Meta(ge=0, le=MAX_TRUNCATED)]
+    newest: Annotated[int, msgspec.Meta(ge=0, le=MAX_TRUNCATED)]
+    v: int = VERSION
+
+
+Entry = Cut | Forget | Contract | DigestReport | Truncate
 
 _decoder = msgspec.json.Decoder(Entry)
 _bare = msgspec.json.Decoder(dict[str, msgspec.Raw])

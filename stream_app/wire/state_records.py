@@ -30,6 +30,7 @@ from typing import Annotated, Protocol
 import msgspec
 
 from stream_app.wire.authenticity.seal import OPEN, SEAL_BYTES, Seal
+from stream_app.wire.authenticity.tails import Tail
 from stream_app.wire.reasons import Reason, WireError
 
 CHECKPOINT_FORMAT = 2
@@ -121,7 +122,9 @@ class Manifest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     `cut_offset` is the next offset to read in the cut log; `topic_id` identifies the rating topic
     and differs for a recreated topic of the same name. `model` and `ledger` are the digests of the
-    state at this cut.
+    state at this cut. `tails` holds for each rating partition the last record below `end_offsets`
+    (None: not known), and after those the record of the cut itself: by them a start recognises a
+    log that lost its end.
     """
 
     generation: int
@@ -136,6 +139,7 @@ class Manifest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     ledger: str
     arrays: tuple[ArrayPages, ...]
     ledger_arrays: tuple[SmallArray, ...]
+    tails: tuple[Tail | None, ...] = ()
 
 
 class Claim(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

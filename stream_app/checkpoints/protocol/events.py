@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 
+from stream_app.wire.authenticity.tails import Tail
 from stream_app.wire.state_records import DIGEST_BYTES, Manifest, SmallArray, StateOrigin
 
 OWNER_BYTES = 16
@@ -50,6 +51,7 @@ class Frozen:
     ledger_arrays: tuple[SmallArray, ...]
     page: Callable[[int, int], bytes | memoryview]
     changed: Collection[tuple[int, int]] = field(default=(), repr=False)
+    tails: tuple[Tail | None, ...] = ()
 
 
 @dataclass(frozen=True)

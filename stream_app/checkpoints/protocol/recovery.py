@@ -19,7 +19,7 @@ repeatedly before that, generations older than the newest `GENERATIONS` are drop
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -91,11 +91,22 @@ class _Manifests(NamedTuple):
 class Recovery:
     """Reads the records of the state topic in offset order; counts the `records` read, the
     `foreign` ones among them, and the manifests that the last `newest` skipped: `damaged` ones, and
-    `unsealed` ones, which lack the seal of this deployment's secret."""
+    `unsealed` ones, which lack the seal of this deployment's secret.
 
-    def __init__(self, design: str, topic_id: str, partitions: int, seal: Seal = OPEN) -> None:
+    `superseded` returns whether the cut of a manifest was superseded by an entry of the cut log:
+    such a manifest is skipped, as if the topic did not hold it.
+    """
+
+    def __init__(
+        self,
+        design: str,
+        topic_id: str,
+        partitions: int,
+        seal: Seal = OPEN,
+        superseded: Callable[[Manifest], bool] = lambda _: False,
+    ) -> None:
         self._design, self._topic_id, self._partitions = design, topic_id, partitions
-        self._seal = seal
+        self._seal, self._superseded = seal, superseded
         self._generations: dict[int, dict[bytes, bytes]] = {}
         self._bare: dict[bytes, None] = {}  # claims, and keys of dropped generations
         self.records = self.foreign = self.damaged = self.unsealed = 0
@@ -178,7 +189,7 @@ class Recovery:
         if self.unsealed and not manifests:
             raise CheckpointRefused(_UNSEALED)
         digests: dict[bytes, bytes | None] = {}
-        newest = next((m for m in manifests if self._is_whole(m, digests)), None)
+        newest = next((m for m in manifests if self._counts(m, digests)), None)
         self._refuse_to_fall_back(manifests, newest)
         if newest is None:
             return None
@@ -199,7 +210,7 @@ class Recovery:
         for manifest in manifests:
             if manifest.generation <= generation:
                 return
-            if _lineage(manifest.origin) != _lineage(origin):
+            if _lineage(manifest.origin) != _lineage(origin) and not self._superseded(manifest):
                 raise UnusableCheckpoint(
                     f"the newest checkpoint (generation {manifest.generation}, cut {manifest.cut}) "
                     "is damaged, and older ones have another origin: recompute the state with "
@@ -212,7 +223,10 @@ class Recovery:
         """Return the complete manifest with the highest cut among those with the same origin."""
         further = [m for m in older if m.cut > newest.cut and _line(m) == _line(newest)]
         further.sort(key=_cut, reverse=True)
-        return next((m for m in further if self._is_whole(m, digests)), newest)
+        return next((m for m in further if self._counts(m, digests)), newest)
+
+    def _counts(self, manifest: Manifest, digests: dict[bytes, bytes | None]) -> bool:
+        return self._is_whole(manifest, digests) and not self._superseded(manifest)
 
     def _manifests(self, generation: int) -> _Manifests:
         """Decode the manifests of a generation, newest first."""

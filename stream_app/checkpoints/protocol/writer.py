@@ -159,6 +159,7 @@ class Writer:
             frozen.ledger,
             arrays,
             frozen.ledger_arrays,
+            frozen.tails,
         )
         return self._go_on()
 

@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from stream_app.log.canonical_order import Chain, OrderError, Rounds, Start
+from stream_app.log.canonical_order import OrderError, Rounds, Start
+from stream_app.log.cut_chain import Chain
 from stream_app.wire import Cut, DigestReport, Entry, Forget
 
 PARTITIONS = 3
@@ -252,4 +253,4 @@ def test_the_buffer_frees_taken_records() -> None:
     while rounds.step(512) is not None:
         pass
     assert rounds.buffered(0) == 1
-    assert len(rounds._buffers[0].offsets) < 10_000
+    assert len(rounds._buffers[0]._offsets) < 10_000

@@ -9,11 +9,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from stream_app.wire import (
+    MAX_TRUNCATED,
     Cut,
     DigestReport,
     Entry,
     Forget,
     Reason,
+    Truncate,
     WireError,
     decode_entry,
     encode_message,
@@ -24,6 +26,8 @@ DEVICE = "0123456789abcdef" * 2
 ENTRIES: dict[str, Entry] = {
     "cut": Cut(7, (1, 2, 3), 20_000, "d" * 32),
     "marked cut": Cut(8, (1, 2, 4), 20_000, "d" * 32, checkpoint=True),
+    "cut with tails": Cut(9, (1, 0), 20_000, tails=("0123456789abcdef", "")),
+    "truncate": Truncate(7, 1_000_009),
     "forget": Forget(DEVICE),
     "forget with a rebuild": Forget(DEVICE, rebuild=True),
     "witness": DigestReport(7, "a" * 32, "b" * 32, "d" * 32, "c" * 32),
@@ -39,7 +43,10 @@ def test_an_entry_is_read_as_it_was_written(name: str, entry: Entry) -> None:
 
 GOLDEN = {
     "marked cut": b'{"kind":"cut","number":8,"ends":[1,2,4],"epoch":20000,'
-    b'"design":"dddddddddddddddddddddddddddddddd","checkpoint":true,"v":1}',
+    b'"design":"dddddddddddddddddddddddddddddddd","checkpoint":true,"tails":[],"v":1}',
+    "cut with tails": b'{"kind":"cut","number":9,"ends":[1,0],"epoch":20000,"design":"",'
+    b'"checkpoint":false,"tails":["0123456789abcdef",""],"v":1}',
+    "truncate": b'{"kind":"truncate","to_cut":7,"newest":1000009,"v":1}',
     "witness": b'{"kind":"witness","cut":7,"model":"aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa",'
     b'"ledger":"bbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbb","design":"dddddddddddddddddddddddddddddddd",'
     b'"base":"cccccccccccccccccccccccccccccccc","v":1}',
@@ -83,6 +90,18 @@ BAD = {
     ),
     "a device in capitals": (
         b'{"kind":"forget","device":"%s","v":1}' % DEVICE.upper().encode(),
+        Reason.MALFORMED,
+    ),
+    "a fingerprint of 15 digits": (
+        b'{"kind":"cut","number":1,"ends":[3],"epoch":0,"tails":["%s"],"v":1}' % (b"a" * 15),
+        Reason.MALFORMED,
+    ),
+    "a truncation that leaves no numbers": (
+        b'{"kind":"truncate","to_cut":1,"newest":%d,"v":1}' % (MAX_TRUNCATED + 1),
+        Reason.MALFORMED,
+    ),
+    "a truncation to a negative cut": (
+        b'{"kind":"truncate","to_cut":-1,"newest":9,"v":1}',
         Reason.MALFORMED,
     ),
     "an invalid digest": (

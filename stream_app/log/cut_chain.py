@@ -1,0 +1,104 @@
+"""Which cuts of the cut log count, and which were superseded.
+
+    cut log     50   51   52   53    truncate to 51, newest 1053    1054
+    counts      50   51                                             1054
+
+A cut that the log can no longer fill (it lost its end) would hold up every reader. A truncation
+supersedes cuts by their numbers: all after `to_cut`, up to `newest`, wherever they are written, so
+a late cut of a frozen clock and a late checkpoint of a frozen worker are superseded, too. The state
+is that of the log without the superseded cuts; forgets between them stay in force and take effect
+before the next cut that counts.
+
+A reader learns of the truncations before it applies a cut: the cut log is scanned first
+(`scan`). One that names a cut of the future, which no cut before it had reached, has no effect.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from stream_app.wire import Contract, Cut, DigestReport, Entry, Forget, Truncate
+
+
+@dataclass(frozen=True)
+class Truncations:
+    """Truncations of the cut log, found in its entries below the offset `end`."""
+
+    entries: tuple[Truncate, ...] = ()
+    end: int = 0
+
+    def supersede(self, number: int) -> bool:
+        """Return whether the cut with this number was superseded."""
+        return any(each.to_cut < number <= each.newest for each in self.entries)
+
+    def last_before(self, number: int) -> int:
+        """Return the greatest number that no later cut may have: `number`, or the last one that
+        was superseded after it."""
+        while ends := [t.newest for t in self.entries if t.to_cut <= number < t.newest]:
+            number = max(ends)
+        return number
+
+
+def scan(entries: Iterable[tuple[int, Cut | Truncate]], reached: int = 0) -> Truncations:
+    """Return the truncations among (offset, entry); `reached` is the cut before the first entry."""
+    found: list[Truncate] = []
+    end = 0
+    for offset, entry in entries:
+        end = offset + 1
+        if isinstance(entry, Cut):
+            reached = max(reached, entry.number)
+        elif entry.to_cut <= reached:
+            found.append(entry)
+    return Truncations(tuple(found), end)
+
+
+class Chain:
+    """Decides which cuts count, from the cut log alone.
+
+    A cut counts if its number is the next one that is not superseded, if it names every partition
+    and moves none back, and if it advances at least one partition or a forget or a version of the
+    event format is pending.
+    """
+
+    def __init__(
+        self,
+        number: int,
+        end_offsets: tuple[int, ...],
+        truncations: Truncations = Truncations(),
+    ) -> None:
+        self.number, self.end_offsets = number, end_offsets
+        self.truncations = truncations
+        self.forget_waits = False
+
+    @property
+    def last_used(self) -> int:
+        """The greatest number that the next cut may not have."""
+        return self.truncations.last_before(self.number)
+
+    def take(self, entry: Entry) -> bool:
+        """Take the next entry and return whether it counts."""
+        match entry:
+            case Forget():
+                self.forget_waits = True
+                return True
+            case DigestReport():
+                return not self.truncations.supersede(entry.cut)
+            case Contract():
+                return True
+            case Truncate():
+                return False
+            case Cut():
+                return self._take_cut(entry)
+
+    def _take_cut(self, cut: Cut) -> bool:
+        counts = (
+            cut.number == self.last_used + 1
+            and len(cut.end_offsets) == len(self.end_offsets)
+            and all(new >= old for new, old in zip(cut.end_offsets, self.end_offsets, strict=True))
+            and (cut.end_offsets != self.end_offsets or self.forget_waits)
+        )
+        if counts:
+            self.number, self.end_offsets = cut.number, cut.end_offsets
+            self.forget_waits = False
+        return counts
