@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stream_app.wire.decoding import LAST_GROUP, Intake, decode, masks_fit
-from stream_app.wire.events import JsonInts, Packed
+from stream_app.wire.events import JsonInts, Packed, ignorable
 from stream_app.wire.ids import partitions_of
 from stream_app.wire.limits import MAX_EVENT_BYTES, VERSION
 from stream_app.wire.reasons import REASON_CODE, WireError
@@ -84,6 +84,7 @@ class _Fields(NamedTuple):
     reports: list[Any]
     test: list[bool]
     masks: list[Any]
+    x: list[Any]
 
 
 class _Ratings(NamedTuple):
@@ -142,6 +143,7 @@ def _decode_alike(run: RecordRun, sizes: NDArray[np.int64], intake: Intake) -> _
     if (
         set(fields.v) != {VERSION}
         or (any(fields.test) and not intake.accept_tests)
+        or not _extensions_fit(fields.x, intake.contract)
         or ratings.devices.hex().encode() != keys
         or not np.array_equal(ratings.counts, reported)
         or not _reports_fit(ratings, mechanisms, intake)
@@ -205,6 +207,7 @@ def _columns(events: Sequence[Packed] | Sequence[JsonInts]) -> _Fields:
         [event.reports for event in events],
         [event.test for event in events],
         [event.masks for event in events],
+        [event.x for event in events],
     )
 
 
@@ -263,6 +266,13 @@ def _one_per_item(
     column = np.zeros(int(counts.sum()), np.uint16)
     column[np.repeat(given, counts)] = masks
     return column
+
+
+def _extensions_fit(blocks: list[Any], contract: int) -> bool:
+    """Return whether every extension block of a run is to be ignored."""
+    if blocks.count(msgspec.UNSET) == len(blocks):
+        return True
+    return all(ignorable(block, contract) for block in blocks)
 
 
 def _reports_fit(ratings: _Ratings, mechanisms: NDArray[np.uint8], intake: Intake) -> bool:

@@ -9,7 +9,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from stream_app.wire.events import Event, JsonAny, Packed
+from stream_app.wire.events import Event, JsonAny, Packed, ignorable
 from stream_app.wire.ids import key, partitions_of
 from stream_app.wire.limits import MAX_EVENT_BYTES, PARTITIONS, VERSION
 from stream_app.wire.reasons import Reason, WireError
@@ -20,7 +20,8 @@ _packed = msgspec.msgpack.Decoder(Packed)
 
 @dataclass(frozen=True)
 class Intake:
-    """Rules of a server: mechanism id -> alphabet, in a fixed order; partitions; test events.
+    """Rules of a server: mechanism id -> alphabet, in a fixed order; partitions; test events; the
+    version of the event format in force (`cut_log.Contract`).
 
     `masked` maps each mechanism whose events carry a mask beside every report to its number of
     levels. A mask has `levels - 1` bits, one for each place where a group of levels may end; at
@@ -31,6 +32,7 @@ class Intake:
     partitions: int = PARTITIONS
     accept_tests: bool = False
     masked: Mapping[str, int] = field(default_factory=dict)
+    contract: int = 1
     index: Mapping[str, int] = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
@@ -50,9 +52,9 @@ def decode(record_key: bytes | None, value: bytes | None, partition: int, intake
     if len(value) > MAX_EVENT_BYTES:
         raise WireError(Reason.TOO_LARGE)
     if value[0] == 0x7B:
-        device, fields, items, reports, masks = _decode_json(value)
+        device, fields, items, reports, masks = _decode_json(value, intake.contract)
     else:
-        device, fields, items, reports, masks = _decode_packed(value)
+        device, fields, items, reports, masks = _decode_packed(value, intake.contract)
     if record_key != device.hex().encode():
         raise WireError(Reason.KEY_MISMATCH)
     key_row = np.frombuffer(record_key, np.uint8).reshape(1, 32)
@@ -102,9 +104,11 @@ _Columns = tuple[
 ]
 
 
-def _decode_json(value: bytes) -> _Columns:
+def _decode_json(value: bytes, contract: int) -> _Columns:
     try:
         fields = _json_any.decode(value)
+        if not ignorable(fields.x, contract):
+            raise WireError(version_reason(value))
         device = bytes.fromhex(fields.device)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
         raise WireError(version_reason(value)) from None
@@ -122,11 +126,13 @@ def _decode_json(value: bytes) -> _Columns:
     return device, fields, items, np.array(fields.reports, np.uint8), masks
 
 
-def _decode_packed(value: bytes) -> _Columns:
+def _decode_packed(value: bytes, contract: int) -> _Columns:
     try:
         fields = _packed.decode(value)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
         raise WireError(version_reason(value)) from None
+    if not ignorable(fields.x, contract):
+        raise WireError(version_reason(value))
     if fields.v != VERSION:
         raise WireError(Reason.UNKNOWN_VERSION)
     if len(fields.items) % 8:

@@ -11,7 +11,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stream_app.wire.ids import Item, key
-from stream_app.wire.limits import DEVICE_BYTES, MAX_ITEM_BYTES, MAX_RATINGS, MAX_SEQ, VERSION
+from stream_app.wire.limits import (
+    DEVICE_BYTES,
+    MAX_EXTENSION_BYTES,
+    MAX_ITEM_BYTES,
+    MAX_RATINGS,
+    MAX_SEQ,
+    VERSION,
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -79,6 +86,7 @@ class JsonInts(msgspec.Struct, forbid_unknown_fields=True, gc=False):
     masks: Annotated[list[Mask], msgspec.Meta(max_length=MAX_RATINGS)] | msgspec.UnsetType = (
         msgspec.UNSET
     )
+    x: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
 
 
 class JsonAny(msgspec.Struct, forbid_unknown_fields=True, gc=False):
@@ -95,6 +103,7 @@ class JsonAny(msgspec.Struct, forbid_unknown_fields=True, gc=False):
     masks: Annotated[list[Mask], msgspec.Meta(max_length=MAX_RATINGS)] | msgspec.UnsetType = (
         msgspec.UNSET
     )
+    x: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
 
 
 class Packed(msgspec.Struct, forbid_unknown_fields=True, gc=False):
@@ -111,8 +120,23 @@ class Packed(msgspec.Struct, forbid_unknown_fields=True, gc=False):
     masks: Annotated[bytes, msgspec.Meta(max_length=2 * MAX_RATINGS)] | msgspec.UnsetType = (
         msgspec.UNSET
     )
+    x: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
 
 
+def ignorable(extension: msgspec.Raw | msgspec.UnsetType, contract: int) -> bool:
+    """Return whether the extension block of an event is to be ignored; else the event is malformed.
+
+    Under contract 1 an event has none. From contract 2 on it may have one: a map of at most
+    `MAX_EXTENSION_BYTES`, whose fields have a meaning for later releases only. The bound is far
+    below the depth at which a decoder gives up, which differs between releases.
+    """
+    if extension is msgspec.UNSET:
+        return True
+    block = bytes(extension)
+    return contract >= 2 and len(block) <= MAX_EXTENSION_BYTES and block[:1] in _MAPS
+
+
+_MAPS = frozenset(bytes([first]) for first in (0x7B, *range(0x80, 0x90), 0xDE, 0xDF))
 _packed_encoder = msgspec.msgpack.Encoder()
 _json_encoder = msgspec.json.Encoder()
 

@@ -1,6 +1,8 @@
 """The limits of the wire contract."""
 
 VERSION = 1
+CONTRACT = 2  # the newest version of the event format that this release knows
+MAX_EXTENSION_BYTES = 512
 MAX_EVENT_BYTES = 128 * 1024
 MAX_RATINGS = 4096
 MAX_ITEM_BYTES = 128
