@@ -54,6 +54,8 @@ def attach(app: faust.App, runtime: Runtime) -> Any:
                     runtime.apply(piece.batch)
                 if piece.cut is not None:
                     runtime.end_round(piece.cut, piece.cut_offset)
+                if piece.contract is not None:
+                    runtime.replica.set_contract(piece.contract.version)
                 if piece.forget is not None:
                     runtime.forget(piece.forget)
                 if piece.digest_report is not None:

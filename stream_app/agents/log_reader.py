@@ -104,11 +104,12 @@ class LogReader(Service):
         found = self._recover(self._progress) if origin is None else None
         if found is not None:
             origin = found.manifest.origin
-            start = Start(found.manifest.cut, found.manifest.end_offsets, found.manifest.cut_offset)
+            m = found.manifest
+            start = Start(m.cut, m.end_offsets, m.cut_offset, m.contract)
             runtime.metrics.recovered(time.monotonic() - began)
         else:
             origin = origin or self._first_origin()
-            start = Start(origin.cut, origin.end_offsets, 0)
+            start = Start(origin.cut, origin.end_offsets, 0, origin.contract)
         follower = self._follow(start)
         try:
             end_offsets, _ = follower.log_end_offsets()
@@ -124,7 +125,7 @@ class LogReader(Service):
         return follower
 
     def _reaches_back(self, origin: StateOrigin) -> bool:
-        follower = self._follow(Start(origin.cut, origin.end_offsets, 0))
+        follower = self._follow(Start(origin.cut, origin.end_offsets, 0, origin.contract))
         try:
             follower.log_end_offsets()
         except UserError:
@@ -164,20 +165,21 @@ class LogReader(Service):
         if follower.cuts_at_end:
             self._clock.at_end_of_cuts()
         checkpoints = self._runtime.checkpoints
-        cut = self._clock.due(
+        entry = self._clock.due(
             time.monotonic(),
             rounds.newest_cut,
             rounds.received,
             int(time.time()) // EPOCH_SECONDS,
             checkpoint_wanted=checkpoints is not None and checkpoints.wanted,
             forget_waits=rounds.forget_waits,
+            contract=rounds.newest_contract,
         )
         if self._runtime.status.stopping:
             self._clock.rest()
             if not self._clock.waits:
                 self._runtime.status.last_cut = rounds.newest_cut[0]
-        if cut is not None:
-            self.append(encode_message(cut))
+        if entry is not None:
+            self.append(encode_message(entry))
         self._producer.poll(0)
         self._probe_broker(follower)
         self._compare_designs(follower)

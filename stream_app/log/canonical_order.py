@@ -123,6 +123,11 @@ class Rounds:
         return self._chain.last_used, self._chain.end_offsets
 
     @property
+    def newest_contract(self) -> int:
+        """The newest version of the event format that was read, in force or not."""
+        return max(self.start.contract, self._chain.contract)
+
+    @property
     def found_start(self) -> bool:
         """Whether the cut log was read up to the cut after which it is taken up."""
         return self._chain.number >= self.start.cut

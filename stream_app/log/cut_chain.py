@@ -57,8 +57,7 @@ class Chain:
     """Decides which cuts count, from the cut log alone.
 
     A cut counts if its number is the next one that is not superseded, if it names every partition
-    and moves none back, and if it advances at least one partition or a forget or a version of the
-    event format is pending.
+    and moves none back, and if it advances at least one partition or a forget is pending.
     """
 
     def __init__(
@@ -70,6 +69,7 @@ class Chain:
         self.number, self.end_offsets = number, end_offsets
         self.truncations = truncations
         self.forget_waits = False
+        self.contract = 1
 
     @property
     def last_used(self) -> int:
@@ -85,6 +85,7 @@ class Chain:
             case DigestReport():
                 return not self.truncations.supersede(entry.cut)
             case Contract():
+                self.contract = max(self.contract, entry.version)
                 return True
             case Truncate():
                 return False

@@ -4,6 +4,8 @@ One worker owns the clock. It appends a cut when records have arrived and either
 passed since the last cut or a partition has a full round waiting. A cut advances each partition by
 at most `round_records`.
 
+A log without a cut gets an entry with the newest version of the event format before its first one.
+
 A cut is marked if the caller wants a checkpoint, and about every `checkpoint_seconds` where that is
 set. At a marked cut every replica takes its digest, and the owner writes its state.
 
@@ -23,7 +25,8 @@ from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from stream_app.wire import Cut
+from stream_app.wire import Contract, Cut
+from stream_app.wire.limits import CONTRACT
 
 Newest = tuple[int, tuple[int, ...]]
 
@@ -58,6 +61,7 @@ class Clock:
         self._on_the_way: deque[Cut] = deque()
         self._last_time = float("-inf")
         self._marked_time = float("-inf")
+        self._opened_time = float("-inf")
 
     def acquire(self) -> None:
         """Become the owner; no cut is written until the cut log has been read to its end."""
@@ -95,10 +99,12 @@ class Clock:
         epoch: int,
         checkpoint_wanted: bool = False,
         forget_waits: bool = False,
-    ) -> Cut | None:
-        """Return the cut to append now, or None; `now` in seconds of any steady clock.
+        contract: int = CONTRACT,
+    ) -> Cut | Contract | None:
+        """Return the entry to append now, or None; `now` in seconds of any steady clock.
 
-        While a forget is pending, a cut may advance no partition.
+        `contract` is the newest version of the event format that was read. While a forget is
+        pending, a cut may advance no partition.
         """
         if not (self.owned and self._read_to_end):
             return None
@@ -111,6 +117,8 @@ class Clock:
             return None
         if now - self._last_time < self.seconds and max(waiting) < self.round_records:
             return None
+        if number == 0 and contract < CONTRACT:
+            return self._opening(now)
         moved = (e + min(w, self.round_records) for e, w in zip(end_offsets, waiting, strict=True))
         marked = checkpoint_wanted or (
             self.checkpoint_seconds is not None
@@ -122,6 +130,13 @@ class Clock:
         if marked:
             self._marked_time = now
         return cut
+
+    def _opening(self, now: float) -> Contract | None:
+        """Return the first entry of a new log; it is read back before the first cut is due."""
+        if now - self._opened_time < self.patience_seconds:
+            return None
+        self._opened_time = now
+        return Contract(CONTRACT)
 
     def _latest(self, now: float, newest_cut: Newest) -> Newest:
         """Return the cut to continue: the last outstanding cut, else the newest cut read."""

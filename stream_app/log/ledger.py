@@ -8,7 +8,8 @@ Per rating partition p at cut r, counted from the start offset of the log, `star
 and over all partitions a chain c <- mix(c + mix(offset) + partition * 16 + outcome) in canonical
 order, which differs for different orders or outcomes (up to hash collisions). `absent` counts the
 offsets without a record. `forgotten` lists the forgotten devices in the order of the cut log; their
-later records are rejected.
+later records are rejected. `contract` is the version of the event format by which the newest round
+was decoded.
 """
 
 from __future__ import annotations
@@ -31,9 +32,12 @@ RATINGS = ("learned", "held_out", "clipped", "duplicate")
 
 class Ledger:
     """Counts per partition: `records` (partitions, 4), `reasons` (partitions, reasons), `ratings`
-    (partitions, 4); `forgotten` (n, 2) uint64, pseudonyms as two little-endian words."""
+    (partitions, 4); `forgotten` (n, 2) uint64, pseudonyms as two little-endian words; `contract`
+    (1,)."""
 
-    def __init__(self, partitions: int, starts: Sequence[int] | None = None) -> None:
+    def __init__(
+        self, partitions: int, starts: Sequence[int] | None = None, contract: int = 1
+    ) -> None:
         if starts is not None and len(starts) != partitions:
             raise ValueError(f"{len(starts)} starts for {partitions} partitions: give one each")
         self.starts = np.array(starts or [0] * partitions, np.int64)
@@ -46,6 +50,7 @@ class Ledger:
         self.ends = self.starts.copy()
         self.chain = np.zeros(1, np.uint64)
         self.forgotten = np.zeros((0, 2), np.uint64)
+        self.contract = np.array([contract], np.int64)
 
     def add(
         self,

@@ -75,7 +75,11 @@ def adopt(session: Session, snapshot: SnapshotFile) -> Manifest:
             "forgotten with a rebuild since: use a later snapshot, or export one from the log"
         )
     origin = StateOrigin(
-        number, ends, snapshot=snapshot.digest, excluded=logged.forgotten(number + 1)
+        number,
+        ends,
+        snapshot=snapshot.digest,
+        excluded=logged.forgotten(number + 1),
+        contract=logged.contract(number),
     )
     manifest = _write(session, begin(session.spec, origin, snapshot), cut_offset)
     log.info("state.adopted", snapshot=str(snapshot.path), cut=number, digest=snapshot.digest)
@@ -132,8 +136,14 @@ def _after_gap(session: Session, found: Found | None, place: str) -> tuple[State
     at the position, or at the first cut that the log reaches."""
     if found is not None and not place and _log_continues(session, found):
         m = found.manifest
-        origin = StateOrigin(m.cut, m.end_offsets, truncated=True, excluded=m.origin.excluded)
-        return origin, Start(m.cut, m.end_offsets, m.cut_offset)
+        origin = StateOrigin(
+            m.cut,
+            m.end_offsets,
+            truncated=True,
+            excluded=m.origin.excluded,
+            contract=m.contract,
+        )
+        return origin, Start(m.cut, m.end_offsets, m.cut_offset, m.contract)
     return positions.resolve_origin(session.deployment, place or "earliest", may_cut=True)
 
 
@@ -171,7 +181,7 @@ def _log_continues(session: Session, found: Found | None) -> bool:
     """Return whether the log holds every record after the checkpoint (None: from offset 0 on)."""
     m = found.manifest if found else None
     zero = Start(0, (0,) * session.deployment.partitions)
-    start = Start(m.cut, m.end_offsets, m.cut_offset) if m else zero
+    start = Start(m.cut, m.end_offsets, m.cut_offset, m.contract) if m else zero
     follower = Follower(session.deployment, start)
     try:
         follower.log_end_offsets()

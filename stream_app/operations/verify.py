@@ -145,7 +145,8 @@ def _reach(replay: Replay, state: Replayed, origin: StateOrigin, cut: int) -> Re
         return replay.from_origin(origin, cut)
     if cut == replica.cut:
         return state
-    return replay.go_on(state, Start(replica.cut, replica.end_offsets, state.cut_offset), cut)
+    start = Start(replica.cut, replica.end_offsets, state.cut_offset, replica.contract)
+    return replay.go_on(state, start, cut)
 
 
 def _compare_worker(

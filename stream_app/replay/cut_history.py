@@ -12,7 +12,7 @@ from stream_app.deployment import Deployment
 from stream_app.errors import UserError
 from stream_app.kafka import compacted
 from stream_app.log.cut_chain import Chain
-from stream_app.wire import Cut, DigestReport, Entry, Forget, WireError, decode_entry
+from stream_app.wire import Contract, Cut, DigestReport, Entry, Forget, WireError, decode_entry
 from stream_app.wire.state_records import StateOrigin
 
 
@@ -30,12 +30,18 @@ class CutHistory:
     the other entries in log order.
 
     `forgets` holds (number, entry): the device is forgotten before the round of that cut. An entry
-    after the newest cut has the number that the next cut will get.
+    after the newest cut has the number that the next cut will get. `contracts` holds (number,
+    version) likewise.
     """
 
     cuts: tuple[tuple[Cut, int], ...]
     forgets: tuple[tuple[int, Forget], ...]
     digest_reports: tuple[DigestReport, ...]
+    contracts: tuple[tuple[int, int], ...] = ()
+
+    def contract(self, cut: int) -> int:
+        """Return the version of the event format by which the round of a cut was decoded."""
+        return max((version for number, version in self.contracts if number <= cut), default=1)
 
     def forgotten(self, cut: int, rebuild_only: bool = False) -> tuple[str, ...]:
         """Return the devices that are forgotten in the state at a cut, sorted."""
@@ -73,15 +79,18 @@ def history(
     cuts: list[tuple[Cut, int]] = []
     forgets: list[tuple[int, Forget]] = []
     digest_reports: list[DigestReport] = []
+    contracts: list[tuple[int, int]] = []
     for logged in entries(deployment, progress):
         match logged.entry:
             case Cut():
                 cuts.append((logged.entry, logged.cut_offset))
             case Forget():
                 forgets.append((len(cuts) + 1, logged.entry))
+            case Contract():
+                contracts.append((len(cuts) + 1, logged.entry.version))
             case DigestReport():
                 digest_reports.append(logged.entry)
-    return CutHistory(tuple(cuts), tuple(forgets), tuple(digest_reports))
+    return CutHistory(tuple(cuts), tuple(forgets), tuple(digest_reports), tuple(contracts))
 
 
 def lost_origin(found: CutHistory, partitions: int, design: str) -> str | None:

@@ -12,7 +12,7 @@ The worker's reader thread, the offline replay and the demo's own check use this
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from confluent_kafka import (
     OFFSET_BEGINNING,
@@ -31,6 +31,7 @@ from stream_app.log.canonical_order import OrderError, Rounds, Start
 from stream_app.serving.catalogue import Catalogue
 from stream_app.wire import (
     Batch,
+    Contract,
     Cut,
     DigestReport,
     Forget,
@@ -38,6 +39,7 @@ from stream_app.wire import (
     decode_entry,
     decode_many,
 )
+from stream_app.wire.limits import CONTRACT
 
 WAYS_OUT = (
     "restore the topic, continue without them (murmurec worker --accept-gap, which records it), or "
@@ -52,14 +54,15 @@ _ABSENT_CHECKS = 3
 @dataclass(frozen=True, eq=False)
 class Decoded:
     """The next piece of the log: a decoded run, the cut that ends its round, a device to forget
-    before the next run, or a digest report; `cut_offset` is the offset after the entry in the cut
-    log."""
+    or a version of the event format before the next run, or a digest report; `cut_offset` is the
+    offset after the entry in the cut log."""
 
     batch: Batch | None
     cut: Cut | None
     cut_offset: int = 0
     forget: Forget | None = None
     digest_report: DigestReport | None = None
+    contract: Contract | None = None
 
 
 def gone_before(connection: Connection, topic: str, ends: Sequence[int]) -> str:
@@ -95,9 +98,12 @@ class Follower:
         start: Start | None = None,
         round_records: int = 2000,
         catalogue: Catalogue | None = None,
+        newest_contract: int = CONTRACT,
     ) -> None:
         self.topics = topics = deployment.topics
         self.intake = deployment.spec.intake
+        self._newest_contract = newest_contract
+        self._set_contract(start.contract if start else 1)
         self.rounds = Rounds(deployment.partitions, start)
         self.cuts_ignored = 0
         self.cuts_at_end = False
@@ -196,9 +202,22 @@ class Follower:
         for message in self._consumer.consume(_BATCH, seconds):
             self._take(message)
         while (step := self.rounds.step()) is not None:
+            if step.contract is not None:
+                self._set_contract(step.contract.version)
             batch = decode_many(step.run, self.intake) if step.run else None
-            yield Decoded(batch, step.cut, step.cut_offset, step.forget, step.digest_report)
+            yield Decoded(
+                batch, step.cut, step.cut_offset, step.forget, step.digest_report, step.contract
+            )
         self._pause_and_resume()
+
+    def _set_contract(self, version: int) -> None:
+        """Decode what follows by this version of the event format; refuses an unknown one."""
+        if version > self._newest_contract:
+            raise UserError(
+                f"{self.topics.cuts} sets version {version} of the event format, and this release "
+                f"of murmurec knows versions up to {self._newest_contract}: install a newer one"
+            )
+        self.intake = replace(self.intake, contract=version)
 
     def _take(self, message: Message) -> None:
         # A consumed message always has topic and offset; the type stubs make them optional.
@@ -223,6 +242,8 @@ class Follower:
         match entry:
             case Forget():
                 self.rounds.forget(entry, offset)
+            case Contract():
+                self.rounds.set_contract(entry, offset)
             case DigestReport():
                 self.rounds.digest_report(entry, offset)
             case Cut():

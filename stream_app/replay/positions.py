@@ -132,10 +132,15 @@ def resolve_origin(
             f"{list(low)}); murmurec worker --accept-gap writes one"
         )
     cut, cut_offset = found
+    contract = logged.contract(cut.number)
     origin = StateOrigin(
-        cut.number, cut.end_offsets, truncated=True, excluded=logged.forgotten(cut.number)
+        cut.number,
+        cut.end_offsets,
+        truncated=True,
+        excluded=logged.forgotten(cut.number),
+        contract=contract,
     )
-    return origin, Start(cut.number, cut.end_offsets, cut_offset)
+    return origin, Start(cut.number, cut.end_offsets, cut_offset, contract)
 
 
 def _first(cuts: Sequence[tuple[Cut, int]], wanted: tuple[int, ...]) -> tuple[Cut, int] | None:

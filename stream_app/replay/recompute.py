@@ -74,7 +74,9 @@ class Replay:
         if at_cut is not None and at_cut < origin.cut:
             raise UserError(f"cut {at_cut}: the state begins at cut {origin.cut}; give a later one")
         begun = Replayed(begin(self.deployment.spec, origin, self.snapshot), 0)
-        return self.go_on(begun, Start(origin.cut, origin.end_offsets), at_cut)
+        return self.go_on(
+            begun, Start(origin.cut, origin.end_offsets, contract=origin.contract), at_cut
+        )
 
     def go_on(self, begun: Replayed, start: Start, at_cut: int | None = None) -> Replayed:
         """Return the state at a cut, following the log from `start`, the position of `begun`."""
@@ -143,6 +145,8 @@ def take(replica: Replica, piece: Decoded) -> BatchOutcome | None:
     outcome = None if piece.batch is None else replica.apply(piece.batch)
     if piece.cut is not None:
         replica.end_round(piece.cut.number, piece.cut.end_offsets)
+    if piece.contract is not None:
+        replica.set_contract(piece.contract.version)
     # With a rebuild, the origin excludes the device, as if it had never reported.
     if piece.forget is not None and not piece.forget.rebuild:
         replica.forget(bytes.fromhex(piece.forget.device))

@@ -99,7 +99,7 @@ class Replica:
         self.marks = HighWaterMarks()
         self.items = ItemDirectory()
         self.pairs = PairFeeds(spec, self.channels)
-        self.ledger = Ledger(spec.partitions, self.origin.end_offsets)
+        self.ledger = Ledger(spec.partitions, self.origin.end_offsets, self.origin.contract)
         self.forgotten = ErasedDevices(self.origin, self.ledger)
         self.cut, self.end_offsets = self.origin.cut, self.origin.end_offsets
         self._threshold = np.uint64(min(int(spec.held_out * 2.0**64), 2**64 - 1))
@@ -209,6 +209,15 @@ class Replica:
         self.pairs.end_round(self.items)
         self.cut, self.end_offsets = number, tuple(end_offsets)
         self.ledger.end_round(self.end_offsets)
+
+    @property
+    def contract(self) -> int:
+        """The version of the event format in force."""
+        return int(self.ledger.contract[0])
+
+    def set_contract(self, version: int) -> None:
+        """Record the version of the event format by which the next batches were decoded."""
+        self.ledger.contract[0] = version
 
     def forget(self, device: bytes) -> bool:
         """Reject a device from now on and clear its own data; return whether it was known.
@@ -400,7 +409,7 @@ class Replica:
     ) -> None:
         """Start from the model of another log: as `load`, but with an empty ledger from `origin`
         on that keeps the list of erased devices."""
-        fresh = Ledger(self.spec.partitions, origin.end_offsets)
+        fresh = Ledger(self.spec.partitions, origin.end_offsets, origin.contract)
         fresh.forgotten = np.array(ledger["forgotten"], np.uint64).reshape(-1, 2)
         self.load(model, fresh.arrays(), origin.cut, origin.end_offsets, origin)
 

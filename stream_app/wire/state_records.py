@@ -83,7 +83,8 @@ class StateOrigin(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     The state reads the log after `cut`, from `end_offsets` on. `snapshot` is the digest of the
     adopted snapshot (empty: none), `truncated` is whether earlier records are missing, `excluded`
-    lists the pseudonyms (hex, sorted) whose records are skipped as if never written.
+    lists the pseudonyms (hex, sorted) whose records are skipped as if never written. `contract` is
+    the version of the event format in force after the cut.
     """
 
     cut: int
@@ -91,6 +92,7 @@ class StateOrigin(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     snapshot: str = msgspec.field(default="", name="origin")
     truncated: bool = msgspec.field(default=False, name="gap")
     excluded: tuple[str, ...] = msgspec.field(default=(), name="without")
+    contract: int = 1
 
     @property
     def digest(self) -> str:
@@ -140,6 +142,12 @@ class Manifest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     arrays: tuple[ArrayPages, ...]
     ledger_arrays: tuple[SmallArray, ...]
     tails: tuple[Tail | None, ...] = ()
+
+    @property
+    def contract(self) -> int:
+        """The version of the event format in force after the cut."""
+        held = next((a.data for a in self.ledger_arrays if a.name == "contract"), b"")
+        return int.from_bytes(held[:8], "little") or 1
 
 
 class Claim(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from stream_app.log.canonical_order import OrderError, Rounds, Start
 from stream_app.log.cut_chain import Chain
-from stream_app.wire import Cut, DigestReport, Entry, Forget
+from stream_app.wire import Contract, Cut, DigestReport, Entry, Forget
 
 PARTITIONS = 3
 ZERO = (0,) * PARTITIONS
@@ -72,6 +72,8 @@ def take(rounds: Rounds, entry: Entry, offset: int) -> bool:
             return rounds.cut(entry, offset)
         case Forget():
             return rounds.forget(entry, offset)
+        case Contract():
+            return rounds.set_contract(entry, offset)
         case DigestReport():
             return rounds.digest_report(entry, offset)
 
