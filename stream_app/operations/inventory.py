@@ -10,12 +10,13 @@ import msgspec
 from stream_app.checkpoints import reader
 from stream_app.operations.session import Session
 from stream_app.wire import WireError
+from stream_app.wire.authenticity.seal import ANY
 from stream_app.wire.state_records import (
-    Claim,
     ClaimKey,
     Manifest,
     ManifestKey,
     PageKey,
+    decode_claim,
     decode_manifest,
     decode_page,
     decode_state_key,
@@ -82,12 +83,12 @@ def inventory(found: Inventory, live: dict[bytes | None, tuple[int, bytes]]) -> 
                     generation(page.generation).pages += 1
                     generation(page.generation).bytes += len(value)
                 case ManifestKey() as name:
-                    manifest = decode_manifest(value)
+                    manifest = decode_manifest(value, ANY)
                     generation(name.generation).checkpoints.append(_summary(manifest))
                     generation(name.generation).bytes += len(value)
-                case ClaimKey():
-                    generation(offset).worker = msgspec.msgpack.decode(value[1:], type=Claim).worker
-        except (WireError, msgspec.MsgspecError):
+                case ClaimKey() as claim:
+                    generation(offset).worker = decode_claim(claim, value, ANY).worker
+        except WireError:
             found.damaged += _known(key)
             found.foreign += not _known(key)
     found.generations = [generations[number] for number in sorted(generations)]
