@@ -72,6 +72,11 @@ EXCEPTIONS = {
         {"secrets"},
         "a hash seed that no device can guess",
     ),
+    "stream_app.kernels.machine.memory": ({"ctypes"}, "memory by address, uncompiled"),
+    "stream_app.models.frozen_arrays": (
+        {"ctypes", "mmap"},
+        "memory without a file, for what is kept of a cut",
+    ),
     "stream_app.wire.batch_decoding": (
         {"secrets"},
         "a separator that no record holds",

@@ -1,9 +1,9 @@
 """Named arrays in pages of 64 KiB: which pages have changed, and how arrays are copied in.
 
 A part of the state holds named arrays. Beside each lies a dirty-page map with one byte for each
-page (`kernels/machine/dirty_pages.py`): a writer sets the bytes of the pages that it changes, a
-reader that has copied a page clears its byte. A byte may be set although nothing has changed, never
-the other way round. An array that grows does so in its first dimension, and its map with it.
+page (`kernels/machine/dirty_pages.py`): a writer marks what it is about to change before it does, a
+reader that has dealt with a page clears its byte. A byte may be set although nothing has changed,
+never the other way round. An array that grows does so in its first dimension, and its map with it.
 """
 
 from __future__ import annotations
@@ -14,7 +14,14 @@ from typing import Any, ClassVar, Protocol, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from stream_app.kernels.machine.dirty_pages import PAGE_BITS, PAGE_BYTES
+from stream_app.kernels.machine.dirty_pages import (
+    CHANGED,
+    CLEAN,
+    DIRTY,
+    PAGE_BITS,
+    blank_map,
+    touch_range,
+)
 
 _CACHE_LINE = 64
 
@@ -60,8 +67,8 @@ class StatePart(Protocol):
 class FixedArrays:
     """A state part whose arrays never change their shape: a subclass names each with `keep`.
 
-    A subclass that writes to few pages sets their bytes in the maps of `maps()`; one that does not
-    care calls `mark_all_dirty` after a change.
+    A subclass that writes to few pages marks them in the maps of `maps()`; one that does not care
+    calls `mark_all_dirty`. Both before the change: a checkpoint may be reading what is there.
     """
 
     growing: ClassVar[frozenset[str]] = frozenset()
@@ -80,9 +87,9 @@ class FixedArrays:
         return tuple(self._maps.values())
 
     def mark_all_dirty(self) -> None:
-        """Mark every page of every array."""
-        for pages in self._maps.values():
-            pages[:] = 1
+        """Mark every page of every array; call it before a change."""
+        for name, pages in self._maps.items():
+            mark_dirty(pages, 0, self._arrays[name].nbytes)
 
     def arrays(self) -> dict[str, NDArray[Any]]:
         """Return the state itself, not a copy."""
@@ -125,14 +132,24 @@ def page_count(size_bytes: int) -> int:
 
 def dirty_map(array: NDArray[Any]) -> DirtyMap:
     """Return a clear dirty-page map for an array."""
-    return np.zeros(page_count(array.nbytes), np.uint8)
+    pages: DirtyMap = blank_map(page_count(array.nbytes))
+    return pages
 
 
 def grown_map(old: DirtyMap, array: NDArray[Any]) -> DirtyMap:
-    """Return a map for an array that has grown, with the marks of the old map."""
+    """Return a map for an array that has grown, with the marks of the old map.
+
+    What is frozen is so in the old array, which a reader keeps alive and no writer writes to.
+    """
     new = dirty_map(array)
-    new[: len(old)] = old
+    new[: len(old)] = released(old)
     return new
+
+
+def released(pages: DirtyMap) -> DirtyMap:
+    """Return the marks of a map as they are when nothing of it is frozen any more."""
+    marks: DirtyMap = np.where(pages & (DIRTY | CHANGED), np.uint8(DIRTY), np.uint8(CLEAN))
+    return marks
 
 
 def leading_pages(pages: DirtyMap, array: NDArray[Any]) -> DirtyMap:
@@ -141,9 +158,8 @@ def leading_pages(pages: DirtyMap, array: NDArray[Any]) -> DirtyMap:
 
 
 def mark_dirty(pages: DirtyMap, first: int, stop: int) -> None:
-    """Mark the pages of bytes first .. stop-1."""
-    if stop > first:
-        pages[first // PAGE_BYTES : page_count(stop)] = 1
+    """Mark bytes first .. stop-1, before they change."""
+    touch_range(pages, first, stop)
 
 
 def check_arrays(given: Arrays, own: Arrays, growing: frozenset[str] = frozenset()) -> None:
@@ -174,5 +190,5 @@ def copy_into(given: Arrays, own: Arrays, dirty_pages: Mapping[str, DirtyMap]) -
     does not fit."""
     check_arrays(given, own)
     for name, array in own.items():
+        mark_dirty(dirty_pages[name], 0, array.nbytes)
         np.copyto(array, given[name])
-        dirty_pages[name][:] = 1

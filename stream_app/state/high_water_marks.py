@@ -24,7 +24,6 @@ from collections.abc import Mapping
 import numpy as np
 from numpy.typing import NDArray
 
-from stream_app.kernels.machine.dirty_pages import PAGE_BYTES
 from stream_app.kernels.stream import high_water_marks as marks
 from stream_app.models.paged_arrays import (
     Arrays,
@@ -34,6 +33,7 @@ from stream_app.models.paged_arrays import (
     dirty_map,
     grown_map,
     leading_pages,
+    mark_dirty,
 )
 from stream_app.wire import MAX_SEQ_GAP
 
@@ -109,7 +109,8 @@ class HighWaterMarks:
         row = int(self.rows(device.reshape(1, 2))[0])
         if row < 0:
             return False
-        self._pages[1][8 * self._width * row // PAGE_BYTES] = 1
+        size = 8 * self._width
+        mark_dirty(self._pages[1], size * row, size * (row + 1))
         self._marks[row] = 0
         return True
 

@@ -16,30 +16,30 @@ ends (D, 3) int32, all 0 for a device without a list;  blocks (B, 16) uint16;  l
 
 from __future__ import annotations
 
+import numpy as np
 from numba import njit
 
-from stream_app.kernels.machine.dirty_pages import FLOATS, touch_float, touch_triple
+from stream_app.kernels.machine.dirty_pages import FLOATS, touch_bytes, touch_float, touch_triple
 
 BLOCK, BLOCK_BITS = 16, 4
 WEIGHT_BITS, WEIGHT_MASK = 4, 15
 LAST, ENTRIES, RING = range(3)
-_ENTRIES = 11  # shifts a block to its page: 2^5 bytes a block, 2^16 a page
 
 
 @njit(cache=True, nogil=True, inline="always")
 def _touch_block(pages, block):
-    pages[block >> _ENTRIES] = 1
+    touch_bytes(pages, np.int64(block) * (2 * BLOCK), 2 * BLOCK)
 
 
 @njit(cache=True, nogil=True, inline="always")
 def opened(ends, links, ends_pages, links_pages, block_count, device):
     """Give a device without a list its first block; return the new number of blocks."""
     if ends[device, RING] == 0:
+        touch_triple(ends_pages, device, FLOATS)
         ends[device, LAST] = block_count
         ends[device, RING] = 1
-        touch_triple(ends_pages, device, FLOATS)
-        links[block_count] = block_count
         touch_float(links_pages, block_count)
+        links[block_count] = block_count
         block_count += 1
     return block_count
 
@@ -74,8 +74,8 @@ def replace_entry(ends, blocks, links, blocks_pages, device, place, entry):
     block = oldest_block(ends, links, device)
     for _ in range(place >> BLOCK_BITS):
         block = links[block]
-    blocks[block, place & (BLOCK - 1)] = entry
     _touch_block(blocks_pages, block)
+    blocks[block, place & (BLOCK - 1)] = entry
 
 
 @njit(cache=True, nogil=True, inline="always")
@@ -83,25 +83,27 @@ def append(
     ends, blocks, links, ends_pages, blocks_pages, links_pages, block_count, most, device, entry
 ):
     """Add an entry to an opened list; return the new number of blocks."""
+    touch_triple(ends_pages, device, FLOATS)
     last, entries, ring = ends[device, LAST], ends[device, ENTRIES], ends[device, RING]
-    if entries & (BLOCK - 1) == 0:
+    fresh = entries & (BLOCK - 1) == 0
+    if fresh:
         if entries >> BLOCK_BITS < ring:
             last = links[last]
         elif ring < most:
-            links[block_count] = links[last]
-            links[last] = block_count
             touch_float(links_pages, last)
             touch_float(links_pages, block_count)
+            links[block_count] = links[last]
+            links[last] = block_count
             last = block_count
             block_count += 1
             ends[device, RING] = ring + 1
         else:
             last = links[last]
             entries -= BLOCK
+    _touch_block(blocks_pages, last)
+    if fresh:
         blocks[last, :] = 0
         ends[device, LAST] = last
     blocks[last, entries & (BLOCK - 1)] = entry
     ends[device, ENTRIES] = entries + 1
-    touch_triple(ends_pages, device, FLOATS)
-    _touch_block(blocks_pages, last)
     return block_count

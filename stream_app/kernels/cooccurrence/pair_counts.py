@@ -49,7 +49,7 @@ from stream_app.kernels.cooccurrence.pair_tables import (
     STOP,
     add_waiting,
 )
-from stream_app.kernels.machine.dirty_pages import WORDS
+from stream_app.kernels.machine.dirty_pages import touch_word
 
 REPORTS, WEIGHTS, SQUARES = range(3)
 DEVICES, IN_ORDER = range(2)
@@ -110,8 +110,8 @@ def count_records(
                 continue
             item = rows[n]
             totals[0] += 1
+            touch_word(counts_pages, item)
             counts[item] += 1
-            counts_pages[item >> WORDS] = 1
             slot = np.int64(slots[item])
             if slot < 0:
                 if used == head_rows.size:

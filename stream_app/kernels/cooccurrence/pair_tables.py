@@ -22,20 +22,18 @@ import numpy as np
 from numba import njit
 
 from stream_app.kernels.cooccurrence.device_lists import WEIGHT_BITS, WEIGHT_MASK
-from stream_app.kernels.machine.dirty_pages import PAGE_BITS
+from stream_app.kernels.machine.dirty_pages import touch_bytes
 
 HALF = 1 << 16
 ALONE = 16
 SLOT, START, STOP, KIND = range(4)
 ORDERED = 2  # place of `ordered` among the arguments of `add_waiting`
-_SHORTS = np.int64(PAGE_BITS - 1)  # shifts the place of a uint16 to its page
 
 
 @njit(cache=True, nogil=True, inline="always")
 def _touch_row(pages, table, row):
-    first = row * table.shape[1]
-    pages[first >> _SHORTS] = 1
-    pages[(first + table.shape[1] - 1) >> _SHORTS] = 1
+    size = 2 * table.shape[1]
+    touch_bytes(pages, row * size, size)
 
 
 @njit(cache=True, nogil=True, inline="always")
@@ -43,8 +41,8 @@ def _carried(high, pages, i, j, total):
     """Add 2^16 to the upper half of (i, j); return the lower half, all ones at the limit."""
     if high[i, j] == HALF - 1:
         return np.uint64(HALF - 1)
+    touch_bytes(pages, 2 * (np.int64(i) * high.shape[1] + np.int64(j)), 2)
     high[i, j] += np.uint16(1)
-    pages[(np.int64(i) * high.shape[1] + np.int64(j)) >> _SHORTS] = 1
     return total - np.uint64(HALF)
 
 
@@ -94,10 +92,10 @@ def add_waiting(
         n = order[k]
         slot, start, stop = np.int64(waiting[n, SLOT]), waiting[n, START], waiting[n, STOP]
         weight = np.uint64(waiting[n, KIND] & WEIGHT_MASK)
-        _add_pairs(pairs, pairs_high, pairs_high_pages, slot, window, start, stop, weight)
         _touch_row(pairs_pages, pairs, slot)
+        _add_pairs(pairs, pairs_high, pairs_high_pages, slot, window, start, stop, weight)
         if waiting[n, KIND] & ALONE:
+            _touch_row(ordered_pages, ordered, slot)
             _add_ordered(
                 ordered, ordered_high, ordered_high_pages, slot, window, start, stop, decay
             )
-            _touch_row(ordered_pages, ordered, slot)

@@ -65,8 +65,8 @@ def forget_vector(C, pages, key, salt, first_salt, first_scale, literal, D, K):
                 first = cell(first_salt, first_scale, at[j, c])
                 off += np.float64(signs[j, c]) * (np.float64(first) - np.float64(C[at[j, c]]))
             for j in range(K):
-                C[at[j, c]] += signs[j, c] * np.float32(off / K)
                 touch_float(pages, at[j, c])
+                C[at[j, c]] += signs[j, c] * np.float32(off / K)
 
 
 @njit(cache=True, nogil=True)
@@ -75,10 +75,10 @@ def forget_scalars(tags, scalars, pages, key, salt):
     h = hash64(key + salt)
     s = slot_of(tags, h)
     if tags[s] == tag_of(h):
+        touch_triple(pages, s, FLOATS)
         scalars[s, BIAS] = np.float32(0.0)
         scalars[s, BIAS_SHARE] = np.float32(1.0)
         scalars[s, SHARE] = np.float32(1.0)
-        touch_triple(pages, s, FLOATS)
 
 
 @njit(cache=True, nogil=True)
@@ -87,8 +87,8 @@ def forget_sums(tags, sums, pages, key, salt):
     h = hash64(key + salt)
     s = slot_of(tags, h)
     if tags[s] == tag_of(h):
-        sums[s, :] = 0.0
         touch_triple(pages, s, WORDS)
+        sums[s, :] = 0.0
 
 
 @njit(cache=True, nogil=True)
@@ -100,10 +100,10 @@ def forget_row(
     if row < 0:
         return
     h = hash64(key + salt)
+    touch_floats(vectors_pages, row * D, D)
     for c in range(D):
         vectors[row * D + c] = component(h, c, scale)
-    touch_floats(vectors_pages, row * D, D)
+    touch_triple(scalars_pages, row, FLOATS)
     scalars[row, BIAS] = np.float32(0.0)
     scalars[row, BIAS_SHARE] = np.float32(1.0)
     scalars[row, SHARE] = np.float32(1.0)
-    touch_triple(scalars_pages, row, FLOATS)

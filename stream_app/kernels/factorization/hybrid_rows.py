@@ -68,14 +68,14 @@ def claim(C, tags, owners, given, C_pages, tags_pages, owners_pages, s, h, scale
     """Take a free slot and, while there are any, the next row, with the initial vector in it."""
     if tags[s] != 0:
         return
-    tags[s] = tag_of(h)
     touch_float(tags_pages, s)
+    tags[s] = tag_of(h)
     if given[0] < rows:
-        prepare(C, NOWHERE, np.uint64(0), h, scale, D, C, given[0] * D)
         touch_floats(C_pages, given[0] * D, D)
+        prepare(C, NOWHERE, np.uint64(0), h, scale, D, C, given[0] * D)
         given[0] += 1
-        owners[s] = given[0]
         touch_float(owners_pages, s)
+        owners[s] = given[0]
 
 
 @njit(cache=True, nogil=True, inline="always")
@@ -94,5 +94,5 @@ def forget(C, tags, owners, pages, key, salt, scale, rows, D):
     if at < 0:
         return
     for c in range(D):
-        C[at + c] = component(h, c, scale) if at < rows * D else np.float32(0.0)
         touch_float(pages, at + c)
+        C[at + c] = component(h, c, scale) if at < rows * D else np.float32(0.0)

@@ -30,7 +30,7 @@ order, so the result does not depend on batch boundaries.
 tags (S,) uint32, sums (S, 3) float64: a slot for each user and item (`bias_table.slot_of`) with the
 sums of g y, of g, and (users) of g r_i; overall (7,) float64, over everything: g y, g, g value, the
 squares and the product of the first and the third, and v of the last start, 0 for none. What is
-written is marked in the `..._pages` of its array (`dirty_pages.py`).
+about to be written is marked in the `..._pages` of its array (`dirty_pages.py`).
 """
 
 from __future__ import annotations
@@ -65,8 +65,8 @@ def _claimed_slot(tags, tags_pages, h):
     """Return the slot of a hash; claim it if it is free."""
     s = slot_of(tags, h)
     if tags[s] == 0:
-        tags[s] = tag_of(h)
         touch_float(tags_pages, s)
+        tags[s] = tag_of(h)
     return s
 
 

@@ -1,42 +1,132 @@
-"""Dirty pages: which 64 KiB pages of an array may have changed, for copies of the changes alone.
+"""Dirty pages: which 64 KiB pages of an array may have changed, and what they held at a cut.
 
     page of byte b of an array = b >> PAGE_BITS        pages (ceil(bytes / PAGE_BYTES),) uint8
 
-A writer to the array sets the byte of the page; the copier clears it after the copy. 1 means "may
-have changed", 0 "has not changed". A scalar of a power
-of two bytes never crosses two pages, because arrays are paged from their first byte; a row of
-another size may, so the pages of both ends are marked.
+A writer marks the bytes that it is about to write BEFORE IT WRITES THEM, by one of the functions
+below: a mark is also what keeps the page as it was at a cut while a checkpoint of that cut is read.
+
+    CLEAN             has not changed since the last cut at which it was copied or digested
+    DIRTY             may have changed
+    FROZEN            is read by another thread as of a cut; not written since
+    FROZEN | CHANGED  the same, and may have been written since
+
+Most marks find DIRTY and do nothing. A mark that finds a frozen page copies the pieces of 4 KiB
+that it covers, unless they were copied before, to the same place of a room beside the array, and
+then sets the piece's byte:
+
+    writer    copy to the room | fence | taken[piece] = 1 | fence | write
+    reader    taken[piece]?  yes: fence, read the room
+                             no:  read the array, fence, taken[piece] again?  yes: read the room
+
+A reader that saw no byte set after its read has read nothing that was written after the cut. Only
+the thread that writes changes `pages`, so freezing and releasing are done by that thread, too.
+
+The four words before the first byte of `pages` say where: the array, the room, the bytes `taken`,
+and how many bytes of the array are frozen. A map is therefore made by `blank_map` alone; slices
+that begin at its first byte may be passed on.
 """
 
 from __future__ import annotations
 
 import numpy as np
 from numba import njit
+from numpy.typing import NDArray
 
-PAGE_BITS = 16
+from stream_app.kernels.machine.memory import (
+    ARRAY,
+    CHANGED,
+    CLEAN,
+    DIRTY,
+    FROZEN,
+    HEADER_BYTES,
+    PAGE_BITS,
+    PIECE_BITS,
+    PIECE_BYTES,
+    ROOM,
+    SIZE,
+    TAKEN,
+    address_of,
+    byte,
+    copy_bytes,
+    fence,
+    keep_if,
+)
+
+__all__ = ["ARRAY", "CHANGED", "CLEAN", "DIRTY", "FROZEN", "ROOM", "SIZE", "TAKEN"]
+
 PAGE_BYTES = 1 << PAGE_BITS
 FLOATS = np.int64(PAGE_BITS - 2)  # shifts the place of a float32 to its page
 WORDS = np.int64(PAGE_BITS - 3)  # the place of a 64-bit word
+_FLOAT_BITS, _WORD_BITS, _PAGE = np.int64(2), np.int64(3), np.int64(PAGE_BITS)
+_DIRTY = np.uint8(DIRTY)
+
+
+def blank_map(pages: int) -> NDArray[np.uint8]:
+    """Return a clear map of so many pages."""
+    return np.zeros(HEADER_BYTES + pages, np.uint8)[HEADER_BYTES:]
+
+
+@njit(cache=True, nogil=True)
+def read_frozen(array, room, taken, first, out):
+    """Write the bytes from `first` on (of a piece's beginning), as of the cut, into out (n,) uint8;
+    array, room and taken are addresses. For any thread."""
+    target, size = address_of(out), out.size
+    for at in range(0, size, PIECE_BYTES):
+        many = min(PIECE_BYTES, size - at)
+        piece = taken + ((first + at) >> PIECE_BITS)
+        if byte(piece) == 0:
+            copy_bytes(target + at, array + first + at, many)
+            fence()
+        if byte(piece) != 0:
+            fence()
+            copy_bytes(target + at, room + first + at, many)
+
+
+@njit(cache=True, nogil=True, inline="always")
+def touch_bytes(pages, first, size):
+    """Mark `size` (at most a page of) bytes from `first` on."""
+    a = np.int64(first)
+    b = a + np.int64(size)
+    both = pages[np.uint64(a >> _PAGE)] & pages[np.uint64((b - 1) >> _PAGE)]
+    keep_if(both & _DIRTY == 0, pages, a, b)
 
 
 @njit(cache=True, nogil=True, inline="always")
 def touch_floats(pages, first, many):
-    """Mark the page of `many` (at most a page of) consecutive floats of a flat array; `many` is a
-    compile-time number."""
-    pages[np.uint64(first >> FLOATS)] = 1
+    """Mark `many` (at most a page of) consecutive floats of a flat array, in which rows of as many
+    follow each other from the first on; `many` is a compile-time number."""
+    a = np.int64(first)
     if (1 << FLOATS) % many:
-        pages[np.uint64((first + many - 1) >> FLOATS)] = 1
+        touch_bytes(pages, a << _FLOAT_BITS, np.int64(many) << _FLOAT_BITS)
+    else:
+        state = pages[np.uint64(a >> FLOATS)]
+        keep_if(state != _DIRTY, pages, a << _FLOAT_BITS, (a + many) << _FLOAT_BITS)
 
 
 @njit(cache=True, nogil=True, inline="always")
 def touch_float(pages, at):
-    """Mark the page of one float, or of one uint32."""
-    pages[np.uint64(np.int64(at) >> FLOATS)] = 1
+    """Mark one float, or one uint32."""
+    a = np.int64(at)
+    state = pages[np.uint64(a >> FLOATS)]
+    keep_if(state != _DIRTY, pages, a << _FLOAT_BITS, (a + 1) << _FLOAT_BITS)
+
+
+@njit(cache=True, nogil=True, inline="always")
+def touch_word(pages, at):
+    """Mark one 64-bit word."""
+    a = np.int64(at)
+    state = pages[np.uint64(a >> WORDS)]
+    keep_if(state != _DIRTY, pages, a << _WORD_BITS, (a + 1) << _WORD_BITS)
 
 
 @njit(cache=True, nogil=True, inline="always")
 def touch_triple(pages, row, shift):
-    """Mark the page or the two of a row of three numbers, `FLOATS` or `WORDS`."""
-    first = np.int64(row) * 3
-    pages[np.uint64(first >> shift)] = 1
-    pages[np.uint64((first + 2) >> shift)] = 1
+    """Mark a row of three numbers, `FLOATS` or `WORDS`."""
+    size = _PAGE - shift
+    touch_bytes(pages, (np.int64(row) * 3) << size, np.int64(3) << size)
+
+
+@njit(cache=True, nogil=True)
+def touch_range(pages, first, stop):
+    """Mark bytes first .. stop-1, any number of pages."""
+    keep_if(stop > first, pages, np.int64(first), np.int64(stop))

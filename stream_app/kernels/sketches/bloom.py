@@ -18,14 +18,13 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-from stream_app.kernels.machine.dirty_pages import PAGE_BITS
+from stream_app.kernels.machine.dirty_pages import touch_bytes
 from stream_app.kernels.machine.hashing import GOLDEN, bounded, hash64
 from stream_app.kernels.machine.prefetch import AHEAD, prefetch
 from stream_app.kernels.machine.wide_integers import popcount
 
 WORDS = 8
 BLOCK_BYTES = 4 * WORDS
-_PER_PAGE = np.uint64(PAGE_BITS - 5)  # shifts the number of a block to its page
 
 
 @njit(cache=True, nogil=True, inline="always")
@@ -55,7 +54,7 @@ def add(blocks, pages, users, items, seed):
             hashes[i & (AHEAD - 1)] = later
             prefetch(blocks, np.int64(bounded(later, count)))
         block = bounded(h, count)
-        pages[block >> _PER_PAGE] = 1
+        touch_bytes(pages, np.int64(block) * BLOCK_BYTES, BLOCK_BYTES)
         g = hash64(h + GOLDEN)
         for j in range(WORDS):
             bit = (g >> np.uint64(5 * j)) & np.uint64(31)

@@ -12,7 +12,7 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-from stream_app.kernels.machine.dirty_pages import WORDS
+from stream_app.kernels.machine.dirty_pages import touch_word
 from stream_app.kernels.machine.hashing import bounded, salted
 
 
@@ -24,8 +24,8 @@ def add(cells, pages, seeds, keys, counts):
     for i in range(keys.size):
         for j in range(depth):
             cell = bounded(salted(keys[i], seeds[j]), width)
+            touch_word(pages, np.uint64(j) * width + cell)
             cells[j, cell] += counts[i]
-            pages[(np.uint64(j) * width + cell) >> np.uint64(WORDS)] = 1
 
 
 @njit(cache=True, nogil=True)

@@ -29,7 +29,7 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-from stream_app.kernels.machine.dirty_pages import WORDS
+from stream_app.kernels.machine.dirty_pages import touch_bytes
 from stream_app.kernels.machine.hashing import GOLDEN, hash64
 
 APPLIED, DUPLICATE, HELD_BACK, SKIPPED = 0, 1, 2, 3
@@ -71,11 +71,11 @@ def advance(
                 return i, count
             row = np.int64(count)
             count += 1
-            known_pages[(2 * row) >> WORDS] = 1
+            touch_bytes(known_pages, 16 * row, 16)
             slots[slot] = row
             known[row, 0] = devices[i, 0]
             known[row, 1] = devices[i, 1]
-        marks_pages[(marks.shape[1] * row) >> WORDS] = 1
+        touch_bytes(marks_pages, 8 * marks.shape[1] * row, 8 * marks.shape[1])
         if marks.shape[1] == 1:
             outcomes[i] = APPLIED
             gaps[i] = min(seqs[i] - marks[row, 0] - 1, gap)

@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stream_app.models.growing_arrays import GrowingArrays
-from stream_app.models.paged_arrays import Arrays
+from stream_app.models.paged_arrays import Arrays, mark_dirty
 
 MOST_ITEMS = 4096  # the slot of an entry has 12 bits
 _TOTAL, _ELECTED = range(2)
@@ -59,9 +59,9 @@ class ItemHead(GrowingArrays):
             self.slots = np.concatenate((self.slots, np.full(missing, -1, np.int16)))
 
     def mark_slots(self) -> None:
-        """Mark the small arrays, after ratings were counted."""
+        """Mark the small arrays, before ratings are counted."""
         for name in ("rows", "totals"):
-            self.pages(name)[:] = 1
+            mark_dirty(self.pages(name), 0, self.room(name).nbytes)
 
     def elect(self, keys: NDArray[np.uint64]) -> NDArray[np.int64]:
         """Hold an election if it is due, with the items' keys (n,); return the slots that have
@@ -70,6 +70,7 @@ class ItemHead(GrowingArrays):
         due = 4 * self.totals[_TOTAL] >= 5 * self.totals[_ELECTED]
         if self.used < size or len(keys) <= size or not due:
             return np.empty(0, np.int64)
+        self.mark_slots()
         self.totals[_ELECTED] = self.totals[_TOTAL]
         counts = self.room("counts")[: len(keys)]
         held = counts[self.rows]
@@ -84,7 +85,6 @@ class ItemHead(GrowingArrays):
         self.slots[self.rows[slots]] = -1
         self.rows[slots] = best
         self.slots[best] = slots
-        self.mark_slots()
         return np.sort(slots)
 
     def check(self, arrays: Arrays) -> None:

@@ -19,7 +19,7 @@ from stream_app.models.cooccurrence.item_head import MOST_ITEMS, ItemHead
 from stream_app.models.cooccurrence.pair_snapshot import PairSnapshot
 from stream_app.models.cooccurrence.recent_items import RecentItems
 from stream_app.models.factorization.channels import Channels
-from stream_app.models.paged_arrays import FixedArrays, StatePart
+from stream_app.models.paged_arrays import FixedArrays, StatePart, mark_dirty
 
 ORDER_ONE = 64  # the integer weight of an ordered pair without decay
 ORDER_WINDOW, ORDER_DECAY = 50, 20.0  # entries
@@ -74,12 +74,12 @@ class Moments(FixedArrays):
 
     def clear(self, slots: NDArray[np.int64]) -> None:
         """Clear all that is known of slots, and mark everything."""
+        self.mark_all_dirty()
         for table in (*self.pairs, *self.ordered):
             if table.size:
                 table[slots] = 0
                 table[:, slots] = 0
         self.moments[slots] = 0
-        self.mark_all_dirty()
 
 
 class ItemPairs:
@@ -128,6 +128,9 @@ class ItemPairs:
         lists.reserve("blocks", most)
         lists.reserve("links", most)
         pages, none = moments.dirty_pages(), np.empty(0, np.uint8)
+        head.mark_slots()
+        mark_dirty(pages["moments"], 0, moments.moments.nbytes)
+        mark_dirty(pages["numbers"], 0, moments.numbers.nbytes)
         head.used, blocks = count_records(
             head.rows, head.slots, head.room("counts"), head.totals, head.used,
             lists.room("ends"), lists.room("blocks"), lists.room("links"), blocks, lists.most,
@@ -138,8 +141,6 @@ class ItemPairs:
         )  # fmt: skip
         lists.extend("blocks", blocks)
         lists.extend("links", blocks)
-        head.mark_slots()
-        pages["moments"][:] = pages["numbers"][:] = 1
 
     def elect(self, keys: NDArray[np.uint64]) -> None:
         """End a round: give slots to the items that are reported most, where that is due."""

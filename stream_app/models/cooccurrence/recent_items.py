@@ -68,11 +68,11 @@ class RecentItems(GrowingArrays):
         ring = self._ring(row)
         if not ring:
             return
-        self.room("blocks")[ring] = 0
-        self.room("ends")[row, ENTRIES] = 0
         for block in ring:
             mark_dirty(self.pages("blocks"), 2 * BLOCK * block, 2 * BLOCK * (block + 1))
         mark_dirty(self.pages("ends"), 12 * row, 12 * (row + 1))
+        self.room("blocks")[ring] = 0
+        self.room("ends")[row, ENTRIES] = 0
 
     def remove(self, slots: NDArray[np.int64]) -> None:
         """Remove the entries of slots from all lists, in one scan; other entries keep their
@@ -84,8 +84,8 @@ class RecentItems(GrowingArrays):
             entries = self.room("blocks")[start:stop]
             found = gone[entries >> WEIGHT_BITS] & (entries > 0)
             if found.any():
-                entries[found] = 0
                 mark_dirty(self.pages("blocks"), 2 * BLOCK * start, 2 * BLOCK * stop)
+                entries[found] = 0
 
     def check(self, arrays: Arrays) -> None:
         """Raise ValueError where a list leaves the blocks or is longer than its own."""

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from stream_app.kernels.factorization.kalman_update import MEAN, MEAN_VARIANCE
 from stream_app.models.factorization.channels import NO_CHANNEL, Channels
 from stream_app.models.factorization.learner import Entities, Keys, LearnerSpec, UpdateResult
-from stream_app.models.paged_arrays import DirtyMap
+from stream_app.models.paged_arrays import DirtyMap, mark_dirty
 from stream_app.models.seeds import ITEMS, USERS, derive_seed
 
 MAX_FACTORS = 256
@@ -62,8 +62,8 @@ class Factorization(ABC):
     def start_mean(self, mean: float, variance: float) -> None:
         """Take an estimate of the mean rating, on 1 .. 5, where it is surer than the own one."""
         if variance < self._overall[MEAN_VARIANCE]:
+            mark_dirty(self.dirty_pages()["overall"], 0, self._overall.nbytes)
             self._overall[:] = mean, variance
-            self.dirty_pages()["overall"][0] = 1
 
     @abstractmethod
     def dirty_pages(self) -> dict[str, DirtyMap]:

@@ -23,7 +23,7 @@ from stream_app.models.factorization.base import USER, Factorization
 from stream_app.models.factorization.batch_columns import batch_columns, keys_of
 from stream_app.models.factorization.channels import Channels
 from stream_app.models.factorization.learner import Entities, Keys, LearnerSpec, UpdateResult
-from stream_app.models.paged_arrays import FixedArrays, aligned
+from stream_app.models.paged_arrays import FixedArrays, aligned, mark_dirty
 from stream_app.models.seeds import CELLS, derive_seed
 
 
@@ -74,12 +74,13 @@ class SketchLearner(FixedArrays, Factorization):
         columns = users, items, reports, channels, learn
         batch = batch_columns(*columns, priors=priors, protects=self._protects)
         update = UpdateResult.empty(len(users))
+        if batch.learn.any():
+            mark_dirty(self._pages[3], 0, self._overall.nbytes)
         self._learn(
             self._cells, self._tags, self._scalars, self._overall, *self._pages[:3],
             self._seeds, self._constants, *self._tables,
             *batch, *update,
         )  # fmt: skip
-        self._pages[3][0] |= batch.learn.any()
         return update
 
     def _entities(self, keys: Keys, side: int) -> Entities:

@@ -134,6 +134,8 @@ class DenseLearner(Factorization):
         columns = users, items, reports, channels, learn
         batch = batch_columns(*columns, priors=priors, protects=self._protects)
         update = UpdateResult.empty(len(users))
+        if batch.learn.any():
+            mark_dirty(self._overall_pages, 0, self._overall.nbytes)
         for first in range(0, len(users), _SLICE):
             part = slice(first, first + _SLICE)
             for side, count in zip(self._sides, self._counts, strict=True):
@@ -149,7 +151,6 @@ class DenseLearner(Factorization):
             )  # fmt: skip
             for side, old, new in zip(self._sides, before, self._counts.tolist(), strict=True):
                 mark_dirty(side.pages[0], 8 * old, 8 * new)
-        self._overall_pages[0] |= batch.learn.any()
         return update
 
     def _entities(self, keys: Keys, side: int) -> Entities:

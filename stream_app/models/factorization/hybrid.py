@@ -20,7 +20,7 @@ from stream_app.models.factorization.base import USER, Factorization
 from stream_app.models.factorization.batch_columns import batch_columns, keys_of
 from stream_app.models.factorization.channels import Channels
 from stream_app.models.factorization.learner import Entities, Keys, LearnerSpec, UpdateResult
-from stream_app.models.paged_arrays import Arrays, FixedArrays, aligned
+from stream_app.models.paged_arrays import Arrays, FixedArrays, aligned, mark_dirty
 
 # One row in so many is shared. ML-1M in memory for all, a half, a quarter of its entities, RMSE of
 # one pass: .873, .891, .917 with 4; .873, .892, .917 with 8; .872, .893, .918 with 16.
@@ -75,13 +75,14 @@ class HybridLearner(FixedArrays, Factorization):
         columns = users, items, reports, channels, learn
         batch = batch_columns(*columns, priors=priors, protects=self._protects)
         update = UpdateResult.empty(len(users))
+        if batch.learn.any():
+            for pages, array in zip(self._pages[4:], (self._given, self._overall), strict=True):
+                mark_dirty(pages, 0, array.nbytes)
         self._learn(
             self._room, self._tags, self._scalars, self._owners, self._given, self._overall,
             *self._pages[:4], self.rows, self._seeds, self._scales, self._constants, *self._tables,
             *batch, *update,
         )  # fmt: skip
-        for pages in self._pages[4:]:
-            pages[0] |= batch.learn.any()
         return update
 
     def _entities(self, keys: Keys, side: int) -> Entities:

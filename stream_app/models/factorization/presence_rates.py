@@ -27,7 +27,7 @@ from stream_app.kernels.factorization.presence_rates import (
 )
 from stream_app.models.factorization.channels import Channels
 from stream_app.models.factorization.learner import Learner, UpdateResult
-from stream_app.models.paged_arrays import FixedArrays
+from stream_app.models.paged_arrays import FixedArrays, mark_dirty
 from stream_app.models.seeds import ITEMS, USERS, derive_seed
 
 TYPICAL_RATE = 0.1  # the rate at which the information of a report is taken
@@ -75,13 +75,13 @@ class PresenceRates(FixedArrays):
         """
         priors = np.empty(len(users), np.float32)
         found = np.empty((MOST_STARTS, 3))
+        mark_dirty(self._pages[2], 0, self._overall.nbytes)
         many = count_and_estimate(
             self._tags, self._sums, self._overall, *self._pages[:2], self._seeds, self._starts,
             self._information, self._weight, self._value,
             counts, users, items, reports, channels, priors, found,
         )  # fmt: skip
         self.starts = [Start(int(cell), mean, s2) for cell, mean, s2 in found[:many].tolist()]
-        self._pages[2][:] = 1
         return priors
 
     @property

@@ -81,6 +81,8 @@ class SimpleLearner(FixedArrays, ABC):
         columns = users, items, reports, channels, learn
         batch = batch_columns(*columns, priors=priors, protects=self._protects)
         result = UpdateResult.empty(len(users))
+        if batch.learn.any():
+            self.mark_all_dirty()
         rows = zip(*(column.tolist() for column in batch[:5]), strict=True)
         for n, (user, item, report, channel, wanted) in enumerate(rows):
             rhat = self._estimate(user, item)
@@ -92,8 +94,6 @@ class SimpleLearner(FixedArrays, ABC):
                 self.learn_one(user, item, error)
                 self._overall[_LEARNED] += 1
                 self._overall[MEAN] += error / (self._overall[_LEARNED] + _MEAN_PRIOR)
-        if batch.learn.any():
-            self.mark_all_dirty()
         return result
 
     def _estimate(self, user: int, item: int) -> float:
@@ -123,8 +123,8 @@ class SimpleLearner(FixedArrays, ABC):
         """Take an estimate of the mean rating, on 1 .. 5, where it is surer than the own one,
         whose variance is taken as 1 / (n + 10)."""
         if variance < 1 / (self._overall[_LEARNED] + _MEAN_PRIOR):
-            self._overall[MEAN] = mean
             self.mark_all_dirty()
+            self._overall[MEAN] = mean
 
     def predict_many(self, users: Keys, items: Keys) -> NDArray[np.float64]:
         """Return the predicted ratings, within 1 .. 5."""

@@ -48,8 +48,8 @@ class AmsSketch(FixedArrays):
     def add_many(self, keys: NDArray[np.uint64], counts: NDArray[np.int64] | None = None) -> None:
         """Count each key once, or `counts` times; both ways lead to the same state."""
         counts = np.ones(len(keys), np.int64) if counts is None else counts
-        second_moment.add(self._cells, self._moments, self._coefficients, keys, counts)
         self.mark_all_dirty()  # a few pages, and a batch of keys writes to most of them
+        second_moment.add(self._cells, self._moments, self._coefficients, keys, counts)
 
     def estimate(self) -> float:
         """Return the median of the rows' second moments."""
@@ -69,6 +69,6 @@ class AmsSketch(FixedArrays):
         same = self._cells.shape == other._cells.shape
         if not same or not np.array_equal(self._coefficients, other._coefficients):
             raise ValueError("AMS sketches merge only with the same depth, width and seed")
+        self.mark_all_dirty()
         self._cells += other._cells
         self._moments[:] = (self._cells * self._cells).sum(axis=1)
-        self.mark_all_dirty()

@@ -65,8 +65,8 @@ class SeenFilter(FixedArrays):
         """Add all pairs of a filter with the same size and seed."""
         if self._blocks.shape != other._blocks.shape or self._seed != other._seed:
             raise ValueError("seen filters merge only with the same size and seed")
-        self._blocks |= other._blocks
         self.mark_all_dirty()
+        self._blocks |= other._blocks
 
     @property
     def fill_ratio(self) -> float:

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stream_app.kernels.sketches import count_min
-from stream_app.models.paged_arrays import FixedArrays
+from stream_app.models.paged_arrays import FixedArrays, mark_dirty
 
 
 class CountMinSketch(FixedArrays):
@@ -40,8 +40,8 @@ class CountMinSketch(FixedArrays):
         """Count each key once, or `counts` times; both ways lead to the same state."""
         counts = np.ones(len(keys), np.int64) if counts is None else counts
         count_min.add(self._cells, self._pages, self._seeds, keys, counts)
+        mark_dirty(self._total_pages, 0, self._total.nbytes)
         self._total += counts.sum()
-        self._total_pages[:] = 1
 
     def estimate_many(self, keys: NDArray[np.uint64]) -> NDArray[np.int64]:
         """Return an upper bound of how often each key was counted, close to it by `error_bound`."""
@@ -53,9 +53,9 @@ class CountMinSketch(FixedArrays):
         """Add the counts of a sketch with the same shape and seed."""
         if self._cells.shape != other._cells.shape or self._seed != other._seed:
             raise ValueError("count-min sketches merge only with the same depth, width and seed")
+        self.mark_all_dirty()
         self._cells += other._cells
         self._total += other._total
-        self.mark_all_dirty()
 
     @property
     def total(self) -> int:

@@ -42,8 +42,8 @@ class ForgettingItemMeans(ItemMeans):
     name = "item-means, forgetting"
 
     def forget(self, user: np.uint64) -> None:
-        self._table[0, self.slot(int(user), USERS, self._slots)] = 0
         self.mark_all_dirty()
+        self._table[0, self.slot(int(user), USERS, self._slots)] = 0
 
 
 # A row of the factory's table is under the contract without a line here.

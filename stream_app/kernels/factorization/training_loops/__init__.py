@@ -6,8 +6,9 @@ constants, and write predicted, error and refused (m,), and for each decoded rep
 probability (m,). `priors` is read where the channel protects presence and may be empty if none
 does. Where learn[n] is False or event n is refused, nothing is written to the state. An event is
 refused when its squared error exceeds `clip`, or when its channel or report is outside the tables.
-Writes are marked in the `..._pages` of their array (`dirty_pages.py`), except for new keys of dense
-rows: the caller sees how many there are.
+Writes are marked beforehand in the `..._pages` of their array (`dirty_pages.py`), except for the
+mean, which the caller marks before, and new keys of dense rows, which lie behind all that is in
+use: the caller sees how many there are.
 
 The loops repeat the same few lines instead of sharing them: numba counts references to arrays that
 pass through an inlined branch, which costs more than the arithmetic.

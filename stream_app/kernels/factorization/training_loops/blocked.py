@@ -114,8 +114,8 @@ def blocked_loop(D, K):
             step_mean(overall, e, rho, S)
             fresh = tags[si] == 0
             if tags[su] == 0:
-                tags[su] = tag_of(hus[x])
                 touch_float(tags_pages, su)
+                tags[su] = tag_of(hus[x])
             touch_triple(scalars_pages, su, FLOATS)
             step_scalars(
                 scalars, su, e, rho, per_S, qq, k, k.user_bias_variance, k.user_variance,
@@ -124,8 +124,8 @@ def blocked_loop(D, K):
             if fresh:
                 si = slot_of(tags, his[x])  # again: both may have found the same free slot
                 if tags[si] == 0:
-                    tags[si] = tag_of(his[x])
                     touch_float(tags_pages, si)
+                    tags[si] = tag_of(his[x])
             touch_triple(scalars_pages, si, FLOATS)
             step_scalars(
                 scalars, si, e, rho, per_S, pp, k, k.item_bias_variance, k.item_variance,

@@ -109,8 +109,8 @@ def literal_loop(D, K):
             step_mean(overall, e, rho, S)
             fresh = tags[si] == 0
             if tags[su] == 0:
-                tags[su] = tag_of(hu)
                 touch_float(tags_pages, su)
+                tags[su] = tag_of(hu)
             touch_triple(scalars_pages, su, FLOATS)
             step_scalars(
                 scalars, su, e, rho, per_S, qq, k, k.user_bias_variance, k.user_variance,
@@ -119,8 +119,8 @@ def literal_loop(D, K):
             if fresh:
                 si = slot_of(tags, hi)  # again: both may have found the same free slot
                 if tags[si] == 0:
-                    tags[si] = tag_of(hi)
                     touch_float(tags_pages, si)
+                    tags[si] = tag_of(hi)
             touch_triple(scalars_pages, si, FLOATS)
             step_scalars(
                 scalars, si, e, rho, per_S, pp, k, k.item_bias_variance, k.item_variance,

@@ -1,0 +1,190 @@
+"""A frozen array is what it was at the cut, whatever is done to its part meanwhile and however a
+thread reads it; and nothing of a change is forgotten for the next cut."""
+
+from __future__ import annotations
+
+import threading
+
+import numpy as np
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from stream_app.kernels.machine.dirty_pages import (
+    CHANGED,
+    CLEAN,
+    DIRTY,
+    FROZEN,
+    PAGE_BYTES,
+    PIECE_BYTES,
+    touch_bytes,
+)
+from stream_app.models.frozen_arrays import FrozenArray, Room, frozen_arrays
+from stream_app.models.paged_arrays import dirty_map, grown_map, mark_dirty
+from tests.stream_app.models.test_pages import GROWING, STEPS, changed, every_part, marked, pages
+
+Image = dict[str, list[bytes]]
+
+
+def image(part) -> Image:
+    return {name: pages(array) for name, array in part.arrays().items()}
+
+
+def all_pages(part) -> dict[str, np.ndarray]:
+    return {name: np.ones(len(bits), bool) for name, bits in part.dirty_pages().items()}
+
+
+def frozen(part, which=None):
+    return frozen_arrays(part.arrays(), part.dirty_pages(), which or all_pages(part))
+
+
+def assert_equal(found: dict[str, FrozenArray], wanted: Image) -> None:
+    for name, array in found.items():
+        for number in np.flatnonzero(array.which).tolist():
+            assert array.page(number).tobytes() == wanted[name][number], f"{name}, page {number}"
+
+
+@every_part
+@settings(deadline=None, max_examples=10)
+@given(before=STEPS, while_frozen=STEPS, after=STEPS, data=st.data())
+@example(before=GROWING, while_frozen=[(3, 30), (6, 9000)], after=[(4, 30)], data=None)
+def test_what_is_frozen_is_what_was_there_at_the_cut(
+    make, before, while_frozen, after, data
+) -> None:
+    """Every page of every part, under learning, forgetting, erasing, electing and growing."""
+    part, feed = make()
+    for seed, events in before:
+        feed(seed, events)
+    which = all_pages(part)
+    if data is not None and data.draw(st.booleans()):
+        which = {name: bits != 0 for name, bits in part.dirty_pages().items()}
+    wanted = image(part)
+    found, room = frozen(part, which)
+    for seed, events in while_frozen:
+        feed(seed, events)
+        assert_equal(found, wanted)
+    for array in found.values():
+        array.release()
+    room.close()
+    # What was written meanwhile is dirty, as if the marks had been cleared at the cut.
+    now = image(part)
+    for name, numbers in marked(part).items():
+        assert changed(wanted[name], now[name]) <= numbers
+        assert set(np.unique(part.dirty_pages()[name]).tolist()) <= {CLEAN, DIRTY}
+    again, room = frozen(part)
+    for seed, events in after:
+        feed(seed, events)
+    assert_equal(again, now)
+    for array in again.values():
+        array.release()
+    room.close()
+
+
+@every_part
+def test_a_thread_reads_whole_pages_while_the_owner_writes(make) -> None:
+    """Many rounds of writes against a reader that takes the pages in a random order, twice."""
+    part, feed = make()
+    feed(1, 9000)
+    for turn in range(3):
+        wanted = image(part)
+        found, room = frozen(part)
+        wrong: list[str] = []
+
+        def read(found=found, wanted=wanted, wrong=wrong, turn=turn) -> None:
+            random = np.random.default_rng(turn)
+            places = [(n, k) for n, array in found.items() for k in range(len(array.which))]
+            for at in (*random.permutation(len(places)), *random.permutation(len(places))):
+                name, number = places[at]
+                if found[name].page(number).tobytes() != wanted[name][number]:
+                    wrong.append(f"{name}, page {number}")
+
+        reader = threading.Thread(target=read)
+        reader.start()
+        seed = 2
+        while reader.is_alive():
+            feed(100 * turn + seed, 300)
+            seed += 1
+        reader.join()
+        assert not wrong
+        for array in found.values():
+            array.release()
+        room.close()
+
+
+@settings(deadline=None, max_examples=200)
+@given(
+    size=st.integers(1, 3 * PAGE_BYTES + 17),
+    writes=st.lists(
+        st.tuples(st.integers(0, 4 * PAGE_BYTES), st.integers(1, PAGE_BYTES)), max_size=8
+    ),
+)
+def test_a_mark_keeps_the_pieces_that_it_covers_and_no_others(
+    size: int, writes: list[tuple[int, int]]
+) -> None:
+    """An array in a larger room, as rows in use are; against a copy."""
+    whole = np.random.default_rng(size).integers(0, 256, 4 * PAGE_BYTES, np.uint8)
+    held, array, bits = whole.copy(), whole[:size], dirty_map(whole)
+    bits[-1] = DIRTY
+    used = bits[: len(dirty_map(array))]
+    room = Room([array])
+    found = FrozenArray(array, used, np.ones(len(used), bool), room)
+    covered: set[int] = set()
+    for first, many in writes:
+        stop = min(first + many, len(whole))
+        if stop > first:
+            touch_bytes(bits, first, stop - first)
+            whole[first:stop] += np.uint8(1)
+            covered |= set(range(first // PAGE_BYTES, (stop - 1) // PAGE_BYTES + 1))
+    data = b"".join(found.page(n).tobytes() for n in range(len(used)))
+    assert data == held[:size].tobytes()
+    for number, bit in enumerate(used.tolist()):
+        assert bit == (FROZEN | CHANGED if number in covered else FROZEN)
+    found.release()
+    room.close()
+    assert set(np.flatnonzero(used).tolist()) == covered & set(range(len(used)))
+
+
+def test_a_page_that_is_not_frozen_is_not_given() -> None:
+    array = np.arange(3 * PAGE_BYTES // 8)
+    bits = dirty_map(array)
+    room = Room([array])
+    found = FrozenArray(array, bits, np.array([True, False, True]), room)
+    assert bits.tolist() == [FROZEN, CLEAN, FROZEN]
+    with pytest.raises(RuntimeError, match="page 1 is not frozen"):
+        found.page(1)
+    mark_dirty(bits, 0, array.nbytes)
+    assert bits.tolist() == [FROZEN | CHANGED, DIRTY, FROZEN | CHANGED]
+    found.release()
+    assert bits.tolist() == [DIRTY, DIRTY, DIRTY]
+    room.close()
+
+
+def test_an_array_that_grows_leaves_what_is_frozen_behind() -> None:
+    old = np.arange(2 * PAGE_BYTES // 8)
+    wanted, bits = pages(old), dirty_map(old)
+    room = Room([old])
+    found = FrozenArray(old, bits, np.array([True, True]), room)
+    mark_dirty(bits, PAGE_BYTES, PAGE_BYTES + 8)
+    old[PAGE_BYTES // 8] = -1
+    new = np.zeros(2 * len(old), old.dtype)
+    new[: len(old)] = old
+    grown = grown_map(bits, new)
+    assert grown.tolist() == [CLEAN, DIRTY, CLEAN, CLEAN]
+    mark_dirty(grown, 0, 8)
+    new[0] = -1
+    del old
+    assert [found.page(n).tobytes() for n in range(2)] == wanted
+    found.release()
+    room.close()
+
+
+def test_memory_is_used_for_what_is_written_alone() -> None:
+    array = np.zeros(64 * PAGE_BYTES, np.uint8)
+    bits, room = dirty_map(array), Room([array])
+    found = FrozenArray(array, bits, np.ones(64, bool), room)
+    for at in (5, PIECE_BYTES - 1, 9 * PAGE_BYTES):
+        mark_dirty(bits, at, at + 1)
+        array[at] = 1
+    assert found.pieces_kept == 2
+    found.release()
+    room.close()
