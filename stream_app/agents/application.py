@@ -21,7 +21,7 @@ import faust
 import structlog
 from aiokafka.errors import TopicAuthorizationFailedError
 
-from stream_app.agents import clock_owner, http_views, learn, query
+from stream_app.agents import clock_owner, http_views, learn
 from stream_app.agents.checkpointing import assembly
 from stream_app.agents.checkpointing.service import CheckpointService
 from stream_app.agents.crash_guard import crash_guard
@@ -30,6 +30,8 @@ from stream_app.agents.faust_ext.faust_app import SESSION_SECONDS, new_app
 from stream_app.agents.faust_ext.group_membership import Membership, lock_instance
 from stream_app.agents.log_reader import LogReader, Progress
 from stream_app.agents.public_tables import item_links, item_table
+from stream_app.agents.queries.answers import Answers
+from stream_app.agents.queries.reader import QueryReader
 from stream_app.agents.ranking.service import RankingService
 from stream_app.agents.rejections import RejectionWriter, patient_producer
 from stream_app.agents.runtime import Runtime, new_runtime
@@ -88,7 +90,6 @@ def build(
     runtime.checkpoints = checkpoints
     runtime.ranking = RankingService(runtime.recommender, runtime.metrics, runtime.status)
     clock_owner.attach(app, runtime, clock)
-    query.attach(app, runtime)
     http_views.attach(app, runtime)
     item_table.attach(app, runtime, patient_producer(connection, linger_ms=20))
     item_links.attach(
@@ -100,9 +101,12 @@ def build(
     )
     _attach_timers(app, runtime, checkpoints, rejections)
 
+    queries = _query_reader(app, runtime, connection)
+
     @app.task
     async def read() -> None:
         await app.add_runtime_dependency(reader)
+        await app.add_runtime_dependency(queries)
 
     return WorkerParts(app, runtime, checkpoints)
 
@@ -167,6 +171,14 @@ def _reader(app: faust.App, runtime: Runtime, connection: Connection, clock: Clo
     same = checkpoint_reader.SameTopic(clients.admin(deployment.connection), topics.ratings)
     channel = learn.attach(app, runtime)
     return LogReader(runtime, recover, first_origin, follow, clock, cuts, channel, same.check)
+
+
+def _query_reader(app: faust.App, runtime: Runtime, connection: Connection) -> QueryReader:
+    """Return the reader of the queries; a reply that waits 10 s has no reader any more."""
+    replies = clients.producer(
+        connection, linger_ms=0, message_timeout_ms=10_000, queue_buffering_max_kbytes=16_384
+    )
+    return QueryReader(runtime, connection, app.conf.id, Answers(runtime, replies), SESSION_SECONDS)
 
 
 async def run(settings: Settings, connection: Connection, admin_port: int) -> None:

@@ -11,6 +11,8 @@ import time
 import msgspec
 import numpy as np
 import pytest
+from confluent_kafka import TopicPartition
+from confluent_kafka.admin import AlterConfigOpType, ConfigEntry, ConfigResource, ResourceType
 
 from consumers.recommendations import Recommendations
 from stream_app.errors import UserError
@@ -113,6 +115,67 @@ def test_a_flood_of_questions_is_answered_busy_and_survived(
     assert outcomes()["answered"] > 0
     with Recommendations(kafka.bootstrap, topics) as ask:
         assert ask.best("0" * 32, 5, 10).method == "popular"
+
+
+def test_expired_questions_of_an_outage_cost_no_answer(
+    start: Start, kafka: Kafka, topics: str
+) -> None:
+    """One that is not expired is answered, behind 3,000 that are."""
+    worker = start()
+    producer = clients.producer(kafka.connection, linger_ms=50)
+    os.kill(worker.process.pid, signal.SIGSTOP)
+    for i in range(3000):
+        question = Query(f"{i:016x}", "0" * 32, 10, int(time.time() * 1000))
+        producer.produce(Topics(topics).queries, key=b"k", value=encode_message(question))
+    live = Query("f" * 16, "0" * 32, 10, int((time.time() + PATIENCE_SECONDS) * 1000))
+    producer.produce(Topics(topics).queries, key=b"k", value=encode_message(live))
+    assert producer.flush(PATIENCE_SECONDS) == 0
+    os.kill(worker.process.pid, signal.SIGCONT)
+    wanted = {"expired": 3000, "answered": 1, "busy": 0}
+
+    def outcomes() -> dict[str, float]:
+        found = worker.metrics()
+        return {name: found[f"queries_total{{outcome={name}}}"] for name in wanted}
+
+    until(lambda: outcomes() == wanted, f"{wanted} in the metrics")
+    until(lambda: replies(kafka, topics) == 1, "one reply")
+
+
+def replies(kafka: Kafka, topics: str) -> int:
+    """Return how many replies were written."""
+    consumer = clients.consumer(kafka.connection)
+    try:
+        name = Topics(topics).recommendations
+        partitions = consumer.list_topics(name, timeout=10).topics[name].partitions
+        return sum(clients.offsets(consumer, TopicPartition(name, p))[1] for p in partitions)
+    finally:
+        consumer.close()
+
+
+def test_a_record_that_cannot_be_decompressed_does_not_stop_the_queries(
+    start: Start, kafka: Kafka, topics: str
+) -> None:
+    """Where the topic takes compressed batches, 3 kB of them hold 90 MB."""
+    name = Topics(topics).queries
+    resource = ConfigResource(ResourceType.TOPIC, name)
+    for setting, value in (("compression.type", "producer"), ("max.message.bytes", "1048576")):
+        resource.add_incremental_config(
+            ConfigEntry(setting, value, incremental_operation=AlterConfigOpType.SET)
+        )
+    admin = clients.admin(kafka.connection)  # kept: what it was asked ends with it
+    for future in admin.incremental_alter_configs([resource]).values():
+        future.result(timeout=PATIENCE_SECONDS)
+    worker = start()
+    bomb = clients.producer(
+        kafka.connection, compression_type="zstd", message_max_bytes=100_000_000
+    )
+    for partition in range(len(bomb.list_topics(name, timeout=10).topics[name].partitions)):
+        bomb.produce(name, value=bytes(90_000_000), partition=partition)
+    assert bomb.flush(PATIENCE_SECONDS) == 0
+    with Recommendations(kafka.bootstrap, topics) as ask:
+        for _ in range(20):  # on every partition
+            assert ask.best("0" * 32, 5, 10).method == "popular"
+    assert worker.metrics()["queries_total{outcome=refused}"] > 0
 
 
 def test_a_query_without_a_worker_is_refused_in_one_sentence(kafka: Kafka, topics: str) -> None:

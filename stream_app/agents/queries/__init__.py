@@ -1,0 +1,1 @@
+"""Queries over Kafka: read in a thread, answered on the event loop."""

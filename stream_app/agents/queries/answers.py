@@ -1,0 +1,137 @@
+"""Answers queries on the event loop, a few at a time, and writes the replies.
+
+At most `_MOST_WAITING` queries wait; one more is refused as busy. Every reply has `LIST_LENGTH`
+entries and is keyed by the correlation id, so its length does not reveal k.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections import deque
+
+from confluent_kafka import KafkaError, Message, Producer
+
+from stream_app.agents.runtime import Runtime
+from stream_app.errors import UserError
+from stream_app.kafka import clients
+from stream_app.serving.recommender import RankedItems
+from stream_app.wire import LIST_LENGTH, Query, Recommendation, Status, encode_message
+
+_MOST_WAITING = 256  # about 50 ms of answers
+_AT_ONCE = 8  # answers before the event loop serves others
+_LOST = (
+    KafkaError.TOPIC_AUTHORIZATION_FAILED,
+    KafkaError.UNKNOWN_TOPIC_OR_PART,
+    KafkaError._UNKNOWN_TOPIC,
+)
+
+
+class Answers:
+    """The queries that wait for the event loop, and the producer of the replies.
+
+    Make it inside the running loop; `offer`, `refuse` and `serve` are for the reader's thread.
+    """
+
+    def __init__(self, runtime: Runtime, producer: Producer) -> None:
+        self._runtime = runtime
+        self._producer = producer
+        self._loop = asyncio.get_running_loop()
+        self._waiting: deque[tuple[Query, float]] = deque()
+        self._scheduled = False
+
+    def offer(self, query: Query, arrived: float) -> bool:
+        """Let the event loop answer a query; False where too many wait already."""
+        if len(self._waiting) >= _MOST_WAITING:
+            return False
+        self._waiting.append((query, arrived))
+        if not self._scheduled:
+            self._scheduled = True
+            self._loop.call_soon_threadsafe(self._answer)
+        return True
+
+    def refuse(self, correlation_id: str, status: Status) -> None:
+        """Reply without recommendations."""
+        self._reply(refusal(self._runtime, correlation_id, status))
+
+    def serve(self) -> None:
+        """Process the delivery reports of replies."""
+        self._producer.poll(0)
+
+    def _answer(self) -> None:
+        try:
+            for _ in range(min(_AT_ONCE, len(self._waiting))):
+                self._answer_one(*self._waiting.popleft())
+        except BaseException as reason:  # noqa: BLE001 - a defect ends the process
+            self._runtime.status.fail(reason)
+            return
+        # Cleared before the last look: a query that is offered meanwhile schedules again.
+        self._scheduled = False
+        if self._waiting:
+            self._scheduled = True
+            self._loop.call_soon(self._answer)
+
+    def _answer_one(self, query: Query, arrived: float) -> None:
+        runtime = self._runtime
+        if query.deadline < time.time() * 1000:
+            runtime.metrics.query_expired()
+            return
+        answer = runtime.answer(bytes.fromhex(query.user), "kafka", arrived)
+        self._reply(recommendation(runtime, query.id, answer))
+
+    def _reply(self, reply: Recommendation) -> None:
+        """Queue a reply; it is dropped while the queue is full, as no broker takes it then."""
+        try:
+            clients.send(
+                self._producer,
+                self._runtime.topics.recommendations,
+                key=reply.id.encode(),
+                value=encode_message(reply),
+                on_delivery=self._delivered,
+            )
+        except BufferError:
+            self._runtime.metrics.query_busy()
+
+    def _delivered(self, error: KafkaError | None, _: Message) -> None:
+        # A reply that came too late is lost: its reader waits no longer.
+        if error is not None and error.code() in _LOST:
+            self._runtime.status.fail_from_thread(
+                UserError(
+                    f"{self._runtime.topics.recommendations}: a reply could not be written "
+                    f"({error.str()}); check that the topic exists and grant WRITE on it"
+                )
+            )
+
+
+def recommendation(runtime: Runtime, correlation_id: str, answer: RankedItems) -> Recommendation:
+    """Return the reply: the recommendations, padded to the fixed length."""
+    names = [runtime.catalogue.name(int(item)) for item in answer.items]
+    scores = [round(float(score), 4) for score in answer.scores]
+    missing = [None] * (LIST_LENGTH - len(names))
+    return Recommendation(
+        correlation_id,
+        Status.OK,
+        (*names, *missing),
+        (*scores, *missing),
+        answer.method,
+        answer.as_of,
+        runtime.privacy,
+        runtime.catching_up,
+        answer.ndcg,
+        answer.ndcg_popular,
+    )
+
+
+def refusal(runtime: Runtime, correlation_id: str, status: Status) -> Recommendation:
+    """Return a reply without recommendations, of the same length as any other."""
+    nothing = (None,) * LIST_LENGTH
+    return Recommendation(
+        correlation_id,
+        status,
+        nothing,
+        nothing,
+        "none",
+        runtime.replica.cut,
+        runtime.privacy,
+        runtime.catching_up,
+    )
