@@ -111,6 +111,25 @@ class Settings(BaseSettings):
     partitions: int = Field(
         4, ge=1, le=1024, description="partitions of the rating topic, fixed for life"
     )
+    query_partitions: int | None = Field(
+        None,
+        ge=1,
+        le=1024,
+        description="partitions of the topics of queries and answers; unset: as many as of ratings",
+    )
+    replication_factor: int | None = Field(
+        None,
+        ge=1,
+        le=100,
+        description="brokers that store each topic; unset: as many as there are, at most 3",
+    )
+    min_insync_replicas: int | None = Field(
+        None,
+        ge=1,
+        le=100,
+        description="brokers that must have a record before it is acknowledged; unset: all copies "
+        "but one",
+    )
     group: str | None = Field(
         None,
         pattern=r"^[!-~]{1,249}$",

@@ -12,6 +12,7 @@ import os
 import signal
 import sys
 import threading
+from collections.abc import Callable
 from dataclasses import dataclass
 from math import nan
 from pathlib import Path
@@ -20,6 +21,7 @@ from typing import Any
 import faust
 import structlog
 from aiokafka.errors import TopicAuthorizationFailedError
+from confluent_kafka.admin import AdminClient
 
 from stream_app.agents import clock_owner, http_views, learn
 from stream_app.agents.checkpointing import assembly
@@ -39,7 +41,7 @@ from stream_app.checkpoints import reader as checkpoint_reader
 from stream_app.checkpoints.protocol.recovery import Found, Recovery
 from stream_app.deployment import Deployment
 from stream_app.errors import UserError
-from stream_app.kafka import clients
+from stream_app.kafka import clients, topic_checks
 from stream_app.kafka.clients import Connection
 from stream_app.log.canonical_order import Start
 from stream_app.log.cut_clock import Clock
@@ -51,6 +53,7 @@ from stream_app.wire.state_records import StateOrigin
 log = structlog.get_logger()
 _STOP_SECONDS = 4.5
 _LAST_SECONDS = 2.5
+_LOOK_SECONDS = 2.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -168,9 +171,29 @@ def _reader(app: faust.App, runtime: Runtime, connection: Connection, clock: Clo
         return StateOrigin(0, (0,) * settings.partitions, excluded=excluded)
 
     cuts = clients.producer(deployment.connection, linger_ms=0)
-    same = checkpoint_reader.SameTopic(clients.admin(deployment.connection), topics.ratings)
     channel = learn.attach(app, runtime)
-    return LogReader(runtime, recover, first_origin, follow, clock, cuts, channel, same.check)
+    check = _topic_check(runtime, clients.admin(deployment.connection))
+    return LogReader(runtime, recover, first_origin, follow, clock, cuts, channel, check)
+
+
+def _topic_check(runtime: Runtime, admin: AdminClient) -> Callable[[], None]:
+    """Return the check of the topics under a running worker.
+
+    A recreated rating topic ends the worker. One that takes what it should not makes it not ready,
+    with the command that sets it: what is in the log is read and rejected all the same, so learning
+    goes on, and one command makes every worker ready again.
+    """
+    topics, status = runtime.topics, runtime.status
+    same = checkpoint_reader.SameTopic(admin, topics.ratings)
+
+    def check() -> None:
+        same.check()
+        fault = topic_checks.outsiders_fault(admin, topics, _LOOK_SECONDS)
+        if fault and fault != status.intake_fault:
+            log.warning("topics.differ", reason=fault)
+        status.intake_fault = status.intake_fault if fault is None else fault
+
+    return check
 
 
 def _query_reader(app: faust.App, runtime: Runtime, connection: Connection) -> QueryReader:

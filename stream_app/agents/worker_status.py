@@ -1,6 +1,7 @@
 """Status of one worker: readiness, progress and lag, and how the process ends.
 
-    reader thread      start_end_offsets, step, last_answer_time, last_cut, other_spec, cuts_ignored
+    reader thread      start_end_offsets, step, last_answer_time, last_cut, other_spec,
+                       cuts_ignored, intake_fault
     warm-up thread     kernels (compilation)
     event loop         clock_owned, stopping, durable_end_offsets, failure, ending
 
@@ -32,6 +33,8 @@ class WorkerStatus:
     """The newest cut in the log once the clock rests."""
     other_spec: str = ""
     cuts_ignored: int = 0
+    intake_fault: str = ""
+    """What the configuration of a topic that outsiders write lacks; empty where it is as wanted."""
     kernels: KernelWarmUp = field(default_factory=KernelWarmUp)
     clock_owned: bool = False
     stopping: bool = False
@@ -86,6 +89,8 @@ class WorkerStatus:
         """Return why a worker with its state at `ends` is not ready; empty when it is."""
         if self.broker_unreachable:
             return "Kafka does not answer"
+        if self.intake_fault:
+            return self.intake_fault
         if self.kernels.awaited:
             return self.kernels.progress()
         if reload_reason:

@@ -74,7 +74,12 @@ def _driver(
 ) -> CheckpointDriver:
     """Return a driver that raises if a record is refused or no acknowledgement arrives."""
     writer = AcknowledgedWriter.connect(
-        connection, topic, "a record of a checkpoint", linger_ms=5, compression_type="lz4"
+        connection,
+        topic,
+        "a record of a checkpoint",
+        linger_ms=5,
+        compression_type="lz4",
+        **clients.LARGE_BATCHES,
     )
 
     def produce(key: bytes, value: bytes | None, on_acknowledged: OnAcknowledged) -> None:

@@ -3,7 +3,7 @@
 librdkafka's defaults do not fit: its partitioner places keys differently from the Java client, its
 producer may write a record twice, its consumer commits automatically and waits a second when its
 queue is full, and its errors go to stderr. A device install contains this module, so it imports
-only confluent_kafka, the errors and `diagnosis`.
+only confluent_kafka, the errors, `diagnosis` and the limits of the wire contract.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from confluent_kafka.admin import AdminClient, ClusterMetadata
 
 from stream_app.errors import UserError
 from stream_app.kafka import diagnosis
+from stream_app.wire.limits import MAX_BATCH_BYTES
 
 # The same on every device: a client id per device would identify the device to the broker.
 CLIENT_ID = "murmurec"
@@ -30,6 +31,24 @@ _PRODUCER: Mapping[str, object] = {
     "acks": "all",
     "partitioner": "murmur2_random",
     "compression.type": "zstd",
+    # Counted before compression, as the broker counts it on a topic that outsiders write: such a
+    # topic takes every batch of these producers, however well it compresses.
+    "batch.size": MAX_BATCH_BYTES * 3 // 4,
+    "message.max.bytes": MAX_BATCH_BYTES,
+}
+# For the state topic, which workers alone write: fewer batches, and the manifest of a large state.
+LARGE_BATCHES: Mapping[str, int] = {"batch_size": 1_000_000, "message_max_bytes": 4 << 20}
+# librdkafka expands every batch of a fetch at once, and zstd expands up to 30,000 times: the bytes
+# of a fetch, and not those of a batch, bound the memory that it takes. A batch that is larger than
+# a fetch comes alone. `receive.message.max.bytes` is also what a zstd batch may expand to; above it
+# is every batch that a topic takes whose max.message.bytes was never more than 4 MB. A wrong
+# checksum is then damage on the broker's disk, and what cannot be expanded was sent like that.
+BOUNDED_FETCH: Mapping[str, object] = {
+    "fetch_message_max_bytes": 32 * 1024,
+    "fetch_max_bytes": 32 * 1024,
+    "message_max_bytes": 32 * 1024,
+    "receive_message_max_bytes": 4 * 1024 * 1024,
+    "check_crcs": True,
 }
 _CONSUMER: Mapping[str, object] = {
     "enable.auto.commit": False,

@@ -1,7 +1,8 @@
 """Compares a deployment's topics with its table, and creates, alters and deletes topics.
 
 The table is `wire.Topics`. A topic's partition count is fixed for its life, because the partition
-of a key depends on it: a wrong count is refused, never changed.
+of a key depends on it: a wrong count is refused, never changed. The number of copies of an existing
+topic is reported, not changed: moving copies between brokers is the operator's decision.
 """
 
 from __future__ import annotations
@@ -19,28 +20,60 @@ from confluent_kafka.admin import (
     ConfigEntry,
     ConfigResource,
     NewTopic,
+    PartitionMetadata,
     ResourceType,
 )
 
 from stream_app.errors import UserError
-from stream_app.kafka import clients
-from stream_app.kafka.clients import Connection
-from stream_app.wire import Topic, Topics
+from stream_app.wire import Topic
 
 SECONDS = 30.0
 _PAUSE_SECONDS = 0.05
-_APPLY = "run murmurec topics apply, which sets it"
-# librdkafka's largest batch of records: the broker checks max.message.bytes against a whole batch.
-_BATCH_BYTES = 1_000_000
+_IN_SYNC = "min.insync.replicas"
+
+
+@dataclass(frozen=True)
+class Replication:
+    """On how many brokers a topic is stored, and how many must have a record to acknowledge it;
+    by default all copies but one, so that writing goes on without one broker."""
+
+    copies: int
+    in_sync: int | None = None
+
+    def __post_init__(self) -> None:
+        if self.in_sync is not None and self.in_sync > self.copies:
+            raise UserError(
+                f"min_insync_replicas = {self.in_sync}: a topic has {self.copies} "
+                f"{'copy' if self.copies == 1 else 'copies'}; set at most that many"
+            )
+
+    def in_sync_of(self, copies: int) -> int:
+        """Return the wanted min.insync.replicas of a topic with so many copies."""
+        return max(1, copies - 1) if self.in_sync is None else min(self.in_sync, copies)
+
+
+def replication(brokers: int, copies: int | None = None, in_sync: int | None = None) -> Replication:
+    """Return the wanted replication: by default on every broker, at most 3."""
+    if copies is not None and copies > brokers:
+        raise UserError(
+            f"replication_factor = {copies}: Kafka lists {brokers} "
+            f"{'broker' if brokers == 1 else 'brokers'}; set at most that many"
+        )
+    return Replication(copies or min(brokers, 3), in_sync)
 
 
 @dataclass(frozen=True)
 class TopicPlanStep:
-    """The action for one topic; `configs` maps the name of a configuration to (found, wanted)."""
+    """The action for one topic; `configs` maps the name of a configuration to (found, wanted).
+
+    `found_copies` is the least number of copies of a partition; None for an absent topic.
+    """
 
     topic: Topic
     found_partitions: int | None
     configs: Mapping[str, tuple[str, str]] = field(default_factory=dict)
+    found_copies: int | None = None
+    replication: Replication | None = None
 
     @property
     def action(self) -> str:
@@ -56,43 +89,78 @@ class TopicPlanStep:
         """Whether the wanted configuration would delete records that Kafka keeps now."""
         return any(
             (name == "cleanup.policy" and "compact" in want and "compact" not in found)
-            or (name.startswith("retention.") and want != "-1" and _longer(found, want))
+            or (name.startswith("retention.") and want != "-1" and longer(found, want))
             for name, (found, want) in self.configs.items()
         )
+
+    @property
+    def too_few_copies(self) -> bool:
+        """Whether the topic has fewer copies than wanted."""
+        wanted, found = self.replication, self.found_copies
+        return wanted is not None and found is not None and found < wanted.copies
+
+    @property
+    def only_copy(self) -> bool:
+        """Whether one broker holds, or would hold, the only copy of a partition."""
+        wanted = self.replication
+        return wanted is not None and (self.found_copies or wanted.copies) == 1
 
     @property
     def difference(self) -> str:
         """How the broker's topic differs from the table, in words; empty if it does not."""
         words = [f"{name} is {found}, not {want}" for name, (found, want) in self.configs.items()]
+        if self.too_few_copies and self.replication is not None:
+            words.append(
+                f"replication factor is {self.found_copies}, not {self.replication.copies}"
+            )
         if self.action == "refuse":
-            words.insert(0, f"{_partitions(self.found_partitions)}, not {self.topic.partitions}")
+            words.insert(
+                0, f"{partitions_in_words(self.found_partitions)}, not {self.topic.partitions}"
+            )
         return "; ".join(words)
 
 
-def _partitions(count: int | None) -> str:
+def partitions_in_words(count: int | None) -> str:
+    """Return a number of partitions in words."""
     return "1 partition" if count == 1 else f"{count} partitions"
 
 
-def _longer(found: str, want: str) -> bool:
+def longer(found: str, want: str) -> bool:
+    """Return whether a retention keeps records for longer than another; -1 is without limit."""
     return found == "-1" or not found.isdigit() or int(found) > int(want)
 
 
-def plan(admin: AdminClient, table: Sequence[Topic]) -> tuple[TopicPlanStep, ...]:
-    """Return one step per topic of the table; changes nothing."""
-    found = partition_counts(admin, [topic.name for topic in table])
-    configs = _configs(admin, [name for name, count in found.items() if count is not None])
-    return tuple(
-        TopicPlanStep(
-            topic,
-            found[topic.name],
-            {
-                name: (configs[topic.name].get(name, "unset"), want)
-                for name, want in topic.config.items()
-                if found[topic.name] is not None and configs[topic.name].get(name) != want
-            },
-        )
-        for topic in table
-    )
+def plan(
+    admin: AdminClient, table: Sequence[Topic], wanted: Replication | None = None
+) -> tuple[TopicPlanStep, ...]:
+    """Return one step per topic of the table; changes nothing. Without `wanted` the broker's own
+    default decides on the copies of a new topic, and those of an old one are not looked at."""
+    listed = _listed(admin)
+    found = {topic.name: listed.get(topic.name) for topic in table}
+    configs = configurations(admin, [name for name, each in found.items() if each])
+    steps = []
+    for topic in table:
+        partitions = found[topic.name]
+        if partitions is None:
+            steps.append(TopicPlanStep(topic, None, replication=wanted))
+            continue
+        copies = min(len(each.replicas) for each in partitions.values())
+        has = configs[topic.name]
+        differing = {
+            name: (has.get(name, "unset"), want)
+            for name, want in topic.config.items()
+            if has.get(name) != want
+        }
+        if wanted is not None:
+            differing |= _in_sync(has, wanted.in_sync_of(copies))
+        steps.append(TopicPlanStep(topic, len(partitions), differing, copies, wanted))
+    return tuple(steps)
+
+
+def _in_sync(has: Mapping[str, str], want: int) -> dict[str, tuple[str, str]]:
+    """Return the difference in min.insync.replicas; a higher one is the operator's choice."""
+    found = has.get(_IN_SYNC, "1")
+    return {_IN_SYNC: (found, str(want))} if int(found) < want else {}
 
 
 def apply(admin: AdminClient, steps: Sequence[TopicPlanStep], delete_records: bool = False) -> None:
@@ -109,15 +177,11 @@ def apply(admin: AdminClient, steps: Sequence[TopicPlanStep], delete_records: bo
             )
         if step.action == "refuse":
             raise UserError(
-                f"topic {step.topic.name} has {_partitions(step.found_partitions)}, not "
+                f"topic {step.topic.name} has {partitions_in_words(step.found_partitions)}, not "
                 f"{step.topic.partitions}: the count cannot be changed; set partitions to "
                 f"{step.found_partitions} or start a new deployment (--prefix)"
             )
-    new = [
-        # -1: the broker's own default.
-        NewTopic(t.name, num_partitions=t.partitions, replication_factor=-1, config=dict(t.config))
-        for t in (step.topic for step in steps if step.action == "create")
-    ]
+    new = [_new(step) for step in steps if step.action == "create"]
     if new:
         # Another process may create the topic between plan and apply: not an error.
         _each(admin.create_topics(new), KafkaError.TOPIC_ALREADY_EXISTS)
@@ -142,10 +206,20 @@ def apply(admin: AdminClient, steps: Sequence[TopicPlanStep], delete_records: bo
         "the new topics did not appear",
     )
     altered = [step.topic for step in steps if step.action == "alter"]
+    wanted = steps[0].replication if steps else None
     _wait_until(
-        lambda: not altered or all(step.action != "alter" for step in plan(admin, altered)),
+        lambda: not altered or all(step.action != "alter" for step in plan(admin, altered, wanted)),
         "the new configuration did not appear",
     )
+
+
+def _new(step: TopicPlanStep) -> NewTopic:
+    topic, wanted = step.topic, step.replication
+    if wanted is None:
+        # -1: the broker's own default.
+        return NewTopic(topic.name, topic.partitions, -1, config=dict(topic.config))
+    in_sync = {_IN_SYNC: str(wanted.in_sync_of(wanted.copies))}
+    return NewTopic(topic.name, topic.partitions, wanted.copies, config={**topic.config, **in_sync})
 
 
 def create(admin: AdminClient, table: Sequence[Topic]) -> None:
@@ -168,112 +242,30 @@ def delete(admin: AdminClient, names: Sequence[str]) -> None:
     )
 
 
-def check_intake(admin: AdminClient, topic: str, partitions: int) -> dict[str, str]:
-    """Return the configuration of a rating topic; refuses one that a publisher cannot use: absent,
-    with another number of partitions, or compacted."""
-    _check_partitions(admin, topic, partitions, "set partitions to {found}")
-    configs = _configs(admin, [topic])[topic]
-    _check_policy(topic, configs, "delete", "compaction drops ratings")
-    return configs
-
-
-def check_ratings(
-    admin: AdminClient, topic: str, partitions: int, retention_seconds: float | None = None
-) -> None:
-    """Refuse a rating topic that is absent, has another number of partitions, is compacted, or
-    keeps ratings for a shorter time than `retention_seconds` (None: without limit).
-
-    Kafka may delete records older than that: a checkpoint holds their effect, and a worker refuses
-    to start where records after its checkpoint are missing.
-    """
-    configs = check_intake(admin, topic, partitions)
-    wanted = "-1" if retention_seconds is None else str(int(retention_seconds * 1000))
-    for name, want in (("retention.ms", wanted), ("retention.bytes", "-1")):
-        if configs[name] != want and _longer(want, configs[name]):
-            raise UserError(
-                f"topic {topic} has {name} {configs[name]}: ratings would be deleted sooner than "
-                f"ratings_retention_seconds allows; {_APPLY} to {want}, or change the setting"
-            )
-
-
-def check_cut_log(admin: AdminClient, topic: str) -> None:
-    """Refuse a cut log that is absent, has several partitions, or loses records."""
-    _check_partitions(admin, topic, 1, "delete it and apply the topics")
-    configs = _configs(admin, [topic])[topic]
-    _check_policy(topic, configs, "delete", "compaction drops cuts")
-    for name in ("retention.ms", "retention.bytes"):
-        if configs[name] != "-1":
-            raise UserError(
-                f"topic {topic} has {name} {configs[name]}: cuts, which define the log's "
-                f"order, would be deleted; {_APPLY} to -1"
-            )
-
-
-def check_state_topic(admin: AdminClient, topic: str) -> None:
-    """Refuse a topic that cannot hold checkpoints: absent, with several partitions, not compacted,
-    or with a record size limit below a batch of pages."""
-    _check_partitions(admin, topic, 1, "delete it and apply the topics")
-    configs = _configs(admin, [topic])[topic]
-    _check_policy(
-        topic, configs, "compact", "old pages would never be removed, or current ones would"
-    )
-    if int(configs["max.message.bytes"]) < _BATCH_BYTES:
-        raise UserError(
-            f"topic {topic} has max.message.bytes {configs['max.message.bytes']}: pages of "
-            f"checkpoints come in batches of up to {_BATCH_BYTES}; {_APPLY} higher"
-        )
-
-
-def _check_partitions(admin: AdminClient, topic: str, wanted: int, fix: str) -> None:
-    found = partition_counts(admin, [topic])[topic]
-    if found is None:
-        raise UserError(f"topic {topic} does not exist: create it with murmurec topics apply")
-    if found != wanted:
-        raise UserError(
-            f"topic {topic} has {_partitions(found)}, not {wanted}: {fix.format(found=found)}, "
-            "or start a new deployment (--prefix)"
-        )
-
-
-def _check_policy(topic: str, configs: Mapping[str, str], wanted: str, reason: str) -> None:
-    if configs["cleanup.policy"] != wanted:
-        raise UserError(
-            f"topic {topic} has cleanup.policy {configs['cleanup.policy']}: {reason}; {_APPLY} to "
-            f"{wanted}"
-        )
-
-
-def check_deployment(
-    connection: Connection,
-    topics: Topics,
-    partitions: int,
-    retention_seconds: float | None = None,
-) -> None:
-    """Refuse a deployment with absent topics, or whose configuration would lose the state."""
-    admin = clients.admin(connection)
-    check_ratings(admin, topics.ratings, partitions, retention_seconds)
-    check_cut_log(admin, topics.cuts)
-    check_state_topic(admin, topics.state)
-    others = [topics.items, topics.queries, topics.recommendations, topics.rejected]
-    for name, found in partition_counts(admin, others).items():
-        if found is None:
-            raise UserError(f"topic {name} does not exist: create it with murmurec topics apply")
-
-
 def partition_counts(admin: AdminClient, names: Sequence[str]) -> dict[str, int | None]:
     """Return the number of partitions of each topic; None for one that does not exist."""
+    listed = _listed(admin)
+    return {name: len(listed[name]) if name in listed else None for name in names}
+
+
+def _listed(admin: AdminClient) -> dict[str, dict[int, PartitionMetadata]]:
+    """Return the partitions of every topic."""
     try:
         # All topics at once: a request for one by name creates it where auto-creation is on.
         listed = admin.list_topics(timeout=SECONDS).topics
     except KafkaException as error:
         raise UserError(f"Kafka did not list its topics: {error.args[0].str()}") from None
-    return {name: len(listed[name].partitions) if name in listed else None for name in names}
+    return {name: topic.partitions for name, topic in listed.items()}
 
 
-def _configs(admin: AdminClient, names: Sequence[str]) -> dict[str, dict[str, str]]:
+def configurations(
+    admin: AdminClient, names: Sequence[str], seconds: float = SECONDS
+) -> dict[str, dict[str, str]]:
+    """Return the configuration of each topic, by name."""
     if not names:
         return {}
-    futures = admin.describe_configs([ConfigResource(ResourceType.TOPIC, name) for name in names])
+    resources = [ConfigResource(ResourceType.TOPIC, name) for name in names]
+    futures = admin.describe_configs(resources, request_timeout=seconds)
     return {
         resource.name: {name: entry.value for name, entry in _result(resource.name, future).items()}
         for resource, future in futures.items()

@@ -141,6 +141,10 @@ class Rounds:
         """Return how many delivered records of a partition wait for their round."""
         return len(self._buffers[partition])
 
+    def buffered_bytes(self, partition: int) -> int:
+        """Return the bytes of the values that wait for their round in a partition."""
+        return self._buffers[partition].size
+
     def forgets_ahead(self, at_cut: int | None = None) -> list[Forget]:
         """Return what was read and is to be forgotten before the newest cut, or before `at_cut`."""
         found: list[Forget] = []

@@ -7,6 +7,8 @@ from typing import NamedTuple
 
 from stream_app.wire import Tail, fingerprint
 
+_HELD_BYTES = 1 << 20
+
 
 class Record(NamedTuple):
     """A record of a partition; `epoch` is the leader epoch, -1 where the broker keeps none."""
@@ -31,6 +33,9 @@ class PartitionBuffer:
         self._values: list[bytes | None] = []
         self._epochs: list[int] = []
         self._head = 0
+        self.size = 0
+        """Bytes of the values that no round has taken."""
+        self._taken_size = 0  # of the values before `_head`, which are still held
         self._tail = tail
         self._last: Record | None = None  # taken, and not hashed yet
 
@@ -43,6 +48,7 @@ class PartitionBuffer:
         self._keys.append(key)
         self._values.append(value)
         self._epochs.append(epoch)
+        self.size += len(value or b"")
 
     def take(
         self, end: int, limit: int, size_limit: int
@@ -58,10 +64,13 @@ class PartitionBuffer:
         if last > first:
             self._last = self._record(last - 1)
         self._head = last
-        if self._head > 4096 and 2 * self._head > len(self._offsets):
+        self.size -= size
+        self._taken_size += size
+        many = self._head > 4096 and 2 * self._head > len(self._offsets)
+        if many or self._taken_size > _HELD_BYTES:
             for column in (self._offsets, self._keys, self._values, self._epochs):
                 del column[: self._head]
-            self._head = 0
+            self._head = self._taken_size = 0
         return taken
 
     def _record(self, at: int) -> Record:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from stream_app.checkpoints import reader, snapshot_file
 from stream_app.checkpoints.snapshot_file import SnapshotFile
 from stream_app.deployment import Deployment
-from stream_app.kafka import clients, topic_admin
+from stream_app.kafka import clients, topic_checks
 from stream_app.kafka.clients import Connection
 from stream_app.replay.cut_history import check_origin
 from stream_app.replay.recompute import Replay
@@ -54,7 +54,7 @@ class Session:
         deployment = Deployment.from_settings(settings)
         loaded = snapshot_file.read(snapshot) if snapshot else None
         clients.describe_cluster(deployment.connection)
-        topic_admin.check_deployment(
+        topic_checks.check_deployment(
             deployment.connection,
             deployment.topics,
             deployment.partitions,

@@ -28,8 +28,10 @@ from stream_app.errors import UserError
 from stream_app.kafka import clients
 from stream_app.kafka.clients import Connection
 from stream_app.log.canonical_order import OrderError, Rounds, Start
+from stream_app.replay.unreadable import is_unreadable, readable_from
 from stream_app.serving.catalogue import Catalogue
 from stream_app.wire import (
+    UNREADABLE,
     Batch,
     Contract,
     Cut,
@@ -38,6 +40,7 @@ from stream_app.wire import (
     WireError,
     decode_entry,
     decode_many,
+    held,
 )
 from stream_app.wire.limits import CONTRACT
 
@@ -48,6 +51,9 @@ WAYS_OUT = (
 _RESTORE = "restore the topic or start a new deployment (--prefix)"
 _BATCH = 256
 _ROUNDS_AHEAD = 6
+# Of all partitions together, and of one of very many.
+_BUFFER_BYTES = 128 << 20
+_LEAST_BYTES = 1 << 20
 _ABSENT_CHECKS = 3
 
 
@@ -112,14 +118,17 @@ class Follower:
         self._live = False
         self._absent = 0
         self._most_buffered = _ROUNDS_AHEAD * round_records
+        self._most_bytes = max(_LEAST_BYTES, _BUFFER_BYTES // deployment.partitions)
         self._paused: set[int] = set()
+        self._connection = deployment.connection
         self._catalogue = catalogue
         self._consumer: Consumer = clients.consumer(
             deployment.connection,
-            group=f"{topics.prefix}-follower",
+            group=self._group,
             partition_eof=True,
             auto_offset_reset="error",
             queued_max_messages_kbytes=16384,
+            **clients.BOUNDED_FETCH,
             # An empty fetch reports the end of the cut log: the default of 500 ms
             # would be lost at every start.
             fetch_wait_max_ms=100,
@@ -131,6 +140,10 @@ class Follower:
         if catalogue is not None:
             places.append(TopicPartition(topics.items, 0, OFFSET_BEGINNING))
         self._waiting = places
+
+    @property
+    def _group(self) -> str:
+        return f"{self.topics.prefix}-follower"
 
     def log_end_offsets(self, seconds: float = 10.0) -> tuple[tuple[int, ...], int]:
         """Return the end offset of each rating partition and of the cut log, as the broker reports
@@ -226,7 +239,8 @@ class Follower:
         if error is not None:
             self._failed(error, topic, partition, offset)  # type: ignore[arg-type]
         elif topic == self.topics.ratings:
-            self.rounds.deliver(partition, offset, message.key(), message.value())  # type: ignore[arg-type]
+            key, value = held(message.key(), message.value())  # type: ignore[arg-type]
+            self.rounds.deliver(partition, offset, key, value)  # type: ignore[arg-type]
         elif topic == self.topics.cuts:
             self._entry(message.value(), offset)  # type: ignore[arg-type]
         elif self._catalogue is not None:
@@ -275,10 +289,26 @@ class Follower:
                 f"({error.str()}); the state cannot continue; "
                 f"{WAYS_OUT if topic == self.topics.ratings else _RESTORE}"
             )
+        elif topic in (self.topics.ratings, self.topics.items) and is_unreadable(error):
+            self._pass_over(TopicPartition(topic, partition, offset))
         elif not error.retriable():
             # An error of the broker connection has no topic.
             source = f"{topic} partition {partition}" if topic else "the broker"
             raise UserError(f"{source} cannot be read: {error.str()}")
+
+    def _pass_over(self, place: TopicPartition) -> None:
+        """Deliver the records of unreadable batches as such, and go on after them.
+
+        `place` is the beginning of a batch; the first records of it may be behind us.
+        """
+        ratings, partition = place.topic == self.topics.ratings, place.partition
+        if ratings:
+            place.offset = max(place.offset, self.rounds.received[partition])
+        end = readable_from(self._connection, self._group, place)
+        if ratings:
+            for offset in range(place.offset, end):
+                self.rounds.deliver(partition, offset, None, UNREADABLE)
+        self._consumer.seek(TopicPartition(place.topic, partition, end))
 
     def _at_end_of_cuts(self) -> None:
         if not self.rounds.found_start:
@@ -291,7 +321,10 @@ class Follower:
 
     def _pause_and_resume(self) -> None:
         for p in range(self.intake.partitions):
-            full = self.rounds.buffered(p) > self._most_buffered
+            full = (
+                self.rounds.buffered(p) > self._most_buffered
+                or self.rounds.buffered_bytes(p) > self._most_bytes
+            )
             if full != (p in self._paused):
                 place = [TopicPartition(self.topics.ratings, p)]
                 (self._consumer.pause if full else self._consumer.resume)(place)

@@ -30,7 +30,7 @@ from stream_app.wire.cut_log import (
     Truncate,
     decode_entry,
 )
-from stream_app.wire.decoding import Intake, decode
+from stream_app.wire.decoding import UNREADABLE, Intake, decode, held
 from stream_app.wire.events import Event, encode, encode_json
 from stream_app.wire.ids import Item, key, parse_item, partitions_of, user_key
 from stream_app.wire.limits import (
@@ -78,6 +78,7 @@ __all__ = [
     "PARTITIONS",
     "REASONS",
     "REASON_CODE",
+    "UNREADABLE",
     "VERSION",
     "Batch",
     "CatalogueEntry",
@@ -112,6 +113,7 @@ __all__ = [
     "encode_message",
     "encode_profile",
     "fingerprint",
+    "held",
     "key",
     "parse_item",
     "partitions_of",

@@ -11,8 +11,18 @@ from numpy.typing import NDArray
 
 from stream_app.wire.events import Event, JsonAny, Packed, ignorable
 from stream_app.wire.ids import key, partitions_of
-from stream_app.wire.limits import MAX_EVENT_BYTES, PARTITIONS, VERSION
+from stream_app.wire.limits import MAX_BATCH_BYTES, MAX_EVENT_BYTES, PARTITIONS, VERSION
 from stream_app.wire.reasons import Reason, WireError
+
+
+class _Unreadable(bytes):
+    """The value of a record that the broker holds and no client can read; it has no bytes."""
+
+
+# A record of a batch that expands beyond what a reader takes. Compared by identity: bytes that a
+# device sends are never this object.
+UNREADABLE = _Unreadable()
+_MOST_KEY_BYTES = 256
 
 _json_any = msgspec.json.Decoder(JsonAny)
 _packed = msgspec.msgpack.Decoder(Packed)
@@ -45,10 +55,20 @@ class Intake:
         object.__setattr__(self, "index", {name: i for i, name in enumerate(self.mechanisms)})
 
 
+def held(record_key: bytes | None, value: bytes | None) -> tuple[bytes | None, bytes | None]:
+    """Return a record as a reader holds it: of one that is rejected for its size, no more than
+    that. Kafka takes a larger key or value only where a topic is not as the table has it."""
+    if record_key is not None and len(record_key) > _MOST_KEY_BYTES:
+        record_key = record_key[:_MOST_KEY_BYTES]
+    if value is not None and len(value) > MAX_BATCH_BYTES:
+        value = value[:MAX_BATCH_BYTES]
+    return record_key, value
+
+
 def decode(record_key: bytes | None, value: bytes | None, partition: int, intake: Intake) -> Event:
     """Return the event in one record; raises `WireError(reason)` and no other error."""
     if not value:
-        raise WireError(Reason.EMPTY)
+        raise WireError(Reason.UNREADABLE if value is UNREADABLE else Reason.EMPTY)
     if len(value) > MAX_EVENT_BYTES:
         raise WireError(Reason.TOO_LARGE)
     if value[0] == 0x7B:

@@ -4,6 +4,9 @@ VERSION = 1
 CONTRACT = 2  # the newest version of the event format that this release knows
 MAX_EXTENSION_BYTES = 512
 MAX_EVENT_BYTES = 128 * 1024
+# Of a batch of records on a topic that outsiders write: a largest event with its framing fits, and
+# the producers here end a batch at three quarters of it.
+MAX_BATCH_BYTES = 2 * MAX_EVENT_BYTES
 MAX_RATINGS = 4096
 MAX_ITEM_BYTES = 128
 MAX_SEQ = 2**62

@@ -25,6 +25,7 @@ class Reason(StrEnum):
     SEQ_JUMP = "seq_jump"
     BAD_MASK = "bad_mask"
     FORGOTTEN = "forgotten"
+    UNREADABLE = "unreadable"
 
 
 REASONS: tuple[Reason, ...] = tuple(Reason)

@@ -6,7 +6,17 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from stream_app.wire.limits import PARTITIONS
+from stream_app.wire.limits import MAX_BATCH_BYTES, PARTITIONS
+
+# Of a topic that outsiders write. The broker expands a compressed batch and applies the limit to
+# what it stores: a few kilobytes that expand to gigabytes are refused there, instead of being
+# expanded by each reader at each replay.
+PLAIN: dict[str, str] = {
+    "compression.type": "uncompressed",
+    "max.message.bytes": str(MAX_BATCH_BYTES),
+}
+# A broker that lacks the newest records never leads a partition: devices sent them once.
+_CLEAN: dict[str, str] = {"unclean.leader.election.enable": "false"}
 
 
 @dataclass(frozen=True)
@@ -85,13 +95,27 @@ class Topics:
         """Results of attacks and audits."""
         return f"{self.prefix}.audits.v1"
 
+    @property
+    def read_from_outsiders(self) -> tuple[str, ...]:
+        """The topics that a worker reads and that others than workers write."""
+        return self.ratings, self.items, self.queries
+
     def table(
-        self, partitions: int = PARTITIONS, ratings_retention_seconds: float | None = None
+        self,
+        partitions: int = PARTITIONS,
+        ratings_retention_seconds: float | None = None,
+        query_partitions: int | None = None,
     ) -> tuple[Topic, ...]:
         """Return every topic with its key, value, partitions and configuration; ratings are kept
-        permanently unless a retention is given."""
-        forever = {"cleanup.policy": "delete", "retention.ms": "-1", "retention.bytes": "-1"}
-        kept = dict(forever)
+        permanently unless a retention is given. Without `query_partitions` queries have as many
+        partitions as ratings."""
+        queries = query_partitions or partitions
+        forever = _CLEAN | {
+            "cleanup.policy": "delete",
+            "retention.ms": "-1",
+            "retention.bytes": "-1",
+        }
+        kept = forever | PLAIN
         if ratings_retention_seconds is not None:
             if not ratings_retention_seconds > 0:
                 raise ValueError(
@@ -99,8 +123,8 @@ class Topics:
                     "more than 0 seconds"
                 )
             kept["retention.ms"] = str(int(ratings_retention_seconds * 1000))
-        an_hour = {"cleanup.policy": "delete", "retention.ms": "3600000"}
-        newest = {"cleanup.policy": "compact"}
+        an_hour = _CLEAN | {"cleanup.policy": "delete", "retention.ms": "3600000"}
+        newest = _CLEAN | {"cleanup.policy": "compact"}
         # Pages are rewritten often: eager compaction keeps the topic small and a start short.
         pages = newest | {
             "segment.bytes": "67108864",
@@ -113,12 +137,12 @@ class Topics:
             Topic(self.ratings, "pseudonym, 32 hex", "event", partitions, kept),
             Topic(self.cuts, "none", "cut, forget or digest report", 1, forever),
             Topic(self.state, "page, manifest or claim", "checkpoint", 1, pages),
-            Topic(self.items, "item id", "catalogue entry", 1, newest),
+            Topic(self.items, "item id", "catalogue entry", 1, newest | PLAIN),
             Topic(self.item_table, "page number", "item table page", 1, newest),
             Topic(self.item_links, "slot/page or slot/manifest", "item side", 1, versions),
-            Topic(self.profiles, "pseudonym, 32 hex", "profile", 1, newest),
-            Topic(self.queries, "correlation id", "query", partitions, an_hour),
-            Topic(self.recommendations, "correlation id", "recommendation", partitions, an_hour),
+            Topic(self.profiles, "pseudonym, 32 hex", "profile", 1, newest | PLAIN),
+            Topic(self.queries, "correlation id", "query", queries, an_hour | PLAIN),
+            Topic(self.recommendations, "correlation id", "recommendation", queries, an_hour),
             Topic(self.rejected, "topic/partition/offset", "rejection", 1, newest),
             Topic(self.audits, "audit name", "audit", 1, newest),
         )

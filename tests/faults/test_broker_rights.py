@@ -26,10 +26,10 @@ RIGHTS = {
     "ratings": ("READ", "DESCRIBE_CONFIGS"),
     "cuts": ("READ", "WRITE", "DESCRIBE_CONFIGS"),
     "state": ("READ", "WRITE", "DESCRIBE_CONFIGS"),
-    "items": ("READ",),
+    "items": ("READ", "DESCRIBE_CONFIGS"),
     "item-table": ("WRITE",),
     "item-links": ("READ", "WRITE"),
-    "queries": ("READ",),
+    "queries": ("READ", "DESCRIBE_CONFIGS"),
     "recommendations": ("WRITE",),
     "rejected": ("WRITE",),
 }

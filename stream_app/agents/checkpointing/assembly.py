@@ -20,7 +20,6 @@ from stream_app.kafka import clients
 from stream_app.kafka.clients import Connection
 
 log = structlog.get_logger()
-_LARGEST_BYTES = 4 << 20  # a manifest of a large state; the limit of the topic, too
 
 
 def attach(
@@ -46,7 +45,7 @@ def attach(
             connection,
             linger_ms=5,
             compression_type="lz4",
-            message_max_bytes=_LARGEST_BYTES,
+            **clients.LARGE_BATCHES,
         ),
         topics.state,
         status.fail_from_thread,

@@ -95,7 +95,9 @@ def _start_broker(stack: ExitStack, settings: Settings) -> Settings:
             broker_running(None, settings.cache_dir, configured=configured, notify=say)
         )
     admin = clients.admin(Connection(broker.bootstrap, settings.kafka))
-    table = Topics(prefix).table(settings.partitions, settings.ratings_retention_seconds)
+    table = Topics(prefix).table(
+        settings.partitions, settings.ratings_retention_seconds, settings.query_partitions
+    )
     topic_admin.create(admin, table)
     if not own:
         stack.callback(topic_admin.delete, admin, [topic.name for topic in table])

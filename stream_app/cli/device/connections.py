@@ -21,7 +21,7 @@ def publisher_for(settings: Settings) -> Publisher:
     would be spent for nothing. The server checks retention.
     """
     from stream_app.kafka import clients
-    from stream_app.kafka import topic_admin as topics
+    from stream_app.kafka import topic_checks as topics
     from stream_app.wire import Topics
 
     connection = connection_from(settings)

@@ -16,7 +16,7 @@ from stream_app.cli.options import (
     connection_from,
     settings_from,
 )
-from stream_app.cli.output import plural, print_json, table
+from stream_app.cli.output import notice, plural, print_json, table
 
 if TYPE_CHECKING:
     from confluent_kafka.admin import AdminClient
@@ -45,6 +45,7 @@ def plan(
     """
     _, steps = _planned(settings_from(config, bootstrap, prefix, kafka))
     _show(steps, as_json)
+    _warn(steps)
     if any(step.action == "refuse" for step in steps):
         raise typer.Exit(1)
 
@@ -69,6 +70,7 @@ def apply(
     admin, steps = _planned(settings_from(config, bootstrap, prefix, kafka))
     topics.apply(admin, steps, delete_records)
     _show(steps, as_json)
+    _warn(steps)
 
 
 def _planned(settings: Settings) -> tuple[AdminClient, Sequence[TopicPlanStep]]:
@@ -77,12 +79,32 @@ def _planned(settings: Settings) -> tuple[AdminClient, Sequence[TopicPlanStep]]:
     from stream_app.wire import Topics
 
     connection = connection_from(settings)
-    clients.describe_cluster(connection)
+    brokers = len(clients.describe_cluster(connection).brokers)
     admin = clients.admin(connection)
     wanted = Topics(settings.topic_prefix).table(
-        settings.partitions, settings.ratings_retention_seconds
+        settings.partitions, settings.ratings_retention_seconds, settings.query_partitions
     )
-    return admin, topics.plan(admin, wanted)
+    replication = topics.replication(
+        brokers, settings.replication_factor, settings.min_insync_replicas
+    )
+    return admin, topics.plan(admin, wanted, replication)
+
+
+def _warn(steps: Sequence[TopicPlanStep]) -> None:
+    """Print what no configuration of a topic can change."""
+    alone = [step.topic.name for step in steps if step.only_copy]
+    if alone:
+        what = "every topic" if len(alone) == len(steps) else ", ".join(alone)
+        notice(
+            f"warning: one broker holds the only copy of {what}: with its disk the records are "
+            "lost; add brokers and set replication_factor"
+        )
+    few = [step.topic.name for step in steps if step.too_few_copies]
+    if few:
+        notice(
+            f"warning: fewer copies than replication_factor: {', '.join(few)}; add copies with "
+            "Kafka's kafka-reassign-partitions, then run murmurec topics apply"
+        )
 
 
 def _show(steps: Sequence[TopicPlanStep], as_json: bool) -> None:
@@ -92,6 +114,7 @@ def _show(steps: Sequence[TopicPlanStep], as_json: bool) -> None:
                 "topic": step.topic.name,
                 "action": step.action,
                 "partitions": step.topic.partitions,
+                "copies": step.found_copies or (step.replication and step.replication.copies),
                 "config": dict(step.topic.config),
                 "difference": step.difference,
             }

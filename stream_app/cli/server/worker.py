@@ -176,7 +176,7 @@ def _serve(settings: Settings, start: StartOptions) -> None:
 
     from stream_app.broker.local import free_ports
     from stream_app.kafka import acls, clients
-    from stream_app.kafka import topic_admin as topics
+    from stream_app.kafka import topic_checks as topics
     from stream_app.monitoring.log_setup import configure
     from stream_app.wire import Topics
 
@@ -192,6 +192,7 @@ def _serve(settings: Settings, start: StartOptions) -> None:
     topics.check_deployment(
         connection, names, settings.partitions, settings.ratings_retention_seconds
     )
+    topics.check_outsiders(connection, names)
     # Before anything else imports numba: two threads that import it at once may each meet it half
     # initialized.
     importing.join()

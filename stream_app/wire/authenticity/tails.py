@@ -19,6 +19,8 @@ from hashlib import blake2b
 
 import msgspec
 
+from stream_app.wire.decoding import held
+
 _HEAD = struct.Struct(">qqi")
 _BYTES = 8
 
@@ -31,7 +33,9 @@ class Tail(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 def fingerprint(offset: int, epoch: int, key: bytes | None, value: bytes | None) -> str:
-    """Return the fingerprint of a record, 16 hex; `epoch` is -1 where the broker keeps none."""
+    """Return the fingerprint of a record, 16 hex; `epoch` is -1 where the broker keeps none. That of
+    a record that is too large is the same before and after a reader has shortened it."""
+    key, value = held(key, value)
     length = -1 if key is None else len(key)
     digest = blake2b(_HEAD.pack(offset, epoch, length), digest_size=_BYTES)
     digest.update(key or b"")

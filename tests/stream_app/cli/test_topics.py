@@ -9,7 +9,7 @@ import pytest
 from stream_app.cli import run
 from stream_app.cli.server.topics import retention
 from stream_app.kafka import clients
-from stream_app.kafka.topic_admin import delete
+from stream_app.kafka.topic_admin import delete, partition_counts
 from stream_app.wire import Topics
 
 
@@ -31,7 +31,18 @@ def test_what_is_planned_is_what_apply_does(options, capsys):
     assert set(actions(capsys, "apply", options)) == {"create"}
     assert set(actions(capsys, "plan", options)) == {"ok"}
     assert run(["topics", "plan", *options]) == 0
-    assert "ok" in capsys.readouterr().out
+    captured = capsys.readouterr()
+    assert "ok" in captured.out
+    assert "one broker holds the only copy of every topic" in " ".join(captured.err.split())
+
+
+@pytest.mark.kafka
+def test_queries_have_a_partition_count_of_their_own(options, capsys, environment, kafka, prefix):
+    environment(MURMUREC_QUERY_PARTITIONS="2")
+    assert set(actions(capsys, "apply", options)) == {"create"}
+    names = Topics(prefix)
+    counts = partition_counts(clients.admin(kafka.connection), [names.ratings, names.queries])
+    assert counts == {names.ratings: 4, names.queries: 2}
 
 
 @pytest.mark.kafka

@@ -9,15 +9,21 @@ import pytest
 from stream_app.errors import UserError
 from stream_app.kafka import clients
 from stream_app.kafka.topic_admin import (
+    Replication,
     apply,
-    check_cut_log,
-    check_deployment,
-    check_ratings,
-    check_state_topic,
     create,
     delete,
     partition_counts,
     plan,
+    replication,
+)
+from stream_app.kafka.topic_checks import (
+    check_cut_log,
+    check_deployment,
+    check_outsiders,
+    check_ratings,
+    check_state_topic,
+    outsiders_fault,
 )
 from stream_app.wire import Topics
 
@@ -216,3 +222,82 @@ def test_a_deleted_topic_is_absent_when_delete_returns_and_can_be_created_again(
 
 def test_deleting_an_absent_topic_is_no_error(admin, prefix):
     delete(admin, [Topics(prefix).ratings])
+
+
+# --- what outsiders write -------------------------------------------------------------------------
+
+EARLIER = {"compression.type": "producer", "max.message.bytes": "1048588"}
+
+
+def test_an_earlier_deployment_is_shown_refused_and_altered(admin, kafka, prefix, made):
+    names = Topics(prefix)
+    for topic in names.table():
+        made(replace(topic, config={**topic.config, **EARLIER}))
+    steps = {step.topic.name: step for step in plan(admin, names.table())}
+    for name in (*names.read_from_outsiders, names.profiles):
+        assert steps[name].difference == (
+            "compression.type is producer, not uncompressed; "
+            "max.message.bytes is 1048588, not 262144"
+        )
+        assert not steps[name].deletes
+    with pytest.raises(UserError, match=r"compression.type producer: .*murmurec topics apply"):
+        check_outsiders(kafka.connection, names)
+    apply(admin, list(steps.values()))
+    check_outsiders(kafka.connection, names)
+    assert {step.action for step in plan(admin, names.table())} == {"ok"}
+
+
+@pytest.mark.parametrize("name", ["ratings", "items", "queries"])
+def test_a_topic_of_outsiders_that_takes_large_records_is_a_fault(admin, topics, name):
+    names = Topics(topics)
+    assert outsiders_fault(admin, names) == ""
+    resource = row(getattr(names, name), names, **{"max.message.bytes": "1048588"})
+    apply(admin, plan(admin, [resource]))
+    assert outsiders_fault(admin, names).startswith(f"topic {resource.name} has max.message.bytes")
+
+
+def test_a_look_at_a_broker_that_does_not_answer_finds_nothing():
+    nowhere = clients.admin(clients.Connection("127.0.0.1:1"))
+    assert outsiders_fault(nowhere, Topics("x"), 0.1) is None
+
+
+# --- copies ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("brokers", "copies", "in_sync"), [(1, 1, 1), (2, 2, 1), (3, 3, 2), (7, 3, 2)]
+)
+def test_topics_are_on_every_broker_at_most_3(brokers, copies, in_sync):
+    wanted = replication(brokers)
+    assert wanted.copies == copies
+    assert wanted.in_sync_of(copies) == in_sync
+
+
+def test_copies_that_cannot_be_are_refused():
+    with pytest.raises(UserError, match=r"replication_factor = 3: Kafka lists 1 broker;"):
+        replication(1, 3)
+    with pytest.raises(UserError, match=r"min_insync_replicas = 2: a topic has 1 copy;"):
+        replication(1, None, 2)
+
+
+def test_a_topic_with_fewer_copies_than_wanted_keeps_taking_records(admin, prefix, made):
+    topic = made(ratings(prefix))
+    (step,) = plan(admin, [topic], Replication(3))
+    assert step.too_few_copies
+    assert step.only_copy
+    assert step.difference == "replication factor is 1, not 3"
+    assert step.action == "ok"  # min.insync.replicas 2 would refuse every record
+    (step,) = plan(admin, [topic], Replication(1))
+    assert not step.too_few_copies
+    assert step.only_copy
+
+
+def test_a_new_topic_gets_its_copies_and_no_unclean_election(admin, prefix, made):
+    topic = ratings(prefix)
+    apply(admin, plan(admin, [topic], Replication(1, 1)))
+    try:
+        (step,) = plan(admin, [topic], Replication(1))
+        assert (step.action, step.found_copies) == ("ok", 1)
+    finally:
+        delete(admin, [topic.name])
+    assert topic.config["unclean.leader.election.enable"] == "false"

@@ -308,6 +308,9 @@ def test_every_topic_is_once_in_the_table_and_carries_a_version() -> None:
     ratings = topics.table(6)[0]
     assert (ratings.name, ratings.partitions) == (topics.ratings, 6)
     assert ratings.config["retention.ms"] == "-1"
+    counts = {topic.name: topic.partitions for topic in topics.table(6, query_partitions=2)}
+    assert counts[topics.ratings] == 6
+    assert counts[topics.queries] == counts[topics.recommendations] == 2
     with pytest.raises(ValueError, match="prefix"):
         wire.Topics("no spaces")
 

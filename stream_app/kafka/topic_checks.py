@@ -1,0 +1,154 @@
+"""Checks of a deployment's topics before a worker or a publisher uses them, and while it does.
+
+A topic that would lose records, or that would take records that cost a reader more than they are
+worth, is refused with the configuration found and the command that sets it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from confluent_kafka.admin import AdminClient
+
+from stream_app.errors import UserError
+from stream_app.kafka import clients
+from stream_app.kafka.clients import Connection
+from stream_app.kafka.topic_admin import (
+    SECONDS,
+    configurations,
+    longer,
+    partition_counts,
+    partitions_in_words,
+)
+from stream_app.wire import Topics
+from stream_app.wire.topics import PLAIN
+
+_APPLY = "run murmurec topics apply, which sets it"
+# librdkafka's largest batch of records: the broker checks max.message.bytes against a whole batch.
+_BATCH_BYTES = 1_000_000
+
+
+def check_intake(admin: AdminClient, topic: str, partitions: int) -> dict[str, str]:
+    """Return the configuration of a rating topic; refuses one that a publisher cannot use: absent,
+    with another number of partitions, or compacted."""
+    _check_partitions(admin, topic, partitions, "set partitions to {found}")
+    configs = configurations(admin, [topic])[topic]
+    _check_policy(topic, configs, "delete", "compaction drops ratings")
+    return configs
+
+
+def check_ratings(
+    admin: AdminClient, topic: str, partitions: int, retention_seconds: float | None = None
+) -> None:
+    """Refuse a rating topic that is absent, has another number of partitions, is compacted, or
+    keeps ratings for a shorter time than `retention_seconds` (None: without limit).
+
+    Kafka may delete records older than that: a checkpoint holds their effect, and a worker refuses
+    to start where records after its checkpoint are missing.
+    """
+    configs = check_intake(admin, topic, partitions)
+    wanted = "-1" if retention_seconds is None else str(int(retention_seconds * 1000))
+    for name, want in (("retention.ms", wanted), ("retention.bytes", "-1")):
+        if configs[name] != want and longer(want, configs[name]):
+            raise UserError(
+                f"topic {topic} has {name} {configs[name]}: ratings would be deleted sooner than "
+                f"ratings_retention_seconds allows; {_APPLY} to {want}, or change the setting"
+            )
+
+
+def check_cut_log(admin: AdminClient, topic: str) -> None:
+    """Refuse a cut log that is absent, has several partitions, or loses records."""
+    _check_partitions(admin, topic, 1, "delete it and apply the topics")
+    configs = configurations(admin, [topic])[topic]
+    _check_policy(topic, configs, "delete", "compaction drops cuts")
+    for name in ("retention.ms", "retention.bytes"):
+        if configs[name] != "-1":
+            raise UserError(
+                f"topic {topic} has {name} {configs[name]}: cuts, which define the log's "
+                f"order, would be deleted; {_APPLY} to -1"
+            )
+
+
+def check_state_topic(admin: AdminClient, topic: str) -> None:
+    """Refuse a topic that cannot hold checkpoints: absent, with several partitions, not compacted,
+    or with a record size limit below a batch of pages."""
+    _check_partitions(admin, topic, 1, "delete it and apply the topics")
+    configs = configurations(admin, [topic])[topic]
+    _check_policy(
+        topic, configs, "compact", "old pages would never be removed, or current ones would"
+    )
+    if int(configs["max.message.bytes"]) < _BATCH_BYTES:
+        raise UserError(
+            f"topic {topic} has max.message.bytes {configs['max.message.bytes']}: pages of "
+            f"checkpoints come in batches of up to {_BATCH_BYTES}; {_APPLY} higher"
+        )
+
+
+def _check_partitions(admin: AdminClient, topic: str, wanted: int, fix: str) -> None:
+    found = partition_counts(admin, [topic])[topic]
+    if found is None:
+        raise UserError(f"topic {topic} does not exist: create it with murmurec topics apply")
+    if found != wanted:
+        raise UserError(
+            f"topic {topic} has {partitions_in_words(found)}, not {wanted}: "
+            f"{fix.format(found=found)}, or start a new deployment (--prefix)"
+        )
+
+
+def _check_policy(topic: str, configs: Mapping[str, str], wanted: str, reason: str) -> None:
+    if configs["cleanup.policy"] != wanted:
+        raise UserError(
+            f"topic {topic} has cleanup.policy {configs['cleanup.policy']}: {reason}; {_APPLY} to "
+            f"{wanted}"
+        )
+
+
+def check_deployment(
+    connection: Connection,
+    topics: Topics,
+    partitions: int,
+    retention_seconds: float | None = None,
+) -> None:
+    """Refuse a deployment with absent topics, or whose configuration would lose the state."""
+    admin = clients.admin(connection)
+    check_ratings(admin, topics.ratings, partitions, retention_seconds)
+    check_cut_log(admin, topics.cuts)
+    check_state_topic(admin, topics.state)
+    others = [topics.items, topics.queries, topics.recommendations, topics.rejected]
+    for name, found in partition_counts(admin, others).items():
+        if found is None:
+            raise UserError(f"topic {name} does not exist: create it with murmurec topics apply")
+
+
+def check_outsiders(connection: Connection, topics: Topics) -> None:
+    """Refuse a deployment whose topics take records that cost a reader more than they are worth."""
+    if fault := outsiders_fault(clients.admin(connection), topics):
+        raise UserError(fault)
+
+
+def outsiders_fault(admin: AdminClient, topics: Topics, seconds: float | None = None) -> str | None:
+    """Return a sentence if a topic that outsiders write and a worker reads would take records that
+    cost a reader more than they are worth; empty if none does.
+
+    With `seconds` it is a look at a running deployment: None without an answer in that time.
+    """
+    try:
+        found = configurations(admin, topics.read_from_outsiders, seconds or SECONDS)
+    except UserError:
+        if seconds is None:
+            raise
+        return None
+    for topic, configs in found.items():
+        name = "compression.type"
+        if configs[name] != PLAIN[name]:
+            return (
+                f"topic {topic} has {name} {configs[name]}: it takes a few kilobytes that expand "
+                f"to gigabytes in every reader; {_APPLY} to {PLAIN[name]}"
+            )
+        name = "max.message.bytes"
+        if int(configs[name]) > int(PLAIN[name]):
+            return (
+                f"topic {topic} has {name} {configs[name]}: a reader holds such a record only to "
+                f"reject it; {_APPLY} to {PLAIN[name]}"
+            )
+    return ""

@@ -1,0 +1,177 @@
+"""Batches of a few hundred bytes that expand to megabytes, from one who may only write ratings."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import numpy as np
+import pytest
+from confluent_kafka import KafkaError
+from confluent_kafka.admin import AdminClient
+
+from stream_app.cli.demo.worker import WorkerProcess
+from stream_app.kafka import clients, compacted
+from stream_app.wire import Rejection, Topics, decode_message
+from stream_app.wire.topics import PLAIN
+from tests.conftest import Kafka
+from tests.faults.conftest import Command, Oracle, Proof, configure, digests, sentence, stop
+from tests.fixtures.streams import events, publish
+from tests.fixtures.waiting import PATIENCE_SECONDS, until
+from tests.kafka.conftest import Send, Start, ends_of
+
+pytestmark = pytest.mark.kafka
+
+Bomb = Callable[..., set[str]]
+_LOOSE = {"compression.type": "producer", "max.message.bytes": "1048588"}
+_MB = 1_000_000
+
+
+@pytest.fixture
+def bomb(kafka: Kafka, names: Topics) -> Bomb:
+    """Give a function that sends batches of zeros, and returns the errors of the broker."""
+
+    def sent(partition: int, size: int, records: int = 1, batches: int = 1, codec: str = "zstd"):
+        producer = clients.producer(
+            kafka.connection,
+            linger_ms=1000,
+            batch_size=2_000 * _MB,
+            message_max_bytes=1_000 * _MB,
+            compression_type=codec,
+        )
+        errors: set[str] = set()
+
+        def delivered(error: KafkaError | None, _: object) -> None:
+            if error is not None:
+                errors.add(error.name())
+
+        for _ in range(batches):
+            for _ in range(records):
+                producer.produce(
+                    names.ratings,
+                    key=b"0" * 32,
+                    value=bytes(size),
+                    partition=partition,
+                    on_delivery=delivered,
+                )
+            assert producer.flush(PATIENCE_SECONDS) == 0
+        return errors
+
+    return sent
+
+
+@pytest.fixture
+def loosened(admin: AdminClient, names: Topics) -> Callable[[], object]:
+    """Give a block during which the rating topic takes whatever is sent."""
+
+    @contextmanager
+    def loose() -> Iterator[None]:
+        for name, value in _LOOSE.items():
+            configure(admin, names.ratings, name, value)
+        try:
+            yield
+        finally:
+            for name, value in PLAIN.items():
+                configure(admin, names.ratings, name, value)
+
+    return loose
+
+
+def rejections(kafka: Kafka, names: Topics) -> dict[tuple[int, int], str]:
+    """Return (partition, offset) -> reason of every rejected record."""
+    found = {}
+    for message in compacted.records(kafka.connection, names.rejected):
+        rejection = decode_message(Rejection, message.value())
+        found[rejection.partition, rejection.offset] = rejection.reason
+    return found
+
+
+def most_memory(worker: WorkerProcess) -> int:
+    """Return the most bytes of memory that a worker has held."""
+    status = Path(f"/proc/{worker.process.pid}/status").read_text()
+    return next(int(line.split()[1]) for line in status.splitlines() if "VmHWM" in line) << 10
+
+
+@pytest.mark.parametrize(
+    ("size", "records", "codec"),
+    [(90 * _MB, 1, "zstd"), (20 * _MB, 1, "zstd"), (_MB, 4, "zstd"), (_MB, 1, "gzip")],
+)
+def test_the_broker_refuses_a_batch_that_expands(
+    bomb: Bomb, size: int, records: int, codec: str
+) -> None:
+    assert bomb(0, size, records, codec=codec) == {"MSG_SIZE_TOO_LARGE"}
+
+
+def test_the_largest_event_and_full_batches_are_taken_however_well_they_compress(
+    bomb: Bomb, kafka: Kafka, names: Topics
+) -> None:
+    assert bomb(0, 128 * 1024) == set()
+    producer = clients.producer(kafka.connection, linger_ms=1000)
+    failed: list[object] = []
+    for _ in range(2000):  # 2 MB in batches of the producer's own size
+        producer.produce(
+            names.ratings,
+            key=b"0" * 32,
+            value=bytes(1000),
+            on_delivery=lambda error, _: failed.append(error) if error else None,
+        )
+    assert producer.flush(PATIENCE_SECONDS) == 0
+    assert not failed
+
+
+def test_batches_that_expand_are_rejected_record_by_record_and_end_no_worker(
+    start: Start,
+    send: Send,
+    bomb: Bomb,
+    loosened: Callable[[], contextmanager[None]],
+    kafka: Kafka,
+    names: Topics,
+    proof: Proof,
+    oracle: Oracle,
+    command: Command,
+    rng: np.random.Generator,
+) -> None:
+    records = [publish(event) for event in events(rng, 600)]
+    first, second, third = records[:200], records[200:400], records[400:]
+    bombs = (1, 100, 41, 0)  # of each partition
+    worker = start()
+    send(first)
+    usual = most_memory(worker)
+    with loosened():
+        until(lambda: b"compression.type producer" in worker.get("/readyz"), "it is not ready")
+        at = ends_of(first)
+        assert bomb(0, 90 * _MB) == set()
+        assert bomb(1, 20 * _MB, batches=100) == set()
+        assert bomb(2, _MB, records=37) == set()
+        send(second)
+        assert bomb(2, 5 * _MB, records=2, batches=2) == set()
+        worker.wait_for(np.add(ends_of(records[:400]), bombs).tolist())
+    worker.wait_until_ready()
+    send(third)
+    ends = np.add(ends_of(records), bombs).tolist()
+    state = worker.wait_for(ends)
+    print("MEM", usual, most_memory(worker))
+    assert most_memory(worker) < usual + 100 * _MB
+    proof(state)
+    later = ends_of(second)[2] + at[2] + 37
+    unreadable = {(0, at[0])} | {(1, at[1] + i) for i in range(100)}
+    unreadable |= {(2, at[2] + i) for i in range(37)} | {(2, later + i) for i in range(4)}
+    assert rejections(kafka, names) == dict.fromkeys(unreadable, "unreadable")
+    stop(worker)
+    for again in (["state", "rebuild"], ["state", "digest"]):
+        code, output = command(*again)
+        assert code == 0, output
+    rebuilt = start("--rebuild")
+    found = rebuilt.wait_for(ends)
+    assert (found["model_digest"], found["ledger_digest"]) == digests(oracle(found["cut"]))
+    assert most_memory(rebuilt) < usual + 100 * _MB
+
+
+def test_a_worker_does_not_start_on_a_topic_that_takes_what_expands(
+    start: Start, loosened: Callable[[], contextmanager[None]]
+) -> None:
+    with loosened():
+        refusal = sentence(start(ready=False))
+    assert "compression.type producer" in refusal
+    assert "murmurec topics apply" in refusal
