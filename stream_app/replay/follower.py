@@ -239,7 +239,7 @@ class Follower:
         if error is not None:
             self._failed(error, topic, partition, offset)  # type: ignore[arg-type]
         elif topic == self.topics.ratings:
-            key, value = held(message.key(), message.value())  # type: ignore[arg-type]
+            key, value = held(message.key(), message.value())
             self.rounds.deliver(partition, offset, key, value)  # type: ignore[arg-type]
         elif topic == self.topics.cuts:
             self._entry(message.value(), offset)  # type: ignore[arg-type]

@@ -33,8 +33,10 @@ class Tail(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 def fingerprint(offset: int, epoch: int, key: bytes | None, value: bytes | None) -> str:
-    """Return the fingerprint of a record, 16 hex; `epoch` is -1 where the broker keeps none. That of
-    a record that is too large is the same before and after a reader has shortened it."""
+    """Return the fingerprint of a record, 16 hex; `epoch` is -1 where the broker keeps none.
+
+    That of a record that is too large is the same before and after a reader has shortened it.
+    """
     key, value = held(key, value)
     length = -1 if key is None else len(key)
     digest = blake2b(_HEAD.pack(offset, epoch, length), digest_size=_BYTES)
