@@ -368,10 +368,14 @@ OVERVIEW = Board(
             STATE,
             "Replicas that differ",
             "none",
-            (Curve(f"sum(murmurec_replicas_differ_total{ME})", "cuts"),),
+            (
+                Curve(f"sum(murmurec_replicas_differ_total{ME})", "cuts"),
+                Curve(f"sum(murmurec_unsealed_records_total{ME})", "records without the seal"),
+            ),
             "Any value above 0 is an alarm: the state of a replica differed from the checkpoint at "
             "the same cut. The replica kept evidence and reloaded; run murmurec state verify to "
-            "find the faulty worker.",
+            "find the faulty worker. Records without the seal come from a writer without the "
+            "state secret, and are ignored.",
             kind="stat",
         ),
         Panel(

@@ -13,16 +13,19 @@ from stream_app.settings import Settings
 from stream_app.state.replica import Replica
 from stream_app.state.spec import StateSpec
 from stream_app.wire import Topics
+from stream_app.wire.authenticity.seal import MIN_SECRET, OPEN, Seal
 from stream_app.wire.state_records import StateOrigin
 
 
 @dataclass(frozen=True)
 class Deployment:
-    """The cluster, the topic names, and the spec that, with the log, determines the state."""
+    """The cluster, the topic names, the spec that, with the log, determines the state, and the seal
+    of its records."""
 
     connection: Connection
     topics: Topics
     spec: StateSpec
+    seal: Seal = OPEN
 
     @property
     def partitions(self) -> int:
@@ -33,7 +36,26 @@ class Deployment:
     def from_settings(cls, settings: Settings) -> Deployment:
         """Return the deployment; refuses settings without a broker or with an unknown mechanism."""
         connection = Connection(settings.servers, settings.kafka)
-        return cls(connection, Topics(settings.topic_prefix), spec_from_settings(settings))
+        topics, seal = Topics(settings.topic_prefix), seal_from_settings(settings)
+        return cls(connection, topics, spec_from_settings(settings), seal)
+
+
+def seal_from_settings(settings: Settings) -> Seal:
+    """Return the seal of the deployment; refuses two secrets, a short one, and a file without."""
+    secret, path = settings.state_secret or "", settings.state_secret_file
+    if path is not None:
+        if secret:
+            raise UserError("state_secret and state_secret_file: give only one of them")
+        try:
+            secret = path.read_text(encoding="utf-8").strip() if path.is_file() else ""
+        except (OSError, UnicodeDecodeError):
+            secret = ""
+        if len(secret) < MIN_SECRET:
+            raise UserError(
+                f"state_secret_file = {path}: it must be a readable file with a secret of at least "
+                f"{MIN_SECRET} characters, such as from openssl rand -hex 32"
+            )
+    return Seal(secret, settings.topic_prefix)
 
 
 def spec_from_settings(settings: Settings) -> StateSpec:

@@ -251,6 +251,17 @@ class Settings(BaseSettings):
     hash_seed: int = Field(
         1, ge=0, lt=2**57, description="seed of every hash; public, fixed for life"
     )
+    state_secret: str | None = Field(
+        None,
+        repr=False,
+        min_length=32,
+        max_length=4096,
+        description="32 to 4096 characters, such as from openssl rand -hex 32, with which workers "
+        "seal checkpoints and digest reports; unset: no seal",
+    )
+    state_secret_file: Path | None = Field(
+        None, description="file that holds state_secret, with a newline or without"
+    )
     data_dir: Path = Field(
         default_factory=lambda: Path(platformdirs.user_data_dir("murmurec")),
         description="what must survive: the local broker's log, a device's journal",
@@ -302,10 +313,10 @@ class Settings(BaseSettings):
                 raise ValueError(f"{name!r} is not the name of a host, such as worker.example.org")
         return tuple(name.lower() for name in value)
 
-    @field_validator("data_dir", "cache_dir")
+    @field_validator("data_dir", "cache_dir", "state_secret_file")
     @classmethod
-    def _home(cls, value: Path) -> Path:
-        return value.expanduser()
+    def _home(cls, value: Path | None) -> Path | None:
+        return value.expanduser() if value else None
 
     @classmethod
     def settings_customise_sources(
@@ -342,7 +353,7 @@ class Settings(BaseSettings):
 
 def is_secret(name: str) -> bool:
     """Return whether the value of this setting or Kafka property must not be shown."""
-    return _SECRET.search(name.lower()) is not None
+    return _SECRET.search(name.lower()) is not None and not name.endswith("_file")
 
 
 # --- loading ------------------------------------------------------------------------------------

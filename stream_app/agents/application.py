@@ -145,15 +145,17 @@ def _attach_timers(
 def _reader(app: faust.App, runtime: Runtime, connection: Connection, clock: Clock) -> LogReader:
     """Return the reader, which hands the records of the log to the learn agent."""
     settings, topics = runtime.settings, runtime.topics
-    deployment = Deployment(connection, topics, runtime.replica.spec)
+    deployment = Deployment(connection, topics, runtime.replica.spec, runtime.seal)
 
     def log_recovery(read: Recovery) -> None:
-        (log.warning if read.damaged or read.foreign else log.info)(
+        runtime.metrics.unsealed(read.unsealed)
+        (log.warning if read.damaged or read.foreign or read.unsealed else log.info)(
             "checkpoint.read",
             topic=topics.state,
             records=read.records,
             damaged=read.damaged,
             foreign=read.foreign,
+            unsealed=read.unsealed,
         )
 
     def recover(progress: Progress) -> Found | None:

@@ -68,6 +68,7 @@ class LogReader(Service):
         self._channel = channel
         self._check_log = still_the_log
         self._ended = threading.Event()
+        self._unsealed_seen = False
         self._probed_time = 0.0
         self._committed: tuple[int, ...] | None = None
         self._thread = threading.Thread(target=self._run, name="murmurec-reader", daemon=True)
@@ -183,6 +184,7 @@ class LogReader(Service):
         self._producer.poll(0)
         self._probe_broker(follower)
         self._compare_designs(follower)
+        self._count_unsealed(follower)
         if self._runtime.status.durable_end_offsets not in (None, self._committed):
             self._committed = self._runtime.status.durable_end_offsets
             follower.commit(self._committed)
@@ -197,6 +199,19 @@ class LogReader(Service):
             if follower.answers():
                 self._check_log()
                 self._runtime.status.last_answer_time = time.monotonic()
+
+    def _count_unsealed(self, follower: Follower) -> None:
+        """Count the digest reports that the follower ignored since the last call."""
+        if follower.unsealed:
+            if not self._unsealed_seen:  # one line: their number is up to the writer
+                log.warning(
+                    "digest_report.unsealed",
+                    topic=follower.topics.cuts,
+                    fix="give every worker the same state_secret, or revoke a foreign WRITE",
+                )
+            self._unsealed_seen = True
+            self._runtime.metrics.unsealed(follower.unsealed)
+            follower.unsealed = 0
 
     def _compare_designs(self, follower: Follower) -> None:
         other = follower.other_design

@@ -25,7 +25,12 @@ from stream_app.agents.checkpointing.replacement_policy import ReplacementPolicy
 from stream_app.agents.checkpointing.restore import Restored
 from stream_app.agents.worker_status import ASKING_FOR_ENDS, WorkerStatus
 from stream_app.checkpoints.shadow_copy import load_found
-from stream_app.deployment import new_replica, privacy_mode, spec_from_settings
+from stream_app.deployment import (
+    new_replica,
+    privacy_mode,
+    seal_from_settings,
+    spec_from_settings,
+)
 from stream_app.monitoring.gauges import Gauges
 from stream_app.monitoring.metrics import Metrics
 from stream_app.serving.catalogue import Catalogue
@@ -34,7 +39,17 @@ from stream_app.settings import Settings
 from stream_app.state.outcome import BatchOutcome
 from stream_app.state.rejections import rejected
 from stream_app.state.replica import Replica
-from stream_app.wire import LIST_LENGTH, Batch, Cut, DigestReport, Forget, Rejection, Topics
+from stream_app.wire import (
+    LIST_LENGTH,
+    Batch,
+    Cut,
+    DigestReport,
+    Forget,
+    Rejection,
+    Topics,
+    encode_message,
+)
+from stream_app.wire.authenticity.seal import OPEN, Seal
 
 log = structlog.get_logger()
 
@@ -100,6 +115,7 @@ class Runtime:
     mid_round: bool = False
     checkpoints: Checkpoints | None = None
     ranking: Ranking | None = None
+    seal: Seal = OPEN
     append: Callable[[bytes], None] = lambda _: None
     """Appends an entry to the cut log."""
     _cut_waiters: list[asyncio.Future[None]] = field(default_factory=list)
@@ -112,7 +128,7 @@ class Runtime:
             self.metrics,
             self.settings.data_dir / "evidence" / self.settings.topic_prefix,
             self.status.fail,
-            lambda entry: self.append(entry),  # noqa: PLW0108 - it is replaced later
+            lambda report: self.append(encode_message(report.sealed(self.seal))),
             lambda: self.mid_round,
         )
 
@@ -166,7 +182,9 @@ class Runtime:
 
     def compare(self, report: DigestReport) -> None:
         """Compare the digests of another replica with our own; reports of this worker are
-        skipped."""
+        skipped, and those of a cut that no replica can have reached."""
+        if report.cut > self.replica.cut:
+            return
         if self.checkpoints is None or not self.checkpoints.wrote(report):
             self.replacement.comparison.add_report(report)
 
@@ -257,6 +275,7 @@ def new_runtime(settings: Settings) -> Runtime:
         recommender,
         gauges,
         reject=lambda _: None,
+        seal=seal_from_settings(settings),
     )
     metrics.privacy_mode(runtime.privacy)
     metrics.clip_threshold(settings.clip)

@@ -39,7 +39,7 @@ def write_checkpoint(
     rating_topic = reader.topic_id(clients.admin(connection), topics.ratings)
     frozen = snapshot.frozen(rating_topic, cut_offset)
     obsolete_keys = reader.live_keys(connection, topics)
-    driver = _driver(connection, topics.state, progress or (lambda _: None))
+    driver = _driver(deployment, progress or (lambda _: None))
     driver.drive(LeaseAcquired(secrets.token_bytes(OWNER_BYTES), worker, obsolete_keys))
     manifest = driver.drive(Freeze(frozen))
     if manifest is None:
@@ -69,13 +69,11 @@ class OfflineRejectionWriter:
         self._writer.wait()
 
 
-def _driver(
-    connection: Connection, topic: str, progress: Callable[[int], None]
-) -> CheckpointDriver:
+def _driver(deployment: Deployment, progress: Callable[[int], None]) -> CheckpointDriver:
     """Return a driver that raises if a record is refused or no acknowledgement arrives."""
     writer = AcknowledgedWriter.connect(
-        connection,
-        topic,
+        deployment.connection,
+        deployment.topics.state,
         "a record of a checkpoint",
         linger_ms=5,
         compression_type="lz4",
@@ -90,5 +88,5 @@ def _driver(
         writer.check_progress()
         return True
 
-    driver = CheckpointDriver(produce, writer.poll, may_go_on)
+    driver = CheckpointDriver(produce, writer.poll, may_go_on, deployment.seal)
     return driver

@@ -28,6 +28,7 @@ from stream_app.kafka import clients, compacted
 from stream_app.kafka.clients import Connection
 from stream_app.kafka.compacted import Progress
 from stream_app.wire import Topics, WireError
+from stream_app.wire.authenticity.seal import OPEN, Seal
 from stream_app.wire.state_records import Manifest, decode_manifest
 
 _TOPIC_SECONDS = 30.0
@@ -43,16 +44,20 @@ def read_checkpoint(
     deployment: Deployment,
     progress: Progress | None = None,
     report: Callable[[Recovery], None] | None = None,
+    seal: Seal | None = None,
 ) -> Found | None:
     """Return the newest complete checkpoint, None if there is none. `progress` is called with
     (records read, records in the topic), `report` with the recovery, which counts skipped records.
+    `seal` takes the place of the deployment's.
 
     Raises `UserError` for a checkpoint of another spec, rating topic or partition count or of a
     newer format, and `DamagedCheckpoint` for a damaged one that no older checkpoint can replace.
     """
     connection, topics = deployment.connection, deployment.topics
     rating_topic = topic_id(clients.admin(connection), topics.ratings)
-    recovery = Recovery(deployment.spec.digest, rating_topic, deployment.partitions)
+    recovery = Recovery(
+        deployment.spec.digest, rating_topic, deployment.partitions, seal or deployment.seal
+    )
     read(connection, topics, recovery.read, progress)
     try:
         return recovery.newest()
@@ -83,8 +88,10 @@ def manifests(
     connection: Connection,
     topics: Topics,
     progress: Progress | None = None,
+    seal: Seal = OPEN,
 ) -> list[Manifest]:
-    """Return every readable manifest of any design, oldest first; its pages are not checked."""
+    """Return every readable manifest with this seal, of any design, oldest first; its pages are not
+    checked."""
     found: dict[bytes, Manifest] = {}
 
     def note(_: int, key: bytes | None, value: bytes | None) -> None:
@@ -92,7 +99,7 @@ def manifests(
             return
         found.pop(key, None)
         try:
-            found[key] = decode_manifest(value or b"")
+            found[key] = decode_manifest(value or b"", seal)
         except WireError:
             return
 

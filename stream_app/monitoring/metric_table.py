@@ -198,6 +198,8 @@ METRICS: tuple[Metric, ...] = (
            "When the newest checkpoint became durable, seconds since 1970."),
     Metric("recovery_duration_seconds", "gauge", PROCESS, (),
            "How long the last recovery took, without replay."),
+    Metric("unsealed_records_total", "counter", PROCESS, (),
+           "Checkpoints and digest reports ignored because they lack the deployment's seal."),
     Metric("replicas_differ_total", "counter", PROCESS, (),
            "Cuts at which this replica differed from a checkpoint."),
 )

@@ -259,6 +259,10 @@ class Metrics:
         """Enter how long a recovery took."""
         self._gauges["recovery_duration_seconds"].set(seconds)
 
+    def unsealed(self, records: int) -> None:
+        """Count records without the deployment's seal."""
+        self._counters["unsealed_records_total"].inc(records)
+
     def replica_differs(self) -> None:
         """Count a cut at which this replica's digests differ from those of a checkpoint."""
         self._counters["replicas_differ_total"].inc()

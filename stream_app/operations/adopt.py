@@ -6,6 +6,7 @@
     --accept-gap           if records are missing: the records that the log still holds, from a
                            position on, over the newest checkpoint if there is one; the state is
                            permanently marked as truncated
+    --reseal               the newest checkpoint, whatever its seal, sealed by the present secret
 
 Each option writes a checkpoint of a new generation before the worker starts, so that every worker
 of the deployment starts from it; no worker may run meanwhile. Skipped records are neither decoded
@@ -23,7 +24,7 @@ from pathlib import Path
 import msgspec
 import structlog
 
-from stream_app.checkpoints import snapshot_file
+from stream_app.checkpoints import reader, snapshot_file
 from stream_app.checkpoints.protocol.recovery import Found
 from stream_app.checkpoints.reader import DamagedCheckpoint
 from stream_app.checkpoints.snapshot_file import SnapshotFile
@@ -37,6 +38,7 @@ from stream_app.replay.cut_history import CutHistory, history, lost_origin
 from stream_app.replay.follower import Follower, gone_before
 from stream_app.replay.recompute import begin, excluding
 from stream_app.state.replica import Replica
+from stream_app.wire.authenticity.seal import ANY
 from stream_app.wire.state_records import Manifest, StateOrigin
 
 log = structlog.get_logger()
@@ -145,6 +147,26 @@ def _after_gap(session: Session, found: Found | None, place: str) -> tuple[State
         )
         return origin, Start(m.cut, m.end_offsets, m.cut_offset, m.contract)
     return positions.resolve_origin(session.deployment, place or "earliest", may_cut=True)
+
+
+def reseal(session: Session) -> None:
+    """Write the newest checkpoint again under the present `state_secret`, or without a seal, unless
+    a worker starts from a checkpoint with that seal anyway.
+
+    The checkpoint is trusted although nothing proves who wrote it.
+    """
+    deployment = session.deployment
+    with session.display("reading the checkpoint") as progress:
+        found = reader.read_checkpoint(deployment, progress, seal=ANY)
+    own = reader.manifests(session.connection, session.names, seal=deployment.seal)
+    if found is None or (own and (deployment.seal.keyed or found.manifest in own)):
+        log.info("state.sealed_before", checkpoint=found is not None)
+        return
+    replica = load_checkpoint(session, found)
+    _write(session, replica, found.manifest.cut_offset)
+    log.warning(
+        "state.resealed", cut=replica.cut, model=found.manifest.model, sealed=deployment.seal.keyed
+    )
 
 
 def from_the_log(session: Session) -> None:

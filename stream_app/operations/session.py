@@ -91,7 +91,9 @@ class Session:
         """Return the origin in the newest readable manifest over this rating topic, of any spec;
         None if there is none."""
         with self.display("reading the state topic") as progress:
-            manifests = reader.manifests(self.connection, self.names, progress)
+            manifests = reader.manifests(
+                self.connection, self.names, progress, self.deployment.seal
+            )
         rating_topic = reader.topic_id(clients.admin(self.connection), self.names.ratings)
         origins = [
             manifest.origin

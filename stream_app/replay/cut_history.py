@@ -5,6 +5,7 @@ A replica processes these entries one by one; the operations of the command line
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
@@ -14,6 +15,8 @@ from stream_app.kafka import compacted
 from stream_app.log.cut_chain import Chain
 from stream_app.wire import Contract, Cut, DigestReport, Entry, Forget, WireError, decode_entry
 from stream_app.wire.state_records import StateOrigin
+
+MOST_REPORTS = 1 << 16  # 2 h of one a second and 16 MB
 
 
 @dataclass(frozen=True)
@@ -27,7 +30,7 @@ class CutLogEntry:
 @dataclass(frozen=True)
 class CutHistory:
     """The contents of the cut log: the cuts from number 1 on, each with the offset after it, and
-    the other entries in log order.
+    the other entries in log order; of the digest reports the newest `MOST_REPORTS`.
 
     `forgets` holds (number, entry): the device is forgotten before the round of that cut. An entry
     after the newest cut has the number that the next cut will get. `contracts` holds (number,
@@ -60,12 +63,14 @@ def entries(
     deployment: Deployment,
     progress: Callable[[int, int], None] | None = None,
 ) -> Iterator[CutLogEntry]:
-    """Yield the valid entries in log order."""
+    """Yield the valid entries in log order, without digest reports that lack the seal."""
     chain = Chain(0, (0,) * deployment.partitions)
     for message in compacted.records(deployment.connection, deployment.topics.cuts, progress):
         try:
             entry = decode_entry(message.value())
         except WireError:
+            continue
+        if isinstance(entry, DigestReport) and not entry.is_genuine(deployment.seal):
             continue
         if chain.take(entry):
             yield CutLogEntry(entry, message.offset() + 1)  # type: ignore[operator]
@@ -78,7 +83,7 @@ def history(
     """Return the contents of the cut log."""
     cuts: list[tuple[Cut, int]] = []
     forgets: list[tuple[int, Forget]] = []
-    digest_reports: list[DigestReport] = []
+    digest_reports: deque[DigestReport] = deque(maxlen=MOST_REPORTS)
     contracts: list[tuple[int, int]] = []
     for logged in entries(deployment, progress):
         match logged.entry:

@@ -111,7 +111,8 @@ class Follower:
         self._newest_contract = newest_contract
         self._set_contract(start.contract if start else 1)
         self.rounds = Rounds(deployment.partitions, start)
-        self.cuts_ignored = 0
+        self.cuts_ignored = self.unsealed = 0
+        self._seal = deployment.seal
         self.cuts_at_end = False
         self.design = deployment.spec.digest
         self.other_design = ""
@@ -258,6 +259,8 @@ class Follower:
                 self.rounds.forget(entry, offset)
             case Contract():
                 self.rounds.set_contract(entry, offset)
+            case DigestReport() if not entry.is_genuine(self._seal):
+                self.unsealed += 1
             case DigestReport():
                 self.rounds.digest_report(entry, offset)
             case Cut():

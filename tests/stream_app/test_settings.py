@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from stream_app.deployment import seal_from_settings
 from stream_app.errors import UserError
 from stream_app.settings import Settings, check_memory, is_secret, load
 
@@ -268,3 +269,36 @@ def test_settings_cannot_be_changed_and_every_field_says_what_it_is():
     with pytest.raises(ValueError, match="frozen"):
         Settings().factors = 2
     assert all(field.description for field in Settings.model_fields.values())
+
+
+def test_the_state_secret_has_a_least_length_and_is_shown_nowhere(environment, tmp_path):
+    environment(MURMUREC_STATE_SECRET="hunter2")
+    with pytest.raises(UserError, match="32 to 4096 characters") as refused:
+        load()
+    assert "hunter2" not in str(refused.value)
+    environment(MURMUREC_STATE_SECRET="hunter2" * 5)
+    settings = load()
+    assert settings.shown()["state_secret"] == "********"
+    assert "hunter2" not in repr(settings) + str(settings)
+    assert seal_from_settings(settings).keyed
+    assert not seal_from_settings(Settings()).keyed
+
+
+def test_the_state_secret_may_come_from_a_file(environment, tmp_path):
+    path = tmp_path / "secret"
+    path.write_text("hunter2" * 5 + "\n")
+    tag = seal_from_settings(load(state_secret="hunter2" * 5)).tag(b"", b"")
+    settings = load(state_secret_file=path)
+    assert seal_from_settings(settings).tag(b"", b"") == tag
+    assert settings.shown()["state_secret_file"] == str(path)
+    for wrong, said in (
+        ({"state_secret": "a" * 32}, "give only one"),
+        ({"state_secret_file": tmp_path / "none"}, "readable file with a secret of at least 32"),
+        ({"state_secret_file": "/dev/zero"}, "readable file with a secret of at least 32"),
+    ):
+        with pytest.raises(UserError, match=said):
+            seal_from_settings(load(**{"state_secret_file": path, **wrong}))
+    path.write_text("short")
+    with pytest.raises(UserError, match="at least 32") as refused:
+        seal_from_settings(settings)
+    assert "short" not in str(refused.value)

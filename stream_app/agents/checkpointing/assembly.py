@@ -52,13 +52,14 @@ def attach(
         on_later_claim,
         gap_reader(connection, topics.state),
         lambda: membership.lease_valid,
+        runtime.seal,
     )
     service = CheckpointService(
         runtime,
         fenced,
         rejections,
         topic_id,
-        lambda: scan_state_topic(connection, topics),
+        lambda: scan_state_topic(connection, topics, runtime.seal),
         f"{platform.node()}:{settings.instance or os.getpid()}",
     )
     table = state_table.attach(

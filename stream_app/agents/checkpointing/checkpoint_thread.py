@@ -95,7 +95,9 @@ class CheckpointThread:
         self._worker = worker
         self._on_digests = on_digests
         self._on_finished = on_finished
-        self._driver = CheckpointDriver(changelog.produce, changelog.poll, self._lease_unchanged)
+        self._driver = CheckpointDriver(
+            changelog.produce, changelog.poll, self._lease_unchanged, runtime.seal
+        )
         self._reports_written: deque[DigestReport] = deque(maxlen=16)
         self._jobs: queue.SimpleQueue[CheckpointJob | _ClaimJob | None] = queue.SimpleQueue()
         self._loop = asyncio.get_running_loop()
@@ -201,6 +203,8 @@ class CheckpointThread:
     def _report_digests(self, manifest: Manifest) -> None:
         """Append a digest report to the cut log, for the other replicas to compare."""
         m = manifest
-        report = DigestReport(m.cut, m.model, m.ledger, m.design, m.origin.digest)
+        report = DigestReport(m.cut, m.model, m.ledger, m.design, m.origin.digest).sealed(
+            self._runtime.seal
+        )
         self._reports_written.append(report)
         self._runtime.append(encode_message(report))

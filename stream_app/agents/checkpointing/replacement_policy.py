@@ -22,7 +22,7 @@ from stream_app.errors import UserError
 from stream_app.monitoring.metrics import Metrics
 from stream_app.replay.recompute import excluding
 from stream_app.state.replica import Replica
-from stream_app.wire import DigestReport, Forget, encode_message
+from stream_app.wire import DigestReport, Forget
 
 log = structlog.get_logger()
 _RELOADS = 3
@@ -31,8 +31,8 @@ _RELOADS = 3
 class ReplacementPolicy:
     """Decides when the state is replaced; used on the event loop, `reload` is read by all threads.
 
-    `fail` ends the process; `report` appends an entry to the cut log; `mid_round` returns whether a
-    round is open, so that the state belongs to no cut.
+    `fail` ends the process; `report` appends a digest report to the cut log; `mid_round` returns
+    whether a round is open, so that the state belongs to no cut.
     """
 
     def __init__(
@@ -41,7 +41,7 @@ class ReplacementPolicy:
         metrics: Metrics,
         evidence_folder: Path,
         fail: Callable[[BaseException], None],
-        report: Callable[[bytes], None],
+        report: Callable[[DigestReport], None],
         mid_round: Callable[[], bool],
     ) -> None:
         self.reload: Reload | None = None
@@ -89,7 +89,7 @@ class ReplacementPolicy:
         )
         replica = self._replica
         answer = DigestReport(own.cut, own.model, own.ledger, replica.spec.digest, own.origin)
-        self._report(encode_message(answer))
+        self._report(answer)
         self._reloads = 0 if self.comparison.agreed_before else self._reloads
         self._reloads += 1
         if self._reloads > _RELOADS:

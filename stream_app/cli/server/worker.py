@@ -30,16 +30,19 @@ _MMAP_THRESHOLD = -3  # M_MMAP_THRESHOLD of malloc.h
 
 @dataclass(frozen=True)
 class StartOptions:
-    """The start of the state if not the newest checkpoint; at most one of the three options."""
+    """The start of the state if not the newest checkpoint; at most one of the four options."""
 
     snapshot: Path | None
     rebuild: bool
     accept_gap: bool
     position: str
+    reseal: bool
 
     def __post_init__(self) -> None:
-        if sum(map(bool, (self.snapshot, self.rebuild, self.accept_gap))) > 1:
-            raise UsageError("--from-snapshot, --rebuild and --accept-gap: give only one of them")
+        if sum(map(bool, (self.snapshot, self.rebuild, self.accept_gap, self.reseal))) > 1:
+            raise UsageError(
+                "--from-snapshot, --rebuild, --accept-gap and --reseal: give only one of them"
+            )
         if self.position and not self.accept_gap:
             raise UsageError(
                 f"--from {self.position}: discards the records before it; confirm with --accept-gap"
@@ -47,7 +50,7 @@ class StartOptions:
 
     def apply(self, settings: Settings) -> None:
         """Write the checkpoint from which every worker will start."""
-        if not (self.snapshot or self.rebuild or self.accept_gap):
+        if not (self.snapshot or self.rebuild or self.accept_gap or self.reseal):
             return
         from stream_app.operations import adopt
         from stream_app.operations.session import Session
@@ -57,6 +60,8 @@ class StartOptions:
             adopt.from_snapshot(session, self.snapshot)
         elif self.rebuild:
             adopt.from_the_log(session)
+        elif self.reseal:
+            adopt.reseal(session)
         else:
             adopt.over_a_gap(session, self.position)
 
@@ -110,6 +115,13 @@ def worker(
             help="With --accept-gap: earliest, latest, ts=2026-11-01T00:00:00Z or last=1000.",
         ),
     ] = "",
+    reseal: Annotated[
+        bool,
+        typer.Option(
+            "--reseal",
+            help="Trust the newest checkpoint once although its seal is another (state_secret).",
+        ),
+    ] = False,
     config: ConfigOption = None,
     bootstrap: BootstrapOption = None,
     prefix: PrefixOption = None,
@@ -124,7 +136,7 @@ def worker(
     """
     _one_blas_thread()
     _return_large_blocks()
-    start = StartOptions(snapshot, rebuild, accept_gap, position)
+    start = StartOptions(snapshot, rebuild, accept_gap, position, reseal)
     settings = settings_from(
         config,
         bootstrap,

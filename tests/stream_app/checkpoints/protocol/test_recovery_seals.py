@@ -1,0 +1,98 @@
+"""A recovery under a secret: forged checkpoints do not count, and every change of the secret is
+refused with its ways out."""
+
+from __future__ import annotations
+
+from hashlib import blake2b
+
+import msgspec
+import pytest
+
+from stream_app.checkpoints.protocol.recovery import CheckpointRefused, Recovery
+from stream_app.checkpoints.protocol.writer import LeaseAcquired, Writer
+from stream_app.wire.authenticity.seal import ANY, OPEN, Seal
+from stream_app.wire.state_records import ManifestKey, decode_manifest, encode_manifest
+from tests.simulation.broker import Topic
+from tests.simulation.peaceful import DESIGN, TOPIC_ID, drive, frozen, write
+
+SEAL, OTHER = Seal("a" * 32, "murmurec"), Seal("b" * 32, "murmurec")
+
+
+def checkpoint(topic: Topic, cut: int, seal: Seal) -> Writer:
+    """Write a checkpoint under a seal, as a new owner."""
+    writer = Writer(seal=seal)
+    drive(writer, topic, LeaseAcquired(bytes([cut]) * 16, "w"))
+    write(writer, topic, frozen({"a": bytes([cut])}, cut))
+    return writer
+
+
+def read(topic: Topic, seal: Seal) -> Recovery:
+    recovery = Recovery(DESIGN, TOPIC_ID, 2, seal)
+    for record in topic.records:
+        recovery.read(record.offset, record.key, record.value)
+    return recovery
+
+
+def cut_found(topic: Topic, seal: Seal) -> int:
+    found = read(topic, seal).newest()
+    assert found is not None
+    return found.manifest.cut
+
+
+@pytest.mark.parametrize("seal", [OPEN, SEAL])
+def test_what_was_written_under_a_seal_is_found_under_it(seal: Seal) -> None:
+    topic = Topic()
+    checkpoint(topic, 1, seal)
+    checkpoint(topic, 2, seal)
+    recovery = read(topic, seal)
+    assert (cut_found(topic, seal), recovery.unsealed) == (2, 0)
+
+
+@pytest.mark.parametrize("forger", [OPEN, OTHER])
+def test_a_forged_checkpoint_of_a_future_cut_does_not_count(forger: Seal) -> None:
+    topic = Topic()
+    checkpoint(topic, 3, SEAL)
+    checkpoint(topic, 99, forger)
+    recovery = read(topic, SEAL)
+    found = recovery.newest()
+    assert found is not None
+    assert (found.manifest.cut, recovery.unsealed) == (3, 1)
+
+
+def test_a_manifest_that_keeps_the_tag_of_another_does_not_count() -> None:
+    topic = Topic()
+    writer = checkpoint(topic, 3, SEAL)
+    genuine = next(r for r in reversed(topic.records) if r.key[:1] == b"M")
+    assert genuine.value is not None
+    manifest = decode_manifest(genuine.value, SEAL)
+    future = msgspec.structs.replace(manifest, cut=99, number=2)
+    forged = encode_manifest(future, ANY)
+    sealed = genuine.value[17:33] + forged[33:]
+    digest = blake2b(forged[:1] + sealed, digest_size=16).digest()
+    lifted = forged[:1] + digest + sealed
+    topic.append(ManifestKey(0, writer.generation or 0).encode(), forged)
+    assert cut_found(topic, SEAL) == 3
+    topic.append(ManifestKey(0, writer.generation or 0).encode(), lifted)
+    recovery = read(topic, SEAL)
+    found = recovery.newest()
+    assert found is not None
+    assert (found.manifest.cut, recovery.unsealed, recovery.damaged) == (3, 1, 0)
+
+
+@pytest.mark.parametrize("before", [OPEN, OTHER])
+def test_a_new_secret_is_refused_with_its_ways_out(before: Seal) -> None:
+    topic = Topic()
+    checkpoint(topic, 3, before)
+    with pytest.raises(CheckpointRefused, match=r"set the secret back.*--reseal.*--rebuild"):
+        read(topic, SEAL).newest()
+    assert cut_found(topic, ANY) == 3
+
+
+def test_a_removed_secret_is_refused_with_its_ways_out() -> None:
+    topic = Topic()
+    checkpoint(topic, 2, OPEN)
+    checkpoint(topic, 3, SEAL)
+    with pytest.raises(CheckpointRefused, match=r"no state_secret: set the one.*--reseal"):
+        read(topic, OPEN).newest()
+    checkpoint(topic, 4, OPEN)
+    assert cut_found(topic, OPEN) == 4
