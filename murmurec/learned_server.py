@@ -163,7 +163,8 @@ class LearnedServer:
         pending = list_samples.before(self.recommender, served, batch, most) if served else []
         messages = message_samples.before(self.recommender, served, batch, most) if served else []
         outcome = self.replica.apply(batch)
-        self.replica.end_round(self.replica.cut + 1, (self._offset,))
+        self.recommender.mark_stale(outcome.rows)
+        self.recommender.replaced(self.replica.end_round(self.replica.cut + 1, (self._offset,)))
         for choice in self.choices:
             for sample in list_samples.after(self.recommender, pending):
                 sample.score(choice)

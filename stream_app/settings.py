@@ -39,6 +39,7 @@ FILE = "murmurec.toml"
 MEMORY_SHARE = 0.8
 MASK = "********"
 _MIB = 1024 * 1024
+_LEAST_ITEMS = 65_536
 _SECRET = re.compile(r"password|secret|token|jaas|credential|oauthbearer\.config|key\.pem|private")
 
 LogLevel = Literal["DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL"]
@@ -212,6 +213,13 @@ class Settings(BaseSettings):
         multiple_of=16,
         description="recent items kept for each device where presence is public",
     )
+    items_most: int | None = Field(
+        None,
+        ge=1024,
+        le=2**31 - 1,
+        description="items that can have a row, for lists and pairs; unset: one for each 64 bytes "
+        "of sketch_bytes, at least 65,536",
+    )
     index: str = Field(
         "auto",
         min_length=1,
@@ -339,6 +347,12 @@ class Settings(BaseSettings):
                 "(murmurec broker start runs one here)"
             )
         return self.bootstrap_servers
+
+    @property
+    def most_items(self) -> int:
+        """How many items can have a row; by default a number that grows with `sketch_bytes`, the
+        same on every machine: twice as many as vectors of 32 components fit."""
+        return self.items_most or max(_LEAST_ITEMS, self.sketch_bytes // 64)
 
     def shown(self) -> dict[str, Any]:
         """Return every value as JSON can write it, with the values of secrets masked."""

@@ -156,7 +156,9 @@ class Runtime:
 
     def end_round(self, cut: Cut, cut_offset: int) -> None:
         """Close a round, and wake the coroutines that wait for a cut."""
-        self.replica.end_round(cut.number, cut.end_offsets)
+        replaced = self.replica.end_round(cut.number, cut.end_offsets)
+        self.gauges.replaced(replaced)
+        self.recommender.replaced(replaced)
         self.cut_offset = cut_offset
         self.mid_round = False
         if self.checkpoints is not None:

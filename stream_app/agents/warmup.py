@@ -88,7 +88,9 @@ def warm_up(spec: StateSpec, index: str = "exact", code_bits: int = 256) -> None
     """Run every kernel that a worker of this spec calls, on invented events."""
     small = {"sketch_bytes": 1 << 16, "scalars_bytes": 1 << 14, "seen_bytes": 1 << 14}
     head = min(spec.head_items, 256)  # fewer than the items, so that slots change hands
-    replica = Replica(replace(spec, held_out=0.3, head_items=head, **small))  # type: ignore[arg-type]
+    rows = min(spec.items_most, 2048)
+    spec = replace(spec, held_out=0.3, head_items=head, items_most=rows)
+    replica = Replica(replace(spec, **small))  # type: ignore[arg-type]
     recommender = Recommender(replica, Catalogue(), index, code_bits)
     gauges = Gauges(Metrics(CollectorRegistry()), replica, recommender)
     events = _events(spec)
@@ -97,7 +99,7 @@ def warm_up(spec: StateSpec, index: str = "exact", code_bits: int = 256) -> None
         outcome = replica.apply(batch)
         gauges.watch(outcome)
         recommender.mark_stale(outcome.rows)
-    replica.end_round(1, (1,) * spec.partitions)
+    recommender.replaced(replica.end_round(1, (1,) * spec.partitions))
     replica.ledger_digest()
     gauges.publish()
     gauges.publish_fill()

@@ -36,7 +36,8 @@ class ItemMeanBaseline:
         self._squares = np.zeros(3)  # sum of value^2, of value * weight, of weight^2
 
     def predict(self, rows: NDArray[np.int64]) -> Floats:
-        """Return the current mean of the items at `rows` (n,), each clipped to low .. high."""
+        """Return the current mean of the items at `rows` (n,), each clipped to low .. high; that
+        of all where a row is below 0."""
         weights, total = self._total
         if not weights > 0:
             return np.full(len(rows), (self.low + self.high) / 2)
@@ -44,9 +45,10 @@ class ItemMeanBaseline:
         mean = total / weights
         variance = self._squares @ (1, -2 * mean, mean**2) / weights
         pseudo = max(float(variance), 1e-9) / self.spread**2
-        counts = self._counts[rows]
+        inside = rows >= 0
+        counts, sums = self._counts[rows] * inside, self._sums[rows] * inside
         # The formula of the module; noise can make a sum of weights negative, which counts as 0.
-        means = mean + (self._sums[rows] - mean * counts) / (np.maximum(counts, 0) + pseudo)
+        means = mean + (sums - mean * counts) / (np.maximum(counts, 0) + pseudo)
         return np.clip(means, self.low, self.high)
 
     def add(
@@ -59,21 +61,28 @@ class ItemMeanBaseline:
     def learn(
         self, rows: NDArray[np.int64], values: ArrayLike, weights: ArrayLike | None = None
     ) -> None:
-        """Learn unbiased values (n,) of items; a NaN is unknown and left out."""
+        """Learn unbiased values (n,) of items; a NaN is unknown and left out, and a row below 0
+        counts among all items alone."""
         self._grow(rows)
         known = np.asarray(values, np.float64)
         weighed = np.broadcast_to(1.0, len(known)) if weights is None else np.asarray(weights)
         unknown = np.isnan(known)
         if unknown.any():
             rows, known, weighed = rows[~unknown], known[~unknown], weighed[~unknown]
-        np.add.at(self._sums, rows, known)
-        np.add.at(self._counts, rows, weighed)
+        inside = rows >= 0
+        np.add.at(self._sums, rows[inside], known[inside])
+        np.add.at(self._counts, rows[inside], weighed[inside])
         self._total += weighed.sum(), known.sum()
         # Not a dot product: its threads would keep spinning while the next batch is learned.
         self._squares += (known * known).sum(), (known * weighed).sum(), (weighed * weighed).sum()
 
+    def forget(self, rows: NDArray[np.int64]) -> None:
+        """Forget the means of rows (m,)."""
+        known = rows[rows < len(self._sums)]
+        self._sums[known] = self._counts[known] = 0
+
     def _grow(self, rows: NDArray[np.int64]) -> None:
-        needed = int(rows.max()) + 1 if len(rows) else 0
+        needed = int(rows.max(initial=0)) + 1
         if needed > len(self._sums):
             more = max(needed, 2 * len(self._sums)) - len(self._sums)
             self._sums = np.concatenate((self._sums, np.zeros(more)))

@@ -76,6 +76,10 @@ class Gauges:
             self._score_silent(outcome)
         self._known_items = len(self._replica.items)
 
+    def replaced(self, rows: NDArray[np.int64]) -> None:
+        """Start over for rows that have another item now."""
+        self.baseline.forget(rows)
+
     def _score(self, outcome: BatchOutcome) -> None:
         channels, rows = self._replica.channels, outcome.rows
         predicted, numbers, reports = outcome.update.predicted, outcome.channels, outcome.reports
@@ -84,7 +88,10 @@ class Gauges:
         # A cell that makes its item known was chosen by its own report: fakes would not cancel.
         # Of likes every cell is scored, so none was chosen.
         hidden = (channels.presence & ~channels.likes)[numbers] if self._weighed else None
-        chosen = hidden & (rows >= self._known_items) if hidden is not None else None
+        # Of an item without a row the cells reported as missing are not scored either.
+        chosen = None
+        if hidden is not None:
+            chosen = hidden & ((rows < 0) | (rows >= self._known_items))
         if chosen is None or not chosen.any():
             self._compare(rows, predicted, numbers, reports)
         else:

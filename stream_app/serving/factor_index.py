@@ -2,7 +2,7 @@
 
 The index is derived from the learner and not part of the state: items that were just learned are
 refreshed first, then the others in turn (every write to a sketch slightly changes the vectors that
-collide with it).
+collide with it). Where lists are made from pairs nothing asks this index, and it stays empty.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from stream_app.state.replica import Replica
 
 Rows = NDArray[np.int64]
 SPARE = 20  # candidates beyond half as many again as are wanted
+_AT_ONCE = 4096  # items that a query waits for, 3 us each
 
 
 class FactorIndex:
@@ -24,12 +25,15 @@ class FactorIndex:
     def __init__(self, replica: Replica, method: str, code_bits: int) -> None:
         self._replica = replica
         self.index = retrieval.build(method, replica.learner.factors, code_bits, replica.spec.seed)
-        self._stale = np.ones(len(replica.items), np.bool_)
+        self.asked = not replica.spec.head_items
+        self._stale = np.ones(len(replica.items) if self.asked else 0, np.bool_)
         self._next = 0
 
     def mark_stale(self, rows: Rows) -> None:
-        """Note items (rows of the item directory) whose vectors have changed or are new."""
-        if len(rows):
+        """Note rows of items whose vectors have changed or are new; those below 0 are passed
+        over."""
+        rows = rows[rows >= 0]
+        if self.asked and len(rows):
             top = int(rows.max()) + 1
             if top > len(self._stale):
                 grown = np.zeros(max(top, 2 * len(self._stale)), np.bool_)
@@ -39,7 +43,7 @@ class FactorIndex:
 
     def refresh(self, limit: int = 512) -> int:
         """Update at most `limit` items of the index and return how many were updated."""
-        size = len(self._replica.items)
+        size = len(self._replica.items) if self.asked else 0
         fresh = np.flatnonzero(self._stale[:size])[:limit]
         rest = min(limit - len(fresh), size)
         if rest:
@@ -55,9 +59,9 @@ class FactorIndex:
         return len(fresh)
 
     def catch_up(self) -> None:
-        """Update every stale item where the index lacks one."""
+        """Update stale items where the index lacks one, a few thousand at most."""
         if self.index.size < len(self._replica.items):
-            self.refresh(int(self._stale[: len(self._replica.items)].sum()))
+            self.refresh(_AT_ONCE)
 
     def best(self, user: int, count: int, allowed: RowFilter) -> Rows:
         """Search more candidates than wanted and rank them by the learner's current scores.

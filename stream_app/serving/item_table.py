@@ -2,8 +2,8 @@
 
     mean_i = clip(mu + b_i, 1, 5)          code_i = round(50 (mean_i - 1)),  0 .. 200
 
-Items are listed in the order of first appearance, `PAGE_ITEMS` to a page, one record a page in a
-compacted topic. A page is written again when a code in it has changed. The table is a function of
+Items are listed by their rows, `PAGE_ITEMS` to a page, one record a page in a compacted topic. A
+page is written again when a code or an item in it has changed. The table is a function of
 released reports, so it costs no epsilon; and a device that reads a false table sends less useful
 reports, never less protected ones, because every choice it can make has the same epsilon.
 
@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from hashlib import blake2b
 
 import numpy as np
 from numpy.typing import NDArray
@@ -33,7 +34,7 @@ def mean_codes(learner: Learner, keys: NDArray[np.uint64]) -> NDArray[np.uint8]:
 
 @dataclass
 class ItemTablePages:
-    """The pages as last written; `due` yields those that have changed."""
+    """Digests of the pages as last written; `due` yields those that have changed."""
 
     _written: list[bytes] = field(default_factory=list)
     _next: int = 0
@@ -45,9 +46,11 @@ class ItemTablePages:
         count = -(-len(keys) // PAGE_ITEMS)
         self._written += [b""] * (count - len(self._written))
         for page in ((self._next + step) % count for step in range(min(count, most))):
-            items = keys[page * PAGE_ITEMS : (page + 1) * PAGE_ITEMS]
-            codes = mean_codes(learner, items).tobytes()
-            if codes != self._written[page]:
-                self._written[page] = codes
-                yield ItemTablePage(page, cut, items.astype("<u8", copy=False).tobytes(), codes)
+            part = keys[page * PAGE_ITEMS : (page + 1) * PAGE_ITEMS]
+            items = part.astype("<u8", copy=False).tobytes()
+            codes = mean_codes(learner, part).tobytes()
+            digest = blake2b(items + codes, digest_size=16).digest()
+            if digest != self._written[page]:
+                self._written[page] = digest
+                yield ItemTablePage(page, cut, items, codes)
         self._next = (self._next + most) % count if count > most else 0

@@ -25,6 +25,7 @@ from stream_app.ranking.scores import fallback
 from stream_app.serving.catalogue import Catalogue
 from stream_app.serving.factor_index import FactorIndex, Rows
 from stream_app.serving.head_lists import INDEXED, HeadScores, best_slots, index_recall
+from stream_app.serving.popular_items import PopularItems
 from stream_app.serving.served_side import ServedSide
 from stream_app.serving.standing import POPULAR, Standing
 from stream_app.state.replica import Replica
@@ -60,7 +61,7 @@ class Recommender:
     def restart(self) -> None:
         """Start over, after the whole state of the replica was replaced."""
         self._factors = FactorIndex(self.replica, self.index_name, self.code_bits)
-        self._popular: tuple[int, Rows] = (-1, np.empty(0, np.int64))
+        self._popular = PopularItems(self.replica.items)
         self.served: ServedSide | None = None
         self._head_rows: Rows = np.empty(0, np.int64)
         self.standing = Standing()
@@ -78,8 +79,17 @@ class Recommender:
         return served.side if served else None
 
     def mark_stale(self, rows: Rows) -> None:
-        """Note items (rows of the item directory) whose vectors have changed or are new."""
+        """Note rows of items that were just reported, -1 for an item without a row."""
         self._factors.mark_stale(rows)
+        self._popular.note(rows)
+
+    def replaced(self, rows: Rows) -> None:
+        """Take in rows that have another item now."""
+        if len(rows):
+            self._factors.mark_stale(rows)
+            self._popular.replaced(rows)
+            if self.served is not None:
+                self._head_rows = self.replica.items.rows(self.served.side.keys)
 
     def refresh(self, limit: int = 512) -> int:
         """Update at most `limit` items of the index over the learner's vectors and return how many
@@ -116,6 +126,8 @@ class Recommender:
             return float("nan")
         user = user_key(device)
         if self.served is None or self.served.index is None:
+            if not self._factors.asked:
+                return float("nan")
             allowed = self._filter(user)
             best = self._factors.exact_best(user, count, allowed)
             return retrieval.recall(self._factors.best(user, LIST_LENGTH, allowed)[:count], best)
@@ -181,19 +193,13 @@ class Recommender:
         return ~seen & ~self.catalogue.withdrawn(items)
 
     def _popular_rows(self, user: int, count: int) -> Rows:
-        cut, order = self._popular
-        if cut != self.replica.cut or len(order) != len(self.replica.items):
-            counts = self.replica.frequencies.estimate_many(self.replica.items.keys)
-            order = np.argsort(-counts, kind="stable").astype(np.int64)
-            self._popular = self.replica.cut, order
-        allowed = order[self._filter(user)(order)] if len(order) else order
-        return allowed[:count]
+        return self._popular.best(count, self._filter(user), self.replica.cut)
 
     def _fallback_rows(self, user: int, count: int) -> Rows:
         """Return up to `count` popular items, ordered by popularity x predicted rating."""
         rows = self._popular_rows(user, count)
         items = self.replica.items.keys[rows]
         ratings = self.replica.learner.predict_many(np.full(len(items), user, np.uint64), items)
-        counts = self.replica.frequencies.estimate_many(items)
+        counts = self.replica.items.reports[rows]
         scores = fallback(counts.astype(np.float32), ratings.astype(np.float32))
         return rows[np.argsort(-scores, kind="stable")]

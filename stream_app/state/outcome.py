@@ -19,7 +19,7 @@ class BatchOutcome:
     records, reasons (n,): outcome of each record, and the reason of a rejected one (an index into
     `REASONS`, 0 for none). gaps: skipped sequence numbers. duplicates: ratings of duplicate
     records. The columns (m,) describe applied ratings; `priors` is the probability that there is a
-    rating at all, `rows` the item's row in the directory. missing: reports of "missing".
+    rating at all, `rows` the item's row, -1 where it has none. missing: reports of "missing".
     """
 
     records: NDArray[np.uint8]

@@ -11,8 +11,8 @@ pairs of a device are those of all its reports, and a table debiased by the chan
 Held-out ratings are in neither feed, nor are reports of other mechanisms that protect presence, or
 public ratings that the learner has clipped. A feed without a mechanism takes no memory.
 
-The reported items have a directory of their own: an item is in it with its first report, be it
-"missing".
+The reported items have rows of their own: an item takes one with its first report, be it
+"missing". An item without a row (`known_items.py`) has no pairs.
 """
 
 from __future__ import annotations
@@ -32,11 +32,12 @@ from stream_app.models.factorization.learner import UpdateResult
 from stream_app.models.paged_arrays import StatePart
 from stream_app.ranking.pair_counts import WEIGHT_ONE
 from stream_app.state.high_water_marks import HighWaterMarks
-from stream_app.state.item_directory import ItemDirectory
+from stream_app.state.known_items import KnownItems
 from stream_app.state.rating_columns import RatingColumns, Records
 from stream_app.state.spec import StateSpec
 
 Keys = NDArray[np.uint64]
+Rows = NDArray[np.int64]
 
 
 class PairFeeds:
@@ -48,7 +49,7 @@ class PairFeeds:
         self._public = ~protects
         self.rated: ItemPairs | None = None
         self.reported: ItemPairs | None = None
-        self.scope: ItemDirectory | None = None
+        self.scope: KnownItems | None = None
         self._mechanism = int(np.argmax(protects)) if protects.any() else -1
         size = spec.head_items
         if size and self._public.any():
@@ -59,7 +60,7 @@ class PairFeeds:
         if size and protects.any():
             weights = report_weights(channels)
             self.reported = ItemPairs(channels, weights, size, size, one=1, in_order=False)
-            self.scope = ItemDirectory()
+            self.scope = KnownItems(spec.items_most, spec.seed)
 
     @property
     def reported_mechanism(self) -> int:
@@ -85,7 +86,7 @@ class PairFeeds:
             return
         devices = marks.rows(records.devices)
         self.rated.extend(int(rows.max(initial=-1)) + 1, int(devices.max()) + 1)
-        skipped = cells.held_out | update.clipped
+        skipped = cells.held_out | update.clipped | (rows < 0)
         self.rated.count(
             RecordColumns(
                 devices, records.counts, rows, cells.channels, cells.reports, update.predicted,
@@ -98,7 +99,7 @@ class PairFeeds:
         records: Records,
         cells: RatingColumns,
         update: UpdateResult,
-        items: ItemDirectory,
+        items: KnownItems,
         marks: HighWaterMarks,
     ) -> None:
         """Count records of which some protect presence."""
@@ -129,28 +130,30 @@ class PairFeeds:
     ) -> None:
         assert self.reported is not None
         assert self.scope is not None
-        rows, devices = self.scope.rows(cells.items, add=True), marks.rows(records.devices)
+        rows, devices = self.scope.enter(cells.items), marks.rows(records.devices)
         self.reported.extend(len(self.scope), int(devices.max()) + 1)
         self.reported.count(
             RecordColumns(
                 devices, records.counts, rows, cells.channels, cells.reports, predicted,
-                cells.held_out,
+                cells.held_out | (rows < 0),
             )
         )  # fmt: skip
 
-    def extend(self, items: ItemDirectory, marks: HighWaterMarks) -> None:
+    def extend(self, items: KnownItems, marks: HighWaterMarks) -> None:
         """End a batch: the arrays' lengths must not depend on how the log was cut."""
         if self.rated is not None:
             self.rated.extend(len(items), marks.devices)
         if self.reported is not None and self.scope is not None:
             self.reported.extend(len(self.scope), marks.devices)
 
-    def end_round(self, items: ItemDirectory) -> None:
-        """Elect the heads where that is due."""
-        if self.rated is not None:
-            self.rated.elect(items.keys)
+    def end_round(self, items: KnownItems) -> Rows:
+        """Elect the heads where that is due, and give rows to items that wait for one; return the
+        rows of `items` that have another item now."""
         if self.reported is not None and self.scope is not None:
-            self.reported.elect(self.scope.keys)
+            _end_round(self.reported, self.scope)
+        if self.rated is None:
+            return items.end_round(np.empty(0, np.int16))
+        return _end_round(self.rated, items)
 
     def clear(self, device: int) -> None:
         """Empty the lists of a device (row)."""
@@ -159,7 +162,7 @@ class PairFeeds:
                 feed.clear(device)
 
     def history(
-        self, device: int, items: ItemDirectory, *, reported: bool
+        self, device: int, items: KnownItems, *, reported: bool
     ) -> tuple[Keys, NDArray[np.float32]]:
         """Return the items of a device in a feed, oldest first, and their weights."""
         feed, directory = (self.reported, self.scope) if reported else (self.rated, items)
@@ -168,7 +171,7 @@ class PairFeeds:
         rows, weights = feed.history(device)
         return directory.keys[rows], weights
 
-    def snapshot(self, items: ItemDirectory, cut: int) -> PairSnapshot | None:
+    def snapshot(self, items: KnownItems, cut: int) -> PairSnapshot | None:
         """Return a copy of the moments of the feed with more devices, of ratings where both have
         as many; None where no feed has an item. So a few devices cannot take the lists away from
         those of the other feed."""
@@ -199,3 +202,11 @@ class PairFeeds:
         """Size of the state."""
         feeds = sum(feed.memory_bytes for feed in (self.rated, self.reported) if feed is not None)
         return feeds + (self.scope.memory_bytes if self.scope is not None else 0)
+
+
+def _end_round(feed: ItemPairs, items: KnownItems) -> Rows:
+    """End a round of one feed; an item with a slot of the head keeps its row."""
+    feed.elect(items.keys)
+    replaced = items.end_round(feed.head.slots)
+    feed.head.forget_counts(replaced)
+    return replaced

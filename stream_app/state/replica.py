@@ -53,7 +53,7 @@ from stream_app.ranking.pair_counts import PairCounts
 from stream_app.state.digests import digest
 from stream_app.state.erasures import ErasedDevices, words_of
 from stream_app.state.high_water_marks import HighWaterMarks
-from stream_app.state.item_directory import ItemDirectory
+from stream_app.state.known_items import KnownItems
 from stream_app.state.outcome import BatchOutcome
 from stream_app.state.pair_feeds import PairFeeds
 from stream_app.state.rating_columns import NO_MISSING, MissingReports, RatingColumns, Records
@@ -97,7 +97,7 @@ class Replica:
         self.frequencies = CountMinSketch(seed=spec.seed)
         self.second_moment = AmsSketch(seed=spec.seed)
         self.marks = HighWaterMarks()
-        self.items = ItemDirectory()
+        self.items = KnownItems(spec.items_most, spec.seed)
         self.pairs = PairFeeds(spec, self.channels)
         self.ledger = Ledger(spec.partitions, self.origin.end_offsets, self.origin.contract)
         self.forgotten = ErasedDevices(self.origin, self.ledger)
@@ -191,24 +191,34 @@ class Replica:
     def _count(
         self, items: NDArray[np.uint64], signs: NDArray[np.bool_] | None = None
     ) -> NDArray[np.int64]:
-        """Return the rows of a batch's items in the directory; count the items, or only `signs`."""
-        rows = self.items.rows(items, add=True)
+        """Return the rows of a batch's items, -1 for an item without one; count the items, or only
+        `signs`."""
+        rows = self.items.enter(items)
         if len(self.items) > len(self._item_counts):
             self._item_counts = np.zeros(2 * len(self.items), np.int64)
-        counted = rows if signs is None or signs.all() else rows[signs]
+        counted = rows
+        if signs is not None and not signs.all():
+            counted, items = rows[signs], items[signs]
+        outside = counted < 0
+        if outside.any():
+            others, counted = items[outside], counted[~outside]
+            self.frequencies.add_many(others)
+            self.second_moment.add_many(others)
         distinct = np.empty(len(counted), np.int64)
         distinct = distinct[: count_items(counted, self._item_counts, distinct)]
         keys, counts = self.items.keys[distinct], self._item_counts[distinct]
         self._item_counts[distinct] = 0
+        self.items.count(distinct, counts)
         self.frequencies.add_many(keys, counts)
         self.second_moment.add_many(keys, counts)
         return rows
 
-    def end_round(self, number: int, end_offsets: Sequence[int]) -> None:
-        """Close the round that ends at cut `number`."""
-        self.pairs.end_round(self.items)
+    def end_round(self, number: int, end_offsets: Sequence[int]) -> NDArray[np.int64]:
+        """Close the round that ends at cut `number`; return the rows that have another item now."""
+        replaced = self.pairs.end_round(self.items)
         self.cut, self.end_offsets = number, tuple(end_offsets)
         self.ledger.end_round(self.end_offsets)
+        return replaced
 
     @property
     def contract(self) -> int:

@@ -15,6 +15,7 @@ from stream_app.models.factorization.factory import check_model
 from stream_app.models.factorization.hyperparameters import Parameters
 from stream_app.privacy.mechanism import Mechanism
 from stream_app.privacy.ratings.like import check_one_question
+from stream_app.state.known_items import check_most
 from stream_app.wire import Intake
 
 # Raised with every change of the state that a log produces, or of its layout.
@@ -39,6 +40,7 @@ class StateSpec:
     held_out: float = 0.05
     head_items: int = 2048
     recent_items: int = 128
+    items_most: int = 1 << 18
     seed: int = 1
 
     def __post_init__(self) -> None:
@@ -51,6 +53,7 @@ class StateSpec:
         if not 0 <= self.held_out <= 0.5:
             raise ValueError(f"held_out {self.held_out}: the held-out fraction must be 0 .. 0.5")
         check_pairs(self.head_items, self.recent_items)
+        check_most(self.items_most)
 
     @property
     def intake(self) -> Intake:

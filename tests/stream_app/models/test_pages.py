@@ -20,6 +20,7 @@ from stream_app.models.sketches.bloom import SeenFilter
 from stream_app.models.sketches.count_min import CountMinSketch
 from stream_app.state.high_water_marks import HighWaterMarks
 from stream_app.state.item_directory import ItemDirectory
+from stream_app.state.known_items import Admission, KnownItems
 from tests.stream_app.models.learners import CHANNELS, CLEAN, DURABLE, EVERY_LEARNER, stream
 
 # A vector of 13 floats lies across the border of two pages, one of 32 does not.
@@ -97,6 +98,20 @@ def directory():
     return made, feed
 
 
+def known_items():
+    """More items than rows from some feeds on, which lie across a border of pages."""
+    made = KnownItems(10_000, 1, Admission(threshold=2, width=1 << 15))
+
+    def feed(seed: int, events: int) -> None:
+        random = np.random.default_rng(seed)
+        rows = made.enter(random.integers(0, 15_000, events).astype(np.uint64))
+        distinct, counts = np.unique(rows[rows >= 0], return_counts=True)
+        made.count(distinct, counts)
+        made.end_round(np.empty(0, np.int16))
+
+    return made, feed
+
+
 class Together:
     """Several parts as one, as a replica holds them."""
 
@@ -164,6 +179,7 @@ PARTS = {
     "second moment": lambda: of_keys(AmsSketch(width=5000)),
     "marks": marks,
     "directory": directory,
+    "known items": known_items,
 }
 every_part = pytest.mark.parametrize("make", PARTS.values(), ids=PARTS)
 

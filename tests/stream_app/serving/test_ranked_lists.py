@@ -88,7 +88,7 @@ def test_reports_that_protect_presence_are_no_likes_where_public_ratings_make_th
 
 def test_items_outside_the_head_follow_those_of_the_head() -> None:
     recommender = serving("ease")
-    learned(recommender.replica, liked(500, [7777], 1))
+    recommender.mark_stale(learned(recommender.replica, liked(500, [7777], 1)).rows)
     answer = recommender.answer(device_of(0), 100)
     assert answer.items[-1] == 7777
     assert len(answer.items) == 2 * HALF - 5 + 1
