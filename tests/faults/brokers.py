@@ -2,6 +2,8 @@
 
     home/log           what was published; stays over a restart on the same port
     bootstrap          a listener without passwords: an anonymous client, which may do everything
+    mutual, encrypted  listeners with TLS, where keys are given: one asks for a certificate, the
+                       other for the password
     guarded            a listener that asks for a user name and a password; its client may do what
                        `allow` allowed, and nothing else
 
@@ -45,28 +47,36 @@ _SESSION = {"broker.session.timeout.ms": "1000", "broker.heartbeat.interval.ms":
 class Node:
     """One Kafka node on ports and in a folder of its own, not running at first."""
 
-    def __init__(self, home: Path, overrides: Mapping[str, str] | None = None) -> None:
+    def __init__(
+        self, home: Path, overrides: Mapping[str, str] | None = None, keys: Path | None = None
+    ) -> None:
         self.home = home
-        self.port, guarded, self._controller = local.free_ports(3)
-        self.bootstrap = f"127.0.0.1:{self.port}"
-        self.guarded = f"127.0.0.1:{guarded}"
+        ports = local.free_ports(5)
+        self.port, self._controller = ports[0], ports[2]
+        self.bootstrap, self.guarded, _, self.mutual, self.encrypted = (
+            f"127.0.0.1:{port}" for port in ports
+        )
         listeners = (
             f"PLAINTEXT://{self.bootstrap},SASL_PLAINTEXT://{self.guarded},"
             f"CONTROLLER://127.0.0.1:{self._controller}"
         )
+        if keys is not None:
+            listeners += f",SSL://{self.mutual},SASL_SSL://{self.encrypted}"
         login = "org.apache.kafka.common.security.plain.PlainLoginModule required"
         self._overrides = {
             "listeners": listeners,
             "advertised.listeners": listeners,
             "controller.quorum.bootstrap.servers": f"127.0.0.1:{self._controller}",
             "listener.security.protocol.map": "CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT,"
-            "SASL_PLAINTEXT:SASL_PLAINTEXT",
+            "SASL_PLAINTEXT:SASL_PLAINTEXT,SSL:SSL,SASL_SSL:SASL_SSL",
             "sasl.enabled.mechanisms": "PLAIN",
             "listener.name.sasl_plaintext.plain.sasl.jaas.config": (
                 f'{login} user_{USER}="{PASSWORD}";'
             ),
+            **({} if keys is None else _tls(keys, login)),
             "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
-            "super.users": "User:ANONYMOUS",
+            "super.users": f"User:ANONYMOUS;User:CN={USER}"
+            + ("" if keys is None else f";User:{USER}"),
             **_SESSION,
             **(overrides or {}),
         }
@@ -171,6 +181,49 @@ class Node:
         return found
 
 
+def _tls(keys: Path, login: str) -> dict[str, str]:
+    """Return the configuration of the listeners with TLS; `keys` as `certificates` leaves it."""
+    return {
+        "ssl.keystore.type": "PEM",
+        "ssl.keystore.location": str(keys / "broker.pem"),
+        "ssl.truststore.type": "PEM",
+        "ssl.truststore.location": str(keys / "ca.crt"),
+        "listener.name.ssl.ssl.client.auth": "required",
+        "listener.name.sasl_ssl.plain.sasl.jaas.config": f'{login} user_{USER}="{PASSWORD}";',
+    }
+
+
+def certificates(keys: Path) -> Path:
+    """Write an authority, the key store of a broker, and certificate and encrypted key of the
+    user; return the folder."""
+
+    def openssl(*arguments: str) -> None:
+        subprocess.run(["openssl", *arguments], check=True, capture_output=True, cwd=keys)
+
+    curve = ("-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1")
+    openssl(
+        *("req", "-x509", "-nodes", "-days", "2", "-subj", "/CN=authority", *curve),
+        *("-out", "ca.crt", "-keyout", "ca.key"),
+    )
+    for name, subject in (("broker", "127.0.0.1"), ("user", USER)):
+        openssl(
+            *("req", "-nodes", "-subj", f"/CN={subject}", *curve),
+            *("-out", f"{name}.csr", "-keyout", f"{name}.key"),
+        )
+        (keys / "extensions").write_text("subjectAltName=IP:127.0.0.1\n")
+        openssl(
+            *("x509", "-req", "-days", "2", "-in", f"{name}.csr", "-out", f"{name}.crt"),
+            *("-CA", "ca.crt", "-CAkey", "ca.key", "-CAcreateserial", "-extfile", "extensions"),
+        )
+    parts = ("broker.key", "broker.crt", "ca.crt")
+    (keys / "broker.pem").write_text("".join((keys / part).read_text() for part in parts))
+    openssl(
+        *("pkcs8", "-topk8", "-in", "user.key", "-out", "user.encrypted.key"),
+        *("-passout", f"pass:{PASSWORD}"),
+    )
+    return keys
+
+
 def password() -> dict[str, str]:
     """Return the client properties of the user of the guarded listener."""
     return {
@@ -182,9 +235,11 @@ def password() -> dict[str, str]:
 
 
 @contextmanager
-def node(home: Path, overrides: Mapping[str, str] | None = None) -> Iterator[Node]:
+def node(
+    home: Path, overrides: Mapping[str, str] | None = None, keys: Path | None = None
+) -> Iterator[Node]:
     """Run a node for the length of the block; a test that kills it starts it again."""
-    made = Node(home, overrides)
+    made = Node(home, overrides, keys)
     try:
         made.start()
         yield made

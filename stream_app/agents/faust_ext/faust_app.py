@@ -6,7 +6,6 @@ offsets that it commits do not matter: the reader takes its position from the lo
 
 from __future__ import annotations
 
-import ssl
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -18,6 +17,7 @@ from stream_app.agents.faust_ext.table_manager import PatientTableManager
 from stream_app.agents.faust_ext.web_access import Access
 from stream_app.agents.faust_ext.web_server import LimitedWeb, Limits
 from stream_app.errors import UserError
+from stream_app.kafka import tls
 from stream_app.kafka.clients import Connection
 from stream_app.settings import Settings
 
@@ -64,17 +64,12 @@ def new_app(
 def credentials(properties: Mapping[str, str]) -> Any:
     """Return Faust's form of librdkafka's security properties, None for a plain connection.
 
-    Raises UserError for a SASL mechanism that Faust does not support.
+    Raises UserError for a SASL mechanism or a TLS property that Faust does not support.
     """
     protocol = properties.get("security.protocol", "PLAINTEXT").upper()
     if protocol == "PLAINTEXT":
         return None
-    context = None
-    if protocol.endswith("SSL"):
-        context = ssl.create_default_context(cafile=properties.get("ssl.ca.location"))
-        certificate = properties.get("ssl.certificate.location")
-        if certificate:
-            context.load_cert_chain(certificate, properties.get("ssl.key.location"))
+    context = tls.context(properties) if protocol.endswith("SSL") else None
     if protocol == "SSL":
         return faust.SSLCredentials(context)
     mechanism = properties.get("sasl.mechanism", properties.get("sasl.mechanisms", "PLAIN"))
