@@ -38,7 +38,8 @@ from stream_app.agents.ranking.service import RankingService
 from stream_app.agents.rejections import RejectionWriter, patient_producer
 from stream_app.agents.runtime import Runtime, new_runtime
 from stream_app.checkpoints import reader as checkpoint_reader
-from stream_app.checkpoints.protocol.recovery import Found, Recovery
+from stream_app.checkpoints.protocol.recovery import Recovery
+from stream_app.checkpoints.reader import Checkpoint
 from stream_app.deployment import Deployment
 from stream_app.errors import UserError
 from stream_app.kafka import clients, topic_checks
@@ -158,7 +159,7 @@ def _reader(app: faust.App, runtime: Runtime, connection: Connection, clock: Clo
             unsealed=read.unsealed,
         )
 
-    def recover(progress: Progress) -> Found | None:
+    def recover(progress: Progress) -> Checkpoint | None:
         found = checkpoint_reader.read_checkpoint(deployment, progress, log_recovery)
         runtime.status.await_kernels()  # nothing is applied before the kernels are compiled
         return found

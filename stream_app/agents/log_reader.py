@@ -29,7 +29,7 @@ from mode import Service
 
 from stream_app.agents.checkpointing.restore import Restored
 from stream_app.agents.runtime import Runtime
-from stream_app.checkpoints.protocol.recovery import Found
+from stream_app.checkpoints.reader import Checkpoint
 from stream_app.errors import UserError
 from stream_app.kafka import clients
 from stream_app.log.canonical_order import Start
@@ -50,7 +50,7 @@ class LogReader(Service):
     def __init__(
         self,
         runtime: Runtime,
-        recover: Callable[[Progress], Found | None],
+        recover: Callable[[Progress], Checkpoint | None],
         first_origin: Callable[[], StateOrigin],
         follow: Callable[[Start], Follower],
         clock: Clock,

@@ -24,7 +24,6 @@ from stream_app.agents.checkpointing.digest_comparison import Digests
 from stream_app.agents.checkpointing.replacement_policy import ReplacementPolicy
 from stream_app.agents.checkpointing.restore import Restored
 from stream_app.agents.worker_status import ASKING_FOR_ENDS, WorkerStatus
-from stream_app.checkpoints.shadow_copy import load_found
 from stream_app.deployment import (
     new_replica,
     privacy_mode,
@@ -195,7 +194,7 @@ class Runtime:
         if self.checkpoints is not None:
             await self.checkpoints.idle()
         if restored.found is not None:
-            load_found(self.replica, restored.found)
+            self.replica.take(restored.found.replica)
             self.cut_offset = restored.found.manifest.cut_offset
         elif self.replica.cut or self.mid_round or self.replica.origin != restored.origin:
             self.replica.restart(restored.origin)

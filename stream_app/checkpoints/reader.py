@@ -1,17 +1,24 @@
 """Reads the state topic: its newest complete checkpoint, its keys, or its manifests.
 
 The topic is read without a consumer group, from its beginning to the end offset at the time of
-reading; `protocol.recovery` selects the checkpoint. Until compaction the topic holds old records of
-a page as well, so a start reads a few times the size of the state.
+reading; `protocol.recovery` selects the checkpoint, and `protocol.streaming` puts its pages in
+place meanwhile: beside the state a recovery holds the digests of pages and a few MiB of records.
+Until compaction the topic holds old records of a page as well, so a start reads a few times the
+size of the state.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections import deque
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass
 
 from confluent_kafka import (
     KafkaError,
     KafkaException,
+    Message,
     TopicCollection,
 )
 from confluent_kafka.admin import AdminClient
@@ -22,30 +29,52 @@ from stream_app.checkpoints.protocol.recovery import (
     Recovery,
     UnusableCheckpoint,
 )
+from stream_app.checkpoints.protocol.streaming import StreamedRecovery
+from stream_app.checkpoints.replica_pages import ReplicaPages
 from stream_app.deployment import Deployment
 from stream_app.errors import UserError
 from stream_app.kafka import clients, compacted
 from stream_app.kafka.clients import Connection
-from stream_app.kafka.compacted import Progress
+from stream_app.kafka.compacted import Progress, TopicReader
+from stream_app.state.replica import Replica
 from stream_app.wire import Topics, WireError
 from stream_app.wire.authenticity.seal import OPEN, Seal
-from stream_app.wire.state_records import Manifest, decode_manifest
+from stream_app.wire.state_records import Manifest, decode_manifest, decode_page, page_digest
 
 _TOPIC_SECONDS = 30.0
 _CHECK_SECONDS = 1.0
 _ABSENT_CHECKS = 3
+_HINTS = (64, 512, 4096)
+"""How many records before the end the newest manifest is looked for, in turn."""
 
 
 class DamagedCheckpoint(UserError):
     """The newest checkpoint is damaged; a caller that discards it may go on without it."""
 
 
+@dataclass(frozen=True, eq=False)
+class Checkpoint:
+    """A checkpoint and the replica that it holds; `survey` is what was read of the topic."""
+
+    manifest: Manifest
+    replica: Replica
+    survey: Survey
+
+
+@dataclass(frozen=True, eq=False)
+class Survey:
+    """What the state topic held before `position`."""
+
+    rules: Recovery
+    position: int
+
+
 def read_checkpoint(
     deployment: Deployment,
     progress: Progress | None = None,
-    report: Callable[[Recovery], None] | None = None,
+    report: Callable[[Recovery], None] = lambda _: None,
     seal: Seal | None = None,
-) -> Found | None:
+) -> Checkpoint | None:
     """Return the newest complete checkpoint, None if there is none. `progress` is called with
     (records read, records in the topic), `report` with the recovery, which counts skipped records.
     `seal` takes the place of the deployment's.
@@ -53,21 +82,110 @@ def read_checkpoint(
     Raises `UserError` for a checkpoint of another spec, rating topic or partition count or of a
     newer format, and `DamagedCheckpoint` for a damaged one that no older checkpoint can replace.
     """
-    connection, topics = deployment.connection, deployment.topics
-    rating_topic = topic_id(clients.admin(connection), topics.ratings)
-    recovery = Recovery(
+    recovery, store = _recovery(deployment, seal), ReplicaPages(deployment.spec)
+    streamed = StreamedRecovery(recovery, store)
+    with _reading(deployment, recovery, report) as (topic, pool):
+        found = _streamed(streamed, topic, pool, progress)
+        if found is None:
+            return None
+        survey = Survey(recovery, streamed.position)
+        return Checkpoint(found.manifest, store.finished(found), survey)
+
+
+def read_manifest(deployment: Deployment, progress: Progress | None = None) -> Manifest | None:
+    """Return the manifest of the checkpoint that `read_checkpoint` would return; raises as it
+    does."""
+    recovery = _recovery(deployment)
+    with _reading(deployment, recovery) as (topic, pool):
+        for batch, digests in _hashed(topic.batches(topic.low, progress), pool):
+            for message, digest in zip(batch, digests, strict=True):
+                recovery.read(*_record(message), digest)
+        found = recovery.newest()
+        return found.manifest if found else None
+
+
+def _recovery(deployment: Deployment, seal: Seal | None = None) -> Recovery:
+    rating_topic = topic_id(clients.admin(deployment.connection), deployment.topics.ratings)
+    return Recovery(
         deployment.spec.digest, rating_topic, deployment.partitions, seal or deployment.seal
     )
-    read(connection, topics, recovery.read, progress)
+
+
+@contextmanager
+def _reading(
+    deployment: Deployment,
+    recovery: Recovery,
+    report: Callable[[Recovery], None] = lambda _: None,
+) -> Iterator[tuple[TopicReader, ThreadPoolExecutor]]:
+    """Open the state topic; a refusal becomes a `UserError`, and `report` is called at the end."""
+    name = deployment.topics.state
     try:
-        return recovery.newest()
+        with TopicReader(deployment.connection, name) as topic, ThreadPoolExecutor(2) as pool:
+            yield topic, pool
     except UnusableCheckpoint as damaged:
-        raise DamagedCheckpoint(f"{topics.state}: {damaged}") from None
+        raise DamagedCheckpoint(f"{name}: {damaged}") from None
     except CheckpointRefused as refused:
-        raise UserError(f"{topics.state}: {refused}") from None
+        raise UserError(f"{name}: {refused}") from None
+    except ValueError as error:
+        raise UserError(f"{name}: the checkpoint does not fit: {error}") from None
     finally:
-        if report is not None:
-            report(recovery)
+        report(recovery)
+
+
+def _streamed(
+    streamed: StreamedRecovery,
+    topic: TopicReader,
+    pool: ThreadPoolExecutor,
+    progress: Progress | None,
+) -> Found | None:
+    """Read the topic until a checkpoint is in place; pages are hashed by the pool."""
+    for newest in _HINTS:
+        near_end = topic.batches(topic.before_end(newest))
+        if streamed.hint(_record(m) for batch in near_end for m in batch):
+            break
+        if topic.before_end(newest) == topic.low:
+            break
+    start = topic.low
+    while True:
+        for batch, digests in _hashed(topic.batches(start, progress), pool):
+            for message, digest in zip(batch, digests, strict=True):
+                streamed.read(*_record(message), digest)
+        found = streamed.decide()
+        if not isinstance(found, int):
+            return found
+        start = found
+
+
+def _hashed(
+    batches: Iterator[list[Message]], pool: ThreadPoolExecutor
+) -> Iterator[tuple[list[Message], list[bytes | None]]]:
+    """Yield batches with the digests of their pages, computed while the next batch is read."""
+    waiting: deque[tuple[list[Message], Future[list[bytes | None]]]] = deque()
+    for batch in batches:
+        waiting.append((batch, pool.submit(_digests, batch)))
+        while len(waiting) > 2:
+            ready, digests = waiting.popleft()
+            yield ready, digests.result()
+    for ready, digests in waiting:
+        yield ready, digests.result()
+
+
+def _digests(batch: list[Message]) -> list[bytes | None]:
+    return [_digest(*_record(message)[1:]) for message in batch]
+
+
+def _digest(key: bytes | None, value: bytes | None) -> bytes | None:
+    """Return the digest of a page, None for any other record."""
+    if key is None or key[:1] != b"P" or value is None:
+        return None
+    try:
+        return page_digest(decode_page(value)[1])
+    except WireError:
+        return None
+
+
+def _record(message: Message) -> tuple[int, bytes | None, bytes | None]:
+    return message.offset(), message.key(), message.value()  # type: ignore[return-value]
 
 
 def live_keys(connection: Connection, topics: Topics) -> list[bytes]:
@@ -173,4 +291,4 @@ def read(
 ) -> None:
     """Call `take(offset, key, value)` for every record of the state topic, up to its end."""
     for message in compacted.records(connection, topics.state, progress):
-        take(message.offset(), message.key(), message.value())  # type: ignore[arg-type]
+        take(*_record(message))

@@ -20,16 +20,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from stream_app.checkpoints.protocol.recovery import Found
 from stream_app.checkpoints.protocol.writer import Frozen, FrozenArray
 from stream_app.models.paged_arrays import page_count
 from stream_app.state.digests import pages
 from stream_app.state.replica import Replica
 from stream_app.wire.state_records import (
-    DIGEST_BYTES,
     PAGE_BYTES,
-    UNCHANGED,
-    SmallArray,
     ledger_root,
     model_root,
     page_digest,
@@ -204,41 +200,3 @@ def differs(array: NDArray[Any], blank: NDArray[Any]) -> set[int]:
         for number, page in enumerate(pages(array))
         if number >= len(blank_pages) or not np.array_equal(page, blank_pages[number])
     }
-
-
-def load_found(replica: Replica, found: Found) -> None:
-    """Replace a replica's state by a checkpoint, in place.
-
-    Raises ValueError if it does not fit the spec, or if an unchanged page of an empty state has
-    another digest than the checkpoint records.
-    """
-    manifest, model = found.manifest, {}
-    blank = Replica(replica.spec).model_arrays()
-    for number, array_pages in enumerate(manifest.arrays):
-        array: NDArray[Any] = np.zeros(array_pages.shape, array_pages.dtype)
-        own = blank.get(array_pages.name, array)
-        if own.shape == array_pages.shape and own.dtype == array.dtype:
-            array = own
-        for page, data in enumerate(pages(array)):
-            if array_pages.slots[page] != UNCHANGED:
-                data[:] = found.page(number, page)
-            elif (
-                page_digest(data.data)
-                != array_pages.digests[page * DIGEST_BYTES : (page + 1) * DIGEST_BYTES]
-            ):
-                raise ValueError(
-                    f"{array_pages.name}, page {page}: its digest is not that of the checkpoint"
-                )
-        model[array_pages.name] = array
-    replica.load(
-        model,
-        ledger_of(manifest.ledger_arrays),
-        manifest.cut,
-        manifest.end_offsets,
-        manifest.origin,
-    )
-
-
-def ledger_of(arrays: tuple[SmallArray, ...]) -> dict[str, NDArray[Any]]:
-    """Return the arrays of a ledger by name."""
-    return {a.name: np.frombuffer(a.data, a.dtype).reshape(a.shape) for a in arrays}

@@ -25,7 +25,7 @@ from stream_app.kafka.clients import Connection
 
 Progress = Callable[[int, int], None]
 _DAMAGED = (KafkaError._BAD_COMPRESSION, KafkaError._BAD_MSG)
-_BATCH = 512
+_BATCH = 127
 _STALL_SECONDS = 30.0
 _TOPIC_SECONDS = 30.0
 
@@ -49,47 +49,80 @@ def records(
     remove what was the newest record at the start.
 
     `newest`: begin that many offsets before the end, for a reader of the newest records only.
-    `progress` is called with (records read, records in the topic). Raises `UserError` if the topic
-    is absent, damaged or not readable, or if the broker sends nothing for 30 s.
+    `progress` is called with (records read, records in the topic). Raises as `TopicReader`.
     """
-    consumer = clients.consumer(
-        connection,
-        group=f"{topic}-reading",
-        partition_eof=True,
-        auto_offset_reset="error",
-        # Fewer round trips: a page has 64 KiB, and the default fetches 16 pages at a time.
-        fetch_message_max_bytes=16 << 20,
-        receive_message_max_bytes=256 << 20,
-        # An empty fetch reports the end; a longer wait would only delay it.
-        fetch_wait_max_ms=20,
-    )
-    try:
-        low, high = _watermarks(consumer, topic)
-        start = OFFSET_BEGINNING
-        if newest is not None and high - newest > low:
-            start = low = high - newest
-        consumer.assign([TopicPartition(topic, 0, start)])
+    with TopicReader(connection, topic) as reader:
+        for batch in reader.batches(reader.before_end(newest), progress):
+            yield from batch
+
+
+class TopicReader:
+    """Reads one topic, several times if need be; `low` and `end` are its offsets at the beginning.
+
+    Raises `UserError` if the topic is absent, damaged or not readable, or if the broker sends
+    nothing for 30 s.
+    """
+
+    def __init__(self, connection: Connection, topic: str) -> None:
+        self._topic = topic
+        self._consumer = clients.consumer(
+            connection,
+            group=f"{topic}-reading",
+            partition_eof=True,
+            auto_offset_reset="error",
+            # Fewer round trips: a page has 64 KiB, and the default fetches 16 pages at a time.
+            fetch_message_max_bytes=16 << 20,
+            receive_message_max_bytes=256 << 20,
+            # What has arrived and is not yet taken; the default holds 64 MiB.
+            queued_max_messages_kbytes=32 << 10,
+            fetch_queue_backoff_ms=2,
+            # An empty fetch reports the end; a longer wait would only delay it.
+            fetch_wait_max_ms=20,
+        )
+        try:
+            self.low, self.end = _watermarks(self._consumer, topic)
+        except BaseException:
+            self._consumer.close()
+            raise
+
+    def __enter__(self) -> TopicReader:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._consumer.close()
+
+    def before_end(self, newest: int | None) -> int:
+        """Return the offset so many before the end, the first one at least."""
+        return self.low if newest is None else max(self.low, self.end - newest)
+
+    def batches(self, start: int, progress: Progress | None = None) -> Iterator[list[Message]]:
+        """Yield lists of records from `start` up to the end at the time of reading."""
+        low = start if start > self.low else self.low
+        at = start if start > self.low else OFFSET_BEGINNING
+        self._consumer.assign([TopicPartition(self._topic, 0, at)])
         position, ended, progressed = low, False, time.monotonic()
         while not ended:
-            for message in consumer.consume(_BATCH, 0.1):
+            batch = []
+            # Waits for the first record only: a list is what has arrived.
+            for message in self._consumer.consume(1, 0.1) + self._consumer.consume(_BATCH, 0):
                 offset, error = message.offset() or 0, message.error()
                 if error is None:
-                    yield message
+                    batch.append(message)
                     position = offset + 1
                 elif error.code() == KafkaError._PARTITION_EOF:
-                    position, ended = max(position, offset), offset >= high
+                    position, ended = max(position, offset), offset >= self.end
                 else:
-                    _raise_if_fatal(topic, offset, error)
+                    _raise_if_fatal(self._topic, offset, error)
                 progressed = time.monotonic()
+            if batch:
+                yield batch
             if progress is not None:
-                progress(position - low, max(position, high) - low)
+                progress(position - low, max(position, self.end) - low)
             if time.monotonic() - progressed > _STALL_SECONDS:
                 raise UserError(
-                    f"topic {topic} cannot be read: the broker sent nothing for "
+                    f"topic {self._topic} cannot be read: the broker sent nothing for "
                     f"{_STALL_SECONDS:.0f} s; try again"
                 )
-    finally:
-        consumer.close()
 
 
 def end_offset(connection: Connection, topic: str) -> int | None:

@@ -25,13 +25,11 @@ import msgspec
 import structlog
 
 from stream_app.checkpoints import reader, snapshot_file
-from stream_app.checkpoints.protocol.recovery import Found
-from stream_app.checkpoints.reader import DamagedCheckpoint
+from stream_app.checkpoints.reader import Checkpoint, DamagedCheckpoint
 from stream_app.checkpoints.snapshot_file import SnapshotFile
 from stream_app.errors import UserError
 from stream_app.log.canonical_order import Start
 from stream_app.operations.rebuild import rebuild, refuse_while_workers_run, write
-from stream_app.operations.replay import load_checkpoint
 from stream_app.operations.session import Session
 from stream_app.replay import positions
 from stream_app.replay.cut_history import CutHistory, history, lost_origin
@@ -124,7 +122,7 @@ def over_a_gap(session: Session, place: str) -> None:
     )
 
 
-def _found(session: Session, place: str) -> Found | None:
+def _found(session: Session, place: str) -> Checkpoint | None:
     try:
         return session.checkpoint()
     except DamagedCheckpoint:
@@ -133,7 +131,7 @@ def _found(session: Session, place: str) -> Found | None:
         return None
 
 
-def _after_gap(session: Session, found: Found | None, place: str) -> tuple[StateOrigin, Start]:
+def _after_gap(session: Session, found: Checkpoint | None, place: str) -> tuple[StateOrigin, Start]:
     """Return the origin and start: at the checkpoint, if the log holds every record after it; else
     at the position, or at the first cut that the log reaches."""
     if found is not None and not place and _log_continues(session, found):
@@ -162,7 +160,7 @@ def reseal(session: Session) -> None:
     if found is None or (own and (deployment.seal.keyed or found.manifest in own)):
         log.info("state.sealed_before", checkpoint=found is not None)
         return
-    replica = load_checkpoint(session, found)
+    replica = found.replica
     _write(session, replica, found.manifest.cut_offset)
     log.warning(
         "state.resealed", cut=replica.cut, model=found.manifest.model, sealed=deployment.seal.keyed
@@ -174,9 +172,9 @@ def from_the_log(session: Session) -> None:
     rebuild(session)
 
 
-def _kept(session: Session, found: Found) -> SnapshotFile:
+def _kept(session: Session, found: Checkpoint) -> SnapshotFile:
     """Write the state of a checkpoint to a file in the data directory and return it."""
-    replica = load_checkpoint(session, found)
+    replica = found.replica
     folder = session.settings.data_dir / "gaps"
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / f"{session.names.prefix}-cut-{replica.cut}.npz"
@@ -184,7 +182,7 @@ def _kept(session: Session, found: Found) -> SnapshotFile:
     return snapshot_file.read(path, session.spec)
 
 
-def _can_start(session: Session, found: Found | None, logged: CutHistory) -> bool:
+def _can_start(session: Session, found: Checkpoint | None, logged: CutHistory) -> bool:
     """Return whether a worker could start without the option: the log holds every record that it
     will read, including a restart without a device, and gives the recorded state."""
     partitions = session.deployment.partitions
@@ -199,7 +197,7 @@ def _can_start(session: Session, found: Found | None, logged: CutHistory) -> boo
     )
 
 
-def _log_continues(session: Session, found: Found | None) -> bool:
+def _log_continues(session: Session, found: Checkpoint | None) -> bool:
     """Return whether the log holds every record after the checkpoint (None: from offset 0 on)."""
     m = found.manifest if found else None
     zero = Start(0, (0,) * session.deployment.partitions)

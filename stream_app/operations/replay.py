@@ -10,15 +10,12 @@ from typing import Any
 import msgspec
 
 from stream_app.checkpoints import snapshot_file
-from stream_app.checkpoints.protocol.recovery import Found
-from stream_app.checkpoints.shadow_copy import load_found
 from stream_app.errors import UserError
 from stream_app.log.canonical_order import Start
 from stream_app.operations.session import Session
 from stream_app.replay import positions
 from stream_app.replay.recompute import Replayed, begin
 from stream_app.state.replica import Replica
-from stream_app.wire.state_records import StateOrigin
 
 
 @dataclass(frozen=True, eq=False)
@@ -56,31 +53,22 @@ def export(session: Session, file: Path, at_cut: int | None = None) -> Exported:
     """Write the state at a cut to a file: recomputed, or without `at_cut` the newest checkpoint
     advanced to the newest cut."""
     began = time.monotonic()
-    found = session.checkpoint()
-    origin = found.manifest.origin if found else session.origin()
+    found = session.checkpoint() if at_cut is None else None
+    manifest = session.manifest() if at_cut is not None else found and found.manifest
+    origin = manifest.origin if manifest else session.origin()
     with session.replay() as replay:
-        if found is None or at_cut is not None:
+        if found is None:
             replica = replay.from_origin(origin, at_cut).replica
         else:
             manifest = found.manifest
             start = Start(
                 manifest.cut, manifest.end_offsets, manifest.cut_offset, manifest.contract
             )
-            begun = Replayed(load_checkpoint(session, found), manifest.cut_offset)
+            begun = Replayed(found.replica, manifest.cut_offset)
             replica = replay.go_on(begun, start).replica
     meta = snapshot_file.write(file, replica)
     seconds = time.monotonic() - began
     return Exported(replica, file, file.stat().st_size, meta.digest, seconds)
-
-
-def load_checkpoint(session: Session, found: Found) -> Replica:
-    """Return the replica that a checkpoint holds."""
-    replica = begin(session.spec, StateOrigin(0, (0,) * session.deployment.partitions))
-    try:
-        load_found(replica, found)
-    except ValueError as error:
-        raise UserError(f"{session.names.state}: the checkpoint does not fit: {error}") from None
-    return replica
 
 
 def summary(replica: Replica) -> dict[str, Any]:

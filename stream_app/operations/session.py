@@ -18,10 +18,10 @@ from stream_app.replay.recompute import Replay
 from stream_app.settings import Settings
 from stream_app.state.spec import StateSpec
 from stream_app.wire import Topics
-from stream_app.wire.state_records import StateOrigin
+from stream_app.wire.state_records import Manifest, StateOrigin
 
 if TYPE_CHECKING:
-    from stream_app.checkpoints.protocol.recovery import Found
+    from stream_app.checkpoints.reader import Checkpoint
 
 Progress = Callable[[int, int], None]
 ProgressDisplay = Callable[[str], AbstractContextManager[Progress]]
@@ -82,10 +82,15 @@ class Session:
         """The consumer group of the workers."""
         return self.settings.group or f"{self.settings.topic_prefix}-worker"
 
-    def checkpoint(self) -> Found | None:
-        """Return the newest checkpoint, None where there is none."""
+    def checkpoint(self) -> Checkpoint | None:
+        """Return the newest checkpoint with its replica, None where there is none."""
         with self.display("reading the checkpoint") as progress:
             return reader.read_checkpoint(self.deployment, progress)
+
+    def manifest(self) -> Manifest | None:
+        """Return the manifest of the newest checkpoint, None where there is none."""
+        with self.display("reading the checkpoint") as progress:
+            return reader.read_manifest(self.deployment, progress)
 
     def recorded_origin(self) -> StateOrigin | None:
         """Return the origin in the newest readable manifest over this rating topic, of any spec;

@@ -50,9 +50,8 @@ class Findings:
 def verify(session: Session, workers: tuple[str, ...] = (), token: str | None = None) -> Findings:
     """Compare the newest checkpoint, the digest reports and the workers at these addresses, which
     may ask for a token, with the log."""
-    found = session.checkpoint()
+    manifest = session.manifest()
     shown = {url: ask(url, token) for url in workers}
-    manifest = found.manifest if found else None
     origin = manifest.origin if manifest else StateOrigin(0, (0,) * session.deployment.partitions)
     findings = Findings()
     if manifest is None:

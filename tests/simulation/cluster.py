@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from stream_app.checkpoints.protocol.recovery import Found, Recovery
 from stream_app.checkpoints.protocol.writer import (
     Acked,
     Durable,
@@ -36,17 +37,24 @@ class Cluster(Scene):
         stop = process.stop if self.variant.once else self.topic.end
         limit = 1000 if self.rnd() < 0.6 else 4
         if limit == 1000 and process.position == FIRST_OFFSET and stop == self.topic.end:
-            process.recovery = self._fresh()  # equal, and perhaps cached
-        else:
-            for offset, key, value in self.topic.read(process.position, stop, limit):
-                process.recovery.read(offset, key, value)
-                process.position = offset + 1
+            process.reading = self._fresh()  # equal, and perhaps cached
+            return self._start(process, self.found)
+        for record in self.topic.read(process.position, stop, limit):
+            process.reading.streamed.read(*record)
+            process.position = record[0] + 1
         if limit == 1000 or process.position >= stop:
-            state, (cut, end_offsets) = self._recovered(process.recovery)
-            process.start(state, cut, end_offsets)
-            if self.trace is not None:
-                self._log(f"{process.name} starts at cut {cut}")
+            found = process.reading.streamed.decide()
+            if not isinstance(found, int):
+                return self._start(process, found)
+            self.seen.read_again += 1
+            process.position, process.readings = found, process.readings + 1
         return None
+
+    def _start(self, process: Process, found: Found | None) -> None:
+        state, (cut, end_offsets) = self._recovered(process.reading, found)
+        process.start(state, cut, end_offsets)
+        if self.trace is not None:
+            self._log(f"{process.name} starts at cut {cut}")
 
     def _follow(self, process: Process) -> None:
         """Apply the next round, which may have to be published first."""
@@ -97,10 +105,14 @@ class Cluster(Scene):
                 self._log(f"{process.name}: {name} is durable, cut {output.manifest.cut}")
 
     def _crash(self, process: Process) -> None:
-        """Kill a process; its requests may be lost, or arrive at any later time."""
+        """Kill a process, be it at its start; its requests may be lost, or arrive at any later
+        time."""
         if process.phase is Phase.LIVE:
             self._count_death(process)
-            self._end(process)
+        else:
+            self.seen.died_while_reading += process.is_amid_reading
+            self.seen.died_between_readings += process.readings > 0
+        self._end(process)
 
     def _end(self, process: Process) -> None:
         if self.trace is not None:
@@ -155,8 +167,20 @@ class Cluster(Scene):
         self._log(f"{process.name} owns the clock")
         a, b = self.processes
         self.seen.two_owners += a.owns and b.owns
-        process.acquire(self._fresh())
+        process.acquire(self._survey(process))
         return self._claim(process) if self.rnd() < 0.5 else None
+
+    def _survey(self, process: Process) -> Recovery:
+        """Return what the topic holds now: read again, or read on from where the start ended."""
+        reading, (a, b) = process.reading, self.processes
+        if a.reading is b.reading or self.rnd() < 0.5:
+            return self._fresh().streamed.rules
+        streamed = reading.streamed
+        for record in self.topic.read(streamed.position, self.topic.end, 10**6):
+            streamed.rules.read(*record)
+            streamed.position = record[0] + 1
+        self.seen.surveyed_on += 1
+        return streamed.rules
 
     def _claim(self, process: Process) -> None:
         """Claim a generation, some time after the topic was surveyed."""

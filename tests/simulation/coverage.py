@@ -33,6 +33,12 @@ class Coverage:
     compacted_while_read: int = 0
     """Compaction removed something while a process was reading the topic."""
     written_while_read: int = 0
+    read_again: int = 0
+    """What was to be loaded had changed during a reading; a part of the topic was read again."""
+    died_while_reading: int = 0
+    died_between_readings: int = 0
+    surveyed_on: int = 0
+    """A new owner read on from where its own start had ended."""
     trimmed: int = 0
     overtaken: int = 0
     """Retention removed what a process had not read yet; it started over."""

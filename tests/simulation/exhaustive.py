@@ -27,7 +27,6 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, TypeVar
 
-from stream_app.checkpoints.protocol.recovery import Recovery
 from stream_app.checkpoints.protocol.writer import Acked, Freeze, LeaseAcquired, LeaseReleased
 from tests.simulation.process import Variant
 from tests.simulation.scope import EMPTY, Node, Numbers, Request, Topic, Worker, contents
@@ -256,14 +255,20 @@ class Search:
         return found
 
     def _recover(self, topic: Topic, ghosts: Topic) -> tuple[int, list[bytes], int]:
-        recovery: Recovery = self.variant.recover()
-        for key, value in (*sorted(ghosts), *sorted(topic)):
-            recovery.read(_NEWER, key, value)
-        found = recovery.newest()
+        store = self.world.store()
+        streamed = self.variant.recover(store)
+        held = [*sorted(ghosts), *sorted(topic)]
+        for at, (key, value) in enumerate(held):
+            streamed.read(_NEWER + at, key, value)
+        found = streamed.decide()
+        while isinstance(found, int):
+            for at in range(max(found - _NEWER, len(ghosts)), len(held)):
+                streamed.read(_NEWER + at, *held[at])
+            found = streamed.decide()
         cut = 0 if found is None else found.manifest.cut
-        if found is not None and self.world.load(found) != self.world.reference[cut]:
+        if found and self.world.load(found.manifest, store) != self.world.reference[cut]:
             self.violations.append(f"the checkpoint at cut {cut} holds another state")
-        return cut, recovery.keys, recovery.greatest_cut(BASE)
+        return cut, streamed.rules.keys, streamed.rules.greatest_cut(BASE)
 
 
 def _appended(topic: Topic, key: bytes, value: bytes | None) -> Topic:

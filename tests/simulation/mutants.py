@@ -9,7 +9,8 @@ from dataclasses import replace
 
 import msgspec
 
-from stream_app.checkpoints.protocol.recovery import Recovery
+from stream_app.checkpoints.protocol.recovery import Found, Recovery, pages_of
+from stream_app.checkpoints.protocol.streaming import StreamedRecovery
 from stream_app.checkpoints.protocol.writer import (
     Durable,
     Frozen,
@@ -20,10 +21,8 @@ from stream_app.checkpoints.protocol.writer import (
 )
 from stream_app.wire.reasons import WireError
 from stream_app.wire.state_records import (
-    UNCHANGED,
     ClaimKey,
     Manifest,
-    PageKey,
     decode_state_key,
     ledger_root,
 )
@@ -100,14 +99,47 @@ class _Eager(Writer):
 class _Trusting(Recovery):
     """Checks that the pages exist, not their digests."""
 
-    def _is_whole(self, manifest: Manifest, digests: dict[bytes, bytes | None]) -> bool:
-        values = self._generations[manifest.generation]
-        return all(
-            PageKey(number, page, slot, manifest.generation).encode() in values
-            for number, array in enumerate(manifest.arrays)
-            for page, slot in enumerate(array.slots)
-            if slot != UNCHANGED
-        )
+    def _is_whole(self, manifest: Manifest) -> bool:
+        held = self._generations[manifest.generation]
+        return all(key.encode() in held.pages for key, _ in pages_of(manifest))
+
+
+class _Undigested(StreamedRecovery):
+    """Puts every page into the place that it names without comparing its digest."""
+
+    def read(
+        self, offset: int, key: bytes | None, value: bytes | None, digest: bytes | None = None
+    ) -> None:
+        self.position = offset + 1
+        page = self.rules.read(offset, key, value, digest)
+        if page is None or self._aimed is None:
+            return
+        for key, digest in pages_of(self._aimed):
+            if (key.array, key.page) == (page.key.array, page.key.page):
+                self._store.put(key.array, key.page, page.data)
+                self._placed[key.array, key.page] = digest
+
+
+class _Optimistic(StreamedRecovery):
+    """Loads the manifest that was hinted at once its pages are in place, whatever the rules say."""
+
+    def decide(self) -> Found | int | None:
+        if self._aimed is not None and self._chosen is False:
+            wanted = pages_of(self._aimed)
+            if all(self._placed.get((key.array, key.page)) == digest for key, digest in wanted):
+                return Found(self._aimed, self.rules.keys)
+        return super().decide()
+
+
+class _Incomplete(StreamedRecovery):
+    """Does not read again: takes what the rules chose with the pages that are in place."""
+
+    def decide(self) -> Found | int | None:
+        found = super().decide()
+        while isinstance(found, int):
+            chosen = self.rules.newest()
+            return chosen and Found(chosen.manifest, chosen.keys)
+        return found
 
 
 def _generation(key: bytes) -> int:
@@ -122,12 +154,12 @@ def _generation(key: bytes) -> int:
 MUTANTS = (
     Variant("no fencing, shared slots", writer=_Unfenced),
     Variant("one slot", writer=_OneSlot),
-    Variant("one slot, no digest", writer=_OneSlot, recovery=_Trusting),
+    Variant("one slot, no digest", _OneSlot, _Trusting, _Undigested),
     Variant("resumes from the committed offsets", committed=True),
     Variant("the manifest does not wait for the pages", writer=_Hasty),
-    Variant("the manifest does not wait, no digest", writer=_Hasty, recovery=_Trusting),
+    Variant("the manifest does not wait, no digest", _Hasty, _Trusting, _Undigested),
     Variant("offsets committed early, and used", committed=True, early=True),
-    Variant("no digest, no fencing", writer=_Unfenced, recovery=_Trusting),
+    Variant("no digest, no fencing", _Unfenced, _Trusting, _Undigested),
     Variant("the generation is not claimed", writer=_Unclaimed),
     Variant("the ledger is not in the manifest", writer=_Uncounted),
 )
@@ -138,3 +170,10 @@ FURTHER_MUTANTS = (
     Variant("reads to the end that the topic had at first", once=True),
 )
 """Found while writing the simulation."""
+
+STREAMING_MUTANTS = (
+    Variant("pages put in place without their digest", streamed=_Undigested),
+    Variant("the hinted manifest is loaded without the rules", streamed=_Optimistic),
+    Variant("what is missing is not read again", streamed=_Incomplete),
+)
+"""Of the recovery that puts pages in place while it reads."""

@@ -6,7 +6,8 @@ from __future__ import annotations
 import struct
 from collections.abc import Mapping
 
-from stream_app.checkpoints.protocol.recovery import Recovery
+from stream_app.checkpoints.protocol.recovery import Found, Recovery
+from stream_app.checkpoints.protocol.streaming import StreamedRecovery
 from stream_app.checkpoints.protocol.writer import (
     Acked,
     Durable,
@@ -27,6 +28,7 @@ from stream_app.wire.state_records import (
     page_digest,
 )
 from tests.simulation.broker import FIRST_OFFSET, Topic
+from tests.simulation.pages import BytePages
 
 DESIGN, TOPIC_ID = "d" * 32, "topic"
 BASE = StateOrigin(0, (0, 0))
@@ -100,6 +102,20 @@ def read(
     for offset, key, value in topic.read(FIRST_OFFSET, topic.end, 10**6):
         recovery.read(offset, key, value)
     return recovery
+
+
+def placed(topic: Topic, hints: int = 64) -> tuple[Found, BytePages]:
+    """Recover as a worker does; the newest manifest is looked for in the last `hints` records."""
+    store = BytePages()
+    streamed = StreamedRecovery(Recovery(DESIGN, TOPIC_ID, 2), store)
+    streamed.hint(topic.records[len(topic.records) - hints :])
+    found: Found | int | None = FIRST_OFFSET
+    while isinstance(found, int):
+        for record in topic.read(found, topic.end, 10**6):
+            streamed.read(*record)
+        found = streamed.decide()
+    assert found is not None
+    return found, store
 
 
 def damage(topic: Topic, at: int, value: bytes | None) -> None:

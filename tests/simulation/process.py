@@ -6,10 +6,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum, auto
+from typing import NamedTuple
 
 from stream_app.checkpoints.protocol.recovery import Recovery
+from stream_app.checkpoints.protocol.streaming import PageStore, StreamedRecovery
 from stream_app.checkpoints.protocol.writer import Send, Writer
 from tests.simulation.broker import FIRST_OFFSET
+from tests.simulation.pages import BytePages
 from tests.simulation.world import BASE, DESIGN, PARTITIONS, TOPIC_ID, Ends, State, World
 
 
@@ -39,13 +42,21 @@ class Variant:
     name: str = "the protocol"
     writer: Callable[[int], Writer] = Writer
     recovery: Callable[[str, str, int], Recovery] = Recovery
+    streamed: Callable[[Recovery, PageStore], StreamedRecovery] = StreamedRecovery
     committed: bool = False
     early: bool = False
     once: bool = False
 
-    def recover(self) -> Recovery:
-        """Return an empty recovery."""
-        return self.recovery(DESIGN, TOPIC_ID, PARTITIONS)
+    def recover(self, store: PageStore) -> StreamedRecovery:
+        """Return a recovery that has read nothing."""
+        return self.streamed(self.recovery(DESIGN, TOPIC_ID, PARTITIONS), store)
+
+
+class Reading(NamedTuple):
+    """A recovery and the store that it fills."""
+
+    streamed: StreamedRecovery
+    store: BytePages
 
 
 class Process:
@@ -54,10 +65,11 @@ class Process:
     def __init__(self, name: str) -> None:
         self.name = name
 
-    def bear(self, recovery: Recovery, writer: Writer, stop: int) -> None:
+    def bear(self, reading: Reading, writer: Writer, stop: int) -> None:
         """Start again from an empty memory (a process has no disk); `stop` is the end of the
         state topic."""
-        self.recovery, self.writer, self.stop = recovery, writer, stop
+        self.reading, self.writer, self.stop = reading, writer, stop
+        self.readings = 0
         self.phase = Phase.READING
         self.position = FIRST_OFFSET
         self.state: State | None = None

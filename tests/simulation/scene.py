@@ -9,14 +9,16 @@ from __future__ import annotations
 
 import random
 
-from stream_app.checkpoints.protocol.recovery import Found, Recovery
+from stream_app.checkpoints.protocol.recovery import Found
 from stream_app.checkpoints.protocol.writer import Send
 from tests.simulation.broker import FIRST_OFFSET, Topic
 from tests.simulation.coverage import Coverage
-from tests.simulation.process import Mail, Process, Variant
+from tests.simulation.process import Mail, Process, Reading, Variant
 from tests.simulation.world import Ends, State, World
 
 WORLDS = [World(seed) for seed in range(16)]
+HINTS = (0, 4, 64)
+"""How many records at the end of the topic a process looks for a manifest in."""
 BOUNDS = (1, 66_000, 8 << 20)
 """Bytes in flight: one page at a time, two, all at once."""
 
@@ -48,7 +50,7 @@ class Scene:
         self.published = self.kept_from = 0
         self.committed: tuple[int, Ends] = (0, self.world.end_offsets[0])
         self.late: list[tuple[int, Send]] = []
-        self.fresh = variant.recover()
+        self.fresh = self._reading()
         self.found: Found | None = None
         self.read_at = -1
         self.damaged = False
@@ -62,7 +64,14 @@ class Scene:
 
     def _bear(self, process: Process) -> None:
         bound = BOUNDS[int(self.rnd() * 3)]
-        process.bear(self.variant.recover(), self.variant.writer(bound), self.topic.end)
+        reading, topic = self._reading(), self.topic
+        hints = HINTS[int(self.rnd() * 3)]
+        reading.streamed.hint(topic.records[max(0, len(topic.records) - hints) :])
+        process.bear(reading, self.variant.writer(bound), topic.end)
+
+    def _reading(self) -> Reading:
+        store = self.world.store()
+        return Reading(self.variant.recover(store), store)
 
     def _log(self, what: str) -> None:
         if self.trace is not None:
@@ -70,7 +79,7 @@ class Scene:
 
     def _check(self, _: Process) -> None:
         """Recover from the topic, replay and compare; compare the live processes too."""
-        state, (start, end_offsets) = self._recovered(self._fresh())
+        state, (start, end_offsets) = self._recovered(self._fresh(), self.found)
         for number in range(start + 1, self.published + 1):
             state = self.world.apply(state, end_offsets, number)
             end_offsets = self.world.end_offsets[number]
@@ -80,27 +89,32 @@ class Scene:
             if process.state is not None and process.state != self.world.reference[process.cut]:
                 raise Violation(f"{process.name} holds another state at cut {process.cut}")
 
-    def _fresh(self) -> Recovery:
+    def _fresh(self) -> Reading:
         """Return the recovery of a process that reads the whole topic now."""
         if self.read_at != self.topic.version:
-            self.fresh, self.read_at = self.variant.recover(), self.topic.version
-            read = self.fresh.read
-            for offset, key, value in self.topic.read(FIRST_OFFSET, self.topic.end, 10**6):
-                read(offset, key, value)
-            self.found = self.fresh.newest()
+            self.fresh, self.read_at = self._reading(), self.topic.version
+            streamed, start = self.fresh.streamed, FIRST_OFFSET
+            streamed.hint(self.topic.records[-4:])
+            while True:
+                for record in self.topic.read(start, self.topic.end, 10**6):
+                    streamed.read(*record)
+                found = streamed.decide()
+                if not isinstance(found, int):
+                    break
+                start = found
+            self.found = found
         return self.fresh
 
-    def _recovered(self, recovery: Recovery) -> tuple[State, tuple[int, Ends]]:
+    def _recovered(self, reading: Reading, found: Found | None) -> tuple[State, tuple[int, Ends]]:
         """Return the state that a recovery gives, and where the log is taken up."""
-        found = self.found if recovery is self.fresh else recovery.newest()
         state, cut, end_offsets = self.world.start, 0, self.world.end_offsets[0]
         self.seen.recovered += 1
-        self.seen.fell_back += recovery.damaged > 0
+        self.seen.fell_back += reading.streamed.rules.damaged > 0
         if found is None:
             self.seen.recovered_nothing += 1
         else:
             state, cut, end_offsets = (
-                self.world.load(found),
+                self.world.load(found.manifest, reading.store),
                 found.manifest.cut,
                 found.manifest.end_offsets,
             )

@@ -99,7 +99,7 @@ class Schedule(Cluster):
 
     def _trim(self, _: Process) -> None:
         """Remove the log that no recovery would read and no process has under way."""
-        _state, (covered, _ends) = self._recovered(self._fresh())
+        _state, (covered, _ends) = self._recovered(self._fresh(), self.found)
         a, b = self.processes
         owners = [p.oldest_cut for p in (a, b) if p.owns]
         requests = (*a.on_the_way, *b.on_the_way, *self.late)

@@ -9,10 +9,12 @@ import pytest
 
 from tests.simulation.coverage import Coverage
 from tests.simulation.exhaustive import Search
-from tests.simulation.mutants import FURTHER_MUTANTS, MUTANTS
+from tests.simulation.mutants import FURTHER_MUTANTS, MUTANTS, STREAMING_MUTANTS
 from tests.simulation.process import Variant
 from tests.simulation.runner import first_kill, run
 from tests.simulation.schedule import Schedule
+
+EVERY_MUTANT = [*MUTANTS, *FURTHER_MUTANTS, *STREAMING_MUTANTS]
 
 # `make simulate` runs a hundred times as many.
 SCHEDULES = 30_000
@@ -38,6 +40,10 @@ FLOORS = {
     "damaged": 1_500,
     "lost_to_damage": 60,
     "intruded": 1_500,
+    "read_again": 4_000,
+    "died_while_reading": 900,
+    "died_between_readings": 200,
+    "surveyed_on": 30_000,
 }
 """How often each thing must be met in that many schedules: about half of what was counted."""
 
@@ -61,7 +67,7 @@ def test_no_interleaving_of_a_small_scope_ends_with_a_wrong_state(
     assert search.states >= 70_000
 
 
-@pytest.mark.parametrize("mutant", [*MUTANTS, *FURTHER_MUTANTS], ids=lambda mutant: mutant.name)
+@pytest.mark.parametrize("mutant", EVERY_MUTANT, ids=lambda mutant: mutant.name)
 def test_a_mutant_of_the_protocol_is_killed(
     mutant: Variant, record_property: Callable[[str, object], None]
 ) -> None:

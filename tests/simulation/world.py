@@ -15,16 +15,16 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import NamedTuple
 
-from stream_app.checkpoints.protocol.recovery import Found
 from stream_app.checkpoints.protocol.writer import Frozen, FrozenArray
 from stream_app.wire.state_records import (
-    UNCHANGED,
+    Manifest,
     SmallArray,
     StateOrigin,
     ledger_root,
     model_root,
     page_digest,
 )
+from tests.simulation.pages import BytePages
 
 DESIGN, TOPIC_ID = "d" * 32, "topic"
 PARTITIONS = 2
@@ -137,13 +137,14 @@ class World:
             lambda array, page: data[array],
         )  # fmt: skip
 
-    def load(self, found: Found) -> State:
+    def store(self) -> BytePages:
+        """Return a store whose pages are those of the start."""
+        first = zip("abcdefgh", self.start.pages, strict=False)
+        return BytePages({name: _U64.pack(page) for name, page in first})
+
+    def load(self, manifest: Manifest, store: BytePages) -> State:
         """Return the state that a checkpoint holds; one without a ledger has counted nothing."""
-        manifest = found.manifest
-        pages = tuple(
-            self.start.pages[i] if a.slots[0] == UNCHANGED else _U64.unpack(found.page(i, 0))[0]
-            for i, a in enumerate(manifest.arrays)
-        )
+        pages = tuple(_U64.unpack(array)[0] for array in store.arrays)
         if not manifest.ledger_arrays:
             return self.start._replace(pages=pages)
         absent, chain, end_offsets, records = (

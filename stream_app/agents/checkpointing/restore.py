@@ -9,7 +9,7 @@ from __future__ import annotations
 import threading
 from dataclasses import dataclass, field
 
-from stream_app.checkpoints.protocol.recovery import Found
+from stream_app.checkpoints.reader import Checkpoint
 from stream_app.wire.state_records import StateOrigin
 
 
@@ -21,7 +21,7 @@ class Restored:
     """
 
     origin: StateOrigin
-    found: Found | None
+    found: Checkpoint | None
     done: threading.Event = field(default_factory=threading.Event)
 
 

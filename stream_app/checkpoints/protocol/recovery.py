@@ -13,14 +13,18 @@ owner cannot move a start back to offsets that retention has deleted.
 The topic must be read to its end offset at the time of reading, not at the start: compaction may
 remove what was the newest record at the start.
 
-The newest value of each key is held in memory. Owners remove old generations; if owners die
-repeatedly before that, generations older than the newest `GENERATIONS` are dropped while reading.
+Of a page its offset and its digest are held, not its bytes: `streaming` puts those in place. Owners
+remove old generations; if owners die repeatedly before that, generations older than the newest
+`GENERATIONS` are dropped while reading.
+
+A manifest whose cut the cut log has superseded is skipped, as if the topic did not hold it: the log
+had lost its end.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import NamedTuple
 
 from stream_app.checkpoints.protocol.validation import consistent
@@ -69,13 +73,37 @@ class Found:
 
     manifest: Manifest
     keys: list[bytes]
-    _values: dict[bytes, bytes] = field(repr=False)
 
-    def page(self, array: int, page: int) -> memoryview:
-        """Return a page's bytes; raises `KeyError` for one that is `UNCHANGED`."""
-        slot = self.manifest.arrays[array].slots[page]
-        key = PageKey(array, page, slot, self.manifest.generation)
-        return decode_page(self._values[key.encode()])[1]
+
+class Page(NamedTuple):
+    """The record of a page that was read: its digest and its bytes."""
+
+    key: PageKey
+    digest: bytes
+    data: memoryview
+
+
+class _Generation:
+    """The records of one generation by key: where each page and each manifest lies, and the digest
+    of the page (None: damaged) or the value of the manifest."""
+
+    def __init__(self) -> None:
+        self.pages: dict[bytes, tuple[int, bytes | None]] = {}
+        self.manifests: dict[bytes, tuple[int, bytes]] = {}
+
+    def __iter__(self) -> Iterator[bytes]:
+        yield from self.pages
+        yield from self.manifests
+
+    def remove(self, key: bytes) -> bool:
+        """Remove a key; return whether the generation is empty then."""
+        self.pages.pop(key, None)
+        self.manifests.pop(key, None)
+        return not (self.pages or self.manifests)
+
+    def holds(self, key: bytes, digest: bytes) -> bool:
+        """Return whether the newest record of a page has this digest."""
+        return self.pages.get(key, (0, None))[1] == digest
 
 
 class _Manifests(NamedTuple):
@@ -105,16 +133,17 @@ class Recovery:
         seal: Seal = OPEN,
         superseded: Callable[[Manifest], bool] = lambda _: False,
     ) -> None:
-        self._design, self._topic_id, self._partitions = design, topic_id, partitions
-        self._seal, self._superseded = seal, superseded
-        self._generations: dict[int, dict[bytes, bytes]] = {}
+        self.design = design
+        self._topic_id, self._partitions = topic_id, partitions
+        self.seal, self._superseded = seal, superseded
+        self._generations: dict[int, _Generation] = {}
         self._bare: dict[bytes, None] = {}  # claims, and keys of dropped generations
         self.records = self.foreign = self.damaged = self.unsealed = 0
 
     @property
     def keys(self) -> list[bytes]:
         """Every valid key that the topic holds, for `LeaseAcquired.obsolete_keys`."""
-        held = [key for values in self._generations.values() for key in values]
+        held = [key for generation in self._generations.values() for key in generation]
         return [*held, *self._bare]
 
     def greatest_cut(self, origin: StateOrigin) -> int:
@@ -122,17 +151,23 @@ class Recovery:
 
         Pages are not checked. The result is `LeaseAcquired.min_cut` of the next writer."""
         manifests = (m for g in self._generations for m in self._manifests(g).manifests)
-        wanted = self._design, self._topic_id, origin
+        wanted = self.design, self._topic_id, origin
         return max((m.cut for m in manifests if _line(m) == wanted), default=0)
 
-    def read(self, offset: int, key: bytes | None, value: bytes | None) -> None:
-        """Process one record; a record with an invalid key is counted as foreign and ignored."""
+    def read(
+        self, offset: int, key: bytes | None, value: bytes | None, digest: bytes | None = None
+    ) -> Page | None:
+        """Process one record; return the page that it holds, if any. `digest` is that of the page,
+        where the caller has computed it.
+
+        A record with an invalid key is counted as foreign and ignored.
+        """
         self.records += 1
         try:
             name = decode_state_key(key)
         except WireError:
             self.foreign += 1
-            return
+            return None
         assert key is not None
         if isinstance(name, ClaimKey):
             self._bare.pop(key, None)
@@ -144,25 +179,41 @@ class Recovery:
             self._remove(name.generation, key)
         else:
             self._bare.pop(key, None)
-            self._generations.setdefault(name.generation, {})[key] = value
-            if isinstance(name, ManifestKey) and len(self._generations) > GENERATIONS:
+            held = self._generations.setdefault(name.generation, _Generation())
+            if isinstance(name, PageKey):
+                page = _page(name, value, digest)
+                held.pages[key] = offset, page and page.digest
+                return page
+            held.manifests[key] = offset, value
+            if len(self._generations) > GENERATIONS:
                 self._drop_old_generations()
+        return None
+
+    def rewind(self, offset: int) -> None:
+        """Drop the pages and manifests that were read from `offset` on: the topic is to be read
+        again from there to its end."""
+        for held in self._generations.values():
+            held.pages = {k: at for k, at in held.pages.items() if at[0] < offset}
+            held.manifests = {k: at for k, at in held.manifests.items() if at[0] < offset}
+
+    def offset(self, key: PageKey) -> int:
+        """Return the offset of the newest record of a page; raises KeyError without one."""
+        return self._generations[key.generation].pages[key.encode()][0]
 
     def _remove(self, generation: int, key: bytes) -> None:
         self._bare.pop(key, None)
-        values = self._generations.get(generation, {})
-        values.pop(key, None)
-        if not values:
-            self._generations.pop(generation, None)
+        held = self._generations.get(generation)
+        if held is not None and held.remove(key):
+            del self._generations[generation]
 
     def _drop_old_generations(self) -> None:
         """Drop generations older than the two newest ones with a complete manifest, unless they
         reach a higher cut."""
         newer: list[int] = []  # their cuts
         for generation in sorted(self._generations, reverse=True):
-            values = self._generations[generation]
+            held = self._generations[generation]
             manifests = self._manifests(generation).manifests
-            found = [m for m in manifests if all(key in values for key, _ in _pages(m))]
+            found = [m for m in manifests if all(k.encode() in held.pages for k, _ in pages_of(m))]
             if len(newer) > 1 and max((m.cut for m in found), default=0) <= max(newer):
                 self._bare.update(dict.fromkeys(self._generations.pop(generation)))
             elif found:
@@ -183,20 +234,18 @@ class Recovery:
                 raise CheckpointRefused(_of_another_format(read.format))
             self.damaged += read.damaged
             self.unsealed += read.unsealed
-            if read.unsealed and not manifests and not read.manifests and not self._seal.keyed:
+            if read.unsealed and not manifests and not read.manifests and not self.seal.keyed:
                 raise CheckpointRefused(_SEALED)
             manifests += read.manifests
         if self.unsealed and not manifests:
             raise CheckpointRefused(_UNSEALED)
-        digests: dict[bytes, bytes | None] = {}
-        newest = next((m for m in manifests if self._counts(m, digests)), None)
+        newest = next((m for m in manifests if self._is_whole(m)), None)
         self._refuse_to_fall_back(manifests, newest)
         if newest is None:
             return None
         self._refuse_another(newest)
         older = manifests[manifests.index(newest) + 1 :]  # the newer ones are incomplete
-        best = self._furthest(newest, older, digests)
-        return Found(best, self.keys, self._generations[best.generation])
+        return Found(self._furthest(newest, older), self.keys)
 
     def _refuse_to_fall_back(self, manifests: list[Manifest], newest: Manifest | None) -> None:
         """Refuse a damaged manifest of a newer generation than the chosen one (None: the log) if it
@@ -210,32 +259,25 @@ class Recovery:
         for manifest in manifests:
             if manifest.generation <= generation:
                 return
-            if _lineage(manifest.origin) != _lineage(origin) and not self._superseded(manifest):
+            if _lineage(manifest.origin) != _lineage(origin):
                 raise UnusableCheckpoint(
                     f"the newest checkpoint (generation {manifest.generation}, cut {manifest.cut}) "
                     "is damaged, and older ones have another origin: recompute the state with "
                     "`murmurec state rebuild`, with --snapshot FILE if it began from a snapshot"
                 )
 
-    def _furthest(
-        self, newest: Manifest, older: list[Manifest], digests: dict[bytes, bytes | None]
-    ) -> Manifest:
+    def _furthest(self, newest: Manifest, older: list[Manifest]) -> Manifest:
         """Return the complete manifest with the highest cut among those with the same origin."""
         further = [m for m in older if m.cut > newest.cut and _line(m) == _line(newest)]
         further.sort(key=_cut, reverse=True)
-        return next((m for m in further if self._counts(m, digests)), newest)
-
-    def _counts(self, manifest: Manifest, digests: dict[bytes, bytes | None]) -> bool:
-        return self._is_whole(manifest, digests) and not self._superseded(manifest)
+        return next((m for m in further if self._is_whole(m)), newest)
 
     def _manifests(self, generation: int) -> _Manifests:
-        """Decode the manifests of a generation, newest first."""
+        """Decode the manifests of a generation that are not superseded, newest first."""
         manifests, damaged, other_format, unsealed = [], 0, 0, 0
-        for key, value in self._generations[generation].items():
-            if key[:1] != b"M":
-                continue
+        for key, (_, value) in self._generations[generation].manifests.items():
             try:
-                manifest = decode_manifest(value, self._seal)
+                manifest = decode_manifest(value, self.seal)
             except ForeignSeal:
                 unsealed += 1
                 continue
@@ -246,33 +288,20 @@ class Recovery:
                     damaged += 1
                 continue
             if ManifestKey(manifest.number % 2, manifest.generation).encode() == key:
-                manifests.append(manifest)
+                manifests += [] if self._superseded(manifest) else [manifest]
             else:
                 damaged += 1
         manifests.sort(key=_number, reverse=True)
         return _Manifests(manifests, damaged, other_format, unsealed)
 
-    def _is_whole(self, manifest: Manifest, digests: dict[bytes, bytes | None]) -> bool:
-        """Return whether a manifest is consistent and the topic holds its pages; `digests` caches
-        the digests of pages."""
-        if not consistent(manifest):
-            self.damaged += 1
-            return False
-        values = self._generations[manifest.generation]
-        for key, digest in _pages(manifest):
-            if key not in digests:
-                digests[key] = self._digest(values.get(key))
-            if digests[key] != digest:
-                self.damaged += 1
-                return False
-        return True
-
-    @staticmethod
-    def _digest(value: bytes | None) -> bytes | None:
-        try:
-            return None if value is None else page_digest(decode_page(value)[1])
-        except WireError:
-            return None
+    def _is_whole(self, manifest: Manifest) -> bool:
+        """Return whether a manifest is consistent and the topic holds its pages."""
+        held = self._generations[manifest.generation]
+        whole = consistent(manifest) and all(
+            held.holds(key.encode(), digest) for key, digest in pages_of(manifest)
+        )
+        self.damaged += not whole
+        return whole
 
     def _refuse_another(self, manifest: Manifest) -> None:
         """Refuse a checkpoint of another design, rating topic or partition count."""
@@ -280,7 +309,7 @@ class Recovery:
         restart = "or start a new deployment (--prefix)"
         restore = f"restore the rating topic that it was made from, {restart}"
         for name, recorded, expected, fix in (
-            ("design", manifest.design, self._design, f"set the settings back, {_WAYS_OUT}"),
+            ("design", manifest.design, self.design, f"set the settings back, {_WAYS_OUT}"),
             (
                 "partitions",
                 len(manifest.end_offsets),
@@ -309,14 +338,23 @@ def _of_another_format(number: int) -> str:
     )
 
 
-def _pages(manifest: Manifest) -> Iterator[tuple[bytes, bytes]]:
-    """Yield the record key and the digest of every page that the manifest expects in the topic."""
+def pages_of(manifest: Manifest) -> Iterator[tuple[PageKey, bytes]]:
+    """Yield the record key and the digest of every page that a manifest expects in the topic."""
     for number, array in enumerate(manifest.arrays):
         for page, slot in enumerate(array.slots):
             if slot != UNCHANGED:
                 at = page * DIGEST_BYTES
-                key = PageKey(number, page, slot, manifest.generation).encode()
+                key = PageKey(number, page, slot, manifest.generation)
                 yield key, array.digests[at : at + DIGEST_BYTES]
+
+
+def _page(key: PageKey, value: bytes, digest: bytes | None) -> Page | None:
+    """Return the page in a record, None for a damaged one."""
+    try:
+        data = decode_page(value)[1]
+    except WireError:
+        return None
+    return Page(key, digest or page_digest(data), data)
 
 
 def _lineage(origin: StateOrigin | None) -> tuple[str, bool, int]:

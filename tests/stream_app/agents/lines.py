@@ -13,7 +13,8 @@ from prometheus_client import CollectorRegistry
 from stream_app.agents.checkpointing.service import CheckpointService
 from stream_app.agents.runtime import Runtime
 from stream_app.agents.warmup import warm_up
-from stream_app.checkpoints.protocol.recovery import Found, Recovery
+from stream_app.checkpoints.protocol.recovery import Recovery
+from stream_app.checkpoints.reader import Checkpoint, Survey
 from stream_app.monitoring.gauges import Gauges
 from stream_app.monitoring.metrics import Metrics
 from stream_app.serving.catalogue import Catalogue
@@ -23,6 +24,7 @@ from stream_app.state.replica import Replica
 from stream_app.wire import Rejection, Topics, decode_many
 from stream_app.wire.state_records import Manifest, decode_manifest
 from tests.fixtures.replicas import SMALL
+from tests.fixtures.state_topic import recovered
 from tests.fixtures.streams import Published, log, run_of
 
 TOPIC_ID = "t" * 22
@@ -63,12 +65,14 @@ class Line:
         live = dict(self.records)
         return list(live), [decode_manifest(v) for k, v in live.items() if v and k[:1] == b"M"]
 
-    def recovered(self) -> Found | None:
+    def recovered(self) -> Checkpoint | None:
         """Return the newest checkpoint that the topic holds."""
-        recovery = Recovery(SMALL.digest, TOPIC_ID, SMALL.partitions)
-        for offset, (key, value) in enumerate(self.records):
-            recovery.read(offset, key, value)
-        return recovery.newest()
+        records = [(offset, key, value) for offset, (key, value) in enumerate(self.records)]
+        found = recovered(records, SMALL, TOPIC_ID)
+        if found is None:
+            return None
+        survey = Survey(Recovery(SMALL.digest, TOPIC_ID, SMALL.partitions), 0)
+        return Checkpoint(found[0].manifest, found[1], survey)
 
 
 @cache

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from stream_app.checkpoints.protocol.recovery import Found, Recovery
+from stream_app.checkpoints.protocol.recovery import Found
 from stream_app.checkpoints.protocol.writer import (
     Acked,
     Durable,
@@ -22,12 +22,14 @@ from stream_app.checkpoints.protocol.writer import (
     LeaseAcquired,
     Writer,
 )
-from stream_app.checkpoints.shadow_copy import Snapshot, load_found
+from stream_app.checkpoints.replica_pages import ReplicaPages
+from stream_app.checkpoints.shadow_copy import Snapshot
 from stream_app.state.replica import Replica, StateSpec
 from stream_app.wire import decode_many
 from stream_app.wire.state_records import PAGE_BYTES, StateOrigin, page_digest
 from tests.fixtures.replicas import ALL
 from tests.fixtures.rounds import ROUNDS, digests, every_model, play, records_of
+from tests.fixtures.state_topic import recovered
 from tests.fixtures.streams import run_of
 
 BIG = replace(
@@ -60,11 +62,9 @@ class Topic:
     def write(self, frozen: Frozen) -> None:
         self._drive(Freeze(frozen))
 
-    def found(self, design: StateSpec) -> Found:
-        recovery = Recovery(design.digest, "topic", design.partitions)
-        for key, (offset, value) in sorted(self.values.items(), key=lambda item: item[1][0]):
-            recovery.read(offset, key, value)
-        found = recovery.newest()
+    def found(self, design: StateSpec) -> tuple[Found, Replica]:
+        records = sorted((offset, key, value) for key, (offset, value) in self.values.items())
+        found = recovered(records, design, "topic")
         assert found is not None
         return found
 
@@ -115,10 +115,9 @@ def test_a_replica_that_starts_from_a_checkpoint_goes_on_as_its_writer(
         topic.write(snapshot.frozen("topic", 10 * cut))
         at = cut
     play(second, records_of(seed + 1), 1, other)
-    parts = {name: id(part) for name, part in second.parts().items()}
-    found = topic.found(design)
+    found, replica = topic.found(design)
     assert (found.manifest.cut, found.manifest.cut_offset) == (at, 10 * at)
-    load_found(second, found)
+    second.take(replica)
     assert digests(second) == digests(first)
     again = Snapshot(second)
     again.freeze()
@@ -130,7 +129,6 @@ def test_a_replica_that_starts_from_a_checkpoint_goes_on_as_its_writer(
     again.freeze()
     again.hash()
     assert taken(again) == digests(first)
-    assert {name: id(part) for name, part in second.parts().items()} == parts
 
 
 def test_pages_that_never_changed_are_not_written_and_are_there_after_a_recovery() -> None:
@@ -144,7 +142,7 @@ def test_pages_that_never_changed_are_not_written_and_are_there_after_a_recovery
     written = sum(len(value or b"") for _, value in topic.values.values())
     assert written < sum(array.nbytes for array in replica.model_arrays().values()) / 2
     other = Replica(design)
-    load_found(other, topic.found(design))
+    other.take(topic.found(design)[1])
     assert digests(other) == digests(replica)
     # A replica that continues from here finds the same pages from the arrays alone.
     present_pages = {a.name: a.present for a in snapshot.frozen("topic", 0).arrays}
@@ -304,7 +302,7 @@ def test_a_checkpoint_of_other_first_values_is_refused() -> None:
     snapshot = Snapshot(replica)
     snapshot.hash()
     topic.write(snapshot.frozen("topic", 0))
-    found = topic.found(BIG)
+    found, _ = topic.found(BIG)
     arrays = [
         msgspec.structs.replace(a, digests=bytes(len(a.digests)))
         if a.name == "learner.vectors"
@@ -312,8 +310,10 @@ def test_a_checkpoint_of_other_first_values_is_refused() -> None:
         for a in found.manifest.arrays
     ]
     manifest = msgspec.structs.replace(found.manifest, arrays=tuple(arrays))
+    store = ReplicaPages(BIG)
+    store.shape(manifest)
     with pytest.raises(ValueError, match=r"learner\.vectors, page 0"):
-        load_found(Replica(BIG), replace(found, manifest=manifest))
+        store.finished(Found(manifest, []))
 
 
 @every_model

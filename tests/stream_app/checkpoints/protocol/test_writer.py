@@ -26,7 +26,7 @@ from stream_app.wire.state_records import (
     decode_state_key,
 )
 from tests.simulation.broker import Topic
-from tests.simulation.peaceful import drive, frozen, owner, read, write
+from tests.simulation.peaceful import drive, frozen, owner, placed, read, write
 
 FULL = b"\1" * PAGE_BYTES
 EMPTY = bytes(PAGE_BYTES)
@@ -98,7 +98,7 @@ def test_an_array_may_grow_and_one_may_come() -> None:
     assert [array.slots for array in manifest.arrays] == [bytes([1, 0]), bytes([0])]
     found = read(topic).newest()
     assert found is not None
-    assert (bytes(found.page(0, 1)), bytes(found.page(1, 0))) == (b"\1", b"\2")
+    assert (placed(topic)[1].page(0, 1), placed(topic)[1].page(1, 0)) == (b"\1", b"\2")
 
 
 def test_the_manifest_waits_for_every_page_and_durable_for_the_manifest() -> None:
