@@ -101,6 +101,13 @@ def test_an_unknown_device_may_begin_at_any_number() -> None:
     assert [outcome(marks, seq) for seq in (5000, 5001, 5001, 1, 2)] == [0, 0, 1, 0, 0]
 
 
+@pytest.mark.parametrize("beyond", [0, 1])
+def test_a_gap_of_the_limit_is_believed_and_a_larger_one_held_back(beyond: int) -> None:
+    marks = HighWaterMarks()
+    seqs = 1, 2 + MAX_SEQ_GAP + beyond, 3 + MAX_SEQ_GAP + beyond
+    assert [outcome(marks, seq) for seq in seqs] == [APPLIED, HELD_BACK if beyond else APPLIED, 0]
+
+
 def test_a_signed_number_is_believed_and_nothing_below_it_is_applied_again() -> None:
     marks = HighWaterMarks(signed=True)
     seqs = 1, 2, 2**40, 3, 2**40, 2**40 + 1, MAX_SEQ, 1
