@@ -26,8 +26,8 @@ from typing import Self
 from producers.device import item_table
 from producers.device.rating import rate
 from producers.device.requests import ReportSettings
+from producers.identities import Identities
 from producers.journal import NANO, Journal, Limits, Message, Unwritable
-from producers.pseudonyms import pseudonym
 from producers.publishing import OutboxRelay, Publisher
 from producers.ranking import CleanHistory, LocalList, LocalRecommender, RatedItem
 from producers.scale import Scale
@@ -79,16 +79,27 @@ class Device:
         self.user, self.mechanism = user, chosen
         self._topics = wire.Topics(prefix)
         self._budget = None if budget is None else _exact("budget", budget)
-        pseudonym(bytes(32), user)  # raises before a journal is created
+        Identities(bytes(32)).pseudonym(user)  # raises before a journal is created
         self._journal = Journal.open(journal, limits=Limits(self._budget))
+        self._identities = Identities(self._journal.key)
         self._reporting = ReportSettings(self._topics.ratings, self.mechanism)
         self._history = CleanHistory(self._journal.path)
         self._keeps = history
 
+    def sign(self) -> Self:
+        """Sign the events of later ratings, as a server with `devices = signed` requires.
+
+        The key pair is made from the journal's key and gives the user another pseudonym. Ratings
+        under the other one stay where they are: a journal that holds some refuses to sign.
+        """
+        self._identities = Identities(self._journal.key, signed=True)
+        self._reporting = replace(self._reporting, identities=self._identities)
+        return self
+
     @property
     def pseudonym(self) -> str:
         """The name of the user at the server: 32 hexadecimal characters."""
-        return pseudonym(self._journal.key, self.user).hex()
+        return self._identities.pseudonym(self.user).hex()
 
     @property
     def spent(self) -> Fraction:

@@ -21,7 +21,7 @@ MAX_USER_BYTES = 1024
 
 def pseudonym(key: bytes, user: int | str) -> bytes:
     """Return the 16-byte pseudonym of a user id; ValueError for an id that cannot be one."""
-    return hmac.digest(_checked(key), _encoded(user), "sha256")[: wire.DEVICE_BYTES]
+    return hmac.digest(_checked(key), encoded(user), "sha256")[: wire.DEVICE_BYTES]
 
 
 def pseudonyms(key: bytes, users: Iterable[int | str]) -> list[bytes]:
@@ -35,7 +35,8 @@ def _checked(key: bytes) -> bytes:
     return key
 
 
-def _encoded(user: int | str) -> bytes:
+def encoded(user: int | str) -> bytes:
+    """Return the bytes of a user id, 1 to 1024 without NUL; ValueError for any other."""
     if isinstance(user, bool) or not isinstance(user, int | str):
         raise ValueError("user: a user id is text or an integer")  # noqa: TRY004 (one error for bad input)
     try:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from stream_app.errors import UserError
 from stream_app.kafka.clients import Connection
@@ -12,8 +12,9 @@ from stream_app.privacy.adjacency import Adjacency
 from stream_app.settings import Settings
 from stream_app.state.replica import Replica
 from stream_app.state.spec import StateSpec
-from stream_app.wire import Topics
+from stream_app.wire import Intake, Topics
 from stream_app.wire.authenticity.seal import MIN_SECRET, OPEN, Seal
+from stream_app.wire.signatures.envelope import Verify
 from stream_app.wire.state_records import StateOrigin
 
 
@@ -31,6 +32,13 @@ class Deployment:
     def partitions(self) -> int:
         """The number of rating partitions."""
         return self.spec.partitions
+
+    def intake_with(self, verify: Verify) -> Intake:
+        """Return the conditions under which a record of the rating topic is accepted; signatures
+        are checked by `verify`."""
+        intake = self.spec.intake
+        signatures = replace(intake.signatures, topic=self.topics.ratings, verify=verify)
+        return replace(intake, signatures=signatures)
 
     @classmethod
     def from_settings(cls, settings: Settings) -> Deployment:
@@ -79,6 +87,7 @@ def spec_from_settings(settings: Settings) -> StateSpec:
             recent_items=settings.recent_items,
             items_most=settings.most_items,
             seed=settings.hash_seed,
+            devices=settings.devices,
         )
     except ValueError as error:
         raise UserError(str(error)) from None

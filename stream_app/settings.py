@@ -143,6 +143,11 @@ class Settings(BaseSettings):
         max_length=256,
         description="mechanism ids that devices may use (allow-list), comma separated",
     )
+    devices: Literal["open", "signed"] = Field(
+        "open",
+        description="open: events may be unsigned, and one device can write in another's name; "
+        "signed: every event must be signed by its device",
+    )
     instance: str | None = Field(
         None,
         pattern=r"^[A-Za-z0-9._-]{1,100}$",
@@ -337,6 +342,11 @@ class Settings(BaseSettings):
     ) -> tuple[PydanticBaseSettingsSource, ...]:
         """Leave one source: `load` reads the others, so it knows where each value is from."""
         return (init_settings,)
+
+    @property
+    def signed(self) -> bool:
+        """Whether devices sign their events."""
+        return self.devices == "signed"
 
     @property
     def servers(self) -> str:

@@ -38,7 +38,7 @@ STANDARD = {
     ),
     *("itertools", "math", "re", "struct", "types", "typing"),
 }
-THIRD_PARTY = {"numba", "llvmlite", "msgspec"}
+THIRD_PARTY = {"numba", "llvmlite", "msgspec", "nacl"}
 NUMPY = {"import numpy as np", "from numpy.typing import NDArray"}
 
 CALLS = {"open", "input", "print", "breakpoint", "help", "vars"}

@@ -9,8 +9,8 @@ from __future__ import annotations
 import numpy as np
 
 from producers.device import requests as device
+from producers.identities import Identities
 from producers.journal import Journal, Message
-from producers.pseudonyms import pseudonym
 from producers.scale import Scale
 from stream_app import wire
 from stream_app.privacy.adjacency import Adjacency
@@ -34,14 +34,16 @@ def rate(
     `UserError` for a rating that was published before, unless `republish`; the journal is
     unchanged then.
     """
+    named = reporting.identities or Identities(journal.key)
     check_levels_agree(scale, reporting.mechanism)
     check_may_be_sent_at_once(reporting.mechanism)
     raw_level = scale.level(raw_rating)
+    named.check_journal(journal, [user])
     request = device.request(
         np.array([raw_level], np.uint8),
         np.array([wire.key(item)], np.uint64),
         reporting,
-        device=pseudonym(journal.key, user),
+        device=named.pseudonym(user),
         epoch=journal.epoch(epoch),
         republish=republish,
     )

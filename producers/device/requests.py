@@ -23,6 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from producers.device.item_table import ItemMeans, ItemTable
+from producers.identities import Identities
 from producers.journal import Request
 from stream_app import wire
 from stream_app.privacy.mechanism import Mechanism
@@ -33,16 +34,24 @@ Encoder = Callable[[wire.Event], bytes]
 
 @dataclass(frozen=True, eq=False)
 class ReportSettings:
-    """Where and how a device reports: topic, mechanism, public item table, encoding of events."""
+    """Where and how a device reports: topic, mechanism, public item table, encoding of events, and
+    names of users."""
 
     topic: str
     mechanism: Mechanism
     table: ItemMeans = field(default_factory=ItemTable)
     encode: Encoder = wire.encode
+    identities: Identities | None = None  # of the journal, where devices sign
     name: str = field(init=False)  # the mechanism's id, computed once
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "name", self.mechanism.id)
+
+    def sealed(self, event: wire.Event) -> bytes:
+        """Return the value of an event's record."""
+        value = self.encode(event)
+        named = self.identities
+        return value if named is None else named.seal(self.topic, event.device, value)
 
 
 def request(
@@ -100,12 +109,13 @@ def build_request(
     parts: tuple[slice, ...],
 ) -> Request:
     """Return the request for these columns, one row an item."""
-    name, encode = reporting.name, reporting.encode
+    name = reporting.name
     keys, masks = columns.keys, columns.masks
 
     def encoded(seq: int, part: slice, released: Any, test: bool) -> bytes:
         mask = None if masks is None else masks[part]
-        return encode(wire.Event(device, seq, name, epoch, keys[part], released[part], test, mask))
+        event = wire.Event(device, seq, name, epoch, keys[part], released[part], test, mask)
+        return reporting.sealed(event)
 
     return Request(
         device=device,

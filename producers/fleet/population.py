@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from producers.datasets.load import Dataset
 from producers.device import requests as device
-from producers.pseudonyms import pseudonyms
+from producers.identities import Identities
 from producers.scale import Scale
 from stream_app import wire
 from stream_app.errors import UserError
@@ -40,15 +40,19 @@ class Population:
         return int(np.bincount(self.users[self.fresh]).max())
 
 
-def populate(dataset: Dataset, key: bytes) -> Population:
-    """Give every user of a data set a device under the device key, and find repeated ratings."""
+def populate(dataset: Dataset, key: bytes, identities: Identities | None = None) -> Population:
+    """Give every user of a data set a device under the device key, and find repeated ratings.
+
+    `identities` of that key, where devices sign.
+    """
+    named = identities or Identities(key)
     ordered = dataset.in_time_order()
     names, users = np.unique(ordered.users, return_inverse=True)
     item_names, places = np.unique(ordered.items, return_inverse=True)
     try:
         # The text "1193" is the item 1193, as in a column of numbers and on the command line.
         item_keys = device.item_keys([_item(name) for name in item_names.tolist()])
-        devices = tuple(pseudonyms(key, names.tolist()))
+        devices = tuple(map(named.pseudonym, names.tolist()))
     except ValueError as error:
         raise UserError(f"{dataset.name}: {error}") from None
     keys, same = np.unique(item_keys, return_inverse=True)

@@ -28,6 +28,7 @@ from stream_app.errors import UserError
 from stream_app.kafka import clients
 from stream_app.kafka.clients import Connection
 from stream_app.log.canonical_order import OrderError, Rounds, Start
+from stream_app.replay.signature_check import SignatureCheck
 from stream_app.replay.unreadable import is_unreadable, readable_from
 from stream_app.serving.catalogue import Catalogue
 from stream_app.wire import (
@@ -107,7 +108,8 @@ class Follower:
         newest_contract: int = CONTRACT,
     ) -> None:
         self.topics = topics = deployment.topics
-        self.intake = deployment.spec.intake
+        self._check = SignatureCheck()
+        self.intake = deployment.intake_with(self._check)
         self._newest_contract = newest_contract
         self._set_contract(start.contract if start else 1)
         self.rounds = Rounds(deployment.partitions, start)
@@ -340,5 +342,6 @@ class Follower:
         self._consumer.commit(offsets=places, asynchronous=True)
 
     def close(self) -> None:
-        """Close the consumer."""
+        """Close the consumer and end the threads that check signatures."""
         self._consumer.close()
+        self._check.close()

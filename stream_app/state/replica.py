@@ -96,7 +96,7 @@ class Replica:
         self.seen = SeenFilter(spec.seen_bytes, seed=spec.seed)
         self.frequencies = CountMinSketch(seed=spec.seed)
         self.second_moment = AmsSketch(seed=spec.seed)
-        self.marks = HighWaterMarks()
+        self.marks = HighWaterMarks(signed=spec.signed)
         self.items = KnownItems(spec.items_most, spec.seed)
         self.pairs = PairFeeds(spec, self.channels)
         self.ledger = Ledger(spec.partitions, self.origin.end_offsets, self.origin.contract)

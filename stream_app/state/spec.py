@@ -17,9 +17,11 @@ from stream_app.privacy.mechanism import Mechanism
 from stream_app.privacy.ratings.like import check_one_question
 from stream_app.state.known_items import check_most
 from stream_app.wire import Intake
+from stream_app.wire.signatures import Signatures
 
 # Raised with every change of the state that a log produces, or of its layout.
 STATE_FORMAT = 5
+DEVICES = "open", "signed"
 
 
 @dataclass(frozen=True)
@@ -42,6 +44,7 @@ class StateSpec:
     recent_items: int = 128
     items_most: int = 1 << 18
     seed: int = 1
+    devices: str = "open"
 
     def __post_init__(self) -> None:
         check_model(self.model)
@@ -54,13 +57,21 @@ class StateSpec:
             raise ValueError(f"held_out {self.held_out}: the held-out fraction must be 0 .. 0.5")
         check_pairs(self.head_items, self.recent_items)
         check_most(self.items_most)
+        if self.devices not in DEVICES:
+            raise ValueError(f"devices {self.devices}: must be one of {', '.join(DEVICES)}")
+
+    @property
+    def signed(self) -> bool:
+        """Whether every event must be signed by its device."""
+        return self.devices == "signed"
 
     @property
     def intake(self) -> Intake:
         """The conditions under which a record is accepted."""
         alphabets = {m.id: m.alphabet for m in self.mechanisms}
         masked = {m.id: m.levels for m in self.mechanisms if m.masks}
-        return Intake(alphabets, self.partitions, self.accept_tests, masked)
+        signatures = Signatures(required=self.signed)
+        return Intake(alphabets, self.partitions, self.accept_tests, masked, signatures=signatures)
 
     @property
     def digest(self) -> str:

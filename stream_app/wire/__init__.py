@@ -7,11 +7,15 @@ One rating topic carries one schema in two encodings, distinguished by the first
     MessagePack  the same map; `device` 16 raw bytes, `items` uint64 and `reports` uint8 columns,
                  little-endian; `masks`, where the mechanism has them, a uint16 column
 
+Either may lie in an envelope with a signature (`stream_app.wire.signatures`), which a server may
+require.
+
 `decode` reads one record, `decode_many` a batch with vectorised checks. Both accept exactly the
 same records; `decode` rejects with `WireError(reason)`, `decode_many` with the same reason in a
 column.
 
-An event is valid if: its version is 1; its record key is the device's pseudonym in lower-case hex
+An event is valid if: its envelope, where it has one or needs one, is signed by its device for this
+topic; its version is 1; its record key is the device's pseudonym in lower-case hex
 and the record is on the partition of that key (murmur2); `seq` >= 1; the mechanism is on the
 server's allow-list; it has as many reports as items, between 1 and `MAX_RATINGS`; every report is
 in the mechanism's alphabet; and it has a mask beside each report if and only if the mechanism

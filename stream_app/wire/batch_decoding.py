@@ -12,11 +12,12 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from stream_app.wire.decoding import LAST_GROUP, Intake, decode, masks_fit
+from stream_app.wire.decoding import LAST_GROUP, Intake, decode_event, masks_fit
 from stream_app.wire.events import JsonInts, Packed, ignorable
 from stream_app.wire.ids import partitions_of
 from stream_app.wire.limits import MAX_EVENT_BYTES, VERSION
-from stream_app.wire.reasons import REASON_CODE, WireError
+from stream_app.wire.reasons import REASON_CODE, Reason, WireError
+from stream_app.wire.signatures import opened
 
 _json_run: msgspec.json.Decoder[list[Any]] = msgspec.json.Decoder(list[JsonInts | str])
 _packed = msgspec.msgpack.Decoder(Packed)
@@ -114,10 +115,43 @@ def decode_many(run: RecordRun, intake: Intake) -> Batch:
     """Decode a run into columns; accepts and rejects the same records as `decode`."""
     n = len(run.offsets)
     sizes = np.fromiter([len(value) if value else 0 for value in run.values], np.int64, n)
-    columns = _decode_alike(run, sizes, intake) if n else None
-    if columns is None:
-        columns = _decode_each(run, intake)
+    found = opened(run.keys, run.values, intake.signatures, MAX_EVENT_BYTES)
+    if found is None:
+        columns = _decode_run(run, sizes, intake)
+    else:
+        events, refused = found
+        columns = _decode_opened(run, events, refused, intake)
     return Batch(run.partition, np.fromiter(run.offsets, np.int64, n), sizes, *columns)
+
+
+def _decode_opened(
+    run: RecordRun, events: list[bytes | None], refused: NDArray[np.bool_], intake: Intake
+) -> _Decoded:
+    """Decode the events that were not refused for their signature; the others have that reason."""
+    n, places = len(events), np.flatnonzero(~refused)
+    chosen = places.tolist()
+    taken = RecordRun(
+        run.partition,
+        [run.offsets[i] for i in chosen],
+        [run.keys[i] for i in chosen],
+        [events[i] for i in chosen],
+    )
+    lengths = np.fromiter([len(value) if value else 0 for value in taken.values], np.int64)
+    columns = _decode_run(taken, lengths, intake)
+    if len(chosen) == n:
+        return columns
+    spread = [np.zeros((n, *column.shape[1:]), column.dtype) for column in columns[:5]]
+    for whole, column in zip(spread, columns[:5], strict=True):
+        whole[places] = column
+    decoded = _Decoded._make((*spread, *columns[5:]))
+    decoded.reasons[refused] = REASON_CODE[Reason.BAD_SIGNATURE]
+    return decoded
+
+
+def _decode_run(run: RecordRun, sizes: NDArray[np.int64], intake: Intake) -> _Decoded:
+    """Decode records without envelopes."""
+    columns = _decode_alike(run, sizes, intake) if len(run.offsets) else None
+    return _decode_each(run, intake) if columns is None else columns
 
 
 def _decode_alike(run: RecordRun, sizes: NDArray[np.int64], intake: Intake) -> _Decoded | None:
@@ -307,7 +341,7 @@ def _decode_each(run: RecordRun, intake: Intake) -> _Decoded:
     masks = [np.empty(0, np.uint16)]
     for i, (record_key, value) in enumerate(zip(run.keys, run.values, strict=True)):
         try:
-            event = decode(record_key, value, run.partition, intake)
+            event = decode_event(record_key, value, run.partition, intake)
         except WireError as error:
             reasons[i] = REASON_CODE[error.reason]
             continue

@@ -13,6 +13,7 @@ from stream_app.wire.events import Event, JsonAny, Packed, ignorable
 from stream_app.wire.ids import key, partitions_of
 from stream_app.wire.limits import MAX_BATCH_BYTES, MAX_EVENT_BYTES, PARTITIONS, VERSION
 from stream_app.wire.reasons import Reason, WireError
+from stream_app.wire.signatures import Signatures, opened
 
 
 class _Unreadable(bytes):
@@ -35,7 +36,8 @@ class Intake:
 
     `masked` maps each mechanism whose events carry a mask beside every report to its number of
     levels. A mask has `levels - 1` bits, one for each place where a group of levels may end; at
-    least one is set. The report is the number of a group.
+    least one is set. The report is the number of a group. `signatures`: of which topic signatures
+    are checked, and whether every event needs one.
     """
 
     mechanisms: Mapping[str, int]
@@ -43,6 +45,7 @@ class Intake:
     accept_tests: bool = False
     masked: Mapping[str, int] = field(default_factory=dict)
     contract: int = 1
+    signatures: Signatures = field(default_factory=Signatures)
     index: Mapping[str, int] = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
@@ -67,6 +70,18 @@ def held(record_key: bytes | None, value: bytes | None) -> tuple[bytes | None, b
 
 def decode(record_key: bytes | None, value: bytes | None, partition: int, intake: Intake) -> Event:
     """Return the event in one record; raises `WireError(reason)` and no other error."""
+    found = opened([record_key], [value], intake.signatures, MAX_EVENT_BYTES)
+    if found is not None:
+        (value,), refused = found
+        if refused[0]:
+            raise WireError(Reason.BAD_SIGNATURE)
+    return decode_event(record_key, value, partition, intake)
+
+
+def decode_event(
+    record_key: bytes | None, value: bytes | None, partition: int, intake: Intake
+) -> Event:
+    """Return the event in a record without an envelope; raises `WireError(reason)`."""
     if not value:
         raise WireError(Reason.UNREADABLE if value is UNREADABLE else Reason.EMPTY)
     if len(value) > MAX_EVENT_BYTES:

@@ -26,6 +26,7 @@ class Reason(StrEnum):
     BAD_MASK = "bad_mask"
     FORGOTTEN = "forgotten"
     UNREADABLE = "unreadable"
+    BAD_SIGNATURE = "bad_signature"
 
 
 REASONS: tuple[Reason, ...] = tuple(Reason)

@@ -17,7 +17,6 @@ from confluent_kafka import TopicPartition
 
 from producers.datasets import load as datasets
 from producers.datasets import synthetic
-from producers.device.requests import ReportSettings
 from producers.fleet.replay import Pace, ReplayOptions, ReplayProgress, replay
 from producers.publishing import OutboxRelay, Publisher
 from producers.scale import Scale
@@ -183,7 +182,7 @@ def _replay(demo: DemoSetup, seconds: float, line: Publisher) -> Iterator[Replay
     try:
         yield from replay(
             demo.population,
-            ReportSettings(demo.topics.ratings, demo.mechanism, demo.item_table),
+            demo.reporting,
             journal=demo.journal,
             send=relay.send,
             epoch=int(time.time()) // EPOCH_SECONDS,

@@ -11,7 +11,9 @@ from pathlib import Path
 from producers import catalogue as titles
 from producers.datasets import load as datasets
 from producers.device.item_table import ItemMeans
+from producers.device.requests import ReportSettings
 from producers.fleet.population import Population, populate
+from producers.identities import Identities
 from producers.journal import Journal
 from producers.publishing import Publisher
 from stream_app.agents.warmup import warm_up
@@ -40,6 +42,7 @@ class DemoSetup:
     mechanism: Mechanism
     journal: Journal
     folder: Path
+    identities: Identities
 
     @property
     def bootstrap(self) -> str:
@@ -55,6 +58,13 @@ class DemoSetup:
     def connection(self) -> Connection:
         """The connection to the broker."""
         return Connection(self.bootstrap, self.settings.kafka)
+
+    @property
+    def reporting(self) -> ReportSettings:
+        """Where and how the devices report."""
+        return ReportSettings(
+            self.topics.ratings, self.mechanism, self.item_table, identities=self.identities
+        )
 
     @property
     def item_table(self) -> ItemMeans:
@@ -77,8 +87,9 @@ def prepare(
     worker = _start_worker(stack, settings, folder)
     journal = stack.enter_context(Journal.open(folder / "device.journal"))
     with status(f"making a device for every user of {dataset.name}"):
-        population = populate(dataset, journal.key)
-    demo = DemoSetup(settings, worker, dataset, population, mechanism, journal, folder)
+        identities = Identities(journal.key, signed=settings.signed)
+        population = populate(dataset, journal.key, identities)
+    demo = DemoSetup(settings, worker, dataset, population, mechanism, journal, folder, identities)
     line = Publisher(clients.producer(demo.connection, linger_ms=20), demo.topics.items)
     titles.publish(line, titles.entries(set(dataset.items.tolist()), dataset.titles))
     return demo

@@ -64,7 +64,10 @@ def show(
     view = read_journal(journal_path(settings, journal))
     epoch = max(view.book.epoch, int(time.time()) // EPOCH_SECONDS)
     after = view.book.after(epoch, limits)
-    row = _all_users(view, limits, after) if user is None else _user(view, user, limits, after)
+    if user is None:
+        row = _all_users(view, limits, after)
+    else:
+        row = _user(view, user, limits, after, signed=settings.signed)
     row["pending_events"] = view.pending
     row["epoch"] = epoch
     if as_json:
@@ -73,12 +76,14 @@ def show(
         _show(row, limits)
 
 
-def _user(view: JournalView, user: str, limits: Limits, after: int) -> dict[str, Any]:
+def _user(
+    view: JournalView, user: str, limits: Limits, after: int, *, signed: bool
+) -> dict[str, Any]:
     """Return the spending of one user, exact numbers as text."""
-    from producers.pseudonyms import pseudonym
+    from producers.identities import Identities
 
     try:
-        device = pseudonym(view.key, user)
+        device = Identities(view.key, signed=signed).pseudonym(user)
     except ValueError as error:
         raise UserError(str(error)) from None
     account = view.book.accounts.get(device)

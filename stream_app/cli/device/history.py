@@ -70,14 +70,16 @@ def _history(
     user: str | None, journal: Path | None, config: Path | None
 ) -> tuple[CleanHistory, bytes | None]:
     """Return the file of kept ratings, and the pseudonym of a user in it."""
+    from producers.identities import Identities
     from producers.journal import read_key
-    from producers.pseudonyms import pseudonym
     from producers.ranking import CleanHistory
 
-    path = journal_path(settings_from(config), journal)
+    settings = settings_from(config)
+    path = journal_path(settings, journal)
     if user is None:
         return CleanHistory(path), None
     try:
-        return CleanHistory(path), pseudonym(read_key(path), user)
+        named = Identities(read_key(path), signed=settings.signed)
+        return CleanHistory(path), named.pseudonym(user)
     except ValueError as error:
         raise UserError(str(error)) from None

@@ -150,6 +150,7 @@ def _publish(options: PublishOptions, settings: Settings) -> Published:
     """Spend the epsilon of a report and publish it."""
     from producers.device.rating import rate
     from producers.device.requests import ReportSettings
+    from producers.identities import Identities
     from producers.journal import Journal, Unwritable
     from producers.publishing import OutboxRelay
     from stream_app.wire import EPOCH_SECONDS
@@ -170,7 +171,11 @@ def _publish(options: PublishOptions, settings: Settings) -> Published:
                     f"sending {plural(left, 'event')} again that an earlier run left unacknowledged"
                 )
             reporting = ReportSettings(
-                publisher.topic, options.mechanism, table=table, encode=_encoder(options)
+                publisher.topic,
+                options.mechanism,
+                table=table,
+                encode=_encoder(options),
+                identities=Identities(journal.key, signed=settings.signed),
             )
             message = rate(
                 options.user,

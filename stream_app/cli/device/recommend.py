@@ -107,8 +107,8 @@ def _history(
     scale: tuple[float, float, float] | None,
 ) -> list[RatedItem]:
     """Return what the user has rated, oldest first: the lines of the file, then what was kept."""
+    from producers.identities import Identities
     from producers.journal import read_key
-    from producers.pseudonyms import pseudonym
     from producers.ranking import CleanHistory, rated_in
     from producers.scale import Scale
 
@@ -121,7 +121,7 @@ def _history(
             notice(f"device journal {path}: does not exist, so no rating of this user is known")
         return found
     try:
-        device = pseudonym(read_key(path), user)
+        device = Identities(read_key(path), signed=settings.signed).pseudonym(user)
     except ValueError as error:
         raise UserError(str(error)) from None
     return found + CleanHistory(path).rated(device)

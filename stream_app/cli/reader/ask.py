@@ -155,8 +155,8 @@ def _rated(file: Path | None) -> frozenset[int]:
 
 
 def _pseudonym(settings: Any, user: str, journal: Path | None) -> str:
+    from producers.identities import Identities
     from producers.journal import read_key
-    from producers.pseudonyms import pseudonym
 
     path = journal_path(settings, journal)
     if not path.exists():
@@ -165,7 +165,7 @@ def _pseudonym(settings: Any, user: str, journal: Path | None) -> str:
             "or give --journal or --device"
         )
     try:
-        return pseudonym(read_key(path), user).hex()
+        return Identities(read_key(path), signed=settings.signed).pseudonym(user).hex()
     except ValueError as error:
         raise UserError(str(error)) from None
 

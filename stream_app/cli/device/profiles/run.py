@@ -15,6 +15,7 @@ from producers.datasets.load import load
 from producers.device import scope as public_items
 from producers.fleet.population import Population, populate
 from producers.fleet.profile_release import ProfileOptions, ProfileProgress, profiles_of, publish
+from producers.identities import Identities
 from producers.journal import Journal, Limits
 from producers.publishing import OutboxRelay, Publisher
 from producers.scale import Scale
@@ -54,7 +55,7 @@ def publish_file(options: ProfileCommandOptions, settings: Settings, *, as_json:
     items = None if options.scope is None else public_items.from_file(options.scope)
     publisher = profile_publisher_for(settings)
     with Journal.open(options.journal, limits=options.limits) as journal:
-        population = populate(dataset, journal.key)
+        population = populate(dataset, journal.key, Identities(journal.key, signed=settings.signed))
         notices = profile_notices(options.mechanism, population.most)
         for sentence in (*journal_notices(journal), *notices):
             notice(sentence)

@@ -18,6 +18,7 @@ from producers.fleet.epoch_emission import emit
 from producers.fleet.epoch_requests import EmissionOptions
 from producers.fleet.population import Population, populate
 from producers.fleet.replay import Pace, ReplayOptions, replay
+from producers.identities import Identities
 from producers.journal import FinishedBefore, Journal, Unwritable
 from producers.publishing import OutboxRelay, Publisher
 from stream_app.cli.device.connections import item_table_for, publisher_for
@@ -60,12 +61,15 @@ def replay_file(options: ReplayCommandOptions, settings: Settings, *, as_json: b
     publisher = publisher_for(settings)
     epoch = int(time.time()) // EPOCH_SECONDS
     items = _scope(options, settings, epoch) if hides_presence(mechanism) else None
-    reporting = ReportSettings(publisher.topic, mechanism, item_table_for(mechanism, settings))
+    table = item_table_for(mechanism, settings)
     with Journal.open(options.journal, limits=options.limits) as journal:
+        identities = Identities(journal.key, signed=settings.signed)
+        reporting = ReportSettings(publisher.topic, mechanism, table, identities=identities)
         for sentence in journal_notices(journal):
             notice(sentence)
         with status(f"making a device for every user of {dataset.name}"):
-            population = populate(dataset, journal.key)
+            population = populate(dataset, journal.key, identities)
+            identities.check_journal(journal, set(dataset.users.tolist()))
             price = cost(
                 population,
                 journal,

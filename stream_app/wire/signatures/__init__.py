@@ -1,0 +1,37 @@
+"""Signed events: an envelope with a public key and a signature, and the device named by that key.
+
+    envelope   C1 | public key 32 | signature 64 | event                (Ed25519, RFC 8032)
+    signed     "murmurec event 1" 0 | topic's name 0 | event            (bytes, in this order)
+    pseudonym  first 16 bytes of SHA-256(public key)
+
+No event begins with the byte C1: it is neither JSON nor MessagePack. The topic's name is signed, so
+an event counts in the deployment for which it was made and in no other. A browser needs nothing but
+WebCrypto for all three lines.
+
+A signature proves that the device named by the record made these bytes, and so that its numbering
+is its own; not that the report in them was drawn as its mechanism says.
+"""
+
+from stream_app.wire.signatures.envelope import (
+    ENVELOPE,
+    HEAD_BYTES,
+    Claim,
+    Signatures,
+    SigningKey,
+    envelope_device,
+    opened,
+    pseudonym_of,
+)
+from stream_app.wire.signatures.verification import verify_each
+
+__all__ = [
+    "ENVELOPE",
+    "HEAD_BYTES",
+    "Claim",
+    "Signatures",
+    "SigningKey",
+    "envelope_device",
+    "opened",
+    "pseudonym_of",
+    "verify_each",
+]

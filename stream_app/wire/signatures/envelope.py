@@ -1,0 +1,122 @@
+"""The envelope of a signed event: made by a device, opened by a server."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from hashlib import sha256
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stream_app.wire.signatures.verification import key_pair, sign, verify_each
+
+ENVELOPE = 0xC1
+KEY_BYTES, SIGNATURE_BYTES, PSEUDONYM_BYTES = 32, 64, 16
+HEAD_BYTES = 1 + KEY_BYTES + SIGNATURE_BYTES
+_DOMAIN = b"murmurec event 1\0"
+
+
+def pseudonym_of(public_key: bytes) -> bytes:
+    """Return the pseudonym of the device with this public key."""
+    return sha256(public_key).digest()[:PSEUDONYM_BYTES]
+
+
+def signed_bytes(topic: str, event: bytes) -> bytes:
+    """Return the bytes that are signed for an event of a topic."""
+    return b"%b%b\0%b" % (_DOMAIN, topic.encode(), event)
+
+
+@dataclass(frozen=True, repr=False)  # the secret has no place in a log
+class SigningKey:
+    """The key pair of a device, made from 32 secret bytes."""
+
+    public_key: bytes
+    secret_key: bytes
+
+    @classmethod
+    def from_seed(cls, seed: bytes) -> SigningKey:
+        """Return the key pair of 32 bytes (RFC 8032, 5.1.5)."""
+        if len(seed) != KEY_BYTES:
+            raise ValueError(f"seed of {len(seed)} bytes: a key pair is made from {KEY_BYTES}")
+        return cls(*key_pair(seed))
+
+    @property
+    def pseudonym(self) -> bytes:
+        """The pseudonym of the device, 16 bytes."""
+        return pseudonym_of(self.public_key)
+
+    def seal(self, topic: str, event: bytes) -> bytes:
+        """Return the envelope with an encoded event; equal arguments give equal bytes."""
+        signature = sign(self.secret_key, signed_bytes(topic, event))
+        return b"%c%b%b%b" % (ENVELOPE, self.public_key, signature, event)
+
+
+class Claim(NamedTuple):
+    """That the device with a public key has signed the message."""
+
+    public_key: bytes
+    signature: bytes
+    message: bytes
+
+
+Verify = Callable[[Sequence[Claim]], NDArray[np.bool_]]
+
+
+@dataclass(frozen=True)
+class Signatures:
+    """How a server takes signatures: those of `topic`; `required`, or only checked where given.
+
+    `verify` returns for each claim whether it is true; every form of it has the same verdicts.
+    """
+
+    topic: str = ""
+    required: bool = False
+    verify: Verify = verify_each
+
+
+def envelope_device(value: bytes) -> bytes | None:
+    """Return the pseudonym that an envelope names; None for any other value."""
+    if len(value) < HEAD_BYTES or value[0] != ENVELOPE:
+        return None
+    return pseudonym_of(value[1 : 1 + KEY_BYTES])
+
+
+def opened(
+    keys: Sequence[bytes | None],
+    values: Sequence[bytes | None],
+    signatures: Signatures,
+    most: int,
+) -> tuple[list[bytes | None], NDArray[np.bool_]] | None:
+    """Return the events of a run of records without their envelopes, and which records (n,) are
+    refused; None where there is no envelope and none is required.
+
+    Refused: an envelope that is cut short, names another device than the record's key, or has a
+    wrong signature; where signatures are required, any other value. Values that are empty or longer
+    than `most` are neither opened nor refused.
+    """
+    if not (signatures.required or any(value and value[0] == ENVELOPE for value in values)):
+        return None
+    events = list(values)
+    refused = np.zeros(len(events), np.bool_)
+    claims: list[Claim] = []
+    places: list[int] = []
+    for i, (key, value) in enumerate(zip(keys, values, strict=True)):
+        if not value or len(value) > most:
+            continue
+        if value[0] != ENVELOPE:
+            refused[i] = signatures.required
+            continue
+        device = envelope_device(value)
+        if device is None or key != device.hex().encode():
+            refused[i] = True
+            continue
+        event = value[HEAD_BYTES:]
+        message = signed_bytes(signatures.topic, event)
+        claims.append(Claim(value[1 : 1 + KEY_BYTES], value[1 + KEY_BYTES : HEAD_BYTES], message))
+        places.append(i)
+        events[i] = event
+    if claims:
+        refused[places] = ~signatures.verify(claims)
+    return events, refused
