@@ -5,8 +5,9 @@
 
 The file is an uncompressed zip that `numpy.load(path, allow_pickle=False)` also reads; equal states
 give equal files. `read` returns a state whose digests are verified, or raises `UserError` for a
-file that is damaged, of a newer format or, if a design is given, of another one; it never
-unpickles. A snapshot holds the server's data: sums of released reports, and pseudonyms.
+file that is damaged, holds NaN or infinity, is larger than the memory here, of a newer format or,
+if a design is given, of another one; it never unpickles. A snapshot holds the server's data: sums
+of released reports, and pseudonyms.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ import errno
 import io
 import os
 import secrets
+import stat
 import zipfile
 from collections.abc import Mapping
 from contextlib import suppress
@@ -193,7 +195,10 @@ def read(path: Path, design: StateSpec | None = None) -> SnapshotFile:
     """Return a verified snapshot; raises `UserError` for any other file, and for a snapshot of
     another design if `design` is given."""
     try:
+        _check_size(path)
         with zipfile.ZipFile(path) as archive:
+            if sum(member.file_size for member in archive.infolist()) > path.stat().st_size:
+                raise ValueError("its members overlap")
             meta = _meta(path, archive)
             arrays = {
                 member.filename: _array(path, archive, member)
@@ -213,6 +218,19 @@ def read(path: Path, design: StateSpec | None = None) -> SnapshotFile:
     if design is not None:
         found.check(design)
     return found
+
+
+def _check_size(path: Path) -> None:
+    """Refuse what is no file, and a file that does not fit into the memory, before it is opened."""
+    status = path.stat()
+    if not stat.S_ISREG(status.st_mode):
+        raise UserError(f"{path}: not a regular file; give a snapshot")
+    memory = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    if status.st_size > memory:
+        raise UserError(
+            f"{path}: {status.st_size:,} bytes, more than the {memory:,} bytes of memory here: a "
+            "snapshot is read whole; use a machine with more memory"
+        )
 
 
 def _meta(path: Path, archive: zipfile.ZipFile) -> Meta:
@@ -279,6 +297,13 @@ def _verify(found: SnapshotFile) -> None:
     ):
         if recorded != computed:
             raise _damaged(found.path, f"the digest of the {part} is {computed} and not {recorded}")
+    for name, array in found.model.items():
+        if array.dtype.kind == "f" and not np.isfinite(array).all():
+            place = int(np.argmin(np.isfinite(array).reshape(-1)))
+            raise UserError(
+                f"{found.path}: {_MODEL}{name} holds {array.flat[place]} at element {place}: a "
+                "model with it predicts nothing; use another snapshot"
+            )
 
 
 def _damaged(path: Path, reason: str) -> UserError:

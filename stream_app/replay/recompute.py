@@ -128,6 +128,12 @@ def begin(design: StateSpec, origin: StateOrigin, snapshot: SnapshotFile | None 
     except ValueError as error:
         raise UserError(str(error)) from None
     if not origin.snapshot:
+        if snapshot is not None:
+            raise UserError(
+                f"--snapshot {snapshot.path}: the state did not begin from a snapshot, so the file "
+                "would not be used: leave the option out (to begin from it: murmurec worker "
+                "--from-snapshot FILE)"
+            )
         return replica
     if snapshot is None:
         raise UserError(

@@ -4,6 +4,9 @@ At a marked cut every replica takes its digests; the owner of the clock appends 
 the cut log once its checkpoint is durable, and so does a replica that differs, which informs the
 owner. Own digests and report may come in either order. Digests are compared only when spec and
 origin match; a differing origin is reported in `other_origin`.
+
+Without a secret every writer of the cut log can make reports, so both lists are bounded: the newest
+16 cuts, and 8 different reports a cut.
 """
 
 from __future__ import annotations
@@ -14,6 +17,7 @@ from dataclasses import dataclass
 from stream_app.wire import DigestReport
 
 _KEPT = 16
+_REPORTS_OF_A_CUT = 8
 
 
 @dataclass(frozen=True)
@@ -30,9 +34,9 @@ class Digests:
 class DigestComparison:
     """Compares reports with own digests; `differs` is called for every report that disagrees.
 
-    `agreed` counts the reports that agree since the newest difference, `agreed_before` those in the
-    run before that difference. `other_origin` is the origin of the newest report if it differs from
-    ours, else empty.
+    `agreed` counts the cuts with a report that agrees since the newest difference, `agreed_before`
+    those in the run before that difference. `other_origin` is the origin of the newest report if it
+    differs from ours, else empty.
     """
 
     def __init__(self, design: str, differs: Callable[[DigestReport, Digests], None]) -> None:
@@ -42,6 +46,7 @@ class DigestComparison:
         self._reports: dict[int, list[DigestReport]] = {}
         self.agreed = 0
         self.agreed_before = 0
+        self._agreed_cut = -1
         self.other_origin = ""
 
     def add_own(self, digests: Digests) -> None:
@@ -58,7 +63,9 @@ class DigestComparison:
         if (digests := self._own.get(report.cut)) is not None:
             self._compare(report, digests)
         else:
-            self._reports.setdefault(report.cut, []).append(report)
+            waiting = self._reports.setdefault(report.cut, [])
+            if report not in waiting and len(waiting) < _REPORTS_OF_A_CUT:
+                waiting.append(report)
             self._evict_oldest()
 
     def clear(self) -> None:
@@ -73,7 +80,8 @@ class DigestComparison:
             return
         self.other_origin = ""
         if (report.model, report.ledger) == (digests.model, digests.ledger):
-            self.agreed += 1
+            self.agreed += report.cut > self._agreed_cut
+            self._agreed_cut = max(self._agreed_cut, report.cut)
         else:
             self.agreed, self.agreed_before = 0, self.agreed
             self._on_difference(report, digests)

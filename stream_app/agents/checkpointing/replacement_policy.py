@@ -6,6 +6,10 @@ rebuild.
 
 Where the log reaches back to the origin it decides: this worker reports its own digests, so both
 replicas replay the log, which corrects the wrong replica. Otherwise the checkpoint decides.
+
+Without a secret every writer of the cut log can make false reports, so their cost is bounded: one
+reload answers for every report up to its cut, and only three reloads come without ten cuts in
+between at which a report agrees; then the worker ends and names the ways out.
 """
 
 from __future__ import annotations
@@ -26,6 +30,7 @@ from stream_app.wire import DigestReport, Forget
 
 log = structlog.get_logger()
 _RELOADS = 3
+_AGREED_CUTS = 10  # between two differences that do not count together
 
 
 class ReplacementPolicy:
@@ -53,6 +58,7 @@ class ReplacementPolicy:
         self._report = report
         self._mid_round = mid_round
         self._reloads = 0
+        self._settled_cut = -1  # differences up to this cut led to a reload
 
     def restart(self) -> None:
         """Start over with a replica whose state was replaced."""
@@ -77,8 +83,9 @@ class ReplacementPolicy:
 
     def _on_difference(self, report: DigestReport, own: Digests) -> None:
         """Another replica reported other digests: raise the alarm, keep the evidence, reload."""
-        if self.reload is not None:
+        if self.reload is not None or report.cut <= self._settled_cut:
             return
+        self._settled_cut = self._replica.cut
         self._metrics.replica_differs()
         log.error(
             "replica.differs",
@@ -90,14 +97,17 @@ class ReplacementPolicy:
         replica = self._replica
         answer = DigestReport(own.cut, own.model, own.ledger, replica.spec.digest, own.origin)
         self._report(answer)
-        self._reloads = 0 if self.comparison.agreed_before else self._reloads
+        if self.comparison.agreed_before >= _AGREED_CUTS:
+            self._reloads = 0
         self._reloads += 1
         if self._reloads > _RELOADS:
             self._fail(
                 UserError(
                     f"the state differs from another replica's at cut {report.cut} again, after "
                     f"{_RELOADS} reloads: run murmurec state verify, and replace the machine that "
-                    "is wrong, or the checkpoint (murmurec state rebuild)"
+                    "is wrong, or the checkpoint (murmurec state rebuild); if no machine is wrong, "
+                    "the digest reports are forged: set state_secret, and revoke foreign WRITE on "
+                    "the cut log"
                 )
             )
             return

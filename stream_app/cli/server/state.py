@@ -3,6 +3,7 @@
     digest   digests of the state of the log         verify    compare checkpoint and workers
     replay   the same from another position          export    write the state to a file
     show     contents of the state topic             rebuild   write a checkpoint from the log
+    contract version of the event format             migrate   convert a snapshot to this spec
 
 The settings must be the workers' own: their allow-list, model and sizes decide the state.
 """
@@ -28,6 +29,7 @@ from stream_app.cli.options import (
     writable,
 )
 from stream_app.cli.output import progress
+from stream_app.cli.server import state_growth
 from stream_app.errors import UsageError, UserError
 
 app = typer.Typer(
@@ -267,3 +269,6 @@ def show(
     settings = settings_from(config, bootstrap, prefix, kafka)
     session = Session.from_settings(settings, display=progress)
     show_inventory(read_inventory(session), as_json)
+
+
+app.command()(state_growth.contract)

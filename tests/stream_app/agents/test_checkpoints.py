@@ -322,6 +322,38 @@ def test_a_replica_that_differs_keeps_the_evidence_and_requests_a_reload(
     with_line(body, Settings(data_dir=tmp_path, replay_seconds=3600))
 
 
+def test_one_batch_of_false_reports_costs_one_reload(
+    rng: np.random.Generator, tmp_path: Any
+) -> None:
+    async def body(runtime: Runtime, line: Line) -> None:
+        async def digests_at(cut: int) -> None:
+            a_round(runtime, rng, cut, checkpoint=True)
+            await until(lambda: bool((d := line.checkpoints._known) and d.cut == cut))
+            await line.checkpoints.idle()
+
+        origin = runtime.replica.origin.digest
+        lies = [
+            DigestReport(cut, f"{name:032x}", "0" * 32, SMALL.digest, origin)
+            for cut in (1, 2, 3, 4, 2**40)
+            for name in range(50)
+        ]
+        for cut in (1, 2, 3, 4):
+            await digests_at(cut)
+        for time in range(2):
+            for lie in lies:
+                runtime.compare(lie)
+            assert (runtime.replacement.reload is not None) == (time == 0)
+            runtime.replacement.restart()
+        for lie in lies:  # the replay meets them again, wherever its digests are taken
+            runtime.compare(lie)
+        await digests_at(5)
+        assert runtime.replacement.reload is None
+        assert runtime.status.failure is None
+        assert runtime.metrics.registry.get_sample_value("murmurec_replicas_differ_total") == 1.0
+
+    with_line(body, Settings(data_dir=tmp_path, checkpoint_seconds=3600))
+
+
 @pytest.mark.parametrize("rebuild", [False, True])
 def test_a_forgotten_device_is_cleared_or_requests_a_rebuild(
     rng: np.random.Generator, rebuild: bool

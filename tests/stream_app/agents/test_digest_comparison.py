@@ -73,3 +73,20 @@ def test_digests_without_a_counterpart_do_not_accumulate() -> None:
     assert len(comparison._reports) <= 16
     comparison.clear()
     assert not comparison._own
+
+
+def test_reports_of_one_cut_do_not_accumulate() -> None:
+    found: list[int] = []
+    comparison = DigestComparison("design", lambda report, _: found.append(report.cut))
+    for number in range(1000):
+        lie = DigestReport(7, f"{number:032x}", "b" * 32, "design", BASE)
+        comparison.add_report(lie)
+        comparison.add_report(lie)
+    assert sum(map(len, comparison._reports.values())) <= 8
+    comparison.add_own(OURS)
+    assert len(found) <= 8
+
+
+def test_a_cut_agrees_once() -> None:
+    comparison, _ = compared(True, OURS, REPORT, REPORT, REPORT)
+    assert comparison.agreed == 1

@@ -137,7 +137,7 @@ def test_a_zip_of_other_arrays_is_refused(tmp_path: Path) -> None:
 
 def test_what_cannot_be_read_at_all_is_refused(tmp_path: Path) -> None:
     assert "No such file" in refusal(tmp_path / "nowhere.npz")
-    assert "directory" in refusal(tmp_path)
+    assert "not a regular file" in refusal(tmp_path)
 
 
 @pytest.mark.parametrize("share", [0.001, 0.3, 0.9, 0.999])
@@ -232,6 +232,44 @@ def test_an_array_of_another_state_is_refused(written: Path, tmp_path: Path) -> 
     assert "the digest of the ledger" in refusal(changed)
     more = rewritten(written, tmp_path / "c", {"model.more.npy": npy(counts)})
     assert "the digest of the model" in refusal(more)
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
+def test_a_model_with_a_number_that_is_not_finite_is_refused(value: float, tmp_path: Path) -> None:
+    replica = used()
+    replica.model_arrays()["learner.vectors"].reshape(-1)[7] = value
+    snapshot_file.write(tmp_path / "a.npz", replica)
+    assert f"model.learner.vectors holds {value} at element 7" in refusal(tmp_path / "a.npz")
+
+
+@pytest.mark.parametrize("path", ["/dev/zero", "/dev/null", "/proc"])
+def test_what_is_no_file_is_refused_before_it_is_read(path: str) -> None:
+    assert "not a regular file" in refusal(Path(path))
+
+
+def test_a_pipe_is_refused_without_waiting_for_a_writer(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    assert "not a regular file" in refusal(tmp_path / "pipe")
+
+
+def test_a_file_larger_than_the_memory_is_refused_by_its_size(tmp_path: Path) -> None:
+    with (tmp_path / "a").open("wb") as file:
+        file.truncate(1 << 42)  # holds no block of the disk
+    assert "4,398,046,511,104 bytes, more than the " in refusal(tmp_path / "a")
+
+
+def test_members_that_share_their_bytes_are_refused(written: Path, tmp_path: Path) -> None:
+    """A small file could become many arrays in memory."""
+    with zipfile.ZipFile(tmp_path / "a", "w") as archive:
+        archive.writestr("meta.json", b"x" * 10_000)
+        member = archive.getinfo("meta.json")
+        for number in range(3):
+            again = zipfile.ZipInfo(f"model.{number}.npy")
+            again.header_offset, again.CRC = member.header_offset, member.CRC
+            again.compress_size = again.file_size = member.file_size
+            archive.filelist.append(again)
+            archive.NameToInfo[again.filename] = again
+    assert "members overlap" in refusal(tmp_path / "a")
 
 
 class Trap:
