@@ -26,6 +26,7 @@ from confluent_kafka.admin import AdminClient
 from stream_app.agents import clock_owner, http_views, learn
 from stream_app.agents.checkpointing import assembly
 from stream_app.agents.checkpointing.service import CheckpointService
+from stream_app.agents.checkpointing.state_topic_scan import StateTopicScan
 from stream_app.agents.crash_guard import crash_guard
 from stream_app.agents.faust_ext import group_membership
 from stream_app.agents.faust_ext.faust_app import SESSION_SECONDS, new_app
@@ -88,9 +89,10 @@ def build(
         settings.round_records,
         checkpoint_seconds=settings.checkpoint_seconds,
     )
-    reader = _reader(app, runtime, connection, clock)
+    scan = StateTopicScan(connection, topics, runtime.seal)
+    reader = _reader(app, runtime, connection, clock, scan)
     runtime.append = reader.append
-    checkpoints = assembly.attach(app, runtime, connection, membership, rejections)
+    checkpoints = assembly.attach(app, runtime, connection, membership, rejections, scan)
     runtime.checkpoints = checkpoints
     runtime.ranking = RankingService(runtime.recommender, runtime.metrics, runtime.status)
     clock_owner.attach(app, runtime, clock)
@@ -143,7 +145,9 @@ def _attach_timers(
         rejections.close()
 
 
-def _reader(app: faust.App, runtime: Runtime, connection: Connection, clock: Clock) -> LogReader:
+def _reader(
+    app: faust.App, runtime: Runtime, connection: Connection, clock: Clock, scan: StateTopicScan
+) -> LogReader:
     """Return the reader, which hands the records of the log to the learn agent."""
     settings, topics = runtime.settings, runtime.topics
     deployment = Deployment(connection, topics, runtime.replica.spec, runtime.seal)
@@ -161,6 +165,8 @@ def _reader(app: faust.App, runtime: Runtime, connection: Connection, clock: Clo
 
     def recover(progress: Progress) -> Checkpoint | None:
         found = checkpoint_reader.read_checkpoint(deployment, progress, log_recovery)
+        if found is not None:
+            scan.remember(found.survey)
         runtime.status.await_kernels()  # nothing is applied before the kernels are compiled
         return found
 

@@ -10,7 +10,7 @@ import structlog
 
 from stream_app.agents.checkpointing.fenced_producer import FencedProducer, gap_reader
 from stream_app.agents.checkpointing.service import CheckpointService
-from stream_app.agents.checkpointing.state_topic_scan import scan_state_topic
+from stream_app.agents.checkpointing.state_topic_scan import StateTopicScan
 from stream_app.agents.faust_ext import state_table
 from stream_app.agents.faust_ext.group_membership import Membership
 from stream_app.agents.rejections import RejectionWriter, patient_producer
@@ -28,6 +28,7 @@ def attach(
     connection: Connection,
     membership: Membership,
     rejections: RejectionWriter,
+    scan: StateTopicScan,
 ) -> CheckpointService:
     """Add the state's table and return the service; the worker that has the table checkpoints.
 
@@ -59,7 +60,7 @@ def attach(
         fenced,
         rejections,
         topic_id,
-        lambda: scan_state_topic(connection, topics, runtime.seal),
+        scan,
         f"{platform.node()}:{settings.instance or os.getpid()}",
     )
     table = state_table.attach(

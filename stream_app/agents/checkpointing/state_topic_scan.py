@@ -1,33 +1,64 @@
-"""Scan of the state topic when a worker becomes its writer."""
+"""Scan of the state topic when a worker becomes its writer.
+
+A worker that owns the clock soon after its start has read the topic just before: it reads on from
+there. Later the whole topic is read again, of which only keys and manifests are held.
+"""
 
 from __future__ import annotations
 
+import time
+
 from stream_app.checkpoints import reader
+from stream_app.checkpoints.reader import Survey
 from stream_app.kafka.clients import Connection
+from stream_app.kafka.compacted import TopicReader
 from stream_app.wire import Topics, WireError
 from stream_app.wire.authenticity.seal import OPEN, Seal
-from stream_app.wire.state_records import Manifest, decode_manifest
+from stream_app.wire.state_records import DIGEST_BYTES, Manifest, decode_manifest
+
+# A tombstone stays in the topic for a day (delete.retention.ms): whoever reads on much sooner
+# misses none.
+_KNOWN_SECONDS = 3600.0
+_NOT_HASHED = b"-" * DIGEST_BYTES
 
 
-def scan_state_topic(
-    connection: Connection, topics: Topics, seal: Seal = OPEN
-) -> tuple[list[bytes], list[Manifest]]:
-    """Return every key that has a value, and every manifest that can be read
-    and has this seal.
+class StateTopicScan:
+    """Returns every key that has a value, and every manifest that can be read and has this seal."""
 
-    The pages' bytes are dropped at once: only their keys are needed.
-    """
-    live: dict[bytes, Manifest | None] = {}
+    def __init__(self, connection: Connection, topics: Topics, seal: Seal = OPEN) -> None:
+        self._connection, self._topics, self._seal = connection, topics, seal
+        self._known: tuple[float, Survey] | None = None
 
-    def note(_: int, key: bytes | None, value: bytes | None) -> None:
-        if key is None:
-            return
-        live.pop(key, None)
-        if value is not None:
-            live[key] = _manifest(value, seal) if key[:1] == b"M" else None
+    def remember(self, survey: Survey) -> None:
+        """Keep what a start has read of the topic; from any thread."""
+        self._known = time.monotonic(), survey
 
-    reader.read(connection, topics, note)
-    return list(live), [manifest for manifest in live.values() if manifest is not None]
+    def __call__(self) -> tuple[list[bytes], list[Manifest]]:
+        """Read the topic, or what was appended since it was remembered."""
+        known, self._known = self._known, None
+        if known is not None and time.monotonic() - known[0] < _KNOWN_SECONDS:
+            rules, position = known[1].rules, known[1].position
+            with TopicReader(self._connection, self._topics.state) as topic:
+                if position <= topic.end:
+                    for batch in topic.batches(position):
+                        for each in batch:
+                            # Only keys and manifests are wanted, so pages are not hashed.
+                            rules.read(each.offset() or 0, each.key(), each.value(), _NOT_HASHED)
+                    return rules.keys, rules.manifests
+        return self._all()
+
+    def _all(self) -> tuple[list[bytes], list[Manifest]]:
+        live: dict[bytes, Manifest | None] = {}
+
+        def note(_: int, key: bytes | None, value: bytes | None) -> None:
+            if key is None:
+                return
+            live.pop(key, None)
+            if value is not None:
+                live[key] = _manifest(value, self._seal) if key[:1] == b"M" else None
+
+        reader.read(self._connection, self._topics, note)
+        return list(live), [manifest for manifest in live.values() if manifest is not None]
 
 
 def _manifest(value: bytes, seal: Seal) -> Manifest | None:
