@@ -176,7 +176,7 @@ def _reader(
     def first_origin() -> StateOrigin:
         check_origin(deployment)
         past = history(deployment)
-        excluded = past.forgotten(len(past.cuts), rebuild_only=True)
+        excluded = past.forgotten(past.next_number - 1, rebuild_only=True)
         return StateOrigin(0, (0,) * settings.partitions, excluded=excluded)
 
     cuts = clients.producer(deployment.connection, linger_ms=0)

@@ -53,7 +53,7 @@ def attach(app: faust.App, runtime: Runtime) -> Any:
                 if piece.batch is not None:
                     runtime.apply(piece.batch)
                 if piece.cut is not None:
-                    runtime.end_round(piece.cut, piece.cut_offset)
+                    runtime.end_round(piece.cut, piece.cut_offset, piece.tails)
                 if piece.contract is not None:
                     runtime.replica.set_contract(piece.contract.version)
                 if piece.forget is not None:

@@ -26,6 +26,7 @@ from typing import Any
 import structlog
 from confluent_kafka import KafkaError, Message, Producer
 from mode import Service
+from msgspec import structs
 
 from stream_app.agents.checkpointing.restore import Restored
 from stream_app.agents.runtime import Runtime
@@ -35,7 +36,7 @@ from stream_app.kafka import clients
 from stream_app.log.canonical_order import Start
 from stream_app.log.cut_clock import Clock
 from stream_app.replay.follower import Decoded, Follower
-from stream_app.wire import EPOCH_SECONDS, encode_message
+from stream_app.wire import EPOCH_SECONDS, Cut, encode_message
 from stream_app.wire.state_records import StateOrigin
 
 Progress = Callable[[int, int], None]
@@ -105,8 +106,7 @@ class LogReader(Service):
         found = self._recover(self._progress) if origin is None else None
         if found is not None:
             origin = found.manifest.origin
-            m = found.manifest
-            start = Start(m.cut, m.end_offsets, m.cut_offset, m.contract)
+            start = Start.after(found.manifest)
             runtime.metrics.recovered(time.monotonic() - began)
         else:
             origin = origin or self._first_origin()
@@ -168,7 +168,7 @@ class LogReader(Service):
         checkpoints = self._runtime.checkpoints
         entry = self._clock.due(
             time.monotonic(),
-            rounds.newest_cut,
+            rounds.last_used,
             rounds.received,
             int(time.time()) // EPOCH_SECONDS,
             checkpoint_wanted=checkpoints is not None and checkpoints.wanted,
@@ -179,6 +179,8 @@ class LogReader(Service):
             self._clock.rest()
             if not self._clock.waits:
                 self._runtime.status.last_cut = rounds.newest_cut[0]
+        if isinstance(entry, Cut):
+            entry = structs.replace(entry, tails=rounds.tails_below(entry.end_offsets))
         if entry is not None:
             self.append(encode_message(entry))
         self._producer.poll(0)
@@ -196,7 +198,7 @@ class LogReader(Service):
         now = time.monotonic()
         if now - self._probed_time > _ASK_SECONDS:
             self._probed_time = now
-            if follower.answers():
+            if follower.bounds.answers():
                 self._check_log()
                 self._runtime.status.last_answer_time = time.monotonic()
 

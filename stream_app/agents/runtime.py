@@ -45,6 +45,7 @@ from stream_app.wire import (
     DigestReport,
     Forget,
     Rejection,
+    Tail,
     Topics,
     encode_message,
 )
@@ -111,6 +112,8 @@ class Runtime:
     reject: Callable[[Rejection], None]
     status: WorkerStatus = field(default_factory=WorkerStatus)
     cut_offset: int = 0
+    tails: tuple[Tail | None, ...] = ()
+    """The last records before the newest cut (`Manifest.tails`)."""
     mid_round: bool = False
     checkpoints: Checkpoints | None = None
     ranking: Ranking | None = None
@@ -153,12 +156,12 @@ class Runtime:
             self.reject(rejection)
         self._round_seconds += time.perf_counter() - started
 
-    def end_round(self, cut: Cut, cut_offset: int) -> None:
+    def end_round(self, cut: Cut, cut_offset: int, tails: tuple[Tail | None, ...] = ()) -> None:
         """Close a round, and wake the coroutines that wait for a cut."""
         replaced = self.replica.end_round(cut.number, cut.end_offsets)
         self.gauges.replaced(replaced)
         self.recommender.replaced(replaced)
-        self.cut_offset = cut_offset
+        self.cut_offset, self.tails = cut_offset, tails
         self.mid_round = False
         if self.checkpoints is not None:
             self.checkpoints.at_cut(cut, cut_offset, self._round_seconds)
@@ -195,10 +198,11 @@ class Runtime:
             await self.checkpoints.idle()
         if restored.found is not None:
             self.replica.take(restored.found.replica)
-            self.cut_offset = restored.found.manifest.cut_offset
+            manifest = restored.found.manifest
+            self.cut_offset, self.tails = manifest.cut_offset, manifest.tails
         elif self.replica.cut or self.mid_round or self.replica.origin != restored.origin:
             self.replica.restart(restored.origin)
-            self.cut_offset = 0
+            self.cut_offset, self.tails = 0, ()
         self.mid_round = False
         self.status.step = ASKING_FOR_ENDS
         self.replacement.restart()

@@ -19,7 +19,7 @@ from stream_app.kafka import clients
 from stream_app.kafka.acknowledged_writer import AcknowledgedWriter, OnAcknowledged
 from stream_app.kafka.clients import Connection
 from stream_app.state.replica import Replica
-from stream_app.wire import Rejection, encode_message
+from stream_app.wire import Rejection, Tail, encode_message
 from stream_app.wire.state_records import Manifest
 
 
@@ -29,15 +29,17 @@ def write_checkpoint(
     cut_offset: int,
     worker: str,
     progress: Callable[[int], None] | None = None,
+    tails: tuple[Tail | None, ...] = (),
 ) -> Manifest:
     """Write the complete state of a replica at a cut as a new generation; return its durable
-    manifest. `progress` is called with the number of acknowledged bytes."""
+    manifest. `progress` is called with the number of acknowledged bytes; `tails` are the last
+    records before the cut, as far as known."""
     connection, topics = deployment.connection, deployment.topics
     snapshot = Snapshot(replica)
     snapshot.freeze()
     snapshot.hash()
     rating_topic = reader.topic_id(clients.admin(connection), topics.ratings)
-    frozen = snapshot.frozen(rating_topic, cut_offset)
+    frozen = snapshot.frozen(rating_topic, cut_offset, tails)
     obsolete_keys = reader.live_keys(connection, topics)
     driver = _driver(deployment, progress or (lambda _: None))
     driver.drive(LeaseAcquired(secrets.token_bytes(OWNER_BYTES), worker, obsolete_keys))

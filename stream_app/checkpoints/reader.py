@@ -23,6 +23,7 @@ from confluent_kafka import (
 )
 from confluent_kafka.admin import AdminClient
 
+from stream_app.checkpoints.cut_log_scan import CutLogScan
 from stream_app.checkpoints.protocol.recovery import (
     CheckpointRefused,
     Found,
@@ -107,7 +108,11 @@ def read_manifest(deployment: Deployment, progress: Progress | None = None) -> M
 def _recovery(deployment: Deployment, seal: Seal | None = None) -> Recovery:
     rating_topic = topic_id(clients.admin(deployment.connection), deployment.topics.ratings)
     return Recovery(
-        deployment.spec.digest, rating_topic, deployment.partitions, seal or deployment.seal
+        deployment.spec.digest,
+        rating_topic,
+        deployment.partitions,
+        seal or deployment.seal,
+        CutLogScan(deployment.connection, deployment.topics.cuts).superseded,
     )
 
 

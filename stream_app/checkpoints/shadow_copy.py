@@ -24,6 +24,7 @@ from stream_app.checkpoints.protocol.writer import Frozen, FrozenArray
 from stream_app.models.paged_arrays import page_count
 from stream_app.state.digests import pages
 from stream_app.state.replica import Replica
+from stream_app.wire import Tail
 from stream_app.wire.state_records import (
     PAGE_BYTES,
     ledger_root,
@@ -157,7 +158,7 @@ class Snapshot:
             self.ledger = ledger_root(design, self._ledger)
             self._refill()
 
-    def frozen(self, topic_id: str, cut_offset: int) -> Frozen:
+    def frozen(self, topic_id: str, cut_offset: int, tails: tuple[Tail | None, ...] = ()) -> Frozen:
         """Return the state of the last `freeze`, to be written; `changed` holds the pages changed
         since the last call. Raises RuntimeError if it was not hashed."""
         with self._alone("frozen"):
@@ -175,6 +176,7 @@ class Snapshot:
             frozen = Frozen(
                 self._replica.spec.digest, topic_id, self.cut, self.end_offsets, cut_offset,
                 self.origin, self.model, self.ledger, self._arrays, self._ledger, page, changed,
+                tails,
             )  # fmt: skip
             for copy in self._copies:
                 copy.changed.clear()

@@ -44,15 +44,19 @@ def records(
     topic: str,
     progress: Progress | None = None,
     newest: int | None = None,
+    first: int = 0,
 ) -> Iterator[Message]:
     """Yield every record up to the end at the time of reading, not at the start: compaction may
     remove what was the newest record at the start.
 
     `newest`: begin that many offsets before the end, for a reader of the newest records only.
-    `progress` is called with (records read, records in the topic). Raises as `TopicReader`.
+    `first`: begin at this offset, if the topic holds it. `progress` is called with (records read,
+    records in the topic). Raises as `TopicReader`.
     """
     with TopicReader(connection, topic) as reader:
-        for batch in reader.batches(reader.before_end(newest), progress):
+        if first and first >= reader.end:
+            return
+        for batch in reader.batches(max(first, reader.before_end(newest)), progress):
             yield from batch
 
 

@@ -35,6 +35,7 @@ from stream_app.wire import (
     Tail,
     Truncate,
 )
+from stream_app.wire.state_records import Manifest
 
 
 class OrderError(Exception):
@@ -65,6 +66,12 @@ class Start:
     def __post_init__(self) -> None:
         if self.cut < 0 or self.cut_offset < 0 or any(end < 0 for end in self.end_offsets):
             raise ValueError(f"{self}: a cut, its ends and its offset are at least 0")
+
+    @classmethod
+    def after(cls, manifest: Manifest) -> Start:
+        """Return the position after the cut of a checkpoint."""
+        m = manifest
+        return cls(m.cut, m.end_offsets, m.cut_offset, m.contract, m.tails)
 
 
 @dataclass(frozen=True, eq=False)
@@ -113,9 +120,32 @@ class Rounds:
         self._partition = 0
 
     @property
+    def next_offset(self) -> int:
+        """The offset in the cut log after the last entry taken."""
+        return self._next_offset
+
+    @property
     def newest_cut(self) -> tuple[int, tuple[int, ...]]:
         """Number and ends of the newest cut that counts, applied or not."""
         return self._chain.number, self._chain.end_offsets
+
+    def learn(self, truncations: Truncations) -> None:
+        """Note the truncations that a scan of the cut log found, before the first entry."""
+        self._chain.truncations = truncations
+
+    def first_beyond(self, log_ends: Sequence[int]) -> tuple[int, Cut, int] | None:
+        """Return the first cut that was read, is not applied, and names an offset beyond these
+        ends: the number of the cut before it, the cut, and the partition."""
+        before = self.number
+        for _, entry in self._entries:
+            if isinstance(entry, Cut):
+                for partition, (end, at) in enumerate(
+                    zip(entry.end_offsets, log_ends, strict=True)
+                ):
+                    if end > at:
+                        return before, entry, partition
+                before = entry.number
+        return None
 
     @property
     def last_used(self) -> tuple[int, tuple[int, ...]]:

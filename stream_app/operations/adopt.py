@@ -33,7 +33,8 @@ from stream_app.operations.rebuild import rebuild, refuse_while_workers_run, wri
 from stream_app.operations.session import Session
 from stream_app.replay import positions
 from stream_app.replay.cut_history import CutHistory, history, lost_origin
-from stream_app.replay.follower import Follower, gone_before
+from stream_app.replay.follower import Follower
+from stream_app.replay.log_bounds import gone_before
 from stream_app.replay.recompute import begin, excluding
 from stream_app.state.replica import Replica
 from stream_app.wire.authenticity.seal import ANY
@@ -67,7 +68,7 @@ def adopt(session: Session, snapshot: SnapshotFile) -> Manifest:
         number, ends = cut.number, cut.end_offsets
     else:
         number, ends, cut_offset = 0, (0,) * session.deployment.partitions, 0
-    forgotten = set(logged.forgotten(number + 1, rebuild_only=True))
+    forgotten = set(logged.forgotten(logged.next_number, rebuild_only=True))
     contained = forgotten - set(snapshot.meta.origin.excluded)
     if contained:
         raise UserError(
@@ -78,7 +79,7 @@ def adopt(session: Session, snapshot: SnapshotFile) -> Manifest:
         number,
         ends,
         snapshot=snapshot.digest,
-        excluded=logged.forgotten(number + 1),
+        excluded=logged.forgotten(logged.next_number),
         contract=logged.contract(number),
     )
     manifest = _write(session, begin(session.spec, origin, snapshot), cut_offset)
@@ -106,7 +107,7 @@ def over_a_gap(session: Session, place: str) -> None:
     origin, start = _after_gap(session, found, place)
     # A truncated log cannot be replayed later without a device, so pending rebuilds apply now.
     logged = history(session.deployment)
-    origin = excluding(origin, logged.forgotten(len(logged.cuts) + 1, rebuild_only=True))
+    origin = excluding(origin, logged.forgotten(logged.next_number, rebuild_only=True))
     snapshot = kept = _kept(session, found) if found is not None else None
     if place:
         snapshot = None
@@ -143,7 +144,7 @@ def _after_gap(session: Session, found: Checkpoint | None, place: str) -> tuple[
             excluded=m.origin.excluded,
             contract=m.contract,
         )
-        return origin, Start(m.cut, m.end_offsets, m.cut_offset, m.contract)
+        return origin, Start.after(m)
     return positions.resolve_origin(session.deployment, place or "earliest", may_cut=True)
 
 
@@ -191,7 +192,7 @@ def _can_start(session: Session, found: Checkpoint | None, logged: CutHistory) -
     if not _log_continues(session, found):
         return False
     origin = found.manifest.origin if found else StateOrigin(0, (0,) * partitions)
-    later = set(logged.forgotten(len(logged.cuts) + 1, rebuild_only=True)) - set(origin.excluded)
+    later = set(logged.forgotten(logged.next_number, rebuild_only=True)) - set(origin.excluded)
     return not later or not gone_before(
         session.connection, session.names.ratings, origin.end_offsets
     )
@@ -201,7 +202,7 @@ def _log_continues(session: Session, found: Checkpoint | None) -> bool:
     """Return whether the log holds every record after the checkpoint (None: from offset 0 on)."""
     m = found.manifest if found else None
     zero = Start(0, (0,) * session.deployment.partitions)
-    start = Start(m.cut, m.end_offsets, m.cut_offset, m.contract) if m else zero
+    start = Start.after(m) if m else zero
     follower = Follower(session.deployment, start)
     try:
         follower.log_end_offsets()

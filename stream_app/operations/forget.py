@@ -7,7 +7,7 @@ import re
 from stream_app.checkpoints import offline_writer
 from stream_app.errors import UsageError, UserError
 from stream_app.operations.session import Session
-from stream_app.replay.follower import gone_before
+from stream_app.replay.log_bounds import gone_before
 from stream_app.replay.recompute import excluding
 from stream_app.state.replica import Replica
 from stream_app.wire import Forget, encode_message

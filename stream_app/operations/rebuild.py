@@ -16,7 +16,7 @@ from stream_app.kafka import clients
 from stream_app.operations.session import Session
 from stream_app.state.rejections import rejected
 from stream_app.state.replica import BatchOutcome, Replica
-from stream_app.wire import Batch
+from stream_app.wire import Batch, Tail
 from stream_app.wire.state_records import Manifest
 
 _SECONDS = 30.0
@@ -59,7 +59,12 @@ def rebuild(session: Session) -> Rebuilt:
     replayed = time.monotonic()
     with session.display("writing the checkpoint") as progress:
         manifest = write(
-            session, state.replica, state.cut_offset, "murmurec state rebuild", progress
+            session,
+            state.replica,
+            state.cut_offset,
+            "murmurec state rebuild",
+            progress,
+            state.tails,
         )
     written = time.monotonic()
     return Rebuilt(state.replica, manifest, replayed - began, written - replayed)
@@ -71,6 +76,7 @@ def write(
     cut_offset: int,
     worker: str,
     progress: Callable[[int, int], None] = lambda _done, _total: None,
+    tails: tuple[Tail | None, ...] = (),
 ) -> Manifest:
     """Write a checkpoint unless a worker has started meanwhile: a replay takes minutes."""
     refuse_while_workers_run(session)
@@ -81,6 +87,7 @@ def write(
         cut_offset,
         worker,
         lambda done: progress(done, max(done, total)),
+        tails,
     )
 
 

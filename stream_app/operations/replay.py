@@ -61,9 +61,7 @@ def export(session: Session, file: Path, at_cut: int | None = None) -> Exported:
             replica = replay.from_origin(origin, at_cut).replica
         else:
             manifest = found.manifest
-            start = Start(
-                manifest.cut, manifest.end_offsets, manifest.cut_offset, manifest.contract
-            )
+            start = Start.after(manifest)
             begun = Replayed(found.replica, manifest.cut_offset)
             replica = replay.go_on(begun, start).replica
     meta = snapshot_file.write(file, replica)

@@ -22,7 +22,7 @@ from stream_app.operations import diff
 from stream_app.operations.session import Session
 from stream_app.operations.workers import ReportedState, ask
 from stream_app.replay.cut_history import history, lost_origin
-from stream_app.replay.follower import gone_before
+from stream_app.replay.log_bounds import gone_before
 from stream_app.replay.recompute import Replay, Replayed
 from stream_app.state.replica import Replica
 from stream_app.wire import DigestReport

@@ -9,10 +9,11 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
+from stream_app.checkpoints.cut_log_scan import CutLogScan
 from stream_app.deployment import Deployment
 from stream_app.errors import UserError
 from stream_app.kafka import compacted
-from stream_app.log.cut_chain import Chain
+from stream_app.log.cut_chain import Chain, Truncations
 from stream_app.wire import Contract, Cut, DigestReport, Entry, Forget, WireError, decode_entry
 from stream_app.wire.state_records import StateOrigin
 
@@ -29,8 +30,9 @@ class CutLogEntry:
 
 @dataclass(frozen=True)
 class CutHistory:
-    """The contents of the cut log: the cuts from number 1 on, each with the offset after it, and
-    the other entries in log order; of the digest reports the newest `MOST_REPORTS`.
+    """The contents of the cut log: the cuts that are not superseded, each with the offset after it,
+    and the other entries in log order; of the digest reports the newest `MOST_REPORTS`.
+    `next_number` is the number of the next cut.
 
     `forgets` holds (number, entry): the device is forgotten before the round of that cut. An entry
     after the newest cut has the number that the next cut will get. `contracts` holds (number,
@@ -41,6 +43,7 @@ class CutHistory:
     forgets: tuple[tuple[int, Forget], ...]
     digest_reports: tuple[DigestReport, ...]
     contracts: tuple[tuple[int, int], ...] = ()
+    next_number: int = 1
 
     def contract(self, cut: int) -> int:
         """Return the version of the event format by which the round of a cut was decoded."""
@@ -63,8 +66,21 @@ def entries(
     deployment: Deployment,
     progress: Callable[[int, int], None] | None = None,
 ) -> Iterator[CutLogEntry]:
-    """Yield the valid entries in log order, without digest reports that lack the seal."""
-    chain = Chain(0, (0,) * deployment.partitions)
+    """Yield the valid entries in log order, without superseded cuts, their digest reports, and
+    digest reports that lack the seal."""
+    return _counting(deployment, _truncations(deployment), progress)
+
+
+def _truncations(deployment: Deployment) -> Truncations:
+    return CutLogScan(deployment.connection, deployment.topics.cuts).after(0, 0)
+
+
+def _counting(
+    deployment: Deployment,
+    truncations: Truncations,
+    progress: Callable[[int, int], None] | None,
+) -> Iterator[CutLogEntry]:
+    chain = Chain(0, (0,) * deployment.partitions, truncations)
     for message in compacted.records(deployment.connection, deployment.topics.cuts, progress):
         try:
             entry = decode_entry(message.value())
@@ -85,17 +101,22 @@ def history(
     forgets: list[tuple[int, Forget]] = []
     digest_reports: deque[DigestReport] = deque(maxlen=MOST_REPORTS)
     contracts: list[tuple[int, int]] = []
-    for logged in entries(deployment, progress):
+    truncations = _truncations(deployment)
+    next_number = truncations.last_before(0) + 1
+    for logged in _counting(deployment, truncations, progress):
         match logged.entry:
             case Cut():
                 cuts.append((logged.entry, logged.cut_offset))
+                next_number = truncations.last_before(logged.entry.number) + 1
             case Forget():
-                forgets.append((len(cuts) + 1, logged.entry))
+                forgets.append((next_number, logged.entry))
             case Contract():
-                contracts.append((len(cuts) + 1, logged.entry.version))
+                contracts.append((next_number, logged.entry.version))
             case DigestReport():
                 digest_reports.append(logged.entry)
-    return CutHistory(tuple(cuts), tuple(forgets), tuple(digest_reports), tuple(contracts))
+    return CutHistory(
+        tuple(cuts), tuple(forgets), tuple(digest_reports), tuple(contracts), next_number
+    )
 
 
 def lost_origin(found: CutHistory, partitions: int, design: str) -> str | None:

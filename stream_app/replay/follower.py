@@ -11,23 +11,24 @@ The worker's reader thread, the offline replay and the demo's own check use this
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from confluent_kafka import (
     OFFSET_BEGINNING,
     Consumer,
     KafkaError,
-    KafkaException,
     Message,
     TopicPartition,
 )
 
+from stream_app.checkpoints.cut_log_scan import CutLogScan
 from stream_app.deployment import Deployment
 from stream_app.errors import UserError
 from stream_app.kafka import clients
-from stream_app.kafka.clients import Connection
-from stream_app.log.canonical_order import OrderError, Rounds, Start
+from stream_app.log.canonical_order import LogStep, OrderError, Rounds, Start, TailDiffers
+from stream_app.replay.log_bounds import RESTORE, WAYS_OUT, EndIsBefore, LogBounds
+from stream_app.replay.lost_tail import epoch_of, lost, tail_of, way_out
 from stream_app.replay.signature_check import SignatureCheck
 from stream_app.replay.unreadable import is_unreadable, readable_from
 from stream_app.serving.catalogue import Catalogue
@@ -38,6 +39,8 @@ from stream_app.wire import (
     Cut,
     DigestReport,
     Forget,
+    Tail,
+    Truncate,
     WireError,
     decode_entry,
     decode_many,
@@ -45,17 +48,11 @@ from stream_app.wire import (
 )
 from stream_app.wire.limits import CONTRACT
 
-WAYS_OUT = (
-    "restore the topic, continue without them (murmurec worker --accept-gap, which records it), or "
-    "start a new deployment (--prefix)"
-)
-_RESTORE = "restore the topic or start a new deployment (--prefix)"
 _BATCH = 256
 _ROUNDS_AHEAD = 6
 # Of all partitions together, and of one of very many.
 _BUFFER_BYTES = 128 << 20
 _LEAST_BYTES = 1 << 20
-_ABSENT_CHECKS = 3
 
 
 @dataclass(frozen=True, eq=False)
@@ -70,30 +67,7 @@ class Decoded:
     forget: Forget | None = None
     digest_report: DigestReport | None = None
     contract: Contract | None = None
-
-
-def gone_before(connection: Connection, topic: str, ends: Sequence[int]) -> str:
-    """Return a sentence naming the first partition that no longer holds the records from its
-    offset in `ends` on; empty if all do."""
-    consumer = clients.consumer(connection)
-    try:
-        for partition, end in enumerate(ends):
-            place = TopicPartition(topic, partition)
-            if missing := _missing(place, clients.offsets(consumer, place)[0], end):
-                return missing
-    finally:
-        consumer.close()
-    return ""
-
-
-def _missing(place: TopicPartition, low: int, first: int) -> str:
-    """Return a sentence if the partition begins after the offset `first`, else empty."""
-    if low <= first:
-        return ""
-    return (
-        f"{place.topic} partition {place.partition} begins at offset {low}, the state continues "
-        f"from offset {first}: the records between were deleted"
-    )
+    tails: tuple[Tail | None, ...] = ()
 
 
 class Follower:
@@ -107,6 +81,7 @@ class Follower:
         catalogue: Catalogue | None = None,
         newest_contract: int = CONTRACT,
     ) -> None:
+        self._deployment = deployment
         self.topics = topics = deployment.topics
         self._check = SignatureCheck()
         self.intake = deployment.intake_with(self._check)
@@ -119,7 +94,6 @@ class Follower:
         self.design = deployment.spec.digest
         self.other_design = ""
         self._live = False
-        self._absent = 0
         self._most_buffered = _ROUNDS_AHEAD * round_records
         self._most_bytes = max(_LEAST_BYTES, _BUFFER_BYTES // deployment.partitions)
         self._paused: set[int] = set()
@@ -136,13 +110,9 @@ class Follower:
             # would be lost at every start.
             fetch_wait_max_ms=100,
         )
-        # Explicit offsets, never OFFSET_BEGINNING, which would skip deleted records unnoticed.
-        start = self.rounds.start
-        places = [TopicPartition(topics.ratings, p, end) for p, end in enumerate(start.end_offsets)]
-        places.append(TopicPartition(topics.cuts, 0, start.cut_offset))
-        if catalogue is not None:
-            places.append(TopicPartition(topics.items, 0, OFFSET_BEGINNING))
-        self._waiting = places
+        self.bounds = LogBounds(self._consumer, topics, deployment.partitions)
+        self._unproven: dict[tuple[str, int], Tail] = {}
+        self._assigned = False
 
     @property
     def _group(self) -> str:
@@ -151,54 +121,28 @@ class Follower:
     def log_end_offsets(self, seconds: float = 10.0) -> tuple[tuple[int, ...], int]:
         """Return the end offset of each rating partition and of the cut log, as the broker reports
         them now; refuses a log that does not hold the records from the start on."""
-        self.check_partitions(seconds)
-        start = self.rounds.start
-        ratings = tuple(
-            self._end(TopicPartition(self.topics.ratings, p), start.end_offsets[p], seconds)
-            for p in range(self.intake.partitions)
+        try:
+            return self.bounds.check(self.rounds.start, seconds)
+        except EndIsBefore as reason:
+            raise self._lost(str(reason)) from None
+
+    def _lost(self, what: str) -> UserError:
+        return lost(self._deployment, what, self.rounds.start.cut)
+
+    def beyond_end(self) -> str:
+        """Return a sentence if a cut that was read names an offset beyond the end of the log now;
+        empty if the log holds every record that is waited for."""
+        if self.rounds.first_beyond(self.rounds.received) is None:
+            return ""
+        ends = self.bounds.ends()
+        found = self.rounds.first_beyond(ends)
+        if found is None:
+            return ""
+        before, cut, partition = found
+        return (
+            f"cut {cut.number} names offset {cut.end_offsets[partition]} of partition {partition}, "
+            f"and the log ends at offset {ends[partition]}; {way_out(before)}"
         )
-        return ratings, self._end(TopicPartition(self.topics.cuts, 0), start.cut_offset, seconds)
-
-    def _end(self, place: TopicPartition, first: int, seconds: float) -> int:
-        low, high = clients.offsets(self._consumer, place, seconds)
-        if missing := _missing(place, low, first):
-            fix = WAYS_OUT if place.topic == self.topics.ratings else _RESTORE
-            raise UserError(f"{missing}; {fix}")
-        if high < first:
-            raise UserError(
-                f"{place.topic} partition {place.partition} ends at offset {high}, the state has "
-                f"read it up to offset {first}: learned records were deleted, or the topic "
-                f"was recreated; {_RESTORE}"
-            )
-        return high
-
-    def check_partitions(self, seconds: float = 10.0) -> None:
-        """Refuse a rating topic with added partitions, which would never be read, and one that is
-        absent in three checks in a row: a broker that has just started may not list it yet."""
-        try:
-            listed = self._consumer.list_topics(self.topics.ratings, timeout=seconds).topics
-        except KafkaException:
-            return  # `answers` reports a broker that does not answer
-        found = len(listed[self.topics.ratings].partitions)
-        self._absent = 0 if found else self._absent + 1
-        if self._absent >= _ABSENT_CHECKS:
-            raise UserError(f"topic {self.topics.ratings} does not exist: {_RESTORE}")
-        if found > self.intake.partitions:
-            raise UserError(
-                f"{self.topics.ratings} has {found} partitions, not {self.intake.partitions}: the "
-                "count cannot change, since a device's partition depends on it; start a new "
-                "deployment (--prefix)"
-            )
-
-    def answers(self, seconds: float = 1.0) -> bool:
-        """Return whether the broker answers a request now; refuses added partitions."""
-        place = TopicPartition(self.topics.cuts, 0)
-        try:
-            answered = self._consumer.get_watermark_offsets(place, timeout=seconds) is not None
-        except KafkaException:
-            return False
-        self.check_partitions(seconds)
-        return answered
 
     def lag(self) -> int:
         """Return the number of rating records at the broker after those already yielded."""
@@ -211,18 +155,22 @@ class Follower:
 
     def poll(self, seconds: float = 0.02) -> Iterator[Decoded]:
         """Wait up to `seconds` for records and yield every piece that is complete in order."""
-        if self._waiting:
-            # Assigned late: a request waits behind a blocked fetch, half a second per partition.
-            self._consumer.assign(self._waiting)
-            self._waiting = []
+        if not self._assigned:
+            self._assign()
         for message in self._consumer.consume(_BATCH, seconds):
             self._take(message)
-        while (step := self.rounds.step()) is not None:
+        while not self._unproven and (step := self._step()) is not None:
             if step.contract is not None:
                 self._set_contract(step.contract.version)
             batch = decode_many(step.run, self.intake) if step.run else None
             yield Decoded(
-                batch, step.cut, step.cut_offset, step.forget, step.digest_report, step.contract
+                batch,
+                step.cut,
+                step.cut_offset,
+                step.forget,
+                step.digest_report,
+                step.contract,
+                step.tails,
             )
         self._pause_and_resume()
 
@@ -235,24 +183,80 @@ class Follower:
             )
         self.intake = replace(self.intake, contract=version)
 
+    def _assign(self) -> None:
+        """Learn the truncations, and assign the consumer: late, since a request waits behind a
+        blocked fetch, half a second per partition.
+
+        Reading begins with the last record before the start, where it is known and still held, to
+        compare its fingerprint.
+        """
+        start, topics = self.rounds.start, self.topics
+        scan = CutLogScan(self._deployment.connection, topics.cuts)
+        truncations = scan.after(start.cut, start.cut_offset)
+        if truncations.supersede(start.cut):
+            raise UserError(
+                f"the state begins after cut {start.cut}, and a truncation superseded that cut: "
+                "start over from the log (murmurec worker --rebuild) or from a snapshot"
+            )
+        self.rounds.learn(truncations)
+        # Explicit offsets, never OFFSET_BEGINNING, which would skip deleted records unnoticed.
+        offsets = {(topics.ratings, p): end for p, end in enumerate(start.end_offsets)}
+        offsets[topics.cuts, 0] = start.cut_offset
+        for place, tail in zip(offsets, start.tails, strict=False):
+            if tail is not None and self.bounds.lows.get(place, tail.offset + 1) <= tail.offset:
+                self._unproven[place] = tail
+                offsets[place] = tail.offset
+        places = [TopicPartition(*place, offset) for place, offset in offsets.items()]
+        if self._catalogue is not None:
+            places.append(TopicPartition(topics.items, 0, OFFSET_BEGINNING))
+        self._consumer.assign(places)
+        self._assigned = True
+
+    def _step(self) -> LogStep | None:
+        try:
+            return self.rounds.step()
+        except TailDiffers as error:
+            raise self._lost(f"{self.topics.ratings}: {error}") from None
+
     def _take(self, message: Message) -> None:
         # A consumed message always has topic and offset; the type stubs make them optional.
         topic, partition, offset = message.topic(), message.partition(), message.offset()
         error = message.error()
         if error is not None:
             self._failed(error, topic, partition, offset)  # type: ignore[arg-type]
-        elif topic == self.topics.ratings:
+            return
+        if self._unproven and self._proves(message):
+            return
+        if topic == self.topics.ratings:
             key, value = held(message.key(), message.value())
-            self.rounds.deliver(partition, offset, key, value)  # type: ignore[arg-type]
+            self.rounds.deliver(partition, offset, key, value, epoch_of(message))  # type: ignore[arg-type]
         elif topic == self.topics.cuts:
-            self._entry(message.value(), offset)  # type: ignore[arg-type]
+            self._entry(message)
         elif self._catalogue is not None:
             self._catalogue.learn(message.key(), message.value())
 
-    def _entry(self, value: bytes | None, offset: int) -> None:
+    def _proves(self, message: Message) -> bool:
+        """Compare the last record before the start with the one that the state was computed from;
+        return whether the message is that record."""
+        place = message.topic(), message.partition()
+        tail = self._unproven.pop(place, None)  # type: ignore[arg-type]
+        if tail is None:
+            return False
+        found = tail_of(message)
+        if found == tail:
+            return True
+        if found.offset > tail.offset and not self.bounds.is_lost(*place, tail.offset):  # type: ignore[arg-type]
+            return False  # deleted meanwhile, as retention does
+        raise self._lost(
+            f"offset {tail.offset} of {place[0]} partition {place[1]} holds another record than "
+            f"the one that the state at cut {self.rounds.start.cut} was computed from"
+        )
+
+    def _entry(self, message: Message) -> None:
         self.cuts_at_end = False
+        offset = message.offset()
         try:
-            entry = decode_entry(value)
+            entry = decode_entry(message.value())
         except WireError:
             self.cuts_ignored += 1
             return
@@ -265,16 +269,17 @@ class Follower:
                 self.unsealed += 1
             case DigestReport():
                 self.rounds.digest_report(entry, offset)
+            case Truncate():
+                self.rounds.truncate(entry, offset)
             case Cut():
-                self._cut(entry, offset)
+                self._cut(entry, tail_of(message))
 
-    def _cut(self, cut: Cut, offset: int) -> None:
+    def _cut(self, cut: Cut, tail: Tail) -> None:
         try:
-            counts = self.rounds.cut(cut, offset)
+            counts = self.rounds.cut(cut, tail.offset, tail)
         except OrderError as error:
             raise UserError(
-                f"{self.topics.cuts}: {error}; this state was not computed from this log; "
-                f"{_RESTORE}"
+                f"{self.topics.cuts}: {error}; this state was not computed from this log; {RESTORE}"
             ) from None
         if not counts:
             self.cuts_ignored += 1
@@ -289,10 +294,20 @@ class Follower:
             elif topic == self.topics.ratings:
                 self.rounds.reached(partition, offset)
         elif error.code() in (KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE):
+            position = (
+                self.rounds.received[partition]
+                if topic == self.topics.ratings
+                else (self.rounds.next_offset)
+            )
+            if topic != self.topics.items and self.bounds.is_lost(topic or "", partition, position):
+                raise self._lost(
+                    f"{topic} partition {partition} does not hold the record before offset "
+                    f"{position}, which was read"
+                )
             raise UserError(
                 f"{topic} partition {partition}: records that were not read yet were deleted "
                 f"({error.str()}); the state cannot continue; "
-                f"{WAYS_OUT if topic == self.topics.ratings else _RESTORE}"
+                f"{WAYS_OUT if topic == self.topics.ratings else RESTORE}"
             )
         elif topic in (self.topics.ratings, self.topics.items) and is_unreadable(error):
             self._pass_over(TopicPartition(topic, partition, offset))
@@ -309,6 +324,7 @@ class Follower:
         ratings, partition = place.topic == self.topics.ratings, place.partition
         if ratings:
             place.offset = max(place.offset, self.rounds.received[partition])
+        self._unproven.pop((place.topic, partition), None)
         end = readable_from(self._connection, self._group, place)
         if ratings:
             for offset in range(place.offset, end):
@@ -320,7 +336,7 @@ class Follower:
             raise UserError(
                 f"{self.topics.cuts} ends with cut {self.rounds.newest_cut[0]}, the state begins "
                 f"after cut {self.rounds.start.cut}: this state was not computed from this log; "
-                f"{_RESTORE}"
+                f"{RESTORE}"
             )
         self.cuts_at_end = self._live = True
 

@@ -24,7 +24,7 @@ from stream_app.deployment import Deployment
 from stream_app.errors import UserError
 from stream_app.kafka import clients
 from stream_app.log.canonical_order import Start
-from stream_app.replay.cut_history import history
+from stream_app.replay.cut_history import CutHistory, history
 from stream_app.wire import EPOCH_SECONDS, Cut, encode_message
 from stream_app.wire.state_records import StateOrigin
 
@@ -123,7 +123,7 @@ def resolve_origin(
     logged = history(deployment)
     found = _first(logged.cuts, wanted) or _first(logged.cuts[-1:], low)
     if found is None and may_cut:
-        _write_cut(deployment, logged.cuts[-1][0] if logged.cuts else None, low)
+        _write_cut(deployment, logged, low)
         logged = history(deployment)
         found = _first(logged.cuts[-1:], low)
     if found is None:
@@ -153,11 +153,11 @@ def _first(cuts: Sequence[tuple[Cut, int]], wanted: tuple[int, ...]) -> tuple[Cu
 
 def _write_cut(
     deployment: Deployment,
-    newest: Cut | None,
+    logged: CutHistory,
     low: tuple[int, ...],
 ) -> None:
     """Append a cut at the oldest records that Kafka holds: older cuts cannot be reached."""
-    number, ends = (newest.number, newest.end_offsets) if newest else (0, (0,) * len(low))
+    ends = logged.cuts[-1][0].end_offsets if logged.cuts else (0,) * len(low)
     moved = tuple(max(end, first) for end, first in zip(ends, low, strict=True))
-    cut = Cut(number + 1, moved, int(time.time()) // EPOCH_SECONDS)
+    cut = Cut(logged.next_number, moved, int(time.time()) // EPOCH_SECONDS)
     offline_writer.append(deployment.connection, deployment.topics.cuts, encode_message(cut))

@@ -21,8 +21,9 @@ from stream_app.deployment import Deployment
 from stream_app.errors import UserError
 from stream_app.log.canonical_order import Start
 from stream_app.replay.follower import Decoded, Follower
+from stream_app.replay.lost_tail import LogLostItsEnd
 from stream_app.state.replica import BatchOutcome, Replica, StateSpec
-from stream_app.wire import Batch
+from stream_app.wire import Batch, Tail
 from stream_app.wire.state_records import StateOrigin
 
 if TYPE_CHECKING:
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
 
 Progress = Callable[[int, int], None]
 _STALL_SECONDS = 15.0
+_ASK_SECONDS = 1.0
 
 
 def recompute(
@@ -51,10 +53,12 @@ def recompute(
 
 @dataclass(eq=False)
 class Replayed:
-    """A replica at a cut, and the offset after that cut in the cut log."""
+    """A replica at a cut, the offset after that cut in the cut log, and the last records before it
+    (`Manifest.tails`; empty: not known)."""
 
     replica: Replica
     cut_offset: int
+    tails: tuple[Tail | None, ...] = ()
 
 
 @dataclass(eq=False)
@@ -104,10 +108,14 @@ class Replay:
                 if piece.batch is not None and outcome is not None:
                     self.each_batch(piece.batch, outcome)
                 if piece.cut is not None:
-                    begun.cut_offset = piece.cut_offset
+                    begun.cut_offset, begun.tails = piece.cut_offset, piece.tails
                     self.each_cut(replica)
+                    if at_cut is not None and replica.cut > at_cut:
+                        raise UserError(f"cut {at_cut} was superseded by a truncation of the log")
                     if replica.cut == at_cut:
                         return set()
+            if follower.rounds.truncated:
+                raise UserError("the log was truncated while it was replayed: run it again")
             newest = follower.rounds.newest_cut[0]
             if follower.cuts_at_end and follower.rounds.number == newest:
                 if at_cut is not None:
@@ -165,18 +173,27 @@ def excluding(origin: StateOrigin, devices: Iterable[str]) -> StateOrigin:
 
 
 class _StallCheck:
-    """Refuses a log that lacks records which its cuts name, after 15 s without a new record."""
+    """Refuses a log that lacks records which its cuts name: that ends before one, after a second
+    without a new record, or has a hole, after 15 s."""
 
     def __init__(self, follower: Follower, ratings: str) -> None:
         self._follower, self._ratings = follower, ratings
         self._before: tuple[list[int], int] = ([], -1)
         self._moved = time.monotonic()
+        self._asked = False
 
     def check(self, cut: int, newest: int) -> None:
         position = self._follower.rounds.received[:], cut
         if position != self._before:
             self._before, self._moved = position, time.monotonic()
-        elif time.monotonic() - self._moved > _STALL_SECONDS:
+            self._asked = False
+            return
+        waited = time.monotonic() - self._moved
+        if waited > _ASK_SECONDS and not self._asked:
+            self._asked = True
+            if beyond := self._follower.beyond_end():
+                raise LogLostItsEnd(f"{self._ratings}: {beyond}")
+        if waited > _STALL_SECONDS:
             raise UserError(
                 f"{self._ratings} holds fewer records than cut {newest} names: records are "
                 "missing, and the state cannot be recomputed; restore the topic"

@@ -126,7 +126,7 @@ def test_a_cut_before_the_base_is_refused(log: Log, replay: Replay) -> None:
 
 def test_partitions_that_came_later_are_refused_while_reading(log: Log, follower: Follower) -> None:
     follower.log_end_offsets()
-    assert follower.answers()
+    assert follower.bounds.answers()
     admin = clients.admin(log.connection)
     for future in admin.create_partitions([NewPartitions(log.names.ratings, 5)]).values():
         future.result(10)
@@ -137,7 +137,7 @@ def test_partitions_that_came_later_are_refused_while_reading(log: Log, follower
 def poll_until_refused(follower: Follower) -> None:
     """Poll for half a minute at most: a change reaches the client a little later."""
     for _ in range(300):
-        follower.answers(0.1)
+        follower.bounds.answers(0.1)
 
 
 @pytest.mark.slow

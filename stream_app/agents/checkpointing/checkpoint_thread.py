@@ -28,7 +28,7 @@ from stream_app.checkpoints.driver import CheckpointDriver
 from stream_app.checkpoints.protocol.writer import OWNER_BYTES, Freeze, LeaseAcquired, LeaseReleased
 from stream_app.checkpoints.shadow_copy import Snapshot
 from stream_app.errors import UserError
-from stream_app.wire import DigestReport, encode_message
+from stream_app.wire import DigestReport, Tail, encode_message
 from stream_app.wire.state_records import Manifest, StateOrigin
 
 log = structlog.get_logger()
@@ -46,6 +46,7 @@ class CheckpointJob:
     snapshot: Snapshot
     lease: int
     cut_offset: int
+    tails: tuple[Tail | None, ...]
     rejections: int
     began: float
     done: asyncio.Future[bool]
@@ -193,7 +194,9 @@ class CheckpointThread:
         if self._runtime.replacement.reload is not None:
             return None  # the state is known to differ
         before = self._driver.acknowledged_bytes
-        manifest = self._driver.drive(Freeze(snapshot.frozen(self._topic_id, job.cut_offset)))
+        manifest = self._driver.drive(
+            Freeze(snapshot.frozen(self._topic_id, job.cut_offset, job.tails))
+        )
         if manifest is None:
             return None
         self._report_digests(manifest)

@@ -136,6 +136,7 @@ class CheckpointService:
             self._snapshot,
             lease=self._thread.lease if write else 0,
             cut_offset=cut_offset,
+            tails=self._runtime.tails,
             rejections=self._rejections.queued_count,
             began=frozen,
             done=asyncio.get_running_loop().create_future(),

@@ -1,0 +1,84 @@
+"""Finds the truncations of the cut log, and the cut that a manifest names, before either is used.
+
+The log is scanned from a cut to its end: a start from a checkpoint reads the entries that it will
+read anyway. Truncations of later cuts lie behind that cut (`log.cut_chain`). If the record in front
+of a manifest's position is not its cut, the manifest is not of this log, or the log lost its end;
+only then is the whole log scanned.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import msgspec
+
+from stream_app.kafka import compacted
+from stream_app.kafka.clients import Connection
+from stream_app.log.cut_chain import Truncations, scan
+from stream_app.wire import Cut, Truncate, WireError, decode_entry
+from stream_app.wire.state_records import Manifest
+
+
+class _Head(msgspec.Struct):
+    """What a scan needs of an entry; the other fields are not decoded."""
+
+    kind: str = "cut"
+    number: int = 0
+
+
+_head = msgspec.json.Decoder(_Head)
+
+
+class CutLogScan:
+    """Scans of one cut log, each range once."""
+
+    def __init__(self, connection: Connection, topic: str) -> None:
+        self._connection, self._topic = connection, topic
+        self._found: dict[int, tuple[int, Truncations]] = {}
+
+    def after(self, cut: int, cut_offset: int) -> Truncations:
+        """Return the truncations behind a cut whose record ends at `cut_offset` (0: all)."""
+        return self._from(max(0, cut_offset - 1), cut)[1]
+
+    def superseded(self, manifest: Manifest) -> bool:
+        """Return whether the cut of a manifest, or that of its origin, was superseded."""
+        _, truncations = self._from(max(0, manifest.cut_offset - 1), manifest.cut)
+        if not self.names(manifest):
+            _, truncations = self._from(0, 0)
+        return truncations.supersede(manifest.cut) or truncations.supersede(manifest.origin.cut)
+
+    def names(self, manifest: Manifest) -> bool:
+        """Return whether the log holds a cut of this number where the manifest says."""
+        if not manifest.cut_offset:
+            return manifest.cut == 0
+        return self._from(manifest.cut_offset - 1, manifest.cut)[0] == manifest.cut
+
+    def _from(self, first: int, reached: int) -> tuple[int, Truncations]:
+        """Return the number of the cut at an offset (0: none), and the truncations from there."""
+        if first not in self._found:
+            number = 0
+
+            def entries() -> Iterator[tuple[int, Cut | Truncate]]:
+                nonlocal number
+                for offset, entry in self._entries(first):
+                    if offset == first and isinstance(entry, Cut):
+                        number = entry.number
+                    yield offset, entry
+
+            truncations = scan(entries(), reached)
+            self._found[first] = number, truncations
+        return self._found[first]
+
+    def _entries(self, first: int) -> Iterator[tuple[int, Cut | Truncate]]:
+        for message in compacted.records(self._connection, self._topic, first=first):
+            value = message.value() or b""
+            try:
+                head = _head.decode(value)
+                if head.kind == "truncate":
+                    entry = decode_entry(value)
+                    if isinstance(entry, Truncate):
+                        yield message.offset(), entry  # type: ignore[misc]
+                elif head.kind == "cut":
+                    yield message.offset(), Cut(head.number, (), 0)  # type: ignore[misc]
+            except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError, WireError):
+                continue

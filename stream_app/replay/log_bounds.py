@@ -1,0 +1,122 @@
+"""The first offset and the end offset of every partition of the log, as the broker reports them,
+and the sentences for a log that does not hold what a reader needs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from confluent_kafka import Consumer, KafkaException, TopicPartition
+
+from stream_app.errors import UserError
+from stream_app.kafka import clients
+from stream_app.kafka.clients import Connection
+from stream_app.log.canonical_order import Start
+from stream_app.wire import Topics
+
+WAYS_OUT = (
+    "restore the topic, continue without them (murmurec worker --accept-gap, which records it), or "
+    "start a new deployment (--prefix)"
+)
+RESTORE = "restore the topic or start a new deployment (--prefix)"
+_ABSENT_CHECKS = 3
+
+
+class EndIsBefore(UserError):
+    """A partition ends before an offset that the reader has read."""
+
+
+def gone_before(connection: Connection, topic: str, ends: Sequence[int]) -> str:
+    """Return a sentence naming the first partition that no longer holds the records from its
+    offset in `ends` on; empty if all do."""
+    consumer = clients.consumer(connection)
+    try:
+        for partition, end in enumerate(ends):
+            place = TopicPartition(topic, partition)
+            if missing := _missing(place, clients.offsets(consumer, place)[0], end):
+                return missing
+    finally:
+        consumer.close()
+    return ""
+
+
+def _missing(place: TopicPartition, low: int, first: int) -> str:
+    """Return a sentence if the partition begins after the offset `first`, else empty."""
+    if low <= first:
+        return ""
+    return (
+        f"{place.topic} partition {place.partition} begins at offset {low}, the state continues "
+        f"from offset {first}: the records between were deleted"
+    )
+
+
+class LogBounds:
+    """Asks the broker for the bounds of one log, with the consumer of a reader."""
+
+    def __init__(self, consumer: Consumer, topics: Topics, partitions: int) -> None:
+        self._consumer, self._topics, self._partitions = consumer, topics, partitions
+        self._absent = 0
+        self.lows: dict[tuple[str, int], int] = {}
+        """First offsets at the time of the last `check`, by topic and partition."""
+
+    def ends(self, seconds: float = 10.0) -> tuple[int, ...]:
+        """Return the end offset of every rating partition."""
+        places = (TopicPartition(self._topics.ratings, p) for p in range(self._partitions))
+        return tuple(clients.offsets(self._consumer, place, seconds)[1] for place in places)
+
+    def check(self, start: Start, seconds: float = 10.0) -> tuple[tuple[int, ...], int]:
+        """Return the end offset of each rating partition and of the cut log; refuses a log that
+        does not hold the records from the start on, with EndIsBefore where it ends too early."""
+        self.check_partitions(seconds)
+        ratings = tuple(
+            self._end(TopicPartition(self._topics.ratings, p), start.end_offsets[p], seconds)
+            for p in range(self._partitions)
+        )
+        return ratings, self._end(TopicPartition(self._topics.cuts, 0), start.cut_offset, seconds)
+
+    def _end(self, place: TopicPartition, first: int, seconds: float) -> int:
+        low, high = clients.offsets(self._consumer, place, seconds)
+        self.lows[place.topic, place.partition] = low
+        if missing := _missing(place, low, first):
+            fix = WAYS_OUT if place.topic == self._topics.ratings else RESTORE
+            raise UserError(f"{missing}; {fix}")
+        if high < first:
+            raise EndIsBefore(
+                f"{place.topic} partition {place.partition} ends at offset {high}, the state has "
+                f"read it up to offset {first}"
+            )
+        return high
+
+    def is_lost(self, topic: str, partition: int, offset: int) -> bool:
+        """Return whether a partition still begins at or below an offset that cannot be read: its
+        end was lost; False if the records there were deleted at the beginning."""
+        place = TopicPartition(topic, partition)
+        return clients.offsets(self._consumer, place)[0] <= offset
+
+    def check_partitions(self, seconds: float = 10.0) -> None:
+        """Refuse a rating topic with added partitions, which would never be read, and one that is
+        absent in three checks in a row: a broker that has just started may not list it yet."""
+        ratings = self._topics.ratings
+        try:
+            listed = self._consumer.list_topics(ratings, timeout=seconds).topics
+        except KafkaException:
+            return  # `answers` reports a broker that does not answer
+        found = len(listed[ratings].partitions)
+        self._absent = 0 if found else self._absent + 1
+        if self._absent >= _ABSENT_CHECKS:
+            raise UserError(f"topic {ratings} does not exist: {RESTORE}")
+        if found > self._partitions:
+            raise UserError(
+                f"{ratings} has {found} partitions, not {self._partitions}: the "
+                "count cannot change, since a device's partition depends on it; start a new "
+                "deployment (--prefix)"
+            )
+
+    def answers(self, seconds: float = 1.0) -> bool:
+        """Return whether the broker answers a request now; refuses added partitions."""
+        place = TopicPartition(self._topics.cuts, 0)
+        try:
+            answered = self._consumer.get_watermark_offsets(place, timeout=seconds) is not None
+        except KafkaException:
+            return False
+        self.check_partitions(seconds)
+        return answered
