@@ -117,6 +117,6 @@ async def state_of(runtime: Runtime) -> dict[str, Any]:
         "privacy": runtime.privacy,
         "model": replica.learner.name,
         "index": runtime.recommender.index.method,
-        "memory_bytes": replica.memory(),
+        "memory_bytes": runtime.gauges.memory(),
         "quality": runtime.gauges.quality(),
     }

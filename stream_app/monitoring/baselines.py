@@ -76,6 +76,11 @@ class ItemMeanBaseline:
         # Not a dot product: its threads would keep spinning while the next batch is learned.
         self._squares += (known * known).sum(), (known * weighed).sum(), (weighed * weighed).sum()
 
+    @property
+    def memory_bytes(self) -> int:
+        """Bytes held of the items."""
+        return self._sums.nbytes + self._counts.nbytes
+
     def forget(self, rows: NDArray[np.int64]) -> None:
         """Forget the means of rows (m,)."""
         known = rows[rows < len(self._sums)]

@@ -181,6 +181,12 @@ class Gauges:
         }
         return {name: None if isnan(value) else value for name, value in numbers.items()}
 
+    def memory(self) -> dict[str, int]:
+        """Return the bytes that each part of a worker holds: of the state, of lists and of these
+        gauges; not the copies for checkpoints."""
+        derived = self._recommender.memory() | {"item means": self.baseline.memory_bytes}
+        return self._replica.memory() | derived
+
     def publish(self) -> None:
         """Update the gauges that are too costly for every batch; takes a few ms."""
         metrics, replica = self.metrics, self._replica
@@ -201,7 +207,7 @@ class Gauges:
         metrics.entities(items=len(replica.items), devices=replica.marks.devices)
         for table, slots in replica.learner.slots.items():
             metrics.sketch_load(table, (len(replica.items) + replica.marks.devices) / slots)
-        for part, size in replica.memory().items():
+        for part, size in self.memory().items():
             metrics.memory(part, size)
         behind = time.time() - self._caught_up_time if self.lag_records else 0.0
         metrics.lag(self.lag_records, max(0.0, behind))

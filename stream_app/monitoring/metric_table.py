@@ -184,7 +184,7 @@ METRICS: tuple[Metric, ...] = (
     Metric("build_info", "info", PROCESS, (),
            "Versions of this build."),
     Metric("model_memory_bytes", "gauge", PROCESS, (PART,),
-           "Memory by part of the state."),
+           "Memory by part of the state and of what is derived from it."),
 
     Metric("freeze_duration_seconds", "histogram", PROCESS, (),
            "How long the stream paused while changed pages were copied.", FREEZE_BUCKETS),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -34,3 +35,12 @@ class ItemSide:
 
     def __len__(self) -> int:
         return len(self.keys)
+
+    @property
+    def memory_bytes(self) -> int:
+        """Bytes of all arrays."""
+        arrays: tuple[NDArray[Any], ...] = (
+            *(self.keys, self.popularity, self.ratings, self.link_targets, self.link_weights),
+            *(self.next_targets, self.next_weights, self.rates, self.factors, self.noise),
+        )
+        return sum(array.nbytes for array in arrays)

@@ -33,7 +33,9 @@ class PopularItems:
         rows = np.arange(len(reports))
         if len(reports) > most:
             least = np.partition(reports, len(reports) - most)[len(reports) - most]
-            rows = np.flatnonzero(reports >= least)
+            above = np.flatnonzero(reports > least)
+            equal = np.flatnonzero(reports == least)[: most - len(above)]
+            rows = np.concatenate((above, equal))
         self._kept = np.zeros(0, np.bool_)
         self._rows: Rows = np.empty(0, np.int64)
         self._new: list[Rows] = [rows]

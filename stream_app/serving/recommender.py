@@ -101,6 +101,14 @@ class Recommender:
         self.served = served
         self._head_rows = self.replica.items.rows(served.side.keys)
 
+    def memory(self) -> dict[str, int]:
+        """Return the bytes that each part holds besides the state."""
+        return {
+            "index": self._factors.index.memory_bytes,
+            "item side": self.served.memory_bytes if self.served else 0,
+            "popular items": self._popular.memory_bytes,
+        }
+
     def answer(self, device: bytes, count: int) -> RankedItems:
         """Return the best `count` items for the device with this pseudonym."""
         user = user_key(device)

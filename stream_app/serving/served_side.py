@@ -58,6 +58,13 @@ class ServedSide:
             self.index = retrieval.build(method, factors, code_bits, seed)
             self.index.update(np.arange(count), self.side.factors, self.side.rates)
 
+    @property
+    def memory_bytes(self) -> int:
+        """Bytes held, the index included."""
+        own = (self._vectors, self._biases, self._order, self._sorted, self._scaled, self._solved)
+        size = sum(array.nbytes for array in own) + self._centre.nbytes + self.side.memory_bytes
+        return size + (self.index.memory_bytes if self.index else 0)
+
     def slots_of(self, keys: NDArray[np.uint64]) -> tuple[NDArray[np.intp], Mask]:
         """Return the slot of each item (m,), and whether it has one."""
         if not len(self._sorted):

@@ -103,7 +103,7 @@ class Replica:
         self.forgotten = ErasedDevices(self.origin, self.ledger)
         self.cut, self.end_offsets = self.origin.cut, self.origin.end_offsets
         self._threshold = np.uint64(min(int(spec.held_out * 2.0**64), 2**64 - 1))
-        self._item_counts = np.zeros(1024, np.int64)  # scratch, zero between two batches
+        self._item_counts = np.zeros(1024, np.int32)  # scratch, zero between two batches
         self._salt = np.uint64(spec.seed + 0x4E1D)
 
     def apply(self, batch: Batch) -> BatchOutcome:
@@ -195,7 +195,7 @@ class Replica:
         `signs`."""
         rows = self.items.enter(items)
         if len(self.items) > len(self._item_counts):
-            self._item_counts = np.zeros(2 * len(self.items), np.int64)
+            self._item_counts = np.zeros(2 * len(self.items), np.int32)
         counted = rows
         if signs is not None and not signs.all():
             counted, items = rows[signs], items[signs]
@@ -206,7 +206,7 @@ class Replica:
             self.second_moment.add_many(others)
         distinct = np.empty(len(counted), np.int64)
         distinct = distinct[: count_items(counted, self._item_counts, distinct)]
-        keys, counts = self.items.keys[distinct], self._item_counts[distinct]
+        keys, counts = self.items.keys[distinct], self._item_counts[distinct].astype(np.int64)
         self._item_counts[distinct] = 0
         self.items.count(distinct, counts)
         self.frequencies.add_many(keys, counts)
@@ -435,6 +435,6 @@ class Replica:
             "seen": self.seen.memory_bytes,
             "statistics": self.frequencies.memory_bytes + self.second_moment.memory_bytes,
             "marks": self.marks.memory_bytes,
-            "items": self.items.memory_bytes,
+            "items": self.items.memory_bytes + self._item_counts.nbytes,
             "pairs": self.pairs.memory_bytes,
         }

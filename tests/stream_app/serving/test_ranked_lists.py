@@ -159,3 +159,12 @@ def test_a_history_of_noised_bits_counts_debiased_zeros_included() -> None:
     for name in ("ease", "low_rank", "ordered"):
         assert getattr(found, name) == pytest.approx(getattr(whole, name), rel=1e-3, abs=1e-4), name
     assert isinstance(found, Components)
+
+
+def test_the_memory_of_lists_is_that_of_their_parts() -> None:
+    recommender = trained()
+    bare = recommender.memory()
+    assert bare["item side"] == 0
+    served = derived(recommender)
+    assert recommender.memory()["item side"] == served.memory_bytes > served.side.memory_bytes > 0
+    assert bare["popular items"] > 0
