@@ -17,8 +17,8 @@ from tests.kafka.conftest import Start
 
 pytestmark = pytest.mark.kafka
 TOKEN = "as-secret-as-a-test-can-be"
-_SLOW = 600
-_MOST = 64  # of `Limits`
+_SLOW = 900
+_MOST = 3 * 128  # of `Limits`
 _ACCEPTED = 2 * 128  # at once, before the oldest are closed
 
 

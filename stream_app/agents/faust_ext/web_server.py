@@ -30,9 +30,14 @@ _Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 @dataclass(frozen=True)
 class Limits:
-    """How many connections are open at once, and how long each may take."""
+    """How many connections are open at once, and how long each may take.
 
-    most: int = 64
+    The loop accepts up to `_BACKLOG` connections at a time and reads from them in the next turn or
+    the one after it: with room for three times as many, a request that is sent at once is read
+    before its connection is the oldest one, however many are opened after it.
+    """
+
+    most: int = 3 * _BACKLOG
     wait_seconds: float = 10.0
     answer_seconds: float = 30.0
 
