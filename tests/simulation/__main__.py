@@ -1,6 +1,7 @@
 """Run random schedules of the checkpoint protocol (`make simulate`).
 
-python -m tests.simulation [--schedules N] [--seed S] [--workers 2]
+python -m tests.simulation [--schedules N] [--seed S] [--workers 2] [--journal FILE]
+python -m tests.simulation --seed S --journal FILE               go on where the last run ended
 python -m tests.simulation --seed S --schedules 1 --verbose      replay one and print its trace
 """
 
@@ -11,6 +12,7 @@ import secrets
 import sys
 import time
 from dataclasses import asdict
+from pathlib import Path
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
@@ -22,6 +24,7 @@ from tests.simulation.runner import Result, run
 from tests.simulation.schedule import Schedule
 
 _MOST_SHOWN = 20
+_LINE = 50_000  # schedules between two lines of a log
 
 
 def main() -> int:
@@ -32,25 +35,38 @@ def main() -> int:
     parser.add_argument("--schedules", type=int, default=3_000_000)
     parser.add_argument("--seed", type=int, default=None, help="the first one (default: drawn)")
     parser.add_argument("--workers", type=int, default=2, help="processes that simulate")
+    parser.add_argument("--journal", type=Path, help="keeps what was run; needs --seed")
     parser.add_argument("--verbose", action="store_true", help="print what happens, seed by seed")
     arguments = parser.parse_args()
     if arguments.schedules < 1 or arguments.workers < 1:
         parser.error("--schedules and --workers: give at least 1")
+    if arguments.journal is not None and arguments.seed is None:
+        parser.error("--journal: give --seed, too")
     seed = secrets.randbelow(2**48) if arguments.seed is None else arguments.seed
     console = Console()
     console.print(f"first seed {seed}", highlight=False)
     if arguments.verbose:
         return _replay(console, seed, arguments.schedules)
     began = time.perf_counter()
-    result = _simulate(console, seed, arguments.schedules, arguments.workers)
+    result = _simulate(console, seed, arguments)
     return _report(console, result, time.perf_counter() - began)
 
 
-def _simulate(console: Console, seed: int, schedules: int, workers: int) -> Result:
+def _simulate(console: Console, seed: int, arguments: argparse.Namespace) -> Result:
     columns = (TextColumn("schedules"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=console) as progress:
-        task = progress.add_task("", total=schedules)
-        return run(schedules, seed, workers, lambda n: progress.advance(task, n))
+    done = wrong = 0
+    with Progress(*columns, console=console, disable=not console.is_terminal) as progress:
+        task = progress.add_task("", total=arguments.schedules)
+
+        def report(part: Result) -> None:
+            nonlocal done, wrong
+            progress.advance(task, part.coverage.schedules)
+            before, done = done, done + part.coverage.schedules
+            wrong += len(part.failures)
+            if progress.disable and before // _LINE != done // _LINE:
+                console.print(f"{done:,} schedules, {wrong} wrong", highlight=False)
+
+        return run(arguments.schedules, seed, arguments.workers, report, journal=arguments.journal)
 
 
 def _report(console: Console, result: Result, seconds: float) -> int:

@@ -7,6 +7,7 @@ closest possible one, so that few actions of a schedule are without effect.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from stream_app.checkpoints.protocol.recovery import Found, Recovery
 from stream_app.checkpoints.protocol.writer import (
@@ -52,7 +53,8 @@ class Cluster(Scene):
 
     def _start(self, process: Process, found: Found | None) -> None:
         state, (cut, end_offsets) = self._recovered(process.reading, found)
-        process.start(state, cut, end_offsets)
+        cut_offset = found.manifest.cut_offset if found else 0
+        process.start(state, cut, cut_offset, end_offsets)
         if self.trace is not None:
             self._log(f"{process.name} starts at cut {cut}")
 
@@ -60,14 +62,18 @@ class Cluster(Scene):
         """Apply the next round, which may have to be published first."""
         if process.phase is not Phase.LIVE or process.paused:
             return
+        if process.beyond:
+            self.seen.reloaded += 1
+            self._end(process)
+            return
         if process.cut < self.kept_from:
             self.seen.overtaken += 1
             self._end(process)
             return
         if process.cut >= self.published and self.published < self.world.rounds:
-            self.published += 1
+            self.publish()
         if process.cut < self.published:
-            process.follow(self.world)
+            process.follow(self.world, self.cuts[process.cut + 1])
 
     def _freeze(self, process: Process) -> None:
         """Begin a checkpoint at the current cut of the process."""
@@ -86,6 +92,8 @@ class Cluster(Scene):
             self.committed = process.cut, process.end_offsets
         process.frozen_cut = process.cut
         frozen = self.world.freeze(process.state, process.cut)
+        frozen = replace(frozen, cut_offset=process.cut_offset)
+        self.seen.wrote_superseded += process.beyond
         self._take(process, process.writer.step(Freeze(frozen)))
         return None
 

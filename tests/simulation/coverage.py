@@ -39,6 +39,11 @@ class Coverage:
     died_between_readings: int = 0
     surveyed_on: int = 0
     """A new owner read on from where its own start had ended."""
+    truncated: int = 0
+    """The log lost its tail, and its cuts were superseded."""
+    reloaded: int = 0
+    """A process was beyond the end of a truncated log, and started over."""
+    wrote_superseded: int = 0
     trimmed: int = 0
     overtaken: int = 0
     """Retention removed what a process had not read yet; it started over."""

@@ -6,6 +6,7 @@ A surviving mutant means that the simulation does not check for that mistake.
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import msgspec
 
@@ -120,6 +121,13 @@ class _Undigested(StreamedRecovery):
                 self._placed[key.array, key.page] = digest
 
 
+class _Credulous(Recovery):
+    """Counts manifests whose cuts the cut log has superseded."""
+
+    def __init__(self, *named: Any, **_: Any) -> None:
+        super().__init__(*named)
+
+
 class _Optimistic(StreamedRecovery):
     """Loads the manifest that was hinted at once its pages are in place, whatever the rules say."""
 
@@ -175,5 +183,6 @@ STREAMING_MUTANTS = (
     Variant("pages put in place without their digest", streamed=_Undigested),
     Variant("the hinted manifest is loaded without the rules", streamed=_Optimistic),
     Variant("what is missing is not read again", streamed=_Incomplete),
+    Variant("the manifest is not checked against the cut log", recovery=_Credulous),
 )
 """Of the recovery that puts pages in place while it reads."""

@@ -11,6 +11,7 @@ from typing import NamedTuple
 from stream_app.checkpoints.protocol.recovery import Recovery
 from stream_app.checkpoints.protocol.streaming import PageStore, StreamedRecovery
 from stream_app.checkpoints.protocol.writer import Send, Writer
+from stream_app.wire.state_records import Manifest
 from tests.simulation.broker import FIRST_OFFSET
 from tests.simulation.pages import BytePages
 from tests.simulation.world import BASE, DESIGN, PARTITIONS, TOPIC_ID, Ends, State, World
@@ -41,15 +42,18 @@ class Variant:
 
     name: str = "the protocol"
     writer: Callable[[int], Writer] = Writer
-    recovery: Callable[[str, str, int], Recovery] = Recovery
+    recovery: Callable[..., Recovery] = Recovery
     streamed: Callable[[Recovery, PageStore], StreamedRecovery] = StreamedRecovery
     committed: bool = False
     early: bool = False
     once: bool = False
 
-    def recover(self, store: PageStore) -> StreamedRecovery:
+    def recover(
+        self, store: PageStore, superseded: Callable[[Manifest], bool] = lambda _: False
+    ) -> StreamedRecovery:
         """Return a recovery that has read nothing."""
-        return self.streamed(self.recovery(DESIGN, TOPIC_ID, PARTITIONS), store)
+        rules = self.recovery(DESIGN, TOPIC_ID, PARTITIONS, superseded=superseded)
+        return self.streamed(rules, store)
 
 
 class Reading(NamedTuple):
@@ -57,6 +61,13 @@ class Reading(NamedTuple):
 
     streamed: StreamedRecovery
     store: BytePages
+
+
+class Cut(NamedTuple):
+    """A cut in the cut log: the next offset there, and the branch of the log that it ends."""
+
+    offset: int
+    branch: int
 
 
 class Process:
@@ -73,7 +84,8 @@ class Process:
         self.phase = Phase.READING
         self.position = FIRST_OFFSET
         self.state: State | None = None
-        self.cut, self.end_offsets = 0, BASE.end_offsets
+        self.cut, self.cut_offset, self.end_offsets = 0, 0, BASE.end_offsets
+        self.beyond = False  # beyond the end of a log that has lost its tail
         self.frozen_cut: int | None = None
         self.durable_cut: int | None = None
         self.paused = self.owns = False
@@ -128,14 +140,16 @@ class Process:
         self.frozen_cut = self.durable_cut = None
         return survey
 
-    def start(self, state: State, cut: int, end_offsets: Ends) -> None:
+    def start(self, state: State, cut: int, cut_offset: int, end_offsets: Ends) -> None:
         """Start from a checkpoint, or from the empty state."""
         self.state, self.cut, self.end_offsets = state, cut, end_offsets
+        self.cut_offset = cut_offset
         self.phase = Phase.LIVE
 
-    def follow(self, world: World) -> None:
-        """Apply the next round."""
+    def follow(self, world: World, cut: Cut) -> None:
+        """Apply the next round, which ends at `cut`."""
         assert self.state is not None
         self.cut += 1
-        self.state = world.apply(self.state, self.end_offsets, self.cut)
+        self.cut_offset = cut.offset
+        self.state = world.apply(self.state, self.end_offsets, self.cut, cut.branch)
         self.end_offsets = world.end_offsets[self.cut]

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import gc
+import json
 import multiprocessing
 from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor, as_completed
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
 
 from tests.simulation.coverage import Coverage
 from tests.simulation.process import Variant
@@ -22,22 +24,57 @@ class Result:
     coverage: Coverage = field(default_factory=Coverage)
     failures: list[tuple[int, str]] = field(default_factory=list)
 
+    def add(self, part: Result) -> None:
+        """Add the result of other seeds."""
+        self.coverage.add(part.coverage)
+        self.failures += part.failures
+
 
 def run(
-    schedules: int, first: int, workers: int, report: Callable[[int], None] = lambda _: None
+    schedules: int,
+    first: int,
+    workers: int,
+    report: Callable[[Result], None] = lambda _: None,
+    journal: Path | None = None,
 ) -> Result:
-    """Run the seeds `first` to `first + schedules`; `report` is called with how many were done."""
-    pieces = [(at, min(PIECE, first + schedules - at)) for at in _starts(first, schedules)]
+    """Run the seeds `first` to `first + schedules`; `report` is called with each finished piece.
+
+    `journal` keeps finished pieces: a run with the same file goes on where an earlier one ended.
+    """
     total = Result()
+    pieces = {
+        at: min(PIECE, first + schedules - at) for at in range(first, first + schedules, PIECE)
+    }
+    for start, part in _journalled(journal):
+        if pieces.get(start) == part.coverage.schedules:
+            del pieces[start]
+            total.add(part)
+            report(part)
     context = multiprocessing.get_context("spawn")
     with ProcessPoolExecutor(workers, mp_context=context, initializer=gc.disable) as pool:
-        for done in as_completed([pool.submit(run_piece, *piece) for piece in pieces]):
-            part = done.result()
-            total.coverage.add(part.coverage)
-            total.failures += part.failures
-            report(part.coverage.schedules)
+        running = {pool.submit(run_piece, at, size): at for at, size in pieces.items()}
+        for finished in as_completed(running):
+            part = finished.result()
+            total.add(part)
+            report(part)
+            if journal is not None:
+                with journal.open("a") as file:
+                    file.write(json.dumps([running[finished], asdict(part)]) + "\n")
     total.failures.sort()
     return total
+
+
+def _journalled(journal: Path | None) -> list[tuple[int, Result]]:
+    """Return the first seed and the result of each piece in a journal; removes a torn last line."""
+    if journal is None or not journal.exists():
+        return []
+    lines = [each for each in journal.read_text().splitlines(keepends=True) if each[-1:] == "\n"]
+    journal.write_text("".join(lines))
+    parts = []
+    for start, part in map(json.loads, lines):
+        failures = [(seed, why) for seed, why in part["failures"]]
+        parts.append((start, Result(Coverage(**part["coverage"]), failures)))
+    return parts
 
 
 def run_piece(first: int, schedules: int) -> Result:
@@ -60,7 +97,3 @@ def first_kill(variant: Variant, seeds: int) -> tuple[int, str] | None:
         if violated is not None:
             return seed, violated
     return None
-
-
-def _starts(first: int, schedules: int) -> range:
-    return range(first, first + schedules, PIECE)

@@ -11,9 +11,10 @@ import random
 
 from stream_app.checkpoints.protocol.recovery import Found
 from stream_app.checkpoints.protocol.writer import Send
+from stream_app.wire.state_records import Manifest
 from tests.simulation.broker import FIRST_OFFSET, Topic
 from tests.simulation.coverage import Coverage
-from tests.simulation.process import Mail, Process, Reading, Variant
+from tests.simulation.process import Cut, Mail, Process, Reading, Variant
 from tests.simulation.world import Ends, State, World
 
 WORLDS = [World(seed) for seed in range(16)]
@@ -47,7 +48,9 @@ class Scene:
         self.variant, self.seen, self.trace = variant, seen, trace
         self.world = WORLDS[seed % len(WORLDS)]
         self.topic = Topic()
-        self.published = self.kept_from = 0
+        self.cuts, self.branch, self.entries = [Cut(0, 0)], 0, 0
+        self.superseded: set[int] = set()  # next offsets of the cuts that a truncation superseded
+        self.kept_from = 0
         self.committed: tuple[int, Ends] = (0, self.world.end_offsets[0])
         self.late: list[tuple[int, Send]] = []
         self.fresh = self._reading()
@@ -71,7 +74,29 @@ class Scene:
 
     def _reading(self) -> Reading:
         store = self.world.store()
-        return Reading(self.variant.recover(store), store)
+        return Reading(self.variant.recover(store, self._is_superseded), store)
+
+    def _is_superseded(self, manifest: Manifest) -> bool:
+        return manifest.cut_offset in self.superseded
+
+    @property
+    def published(self) -> int:
+        """The newest cut of the log."""
+        return len(self.cuts) - 1
+
+    def publish(self) -> None:
+        """Append the next cut to the cut log."""
+        self.entries += 1
+        self.cuts.append(Cut(self.entries, self.branch))
+
+    def _reference(self, number: int) -> State:
+        """Return the state at a cut of the log as it is now."""
+        last = next((n for n in range(number, 0, -1) if not self.cuts[n].branch), 0)
+        state = self.world.reference[last]
+        for at in range(last + 1, number + 1):
+            before = self.world.end_offsets[at - 1]
+            state = self.world.apply(state, before, at, self.cuts[at].branch)
+        return state
 
     def _log(self, what: str) -> None:
         if self.trace is not None:
@@ -81,12 +106,14 @@ class Scene:
         """Recover from the topic, replay and compare; compare the live processes too."""
         state, (start, end_offsets) = self._recovered(self._fresh(), self.found)
         for number in range(start + 1, self.published + 1):
-            state = self.world.apply(state, end_offsets, number)
+            state = self.world.apply(state, end_offsets, number, self.cuts[number].branch)
             end_offsets = self.world.end_offsets[number]
-        if state != self.world.reference[self.published]:
+        if state != self._reference(self.published):
             raise Violation(f"recovery at cut {start} leads to another state")
         for process in self.processes:
-            if process.state is not None and process.state != self.world.reference[process.cut]:
+            if process.state is None or process.beyond:
+                continue
+            if process.state != self._reference(process.cut):
                 raise Violation(f"{process.name} holds another state at cut {process.cut}")
 
     def _fresh(self) -> Reading:

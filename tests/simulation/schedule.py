@@ -4,6 +4,7 @@
                       come back; each is the owner in its own view until it is notified
     coordinator       moves the ownership whenever it likes and notifies both, each at its own time
     network           delivers requests in any order, those of the dead as well, or loses them
+    log               loses its tail now and then, and goes on with other records
     broker            compacts at any time; now and then a bit flips or another program writes
     retention         removes the log before what a recovery would find, but not what an owner
                       has still under way (it takes longer than a checkpoint or a pause)
@@ -80,6 +81,7 @@ class Schedule(Cluster):
             (self._deliver_late, 2),
             (self._compact, draw(0, 1, 2, 4)),
             (self._trim, draw(0, 1, 2, 4)),
+            (self._truncate, draw(0, 0, 0, 0, 1)),
             (self._check, 1),
             (self._damage, draw(0, 0, 0, 0, 0, 1) * self.flips),
             (self._intrude, draw(0, 0, 0, 0, 0, 1)),
@@ -110,6 +112,26 @@ class Schedule(Cluster):
             self.seen.trimmed += 1
             if self.trace is not None:
                 self._log(f"the log is kept from cut {cut}")
+
+    def _truncate(self, _: Process) -> None:
+        """Let the log lose its tail; an entry of the cut log supersedes the cuts after it, and
+        other records follow.
+
+        A process beyond the new end may write what it holds until it reads that entry. Owners may
+        have removed what was from before the new end, so nothing may be left but a refusal.
+        """
+        number = self.kept_from + int(self.rnd() * (self.published + 1 - self.kept_from))
+        if number == self.published:
+            return
+        self.superseded.update(cut.offset for cut in self.cuts[number + 1 :])
+        del self.cuts[number + 1 :]
+        self.entries, self.branch = self.entries + 1, self.branch + 1
+        self.topic.version += 1
+        self.damaged = True
+        for process in self.processes:
+            process.beyond |= process.cut > number
+        self.seen.truncated += 1
+        self._log(f"the log ends at cut {number}")
 
     def _damage(self, _: Process) -> None:
         if self.topic.flip(self.random):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import asdict
+from pathlib import Path
 
 import pytest
 
@@ -44,6 +45,9 @@ FLOORS = {
     "died_while_reading": 900,
     "died_between_readings": 200,
     "surveyed_on": 30_000,
+    "truncated": 2_000,
+    "reloaded": 1_800,
+    "wrote_superseded": 130,
 }
 """How often each thing must be met in that many schedules: about half of what was counted."""
 
@@ -94,3 +98,15 @@ def test_a_seed_replays_the_same_schedule() -> None:
         ended = [Schedule(seed, Variant(), Coverage(), trace).run() for trace in traces]
         assert traces[0] == traces[1], f"seed {seed}"
         assert ended[0] == ended[1]
+
+
+def test_a_run_goes_on_where_its_journal_ends(tmp_path: Path) -> None:
+    journal, whole = tmp_path / "journal", run(2500, 7, workers=1)
+    run(1000, 7, workers=1, journal=journal)
+    journal.write_text(journal.read_text() + "[1007, {")
+    reported: list[int] = []
+    again = run(2500, 7, 1, lambda part: reported.append(part.coverage.schedules), journal)
+    assert sorted(reported) == [500, 1000, 1000]
+    assert asdict(again) == asdict(whole)
+    lines = journal.read_text().count("\n")
+    assert lines == 3

@@ -53,7 +53,7 @@ class World:
     rounds: int = 24
     pages: int = 3
     most: int = 3
-    _applied: dict[tuple[State, Ends, int], State] = field(default_factory=dict, repr=False)
+    _applied: dict[tuple[State, Ends, int, int], State] = field(default_factory=dict, repr=False)
     _frozen: dict[tuple[State, int], Frozen] = field(default_factory=dict, repr=False)
 
     @cached_property
@@ -82,19 +82,20 @@ class World:
             states.append(self.apply(states[-1], self.end_offsets[number - 1], number))
         return states
 
-    def apply(self, state: State, begin: Ends, number: int) -> State:
+    def apply(self, state: State, begin: Ends, number: int, branch: int = 0) -> State:
         """Return the state after the round that cut `number` ends, read from the offsets `begin`
-        on."""
-        known = self._applied.get((state, begin, number))
+        on; in another `branch` the same offsets hold other records."""
+        known = self._applied.get((state, begin, number, branch))
         if known is None:
-            known = self._applied[state, begin, number] = self._apply(state, begin, number)
+            known = self._apply(state, begin, number, branch)
+            self._applied[state, begin, number, branch] = known
         return known
 
-    def _apply(self, state: State, begin: Ends, number: int) -> State:
+    def _apply(self, state: State, begin: Ends, number: int, branch: int) -> State:
         pages, records, chain = list(state.pages), list(state.records), state.chain
         for partition, (first, end) in enumerate(zip(begin, self.end_offsets[number], strict=True)):
             for offset in range(first, end):
-                value = _mix((self.seed << 32) + (partition << 24) + offset)
+                value = _mix((branch << 56) + (self.seed << 32) + (partition << 24) + offset)
                 if value % 7 == 0:
                     continue  # an offset without a record
                 outcome = value % 5 == 0

@@ -76,13 +76,14 @@ class StreamedRecovery:
                     found.append(decode_manifest(value, self.rules.seal))
                 except WireError:
                     continue
-        found = [m for m in found if m.design == self.rules.design and consistent(m)]
-        if found:
-            try:
-                self._aim(max(found, key=lambda m: (m.generation, m.number)))
-            except ValueError:
-                return False
-        return bool(found)
+        found.sort(key=lambda m: (m.generation, m.number), reverse=True)
+        usable = (m for m in found if m.design == self.rules.design and consistent(m))
+        try:
+            if (newest := next(usable, None)) is not None:
+                self._aim(newest)
+        except ValueError:
+            return False
+        return newest is not None
 
     def read(
         self, offset: int, key: bytes | None, value: bytes | None, digest: bytes | None = None
