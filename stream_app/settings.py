@@ -145,8 +145,8 @@ class Settings(BaseSettings):
     )
     devices: Literal["open", "signed"] = Field(
         "open",
-        description="open: events may be unsigned, and one device can write in another's name; "
-        "signed: every event must be signed by its device",
+        description="signed: every event must be signed by its device; open: signatures are not "
+        "checked, and whoever may write ratings can write them in any device's name",
     )
     instance: str | None = Field(
         None,

@@ -14,12 +14,12 @@ require.
 same records; `decode` rejects with `WireError(reason)`, `decode_many` with the same reason in a
 column.
 
-An event is valid if: its envelope, where it has one or needs one, is signed by its device for this
-topic; its version is 1; its record key is the device's pseudonym in lower-case hex
-and the record is on the partition of that key (murmur2); `seq` >= 1; the mechanism is on the
-server's allow-list; it has as many reports as items, between 1 and `MAX_RATINGS`; every report is
-in the mechanism's alphabet; and it has a mask beside each report if and only if the mechanism
-reports over a partition of the levels (`Intake`).
+An event is valid if: its envelope, where it has one or needs one, names its device, and where it
+needs one, is signed by that device for this topic; its version is 1; its record key is the device's
+pseudonym in lower-case hex and the record is on the partition of that key (murmur2); `seq` >= 1;
+the mechanism is on the server's allow-list; it has as many reports as items, between 1 and
+`MAX_RATINGS`; every report is in the mechanism's alphabet; and it has a mask beside each report if
+and only if the mechanism reports over a partition of the levels (`Intake`).
 """
 
 from stream_app.wire.authenticity.tails import Tail, fingerprint

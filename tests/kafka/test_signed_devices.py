@@ -81,9 +81,16 @@ def test_nobody_else_can_use_the_name_of_a_device_that_signs(
 
 
 def test_a_forged_number_costs_an_open_device_one_event_at_most(
-    kafka: Kafka, topics: str, start: Start, send: Send, tmp_path: Path
+    kafka: Kafka,
+    topics: str,
+    start: Start,
+    send: Send,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
-    """An open server takes signed events too, so that devices can change over before it does."""
+    """An open server takes signed events too, so that devices can change over before it does; what
+    it would reject when it requires signatures is counted from the log."""
     worker = start()
     with Device("ann", tmp_path / "journal", prefix=topics) as device:
         rate(device, kafka, range(FIRST))
@@ -98,3 +105,8 @@ def test_a_forged_number_costs_an_open_device_one_event_at_most(
         own = ends(device.pseudonym, FIRST)
         state = worker.wait_for([a + b for a, b in zip(own, state["positions"], strict=True)])
     assert state["counts"]["applied"] == MANY + FIRST
+    monkeypatch.setenv("MURMUREC_DEVICES", "signed")
+    where = ["--bootstrap", kafka.bootstrap, "--prefix", topics, "--json"]
+    assert run(["state", "digest", *where]) == 0
+    counted = json.loads(capsys.readouterr().out)
+    assert counted["rejected"] == {"bad_signature": MANY + 1}

@@ -66,8 +66,10 @@ Verify = Callable[[Sequence[Claim]], NDArray[np.bool_]]
 
 @dataclass(frozen=True)
 class Signatures:
-    """How a server takes signatures: those of `topic`; `required`, or only checked where given.
+    """How a server takes signatures: whether they are `required`, and of which `topic`.
 
+    Where they are not, an envelope is opened and its signature not looked at: whoever can forge an
+    event could send it without one, and a check costs more than all else that a record costs.
     `verify` returns for each claim whether it is true; every form of it has the same verdicts.
     """
 
@@ -92,8 +94,8 @@ def opened(
     """Return the events of a run of records without their envelopes, and which records (n,) are
     refused; None where there is no envelope and none is required.
 
-    Refused: an envelope that is cut short, names another device than the record's key, or has a
-    wrong signature; where signatures are required, any other value. Values that are empty or longer
+    Refused: an envelope that is cut short or names another device than the record's key; where
+    signatures are required, a wrong one too, and any other value. Values that are empty or longer
     than `most` are neither opened nor refused.
     """
     if not (signatures.required or any(value and value[0] == ENVELOPE for value in values)):
@@ -112,11 +114,12 @@ def opened(
         if device is None or key != device.hex().encode():
             refused[i] = True
             continue
-        event = value[HEAD_BYTES:]
-        message = signed_bytes(signatures.topic, event)
-        claims.append(Claim(value[1 : 1 + KEY_BYTES], value[1 + KEY_BYTES : HEAD_BYTES], message))
-        places.append(i)
-        events[i] = event
+        events[i] = event = value[HEAD_BYTES:]
+        if signatures.required:
+            message = signed_bytes(signatures.topic, event)
+            signature = value[1 + KEY_BYTES : HEAD_BYTES]
+            claims.append(Claim(value[1 : 1 + KEY_BYTES], signature, message))
+            places.append(i)
     if claims:
         refused[places] = ~signatures.verify(claims)
     return events, refused
