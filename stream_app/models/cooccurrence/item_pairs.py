@@ -75,10 +75,13 @@ class Moments(FixedArrays):
     def clear(self, slots: NDArray[np.int64]) -> None:
         """Clear all that is known of slots, and mark everything."""
         self.mark_all_dirty()
+        kept = np.ones(len(self.moments), np.uint16)
+        kept[slots] = 0
         for table in (*self.pairs, *self.ordered):
             if table.size:
                 table[slots] = 0
-                table[:, slots] = 0
+                # Row by row: to set the columns of half a head one after another takes .3 s.
+                np.multiply(table, kept, out=table)
         self.moments[slots] = 0
 
 
