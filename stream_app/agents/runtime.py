@@ -50,6 +50,7 @@ from stream_app.wire import (
     encode_message,
 )
 from stream_app.wire.authenticity.seal import OPEN, Seal
+from stream_app.wire.state_records import Manifest
 
 log = structlog.get_logger()
 
@@ -73,8 +74,8 @@ class Checkpoints(Protocol):
     async def idle(self) -> None:
         """Return when no copy of the state is being worked on."""
 
-    def restart(self) -> None:
-        """Start over with a replica whose state was replaced."""
+    def restart(self, manifest: Manifest | None) -> None:
+        """Start over with a replica whose state was replaced, by a checkpoint if given."""
 
     async def digests(self) -> Digests:
         """Return the digests of the newest cut."""
@@ -211,7 +212,7 @@ class Runtime:
         if self.ranking is not None:
             self.ranking.restart()
         if self.checkpoints is not None:
-            self.checkpoints.restart()
+            self.checkpoints.restart(restored.found.manifest if restored.found else None)
         log.info("state.restored", cut=self.replica.cut, checkpoint=restored.found is not None)
 
     # --- requests -------------------------------------------------------------------------

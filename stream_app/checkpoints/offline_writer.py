@@ -12,7 +12,7 @@ from collections.abc import Callable
 from stream_app.checkpoints import reader
 from stream_app.checkpoints.driver import CheckpointDriver
 from stream_app.checkpoints.protocol.writer import OWNER_BYTES, Freeze, LeaseAcquired
-from stream_app.checkpoints.shadow_copy import Snapshot
+from stream_app.checkpoints.state_image import StateImage
 from stream_app.deployment import Deployment
 from stream_app.errors import UserError
 from stream_app.kafka import clients
@@ -35,15 +35,16 @@ def write_checkpoint(
     manifest. `progress` is called with the number of acknowledged bytes; `tails` are the last
     records before the cut, as far as known."""
     connection, topics = deployment.connection, deployment.topics
-    snapshot = Snapshot(replica)
-    snapshot.freeze()
-    snapshot.hash()
+    image = StateImage(replica)
+    image.freeze(write=True, full=True)
+    image.hash()
     rating_topic = reader.topic_id(clients.admin(connection), topics.ratings)
-    frozen = snapshot.frozen(rating_topic, cut_offset, tails)
+    frozen = image.frozen(rating_topic, cut_offset, tails)
     obsolete_keys = reader.live_keys(connection, topics)
     driver = _driver(deployment, progress or (lambda _: None))
     driver.drive(LeaseAcquired(secrets.token_bytes(OWNER_BYTES), worker, obsolete_keys))
     manifest = driver.drive(Freeze(frozen))
+    image.release(durable=manifest is not None).close()
     if manifest is None:
         raise UserError(f"{topics.state}: the checkpoint did not become durable; try again")
     return manifest

@@ -20,8 +20,6 @@ from numpy.typing import NDArray
 
 from stream_app.kernels.machine.dirty_pages import (
     ARRAY,
-    CLEAN,
-    FROZEN,
     HEADER_BYTES,
     PAGE_BYTES,
     PIECE_BYTES,
@@ -30,7 +28,7 @@ from stream_app.kernels.machine.dirty_pages import (
     TAKEN,
     read_frozen,
 )
-from stream_app.models.paged_arrays import DirtyMap, page_count, released
+from stream_app.models.paged_arrays import DirtyMap, frozen, page_count, released
 
 _FREED_AT_A_TIME = 1 << 20  # bytes: the interpreter is held while they go back to the system
 
@@ -67,19 +65,25 @@ class FrozenArray:
     """Pages of one array as of now; make and release it on the thread that writes to the array.
 
     pages: the array's map, nothing of it frozen; which (pages,) bool: the pages to freeze. The
-    marks of all pages are cleared.
+    marks of all pages are cleared; that they were written is kept.
     """
 
     def __init__(
         self, array: NDArray[Any], pages: DirtyMap, which: NDArray[np.bool_], room: Room
     ) -> None:
+        self._is_frozen = False
         self.which = which
         self._array, self._pages, self._bytes = array, pages, array.nbytes
         self._address = int(array.__array_interface__["data"][0])
+        self._memory = room  # alive as long as the map points into it
         self._room = room.reserve(array.nbytes)
         self._taken = room.reserve(_pieces(array.nbytes))
         self._set_header(self._address, self._room, self._taken, array.nbytes)
-        pages[:] = np.where(which, np.uint8(FROZEN), np.uint8(CLEAN))
+        pages[:] = frozen(pages, which)
+        self._is_frozen = True
+
+    def __del__(self) -> None:
+        self.release()
 
     def page(self, number: int) -> NDArray[np.uint8]:
         """Return a copy of a frozen page; the last one may hold fewer bytes. Any thread."""
@@ -97,8 +101,10 @@ class FrozenArray:
 
     def release(self) -> None:
         """End the freeze: pages that were written since are dirty, all others clean."""
-        self._pages[:] = released(self._pages)
-        self._set_header(0, 0, 0, 0)
+        if self._is_frozen:
+            self._is_frozen = False
+            self._pages[:] = released(self._pages)
+            self._set_header(0, 0, 0, 0)
 
     def _set_header(self, array: int, room: int, taken: int, size: int) -> None:
         place = int(self._pages.__array_interface__["data"][0]) - HEADER_BYTES
@@ -114,12 +120,12 @@ def frozen_arrays(
     """Freeze the pages `which` of each array; arrays without any only lose their marks."""
     wanted = {name: array for name, array in arrays.items() if which[name].any()}
     room = Room(list(wanted.values()))
-    frozen = {
+    made = {
         name: FrozenArray(array, maps[name], which[name], room) for name, array in wanted.items()
     }
     for name in arrays.keys() - wanted.keys():
-        maps[name][:] = CLEAN
-    return frozen, room
+        maps[name][:] = frozen(maps[name], which[name])
+    return made, room
 
 
 def _rounded(size: int) -> int:

@@ -16,9 +16,10 @@ from numpy.typing import NDArray
 
 from stream_app.kernels.machine.dirty_pages import (
     CHANGED,
-    CLEAN,
     DIRTY,
+    FROZEN,
     PAGE_BITS,
+    WRITTEN,
     blank_map,
     touch_range,
 )
@@ -148,8 +149,34 @@ def grown_map(old: DirtyMap, array: NDArray[Any]) -> DirtyMap:
 
 def released(pages: DirtyMap) -> DirtyMap:
     """Return the marks of a map as they are when nothing of it is frozen any more."""
-    marks: DirtyMap = np.where(pages & (DIRTY | CHANGED), np.uint8(DIRTY), np.uint8(CLEAN))
+    written = pages & np.uint8(WRITTEN)
+    return np.where(pages & np.uint8(DIRTY | CHANGED), np.uint8(DIRTY), written)
+
+
+def frozen(pages: DirtyMap, which: NDArray[np.bool_]) -> DirtyMap:
+    """Return the marks of a map, of which nothing is frozen, when the pages `which` (n,) are; the
+    others have not changed from then on."""
+    written: DirtyMap = np.where(pages & np.uint8(DIRTY | WRITTEN), np.uint8(WRITTEN), np.uint8(0))
+    marks: DirtyMap = np.where(which, np.uint8(FROZEN), np.uint8(0)) | written
     return marks
+
+
+def loaded(written: NDArray[np.bool_]) -> DirtyMap:
+    """Return the marks of a state of which some pages (n,) were written, all before now."""
+    marks: DirtyMap = np.where(written, np.uint8(WRITTEN), np.uint8(0))
+    return marks
+
+
+def is_dirty(pages: DirtyMap) -> NDArray[np.bool_]:
+    """Return which pages may have changed since they were last frozen; nothing is frozen now."""
+    dirty: NDArray[np.bool_] = (pages & np.uint8(DIRTY)) != 0
+    return dirty
+
+
+def was_written(pages: DirtyMap) -> NDArray[np.bool_]:
+    """Return which pages may differ from what they were when the array was made."""
+    written: NDArray[np.bool_] = pages != 0
+    return written
 
 
 def leading_pages(pages: DirtyMap, array: NDArray[Any]) -> DirtyMap:

@@ -16,7 +16,7 @@ from typing import Any
 
 import msgspec
 
-from stream_app.checkpoints.shadow_copy import Snapshot
+from stream_app.checkpoints.state_image import StateImage
 from stream_app.log.canonical_order import Start
 from stream_app.operations import diff
 from stream_app.operations.session import Session
@@ -182,7 +182,7 @@ class _DigestReports:
             self._at.setdefault(digest_report.cut, []).append((number, digest_report))
         self._reached: set[int] = set()
         self._compared: set[int] = set()
-        self._copy: tuple[Replica, Snapshot] | None = None
+        self._copy: tuple[Replica, StateImage] | None = None
 
     @property
     def compared(self) -> int:
@@ -218,8 +218,5 @@ class _DigestReports:
     def _digests(self, replica: Replica) -> tuple[str, str]:
         """Return the digests of a replica; only pages changed since the last call are hashed."""
         if self._copy is None or self._copy[0] is not replica:
-            self._copy = replica, Snapshot(replica)
-        snapshot = self._copy[1]
-        snapshot.freeze()
-        snapshot.hash()
-        return snapshot.model, snapshot.ledger
+            self._copy = replica, StateImage(replica)
+        return self._copy[1].digest()

@@ -2,7 +2,7 @@
 
     digest = root(spec; name:dtype:shape; digest(page 0) digest(page 1) ...)
 
-so that a shadow copy updates the digest from the changed pages alone.
+so that the digest of a later state takes the changed pages alone (`checkpoints/state_image.py`).
 """
 
 from __future__ import annotations

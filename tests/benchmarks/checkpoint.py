@@ -4,9 +4,9 @@ The state has 64 MB, like that of a deployment with tens of millions of ratings:
 8 MB of scalars, 16 MB of pairs seen, 4 MB of presence rates, 2 MB of counts, and the marks of
 devices. It is filled with synthetic ratings, without files or a broker.
 
-    pause      Snapshot.freeze after 16 MB of pages were written to: p50 and longest of 100, by
+    pause      StateImage.freeze after 16 MB of pages were written to: p50 and longest of 100, by
                wall clock and by CPU time, which is independent of other processes
-    hash       Snapshot.hash of these 16 MB, on one thread, of all 64 MB the first time
+    hash       StateImage.hash of these 16 MB, on one thread, of all 64 MB the first time
     recovery   from the records of the state topic, in memory, to a running replica
     ledger     CPU of entering every record into the ledger, against that of applying at full speed,
                and of hashing 16 MB of pages, one checkpoint a second
@@ -28,7 +28,8 @@ from stream_app.checkpoints.protocol.writer import (
     LeaseAcquired,
     Writer,
 )
-from stream_app.checkpoints.shadow_copy import Snapshot
+from stream_app.checkpoints.state_image import StateImage
+from stream_app.models.paged_arrays import mark_dirty
 from stream_app.privacy.ratings.identity import Identity
 from stream_app.privacy.ratings.randomized_response import RandomizedResponse
 from stream_app.privacy.ratings.randomized_response_missing import RandomizedResponseWithMissing
@@ -65,11 +66,13 @@ def measure() -> list[Figure]:
     size = sum(array.nbytes for array in state.model_arrays().values())
     figures = [Figure("state of the checkpoint figures", size / _MB, "MB")]
     figures += share(state, stream)
-    snapshot = Snapshot(state)
-    first = seconds(snapshot.hash)
+    image = StateImage(state)
+    image.freeze()
+    first = seconds(image.hash)
+    image.release().close()
     figures.append(Figure("hash of the whole state, one thread", first * 1e3, "ms"))
-    figures += pauses(state, snapshot)
-    return [*figures, *recovery(state, snapshot)]
+    figures += pauses(state, image)
+    return [*figures, *recovery(state, image)]
 
 
 class Stream:
@@ -97,18 +100,18 @@ class Stream:
         )  # fmt: skip
 
 
-def pauses(state: Replica, snapshot: Snapshot) -> list[Figure]:
+def pauses(state: Replica, image: StateImage) -> list[Figure]:
     """Return the pauses of the stream and the work of the hashing thread."""
     rng, stops, busy, hashes = np.random.default_rng(2), [], [], []
     names = [n for n, array in state.model_arrays().items() if array.nbytes >= _MB]
     for _ in range(_FREEZES):
         _write(state, names, rng)
         began, cpu = time.perf_counter(), time.thread_time()
-        copied = snapshot.freeze()
+        image.freeze()
         busy.append(time.thread_time() - cpu)
         stops.append(time.perf_counter() - began)
-        assert copied == _FROZEN_BYTES
-        hashes.append(seconds(snapshot.hash))
+        hashes.append(seconds(image.hash))
+        image.release().close()
     figures = [Figure("hash of 16 MB, one thread, best", min(hashes) * 1e3, "ms")]
     for name, taken in (("wall", sorted(stops)), ("CPU", sorted(busy))):
         name_of_pause = f"pause of a checkpoint of 16 MB, {name},"
@@ -123,15 +126,16 @@ def _write(state: Replica, names: list[str], rng: np.random.Generator) -> None:
     places = [(name, page) for name in names for page in range(arrays[name].nbytes // PAGE_BYTES)]
     for at in rng.choice(len(places), _FROZEN_BYTES // PAGE_BYTES, replace=False):
         name, page = places[at]
+        mark_dirty(touched[name], page * PAGE_BYTES, page * PAGE_BYTES + 1)
         arrays[name].reshape(-1).view(np.uint8)[page * PAGE_BYTES] ^= 1
-        touched[name][page] = 1
 
 
-def recovery(state: Replica, snapshot: Snapshot) -> list[Figure]:
+def recovery(state: Replica, image: StateImage) -> list[Figure]:
     """Return the time from the records of a topic to a usable state."""
-    snapshot.freeze()
-    snapshot.hash()
-    records = written(snapshot.frozen("topic", 0))
+    image.freeze(write=True, full=True)
+    image.hash()
+    records = written(image.frozen("topic", 0))
+    image.release().close()
     found: list[Replica] = []
     taken = seconds(lambda: found.append(_read(records)))
     assert found[0].model_digest() == state.model_digest()
@@ -201,13 +205,15 @@ class _Clock:
 
 def _cpu(state: Replica) -> float:
     """Return the CPU seconds of hashing 16 MB of pages."""
-    snapshot = Snapshot(state)
-    snapshot.hash()
+    image = StateImage(state)
+    image.digest()
     _write(state, ["learner.vectors"], np.random.default_rng(3))
-    snapshot.freeze()
+    image.freeze()
     began = time.process_time()
-    snapshot.hash()
-    return time.process_time() - began
+    image.hash()
+    taken = time.process_time() - began
+    image.release().close()
+    return taken
 
 
 def seconds(work: Callable[[], object]) -> float:

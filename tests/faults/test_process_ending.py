@@ -116,9 +116,9 @@ def broken(folder: Path, module: str, owner: str, name: str, calls: int) -> None
     ("module", "owner", "name", "calls"),
     [
         ("stream_app.state.replica", "Replica", "end_round", 5),
-        ("stream_app.checkpoints.shadow_copy", "Snapshot", "hash", 3),
+        ("stream_app.checkpoints.state_image", "StateImage", "hash", 3),
         pytest.param(
-            "stream_app.checkpoints.shadow_copy", "Snapshot", "freeze", 3, marks=pytest.mark.slow
+            "stream_app.checkpoints.state_image", "StateImage", "freeze", 3, marks=pytest.mark.slow
         ),
         pytest.param(
             "stream_app.checkpoints.protocol.writer", "Writer", "step", 20, marks=pytest.mark.slow

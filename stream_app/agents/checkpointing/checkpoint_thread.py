@@ -26,8 +26,9 @@ from stream_app.agents.rejections import RejectionWriter
 from stream_app.agents.runtime import Runtime
 from stream_app.checkpoints.driver import CheckpointDriver
 from stream_app.checkpoints.protocol.writer import OWNER_BYTES, Freeze, LeaseAcquired, LeaseReleased
-from stream_app.checkpoints.shadow_copy import Snapshot
+from stream_app.checkpoints.state_image import StateImage
 from stream_app.errors import UserError
+from stream_app.models.frozen_arrays import Room
 from stream_app.wire import DigestReport, Tail, encode_message
 from stream_app.wire.state_records import Manifest, StateOrigin
 
@@ -43,7 +44,7 @@ class CheckpointJob:
     The first `rejections` must be acknowledged before. `done` becomes whether it is durable.
     """
 
-    snapshot: Snapshot
+    image: StateImage
     lease: int
     cut_offset: int
     tails: tuple[Tail | None, ...]
@@ -54,7 +55,7 @@ class CheckpointJob:
 
 @dataclass(frozen=True)
 class WrittenCheckpoint:
-    """A durable checkpoint: its manifest, seconds since the copy of the pages, bytes sent."""
+    """A durable checkpoint: its manifest, seconds since the freeze, bytes sent."""
 
     manifest: Manifest
     seconds: float
@@ -89,6 +90,7 @@ class CheckpointThread:
     ) -> None:
         self.lease = 0  # 0: none; set by other threads, another number for each acquisition
         self._working_lease = 0  # the lease under which this thread works
+        self._claimed_lease = 0  # the lease under which the generation was claimed
         self._runtime = runtime
         self._rejections = rejections
         self._topic_id = topic_id
@@ -100,7 +102,7 @@ class CheckpointThread:
             changelog.produce, changelog.poll, self._lease_unchanged, runtime.seal
         )
         self._reports_written: deque[DigestReport] = deque(maxlen=16)
-        self._jobs: queue.SimpleQueue[CheckpointJob | _ClaimJob | None] = queue.SimpleQueue()
+        self._jobs: queue.SimpleQueue[CheckpointJob | _ClaimJob | Room | None] = queue.SimpleQueue()
         self._loop = asyncio.get_running_loop()
         self._ended = threading.Event()
         self._thread = threading.Thread(target=self._run, name="murmurec-checkpoint", daemon=True)
@@ -112,6 +114,11 @@ class CheckpointThread:
         return self._driver.writer.ready
 
     @property
+    def full(self) -> bool:
+        """Whether the next checkpoint is the first of its generation and writes every page."""
+        return self._driver.writer.full or self.lease != self._claimed_lease
+
+    @property
     def generation(self) -> int | None:
         """The claimed generation."""
         return self._driver.writer.generation
@@ -120,8 +127,8 @@ class CheckpointThread:
         """Queue the claim of a generation under this lease."""
         self._jobs.put(_ClaimJob(lease, origin))
 
-    def submit(self, job: CheckpointJob) -> None:
-        """Queue a job; its snapshot must stay frozen until the job is done."""
+    def submit(self, job: CheckpointJob | Room) -> None:
+        """Queue a job, whose image must stay frozen until it is done, or memory to be closed."""
         self._jobs.put(job)
 
     def wrote(self, report: DigestReport) -> bool:
@@ -141,6 +148,8 @@ class CheckpointThread:
             while (job := self._jobs.get()) is not None:
                 if isinstance(job, _ClaimJob):
                     self._claim(job)
+                elif isinstance(job, Room):
+                    job.close()
                 else:
                     durable = self._work_off(job)
                     self._loop.call_soon_threadsafe(self._on_finished, job, durable)
@@ -164,6 +173,7 @@ class CheckpointThread:
         self._driver.drive(
             LeaseAcquired(secrets.token_bytes(OWNER_BYTES), self._worker, keys, reach)
         )
+        self._claimed_lease = job.lease
         log.info("checkpoint.claimed", generation=self.generation, reach=reach)
 
     def _scan_patiently(self) -> tuple[list[bytes], list[Manifest]] | None:
@@ -177,14 +187,10 @@ class CheckpointThread:
         return None
 
     def _work_off(self, job: CheckpointJob) -> WrittenCheckpoint | None:
-        snapshot = job.snapshot
-        snapshot.hash()
+        image = job.image
+        image.hash()
         digests = Digests(
-            snapshot.cut,
-            snapshot.end_offsets,
-            snapshot.model,
-            snapshot.ledger,
-            snapshot.origin.digest,
+            image.cut, image.end_offsets, image.model, image.ledger, image.origin.digest
         )
         self._loop.call_soon_threadsafe(self._on_digests, digests)
         self._working_lease = job.lease
@@ -195,7 +201,7 @@ class CheckpointThread:
             return None  # the state is known to differ
         before = self._driver.acknowledged_bytes
         manifest = self._driver.drive(
-            Freeze(snapshot.frozen(self._topic_id, job.cut_offset, job.tails))
+            Freeze(image.frozen(self._topic_id, job.cut_offset, job.tails))
         )
         if manifest is None:
             return None

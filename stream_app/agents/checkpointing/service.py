@@ -1,15 +1,17 @@
 """Checkpoints of one worker: taken on the event loop at a cut, hashed and written by a thread.
 
-    event loop   at a cut: freeze (copy the changed pages, about 1 ms for 16 MB)
+    event loop   at a cut: freeze (marks only: `checkpoints/state_image.py`)
     thread       hash; owner: write (`checkpoint_thread`)
+    event loop   release
+    thread       give the memory back
 
 The owner of the clock checkpoints at the cuts that are marked for it, and at any cut where twice
 the cost has gathered at which one is due (`replay_cost.py`), as while it catches up. Every other
 replica takes its digests at marked cuts
 once it has caught up, so that all can be compared. Requests about the state (/state) are answered
-from the same copies.
+from the same images.
 
-There is one shadow of the state: while the thread works on it, nothing is frozen.
+There is one image of the state: while the thread works on it, nothing else is frozen.
 """
 
 from __future__ import annotations
@@ -31,8 +33,9 @@ from stream_app.agents.checkpointing.fenced_producer import FencedProducer
 from stream_app.agents.checkpointing.replay_cost import ReplayCost
 from stream_app.agents.rejections import RejectionWriter
 from stream_app.agents.runtime import Runtime
-from stream_app.checkpoints.shadow_copy import Snapshot
+from stream_app.checkpoints.state_image import StateImage
 from stream_app.wire import Cut, DigestReport
+from stream_app.wire.state_records import Manifest
 
 _REST_SECONDS = 1.0
 
@@ -51,7 +54,7 @@ class CheckpointService:
     ) -> None:
         self._runtime = runtime
         self._rejections = rejections
-        self._snapshot = Snapshot(runtime.replica)
+        self._image = StateImage(runtime.replica)
         self._leases = itertools.count(1)
         self._has_state = False  # whether the reader has handed over a state
         self._job: CheckpointJob | None = None
@@ -127,13 +130,13 @@ class CheckpointService:
 
     def _freeze(self, write: bool, cut_offset: int) -> asyncio.Future[bool]:
         began = time.perf_counter()
-        self._snapshot.freeze()
+        self._image.freeze(write=write, full=self._thread.full)
         self._runtime.metrics.frozen(time.perf_counter() - began)
         frozen = time.monotonic()
         if write:
             self._cost.frozen(frozen)
         self._job = CheckpointJob(
-            self._snapshot,
+            self._image,
             lease=self._thread.lease if write else 0,
             cut_offset=cut_offset,
             tails=self._runtime.tails,
@@ -146,6 +149,9 @@ class CheckpointService:
 
     def _finish_job(self, job: CheckpointJob, durable: WrittenCheckpoint | None) -> None:
         self._job = None
+        # A checkpoint under another lease says nothing of what this one's writer has written.
+        current = durable is not None and job.lease == self._thread.lease
+        self._thread.submit(job.image.release(durable=current))
         if durable is not None:
             manifest = durable.manifest
             self._cost.durable(time.monotonic())
@@ -197,13 +203,14 @@ class CheckpointService:
     # --- replacing the state, and the end -------------------------------------------------
 
     async def idle(self) -> None:
-        """Return when the thread no longer works on the shadow."""
+        """Return when the thread no longer works on the image."""
         while self._job is not None:
             await asyncio.shield(self._job.done)
 
-    def restart(self) -> None:
-        """Start over with a replica whose state was replaced; the shadow must be free."""
-        self._snapshot = Snapshot(self._runtime.replica)
+    def restart(self, manifest: Manifest | None = None) -> None:
+        """Start over with a replica whose state was replaced, by a checkpoint if given; the image
+        must be free."""
+        self._image = StateImage(self._runtime.replica, manifest)
         self._known = self._durable_cut = None
         self._cost.start(time.monotonic())
         self._has_state = True

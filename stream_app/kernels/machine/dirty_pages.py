@@ -5,9 +5,11 @@
 A writer marks the bytes that it is about to write BEFORE IT WRITES THEM, by one of the functions
 below: a mark is also what keeps the page as it was at a cut while a checkpoint of that cut is read.
 
-    CLEAN             has not changed since the last cut at which it was copied or digested
-    DIRTY             may have changed
-    FROZEN            is read by another thread as of a cut; not written since
+    CLEAN             has never been written
+    WRITTEN           has not changed since the last cut at which it was frozen
+    DIRTY             may have changed since
+    FROZEN            is read by another thread as of a cut; not written since; with or without
+                      WRITTEN
     FROZEN | CHANGED  the same, and may have been written since
 
 Most marks find DIRTY and do nothing. A mark that finds a frozen page copies the pieces of 4 KiB
@@ -45,6 +47,7 @@ from stream_app.kernels.machine.memory import (
     ROOM,
     SIZE,
     TAKEN,
+    WRITTEN,
     address_of,
     byte,
     copy_bytes,
@@ -52,7 +55,7 @@ from stream_app.kernels.machine.memory import (
     keep_if,
 )
 
-__all__ = ["ARRAY", "CHANGED", "CLEAN", "DIRTY", "FROZEN", "ROOM", "SIZE", "TAKEN"]
+__all__ = ["ARRAY", "CHANGED", "CLEAN", "DIRTY", "FROZEN", "ROOM", "SIZE", "TAKEN", "WRITTEN"]
 
 PAGE_BYTES = 1 << PAGE_BITS
 FLOATS = np.int64(PAGE_BITS - 2)  # shifts the place of a float32 to its page
@@ -130,3 +133,10 @@ def touch_triple(pages, row, shift):
 def touch_range(pages, first, stop):
     """Mark bytes first .. stop-1, any number of pages."""
     keep_if(stop > first, pages, np.int64(first), np.int64(stop))
+
+
+@njit(cache=True, nogil=True)
+def touch_words(pages, rows):
+    """Mark the 64-bit words `rows` (m,)."""
+    for n in range(rows.size):
+        touch_word(pages, rows[n])

@@ -23,7 +23,7 @@ from numba.extending import intrinsic
 PIECE_BITS = 12
 PIECE_BYTES = 1 << PIECE_BITS
 PAGE_BITS = 16
-CLEAN, DIRTY, FROZEN, CHANGED = 0, 1, 2, 4
+CLEAN, DIRTY, FROZEN, CHANGED, WRITTEN = 0, 1, 2, 4, 8
 HEADER_BYTES = 64  # before a map
 ARRAY, ROOM, TAKEN, SIZE = range(4)  # words of the header
 

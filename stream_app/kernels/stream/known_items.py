@@ -24,7 +24,7 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-from stream_app.kernels.machine.dirty_pages import PAGE_BITS, WORDS
+from stream_app.kernels.machine.dirty_pages import touch_bytes, touch_range, touch_word
 from stream_app.kernels.machine.hashing import bounded, salted
 from stream_app.kernels.stream.hash_index import home_of, slot_of
 
@@ -35,7 +35,7 @@ MOST_CREDIT = 255
 @njit(cache=True, nogil=True)
 def _halve(cells, cells_pages):
     """Halve every cell of the sketch."""
-    cells_pages[:] = 1
+    touch_range(cells_pages, 0, cells.size)
     for j in range(cells.shape[0]):
         for c in range(cells.shape[1]):
             cells[j, c] >>= np.uint8(1)
@@ -50,7 +50,7 @@ def _counted(cells, cells_pages, salts, key):
         cell = bounded(salted(key, salts[j]), width)
         value = np.int64(cells[j, cell])
         if value < MOST_CREDIT:
-            cells_pages[(np.uint64(j) * width + cell) >> np.uint64(PAGE_BITS)] = 1
+            touch_bytes(cells_pages, np.uint64(j) * width + cell, 1)
             value += 1
             cells[j, cell] = value
         least = min(least, value)
@@ -72,16 +72,16 @@ def enter(
         if row < 0 and count < most:
             row = np.int64(count)
             slots[s] = row
-            keys_pages[row >> WORDS] = 1
+            touch_word(keys_pages, row)
             keys[row] = key
             count += 1
         rows[n] = row
         if row >= 0:
             if credit[row] < MOST_CREDIT:
-                credit_pages[row >> PAGE_BITS] = 1
+                touch_bytes(credit_pages, row, 1)
                 credit[row] += np.uint8(1)
             continue
-        numbers_pages[0] = 1
+        touch_range(numbers_pages, 0, 8 * numbers.size)
         if numbers[OUTSIDE] >= sample:
             _halve(cells, cells_pages)
             numbers[OUTSIDE] >>= 1
@@ -119,13 +119,13 @@ def _victim(credit, credit_pages, numbers, numbers_pages, pinned, count, steps):
     while steps > 0:
         steps -= 1
         row = numbers[HAND]
-        numbers_pages[0] = 1
+        touch_range(numbers_pages, 0, 8 * numbers.size)
         numbers[HAND] = row + 1 if row + 1 < count else 0
         if row < pinned.size and pinned[row] >= 0:
             continue
         if credit[row] == 0:
             return row, steps
-        credit_pages[row >> PAGE_BITS] = 1
+        touch_bytes(credit_pages, row, 1)
         credit[row] >>= np.uint8(1)
     return np.int64(-1), steps
 
@@ -146,9 +146,9 @@ def replace(
         if row < 0:
             break
         _remove(slots, keys, seed, row)
-        keys_pages[row >> WORDS] = 1
-        reports_pages[row >> WORDS] = 1
-        credit_pages[row >> PAGE_BITS] = 1
+        touch_word(keys_pages, row)
+        touch_word(reports_pages, row)
+        touch_bytes(credit_pages, row, 1)
         keys[row] = waiting[n]
         reports[row] = threshold
         credit[row] = 0
@@ -162,5 +162,5 @@ def replace(
 def add_reports(reports, pages, rows, counts):
     """Add counts (n,) to the reports of rows (n,)."""
     for n in range(rows.size):
-        pages[rows[n] >> WORDS] = 1
+        touch_word(pages, rows[n])
         reports[rows[n]] += counts[n]

@@ -18,7 +18,7 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from stream_app.kernels.machine.dirty_pages import PAGE_BYTES
+from stream_app.kernels.machine.dirty_pages import touch_words
 from stream_app.models.growing_arrays import GrowingArrays
 from stream_app.models.paged_arrays import Arrays, mark_dirty
 
@@ -90,7 +90,7 @@ class ItemHead(GrowingArrays):
 
     def forget_counts(self, rows: NDArray[np.int64]) -> None:
         """Set the counts of rows without a slot (m,) to 0: they have another item now."""
-        self.pages("counts")[8 * rows // PAGE_BYTES] = 1
+        touch_words(self.pages("counts"), rows)
         self.room("counts")[rows] = 0
 
     def check(self, arrays: Arrays) -> None:

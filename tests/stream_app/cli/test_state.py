@@ -12,7 +12,7 @@ import pytest
 from numpy.typing import NDArray
 
 from stream_app.checkpoints.protocol.writer import Acked, Durable, Freeze, LeaseAcquired, Writer
-from stream_app.checkpoints.shadow_copy import Snapshot
+from stream_app.checkpoints.state_image import StateImage
 from stream_app.cli import run
 from stream_app.errors import UserError
 from stream_app.operations import diff as comparing
@@ -35,11 +35,14 @@ def design() -> StateSpec:
 
 def written(replica: Replica) -> tuple[Manifest, dict[bytes, bytes]]:
     """Return the manifest that a writer makes of a replica, and its records."""
-    snapshot, writer, topic = Snapshot(replica), Writer(), {}
-    snapshot.freeze()
-    snapshot.hash()
+    writer, topic = Writer(), {}
+    for pages in replica.dirty_pages().values():
+        pages[:] = 1  # the tests write to the arrays themselves
+    image = StateImage(replica)
+    image.freeze(write=True, full=True)
+    image.hash()
     manifest = None
-    for event in (LeaseAcquired(b"o" * 16, "somewhere"), Freeze(snapshot.frozen("id", 3))):
+    for event in (LeaseAcquired(b"o" * 16, "somewhere"), Freeze(image.frozen("id", 3))):
         outputs = writer.step(event)
         while outputs:
             output = outputs.pop(0)

@@ -3,13 +3,16 @@ thread reads it; and nothing of a change is forgotten for the next cut."""
 
 from __future__ import annotations
 
+import re
 import threading
+from pathlib import Path
 
 import numpy as np
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+import stream_app
 from stream_app.kernels.machine.dirty_pages import (
     CHANGED,
     CLEAN,
@@ -17,11 +20,12 @@ from stream_app.kernels.machine.dirty_pages import (
     FROZEN,
     PAGE_BYTES,
     PIECE_BYTES,
+    WRITTEN,
     touch_bytes,
 )
 from stream_app.models.frozen_arrays import FrozenArray, Room, frozen_arrays
-from stream_app.models.paged_arrays import dirty_map, grown_map, mark_dirty
-from tests.stream_app.models.test_pages import GROWING, STEPS, changed, every_part, marked, pages
+from stream_app.models.paged_arrays import dirty_map, grown_map, is_dirty, mark_dirty
+from tests.stream_app.models.test_pages import GROWING, STEPS, changed, every_part, pages
 
 Image = dict[str, list[bytes]]
 
@@ -57,7 +61,7 @@ def test_what_is_frozen_is_what_was_there_at_the_cut(
         feed(seed, events)
     which = all_pages(part)
     if data is not None and data.draw(st.booleans()):
-        which = {name: bits != 0 for name, bits in part.dirty_pages().items()}
+        which = {name: is_dirty(bits) for name, bits in part.dirty_pages().items()}
     wanted = image(part)
     found, room = frozen(part, which)
     for seed, events in while_frozen:
@@ -68,9 +72,9 @@ def test_what_is_frozen_is_what_was_there_at_the_cut(
     room.close()
     # What was written meanwhile is dirty, as if the marks had been cleared at the cut.
     now = image(part)
-    for name, numbers in marked(part).items():
-        assert changed(wanted[name], now[name]) <= numbers
-        assert set(np.unique(part.dirty_pages()[name]).tolist()) <= {CLEAN, DIRTY}
+    for name, bits in part.dirty_pages().items():
+        assert changed(wanted[name], now[name]) <= set(np.flatnonzero(is_dirty(bits)).tolist())
+        assert set(np.unique(bits).tolist()) <= {CLEAN, DIRTY, WRITTEN}
     again, room = frozen(part)
     for seed, events in after:
         feed(seed, events)
@@ -138,10 +142,10 @@ def test_a_mark_keeps_the_pieces_that_it_covers_and_no_others(
     data = b"".join(found.page(n).tobytes() for n in range(len(used)))
     assert data == held[:size].tobytes()
     for number, bit in enumerate(used.tolist()):
-        assert bit == (FROZEN | CHANGED if number in covered else FROZEN)
+        assert bit & ~WRITTEN == (FROZEN | CHANGED if number in covered else FROZEN)
     found.release()
     room.close()
-    assert set(np.flatnonzero(used).tolist()) == covered & set(range(len(used)))
+    assert set(np.flatnonzero(is_dirty(used)).tolist()) == covered & set(range(len(used)))
 
 
 def test_a_page_that_is_not_frozen_is_not_given() -> None:
@@ -176,6 +180,55 @@ def test_an_array_that_grows_leaves_what_is_frozen_behind() -> None:
     assert [found.page(n).tobytes() for n in range(2)] == wanted
     found.release()
     room.close()
+
+
+def test_that_a_page_was_written_is_never_forgotten() -> None:
+    array = np.zeros(3 * PAGE_BYTES, np.uint8)
+    bits = dirty_map(array)
+    mark_dirty(bits, 0, 1)
+    for which in ([True] * 3, [False] * 3):
+        room = Room([array])
+        found = FrozenArray(array, bits, np.array(which), room)
+        found.release()
+        room.close()
+        assert bits.tolist() == [WRITTEN, CLEAN, CLEAN]
+    assert grown_map(bits, np.zeros(4 * PAGE_BYTES, np.uint8)).tolist() == [WRITTEN, 0, 0, 0]
+    mark_dirty(bits, 1, 2)
+    assert bits.tolist() == [DIRTY, CLEAN, CLEAN]
+
+
+def test_what_is_dropped_is_released() -> None:
+    array = np.arange(3 * PAGE_BYTES // 8)
+    bits = dirty_map(array)
+    for _ in range(3):
+        found = FrozenArray(array, bits, np.array([True, False, True]), Room([array]))
+        mark_dirty(bits, 0, 8)
+        array[0] += 1
+        assert bits[0] == FROZEN | CHANGED
+        assert not bits[1] & FROZEN
+        assert found.page(0).tobytes() != array.tobytes()[:PAGE_BYTES]
+        del found
+        assert is_dirty(bits).tolist() == [True, False, False]
+        mark_dirty(bits, 0, array.nbytes)
+        assert is_dirty(bits).all()
+        array[:] += 1
+
+
+def test_marks_are_set_by_the_functions_that_keep_what_is_frozen_and_by_nothing_else() -> None:
+    """But where a whole state is loaded, and nothing of it is frozen."""
+    by_hand = re.compile(r"pages(\(.*\))?\[[^]]*\] \|?= ")
+    loading = {"dense.py", "high_water_marks.py", "item_directory.py"}
+    found = {
+        f"{path.name}: {line.strip()}"
+        for part in ("kernels", "models", "state")
+        for path in (Path(stream_app.__file__).parent / part).rglob("*.py")
+        for line in path.read_text(encoding="utf-8").splitlines()
+        if by_hand.search(line) and not (path.name in loading and line.endswith("[:] = 1"))
+    }
+    assert found == {
+        "frozen_arrays.py: pages[:] = frozen(pages, which)",
+        "frozen_arrays.py: self._pages[:] = released(self._pages)",
+    }
 
 
 def test_memory_is_used_for_what_is_written_alone() -> None:

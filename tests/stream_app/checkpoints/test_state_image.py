@@ -1,9 +1,8 @@
-"""A copy of the state as of a cut: exact, at rest while the replica goes on, and a state to go on
+"""The image of a state as of a cut: exact, at rest while the replica goes on, and a state to go on
 from."""
 
 from __future__ import annotations
 
-import gc
 import threading
 from dataclasses import replace
 
@@ -23,10 +22,11 @@ from stream_app.checkpoints.protocol.writer import (
     Writer,
 )
 from stream_app.checkpoints.replica_pages import ReplicaPages
-from stream_app.checkpoints.shadow_copy import Snapshot
+from stream_app.checkpoints.state_image import StateImage
+from stream_app.models.paged_arrays import is_dirty
 from stream_app.state.replica import Replica, StateSpec
 from stream_app.wire import decode_many
-from stream_app.wire.state_records import PAGE_BYTES, StateOrigin, page_digest
+from stream_app.wire.state_records import StateOrigin
 from tests.fixtures.replicas import ALL
 from tests.fixtures.rounds import ROUNDS, digests, every_model, play, records_of
 from tests.fixtures.state_topic import recovered
@@ -37,8 +37,14 @@ BIG = replace(
 )
 
 
-def taken(snapshot: Snapshot) -> tuple[str, str, int, tuple[int, ...]]:
-    return snapshot.model, snapshot.ledger, snapshot.cut, snapshot.end_offsets
+def taken(image: StateImage) -> tuple[str, str, int, tuple[int, ...]]:
+    return image.model, image.ledger, image.cut, image.end_offsets
+
+
+def frozen(image: StateImage, *, write: bool = True, full: bool = False) -> StateImage:
+    image.freeze(write=write, full=full)
+    image.hash()
+    return image
 
 
 class Topic:
@@ -72,189 +78,178 @@ class Topic:
 @every_model
 @settings(deadline=None, max_examples=8)
 @given(seed=st.integers(0, 2**32), cuts=st.sets(st.integers(0, ROUNDS), min_size=1), data=st.data())
-def test_the_digests_of_a_copy_are_those_of_the_replica_at_its_cut(
+def test_the_digests_of_an_image_are_those_of_the_replica_at_its_cut(
     model: str, seed: int, cuts: set[int], data: st.DataObject
 ) -> None:
-    """However many freezes lie between two hashes, and whatever was applied meanwhile."""
+    """Whatever is applied before it is hashed, forgotten devices included."""
     replica, records, at = Replica(replace(BIG, model=model)), records_of(seed), 0
-    snapshot = Snapshot(replica)
+    image = StateImage(replica)
     for cut in sorted(cuts):
+        if cut < at:
+            continue
         play(replica, records, at + 1, cut)
         at, wanted = cut, digests(replica)
-        snapshot.freeze()
-        if cut < ROUNDS and data.draw(st.booleans()):
+        image.freeze(write=data.draw(st.booleans()), full=data.draw(st.booleans()))
+        if cut < ROUNDS:
             play(replica, records, cut + 1, cut + 1)
             at = cut + 1
-        if data.draw(st.booleans()):
-            snapshot.hash()
-            assert taken(snapshot) == wanted
-    snapshot.freeze()
-    snapshot.hash()
-    assert taken(snapshot) == digests(replica)
-    assert not any(copy.waiting for copy in snapshot._copies), "a page is hashed once"
+        image.hash()
+        assert taken(image) == wanted
+        image.release().close()
+    play(replica, records, at + 1, ROUNDS)
+    assert image.digest() == digests(replica)[:2]
+
+
+@every_model
+def test_a_page_is_hashed_again_only_if_it_was_marked(model: str) -> None:
+    replica, records = Replica(replace(BIG, model=model)), records_of(1)
+    image = StateImage(replica)
+    image.digest()
+    play(replica, records, 1, 1)
+    marked = {
+        n: np.flatnonzero(is_dirty(bits)).tolist() for n, bits in replica.dirty_pages().items()
+    }
+    image.freeze()
+    found = {n: np.flatnonzero(array.which).tolist() for n, array in image._frozen.items()}
+    assert found == {name: pages for name, pages in marked.items() if pages}
+    image.release().close()
 
 
 @every_model
 @settings(deadline=None, max_examples=6)
 @given(
     seed=st.integers(0, 2**32),
-    written=st.sets(st.integers(0, ROUNDS), min_size=1),
+    written=st.sets(st.integers(0, ROUNDS - 1), min_size=1),
     other=st.integers(0, ROUNDS),
+    data=st.data(),
 )
 def test_a_replica_that_starts_from_a_checkpoint_goes_on_as_its_writer(
-    model: str, seed: int, written: set[int], other: int
+    model: str, seed: int, written: set[int], other: int, data: st.DataObject
 ) -> None:
-    """Bit for bit, through the real protocol; whatever the replica had held before is gone."""
+    """Bit for bit, through the real protocol, while the writer applies the next round; whatever
+    the replica had held before is gone."""
     design, records, topic = replace(BIG, model=model), records_of(seed), Topic()
     first, second = Replica(design), Replica(design)
-    snapshot, at = Snapshot(first), 0
+    image, at = StateImage(first), 0
     for cut in sorted(written):
         play(first, records, at + 1, cut)
-        snapshot.freeze()
-        snapshot.hash()
-        topic.write(snapshot.frozen("topic", 10 * cut))
-        at = cut
+        if data.draw(st.booleans()):
+            image.digest()  # of a request: what it hashed is still to be written
+        image.freeze(write=True, full=topic.writer.full)
+        wanted = digests(first)
+        play(first, records, cut + 1, cut + 1)
+        image.hash()
+        topic.write(image.frozen("topic", 10 * cut))
+        image.release(durable=True).close()
+        at = cut + 1
     play(second, records_of(seed + 1), 1, other)
     found, replica = topic.found(design)
-    assert (found.manifest.cut, found.manifest.cut_offset) == (at, 10 * at)
+    assert (found.manifest.cut, found.manifest.cut_offset) == (at - 1, 10 * (at - 1))
     second.take(replica)
+    assert digests(second) == wanted
+    again = StateImage(second, found.manifest)
+    assert again.digest() == wanted[:2]
+    play(second, records, at, ROUNDS)
+    play(first, records, at + 1, ROUNDS)
     assert digests(second) == digests(first)
-    again = Snapshot(second)
-    again.freeze()
-    again.hash()
-    assert taken(again) == digests(first)
-    for replica in (first, second):
-        play(replica, records, at + 1, ROUNDS)
-    assert digests(second) == digests(first)
-    again.freeze()
-    again.hash()
-    assert taken(again) == digests(first)
+    assert again.digest() == digests(first)[:2]
+
+
+def test_what_a_manifest_says_is_neither_hashed_nor_frozen_again() -> None:
+    topic, replica = Topic(), Replica(BIG)
+    play(replica, records_of(1), 1, ROUNDS)
+    topic.write(frozen(StateImage(replica), full=True).frozen("topic", 0))
+    found, other = topic.found(BIG)
+    image = StateImage(other, found.manifest)
+    image.freeze()
+    assert not image._frozen
+    image.hash()
+    assert taken(image) == digests(replica)
+    image.release().close()
 
 
 def test_pages_that_never_changed_are_not_written_and_are_there_after_a_recovery() -> None:
     design, topic = replace(BIG, seen_bytes=1 << 22), Topic()
     replica = Replica(design)
-    snapshot = Snapshot(replica)
+    image = StateImage(replica)
     play(replica, records_of(1, count=4), 1, ROUNDS)
-    snapshot.freeze()
-    snapshot.hash()
-    topic.write(snapshot.frozen("topic", 0))
+    topic.write(frozen(image, full=True).frozen("topic", 0))
     written = sum(len(value or b"") for _, value in topic.values.values())
     assert written < sum(array.nbytes for array in replica.model_arrays().values()) / 2
-    other = Replica(design)
-    other.take(topic.found(design)[1])
+    found, other = topic.found(design)
     assert digests(other) == digests(replica)
-    # A replica that continues from here finds the same pages from the arrays alone.
-    present_pages = {a.name: a.present for a in snapshot.frozen("topic", 0).arrays}
-    again = Snapshot(other)
-    again.freeze()
-    again.hash()
+    # A replica that continues from here knows the same pages from the manifest.
+    again = frozen(StateImage(other, found.manifest), full=True)
+    present_pages = {a.name: a.present for a in image.frozen("topic", 0).arrays}
     assert {a.name: a.present for a in again.frozen("topic", 0).arrays} == present_pages
     assert any(0 in present for present in present_pages.values())
 
 
-def test_a_frozen_state_keeps_its_pages_while_others_are_frozen() -> None:
-    replica, records = Replica(replace(BIG, model="dense")), records_of(2, 400, devices=300)
-    snapshot, kept = Snapshot(replica), []
-    for cut in range(1, ROUNDS + 1):
-        play(replica, records, cut, cut)
-        snapshot.freeze()
-        snapshot.hash()
-        kept.append(snapshot.frozen("topic", cut))
-    for cut, frozen in enumerate(kept, 1):
-        assert frozen.cut == cut
-        for number, array in enumerate(frozen.arrays):
-            pages = [page_digest(frozen.page(number, n)) for n in range(len(array.present))]
-            assert b"".join(pages) == array.digests
-    assert len({frozen.model for frozen in kept}) == ROUNDS
-
-
-def test_a_page_is_copied_in_place_once_the_frozen_state_is_released() -> None:
-    replica, records = Replica(BIG), records_of(3)
-    snapshot = Snapshot(replica)
-    pages = snapshot._copies[0].pages
-    play(replica, records, 1, 1)
-    snapshot.freeze()
-    snapshot.hash()
-    held, first = snapshot.frozen("topic", 0), [id(page) for page in pages]
-    play(replica, records, 2, 2)
-    snapshot.freeze()
-    second = [id(page) for page in pages]
-    assert second != first
-    play(replica, records, 3, 3)
-    snapshot.freeze()
-    assert sum(a != b for a, b in zip(second, [id(p) for p in pages], strict=True)) < len(pages)
-    del held
-    gc.collect()
-    third = [id(page) for page in pages]
-    play(replica, records, 4, ROUNDS)
-    snapshot.freeze()
-    assert [id(page) for page in pages] == third
-
-
-def test_what_has_changed_adds_up_until_a_checkpoint_is_written() -> None:
+def test_what_has_changed_adds_up_until_a_checkpoint_is_durable() -> None:
+    """Also where a checkpoint was given up, and where requests were hashed in between."""
     replica, records = Replica(BIG), records_of(4, count=60)
-    snapshot = Snapshot(replica)
-    snapshot.hash()
-    assert snapshot.frozen("topic", 0).changed == frozenset()
-    dirty = []
+    image, topic = StateImage(replica), Topic()
+    topic.write(frozen(image, full=True).frozen("topic", 0))
+    image.release(durable=True).close()
     for cut in range(1, ROUNDS + 1):
         play(replica, records, cut, cut)
-        before = {name for name, bits in replica.dirty_pages().items() if bits.any()}
-        snapshot.freeze()
-        dirty.append(before)
-        assert not any(bits.any() for bits in replica.dirty_pages().values())
-    snapshot.hash()
-    frozen = snapshot.frozen("topic", 0)
-    names = {frozen.arrays[number].name for number, _ in frozen.changed}
-    assert names == set().union(*dirty)
-    assert snapshot.frozen("topic", 0).changed == frozenset()
+        if cut % 2:
+            image.digest()
+        else:
+            frozen(image).release().close()
+    topic.write(frozen(image).frozen("topic", ROUNDS))
+    image.release(durable=True).close()
+    assert topic.found(BIG)[0].manifest.model == replica.model_digest()
+    image.freeze(write=True)
+    assert not image._frozen
+    image.release().close()
 
 
-def test_the_bytes_to_copy_are_reported_before_and_after() -> None:
-    replica = Replica(BIG)
-    snapshot = Snapshot(replica)
-    assert snapshot.dirty_bytes == snapshot.freeze() == 0
-    play(replica, records_of(5), 1, 1)
-    dirty = snapshot.dirty_bytes
-    assert dirty > 0
-    assert dirty % PAGE_BYTES == 0
-    assert 0 < snapshot.freeze() <= dirty
-    assert snapshot.dirty_bytes == 0
+def test_a_second_image_of_a_replica_knows_what_was_written() -> None:
+    replica, topic = Replica(BIG), Topic()
+    play(replica, records_of(1), 1, ROUNDS)
+    StateImage(replica).digest()
+    topic.write(frozen(StateImage(replica), full=True).frozen("topic", 0))
+    assert digests(topic.found(BIG)[1]) == digests(replica)
 
 
-def test_the_copy_is_not_worked_on_twice_at_a_time() -> None:
-    """A freeze while pages are hashed would mix two cuts."""
-    snapshot = Snapshot(Replica(ALL))
-    entered, leave = threading.Event(), threading.Event()
-
-    def busy() -> None:
-        with snapshot._alone("hash"):
-            entered.set()
-            leave.wait(10)
-
-    thread = threading.Thread(target=busy)
-    thread.start()
-    assert entered.wait(10)
-    try:
-        for work in (snapshot.freeze, snapshot.hash, lambda: snapshot.frozen("topic", 0)):
-            with pytest.raises(RuntimeError, match="another thread"):
-                work()
-    finally:
-        leave.set()
-        thread.join(10)
-    snapshot.freeze()
-
-
-def test_a_state_is_hashed_before_it_is_written() -> None:
-    snapshot = Snapshot(Replica(ALL))
+def test_one_freeze_at_a_time() -> None:
+    image = StateImage(Replica(ALL))
+    with pytest.raises(RuntimeError, match="freeze first"):
+        image.release()
+    image.freeze()
+    with pytest.raises(RuntimeError, match="still frozen"):
+        image.freeze()
     with pytest.raises(RuntimeError, match="call hash"):
-        snapshot.frozen("topic", 0)
-    snapshot.hash()
-    snapshot.frozen("topic", 0)
-    snapshot.freeze()
-    with pytest.raises(RuntimeError, match="call hash"):
-        snapshot.frozen("topic", 0)
+        image.frozen("topic", 0)
+    image.release().close()
+    image.freeze()
+    image.hash()
+    image.frozen("topic", 0)
+    image.release().close()
+
+
+@every_model
+def test_a_checkpoint_is_hashed_and_written_by_a_thread_while_its_owner_learns(model: str) -> None:
+    design, records = replace(BIG, model=model), records_of(9, 600, devices=300)
+    replica, topic = Replica(design), Topic()
+    image = StateImage(replica)
+    for cut in range(1, ROUNDS, 2):
+        play(replica, records, cut, cut)
+        wanted = digests(replica)
+        image.freeze(write=True, full=topic.writer.full)
+
+        def work(cut: int = cut) -> None:
+            image.hash()
+            topic.write(image.frozen("topic", cut))
+
+        thread = threading.Thread(target=work)
+        thread.start()
+        play(replica, records, cut + 1, cut + 1)
+        thread.join()
+        assert taken(image) == wanted
+        image.release(durable=True).close()
+        assert digests(topic.found(design)[1]) == wanted
 
 
 # --- taking over a state ------------------------------------------------------------------------
@@ -299,9 +294,7 @@ def test_a_state_of_another_form_is_refused_and_nothing_is_replaced() -> None:
 def test_a_checkpoint_of_other_first_values_is_refused() -> None:
     """Unwritten pages are not in the topic: they have the first values of this worker."""
     replica, topic = Replica(BIG), Topic()
-    snapshot = Snapshot(replica)
-    snapshot.hash()
-    topic.write(snapshot.frozen("topic", 0))
+    topic.write(frozen(StateImage(replica), full=True).frozen("topic", 0))
     found, _ = topic.found(BIG)
     arrays = [
         msgspec.structs.replace(a, digests=bytes(len(a.digests)))
