@@ -250,6 +250,12 @@ class Settings(BaseSettings):
         le=3600,
         description="seconds, 0.1 to 3600, between two checkpoints at most; unset: without limit",
     )
+    ready_lag_seconds: float = Field(
+        30.0,
+        ge=1,
+        le=86_400,
+        description="a worker that lacks records which the log has held for so long is not ready",
+    )
     ratings_retention_seconds: float | None = Field(
         None,
         ge=60,

@@ -20,6 +20,7 @@ import asyncio
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
 from itertools import islice
 from typing import Any
 
@@ -119,6 +120,8 @@ class LogReader(Service):
             while not (restored.done.wait(0.1) or self._ended.is_set()):
                 pass
             runtime.status.start_end_offsets = end_offsets
+            runtime.status.lag.restart()
+            runtime.status.note_missing("", 0.0)
         except BaseException:
             follower.close()
             raise
@@ -141,6 +144,9 @@ class LogReader(Service):
 
     def _read(self, follower: Follower) -> None:
         while not self._ended.is_set() and self._runtime.replacement.reload is None:
+            if follower.rounds.truncated:
+                self.loop.call_soon_threadsafe(self._runtime.replacement.begin_again)
+                return
             # With a cut pending, poll for a short time only: a batch ends when it is full or late.
             patience = 0.003 if self._clock.waits else 0.02
             for pieces in _chunks(follower.poll(patience)):
@@ -191,6 +197,9 @@ class LogReader(Service):
             self._committed = self._runtime.status.durable_end_offsets
             follower.commit(self._committed)
         self._runtime.status.cuts_ignored = follower.cuts_ignored
+        self._runtime.status.lag.note(
+            follower.known_ends(), self._runtime.replica.end_offsets, time.monotonic()
+        )
         lag = follower.lag()
         self.loop.call_soon_threadsafe(self._runtime.gauges.lag, lag)
 
@@ -201,6 +210,8 @@ class LogReader(Service):
             if follower.bounds.answers():
                 self._check_log()
                 self._runtime.status.last_answer_time = time.monotonic()
+                with suppress(UserError):  # the broker is away again
+                    self._runtime.status.note_missing(follower.beyond_end(), now)
 
     def _count_unsealed(self, follower: Follower) -> None:
         """Count the digest reports that the follower ignored since the last call."""

@@ -23,7 +23,7 @@ from prometheus_client import CollectorRegistry, PlatformCollector, ProcessColle
 from stream_app.agents.checkpointing.digest_comparison import Digests
 from stream_app.agents.checkpointing.replacement_policy import ReplacementPolicy
 from stream_app.agents.checkpointing.restore import Restored
-from stream_app.agents.worker_status import ASKING_FOR_ENDS, WorkerStatus
+from stream_app.agents.worker_status import ASKING_FOR_ENDS, Lag, WorkerStatus
 from stream_app.deployment import (
     new_replica,
     privacy_mode,
@@ -283,6 +283,7 @@ def new_runtime(settings: Settings) -> Runtime:
         reject=lambda _: None,
         seal=seal_from_settings(settings),
     )
+    runtime.status.lag = Lag(settings.ready_lag_seconds)
     metrics.privacy_mode(runtime.privacy)
     metrics.clip_threshold(settings.clip)
     for mechanism in spec.mechanisms:

@@ -15,7 +15,7 @@ import msgspec
 from stream_app.kafka import compacted
 from stream_app.kafka.clients import Connection
 from stream_app.log.cut_chain import Truncations, scan
-from stream_app.wire import Cut, Truncate, WireError, decode_entry
+from stream_app.wire import MAX_TRUNCATED, Cut, Truncate, WireError, decode_entry
 from stream_app.wire.state_records import Manifest
 
 
@@ -41,17 +41,30 @@ class CutLogScan:
         return self._from(max(0, cut_offset - 1), cut)[1]
 
     def superseded(self, manifest: Manifest) -> bool:
-        """Return whether the cut of a manifest, or that of its origin, was superseded."""
-        _, truncations = self._from(max(0, manifest.cut_offset - 1), manifest.cut)
-        if not self.names(manifest):
+        """Return whether the cut of a manifest, or that of its origin, was superseded; so is a
+        number that no clock reaches."""
+        if manifest.cut > MAX_TRUNCATED // 2:
+            return True
+        number, truncations = self._from(max(0, manifest.cut_offset - 1), manifest.cut)
+        if number != manifest.cut:
             _, truncations = self._from(0, 0)
         return truncations.supersede(manifest.cut) or truncations.supersede(manifest.origin.cut)
 
     def names(self, manifest: Manifest) -> bool:
-        """Return whether the log holds a cut of this number where the manifest says."""
-        if not manifest.cut_offset:
-            return manifest.cut == 0
-        return self._from(manifest.cut_offset - 1, manifest.cut)[0] == manifest.cut
+        """Return whether the log holds a cut of this number and these ends where the manifest
+        says."""
+        first = manifest.cut_offset - 1
+        for message in compacted.records(self._connection, self._topic, first=max(0, first)):
+            try:
+                entry = decode_entry(message.value())
+            except WireError:
+                return False
+            return (
+                message.offset() == first
+                and isinstance(entry, Cut)
+                and (entry.number, entry.end_offsets) == (manifest.cut, manifest.end_offsets)
+            )
+        return False
 
     def _from(self, first: int, reached: int) -> tuple[int, Truncations]:
         """Return the number of the cut at an offset (0: none), and the truncations from there."""

@@ -9,11 +9,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from stream_app.checkpoints import reader, snapshot_file
+from stream_app.checkpoints.cut_log_scan import CutLogScan
 from stream_app.checkpoints.snapshot_file import SnapshotFile
 from stream_app.deployment import Deployment
-from stream_app.kafka import clients, topic_checks
+from stream_app.kafka import clients, compacted, topic_checks
 from stream_app.kafka.clients import Connection
 from stream_app.replay.cut_history import check_origin
+from stream_app.replay.lost_tail import lost
 from stream_app.replay.recompute import Replay
 from stream_app.settings import Settings
 from stream_app.state.spec import StateSpec
@@ -100,13 +102,30 @@ class Session:
                 self.connection, self.names, progress, self.deployment.seal
             )
         rating_topic = reader.topic_id(clients.admin(self.connection), self.names.ratings)
-        origins = [
-            manifest.origin
+        manifests = [
+            manifest
             for manifest in manifests
             if manifest.topic_id == rating_topic
             and len(manifest.end_offsets) == self.deployment.partitions
         ]
+        if not manifests:
+            return None
+        truncations = CutLogScan(self.connection, self.names.cuts).after(0, 0)
+        self._refuse_to_be_behind([m for m in manifests if not truncations.supersede(m.cut)])
+        origins = [m.origin for m in manifests if not truncations.supersede(m.origin.cut)]
         return origins[-1] if origins else None
+
+    def _refuse_to_be_behind(self, manifests: list[Manifest]) -> None:
+        """Refuse a cut log that ends before the cut of a checkpoint."""
+        end = compacted.end_offset(self.connection, self.names.cuts) or 0
+        for manifest in manifests:
+            if manifest.cut_offset > end:
+                raise lost(
+                    self.deployment,
+                    f"{self.names.cuts} ends at offset {end}, and {self.names.state} holds a "
+                    f"checkpoint of cut {manifest.cut}, at offset {manifest.cut_offset - 1} of it",
+                    manifest.cut,
+                )
 
     def origin(self) -> StateOrigin:
         """Return the origin of the state: the recorded one, or the log alone; refuses the log alone

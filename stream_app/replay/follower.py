@@ -146,12 +146,17 @@ class Follower:
 
     def lag(self) -> int:
         """Return the number of rating records at the broker after those already yielded."""
-        behind = 0
-        for p, end in enumerate(self.rounds.end_offsets):
+        pairs = zip(self.known_ends(), self.rounds.end_offsets, strict=True)
+        return sum(max(0, end - applied) for end, applied in pairs)
+
+    def known_ends(self) -> tuple[int, ...]:
+        """Return the end offset of each rating partition as far as the consumer knows it."""
+        ends = []
+        for p, received in enumerate(self.rounds.received):
             place = TopicPartition(self.topics.ratings, p)
             _, high = self._consumer.get_watermark_offsets(place, cached=True)
-            behind += max(0, max(high, self.rounds.received[p]) - end)
-        return behind
+            ends.append(max(high, received))
+        return tuple(ends)
 
     def poll(self, seconds: float = 0.02) -> Iterator[Decoded]:
         """Wait up to `seconds` for records and yield every piece that is complete in order."""

@@ -65,6 +65,11 @@ class ReplacementPolicy:
         self.reload = None
         self.comparison.clear()
 
+    def begin_again(self) -> None:
+        """Request another state, because an entry of the cut log superseded cuts."""
+        if self.reload is None:
+            self.reload = Reload("the log was truncated to an earlier cut")
+
     def rebuild_without(self, entry: Forget) -> None:
         """Request a state without the device, unless the current state excludes the device already.
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import time
 
 from stream_app.checkpoints import reader
+from stream_app.checkpoints.cut_log_scan import CutLogScan
 from stream_app.checkpoints.reader import Survey
 from stream_app.kafka.clients import Connection
 from stream_app.kafka.compacted import TopicReader
@@ -44,8 +45,15 @@ class StateTopicScan:
                         for each in batch:
                             # Only keys and manifests are wanted, so pages are not hashed.
                             rules.read(each.offset() or 0, each.key(), each.value(), _NOT_HASHED)
-                    return rules.keys, rules.manifests
-        return self._all()
+                    return rules.keys, self._logged(rules.manifests)
+        keys, manifests = self._all()
+        return keys, self._logged(manifests)
+
+    def _logged(self, manifests: list[Manifest]) -> list[Manifest]:
+        """Return the manifests whose cut the cut log holds: a forged one of a distant cut would
+        keep the writer from every checkpoint before it."""
+        scan = CutLogScan(self._connection, self._topics.cuts)
+        return [manifest for manifest in manifests if scan.names(manifest)]
 
     def _all(self) -> tuple[list[bytes], list[Manifest]]:
         live: dict[bytes, Manifest | None] = {}

@@ -29,7 +29,7 @@ from stream_app.cli.options import (
     writable,
 )
 from stream_app.cli.output import progress
-from stream_app.cli.server import state_growth
+from stream_app.cli.server import state_growth, state_truncate
 from stream_app.errors import UsageError, UserError
 
 app = typer.Typer(
@@ -272,3 +272,4 @@ def show(
 
 
 app.command()(state_growth.contract)
+app.command()(state_truncate.truncate)

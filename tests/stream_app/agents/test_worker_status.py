@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 
-from stream_app.agents.worker_status import ASKING_FOR_ENDS, WorkerStatus
+from stream_app.agents.worker_status import ASKING_FOR_ENDS, Lag, WorkerStatus
 
 LONG_AGO = time.monotonic() - 3600
 
@@ -48,3 +48,45 @@ def test_the_other_reasons_follow_in_order() -> None:
         replaying.waiting_for((1000, 7), "") == "replaying the log: 1,007 of 1,507 records applied"
     )
     assert replaying.waiting_for((1500, 7), "") == ""
+
+
+def test_a_worker_that_lacks_old_records_is_not_ready_until_it_has_caught_up() -> None:
+    lag = Lag(10.0)
+    for second in range(10):
+        lag.note((100 * second,), (0,), float(second))
+    assert not lag.behind
+    lag.note((1100,), (0,), 11.5)
+    assert lag.behind
+    assert lag.seconds == 10.5  # the first end that it has not reached was seen after a second
+    waits = status(start_end_offsets=(0,), lag=lag)
+    assert waits.waiting_for((0,), "") == "behind the log: it holds records that arrived 10 s ago"
+    # Ready again at half of the limit, not just below it.
+    lag.note((1200,), (300,), 12.5)
+    assert lag.behind
+    lag.note((1300,), (800,), 13.5)
+    assert lag.seconds == 4.5
+    assert not lag.behind
+
+
+def test_a_steady_load_that_is_applied_in_time_is_never_behind() -> None:
+    lag = Lag(10.0)
+    for second in range(600):
+        lag.note((1000 * second,), (max(0, 1000 * (second - 9)),), float(second))
+        assert not lag.behind
+
+
+def test_a_worker_without_new_records_is_not_behind() -> None:
+    lag = Lag(10.0)
+    for second in range(100):
+        lag.note((7, 0), (7, 0), float(second))
+    assert lag.seconds == 0.0
+
+
+def test_records_that_a_cut_names_and_the_log_lacks_are_named_from_the_second_look_on() -> None:
+    waiting = status(start_end_offsets=(5,))
+    waiting.note_missing("cut 4 names offset 9", 100.0)
+    assert waiting.waiting_for((5,), "") == ""
+    waiting.note_missing("cut 4 names offset 9", 104.0)
+    assert waiting.waiting_for((5,), "") == "for 4 s: cut 4 names offset 9"
+    waiting.note_missing("", 108.0)
+    assert waiting.waiting_for((5,), "") == ""
