@@ -73,11 +73,13 @@ class Scene:
         process.bear(reading, self.variant.writer(bound), topic.end)
 
     def _reading(self) -> Reading:
-        store = self.world.store()
-        return Reading(self.variant.recover(store, self._is_superseded), store)
+        store, superseded = self.world.store(), self.superseded
 
-    def _is_superseded(self, manifest: Manifest) -> bool:
-        return manifest.cut_offset in self.superseded
+        # Without a reference to this object: runs have no collector of circles.
+        def is_superseded(manifest: Manifest) -> bool:
+            return manifest.cut_offset in superseded
+
+        return Reading(self.variant.recover(store, is_superseded), store)
 
     @property
     def published(self) -> int:

@@ -30,6 +30,7 @@ DESIGN, TOPIC_ID = "d" * 32, "topic"
 PARTITIONS = 2
 BASE = StateOrigin(0, (0,) * PARTITIONS)
 _MASK = 2**64 - 1
+_MOST_KNOWN = 2000  # states of each kind that a world keeps
 _U64 = struct.Struct("<Q")
 
 Ends = tuple[int, ...]
@@ -87,6 +88,8 @@ class World:
         on; in another `branch` the same offsets hold other records."""
         known = self._applied.get((state, begin, number, branch))
         if known is None:
+            if len(self._applied) > _MOST_KNOWN:
+                self._applied.clear()
             known = self._apply(state, begin, number, branch)
             self._applied[state, begin, number, branch] = known
         return known
@@ -113,6 +116,8 @@ class World:
         """Return the state at cut `number` as the writer takes it."""
         known = self._frozen.get((state, number))
         if known is None:
+            if len(self._frozen) > _MOST_KNOWN:
+                self._frozen.clear()
             known = self._frozen[state, number] = self._freeze(state, number)
         return known
 
