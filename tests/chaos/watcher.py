@@ -16,13 +16,18 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-import msgspec
 from confluent_kafka import Message, TopicPartition
 
 from stream_app.kafka import clients
 from stream_app.kafka.clients import Connection
 from stream_app.wire import Cut, DigestReport, Topics, WireError, decode_entry
-from stream_app.wire.state_records import ManifestKey, PageKey, decode_manifest, decode_page
+from stream_app.wire.state_records import (
+    ManifestKey,
+    PageKey,
+    decode_claim,
+    decode_manifest,
+    decode_page,
+)
 from stream_app.wire.state_records import decode_state_key as named
 from tests.chaos.points import Point
 
@@ -140,7 +145,7 @@ class Watcher:
             self._expected[self._checkpoint[1] == 1] = self._pages
             self.checkpoints += 1
         else:
-            self.writer = msgspec.msgpack.decode(value[1:])["worker"]
+            self.writer = decode_claim(key, value).worker
             self._last = Point.CLAIM
         return {self._last}
 

@@ -137,6 +137,7 @@ class Recovery:
         self._topic_id, self._partitions = topic_id, partitions
         self.seal, self._superseded = seal, superseded
         self._generations: dict[int, _Generation] = {}
+        self._reads_again = False  # then a generation may lack a manifest that is yet to come
         self._bare: dict[bytes, None] = {}  # claims, and keys of dropped generations
         self.records = self.foreign = self.damaged = self.unsealed = 0
 
@@ -189,7 +190,7 @@ class Recovery:
                 held.pages[key] = offset, page and page.digest
                 return page
             held.manifests[key] = offset, value
-            if len(self._generations) > GENERATIONS:
+            if len(self._generations) > GENERATIONS and not self._reads_again:
                 self._drop_old_generations()
         return None
 
@@ -199,6 +200,7 @@ class Recovery:
         for held in self._generations.values():
             held.pages = {k: at for k, at in held.pages.items() if at[0] < offset}
             held.manifests = {k: at for k, at in held.manifests.items() if at[0] < offset}
+        self._reads_again = True
 
     def offset(self, key: PageKey) -> int:
         """Return the offset of the newest record of a page; raises KeyError without one."""

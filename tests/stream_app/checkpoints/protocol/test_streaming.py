@@ -4,9 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from stream_app.checkpoints.protocol.recovery import CheckpointRefused, Found, Recovery
+from stream_app.checkpoints.protocol.recovery import (
+    GENERATIONS,
+    CheckpointRefused,
+    Found,
+    Recovery,
+)
 from stream_app.checkpoints.protocol.streaming import StreamedRecovery
-from stream_app.checkpoints.protocol.writer import Freeze, Send
+from stream_app.checkpoints.protocol.writer import Acked, Freeze, Send
 from stream_app.wire.state_records import PAGE_BYTES, Manifest
 from tests.simulation.broker import FIRST_OFFSET, Topic
 from tests.simulation.pages import BytePages
@@ -143,3 +148,26 @@ def test_a_hint_without_its_pages_is_passed_over() -> None:
             topic.append(output.key, output.value)
     found, store = placed(topic)
     assert (found.manifest.cut, store.arrays) == (1, [bytearray(ONE)])
+
+
+def test_a_second_reading_drops_no_generation_whose_newest_manifest_is_yet_to_come() -> None:
+    """A slow owner reached the highest cut; at the second reading its manifest comes late again."""
+    topic = Topic()
+    slow = owner(topic)
+    write(slow, topic, frozen({"a": ONE}, 1))
+    sent = [
+        output for output in slow.step(Freeze(frozen({"a": TWO}, 5))) if isinstance(output, Send)
+    ]
+    offsets = [topic.append(output.key, output.value) for output in sent]
+    for number in (1, 2):
+        write(owner(topic, number), topic, frozen({"a": bytes(PAGE_BYTES)}, 1))
+    for output, offset in zip(sent, offsets, strict=True):
+        for manifest in slow.step(Acked(output.token, offset)):
+            assert isinstance(manifest, Send)
+            topic.append(manifest.key, manifest.value)
+    for number in range(3, 3 + GENERATIONS):
+        for output in owner(topic, number).step(Freeze(frozen({"a": ONE}, 9))):
+            assert isinstance(output, Send)
+            topic.append(output.key, output.value)
+    found, store = placed(topic, hints=0)
+    assert (found.manifest.cut, store.arrays) == (5, [bytearray(TWO)])
