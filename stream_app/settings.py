@@ -268,7 +268,11 @@ class Settings(BaseSettings):
         30.0, ge=0.1, le=3600, description="least time between two versions of the public item side"
     )
     hash_seed: int = Field(
-        1, ge=0, lt=2**57, description="seed of every hash; public, fixed for life"
+        1,
+        ge=0,
+        lt=2**57,
+        description="seed of every hash of the state, fixed for life and the same on every worker; "
+        "a random number that devices do not know keeps them from choosing keys that collide",
     )
     state_secret: str | None = Field(
         None,

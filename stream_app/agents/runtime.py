@@ -55,6 +55,7 @@ from stream_app.wire.state_records import Manifest
 log = structlog.get_logger()
 
 _SAMPLE = 8  # every eighth query is also answered exactly, to measure the recall
+_SCORED = 2000  # fewer queries where there are more items than this for each of them
 
 
 class Checkpoints(Protocol):
@@ -252,7 +253,7 @@ class Runtime:
         answer = self.recommender.answer(device, LIST_LENGTH)
         self.metrics.query_answered(answer.method, transport, time.perf_counter() - arrived)
         self._answered += 1
-        if self._answered % _SAMPLE == 0:
+        if self._answered % max(_SAMPLE, self.recommender.candidates // _SCORED) == 0:
             self.gauges.recall(self.recommender.recall(device, 10))
         return answer
 

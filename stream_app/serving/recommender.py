@@ -73,6 +73,11 @@ class Recommender:
         return served.index if served and served.index else self._factors.index
 
     @property
+    def candidates(self) -> int:
+        """How many items an exact answer scores."""
+        return len(self.replica.items) if self.served is None else len(self.served.side)
+
+    @property
     def side(self) -> ItemSide | None:
         """The item side in use; None as long as there is none."""
         served = self.served
