@@ -11,11 +11,11 @@ from stream_app.checkpoints.protocol.recovery import (
     Recovery,
 )
 from stream_app.checkpoints.protocol.streaming import StreamedRecovery
-from stream_app.checkpoints.protocol.writer import Acked, Freeze, Send
+from stream_app.checkpoints.protocol.writer import Acked, Freeze, LeaseAcquired, Send, Writer
 from stream_app.wire.state_records import PAGE_BYTES, Manifest
 from tests.simulation.broker import FIRST_OFFSET, Topic
 from tests.simulation.pages import BytePages
-from tests.simulation.peaceful import DESIGN, TOPIC_ID, damage, frozen, owner, placed, write
+from tests.simulation.peaceful import DESIGN, TOPIC_ID, damage, drive, frozen, owner, placed, write
 
 ONE, TWO = b"\1" * PAGE_BYTES, b"\2" * PAGE_BYTES
 
@@ -159,8 +159,10 @@ def test_a_second_reading_drops_no_generation_whose_newest_manifest_is_yet_to_co
         output for output in slow.step(Freeze(frozen({"a": TWO}, 5))) if isinstance(output, Send)
     ]
     offsets = [topic.append(output.key, output.value) for output in sent]
-    for number in (1, 2):
-        write(owner(topic, number), topic, frozen({"a": bytes(PAGE_BYTES)}, 1))
+    for number in (1, 2):  # they do not know what there is to remove
+        other = Writer()
+        drive(other, topic, LeaseAcquired(bytes([number]) * 16, "another"))
+        write(other, topic, frozen({"a": bytes(PAGE_BYTES)}, 1))
     for output, offset in zip(sent, offsets, strict=True):
         for manifest in slow.step(Acked(output.token, offset)):
             assert isinstance(manifest, Send)
