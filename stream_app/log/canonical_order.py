@@ -250,8 +250,12 @@ class Rounds:
             self.received[partition] = offset + 1
 
     def tails_below(self, end_offsets: Sequence[int]) -> tuple[str, ...]:
-        """Return the fingerprints for a cut that ends there: "" where no record is known."""
-        tails = (b.tail_below(end) for b, end in zip(self._buffers, end_offsets, strict=True))
+        """Return the fingerprints for a cut that ends there: "" where no record is known, or where
+        not every record below it was delivered yet, as while a new clock catches up."""
+        tails = (
+            buffer.tail_below(end) if received >= end else None
+            for buffer, received, end in zip(self._buffers, self.received, end_offsets, strict=True)
+        )
         return tuple(tail.fingerprint if tail else "" for tail in tails)
 
     def reached(self, partition: int, position: int) -> None:

@@ -281,6 +281,16 @@ def test_tails_do_not_depend_on_what_was_taken_already() -> None:
     assert wanted[1] == cut.tails
 
 
+def test_a_clock_that_has_not_received_everything_below_a_cut_gives_no_tail() -> None:
+    """A new owner catches up in one partition while it cuts another one on."""
+    clock = Rounds(2)
+    clock.deliver(0, 0, b"k", b"0")
+    assert clock.tails_below((3, 0)) == ("", "")
+    clock.deliver(0, 1, b"k", b"1")
+    clock.reached(0, 3)
+    assert clock.tails_below((3, 0)) == (fingerprint(1, -1, b"k", b"1"), "")
+
+
 def test_a_start_gives_the_tails_of_partitions_that_do_not_move() -> None:
     known = Tail(8, "b" * 16)
     rounds = Rounds(2, Start(4, (9, 0), 4, tails=(known, None, None)))
