@@ -102,7 +102,7 @@ class SnapshotFile:
         ]
         raise UserError(
             f"{self.path}: the snapshot was made with another design ({'; '.join(differing)}): "
-            "use its settings, or a snapshot of this design"
+            "use its settings, or convert it with murmurec state migrate"
         )
 
     def load(self, replica: Replica) -> None:

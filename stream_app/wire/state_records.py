@@ -96,8 +96,11 @@ class StateOrigin(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     @property
     def digest(self) -> str:
-        """The fingerprint of this origin, 32 hex."""
-        return blake2b(msgspec.msgpack.encode(self), digest_size=DIGEST_BYTES).hexdigest()
+        """The fingerprint of this origin, 32 hex; of contract 1 as before there were contracts."""
+        fields = msgspec.to_builtins(self)
+        if self.contract == 1:
+            del fields["contract"]
+        return blake2b(msgspec.msgpack.encode(fields), digest_size=DIGEST_BYTES).hexdigest()
 
 
 class ArrayPages(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import lzma
 import secrets
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -25,6 +26,7 @@ from tests.kafka.conftest import Send, Start, ends_of
 
 pytestmark = pytest.mark.kafka
 Ask = Callable[..., dict[str, Any]]
+FORMAT_4 = Path(__file__).parents[1] / "fixtures" / "state_format_4.npz.xz"
 
 
 @pytest.fixture
@@ -220,3 +222,25 @@ def test_two_ways_at_once_and_a_place_without_a_gap_are_refused(
     assert "give only one of them" in capsys.readouterr().err
     assert run(["worker", "--from", "latest"]) == 2
     assert "--accept-gap" in capsys.readouterr().err
+
+
+def test_a_worker_begins_with_a_snapshot_of_the_format_before(
+    start: Start, send: Send, rng: np.random.Generator, tmp_path: Path, capsys: Any
+) -> None:
+    old, new = tmp_path / "old.npz", tmp_path / "new.npz"
+    old.write_bytes(lzma.decompress(FORMAT_4.read_bytes()))
+    refused = start("--from-snapshot", str(old), ready=False)
+    assert refused.process.wait(PATIENCE_SECONDS) == 1
+    assert "murmurec state migrate" in refused.log.read_text()
+    assert run(["state", "migrate", str(old), str(new), "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    parts = {each["part"]: each["fate"] for each in found["parts"]}
+    assert (parts["marks"], parts["learner"], parts["seen"]) == (
+        "converted", "converted", "started empty",
+    )  # fmt: skip
+    worker = start("--from-snapshot", str(new))
+    assert worker.state()["base"]["origin"] == found["digest"]
+    records = [publish(event) for event in events(rng, 40)]
+    send(records)
+    worker.wait_for(ends_of(records))
+    assert worker.metrics()["items"] >= 50

@@ -4,6 +4,7 @@
     replay   the same from another position          export    write the state to a file
     show     contents of the state topic             rebuild   write a checkpoint from the log
     contract version of the event format             migrate   convert a snapshot to this spec
+    truncate give up cuts that the log lost
 
 The settings must be the workers' own: their allow-list, model and sizes decide the state.
 """
@@ -273,3 +274,4 @@ def show(
 
 app.command()(state_growth.contract)
 app.command()(state_truncate.truncate)
+app.command()(state_growth.migrate)

@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from stream_app.cli.options import (
+    AllowOption,
     BootstrapOption,
     ConfigOption,
     JsonOption,
     KafkaOption,
+    ModelOption,
     PrefixOption,
     settings_from,
+    writable,
 )
 from stream_app.cli.output import progress
+from stream_app.errors import UserError
 
 
 def contract(
@@ -38,10 +43,39 @@ def contract(
     import dataclasses
 
     from stream_app.cli.server.state_output import show_values
-    from stream_app.operations.contract import contract_status, set_contract
+    from stream_app.operations.growth.contract import contract_status, set_contract
     from stream_app.operations.session import Session
 
     settings = settings_from(config, bootstrap, prefix, kafka)
     session = Session.from_settings(settings, display=progress)
     status = set_contract(session, version) if version else contract_status(session)
     show_values(dataclasses.asdict(status), as_json)
+
+
+def migrate(
+    source: Annotated[Path, typer.Argument(metavar="OLD", help="A file of state export.")],
+    target: Annotated[Path, typer.Argument(metavar="NEW", help="The file to write (.npz).")],
+    config: ConfigOption = None,
+    prefix: PrefixOption = None,
+    allow: AllowOption = None,
+    model: ModelOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Convert a snapshot of the release before, or of other sizes, to the present settings.
+
+    Prints what was carried over, converted or started empty. No broker is needed. While the log
+    reaches back, worker --rebuild is exact and better. Start from the new file with worker
+    --from-snapshot.
+
+    Example: murmurec state migrate old.npz new.npz
+    """
+    from stream_app.cli.server.state_output import show_migration
+    from stream_app.deployment import spec_from_settings
+    from stream_app.operations.growth.migrate import migrate as convert
+
+    settings = settings_from(
+        config, None, prefix, None, mechanisms=tuple(allow or ()) or None, model=model
+    )
+    if target.exists() and not target.is_dir():
+        raise UserError(f"{target}: exists; remove it or give another name")
+    show_migration(convert(source, writable(target), spec_from_settings(settings)), as_json)

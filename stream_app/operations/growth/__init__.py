@@ -1,0 +1,1 @@
+"""Newer event formats and newer states."""

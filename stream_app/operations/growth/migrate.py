@@ -1,0 +1,65 @@
+"""`murmurec state migrate`: a snapshot of an earlier release or of other sizes, for this spec.
+
+For a deployment whose log no longer reaches back: where it does, `worker --rebuild` computes the
+state of the new spec from the log, which is exact. The result is adopted at the newest cut with
+`worker --from-snapshot`; its origin names the digest of the old file.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from stream_app.checkpoints import snapshot_file
+from stream_app.checkpoints.snapshot_file import Meta, SnapshotFile
+from stream_app.deployment import new_replica
+from stream_app.errors import UserError
+from stream_app.state.migration import Fate, Migration, PartReport
+from stream_app.state.replica import Replica, StateSpec
+from stream_app.state.spec import STATE_FORMAT
+from stream_app.wire.state_records import StateOrigin
+
+OLDEST_FORMAT = 4
+
+
+@dataclass(frozen=True, eq=False)
+class Migrated:
+    """The new snapshot's description, and what became of each part."""
+
+    meta: Meta
+    parts: tuple[PartReport, ...]
+
+
+def migrate(source: Path, target: Path, spec: StateSpec) -> Migrated:
+    """Convert a snapshot file to the spec and write it; refuses formats before `OLDEST_FORMAT`."""
+    old = snapshot_file.read(source)
+    found = old.meta.settings.get("state_format", "")
+    if not found.isdigit() or not OLDEST_FORMAT <= int(found) <= STATE_FORMAT:
+        raise UserError(
+            f"{source}: state format {found or 'unknown'}; this release converts formats "
+            f"{OLDEST_FORMAT} to {STATE_FORMAT}: convert it with the releases between, one by one"
+        )
+    replica, parts = converted(old, spec)
+    meta = snapshot_file.write(target, replica, {"migrated_from": old.digest})
+    return Migrated(meta, parts)
+
+
+def converted(old: SnapshotFile, spec: StateSpec) -> tuple[Replica, tuple[PartReport, ...]]:
+    """Return a replica of the spec with what the snapshot holds, and what became of each part."""
+    draft = new_replica(spec)
+    migration = Migration(old.model, old.meta.settings, draft)
+    migration.run()
+    meta, same = old.meta, len(old.meta.end_offsets) == spec.partitions
+    origin = StateOrigin(
+        meta.cut if same else 0,
+        meta.end_offsets if same else (0,) * spec.partitions,
+        snapshot=old.digest,
+        excluded=meta.origin.excluded,
+        contract=meta.origin.contract,
+    )
+    replica = new_replica(spec, origin)
+    replica.adopt(draft.model_arrays(), old.ledger, origin)
+    ledger = PartReport(
+        "ledger", Fate.CONVERTED, "counts start at 0; the list of forgotten devices is kept"
+    )
+    return replica, (*migration.reports, ledger)

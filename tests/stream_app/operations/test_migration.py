@@ -1,0 +1,176 @@
+"""A snapshot of state format 4, made by the release that wrote it, under the present format and
+under other sizes: what can be carried over is, and the rest is named."""
+
+from __future__ import annotations
+
+import lzma
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from stream_app.checkpoints import snapshot_file
+from stream_app.checkpoints.snapshot_file import SnapshotFile
+from stream_app.errors import UserError
+from stream_app.models.factorization.factory import build_durable
+from stream_app.models.factorization.learner import DurableLearner, LearnerSpec
+from stream_app.operations.growth.migrate import converted, migrate
+from stream_app.state.migration import Fate
+from stream_app.state.replica import Replica, StateSpec
+from stream_app.wire.state_records import StateOrigin
+from tests.fixtures.replicas import ALL
+from tests.fixtures.rounds import digests, play, records_of
+
+# 200 events of 20 devices; one device was forgotten.
+FIXTURE = Path(__file__).parents[2] / "fixtures" / "state_format_4.npz.xz"
+SAME = replace(
+    ALL, factors=4, sketch_bytes=1 << 12, scalars_bytes=1 << 12, seen_bytes=1 << 10,
+    presence_bytes=1 << 12, head_items=64,
+)  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def file(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("migration") / "old.npz"
+    path.write_bytes(lzma.decompress(FIXTURE.read_bytes()))
+    return path
+
+
+@pytest.fixture(scope="module")
+def old(file: Path) -> SnapshotFile:
+    return snapshot_file.read(file)
+
+
+def fates(old: SnapshotFile, spec: StateSpec) -> tuple[Replica, dict[str, Fate]]:
+    replica, parts = converted(old, spec)
+    assert all(each.reason for each in parts)
+    assert {each.part for each in parts} >= {*replica.parts(), "ledger"}
+    return replica, {each.part: each.fate for each in parts}
+
+
+def old_learner(old: SnapshotFile, spec: StateSpec) -> DurableLearner:
+    channels = Replica(spec).channels
+    learner = build_durable("hybrid", channels, LearnerSpec(4, 4, 1 << 12, 1 << 12, seed=1))
+    arrays = {k: a for k, a in old.model.items() if k.startswith("learner.")}
+    learner.load({k.removeprefix("learner."): a for k, a in arrays.items()})
+    return learner
+
+
+def test_the_format_before_is_carried_over_whole(old: SnapshotFile) -> None:
+    replica, found = fates(old, SAME)
+    assert {part for part, fate in found.items() if fate is not Fate.CARRIED} == {
+        "marks", "items", "reported_items", "ledger",
+    }  # fmt: skip
+    assert Fate.EMPTY not in found.values()
+    arrays = replica.model_arrays()
+    for name, array in old.model.items():
+        if name != "marks.marks":
+            assert np.array_equal(arrays[name], array), name
+    assert replica.ledger.forgotten.tolist() == old.ledger["forgotten"].tolist()
+    assert replica.origin.snapshot == old.digest
+
+
+def test_a_migrated_state_drops_what_was_applied_and_goes_on(old: SnapshotFile) -> None:
+    replica, _ = fates(old, SAME)
+    before = replica.model_digest()
+    marks = old.model["marks.marks"]
+    devices = replica.marks.arrays()["devices"]
+    outcomes, _ = replica.marks.advance(devices, marks, np.ones(len(marks), np.bool_))
+    assert outcomes[marks > 0].tolist() == [1] * int((marks > 0).sum()), "duplicates"
+    assert replica.model_digest() == before
+    play(replica, records_of(7, 500), 1, 3)
+    assert replica.model_digest() != before
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"sketch_bytes": 1 << 15, "scalars_bytes": 1 << 14},
+        {"model": "dense"},
+        {"seed": 99},
+    ],
+    ids=["larger", "dense", "seed"],
+)
+def test_entities_known_by_key_move_to_other_tables(
+    old: SnapshotFile, changes: dict[str, object]
+) -> None:
+    spec = replace(SAME, **changes)  # type: ignore[arg-type]
+    replica, found = fates(old, spec)
+    assert found["learner"] is Fate.CONVERTED
+    before = old_learner(old, SAME)
+    items, users = old.model["items.keys"], old.model["marks.devices"][:, 0]
+    kept = 0
+    for side, keys in (("items", items), ("users", users)):
+        for was, now in zip(getattr(before, side)(keys), getattr(replica.learner, side)(keys),
+                            strict=True):  # fmt: skip
+            same = [np.array_equal(a, b) for a, b in zip(was, now, strict=True)]
+            kept += sum(same)
+    assert kept >= 2 * (len(items) + len(users)) * 0.97
+    assert replica.learner.mean == before.mean
+
+
+def test_what_cannot_move_starts_empty(old: SnapshotFile) -> None:
+    spec = replace(SAME, seen_bytes=1 << 11, head_items=32, model="sketch", seed=1)
+    replica, found = fates(old, spec)
+    empty = {part for part, fate in found.items() if fate is Fate.EMPTY}
+    assert empty == {
+        "learner", "seen", "rated_head", "rated_lists", "rated_moments", "reported_head",
+        "reported_lists", "reported_moments",
+    }  # fmt: skip
+    play(replica, records_of(7, 60), 1, 3)
+
+
+def test_the_most_reported_items_keep_their_rows(old: SnapshotFile) -> None:
+    replica, found = fates(old, replace(SAME, items_most=20))
+    counts = replica.frequencies.estimate_many(old.model["items.keys"])
+    least = np.sort(counts)[-20:].min()
+    assert len(replica.items) == 20
+    assert (replica.frequencies.estimate_many(replica.items.keys) >= least).all()
+    assert found["rated_head"] is Fate.EMPTY, "its rows are those of other items"
+    play(replica, records_of(7, 60), 1, 3)
+
+
+def test_other_factors_keep_the_biases(old: SnapshotFile) -> None:
+    replica, _ = fates(old, replace(SAME, factors=8, sketch_bytes=1 << 15))
+    items = old.model["items.keys"]
+    before = old_learner(old, SAME)
+    assert np.array_equal(replica.learner.items(items)[1], before.items(items)[1])
+    assert np.isfinite(replica.learner.items(items)[0]).all()
+
+
+def test_a_migrated_file_is_a_snapshot_of_the_spec(file: Path, tmp_path: Path) -> None:
+    spec = replace(SAME, partitions=8)
+    written = migrate(file, tmp_path / "new.npz", spec)
+    read = snapshot_file.read(tmp_path / "new.npz", spec)
+    assert read.meta == written.meta
+    origin = StateOrigin(0, (0,) * 8, snapshot=read.digest)
+    replica = Replica(spec, origin)
+    read.adopt(replica, origin)
+    assert replica.model_digest() == written.meta.model
+    again = migrate(tmp_path / "new.npz", tmp_path / "again.npz", spec)
+    assert {each.fate for each in again.parts if each.part != "ledger"} == {Fate.CARRIED}
+    assert again.meta.model == written.meta.model
+
+
+def test_a_state_of_this_release_moves_to_other_sizes(tmp_path: Path) -> None:
+    replica = Replica(SAME)
+    play(replica, records_of(3, 120), 1, 4)
+    snapshot_file.write(tmp_path / "a.npz", replica)
+    assert (
+        fates(snapshot_file.read(tmp_path / "a.npz"), SAME)[0].model_digest()
+        == (digests(replica)[0])
+    )
+    larger, found = fates(
+        snapshot_file.read(tmp_path / "a.npz"), replace(SAME, scalars_bytes=1 << 13)
+    )
+    assert found["learner"] is Fate.CONVERTED
+    assert larger.marks.devices == replica.marks.devices
+
+
+def test_an_older_format_is_refused(file: Path, tmp_path: Path, monkeypatch) -> None:  # type: ignore[no-untyped-def]
+    from stream_app.operations.growth import migrate as run
+
+    monkeypatch.setattr(run, "OLDEST_FORMAT", 5)
+    with pytest.raises(UserError, match="state format 4; this release converts formats 5 to"):
+        migrate(file, tmp_path / "new.npz", SAME)
