@@ -13,7 +13,8 @@ from before the first hole are taken for new ones when they are sent once more.
 
 Devices are listed in the order in which they first appear in the log and are never removed, so
 `arrays()` is a function of the log alone and independent of hashing and growth. The table grows by
-doubling and takes 64 to 128 bytes a device, 40 to 80 where events are signed.
+doubling and takes 56 to 112 bytes a device, 32 to 64 where events are signed; it holds at most 2^30
+devices.
 """
 
 from __future__ import annotations
@@ -63,7 +64,7 @@ class HighWaterMarks:
         self._count = 0
         self._devices = np.zeros((room, 2), np.uint64)
         self._marks = np.zeros((room, self._width), np.int64)
-        self._slots = np.full(2 * room, -1, np.int64)
+        self._slots = np.full(2 * room, -1, np.int32)
         self._pages = dirty_map(self._devices), dirty_map(self._marks)
 
     def advance(
@@ -150,7 +151,7 @@ class HighWaterMarks:
                 "from 0, the last of a run not below its first"
             )
         room = max(_SMALLEST, 1 << (len(values) - 1).bit_length())
-        slots = np.full(2 * room, -1, np.int64)
+        slots = np.full(2 * room, -1, np.int32)
         known = np.zeros((room, 2), np.uint64)
         known[: len(values)] = devices
         if marks.place(slots, known, self._seed, len(values)) != len(values):

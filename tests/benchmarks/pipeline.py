@@ -36,6 +36,7 @@ from stream_app.kafka.topic_admin import create
 from stream_app.replay.recompute import recompute
 from stream_app.settings import Settings, load
 from stream_app.wire import Event, Topics, decode_many
+from stream_app.wire.signatures import SigningKey
 from tests.benchmarks.figure import Figure
 
 DATA = Path(os.environ.get("MURMUREC_DATA", Path(__file__).parents[3] / "shared" / "data"))
@@ -50,10 +51,12 @@ class Load:
     mechanism: str
     target: str
     json: bool = False
+    signed: bool = False
 
     @property
     def name(self) -> str:
         form = "JSON" if self.json else "packed"
+        form = f"signed {form}" if self.signed else form
         return f"worker end to end, {self.each} ratings per {form} message, {self.mechanism}"
 
 
@@ -62,6 +65,8 @@ LOADS = (
     Load(20, 6_000_000, "none:5:inf", ">= 2"),
     Load(1, 400_000, "none:5:inf", ">= 0.1", json=True),
     Load(200, 6_000_000, "rr:5:2", ">= 1.5"),
+    Load(200, 4_000_000, "rr:5:2", "", signed=True),
+    Load(1, 200_000, "none:5:inf", ">= 0.02", json=True, signed=True),
 )
 
 
@@ -96,12 +101,13 @@ def population() -> tuple[NDArray[np.uint64], NDArray[np.uint8], NDArray[np.int6
     return items, rng.integers(0, 5, 1_000_000).astype(np.uint8), rng.integers(0, 6040, 1_000_000)
 
 
-def messages(burden: Load, seed: int = 1) -> Iterator[tuple[bytes, bytes]]:
+def messages(burden: Load, topic: str = "", seed: int = 1) -> Iterator[tuple[bytes, bytes]]:
     """Yield (key, value) of every message of a backlog: each of one device, items as they are
-    rated."""
+    rated; signed for the topic where the backlog is."""
     items, levels, users = population()
     rng = np.random.default_rng(seed)
-    devices = [rng.bytes(16) for _ in range(int(users.max()) + 1)]
+    pairs = [SigningKey.from_seed(rng.bytes(32)) for _ in range(int(users.max()) + 1)]
+    devices = [pair.pseudonym for pair in pairs]
     seqs = [0] * len(devices)
     encode = wire.encode_json if burden.json else wire.encode
     for _ in range(burden.ratings // burden.each):
@@ -112,7 +118,8 @@ def messages(burden: Load, seed: int = 1) -> Iterator[tuple[bytes, bytes]]:
         event = Event(
             devices[user], seqs[user], burden.mechanism, 20_000, items[part], levels[part]
         )
-        yield event.key, encode(event)
+        value = encode(event)
+        yield event.key, pairs[user].seal(topic, value) if burden.signed else value
 
 
 def publish(bootstrap: str, topic: str, stream: Iterator[tuple[bytes, bytes]]) -> int:
@@ -148,18 +155,20 @@ def worker_on(
     warm_up(spec_from_settings(chosen), "qolsh", settings.code_bits)
     arguments = ["--bootstrap", bootstrap, "--prefix", prefix, "--group", prefix]
     arguments += ["--allow", mechanism, "--index", "qolsh"]
-    with (
-        tempfile.TemporaryDirectory() as folder,
-        running(arguments, free_ports(1)[0], Path(folder)) as worker,
-    ):
-        yield worker
+    with tempfile.TemporaryDirectory() as folder:
+        config = Path(folder) / "murmurec.toml"
+        config.write_text(f'devices = "{settings.devices}"\n', encoding="utf-8")
+        arguments += ["--config", str(config)]
+        with running(arguments, free_ports(1)[0], Path(folder)) as worker:
+            yield worker
 
 
 def backlog(settings: Settings, bootstrap: str, prefix: str, burden: Load) -> list[Figure]:
     """Publish a backlog, start a worker on it and return its rate."""
     topics = Topics(prefix)
     create(clients.admin(Connection(bootstrap)), topics.table())
-    publish(bootstrap, topics.ratings, messages(burden))
+    publish(bootstrap, topics.ratings, messages(burden, topics.ratings))
+    settings = settings.model_copy(update={"devices": "signed" if burden.signed else "open"})
     with worker_on(settings, bootstrap, prefix, burden.mechanism) as worker:
         samples = watch(worker, burden.ratings)
     (t0, n0), (t1, n1) = samples[0], samples[-1]

@@ -19,7 +19,7 @@ marks: (rows, 1) int64 where numbers are signed: the largest number, which alone
     seq <= mark                           DUPLICATE   untouched
     else                                  APPLIED     mark = seq
 
-A device gets the next row with its first applied event. slots: (capacity,) int64, a power of two of
+A device gets the next row with its first applied event. slots: (capacity,) int32, a power of two of
 at least twice the rows;  devices: (rows, 2) uint64.  What is written is marked in the pages of its
 array (`dirty_pages.py`), before it is written.
 """

@@ -119,7 +119,7 @@ SEQ = st.one_of(
 @settings(deadline=None)
 @given(events=st.lists(st.tuples(DEVICE, SEQ, st.booleans()), max_size=60), seed=WORDS)
 def test_the_marks_kernels_do_what_sets_of_numbers_do(events, seed, signed):
-    slots, known = np.full(16, -1, np.int64), np.zeros((10, 2), np.uint64)
+    slots, known = np.full(16, -1, np.int32), np.zeros((10, 2), np.uint64)
     values, pages = np.zeros((10, 1 if signed else 4), np.int64), np.zeros((2, 1), np.uint8)
     devices = words([d for d, _, _ in events]).reshape(-1, 2)
     outcomes, gaps = np.empty(len(events), np.uint8), np.empty(len(events), np.int64)
@@ -146,6 +146,6 @@ def test_the_marks_kernels_do_what_sets_of_numbers_do(events, seed, signed):
 @settings(deadline=None)
 @given(devices=st.lists(DEVICE, min_size=1, max_size=10), seed=WORDS)
 def test_placing_devices_counts_the_distinct_ones(devices, seed):
-    slots, known = np.full(32, -1, np.int64), words(devices).reshape(-1, 2)
+    slots, known = np.full(32, -1, np.int32), words(devices).reshape(-1, 2)
     assert marks.place(slots, known, np.uint64(seed), len(devices)) == len(set(devices))
     assert sorted(slots[slots >= 0].tolist()) == sorted(devices.index(d) for d in set(devices))

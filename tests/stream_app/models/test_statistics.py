@@ -322,7 +322,7 @@ def test_many_devices_are_all_remembered():
     assert marks.devices == 30_000
     assert marks.find(devices).tolist() == list(range(1, 30_001))
     assert not marks.find(devices ^ np.uint64(1)).any()
-    assert before < marks.memory_bytes <= 128 * 30_000
+    assert before < marks.memory_bytes <= 112 * 30_000
 
 
 def test_devices_that_share_half_of_their_pseudonym_are_two():

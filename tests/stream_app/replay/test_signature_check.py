@@ -42,7 +42,7 @@ def test_the_verdicts_are_those_of_one_signature_at_a_time(
     for row, part, place in broken:
         if row < len(claims):
             columns = [bytearray(column) for column in claims[row]]
-            columns[part][place] ^= 16
+            columns[part][place % len(columns[part])] ^= 16
             claims[row] = Claim(*map(bytes, columns))
     assert CHECK(claims).tolist() == verify_each(claims).tolist()
     taken = sum(n < len(HONEST) for n in picked)

@@ -55,7 +55,9 @@ def publish_file(options: ProfileCommandOptions, settings: Settings, *, as_json:
     items = None if options.scope is None else public_items.from_file(options.scope)
     publisher = profile_publisher_for(settings)
     with Journal.open(options.journal, limits=options.limits) as journal:
-        population = populate(dataset, journal.key, Identities(journal.key, signed=settings.signed))
+        identities = Identities(journal.key, signed=settings.signed)
+        population = populate(dataset, journal.key, identities)
+        identities.check_journal(journal, set(dataset.users.tolist()))
         notices = profile_notices(options.mechanism, population.most)
         for sentence in (*journal_notices(journal), *notices):
             notice(sentence)
