@@ -44,6 +44,8 @@ Progress = Callable[[int, int], None]
 log = structlog.get_logger()
 _PIECES = 8
 _ASK_SECONDS = 4.0
+# A broker whose disk fills up may refuse without a reason.
+_LOST = (KafkaError._MSG_TIMED_OUT, KafkaError.UNKNOWN)
 
 
 class LogReader(Service):
@@ -245,7 +247,7 @@ class LogReader(Service):
 
     def _appended(self, error: KafkaError | None, _: Message) -> None:
         # The clock writes a lost cut again; a refused cut would be refused each time.
-        if error is None or error.retriable() or error.code() == KafkaError._MSG_TIMED_OUT:
+        if error is None or error.retriable() or error.code() in _LOST:
             return
         self._runtime.status.fail_from_thread(
             UserError(

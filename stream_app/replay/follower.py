@@ -11,6 +11,7 @@ The worker's reader thread, the offline replay and the demo's own check use this
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
@@ -53,6 +54,8 @@ _ROUNDS_AHEAD = 6
 # Of all partitions together, and of one of very many.
 _BUFFER_BYTES = 128 << 20
 _LEAST_BYTES = 1 << 20
+_TRUNCATED = "truncation detected"
+_TRUNCATED_SECONDS = 10.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -97,6 +100,7 @@ class Follower:
         self._most_buffered = _ROUNDS_AHEAD * round_records
         self._most_bytes = max(_LEAST_BYTES, _BUFFER_BYTES // deployment.partitions)
         self._paused: set[int] = set()
+        self._truncated: dict[tuple[str, int], float] = {}
         self._connection = deployment.connection
         self._catalogue = catalogue
         self._consumer: Consumer = clients.consumer(
@@ -112,7 +116,7 @@ class Follower:
         )
         self.bounds = LogBounds(self._consumer, topics, deployment.partitions)
         self._unproven: dict[tuple[str, int], Tail] = {}
-        self._assigned = False
+        self._places: list[TopicPartition] = []
 
     @property
     def _group(self) -> str:
@@ -160,7 +164,7 @@ class Follower:
 
     def poll(self, seconds: float = 0.02) -> Iterator[Decoded]:
         """Wait up to `seconds` for records and yield every piece that is complete in order."""
-        if not self._assigned:
+        if not self._places:
             self._assign()
         for message in self._consumer.consume(_BATCH, seconds):
             self._take(message)
@@ -215,7 +219,7 @@ class Follower:
         if self._catalogue is not None:
             places.append(TopicPartition(topics.items, 0, OFFSET_BEGINNING))
         self._consumer.assign(places)
-        self._assigned = True
+        self._places = places
 
     def _step(self) -> LogStep | None:
         try:
@@ -230,6 +234,8 @@ class Follower:
         if error is not None:
             self._failed(error, topic, partition, offset)  # type: ignore[arg-type]
             return
+        if self._truncated:
+            self._truncated.pop((topic, partition), None)  # type: ignore[arg-type]
         if self._unproven and self._proves(message):
             return
         if topic == self.topics.ratings:
@@ -299,6 +305,8 @@ class Follower:
             elif topic == self.topics.ratings:
                 self.rounds.reached(partition, offset)
         elif error.code() in (KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE):
+            if self._asks_again(error, topic, partition):
+                return
             position = (
                 self.rounds.received[partition]
                 if topic == self.topics.ratings
@@ -320,6 +328,24 @@ class Follower:
             # An error of the broker connection has no topic.
             source = f"{topic} partition {partition}" if topic else "the broker"
             raise UserError(f"{source} cannot be read: {error.str()}")
+
+    def _asks_again(self, error: KafkaError, topic: str | None, partition: int) -> bool:
+        """Return whether a partition is asked again for its end, which a broker that has just
+        started may report as one before records that it holds."""
+        if topic is None or _TRUNCATED not in error.str():
+            return False
+        first = self._truncated.setdefault((topic, partition), time.monotonic())
+        if time.monotonic() - first > _TRUNCATED_SECONDS:
+            return False
+        # librdkafka has stopped the partition: only an assignment starts it again. With the leader
+        # epochs of the last records, the broker's log is compared once more.
+        read = self._consumer.position([TopicPartition(p.topic, p.partition) for p in self._places])
+        self._consumer.assign(
+            [new if new.offset >= 0 else old for new, old in zip(read, self._places, strict=True)]
+        )
+        self._consumer.resume([TopicPartition(self.topics.ratings, p) for p in self._paused])
+        self._paused.clear()
+        return True
 
     def _pass_over(self, place: TopicPartition) -> None:
         """Deliver the records of unreadable batches as such, and go on after them.

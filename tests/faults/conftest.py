@@ -11,10 +11,12 @@ import subprocess
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
+from confluent_kafka import KafkaError
 from confluent_kafka.admin import (
     AdminClient,
     AlterConfigOpType,
@@ -73,22 +75,27 @@ def flow(kafka: Kafka, names: Topics) -> Flow:
     def flowing(records: Sequence[Published]) -> Iterator[None]:
         producer = clients.producer(kafka.connection, reconnect_backoff_max_ms=500)
         failed: list[object] = []
+        lost: list[Published] = []
         hurry, stopped = threading.Event(), threading.Event()
 
-        def delivered(error: object, _: object) -> None:
+        def delivered(record: Published, error: KafkaError | None, _: object) -> None:
+            # A broker whose disk is full answers without a reason; a device sends such bytes again.
             if error is not None:
-                failed.append(error)
+                (lost if error.code() == KafkaError.UNKNOWN else failed).append(record)
+
+        def produce(record: Published) -> None:
+            producer.produce(
+                names.ratings,
+                key=record.key,
+                value=record.value,
+                partition=record.partition,
+                on_delivery=partial(delivered, record),
+            )
+            producer.poll(0)
 
         def send() -> None:
             for record in records:
-                producer.produce(
-                    names.ratings,
-                    key=record.key,
-                    value=record.value,
-                    partition=record.partition,
-                    on_delivery=delivered,
-                )
-                producer.poll(0)
+                produce(record)
                 hurry.wait(0.025)  # the pace
                 if stopped.is_set():
                     return
@@ -104,7 +111,12 @@ def flow(kafka: Kafka, names: Topics) -> Flow:
             hurry.set()
             sending.join()
         assert producer.flush(PATIENCE_SECONDS) == 0
+        for record in lost[:]:
+            produce(record)
+        again = len(lost)
+        assert producer.flush(PATIENCE_SECONDS) == 0
         assert not failed
+        assert len(lost) == again
 
     return flowing
 
