@@ -14,8 +14,8 @@ import msgspec
 
 from stream_app.kafka import compacted
 from stream_app.kafka.clients import Connection
-from stream_app.log.cut_chain import Truncations, scan
-from stream_app.wire import MAX_TRUNCATED, Cut, Truncate, WireError, decode_entry
+from stream_app.log.cut_chain import MOST_CUTS, Truncations, scan
+from stream_app.wire import Cut, Truncate, WireError, decode_entry
 from stream_app.wire.state_records import Manifest
 
 
@@ -26,6 +26,7 @@ class _Head(msgspec.Struct):
     number: int = 0
 
 
+_LATE = 64
 _head = msgspec.json.Decoder(_Head)
 
 
@@ -35,6 +36,7 @@ class CutLogScan:
     def __init__(self, connection: Connection, topic: str) -> None:
         self._connection, self._topic = connection, topic
         self._found: dict[int, tuple[int, Truncations]] = {}
+        self._late: list[tuple[int, Cut | Truncate]] | None = None
 
     def after(self, cut: int, cut_offset: int) -> Truncations:
         """Return the truncations behind a cut whose record ends at `cut_offset` (0: all)."""
@@ -43,12 +45,29 @@ class CutLogScan:
     def superseded(self, manifest: Manifest) -> bool:
         """Return whether the cut of a manifest, or that of its origin, was superseded; so is a
         number that no clock reaches."""
-        if manifest.cut > MAX_TRUNCATED // 2:
+        if manifest.cut > MOST_CUTS:
             return True
+        if self._runs_on_from(manifest):
+            return False
         number, truncations = self._from(max(0, manifest.cut_offset - 1), manifest.cut)
         if number != manifest.cut:
             _, truncations = self._from(0, 0)
         return truncations.supersede(manifest.cut) or truncations.supersede(manifest.origin.cut)
+
+    def _runs_on_from(self, manifest: Manifest) -> bool:
+        """Return whether the cuts run on from that of an older manifest without a gap of numbers:
+        then no truncation followed, and the entries between need not be read."""
+        if self._late is None:
+            end = compacted.end_offset(self._connection, self._topic) or 0
+            late = [*self._entries(max(0, end - _LATE))]
+            gaps = any(isinstance(entry, Truncate) for _, entry in late)
+            self._late = [] if gaps else late[:1]
+        for offset, entry in self._late:
+            first = manifest.cut_offset - 1
+            assert isinstance(entry, Cut)
+            near = 0 <= entry.number - manifest.cut <= offset - first
+            return near and self.names(manifest)
+        return False
 
     def names(self, manifest: Manifest) -> bool:
         """Return whether the log holds a cut of this number and these ends where the manifest

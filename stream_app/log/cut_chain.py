@@ -10,7 +10,9 @@ is that of the log without the superseded cuts; forgets between them stay in for
 before the next cut that counts.
 
 A reader learns of the truncations before it applies a cut: the cut log is scanned first
-(`scan`). One that names a cut of the future, which no cut before it had reached, has no effect.
+(`scan`). One that names a cut of the future, which no cut before it had reached, has no effect, and
+one that leaves no gap of `LEAST_MARGIN` numbers has none: so where the numbers of two cuts are as
+far apart as their offsets at most, no truncation lies between them.
 """
 
 from __future__ import annotations
@@ -18,15 +20,22 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from stream_app.wire import Contract, Cut, DigestReport, Entry, Forget, Truncate
+from stream_app.wire import MAX_TRUNCATED, Contract, Cut, DigestReport, Entry, Forget, Truncate
+
+MOST_CUTS = MAX_TRUNCATED // 2
+"""No clock reaches a greater number; a truncation can supersede all up to it."""
+LEAST_MARGIN = 100_000_000
+"""More than the entries of a cut log that are no cuts."""
 
 
 @dataclass(frozen=True)
 class Truncations:
-    """Truncations of the cut log, found in its entries below the offset `end`."""
+    """Truncations of the cut log, found in its entries below the offset `end`; `reached` is the
+    greatest number of a cut there, whether it counts or not."""
 
     entries: tuple[Truncate, ...] = ()
     end: int = 0
+    reached: int = 0
 
     def supersede(self, number: int) -> bool:
         """Return whether the cut with this number was superseded."""
@@ -40,17 +49,19 @@ class Truncations:
         return number
 
 
-def scan(entries: Iterable[tuple[int, Cut | Truncate]], reached: int = 0) -> Truncations:
+def scan(
+    entries: Iterable[tuple[int, Cut | Truncate]], reached: int = 0, margin: int = LEAST_MARGIN
+) -> Truncations:
     """Return the truncations among (offset, entry); `reached` is the cut before the first entry."""
     found: list[Truncate] = []
     end = 0
     for offset, entry in entries:
         end = offset + 1
         if isinstance(entry, Cut):
-            reached = max(reached, entry.number)
-        elif entry.to_cut <= reached:
+            reached = max(reached, entry.number if entry.number <= MOST_CUTS else 0)
+        elif entry.to_cut <= reached and entry.newest >= reached + margin:
             found.append(entry)
-    return Truncations(tuple(found), end)
+    return Truncations(tuple(found), end, reached)
 
 
 class Chain:

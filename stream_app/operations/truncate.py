@@ -9,15 +9,17 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from stream_app.checkpoints import offline_writer, reader
+from stream_app.checkpoints.cut_log_scan import CutLogScan
 from stream_app.errors import UserError
 from stream_app.kafka import clients
+from stream_app.log.cut_chain import LEAST_MARGIN, MOST_CUTS
 from stream_app.operations.session import Session
 from stream_app.replay.cut_history import CutHistory, history
 from stream_app.replay.lost_tail import newest_whole_cut
-from stream_app.wire import MAX_TRUNCATED, Truncate, encode_message
+from stream_app.wire import Truncate, encode_message
 
-_MARGIN = 1_000_000
-"""Numbers that a clock may use before it reads the truncation."""
+_MARGIN = 10 * LEAST_MARGIN
+"""Includes the numbers that a clock may use before it reads the truncation."""
 
 
 @dataclass(frozen=True)
@@ -74,9 +76,10 @@ def plan(session: Session, to_cut: int) -> Truncation:
         )
     kept_ends = _ends_of(session, logged, to_cut)
     read_ends = _ends_of(session, logged, numbers[-1])
-    newest = max(logged.next_number - 1, *checkpoints, 0) + _MARGIN
+    scanned = CutLogScan(session.connection, session.names.cuts).after(0, 0)
+    newest = max(logged.next_number - 1, scanned.reached, *checkpoints) + _MARGIN
     return Truncation(
-        Truncate(to_cut, min(newest, MAX_TRUNCATED)),
+        Truncate(to_cut, newest),
         superseded,
         checkpoints,
         kept_ends,
@@ -111,4 +114,4 @@ def _checkpoints_after(session: Session, to_cut: int) -> tuple[int, ...]:
         )
     rating_topic = reader.topic_id(clients.admin(session.connection), session.names.ratings)
     cuts = {m.cut for m in manifests if m.topic_id == rating_topic and to_cut < m.cut}
-    return tuple(sorted(cut for cut in cuts if cut < MAX_TRUNCATED // 2))
+    return tuple(sorted(cut for cut in cuts if cut <= MOST_CUTS))

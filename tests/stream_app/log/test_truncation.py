@@ -103,7 +103,7 @@ def canonical(log: Log) -> Steps:
 
 def scanned(log: Log, end: int) -> Truncations:
     kinds = ((o, e) for o, e in enumerate(log.entries[:end]) if isinstance(e, Cut | Truncate))
-    return scan(kinds)
+    return scan(kinds, margin=1)
 
 
 def take(rounds: Rounds, entry: Entry, offset: int) -> None:
@@ -189,7 +189,9 @@ def test_the_next_cut_has_a_number_beyond_the_superseded_ones() -> None:
 
 
 def test_a_truncation_to_the_beginning_supersedes_every_cut() -> None:
-    truncations = scan([(0, Cut(1, (3,), 0)), (1, Cut(2, (5,), 0)), (2, Truncate(0, 9))])
+    entries = [(0, Cut(1, (3,), 0)), (1, Cut(2, (5,), 0)), (2, Truncate(0, 9))]
+    truncations = scan(entries, margin=7)
+    assert not scan(entries, margin=8).entries
     assert truncations.supersede(1)
     assert truncations.supersede(9)
     assert not truncations.supersede(10)
@@ -199,7 +201,7 @@ def test_a_truncation_to_the_beginning_supersedes_every_cut() -> None:
 @pytest.mark.parametrize("entry", [Truncate(3, 99), Truncate(1, 1), Truncate(2, 0)], ids=str)
 def test_an_absurd_truncation_has_no_effect(entry: Truncate) -> None:
     """It names a cut of the future, or supersedes nothing."""
-    truncations = scan([(0, Cut(1, (3,), 0)), (1, Cut(2, (5,), 0)), (2, entry)])
+    truncations = scan([(0, Cut(1, (3,), 0)), (1, Cut(2, (5,), 0)), (2, entry)], margin=1)
     assert truncations.end == 3
     assert not any(truncations.supersede(number) for number in range(100))
     assert truncations.last_before(2) == 2

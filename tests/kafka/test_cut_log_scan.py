@@ -1,0 +1,58 @@
+"""The scan of the cut log finds whether a checkpoint was superseded, wherever its cut is."""
+
+from __future__ import annotations
+
+import pytest
+from msgspec import structs
+
+from stream_app.checkpoints.cut_log_scan import CutLogScan
+from stream_app.kafka import clients
+from stream_app.log.cut_chain import LEAST_MARGIN, MOST_CUTS
+from stream_app.wire import Cut, Entry, Topics, Truncate, encode_message
+from stream_app.wire.state_records import Manifest, StateOrigin
+from tests.conftest import Kafka
+from tests.fixtures.waiting import PATIENCE_SECONDS
+
+pytestmark = pytest.mark.kafka
+
+ORIGIN = StateOrigin(0, (0,))
+NEWEST = 220 + LEAST_MARGIN
+LOG: list[Entry] = [
+    *(Cut(number, (number,), 0) for number in range(1, 201)),
+    Truncate(150, NEWEST),
+    *(Cut(NEWEST + number, (150 + number,), 0) for number in range(1, 101)),
+]
+
+
+def manifest(cut: int, cut_offset: int, end: int) -> Manifest:
+    return Manifest(1, 1, "d", "t", cut, (end,), cut_offset, ORIGIN, "m", "l", (), ())
+
+
+@pytest.fixture
+def scan(kafka: Kafka, topics: str) -> CutLogScan:
+    names, producer = Topics(topics), clients.producer(kafka.connection)
+    for entry in LOG:
+        producer.produce(names.cuts, encode_message(entry))
+    assert producer.flush(PATIENCE_SECONDS) == 0
+    return CutLogScan(kafka.connection, names.cuts)
+
+
+def test_checkpoints_of_superseded_cuts_are_recognised(scan: CutLogScan) -> None:
+    kept = [manifest(1, 1, 1), manifest(150, 150, 150), manifest(NEWEST + 100, 301, 250)]
+    gone = [
+        manifest(151, 151, 151),
+        manifest(200, 200, 200),
+        manifest(210, 999, 210),  # its cut was lost with the end of the cut log
+        manifest(MOST_CUTS + 1, 5, 5),
+    ]
+    for each in (*kept, *gone, *reversed(kept)):
+        assert scan.superseded(each) == (each in gone), (each.cut, each.cut_offset)
+
+
+def test_a_cut_is_found_where_a_manifest_names_it(scan: CutLogScan) -> None:
+    genuine = manifest(150, 150, 150)
+    assert scan.names(genuine)
+    for field, value in (("cut", 10**9), ("cut_offset", 151), ("cut_offset", 999), ("cut", 149)):
+        assert not scan.names(structs.replace(genuine, **{field: value}))
+    assert not scan.names(structs.replace(genuine, end_offsets=(151,)))
+    assert not scan.names(manifest(0, 0, 0))
