@@ -22,6 +22,7 @@ PAGES = {
         "CHANGELOG.md",
         "CONTRIBUTING.md",
         "PRIVACY.md",
+        "SECURITY.md",
         "deploy/README.md",
         "deploy/REFERENCE.md",
         "deploy/RUNBOOK.md",
@@ -128,6 +129,21 @@ def test_every_setting_is_in_the_table_with_its_default() -> None:
     assert listed["cut_seconds"][0] == "0.2, 2000"
     assert str(values["admin_port"]) in listed["admin_port"][0]
     assert values["mechanisms"] == ["rr:5:2"]
+
+
+def test_every_setting_that_the_security_page_names_exists() -> None:
+    of_kafka = {"producer_byte_rate", "request_percentage", "bad_signature"}
+    named = set(re.findall(r"`([a-z]+_[a-z_]+)`", PAGES["SECURITY.md"]))
+    assert named > of_kafka
+    assert named - of_kafka <= set(Settings.model_fields)
+
+
+def test_every_measurement_of_the_security_page_can_be_repeated() -> None:
+    named = re.findall(r"`python -m tests\.benchmarks ([a-z ]+)`", PAGES["SECURITY.md"])
+    assert named
+    for name in " ".join(named).split():
+        assert (ROOT / "tests" / "benchmarks" / f"{name}.py").exists(), name
+    assert "@@" not in PAGES["SECURITY.md"]
 
 
 def test_every_command_that_is_named_exists() -> None:

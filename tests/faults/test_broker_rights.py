@@ -7,16 +7,21 @@ from collections.abc import Iterator
 
 import numpy as np
 import pytest
+from confluent_kafka import KafkaError, TopicPartition
 from confluent_kafka.admin import ResourceType
 
+from consumers.recommendations import Recommendations
 from stream_app.errors import UserError
 from stream_app.kafka import acls as rights
+from stream_app.kafka import clients
 from stream_app.kafka.clients import Connection
 from stream_app.wire import Topics
 from tests.conftest import Kafka
 from tests.faults.brokers import Node, node, password
 from tests.faults.conftest import Flow, Proof, another_checkpoint, sentence
+from tests.fixtures.attacked import launch
 from tests.fixtures.streams import events, publish
+from tests.fixtures.waiting import until
 from tests.kafka.conftest import Send, Start, ends_of
 
 pytestmark = pytest.mark.kafka
@@ -150,3 +155,33 @@ def test_rights_to_read_that_a_running_worker_loses_are_named(
     worker = guarded()
     send(records[100:])
     proof(worker.wait_for(ends_of(records)))
+
+
+def test_a_device_needs_to_write_ratings_and_a_reader_to_ask_and_to_read_answers(
+    own: Node, start: Start, names: Topics, rng: np.random.Generator
+) -> None:
+    """Neither needs a right to a group, and neither can read what the other devices sent."""
+    client = Connection(own.guarded, password())
+    start()
+    own.allow(ResourceType.TOPIC, names.ratings, "WRITE")
+    sent = launch(client, names.ratings, [publish(event) for event in events(rng, 20)], {})
+    assert (sent.accepted, sent.refused) == (20, 0)
+    own.allow(ResourceType.TOPIC, names.queries, "WRITE")
+    own.allow(ResourceType.TOPIC, names.recommendations, "READ")
+    with Recommendations(client, names.prefix) as ask:
+        assert ask.best("0" * 32, 5, 30).method == "popular"
+    with pytest.raises(UserError, match=names.cuts):
+        rights.check(client, {names.cuts: rights.of_a_worker(names)[names.cuts]})
+    consumer = clients.consumer(client)
+    consumer.assign([TopicPartition(names.ratings, p, 0) for p in range(4)])
+    codes = set()
+
+    def refused() -> bool:
+        for message in consumer.consume(10, 0.1):
+            error = message.error()
+            assert error is not None, "a device read what others sent"
+            codes.add(error.code())
+        return KafkaError.TOPIC_AUTHORIZATION_FAILED in codes
+
+    until(refused, "the broker refuses the ratings")
+    consumer.close()
