@@ -1,0 +1,105 @@
+"""The state secret on a real broker: forged checkpoints and digest reports, and the ways into and
+out of a secret."""
+
+from __future__ import annotations
+
+import msgspec
+import numpy as np
+import pytest
+
+from stream_app.checkpoints import reader
+from stream_app.checkpoints.offline_writer import write_checkpoint
+from stream_app.errors import UserError
+from stream_app.kafka import clients
+from stream_app.operations import adopt
+from stream_app.operations.session import Session
+from stream_app.operations.verify import verify
+from stream_app.replay.cut_history import history
+from stream_app.settings import Settings
+from stream_app.wire import DigestReport
+from stream_app.wire.state_records import Manifest, ManifestKey, encode_manifest
+from tests.fixtures.streams import events, publish
+from tests.fixtures.waiting import PATIENCE_SECONDS
+from tests.kafka.conftest import Send
+from tests.kafka.state_log import Log
+
+pytestmark = pytest.mark.kafka
+SECRET = "0123456789abcdef" * 2
+
+
+@pytest.fixture
+def log(settings: Settings, send: Send, rng: np.random.Generator) -> Log:
+    """Give a log of four rounds."""
+    made = Log(settings, send)
+    made.rounds([publish(event) for event in events(rng, 120)], 4)
+    return made
+
+
+def session(log: Log, secret: str | None) -> Session:
+    return Session.from_settings(log.settings.model_copy(update={"state_secret": secret}))
+
+
+def checkpoint(log: Log, secret: str | None, cut: int) -> Manifest:
+    state = log.replayed(cut)
+    deployment = session(log, secret).deployment
+    return write_checkpoint(deployment, state.replica, state.cut_offset, "test")
+
+
+def found_cut(log: Log, secret: str | None) -> int | None:
+    found = reader.read_checkpoint(session(log, secret).deployment)
+    return found.manifest.cut if found else None
+
+
+def forge(log: Log, genuine: Manifest) -> None:
+    """Write a manifest of a future cut over the pages of a genuine one, as any writer can."""
+    lie = msgspec.structs.replace(genuine, number=genuine.number + 1, cut=genuine.cut + 50)
+    key = ManifestKey(lie.number % 2, lie.generation).encode()
+    producer = clients.producer(log.connection)
+    producer.produce(log.names.state, encode_manifest(lie), key)
+    assert producer.flush(PATIENCE_SECONDS) == 0
+
+
+def test_a_forged_checkpoint_is_ignored_under_a_secret(log: Log) -> None:
+    manifest = checkpoint(log, SECRET, 3)
+    assert found_cut(log, SECRET) == 3
+    forge(log, manifest)
+    assert found_cut(log, SECRET) == 3
+    findings = verify(session(log, SECRET))
+    assert (findings.cut, findings.equal()) == (3, True)
+
+
+def test_false_digest_reports_are_not_read_under_a_secret(log: Log) -> None:
+    held = checkpoint(log, SECRET, 4)
+    lie = DigestReport(3, "0" * 32, "0" * 32, held.design, held.origin.digest)
+    true = DigestReport(4, held.model, held.ledger, held.design, held.origin.digest)
+    deployment = session(log, SECRET).deployment
+    for _ in range(5):
+        log.entry(lie)
+    log.entry(true.sealed(deployment.seal))
+    assert history(deployment).digest_reports == (true.sealed(deployment.seal),)
+    assert verify(session(log, SECRET)).equal()
+    assert verify(session(log, SECRET)).model_digest == held.model
+    assert len(history(session(log, None).deployment).digest_reports) == 6
+
+
+def test_a_secret_is_introduced_changed_and_removed_by_one_start(log: Log) -> None:
+    checkpoint(log, None, 3)
+    for secret, refusal in (
+        (SECRET, "no checkpoint has the seal"),
+        (SECRET[::-1], "no checkpoint has the seal"),
+        (None, "is sealed, and this worker has no state_secret"),
+    ):
+        with pytest.raises(UserError, match=refusal):
+            found_cut(log, secret)
+        adopt.reseal(session(log, secret))
+        assert found_cut(log, secret) == 3
+        before = reader.live_keys(log.connection, log.names)
+        adopt.reseal(session(log, secret))
+        assert reader.live_keys(log.connection, log.names) == before, "a second start: no effect"
+    assert verify(session(log, None)).equal()
+
+
+def test_a_rebuild_trusts_no_checkpoint(log: Log) -> None:
+    checkpoint(log, None, 2)
+    adopt.from_the_log(session(log, SECRET))
+    assert found_cut(log, SECRET) == 4
