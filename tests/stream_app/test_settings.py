@@ -249,15 +249,26 @@ def test_the_token_of_the_admin_port_is_shown_nowhere(environment):
 
 
 def test_sizes_that_do_not_fit_the_machine_are_refused():
+    """Twice 80 MiB of state, 65,536 items of 336 bytes (21 MiB), 250 MiB: 431 of 479 MiB."""
     sizes = {"scalars_bytes": 10 * MIB, "seen_bytes": 6 * MIB, "presence_bytes": 4 * MIB}
-    settings = Settings(sketch_bytes=57 * MIB, head_items=512, **sizes)
-    check_memory(settings, 200 * MIB)
+    settings = Settings(sketch_bytes=57 * MIB, head_items=512, items_most=65_536, **sizes)
+    check_memory(settings, 479 * MIB)
     with pytest.raises(
         UserError,
-        match=r"12 x head_items\^2 \(12 x 512\^2 = 3\.0MiB\) = 80\.0MiB, held twice .* 80% of the "
-        r"199\.9MiB of memory",
+        match=r"12 x head_items\^2 \(12 x 512\^2 = 3\.0MiB\) = 80\.0MiB, held twice .* "
+        r"items_most x 336 bytes \(65,536 items, 21\.0MiB\) \+ 250\.0MiB .* = 431\.0MiB, "
+        r"more than 90% of the "
+        r"478\.0MiB",
     ):
-        check_memory(settings, 200 * MIB - 100 * 1024)
+        check_memory(settings, 478 * MIB)
+
+
+def test_a_state_of_four_gib_fits_a_machine_that_the_arithmetic_names():
+    sizes = {"sketch_bytes": 2048 * MIB, "seen_bytes": 1024 * MIB, "scalars_bytes": 972 * MIB}
+    settings = Settings(items_most=1 << 20, **sizes)
+    check_memory(settings, 10 * 1024 * MIB)
+    with pytest.raises(UserError, match="4\\.0GiB, held twice"):
+        check_memory(settings, 8 * 1024 * MIB)
 
 
 def test_the_size_check_is_part_of_loading(environment):
