@@ -82,3 +82,5 @@ def test_a_forged_number_costs_a_signing_device_nothing() -> None:
     assert replica.ledger.rejected() == {"bad_signature": 2}
     # A record of the victim that is written once more, by whatever writer, changes nothing.
     assert outcomes(replica, genuine[100:200]) == [1] * 100
+    # Its own jump is believed at once, as it cannot be forged.
+    assert outcomes(replica, [signed(event(10**6), victim)]) == [0]
