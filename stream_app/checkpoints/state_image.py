@@ -150,6 +150,11 @@ class StateImage:
         room, self._room, self._frozen = self._room, None, {}
         return room
 
+    @property
+    def kept_bytes(self) -> int:
+        """Bytes that were copied since the freeze."""
+        return sum(array.kept_bytes for array in self._frozen.values())
+
     def digest(self) -> tuple[str, str]:
         """Return the digests of model and ledger, at once; only changed pages are hashed."""
         self.freeze()

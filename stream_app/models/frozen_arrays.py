@@ -44,6 +44,7 @@ class Room:
         if hasattr(mmap, "MADV_NOHUGEPAGE"):
             # A huge page would be resident as a whole for a piece of 4 KiB.
             self._memory.madvise(mmap.MADV_NOHUGEPAGE)
+        self._given_back = 0
         self._next = int(np.frombuffer(self._memory, np.uint8).ctypes.data)
 
     def reserve(self, size: int) -> int:
@@ -52,13 +53,24 @@ class Room:
         self._next += _rounded(size)
         return address
 
-    def close(self) -> None:
-        """Give the memory back to the system; from any thread, once nothing is frozen in it."""
-        if hasattr(mmap, "MADV_DONTNEED"):
-            for at in range(0, len(self._memory), _FREED_AT_A_TIME):
-                size = min(_FREED_AT_A_TIME, len(self._memory) - at)
-                self._memory.madvise(mmap.MADV_DONTNEED, at, size)
+    def give_back(self) -> bool:
+        """Give the next part of the memory back to the system, and return whether some is left;
+        from any thread, once nothing is frozen in it.
+
+        The interpreter is held meanwhile, so let other threads run between two calls.
+        """
+        size = min(_FREED_AT_A_TIME, len(self._memory) - self._given_back)
+        if size > 0 and hasattr(mmap, "MADV_DONTNEED"):
+            self._memory.madvise(mmap.MADV_DONTNEED, self._given_back, size)
+            self._given_back += size
+            return True
         self._memory.close()
+        return False
+
+    def close(self) -> None:
+        """Give all of it back."""
+        while self.give_back():
+            pass
 
 
 class FrozenArray:
@@ -95,9 +107,10 @@ class FrozenArray:
         return out
 
     @property
-    def pieces_kept(self) -> int:
-        """How many pieces of 4 KiB were copied since the cut."""
-        return ctypes.string_at(self._taken, _pieces(self._bytes)).count(1)
+    def kept_bytes(self) -> int:
+        """Bytes that were copied since the cut, in pieces of 4 KiB."""
+        taken: bytes = ctypes.string_at(self._taken, _pieces(self._bytes))
+        return int(PIECE_BYTES) * taken.count(1)
 
     def release(self) -> None:
         """End the freeze: pages that were written since are dirty, all others clean."""

@@ -33,6 +33,8 @@ from stream_app.wire import DigestReport, Tail, encode_message
 from stream_app.wire.state_records import Manifest, StateOrigin
 
 log = structlog.get_logger()
+
+_PAUSE_SECONDS = 0.0005  # between two MiB that go back to the system, for the event loop
 ScanStateTopic = Callable[[], tuple[list[bytes], list[Manifest]]]
 """Returns the live keys and the manifests of the state topic."""
 
@@ -149,7 +151,8 @@ class CheckpointThread:
                 if isinstance(job, _ClaimJob):
                     self._claim(job)
                 elif isinstance(job, Room):
-                    job.close()
+                    while job.give_back():
+                        time.sleep(_PAUSE_SECONDS)
                 else:
                     durable = self._work_off(job)
                     self._loop.call_soon_threadsafe(self._on_finished, job, durable)

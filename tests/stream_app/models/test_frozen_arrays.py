@@ -238,6 +238,6 @@ def test_memory_is_used_for_what_is_written_alone() -> None:
     for at in (5, PIECE_BYTES - 1, 9 * PAGE_BYTES):
         mark_dirty(bits, at, at + 1)
         array[at] = 1
-    assert found.pieces_kept == 2
+    assert found.kept_bytes == 2 * PIECE_BYTES
     found.release()
     room.close()
