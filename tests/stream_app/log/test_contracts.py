@@ -86,3 +86,14 @@ def test_the_clock_of_a_log_with_cuts_leaves_the_version_alone() -> None:
     clock.acquire()
     clock.at_end_of_cuts()
     assert isinstance(clock.due(1.0, (1, (1, 0)), (2, 0), 0, contract=1), Cut)
+
+
+def test_a_version_waits_for_the_next_cut_as_the_state_at_a_cut_holds_it() -> None:
+    rounds = Rounds(1)
+    take(rounds, Contract(2), 0)
+    assert rounds.step() is None
+    assert (rounds.contract, rounds.newest_contract) == (1, 2)
+    take(rounds, Cut(1, (1,), 0), 1)
+    step = rounds.step()
+    assert step is not None
+    assert step.contract == Contract(2)
