@@ -47,6 +47,8 @@ class Reference:
                 self.replica.apply(piece.batch)
             if piece.forget is not None:
                 raise AssertionError("no device is forgotten in this test")
+            if piece.contract is not None:
+                self.replica.set_contract(piece.contract.version)
             if piece.cut is not None:
                 self.replica.end_round(piece.cut.number, piece.cut.end_offsets)
                 self._digests[piece.cut.number] = self._now()
