@@ -23,8 +23,12 @@ from stream_app.kernels.machine.dirty_pages import (
     WRITTEN,
     touch_bytes,
 )
+from stream_app.models.cooccurrence.item_pairs import ItemPairs, RecordColumns
+from stream_app.models.cooccurrence.like_weights import like_weights
 from stream_app.models.frozen_arrays import FrozenArray, Room, frozen_arrays
 from stream_app.models.paged_arrays import dirty_map, grown_map, is_dirty, mark_dirty
+from tests.stream_app.models.learners import CHANNELS
+from tests.stream_app.models.learners import CLEAN as CLEAN_CHANNEL
 from tests.stream_app.models.test_pages import GROWING, STEPS, changed, every_part, pages
 
 Image = dict[str, list[bytes]]
@@ -80,6 +84,32 @@ def test_what_is_frozen_is_what_was_there_at_the_cut(
         feed(seed, events)
     assert_equal(again, now)
     for array in again.values():
+        array.release()
+    room.close()
+
+
+def test_a_report_that_replaces_another_leaves_the_list_of_the_cut() -> None:
+    """Nothing else is written to the block, which other ratings would have kept already."""
+    made = ItemPairs(CHANNELS, like_weights(CHANNELS), 4, 16, one=15, in_order=False)
+    made.extend(1, 1)
+
+    def rate(report: int) -> None:
+        zero = np.zeros(1, np.int64)
+        made.count(
+            RecordColumns(
+                zero, zero + 1, zero, np.full(1, CLEAN_CHANNEL, np.uint16),
+                np.full(1, report, np.uint8), np.full(1, 3.0), np.zeros(1, np.bool_),
+            )
+        )  # fmt: skip
+
+    rate(4)
+    lists = made.parts()["lists"]
+    wanted = image(lists)
+    found, room = frozen(lists)
+    rate(0)
+    assert image(lists) != wanted
+    assert_equal(found, wanted)
+    for array in found.values():
         array.release()
     room.close()
 
