@@ -146,7 +146,7 @@ class Settings(BaseSettings):
     devices: Literal["open", "signed"] = Field(
         "open",
         description="signed: every event must be signed by its device; open: signatures are not "
-        "checked, and whoever may write ratings can write them in any device's name",
+        "checked, and all who may write ratings can write them in any device's name",
     )
     instance: str | None = Field(
         None,
@@ -427,6 +427,10 @@ _DEVICE = tuple(
         "history",
     )
 )
+_REMOVED = {
+    "checkpoint_bytes": "checkpoints are written by replay_seconds, and by checkpoint_seconds "
+    "where that is set; leave it out"
+}
 _Layer = dict[str, tuple[str, Any]]
 _FLAGS = {
     "bootstrap_servers": "--bootstrap",
@@ -443,6 +447,7 @@ def _layers(config_file: Path | None, flags: Mapping[str, Any]) -> tuple[_Layer,
         _known(name, f"setting {name}")
     known = {*Settings.model_fields, *_DEVICE}
     for variable in os.environ:
+        _in_use(variable.removeprefix(PREFIX).lower(), variable)
         # Only a near miss is refused: Kubernetes puts MURMUREC_SERVICE_HOST and the like here.
         name = variable.removeprefix(PREFIX).lower()
         if variable.startswith(PREFIX) and name not in known:
@@ -462,7 +467,13 @@ def _layers(config_file: Path | None, flags: Mapping[str, Any]) -> tuple[_Layer,
     )
 
 
+def _in_use(name: str, what: str) -> None:
+    if name in _REMOVED:
+        raise UserError(f"{what}: this setting was removed: {_REMOVED[name]}")
+
+
 def _known(name: str, what: str) -> None:
+    _in_use(name, what)
     if name not in Settings.model_fields:
         near = difflib.get_close_matches(name, Settings.model_fields, 1, 0.5)
         fix = f"did you mean {near[0]}?" if near else "murmurec config show lists all"
@@ -544,8 +555,10 @@ def _limit(name: str) -> str:
         for mark, word in (*_BOUNDS, ("multiple_of", "a multiple of"))
         if getattr(rule, mark, None) is not None
     ]
-    kind = _KINDS.get(field.annotation) if isinstance(field.annotation, type) else None
-    return f"must be {', '.join([kind, *bounds])}" if kind else f"expected: {field.description}"
+    kind = next((_KINDS[kind] for kind in (field.annotation, *choices) if kind in _KINDS), None)
+    if kind is None:
+        return f"expected: {field.description}"
+    return f"must be {', '.join([kind, *bounds])}{', or unset' if choices else ''}"
 
 
 def machine_bytes() -> int:

@@ -22,10 +22,12 @@ from prometheus_client import CollectorRegistry
 from stream_app.kernels.compilation import CompilationCount
 from stream_app.monitoring.gauges import Gauges
 from stream_app.monitoring.metrics import Metrics
+from stream_app.replay.signature_check import SignatureCheck
 from stream_app.serving.catalogue import Catalogue
 from stream_app.serving.recommender import Recommender
 from stream_app.state.replica import Replica, StateSpec
 from stream_app.wire import Batch, Event, RecordRun, decode_many, encode, partitions_of
+from stream_app.wire.signatures import Claim
 
 log = structlog.get_logger()
 
@@ -101,6 +103,8 @@ def warm_up(spec: StateSpec, index: str = "exact", code_bits: int = 256) -> None
         recommender.mark_stale(outcome.rows)
     recommender.replaced(replica.end_round(1, (1,) * spec.partitions))
     replica.ledger_digest()
+    if spec.signed:
+        _check_signature()
     gauges.publish()
     gauges.publish_fill()
     for device in (events[0].device, bytes(16)):
@@ -108,6 +112,12 @@ def warm_up(spec: StateSpec, index: str = "exact", code_bits: int = 256) -> None
         recommender.recall(device, 2)
     replica.forget(events[0].device)
     replica.apply(_decoded(events, 0, spec))  # again: duplicates, and a forgotten device
+
+
+def _check_signature() -> None:
+    check = SignatureCheck(threads=1)
+    check([Claim(bytes(32), bytes(64), b"")])
+    check.close()
 
 
 def _events(spec: StateSpec) -> list[Event]:

@@ -69,7 +69,7 @@ ModelOption = Annotated[
     typer.Option(
         "--model",
         metavar="NAME",
-        help="sketch, literal, dense or hashing (env MURMUREC_MODEL).",
+        help="hybrid, sketch, literal, dense or hashing (env MURMUREC_MODEL).",
     ),
 ]
 IndexOption = Annotated[

@@ -178,8 +178,8 @@ def apply(admin: AdminClient, steps: Sequence[TopicPlanStep], delete_records: bo
         if step.action == "refuse":
             raise UserError(
                 f"topic {step.topic.name} has {partitions_in_words(step.found_partitions)}, not "
-                f"{step.topic.partitions}: the count cannot be changed; set partitions to "
-                f"{step.found_partitions} or start a new deployment (--prefix)"
+                f"{step.topic.partitions}: the count cannot be changed; {_fix(step)}start a new "
+                "deployment (--prefix)"
             )
     new = [_new(step) for step in steps if step.action == "create"]
     if new:
@@ -211,6 +211,12 @@ def apply(admin: AdminClient, steps: Sequence[TopicPlanStep], delete_records: bo
         lambda: not altered or all(step.action != "alter" for step in plan(admin, altered, wanted)),
         "the new configuration did not appear",
     )
+
+
+def _fix(step: TopicPlanStep) -> str:
+    """Return which setting can be brought to the partitions found; empty where none decides."""
+    setting = step.topic.counted_by
+    return f"set {setting} to {step.found_partitions} or " if setting else ""
 
 
 def _new(step: TopicPlanStep) -> NewTopic:

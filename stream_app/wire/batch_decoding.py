@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stream_app.wire.decoding import LAST_GROUP, Intake, decode_event, masks_fit
-from stream_app.wire.events import JsonInts, Packed, ignorable
+from stream_app.wire.events import JSON_MAPS, PACKED_MAPS, JsonInts, Packed, ignorable
 from stream_app.wire.ids import partitions_of
 from stream_app.wire.limits import MAX_EVENT_BYTES, VERSION
 from stream_app.wire.reasons import REASON_CODE, Reason, WireError
@@ -164,7 +164,8 @@ def _decode_alike(run: RecordRun, sizes: NDArray[np.int64], intake: Intake) -> _
         if set(map(len, run.keys)) != {32}:  # type: ignore[arg-type]
             return None
         keys = b"".join(run.keys)  # type: ignore[arg-type]
-        if values[0][0] == 0x7B:
+        maps = JSON_MAPS if values[0][0] == 0x7B else PACKED_MAPS
+        if maps is JSON_MAPS:
             fields = _json_fields(values)
             ratings = _json_ratings(fields, keys)
         else:
@@ -177,7 +178,7 @@ def _decode_alike(run: RecordRun, sizes: NDArray[np.int64], intake: Intake) -> _
     if (
         set(fields.v) != {VERSION}
         or (any(fields.test) and not intake.accept_tests)
-        or not _extensions_fit(fields.x, intake.contract)
+        or not _extensions_fit(fields.x, intake.contract, maps)
         or ratings.devices.hex().encode() != keys
         or not np.array_equal(ratings.counts, reported)
         or not _reports_fit(ratings, mechanisms, intake)
@@ -302,11 +303,11 @@ def _one_per_item(
     return column
 
 
-def _extensions_fit(blocks: list[Any], contract: int) -> bool:
+def _extensions_fit(blocks: list[Any], contract: int, maps: frozenset[bytes]) -> bool:
     """Return whether every extension block of a run is to be ignored."""
     if blocks.count(msgspec.UNSET) == len(blocks):
         return True
-    return all(ignorable(block, contract) for block in blocks)
+    return all(ignorable(block, contract, maps) for block in blocks)
 
 
 def _reports_fit(ratings: _Ratings, mechanisms: NDArray[np.uint8], intake: Intake) -> bool:

@@ -9,7 +9,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from stream_app.wire.events import Event, JsonAny, Packed, ignorable
+from stream_app.wire.events import JSON_MAPS, PACKED_MAPS, Event, JsonAny, Packed, ignorable
 from stream_app.wire.ids import key, partitions_of
 from stream_app.wire.limits import MAX_BATCH_BYTES, MAX_EVENT_BYTES, PARTITIONS, VERSION
 from stream_app.wire.reasons import Reason, WireError
@@ -142,7 +142,7 @@ _Columns = tuple[
 def _decode_json(value: bytes, contract: int) -> _Columns:
     try:
         fields = _json_any.decode(value)
-        if not ignorable(fields.x, contract):
+        if not ignorable(fields.x, contract, JSON_MAPS):
             raise WireError(version_reason(value))
         device = bytes.fromhex(fields.device)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
@@ -166,7 +166,7 @@ def _decode_packed(value: bytes, contract: int) -> _Columns:
         fields = _packed.decode(value)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
         raise WireError(version_reason(value)) from None
-    if not ignorable(fields.x, contract):
+    if not ignorable(fields.x, contract, PACKED_MAPS):
         raise WireError(version_reason(value))
     if fields.v != VERSION:
         raise WireError(Reason.UNKNOWN_VERSION)

@@ -123,20 +123,24 @@ class Packed(msgspec.Struct, forbid_unknown_fields=True, gc=False):
     x: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
 
 
-def ignorable(extension: msgspec.Raw | msgspec.UnsetType, contract: int) -> bool:
+def ignorable(
+    extension: msgspec.Raw | msgspec.UnsetType, contract: int, maps: frozenset[bytes]
+) -> bool:
     """Return whether the extension block of an event is to be ignored; else the event is malformed.
 
     Under contract 1 an event has none. From contract 2 on it may have one: a map of at most
     `MAX_EXTENSION_BYTES`, whose fields have a meaning for later releases only. The bound is far
-    below the depth at which a decoder gives up, which differs between releases.
+    below the depth at which a decoder gives up, which differs between releases. `maps` has the
+    first bytes of a map in the event's encoding: in MessagePack the `{` of JSON is the number 123.
     """
     if extension is msgspec.UNSET:
         return True
     block = bytes(extension)
-    return contract >= 2 and len(block) <= MAX_EXTENSION_BYTES and block[:1] in _MAPS
+    return contract >= 2 and len(block) <= MAX_EXTENSION_BYTES and block[:1] in maps
 
 
-_MAPS = frozenset(bytes([first]) for first in (0x7B, *range(0x80, 0x90), 0xDE, 0xDF))
+JSON_MAPS = frozenset({b"{"})
+PACKED_MAPS = frozenset(bytes([first]) for first in (*range(0x80, 0x90), 0xDE, 0xDF))
 _packed_encoder = msgspec.msgpack.Encoder()
 _json_encoder = msgspec.json.Encoder()
 

@@ -21,13 +21,15 @@ _CLEAN: dict[str, str] = {"unclean.leader.election.enable": "false"}
 
 @dataclass(frozen=True)
 class Topic:
-    """One row of the table of topics."""
+    """One row of the table of topics; `counted_by` names the setting that decides how many
+    partitions there are."""
 
     name: str
     key: str
     value: str
     partitions: int
     config: Mapping[str, str]
+    counted_by: str = ""
 
 
 @dataclass(frozen=True)
@@ -110,6 +112,7 @@ class Topics:
         permanently unless a retention is given. Without `query_partitions` queries have as many
         partitions as ratings."""
         queries = query_partitions or partitions
+        of_queries = "query_partitions"
         forever = _CLEAN | {
             "cleanup.policy": "delete",
             "retention.ms": "-1",
@@ -134,15 +137,15 @@ class Topics:
         # A version of up to 2 MiB replaces the one before the last: closed segments are compacted.
         versions = newest | {"segment.bytes": "16777216", "min.cleanable.dirty.ratio": "0.1"}
         return (
-            Topic(self.ratings, "pseudonym, 32 hex", "event", partitions, kept),
-            Topic(self.cuts, "none", "cut, forget or digest report", 1, forever),
+            Topic(self.ratings, "pseudonym, 32 hex", "event", partitions, kept, "partitions"),
+            Topic(self.cuts, "none", "entry of the cut log", 1, forever),
             Topic(self.state, "page, manifest or claim", "checkpoint", 1, pages),
             Topic(self.items, "item id", "catalogue entry", 1, newest | PLAIN),
             Topic(self.item_table, "page number", "item table page", 1, newest),
             Topic(self.item_links, "slot/page or slot/manifest", "item side", 1, versions),
             Topic(self.profiles, "pseudonym, 32 hex", "profile", 1, newest | PLAIN),
-            Topic(self.queries, "correlation id", "query", queries, an_hour | PLAIN),
-            Topic(self.recommendations, "correlation id", "recommendation", queries, an_hour),
+            Topic(self.queries, "correlation id", "query", queries, an_hour | PLAIN, of_queries),
+            Topic(self.recommendations, "correlation id", "reply", queries, an_hour, of_queries),
             Topic(self.rejected, "topic/partition/offset", "rejection", 1, newest),
             Topic(self.audits, "audit name", "audit", 1, newest),
         )

@@ -105,9 +105,9 @@ WRONG = {
     "held_out": [(-0.1, "at least 0"), (0.51, "at most 0.5"), (math.nan, "at least 0")],
     "cut_seconds": [(0, "at least 0.01"), (math.inf, "at most 60")],
     "round_records": [(0, "at least 1")],
-    "checkpoint_seconds": [(0, "0.1 to 3600"), (1e9, "seconds, 0.1 to 3600")],
+    "checkpoint_seconds": [(0, "at least 0.1, at most 3600"), (1e9, "at least 0.1, at most 3600")],
     "replay_seconds": [(0, "at least 0.01"), (1e9, "at most 3600")],
-    "ratings_retention_seconds": [(1, "at least 60"), ("x", "seconds, at least 60")],
+    "ratings_retention_seconds": [(1, "at least 60"), ("x", "at least 60")],
     "instance": [("", "1 to 100"), ("a b", "1 to 100")],
     "code_bits": [(100, "a multiple of 64")],
     "hash_seed": [(-1, "at least 0"), (2**57, "below 144115188075855872")],
@@ -313,3 +313,27 @@ def test_the_state_secret_may_come_from_a_file(environment, tmp_path):
     with pytest.raises(UserError, match="at least 32") as refused:
         seal_from_settings(settings)
     assert "short" not in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "limit"),
+    [
+        ("items_most", "5", "must be a whole number, at least 1024, at most 2147483647, or unset"),
+        ("query_partitions", "0", "must be a whole number, at least 1, at most 1024, or unset"),
+        ("min_insync_replicas", "x", "must be a whole number, at least 1, at most 100, or unset"),
+        ("checkpoint_seconds", "0", "must be a number, at least 0.1, at most 3600, or unset"),
+    ],
+)
+def test_a_number_that_may_be_unset_is_refused_with_its_limits(environment, name, value, limit):
+    environment(**{f"MURMUREC_{name.upper()}": value})
+    with pytest.raises(UserError) as refused:
+        load()
+    assert str(refused.value) == f"{name} = {value} (MURMUREC_{name.upper()}): {limit}"
+
+
+def test_a_setting_that_was_removed_is_not_passed_over(environment, file):
+    with pytest.raises(UserError, match=r"checkpoint_bytes in .* was removed: .*replay_seconds"):
+        load(file('checkpoint_bytes = "64MiB"'))
+    environment(MURMUREC_CHECKPOINT_BYTES="64MiB")
+    with pytest.raises(UserError, match=r"MURMUREC_CHECKPOINT_BYTES: this setting was removed"):
+        load()

@@ -39,7 +39,7 @@ def demo(
     mechanism: MechanismOption = "rr",
     epsilon: EpsilonOption = None,
     index: Annotated[str, typer.Option(help="qolsh, exact or auto.")] = "qolsh",
-    model: Annotated[str | None, typer.Option(help="sketch, literal, dense or hashing.")] = None,
+    model: Annotated[str | None, typer.Option(help="hybrid, sketch, dense, ...")] = None,
     scale: ScaleOption = None,
     ratings: Annotated[
         int,

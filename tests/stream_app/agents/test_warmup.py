@@ -4,20 +4,25 @@ wait."""
 from __future__ import annotations
 
 import gc
+from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
 import pytest
 from numba.core.dispatcher import Dispatcher
+from numpy.typing import NDArray
 from prometheus_client import CollectorRegistry
 
 from stream_app.agents.warmup import warm_up
+from stream_app.kernels.stream.signatures import verify_all
 from stream_app.monitoring.gauges import Gauges
 from stream_app.monitoring.metrics import Metrics
+from stream_app.replay.signature_check import SignatureCheck
 from stream_app.serving.catalogue import Catalogue
 from stream_app.serving.recommender import Recommender
 from stream_app.state.replica import Replica, StateSpec
 from stream_app.wire import decode_many
+from stream_app.wire.signatures import Claim
 from tests.fixtures.replicas import ALL, SMALL
 from tests.fixtures.streams import EVERY_FAMILY, Published, events, log, publish, run_of
 
@@ -63,3 +68,21 @@ def test_nothing_is_compiled_after_the_warm_up(
         recommender.recall(device, 10)
     assert replica.model_digest() != replica.ledger_digest()
     assert compiled() == before
+
+
+def test_the_check_of_signatures_is_compiled_where_devices_sign(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    checked: list[int] = []
+
+    def called(self: SignatureCheck, claims: Sequence[Claim]) -> NDArray[np.bool_]:
+        checked.append(len(claims))
+        return verify(self, claims)
+
+    verify = SignatureCheck.__call__
+    monkeypatch.setattr(SignatureCheck, "__call__", called)
+    warm_up(SMALL)
+    assert not checked
+    warm_up(replace(SMALL, devices="signed"))
+    assert checked == [1]
+    assert len(verify_all.signatures) == 1

@@ -10,6 +10,7 @@ from stream_app.errors import UserError
 from stream_app.kafka import clients
 from stream_app.kafka.topic_admin import (
     Replication,
+    TopicPlanStep,
     apply,
     create,
     delete,
@@ -88,6 +89,21 @@ def test_a_wrong_partition_count_is_refused_before_anything_is_changed(admin, pr
         apply(admin, steps)
     others = [topic.name for topic in Topics(prefix).table()[1:]]
     assert set(partition_counts(admin, others).values()) == {None}
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("ratings", "cannot be changed; set partitions to 3 or start a new deployment"),
+        ("queries", "cannot be changed; set query_partitions to 3 or start a new deployment"),
+        ("cuts", "cannot be changed; start a new deployment"),
+    ],
+)
+def test_a_wrong_partition_count_names_the_setting_that_decides_it(name, words):
+    names = Topics("test")
+    topic = next(each for each in names.table() if each.name == getattr(names, name))
+    with pytest.raises(UserError, match=words):
+        apply(None, [TopicPlanStep(topic, 3)])  # refused before the broker is asked
 
 
 def test_a_retention_that_would_lose_ratings_is_shown_and_altered(admin, prefix, made):

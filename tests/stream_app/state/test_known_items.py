@@ -120,11 +120,13 @@ def test_a_replica_with_few_rows_is_a_function_of_the_log(model, monkeypatch):
 
 def test_an_item_without_a_row_is_learned_counted_and_seen(rng):
     spec = replace(SMALL, items_most=5, held_out=0.0)
-    replica = played([publish(event) for event in events(rng, 100, mechanism="rr:5:2")], rng, spec)
+    made = events(rng, 100, mechanism="rr:5:2")
+    replica = played([publish(event) for event in made], rng, spec)
     assert len(replica.items) == 5
     assert replica.ledger.counts()["applied"] == 100
     assert replica.frequencies.total == replica.ledger.counts()["ratings_learned"] > 200
-    outside = np.setdiff1d(np.arange(50, dtype=np.uint64), replica.items.keys)
+    outside = np.setdiff1d(np.concatenate([event.items for event in made]), replica.items.keys)
+    assert len(outside) > 5
     assert (replica.frequencies.estimate_many(outside) > 0).all()
     fresh, _ = Replica(spec).learner.items(outside)
     learned, _ = replica.learner.items(outside)

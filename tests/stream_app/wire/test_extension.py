@@ -62,7 +62,7 @@ def test_a_block_is_refused_by_contract_1_and_ignored_by_contract_2(event: Any) 
 @pytest.mark.parametrize("contract", [FIRST, SECOND], ids=["first", "second"])
 def test_only_the_block_may_hold_what_is_unknown(event: Any, contract: wire.Intake) -> None:
     assert outcome(event(y={}), contract) is Reason.MALFORMED
-    for block in (None, 1, "a", [], [{}], True):
+    for block in (None, 1, 123, "a", "{}", [], [{}], True):
         assert outcome(event(x=block), contract) is Reason.MALFORMED
 
 
