@@ -82,7 +82,7 @@ def _load_certificate(made: ssl.SSLContext, properties: Mapping[str, str]) -> No
             raise UserError(f"Kafka property {_KEY}: set {_CERTIFICATE}.location or .pem as well")
         password = properties.get(_PASSWORD, "")
         try:
-            # With a password, empty or not, a key that is encrypted asks nobody at a terminal.
+            # With a password, empty or not, a key that is encrypted asks for none at a terminal.
             made.load_cert_chain(certificate, key, password)
         except (OSError, ValueError) as error:
             raise UserError(

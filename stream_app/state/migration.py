@@ -187,7 +187,7 @@ class Migration:
         total = sum(len(each.keys) for each in found.values())
         vectors = f"{moved.vectors:,} with a vector of their own"
         if old.users(keys[USER][:0])[0].shape[1] != new.factors:
-            vectors = "vectors of another length (factors) start anew"
+            vectors = "vectors of another length (factors) start empty"
         self._report(
             "learner", Fate.CONVERTED, f"{moved.entities:,} of {total:,} known entities; {vectors}"
         )

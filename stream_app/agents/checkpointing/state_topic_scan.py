@@ -17,7 +17,7 @@ from stream_app.wire import Topics, WireError
 from stream_app.wire.authenticity.seal import OPEN, Seal
 from stream_app.wire.state_records import DIGEST_BYTES, Manifest, decode_manifest
 
-# A tombstone stays in the topic for a day (delete.retention.ms): whoever reads on much sooner
+# A tombstone stays in the topic for a day (delete.retention.ms): a reader that goes on much sooner
 # misses none.
 _KNOWN_SECONDS = 3600.0
 _NOT_HASHED = b"-" * DIGEST_BYTES

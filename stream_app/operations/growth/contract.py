@@ -47,7 +47,7 @@ def _since(logged: CutHistory) -> dict[int, int]:
 
 
 def set_contract(session: Session, version: int) -> ContractStatus:
-    """Append the version to the cut log; it is in force from the next cut on, for ever."""
+    """Append the version to the cut log; it is in force from the next cut on, permanently."""
     status = contract_status(session)
     if version > CONTRACT:
         raise UserError(

@@ -68,7 +68,7 @@ Verify = Callable[[Sequence[Claim]], NDArray[np.bool_]]
 class Signatures:
     """How a server takes signatures: whether they are `required`, and of which `topic`.
 
-    Where they are not, an envelope is opened and its signature not looked at: whoever can forge an
+    Where they are not, an envelope is opened and its signature not looked at: who can forge an
     event could send it without one, and a check costs more than all else that a record costs.
     `verify` returns for each claim whether it is true; every form of it has the same verdicts.
     """
