@@ -24,6 +24,8 @@ _CODES = (KafkaError._BAD_COMPRESSION, KafkaError._BAD_MSG)
 _CHECKSUM = "CRC32C"
 _ANSWER_SECONDS = 5.0
 _STRETCH_SECONDS = 1.0
+# Of one answer: 20 kB can hold a hundred million records, and a reader holds each until its round.
+_MOST_RECORDS = 1 << 16
 
 
 def is_unreadable(error: KafkaError) -> bool:
@@ -32,17 +34,22 @@ def is_unreadable(error: KafkaError) -> bool:
     return error.code() in _CODES and _CHECKSUM not in error.str()
 
 
-def readable_from(connection: Connection, group: str, place: TopicPartition) -> int:
+def readable_from(
+    connection: Connection, group: str, place: TopicPartition, most: int = _MOST_RECORDS
+) -> int:
     """Return the first offset after the unreadable batches that begin at `place`.
 
-    In a long stretch, and where the broker stops to answer, it returns an earlier offset at which
-    such a batch begins: the caller meets the same report there.
+    In a long stretch, after `most` to twice as many records, and where the broker stops to answer,
+    it returns an earlier offset in or before such a batch: the caller meets the same report there.
     """
     probe = _Probe(connection, group, place.topic, place.partition)
     end, deadline = place.offset, time.monotonic() + _STRETCH_SECONDS
+    last = end + most
     try:
-        while time.monotonic() < deadline and (first := probe.batch_at(end)) is not None:
-            end = end_of_batch(probe.batch_at, first, end)
+        while end < last and time.monotonic() < deadline:
+            if (first := probe.batch_at(end)) is None:
+                break
+            end = end_of_batch(probe.batch_at, first, end, last)
     except TimeoutError:
         pass
     finally:
@@ -50,12 +57,14 @@ def readable_from(connection: Connection, group: str, place: TopicPartition) -> 
     return end
 
 
-def end_of_batch(batch_at: Callable[[int], int | None], first: int, inside: int) -> int:
-    """Return the offset after the unreadable batch from `first` on, which holds `inside`; about
-    2 log2(n) questions for n records after `inside`."""
+def end_of_batch(batch_at: Callable[[int], int | None], first: int, inside: int, last: int) -> int:
+    """Return the offset after the unreadable batch from `first` on, which holds `inside`, or an
+    offset in it from `last` on; about 2 log2(n) questions for n records after `inside`."""
     step = 1
     while batch_at(inside + step) == first:
         inside, step = inside + step, 2 * step
+        if inside >= last:
+            return inside
     outside = inside + step
     while outside - inside > 1:
         middle = (inside + outside) // 2

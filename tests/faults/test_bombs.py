@@ -8,11 +8,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from confluent_kafka import KafkaError
+from confluent_kafka import KafkaError, TopicPartition
 from confluent_kafka.admin import AdminClient
 
 from stream_app.cli.demo.worker import WorkerProcess
 from stream_app.kafka import clients, compacted
+from stream_app.replay.unreadable import readable_from
 from stream_app.wire import Rejection, Topics, decode_message
 from stream_app.wire.topics import PLAIN
 from tests.conftest import Kafka
@@ -39,6 +40,7 @@ def bomb(kafka: Kafka, names: Topics) -> Bomb:
             batch_size=2_000 * _MB,
             message_max_bytes=1_000 * _MB,
             compression_type=codec,
+            batch_num_messages=1_000_000,
         )
         errors: set[str] = set()
 
@@ -151,7 +153,6 @@ def test_batches_that_expand_are_rejected_record_by_record_and_end_no_worker(
     send(third)
     ends = np.add(ends_of(records), bombs).tolist()
     state = worker.wait_for(ends)
-    print("MEM", usual, most_memory(worker))
     assert most_memory(worker) < usual + 100 * _MB
     proof(state)
     later = ends_of(second)[2] + at[2] + 37
@@ -166,6 +167,20 @@ def test_batches_that_expand_are_rejected_record_by_record_and_end_no_worker(
     found = rebuilt.wait_for(ends)
     assert (found["model_digest"], found["ledger_digest"]) == digests(oracle(found["cut"]))
     assert most_memory(rebuilt) < usual + 100 * _MB
+
+
+def test_a_batch_of_very_many_unreadable_records_is_passed_over_piece_by_piece(
+    bomb: Bomb, loosened: Callable[[], contextmanager[None]], kafka: Kafka, names: Topics
+) -> None:
+    with loosened():
+        assert bomb(0, 60, records=90_000) == set()
+    places = [0]
+    while places[-1] < 90_000:
+        place = TopicPartition(names.ratings, 0, places[-1])
+        places.append(readable_from(kafka.connection, "test-follower", place, most=20_000))
+        assert 0 < places[-1] - places[-2] <= 40_000
+    assert places[-1] == 90_000
+    assert len(places) > 3
 
 
 def test_a_worker_does_not_start_on_a_topic_that_takes_what_expands(

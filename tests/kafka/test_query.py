@@ -155,7 +155,10 @@ def replies(kafka: Kafka, topics: str) -> int:
 def test_a_record_that_cannot_be_decompressed_does_not_stop_the_queries(
     start: Start, kafka: Kafka, topics: str
 ) -> None:
-    """Where the topic takes compressed batches, 3 kB of them hold 90 MB."""
+    """Where the topic takes compressed batches under a running worker, 3 kB of them hold 90 MB."""
+    worker = start()
+    with Recommendations(kafka.bootstrap, topics) as ask:
+        assert ask.best("0" * 32, 5, 10).method == "popular"  # the worker has its partitions
     name = Topics(topics).queries
     resource = ConfigResource(ResourceType.TOPIC, name)
     for setting, value in (("compression.type", "producer"), ("max.message.bytes", "1048576")):
@@ -165,7 +168,6 @@ def test_a_record_that_cannot_be_decompressed_does_not_stop_the_queries(
     admin = clients.admin(kafka.connection)  # kept: what it was asked ends with it
     for future in admin.incremental_alter_configs([resource]).values():
         future.result(timeout=PATIENCE_SECONDS)
-    worker = start()
     bomb = clients.producer(
         kafka.connection, compression_type="zstd", message_max_bytes=100_000_000
     )

@@ -37,12 +37,8 @@ _CORRELATION_ID = re.compile(rb"[0-9a-f]{16,64}")
 _UNREADABLE = frozenset(
     {KafkaError._BAD_MSG, KafkaError._BAD_COMPRESSION, KafkaError.MSG_SIZE_TOO_LARGE}
 )
-# A record is decompressed up to the limit of a response: no topic of queries holds larger batches.
-_LIMITS: dict[str, Any] = {
-    "fetch_max_bytes": 1 << 20,
-    "receive_message_max_bytes": 4 << 20,
-    "queued_max_messages_kbytes": 2048,
-}
+# As for ratings: all batches of a fetch expand at once.
+_LIMITS: dict[str, Any] = {**clients.BOUNDED_FETCH, "queued_max_messages_kbytes": 2048}
 
 
 class QueryReader(Service):

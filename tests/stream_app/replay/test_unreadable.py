@@ -34,8 +34,23 @@ def test_the_end_is_that_of_the_batch_and_not_of_the_next_one(
         return firsts.get(offset)
 
     inside = first + behind.draw(st.integers(0, sizes[0] - 1))
-    assert end_of_batch(batch_at, first, inside) == first + sizes[0]
+    assert end_of_batch(batch_at, first, inside, 10**9) == first + sizes[0]
     assert len(asked) <= 2 * sizes[0].bit_length() + 2
+
+
+@given(size=st.integers(1, 10**8), most=st.integers(1, 1000))
+def test_the_end_of_a_huge_batch_is_found_piece_by_piece(size: int, most: int) -> None:
+    def batch_at(offset: int) -> int | None:
+        return 0 if offset < size else None
+
+    place = 0
+    for _ in range(3):
+        end = end_of_batch(batch_at, 0, place, place + most)
+        assert place < end <= min(size, place + 2 * most)
+        if end == size:
+            return
+        assert end >= place + most
+        place = end
 
 
 @pytest.mark.parametrize(
