@@ -65,6 +65,7 @@ class WorkerParts:
     app: faust.App
     runtime: Runtime
     checkpoints: CheckpointService
+    reader: LogReader
 
 
 def build(
@@ -114,7 +115,7 @@ def build(
         await app.add_runtime_dependency(reader)
         await app.add_runtime_dependency(queries)
 
-    return WorkerParts(app, runtime, checkpoints)
+    return WorkerParts(app, runtime, checkpoints, reader)
 
 
 def _attach_timers(
@@ -230,6 +231,7 @@ async def run(settings: Settings, connection: Connection, admin_port: int) -> No
     status = worker.runtime.status
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, status.ending.set)
+    worker.reader.read_ahead()
     await _until_ended(worker, f"{settings.admin_host}:{admin_port}")
     failure = _as_user_error(status.failure or worker.app.crash_reason)
     log.info("worker.stopping", reason=type(failure).__name__ if failure else "asked")

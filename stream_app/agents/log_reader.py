@@ -20,6 +20,7 @@ import asyncio
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import Future
 from contextlib import suppress
 from itertools import islice
 from typing import Any
@@ -76,6 +77,21 @@ class LogReader(Service):
         self._probed_time = 0.0
         self._committed: tuple[int, ...] | None = None
         self._thread = threading.Thread(target=self._run, name="murmurec-reader", daemon=True)
+        self._first_read: tuple[Future[Checkpoint | None], float] | None = None
+
+    def read_ahead(self) -> None:
+        """Read the checkpoint from now on, in a thread of its own, while the worker joins its
+        group: the join takes seconds and does not depend on the state."""
+        reading: Future[Checkpoint | None] = Future()
+
+        def read() -> None:
+            try:
+                reading.set_result(self._recover(self._progress))
+            except BaseException as reason:  # noqa: BLE001 - `_begin` raises it
+                reading.set_exception(reason)
+
+        self._first_read = reading, time.monotonic()
+        threading.Thread(target=read, name="murmurec-read-ahead", daemon=True).start()
 
     async def on_start(self) -> None:
         """Start the thread."""
@@ -106,7 +122,12 @@ class LogReader(Service):
             origin = wish.origin
             if origin is not None and wish.or_checkpoint and not self._reaches_back(origin):
                 origin = None
-        found = self._recover(self._progress) if origin is None else None
+        found = None
+        if origin is None and self._first_read is not None:
+            (reading, began), self._first_read = self._first_read, None
+            found = reading.result()
+        elif origin is None:
+            found = self._recover(self._progress)
         if found is not None:
             origin = found.manifest.origin
             start = Start.after(found.manifest)
