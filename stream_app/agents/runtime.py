@@ -5,8 +5,8 @@
 
 Only the event loop changes a `Runtime`. Other threads use `status` (readiness, progress, failure),
 `replacement` (whether the state is to be replaced) and the catalogue, which the reader thread fills
-by replacing one reference. The checkpoint thread reads copies of the state; a pool thread reads the
-seen filter for a gauge.
+by replacing one reference. The checkpoint thread reads frozen pages of the state; a pool thread reads
+the seen filter for a gauge.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ class Checkpoints(Protocol):
         """Return whether this worker wrote the digest report."""
 
     async def idle(self) -> None:
-        """Return when no copy of the state is being worked on."""
+        """Return when nothing of the state is frozen."""
 
     def restart(self, manifest: Manifest | None) -> None:
         """Start over with a replica whose state was replaced, by a checkpoint if given."""

@@ -36,7 +36,8 @@ class CutLogScan:
     def __init__(self, connection: Connection, topic: str) -> None:
         self._connection, self._topic = connection, topic
         self._found: dict[int, tuple[int, Truncations]] = {}
-        self._late: list[tuple[int, Cut | Truncate]] | None = None
+        self._late: list[tuple[int, Cut]] | None = None
+        self._superseded: dict[tuple[int, int, tuple[int, ...], int], bool] = {}
 
     def after(self, cut: int, cut_offset: int) -> Truncations:
         """Return the truncations behind a cut whose record ends at `cut_offset` (0: all)."""
@@ -44,7 +45,15 @@ class CutLogScan:
 
     def superseded(self, manifest: Manifest) -> bool:
         """Return whether the cut of a manifest, or that of its origin, was superseded; so is a
-        number that no clock reaches."""
+        number that no clock reaches. Asked again it answers from memory: a recovery asks about
+        every manifest each time that it reads one."""
+        m = manifest
+        asked = m.cut, m.cut_offset, m.end_offsets, m.origin.cut
+        if asked not in self._superseded:
+            self._superseded[asked] = self._is_superseded(manifest)
+        return self._superseded[asked]
+
+    def _is_superseded(self, manifest: Manifest) -> bool:
         if manifest.cut > MOST_CUTS:
             return True
         if self._runs_on_from(manifest):
@@ -56,18 +65,18 @@ class CutLogScan:
 
     def _runs_on_from(self, manifest: Manifest) -> bool:
         """Return whether the cuts run on from that of an older manifest without a gap of numbers:
-        then no truncation followed, and the entries between need not be read."""
+        then no truncation followed, and the entries between need not be read. Every late cut
+        counts: one of them may be that of a frozen clock, from before a truncation."""
         if self._late is None:
             end = compacted.end_offset(self._connection, self._topic) or 0
             late = [*self._entries(max(0, end - _LATE))]
-            gaps = any(isinstance(entry, Truncate) for _, entry in late)
-            self._late = [] if gaps else late[:1]
-        for offset, entry in self._late:
-            first = manifest.cut_offset - 1
-            assert isinstance(entry, Cut)
-            near = 0 <= entry.number - manifest.cut <= offset - first
-            return near and self.names(manifest)
-        return False
+            cuts = [(offset, entry) for offset, entry in late if isinstance(entry, Cut)]
+            self._late = cuts if len(cuts) == len(late) else []
+        first = manifest.cut_offset - 1
+        near = bool(self._late) and all(
+            0 <= cut.number - manifest.cut <= offset - first for offset, cut in self._late
+        )
+        return near and self.names(manifest)
 
     def names(self, manifest: Manifest) -> bool:
         """Return whether the log holds a cut of this number and these ends where the manifest

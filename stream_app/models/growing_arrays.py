@@ -92,6 +92,7 @@ class GrowingArrays(FixedArrays):
     def resize(self, rows: Mapping[str, int]) -> None:
         """Give each growing array so many rows; see `StatePart`."""
         check_rows(rows, self.growing)
+        self.mark_all_dirty()
         for name, count in rows.items():
             old = self._arrays[name]
             room = max(_LEAST, 1 << max(count - 1, 0).bit_length())

@@ -49,6 +49,29 @@ def test_checkpoints_of_superseded_cuts_are_recognised(scan: CutLogScan) -> None
         assert scan.superseded(each) == (each in gone), (each.cut, each.cut_offset)
 
 
+def test_a_late_cut_of_a_frozen_clock_does_not_hide_a_truncation(
+    kafka: Kafka, topics: str
+) -> None:
+    """It has a superseded number, and is the first of the newest entries."""
+    names, producer = Topics(topics), clients.producer(kafka.connection)
+    clock = (Cut(NEWEST + number, (150 + number,), 0) for number in range(1, 100))
+    early = [*LOG[:201], *(next(clock) for _ in range(10)), LOG[160]]
+    for entry in (*early, *(next(clock) for _ in range(63))):
+        producer.produce(names.cuts, encode_message(entry))
+    assert producer.flush(PATIENCE_SECONDS) == 0
+    scan = CutLogScan(kafka.connection, names.cuts)
+    assert scan.superseded(manifest(155, 155, 155))
+    assert not scan.superseded(manifest(150, 150, 150))
+
+
+def test_a_manifest_is_looked_up_once(scan: CutLogScan, monkeypatch: pytest.MonkeyPatch) -> None:
+    each = manifest(151, 151, 151)
+    assert scan.superseded(each)
+    monkeypatch.setattr(CutLogScan, "_is_superseded", lambda *_: False)
+    assert scan.superseded(each)
+    assert not scan.superseded(manifest(151, 151, 152)), "another manifest"
+
+
 def test_a_cut_is_found_where_a_manifest_names_it(scan: CutLogScan) -> None:
     genuine = manifest(150, 150, 150)
     assert scan.names(genuine)

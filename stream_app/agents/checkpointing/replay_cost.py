@@ -3,7 +3,8 @@
     cost        seconds spent applying what no durable checkpoint covers: about as long as a
                 replay of it takes
     due         cost >= replay_seconds, and >= 4 times what the last checkpoint took to be written,
-                so that writing takes at most a fifth of a long replay
+                so that writing takes at most a fifth of a long replay; a minute of it counts at
+                most, since the rest may be a broker that was away
     or          a tenth of the retention of ratings has passed since the first of it: a start must
                 find it in the log
     or          `checkpoint_seconds`, where it is set, have passed since the last checkpoint
@@ -17,6 +18,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 _WRITING = 4.0  # seconds of applying for each second that a checkpoint took to be written
+_LONGEST_WRITE = 60.0  # seconds
 _RETENTION_SHARE = 0.1
 
 
@@ -55,7 +57,7 @@ class ReplayCost:
     def durable(self, now: float) -> None:
         """Record that this checkpoint is durable."""
         self.seconds -= self._frozen
-        self._last_took = now - self._last_time
+        self._last_took = min(now - self._last_time, _LONGEST_WRITE)
         self._since = self._last_time if self.seconds > 0 else None
 
     def due(self, now: float, factor: float = 1.0) -> bool:

@@ -187,8 +187,8 @@ class DenseLearner(Factorization):
             rows.load({part: arrays[f"{name}_{part}"] for part in _PARTS})
         self._sides = sides
         self._counts[:] = [len(arrays[f"{name}_keys"]) for name in _SIDES]
+        mark_dirty(self._overall_pages, 0, self._overall.nbytes)
         self._overall[:] = arrays["overall"]
-        self._overall_pages[:] = 1
 
     def resize(self, rows: Mapping[str, int]) -> None:
         """Give each table so many rows; see `StatePart`."""

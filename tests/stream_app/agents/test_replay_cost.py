@@ -54,6 +54,18 @@ def test_checkpoints_that_take_long_come_seldom() -> None:
     assert cost.due(8.0)
 
 
+def test_a_broker_that_was_away_for_hours_does_not_put_off_the_next_checkpoint() -> None:
+    cost = ReplayCost(2.0)
+    cost.start(0.0)
+    cost.applied(2.0, 1.0)
+    cost.frozen(1.0)
+    cost.durable(7200.0)
+    cost.applied(239.0, 7201.0)
+    assert not cost.due(7201.0)
+    cost.applied(1.0, 7202.0)
+    assert cost.due(7202.0)
+
+
 def test_ratings_are_covered_long_before_kafka_deletes_them() -> None:
     cost = ReplayCost(2.0, retention=1000.0)
     cost.start(0.0)

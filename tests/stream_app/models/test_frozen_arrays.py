@@ -88,6 +88,22 @@ def test_what_is_frozen_is_what_was_there_at_the_cut(
     room.close()
 
 
+@every_part
+def test_what_is_loaded_leaves_what_is_frozen(make) -> None:
+    part, feed = make()
+    feed(1, 300)
+    other, feed_other = make()
+    feed_other(2, 100)
+    wanted = image(part)
+    found, room = frozen(part)
+    part.load({name: array.copy() for name, array in other.arrays().items()})
+    assert image(part) == image(other)
+    assert_equal(found, wanted)
+    for array in found.values():
+        array.release()
+    room.close()
+
+
 def test_a_report_that_replaces_another_leaves_the_list_of_the_cut() -> None:
     """Nothing else is written to the block, which other ratings would have kept already."""
     made = ItemPairs(CHANNELS, like_weights(CHANNELS), 4, 16, one=15, in_order=False)
