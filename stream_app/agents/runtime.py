@@ -5,8 +5,8 @@
 
 Only the event loop changes a `Runtime`. Other threads use `status` (readiness, progress, failure),
 `replacement` (whether the state is to be replaced) and the catalogue, which the reader thread fills
-by replacing one reference. The checkpoint thread reads frozen pages of the state; a pool thread reads
-the seen filter for a gauge.
+by replacing one reference. The checkpoint thread reads frozen pages of the state; a pool thread
+reads the seen filter for a gauge.
 """
 
 from __future__ import annotations

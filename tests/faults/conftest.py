@@ -11,6 +11,7 @@ import subprocess
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -33,6 +34,7 @@ from stream_app.kafka.topic_admin import delete
 from stream_app.settings import Settings
 from stream_app.state.replica import Replica
 from stream_app.wire import Topics, decode_many
+from stream_app.wire.limits import CONTRACT
 from tests.conftest import Kafka
 from tests.faults.brokers import NoMountError, small_disk
 from tests.fixtures.cut_log import cuts
@@ -156,13 +158,15 @@ def replayed(kafka: Kafka, names: Topics, settings: Settings) -> Callable[..., R
 
     def applied(records: Sequence[Published], at_cut: int) -> Replica:
         replica, parts = new_replica(spec_from_settings(settings)), log(list(records))
+        replica.set_contract(CONTRACT)  # the first entry of a new log
+        intake = replace(replica.spec.intake, contract=CONTRACT)
         for cut in cuts(kafka, names):
             if cut.number > at_cut:
                 break
             for p, part in enumerate(parts):
                 first, beyond = replica.end_offsets[p], cut.end_offsets[p]
                 if first < beyond:
-                    replica.apply(decode_many(run_of(part, first, beyond, p), replica.spec.intake))
+                    replica.apply(decode_many(run_of(part, first, beyond, p), intake))
             replica.end_round(cut.number, cut.end_offsets)
         assert replica.cut == at_cut
         return replica

@@ -49,9 +49,7 @@ def test_checkpoints_of_superseded_cuts_are_recognised(scan: CutLogScan) -> None
         assert scan.superseded(each) == (each in gone), (each.cut, each.cut_offset)
 
 
-def test_a_late_cut_of_a_frozen_clock_does_not_hide_a_truncation(
-    kafka: Kafka, topics: str
-) -> None:
+def test_a_late_cut_of_a_frozen_clock_does_not_hide_a_truncation(kafka: Kafka, topics: str) -> None:
     """It has a superseded number, and is the first of the newest entries."""
     names, producer = Topics(topics), clients.producer(kafka.connection)
     clock = (Cut(NEWEST + number, (150 + number,), 0) for number in range(1, 100))
