@@ -31,7 +31,7 @@ from stream_app.log.canonical_order import LogStep, OrderError, Rounds, Start, T
 from stream_app.replay.log_bounds import RESTORE, WAYS_OUT, EndIsBefore, LogBounds
 from stream_app.replay.lost_tail import epoch_of, lost, tail_of, way_out
 from stream_app.replay.signature_check import SignatureCheck
-from stream_app.replay.unreadable import is_unreadable, readable_from
+from stream_app.replay.unreadable import MOST_RECORDS, is_unreadable, readable_from
 from stream_app.serving.catalogue import Catalogue
 from stream_app.wire import (
     UNREADABLE,
@@ -47,7 +47,7 @@ from stream_app.wire import (
     decode_many,
     held,
 )
-from stream_app.wire.limits import CONTRACT
+from stream_app.wire.limits import CONTRACT, MAX_SEQ
 
 _BATCH = 256
 _ROUNDS_AHEAD = 6
@@ -356,7 +356,9 @@ class Follower:
         if ratings:
             place.offset = max(place.offset, self.rounds.received[partition])
         self._unproven.pop((place.topic, partition), None)
-        end = readable_from(self._connection, self._group, place)
+        # Of other topics nothing is held, and a piece would begin at the batch again.
+        most = MOST_RECORDS if ratings else MAX_SEQ
+        end = readable_from(self._connection, self._group, place, most)
         if ratings:
             for offset in range(place.offset, end):
                 self.rounds.deliver(partition, offset, None, UNREADABLE)

@@ -25,7 +25,7 @@ _CHECKSUM = "CRC32C"
 _ANSWER_SECONDS = 5.0
 _STRETCH_SECONDS = 1.0
 # Of one answer: 20 kB can hold a hundred million records, and a reader holds each until its round.
-_MOST_RECORDS = 1 << 16
+MOST_RECORDS = 1 << 16
 
 
 def is_unreadable(error: KafkaError) -> bool:
@@ -34,9 +34,7 @@ def is_unreadable(error: KafkaError) -> bool:
     return error.code() in _CODES and _CHECKSUM not in error.str()
 
 
-def readable_from(
-    connection: Connection, group: str, place: TopicPartition, most: int = _MOST_RECORDS
-) -> int:
+def readable_from(connection: Connection, group: str, place: TopicPartition, most: int) -> int:
     """Return the first offset after the unreadable batches that begin at `place`.
 
     In a long stretch, after `most` to twice as many records, and where the broker stops to answer,

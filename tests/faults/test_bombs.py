@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 
 import numpy as np
@@ -12,12 +12,25 @@ from confluent_kafka import KafkaError, TopicPartition
 from confluent_kafka.admin import AdminClient
 
 from stream_app.cli.demo.worker import WorkerProcess
+from stream_app.deployment import Deployment
 from stream_app.kafka import clients, compacted
+from stream_app.replay.follower import Follower
 from stream_app.replay.unreadable import readable_from
-from stream_app.wire import Rejection, Topics, decode_message
+from stream_app.serving.catalogue import Catalogue
+from stream_app.wire import (
+    CatalogueEntry,
+    Cut,
+    Rejection,
+    Topics,
+    decode_message,
+    encode_message,
+    key,
+)
+from stream_app.wire.reasons import REASON_CODE, Reason
 from stream_app.wire.topics import PLAIN
 from tests.conftest import Kafka
 from tests.faults.conftest import Command, Oracle, Proof, configure, digests, sentence, stop
+from tests.fixtures.replicas import SMALL
 from tests.fixtures.streams import events, publish
 from tests.fixtures.waiting import PATIENCE_SECONDS, until
 from tests.kafka.conftest import Send, Start, ends_of
@@ -33,7 +46,14 @@ _MB = 1_000_000
 def bomb(kafka: Kafka, names: Topics) -> Bomb:
     """Give a function that sends batches of zeros, and returns the errors of the broker."""
 
-    def sent(partition: int, size: int, records: int = 1, batches: int = 1, codec: str = "zstd"):
+    def sent(
+        partition: int,
+        size: int,
+        records: int = 1,
+        batches: int = 1,
+        codec: str = "zstd",
+        topic: str = names.ratings,
+    ) -> set[str]:
         producer = clients.producer(
             kafka.connection,
             linger_ms=1000,
@@ -41,6 +61,7 @@ def bomb(kafka: Kafka, names: Topics) -> Bomb:
             message_max_bytes=1_000 * _MB,
             compression_type=codec,
             batch_num_messages=1_000_000,
+            queue_buffering_max_messages=1_000_000,
         )
         errors: set[str] = set()
 
@@ -51,7 +72,7 @@ def bomb(kafka: Kafka, names: Topics) -> Bomb:
         for _ in range(batches):
             for _ in range(records):
                 producer.produce(
-                    names.ratings,
+                    topic,
                     key=b"0" * 32,
                     value=bytes(size),
                     partition=partition,
@@ -64,18 +85,18 @@ def bomb(kafka: Kafka, names: Topics) -> Bomb:
 
 
 @pytest.fixture
-def loosened(admin: AdminClient, names: Topics) -> Callable[[], object]:
-    """Give a block during which the rating topic takes whatever is sent."""
+def loosened(admin: AdminClient, names: Topics) -> Callable[..., object]:
+    """Give a block during which a topic, by default that of ratings, takes whatever is sent."""
 
     @contextmanager
-    def loose() -> Iterator[None]:
+    def loose(topic: str = names.ratings) -> Iterator[None]:
         for name, value in _LOOSE.items():
-            configure(admin, names.ratings, name, value)
+            configure(admin, topic, name, value)
         try:
             yield
         finally:
             for name, value in PLAIN.items():
-                configure(admin, names.ratings, name, value)
+                configure(admin, topic, name, value)
 
     return loose
 
@@ -181,6 +202,39 @@ def test_a_batch_of_very_many_unreadable_records_is_passed_over_piece_by_piece(
         assert 0 < places[-1] - places[-2] <= 40_000
     assert places[-1] == 90_000
     assert len(places) > 3
+
+
+@pytest.mark.parametrize("name", ["ratings", "items"])
+def test_a_reader_goes_on_after_a_batch_of_very_many_unreadable_records(
+    bomb: Bomb,
+    loosened: Callable[..., contextmanager[None]],
+    kafka: Kafka,
+    names: Topics,
+    name: str,
+) -> None:
+    sent, topic = 140_000, getattr(names, name)
+    with loosened(topic):
+        assert bomb(0, 40, records=sent, topic=topic) == set()
+    producer = clients.producer(kafka.connection)
+    entry = encode_message(CatalogueEntry("film", "A film"))
+    producer.produce(names.items, key=b"film", value=entry, partition=0)
+    wanted = sent if name == "ratings" else 0
+    for number in range(1, wanted // 2000 + 1):  # a reader pauses where there is no cut
+        producer.produce(names.cuts, value=encode_message(Cut(number, (2000 * number, 0, 0, 0), 1)))
+    assert producer.flush(PATIENCE_SECONDS) == 0
+    catalogue, rejected = Catalogue(), 0
+
+    def done() -> bool:
+        nonlocal rejected
+        for piece in log.poll():
+            if piece.batch is not None:
+                assert set(piece.batch.reasons) == {REASON_CODE[Reason.UNREADABLE]}
+                rejected += piece.batch.records
+        return rejected == wanted and catalogue.title(key("film")) == "A film"
+
+    deployment = Deployment(kafka.connection, names, SMALL)
+    with closing(Follower(deployment, catalogue=catalogue)) as log:
+        until(done, "the reader is past the batch")
 
 
 def test_a_worker_does_not_start_on_a_topic_that_takes_what_expands(
