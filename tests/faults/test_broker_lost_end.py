@@ -219,7 +219,7 @@ def test_warm_workers_and_the_next_owner_of_the_clock_refuse_a_lost_end(
     send(records[100:200])
     owner.wait_for(ends_of(records[:200]))
     lose(broker, names.ratings, 3, len(only(records[:100], 3)) + 1)
-    resend(records[200:])
+    resend(records[200:] + records[100:200])  # more of partition 3 than it lost
     refused = sentence(owner)
     assert "lost its end" in refused
     os.kill(late.process.pid, signal.SIGCONT)

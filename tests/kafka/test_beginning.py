@@ -21,7 +21,7 @@ from stream_app.settings import Settings
 from stream_app.wire import Topics
 from tests.conftest import Kafka
 from tests.fixtures.streams import events, publish
-from tests.fixtures.waiting import PATIENCE_SECONDS
+from tests.fixtures.waiting import PATIENCE_SECONDS, until
 from tests.kafka.conftest import Send, Start, ends_of
 
 pytestmark = pytest.mark.kafka
@@ -243,4 +243,4 @@ def test_a_worker_begins_with_a_snapshot_of_the_format_before(
     records = [publish(event) for event in events(rng, 40)]
     send(records)
     worker.wait_for(ends_of(records))
-    assert worker.metrics()["items"] >= 50
+    until(lambda: worker.metrics()["items"] >= 50, "the items of both")
