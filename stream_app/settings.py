@@ -589,7 +589,7 @@ def check_memory(settings: Settings, memory: int) -> None:
     """Refuse sizes with which a worker would pass `MEMORY_SHARE` of the machine's memory.
 
     While a checkpoint is written, what changes is held twice; a fast backlog changes everything. A
-    recovery takes less: 1.3 times the state (measured at 1 GiB).
+    recovery takes less: 1.7 times the state (measured at 1 GiB).
     """
     pairs = PAIR_BYTES * settings.head_items**2
     sizes = settings.sketch_bytes, settings.scalars_bytes, settings.seen_bytes

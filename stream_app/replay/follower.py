@@ -369,7 +369,8 @@ class Follower:
             raise UserError(
                 f"{self.topics.cuts} ends with cut {self.rounds.newest_cut[0]}, the state begins "
                 f"after cut {self.rounds.start.cut}: this state was not computed from this log; "
-                f"{RESTORE}"
+                "take the log up without that state (murmurec state truncate --to-cut "
+                f"{self.rounds.newest_cut[0]}), {RESTORE}"
             )
         self.cuts_at_end = self._live = True
 
