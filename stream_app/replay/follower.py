@@ -29,7 +29,7 @@ from stream_app.errors import UserError
 from stream_app.kafka import clients
 from stream_app.log.canonical_order import LogStep, OrderError, Rounds, Start, TailDiffers
 from stream_app.replay.log_bounds import RESTORE, WAYS_OUT, EndIsBefore, LogBounds
-from stream_app.replay.lost_tail import epoch_of, lost, tail_of, way_out
+from stream_app.replay.lost_tail import epoch_of, lost, still_holds, tail_of, way_out
 from stream_app.replay.signature_check import SignatureCheck
 from stream_app.replay.unreadable import MOST_RECORDS, is_unreadable, readable_from
 from stream_app.serving.catalogue import Catalogue
@@ -117,6 +117,7 @@ class Follower:
         self.bounds = LogBounds(self._consumer, topics, deployment.partitions)
         self._unproven: dict[tuple[str, int], Tail] = {}
         self._places: list[TopicPartition] = []
+        self._newest: dict[tuple[str, int], Message] = {}  # the last record of each partition
 
     @property
     def _group(self) -> str:
@@ -236,6 +237,8 @@ class Follower:
             return
         if self._truncated:
             self._truncated.pop((topic, partition), None)  # type: ignore[arg-type]
+        if topic != self.topics.items:
+            self._continues((topic, partition), message)  # type: ignore[arg-type]
         if self._unproven and self._proves(message):
             return
         if topic == self.topics.ratings:
@@ -245,6 +248,23 @@ class Follower:
             self._entry(message)
         elif self._catalogue is not None:
             self._catalogue.learn(message.key(), message.value())
+
+    def _continues(self, place: tuple[str, int], message: Message) -> None:
+        """Refuse the first record of another leader unless the log still holds the one before.
+
+        A log that lost its end and was filled again beyond it goes on at the next offset, as if
+        nothing had happened: librdkafka reports that only where it asks in time.
+        """
+        before = self._newest.get(place)
+        if before is not None and epoch_of(message) > epoch_of(before) >= 0:
+            tail = tail_of(before)
+            if not still_holds(self._deployment, *place, tail):
+                raise lost(
+                    self._deployment,
+                    f"offset {tail.offset} of {place[0]} partition {place[1]} holds another record "
+                    "than the one that was read",
+                )
+        self._newest[place] = message
 
     def _proves(self, message: Message) -> bool:
         """Compare the last record before the start with the one that the state was computed from;

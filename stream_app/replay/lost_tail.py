@@ -127,6 +127,23 @@ def _matches(consumer: Consumer, topic: str, cut: Cut) -> bool:
     return all(held.get(partition, tail) == tail for partition, (_, tail) in wanted.items())
 
 
+def still_holds(deployment: Deployment, topic: str, partition: int, tail: Tail) -> bool:
+    """Return whether a partition holds the record that a reader has read, or deleted it at its
+    beginning since."""
+    consumer = clients.consumer(
+        deployment.connection,
+        group=f"{deployment.topics.prefix}-tails",
+        auto_offset_reset="error",
+        partition_eof=True,
+        fetch_wait_max_ms=20,
+    )
+    try:
+        found = read_fingerprints(consumer, topic, {partition: tail.offset})
+    finally:
+        consumer.close()
+    return found.get(partition, tail.fingerprint) == tail.fingerprint
+
+
 def read_fingerprints(consumer: Consumer, topic: str, offsets: dict[int, int]) -> dict[int, str]:
     """Return the fingerprints of the records at these offsets, by partition; a record that the
     topic does not hold is left out."""

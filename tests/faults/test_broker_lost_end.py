@@ -229,6 +229,32 @@ def test_warm_workers_and_the_next_owner_of_the_clock_refuse_a_lost_end(
     proof(worker.state())
 
 
+def test_a_warm_worker_refuses_an_end_that_was_filled_again_while_it_slept(
+    start: Start,
+    send: Send,
+    resend: Send,
+    proof: Proof,
+    command: Command,
+    records: list[Published],
+    broker: Node,
+    names: Topics,
+) -> None:
+    """The log is longer than before when the worker asks again: only the record that it has read
+    shows the loss."""
+    owner = start()
+    send(records[:200])
+    owner.wait_for(ends_of(records[:200]))
+    os.kill(owner.process.pid, signal.SIGSTOP)
+    lose(broker, names.ratings, 3, len(only(records[:200], 3)) - 3)
+    resend(records[200:] + records)
+    os.kill(owner.process.pid, signal.SIGCONT)
+    refused = sentence(owner)
+    assert "lost its end" in refused
+    take_up(command, refused)
+    worker = start()
+    proof(worker.state())
+
+
 def test_a_cut_log_that_lost_its_end_is_behind_the_checkpoint(
     start: Start,
     send: Send,
