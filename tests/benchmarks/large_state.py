@@ -36,7 +36,7 @@ from stream_app.wire import Event, Topics
 from tests.benchmarks.durability import buckets, environment
 from tests.benchmarks.figure import Figure
 
-RATE, SECONDS = 1000, 40.0
+RATE, SECONDS = 1000, 300.0
 MECHANISM = "none:5:inf"
 _GIB = 1 << 30
 
