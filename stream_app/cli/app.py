@@ -37,7 +37,7 @@ COMMANDS = {
         ("broker", "server.broker"),
         ("config", "server.config"),
     ),
-    "Reader": (("ask", "reader.ask"),),
+    "Reader": (("ask", "reader.ask"), ("audit", "reader.audit")),
     "Research": (
         ("evaluate", "research.evaluate"),
         ("tradeoff", "research.tradeoff"),

@@ -1,0 +1,1 @@
+"""Attacks on whole people: enrolment, linking and rebuilding of profiles."""

@@ -1,0 +1,50 @@
+"""The audit: every check and attack over what was read, judged together."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+
+from consumers.audit.checks.bytes import bytes_and_numbers
+from consumers.audit.checks.channels import channels
+from consumers.audit.configuration import PublicConfiguration
+from consumers.audit.findings import Finding, Verdict, judged, untestable
+from consumers.audit.observed import Observed, observe
+from consumers.audit.records import Record
+
+Check = Callable[[Observed, PublicConfiguration], Iterator[Finding]]
+Progress = Callable[[int, int], None]
+
+CHECKS: tuple[Check, ...] = (bytes_and_numbers, channels)
+_INVISIBLE = (
+    (
+        "batches do not tie pseudonyms of one process together",
+        "a consumer does not see producer ids and addresses; the broker does",
+    ),
+)
+
+
+def audit(
+    records: Iterable[Record],
+    configuration: PublicConfiguration,
+    progress: Progress | None = None,
+) -> list[Finding]:
+    """Return every finding about the records; `progress` takes (checks done, checks)."""
+    return audit_observed(observe(records, configuration), configuration, progress)
+
+
+def audit_observed(
+    observed: Observed, configuration: PublicConfiguration, progress: Progress | None = None
+) -> list[Finding]:
+    """Return every finding about what was read."""
+    findings: list[Finding] = []
+    for done, check in enumerate(CHECKS, 1):
+        findings += check(observed, configuration)
+        if progress is not None:
+            progress(done, len(CHECKS))
+    findings += [untestable(*claim) for claim in _INVISIBLE]
+    return judged(findings, configuration.alpha)
+
+
+def violated(findings: Iterable[Finding]) -> list[Finding]:
+    """Return the findings that say a claim is violated."""
+    return [finding for finding in findings if finding.verdict is Verdict.VIOLATED]

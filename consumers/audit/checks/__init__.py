@@ -1,0 +1,1 @@
+"""Checks: columns of records in, findings out."""

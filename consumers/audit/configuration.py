@@ -1,0 +1,47 @@
+"""The public configuration of a deployment, which is all that the observer is given."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stream_app.privacy.mechanism import Mechanism
+from stream_app.wire import PARTITIONS
+
+PERSON_BUDGET = 20.0  # nats: the default of an account, for the whole person
+
+
+@dataclass(frozen=True)
+class PublicConfiguration:
+    """What a deployment states in public.
+
+    mechanisms   the allow-list
+    scope        the public list of items, rising keys (n,); None: not given to the observer
+    enrolled     pseudonyms that are enrolled, where that list is public; None: not given
+    canaries     pseudonym -> the input of every rating that the observer's own device reports
+                 (`levels` for "no rating")
+    budget       epsilon of a whole person, in nats
+    rounds       how often a cell may be reported
+    alpha        probability with which an honest deployment may be accused
+    """
+
+    mechanisms: tuple[Mechanism, ...]
+    partitions: int = PARTITIONS
+    accept_tests: bool = False
+    scope: NDArray[np.uint64] | None = None
+    enrolled: frozenset[bytes] | None = None
+    canaries: Mapping[bytes, int] = field(default_factory=dict)
+    budget: float = PERSON_BUDGET
+    rounds: int = 1
+    alpha: float = 1e-4
+
+    def __post_init__(self) -> None:
+        if not 0 < self.alpha < 1:
+            raise ValueError(f"alpha {self.alpha}: a probability above 0 and below 1")
+        if not self.budget > 0:
+            raise ValueError(f"budget {self.budget}: a person's epsilon is above 0")
+        if self.rounds < 1:
+            raise ValueError(f"rounds {self.rounds}: a cell is reported at least once")

@@ -1,0 +1,142 @@
+"""`murmurec audit`: what an outside observer finds on the topics of a deployment."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from stream_app.cli.options import (
+    AllowOption,
+    BootstrapOption,
+    ConfigOption,
+    JsonOption,
+    KafkaOption,
+    PrefixOption,
+    connection_from,
+    settings_from,
+)
+from stream_app.cli.output import print_json, progress, say, table
+from stream_app.errors import UsageError, UserError
+
+if TYPE_CHECKING:
+    from consumers.audit import Finding, PublicConfiguration
+    from stream_app.settings import Settings
+
+app = typer.Typer(
+    no_args_is_help=True,
+    help="Test the claims of a deployment from outside. Example: murmurec audit wire",
+)
+
+
+@app.callback()
+def _group() -> None:
+    pass
+
+
+@app.command()
+def wire(
+    scope: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="The public list of items, one id a line."),
+    ] = None,
+    enrolled: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Pseudonyms that are enrolled, where that is public."),
+    ] = None,
+    canary: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="HEX[:LEVEL]",
+            help="A device of your own that has rated nothing, or every item at this level index; "
+            "repeatable.",
+        ),
+    ] = None,
+    budget: Annotated[
+        float, typer.Option(metavar="E", help="Epsilon of a whole person, in public.")
+    ] = 20.0,
+    rounds: Annotated[int, typer.Option(metavar="N", help="How often a cell may be reported.")] = 1,
+    alpha: Annotated[
+        float, typer.Option(metavar="P", help="Probability of accusing an honest deployment.")
+    ] = 1e-4,
+    allow: AllowOption = None,
+    config: ConfigOption = None,
+    bootstrap: BootstrapOption = None,
+    prefix: PrefixOption = None,
+    kafka: KafkaOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Read the topics from the beginning and test claim by claim. Exit code 1: one is violated.
+
+    Given only the broker and what is public. A measurement is no guarantee: it can show that a
+    claim is false, not that it is true.
+
+    Example: murmurec audit wire --scope items.txt
+    """
+    from consumers.audit import audit_observed, observe, violated
+    from consumers.audit.topic_reading import read_topics
+    from stream_app.kafka import clients
+    from stream_app.wire import Topics
+
+    settings = settings_from(
+        config, bootstrap, prefix, kafka, mechanisms=tuple(allow or ()) or None
+    )
+    options = {"budget": budget, "rounds": rounds, "alpha": alpha}
+    public = _public(settings, scope, enrolled, canary or [], options)
+    connection = connection_from(settings)
+    clients.describe_cluster(connection)
+    with progress("reading") as advance:
+        records = read_topics(connection, Topics(settings.topic_prefix), advance)
+        observed = observe(records, public)
+    with progress("checking") as advance:
+        findings = audit_observed(observed, public, advance)
+    if as_json:
+        print_json({"alpha": alpha, "findings": [finding.row() for finding in findings]}, indent=1)
+    else:
+        _show(findings, alpha)
+    broken = violated(findings)
+    if broken:
+        raise UserError(
+            f"{len(broken)} of {len(findings)} claims violated, the first: {broken[0].claim}"
+        )
+
+
+def _public(
+    settings: Settings,
+    scope: Path | None,
+    enrolled: Path | None,
+    canaries: list[str],
+    options: dict[str, Any],
+) -> PublicConfiguration:
+    """Return the public configuration; raises UserError or UsageError for what is none."""
+    from consumers.audit import PublicConfiguration
+    from consumers.audit.lists import canaries_from, items_in, pseudonyms_in
+    from stream_app.privacy import registry
+
+    try:
+        mechanisms = tuple(registry.parse(name) for name in settings.mechanisms)
+        return PublicConfiguration(
+            mechanisms,
+            partitions=settings.partitions,
+            accept_tests=settings.accept_tests,
+            scope=None if scope is None else items_in(scope),
+            enrolled=None if enrolled is None else frozenset(pseudonyms_in(enrolled)),
+            canaries=canaries_from(canaries, mechanisms),
+            **options,
+        )
+    except ValueError as error:
+        raise UsageError(str(error)) from None
+
+
+def _show(findings: list[Finding], alpha: float) -> None:
+    """Print one line a claim and the verdict."""
+    table(
+        ("verdict", "claim", "measured"),
+        [(finding.verdict.value, finding.claim, finding.measured) for finding in findings],
+    )
+    tests = sum(finding.p_value is not None for finding in findings)
+    say(
+        f"{len(findings)} claims; an honest deployment is accused with probability {alpha:g} at "
+        f"most ({tests} statistical tests together)"
+    )

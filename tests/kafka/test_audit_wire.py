@@ -1,0 +1,54 @@
+"""`murmurec audit wire` on a real broker: an honest log passes, a reused number is found."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+
+from consumers.audit import Record, Source
+from stream_app.cli import run
+from stream_app.kafka import clients
+from stream_app.wire import Topics
+from tests.conftest import Kafka
+from tests.consumers.audit.worlds import RR, World, levels
+
+pytestmark = pytest.mark.kafka
+
+
+def publish(kafka: Kafka, topics: str, records: list[Record]) -> None:
+    names = Topics(topics)
+    to = {Source.RATINGS: names.ratings, Source.PROFILES: names.profiles}
+    producer = clients.producer(kafka.connection)
+    for record in records:
+        producer.produce(
+            to[record.source], key=record.key, value=record.value, partition=record.partition,
+            timestamp=record.time,
+        )  # fmt: skip
+    assert producer.flush(30) == 0
+
+
+def test_the_command_reads_every_topic_and_judges_each_claim(
+    kafka: Kafka, topics: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    world = World(1)
+    devices = [world.device() for _ in range(40)]
+    for device in devices:
+        items = np.sort(world.rng.choice(200, 30, replace=False).astype(np.uint64))
+        world.send(device, items, levels(world.rng, 30))
+    publish(kafka, topics, world.records)
+    command = ["audit", "wire", "--bootstrap", kafka.bootstrap, "--prefix", topics]
+    command += ["--allow", RR.id, "--json"]
+    assert run(command) == 0
+    found = json.loads(capsys.readouterr().out)["findings"]
+    verdicts = {row["claim"]: row["verdict"] for row in found}
+    assert verdicts["rr:5:2: reports follow the claimed channel"] == "ok"
+    assert verdicts["replies have one length in bytes and in entries"] == "not testable here"
+    reused = World(2)
+    reused.send(devices[0], np.arange(3, dtype=np.uint64), levels(reused.rng, 3), seq=1)
+    publish(kafka, topics, reused.records)
+    assert run(command[:-1]) == 1
+    shown = capsys.readouterr()
+    assert "violated" in shown.out
+    assert "a number is never used again with other bytes" in shown.err
