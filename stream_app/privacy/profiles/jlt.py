@@ -131,6 +131,11 @@ class Jlt:
         return Fraction(0) if self._table is None else self._table.variance
 
     @property
+    def noise(self) -> NoiseTable | None:
+        """The table that a coordinate's noise is drawn from; None without noise."""
+        return self._table
+
+    @property
     def sigma(self) -> float:
         """Standard deviation of the noise relative to codewords of length 1."""
         return math.sqrt(self.variance / self.length)

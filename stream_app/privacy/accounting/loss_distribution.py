@@ -1,0 +1,233 @@
+"""Privacy loss distributions of composed mechanisms: epsilon(delta) that is never below the truth.
+
+A distribution is a multiset: dominating pairs (or projected profiles) with counts. Composing adds
+counts, so nothing is rounded or truncated on the way; one convolution (`tilted_sum.py`) answers a
+question. For the sum L of the independent losses of all members, with P the law of the first input,
+
+    delta(epsilon) = E_P[(1 - e^(epsilon - L))+]                                              (1)
+
+is exact for the product of the pairs (Sommer, Meiser and Mohammadi 2019, Thm 1; Koskela, Jalkoe
+and Honkela 2020), and (1) with rounded-up losses and masses is an upper bound. The grid is the
+coarsest that holds all losses (spacing epsilon for randomized response); where there is none, it
+divides the window of the sum into 2^18 points.
+
+Every epsilon that is returned passes the test delta(epsilon) <= delta on computed bounds, whatever
+the search that found it; it is also at most the sum of the largest losses.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import lru_cache
+from typing import Protocol
+
+from stream_app.privacy.accounting.dominating_pair import DominatingPair
+from stream_app.privacy.accounting.grid import GridLoss, on_grid
+from stream_app.privacy.accounting.renyi import divergence
+from stream_app.privacy.accounting.tilted_sum import TiltedSum, tilted_sum
+
+POINTS = 2**18
+_LATTICE = 48  # the largest number of grid points from 0 to the largest loss of a natural grid
+_FINE = 2**60
+
+
+class Loss(Protocol):
+    """One kind of member; hashable, so that counts can be added."""
+
+    def losses(self, count: int) -> tuple[float, ...]:
+        """Return guesses of the finite losses whose common grid is sought; empty: any grid fits."""
+
+    def largest(self, count: int) -> float:
+        """Return an upper bound of the loss of `count` members; inf without one."""
+
+    def log_moment(self, order: float, count: int) -> float:
+        """Return a guess of ln E[e^(order L)] of `count` members."""
+
+    def grid(self, spacing: Fraction, count: int) -> tuple[GridLoss, int]:
+        """Return a loss on the grid and how often it is to be added for `count` members."""
+
+    def renyi(self, order: Fraction) -> tuple[Fraction, Fraction]:
+        """Return bounds of the Renyi divergence of a member, and of the probability of an event
+        outside of which it holds."""
+
+
+@dataclass(frozen=True)
+class PairLoss:
+    """The loss of a dominating pair."""
+
+    pair: DominatingPair
+
+    def losses(self, count: int) -> tuple[float, ...]:  # noqa: ARG002 (the protocol's signature)
+        """Return the logarithms of the finite ratios."""
+        return tuple(math.log(p) - math.log(q) for p, q in self.pair.atoms if p and q)
+
+    def largest(self, count: int) -> float:
+        """Return `count` times the logarithm of the largest ratio."""
+        p, q = self.pair.atoms[0]
+        return count * (math.log(p) - math.log(q)) * (1 + 2**-48) if q else math.inf
+
+    def log_moment(self, order: float, count: int) -> float:
+        """Return count * ln sum p (p / q)^order."""
+        terms = [
+            math.log(p / self.pair.total) + order * (math.log(p) - math.log(q))
+            for p, q in self.pair.atoms
+            if p and q
+        ]
+        top = max(terms)
+        return count * (top + math.log(sum(math.exp(term - top) for term in terms)))
+
+    def grid(self, spacing: Fraction, count: int) -> tuple[GridLoss, int]:
+        """Return the split pair, to be added `count` times."""
+        return _on_grid(self.pair, spacing), count
+
+    def renyi(self, order: Fraction) -> tuple[Fraction, Fraction]:
+        """Return the divergence of the pair; it always holds."""
+        return divergence(self.pair, order), Fraction(0)
+
+
+@lru_cache(maxsize=64)
+def _on_grid(pair: DominatingPair, spacing: Fraction) -> GridLoss:
+    return on_grid(pair, spacing)
+
+
+@dataclass(frozen=True)
+class LossDistribution:
+    """A multiset of independent losses; the empty one is a loss of 0.
+
+    >>> from stream_app.privacy.registry import parse
+    >>> from stream_app.privacy.accounting.dominating_pair import value_pairs
+    >>> pair = DominatingPair.covering(value_pairs(parse("rr:5:1/10").table()))
+    >>> hundred = LossDistribution.single(PairLoss(pair)).self_composed(100)
+    >>> round(hundred.epsilon(1e-6), 3)
+    2.957
+    """
+
+    members: tuple[tuple[Loss, int], ...] = ()
+
+    @classmethod
+    def single(cls, loss: Loss) -> LossDistribution:
+        """Return the distribution of one loss."""
+        return cls(((loss, 1),))
+
+    def compose(self, other: LossDistribution) -> LossDistribution:
+        """Return the distribution of the sum of both losses."""
+        counts = dict(self.members)
+        for loss, count in other.members:
+            counts[loss] = counts.get(loss, 0) + count
+        return LossDistribution(tuple(counts.items()))
+
+    def self_composed(self, count: int) -> LossDistribution:
+        """Return the distribution of `count` independent copies; ValueError for a negative one."""
+        if count < 0:
+            raise ValueError(f"count {count}: 0 or more releases")
+        return LossDistribution(tuple((loss, n * count) for loss, n in self.members if n * count))
+
+    def delta(self, epsilon: float) -> float:
+        """Return an upper bound of delta at epsilon >= 0, at most 1."""
+        if epsilon < 0:
+            raise ValueError(f"epsilon {epsilon}: 0 or more")
+        if not self.members or epsilon >= self._largest():
+            return 0.0
+        order = _least(lambda s: self._log_moment(s) - s * epsilon + _conversion(s))
+        return self._sum(order).delta(epsilon)
+
+    def epsilon(self, delta: float) -> float:
+        """Return the least epsilon, rounded up, whose bound of delta is at most `delta`; or inf."""
+        if not 0 <= delta <= 1:
+            raise ValueError(f"delta {delta}: a probability")
+        if not self.members:
+            return 0.0
+        largest = self._largest()
+        if delta == 0:
+            return largest
+        order = _least(lambda s: (self._log_moment(s) + _conversion(s) - math.log(delta)) / s)
+        total = self._sum(order)
+        return min(largest, _smallest_epsilon(total, delta, self._guess(order, delta)))
+
+    def _guess(self, order: float, delta: float) -> float:
+        found = (self._log_moment(order) + _conversion(order) - math.log(delta)) / order
+        return max(found, 1e-6)
+
+    def _largest(self) -> float:
+        return sum(loss.largest(count) for loss, count in self.members)
+
+    def _log_moment(self, order: float) -> float:
+        return sum(loss.log_moment(order, count) for loss, count in self.members)
+
+    def _sum(self, order: float) -> TiltedSum:
+        spacing = self._spacing(order)
+        return tilted_sum(
+            [loss.grid(spacing, count) for loss, count in self.members],
+            spacing,
+            order * float(spacing),
+        )
+
+    def _spacing(self, order: float) -> Fraction:
+        """Return the spacing of the natural grid, or one that gives the window `POINTS` points."""
+        losses = [loss for member, count in self.members for loss in member.losses(count)]
+        most = max((abs(loss) for loss in losses), default=0.0)
+        for steps in range(1, _LATTICE + 1) if most else ():
+            spacing = most / steps
+            if all(abs(loss / spacing - round(loss / spacing)) < 1e-9 for loss in losses):
+                return Fraction(math.ceil(spacing * _FINE), _FINE)
+        width = 1e-4 * order
+        slopes = [self._log_moment(order + step) for step in (-width, 0.0, width)]
+        square = max(slopes[0] - 2 * slopes[1] + slopes[2], 0.0) / width**2
+        spacing = max(24 * math.sqrt(square), most) / POINTS
+        if most:
+            spacing = most / max(1, round(most / spacing))
+        return Fraction(max(1, math.ceil(spacing * _FINE)), _FINE)
+
+
+def compose_all(parts: Iterable[LossDistribution]) -> LossDistribution:
+    """Return the composition of all parts."""
+    total = LossDistribution()
+    for part in parts:
+        total = total.compose(part)
+    return total
+
+
+def _conversion(order: float) -> float:
+    """Return ln(s^s / (1 + s)^(1 + s)): the largest (1 - e^-x) e^(-s x)."""
+    return order * math.log(order) - (1 + order) * math.log1p(order)
+
+
+def _least(function: Callable[[float], float]) -> float:
+    """Return about where a function of an order has its minimum; golden section over 1e-4 .. 1e4.
+
+    Every order gives a valid bound, so the search needs no proof.
+    """
+    ratio = (math.sqrt(5) - 1) / 2
+    low, high = math.log(1e-4), math.log(1e4)
+    left, right = high - ratio * (high - low), low + ratio * (high - low)
+    values = function(math.exp(left)), function(math.exp(right))
+    while high - low > 1e-3:
+        if values[0] <= values[1]:
+            high, right = right, left
+            left = high - ratio * (high - low)
+            values = function(math.exp(left)), values[0]
+        else:
+            low, left = left, right
+            right = low + ratio * (high - low)
+            values = values[1], function(math.exp(right))
+    return math.exp((low + high) / 2)
+
+
+def _smallest_epsilon(total: TiltedSum, delta: float, guess: float) -> float:
+    """Return an epsilon with total.delta(epsilon) <= delta, within 1e-13 of the least; or inf."""
+    if total.delta(0.0) <= delta:
+        return 0.0
+    low, high = 0.0, guess
+    while total.delta(high) > delta:
+        low, high = high, 2 * high
+        if high > 1e6:
+            return math.inf
+    while high - low > 1e-12 * high:
+        middle = (low + high) / 2
+        if not low < middle < high:
+            break
+        low, high = (low, middle) if total.delta(middle) <= delta else (middle, high)
+    return high

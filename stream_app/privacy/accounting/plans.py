@@ -1,0 +1,267 @@
+"""Plans of a budget: what may be reported so that the whole interaction satisfies (epsilon, delta).
+
+A plan is fixed at enrolment and determines what the budget admits. Let a step of the interaction
+be one report: mechanism and input of a step may depend on all earlier reports. Each step is a
+post-processing of one draw of its mechanism's dominating pair (Zhu, Dong and Wang 2022, Thm 10).
+
+    exact      "rr:5:1/2*93" or "rr:5:1/2*60,cell:5:1/4*20": these mechanisms, these counts. Draw
+               all of the plan's pairs beforehand: any order of mechanisms, any inputs and any
+               stopping rule within the counts are a function of these draws. So the curve of the
+               whole plan bounds the interaction, exactly. A count that is left out, "rr:5:1/2", is
+               the largest that fits the budget beside the others; only the last may be left out.
+    adaptive   "adaptive:45/16" ("adaptive" chooses the order from the budget): any mechanisms,
+               chosen on the way, by the Renyi filter of `renyi.py`. The curve of loss distributions
+               is NOT valid there: a strategy that takes other parameters after a lucky report
+               exceeds delta although the curve of the counts that occurred never does.
+    sum        "sum": pure epsilons, added; a valid filter for any choice (Rogers, Roth, Ullman and
+               Vadhan 2016).
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import lru_cache
+from typing import Protocol
+
+from stream_app.privacy.accounting.renyi import SCALE, capacity, filter_order, spent_epsilon
+from stream_app.privacy.accounting.whole_person import (
+    NOTHING_REPORTED,
+    ReportLoss,
+    renyi_cost,
+    report_loss,
+    sum_cost,
+)
+from stream_app.privacy.profiles.mechanism import MOST_ITEMS
+
+Counts = Mapping[str, int]
+_PART = re.compile(r"([a-z]{1,16}(?::[0-9a-z/]{1,32}){1,4})(?:\*([0-9]{1,12}))?", re.ASCII)
+_ORDER = re.compile(r"adaptive:([0-9]{1,6}(?:/[0-9]{1,2})?)", re.ASCII)
+MOST_REPORTS = 10**9
+LARGEST_EPSILON = 10**6
+LEAST_DELTA = Fraction(1, 10**15)
+
+
+class Plan(Protocol):
+    """What a budget admits, given the counts of the reports so far."""
+
+    def room(self, used: Counts, id: str) -> int:
+        """Return how many more reports of a mechanism fit."""
+
+    def spent(self, used: Counts) -> float:
+        """Return the epsilon of the counts at the budget's delta."""
+
+
+@dataclass(frozen=True)
+class ExactPlan:
+    """Mechanisms with counts that are fixed in advance."""
+
+    counts: tuple[tuple[str, int], ...]
+    delta: Fraction
+    most_items: int
+
+    def room(self, used: Counts, id: str) -> int:
+        """Return the planned count less the used one."""
+        return max(0, dict(self.counts).get(id, 0) - used.get(id, 0))
+
+    def spent(self, used: Counts) -> float:
+        """Return epsilon of the composition of the counts."""
+        counts = tuple(sorted((id, count) for id, count in used.items() if count))
+        return _composed_epsilon(counts, self.delta, self.most_items)
+
+
+@dataclass(frozen=True)
+class RenyiPlan:
+    """Any mechanisms, while the sum of their Renyi divergences is within the capacity."""
+
+    epsilon: Fraction
+    delta: Fraction
+    order: Fraction
+    most_items: int
+
+    def room(self, used: Counts, id: str) -> int:
+        """Return how many more fit, by division of integers."""
+        rooms = []
+        costs = _renyi_cost(id, self.order, self.most_items)
+        for left, cost in zip(self._left(used), costs, strict=True):
+            if left < 0 or (cost and left < cost):
+                return 0
+            rooms.append(left // cost if cost else MOST_REPORTS)
+        return min(MOST_REPORTS, *rooms)
+
+    def spent(self, used: Counts) -> float:
+        """Return the epsilon that the conversion gives for the sum of the divergences."""
+        total = _renyi_capacity(self.epsilon, self.delta, self.order)[0] - self._left(used)[0]
+        return spent_epsilon(total, self.delta * _KEPT, self.order) if any(used.values()) else 0.0
+
+    def _left(self, used: Counts) -> tuple[int, int]:
+        divergence, extra = _renyi_capacity(self.epsilon, self.delta, self.order)
+        for id, count in used.items():
+            each = _renyi_cost(id, self.order, self.most_items)
+            divergence, extra = divergence - count * each[0], extra - count * each[1]
+        return divergence, extra
+
+
+@dataclass(frozen=True)
+class SumPlan:
+    """Any mechanisms, while the sums of their epsilons and deltas are within the budget."""
+
+    epsilon: Fraction
+    delta: Fraction
+    most_items: int
+
+    def room(self, used: Counts, id: str) -> int:
+        """Return how many more fit, exactly."""
+        rooms = [MOST_REPORTS]
+        for left, cost in zip(self._left(used), sum_cost(id, self.most_items), strict=True):
+            if left < 0:
+                return 0
+            rooms += [int(left // cost)] if cost else []
+        return min(rooms)
+
+    def spent(self, used: Counts) -> float:
+        """Return the sum of the epsilons."""
+        return float(self.epsilon - self._left(used)[0])
+
+    def _left(self, used: Counts) -> tuple[Fraction, Fraction]:
+        epsilon, delta = self.epsilon, self.delta
+        for id, count in used.items():
+            each = sum_cost(id, self.most_items)
+            epsilon, delta = epsilon - count * each[0], delta - count * each[1]
+        return epsilon, delta
+
+
+_KEPT = 1 - Fraction(
+    1, 1024
+)  # share of delta for the conversion; the rest for events of the tables
+
+
+@lru_cache(maxsize=64)
+def _renyi_capacity(epsilon: Fraction, delta: Fraction, order: Fraction) -> tuple[int, int]:
+    return capacity(epsilon, delta * _KEPT, order), int(delta * (1 - _KEPT) * SCALE**3)
+
+
+@lru_cache(maxsize=256)
+def _renyi_cost(id: str, order: Fraction, most_items: int) -> tuple[int, int]:
+    return renyi_cost(id, order, most_items)
+
+
+@lru_cache(maxsize=1024)
+def _composed_epsilon(counts: tuple[tuple[str, int], ...], delta: Fraction, items: int) -> float:
+    return _composed(counts, items).epsilon(float(delta))
+
+
+def _composed(counts: Iterable[tuple[str, int]], most_items: int) -> ReportLoss:
+    total = NOTHING_REPORTED
+    for id, count in counts:
+        total = total.compose(report_loss(id, "person", most_items).self_composed(count))
+    return total
+
+
+def pin(plan: str, epsilon: Fraction, delta: Fraction, most_items: int) -> str:
+    """Return the plan with the order or the last count filled in; ValueError if it does not fit."""
+    _check_budget(epsilon, delta)
+    if plan == "adaptive":
+        return f"adaptive:{filter_order(epsilon, delta * _KEPT)}"
+    if plan == "sum" or _ORDER.fullmatch(plan):
+        read_plan(plan, epsilon, delta, most_items)
+        return plan
+    parts = _parts(plan)
+    if any(count is None for _, count in parts[:-1]):
+        raise ValueError(f"plan {plan[:80]!r}: only the last mechanism may be without a count")
+    *fixed, (last, stated) = parts
+    before = tuple((id, count or 0) for id, count in fixed)
+    if stated is None:
+        stated = largest_count(last, epsilon, delta, before, most_items)
+    whole = ",".join(f"{id}*{count}" for id, count in (*before, (last, stated)))
+    read_plan(whole, epsilon, delta, most_items)
+    return whole
+
+
+@lru_cache(maxsize=256)
+def read_plan(plan: str, epsilon: Fraction, delta: Fraction, most_items: int) -> Plan:
+    """Return a completed plan; ValueError if it is none, or exceeds the budget."""
+    _check_budget(epsilon, delta)
+    if plan == "sum":
+        return SumPlan(epsilon, delta, most_items)
+    if match := _ORDER.fullmatch(plan):
+        order = Fraction(match[1])
+        if order <= 1:
+            raise ValueError(f"plan {plan}: the order of a Renyi divergence is above 1")
+        return RenyiPlan(epsilon, delta, order, most_items)
+    counts = []
+    for id, count in _parts(plan):
+        if count is None:
+            raise ValueError(f"plan {plan[:80]!r}: a count is missing; enrol completes it")
+        counts.append((id, count))
+    if not fits(tuple(counts), epsilon, delta, most_items):
+        raise ValueError(
+            f"plan {plan[:80]!r}: exceeds ({epsilon}, {float(delta):g}) for the whole person"
+        )
+    return ExactPlan(tuple(counts), delta, most_items)
+
+
+@lru_cache(maxsize=256)
+def largest_count(
+    id: str,
+    epsilon: Fraction,
+    delta: Fraction,
+    before: tuple[tuple[str, int], ...] = (),
+    most_items: int = MOST_ITEMS,
+) -> int:
+    """Return the largest number of reports that fit (epsilon, delta) beside `before`; maybe 0."""
+
+    def enough(count: int) -> bool:
+        return fits((*before, (id, count)), epsilon, delta, most_items)
+
+    low, high = 0, 1
+    while high < MOST_REPORTS and enough(high):
+        low, high = high, 2 * high
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (middle, high) if enough(middle) else (low, middle)
+    return low
+
+
+def fits(
+    counts: tuple[tuple[str, int], ...], epsilon: Fraction, delta: Fraction, most_items: int
+) -> bool:
+    """Return whether all these reports together satisfy (epsilon, delta) for the person."""
+    return _composed(counts, most_items).delta(_below(epsilon)) <= _below(delta)
+
+
+def _below(x: Fraction) -> float:
+    """Return a float64 that is at most x."""
+    found = float(x)
+    return found if Fraction(found) <= x else math.nextafter(found, -math.inf)
+
+
+def _parts(plan: str) -> list[tuple[str, int | None]]:
+    found = []
+    for part in plan.split(","):
+        match = _PART.fullmatch(part)
+        if match is None:
+            raise ValueError(
+                f"plan {plan[:80]!r}: give adaptive, sum, or mechanisms with counts, as "
+                "rr:5:1/2*60,cell:5:1/4*20"
+            )
+        found.append((match[1], None if match[2] is None else int(match[2])))
+    if len({id for id, _ in found}) < len(found):
+        raise ValueError(f"plan {plan[:80]!r}: a mechanism occurs twice; give each once")
+    return found
+
+
+def _check_budget(epsilon: Fraction, delta: Fraction) -> None:
+    for name, amount in (("epsilon", epsilon), ("delta", delta)):
+        if not isinstance(amount, Fraction):
+            raise ValueError(  # noqa: TRY004 (one error for bad input)
+                f"{name} {str(amount)[:40]}: give an exact number, as Fraction(20)"
+            )
+    if not 0 < epsilon <= LARGEST_EPSILON or not LEAST_DELTA <= delta < 1:
+        raise ValueError(
+            f"budget ({float(epsilon):g}, {float(delta):g}): epsilon is above 0 and at most "
+            f"{LARGEST_EPSILON}, delta from {float(LEAST_DELTA):g} to 1"
+        )
