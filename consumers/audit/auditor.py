@@ -4,8 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 
+from consumers.audit.attacks.linking import linking
+from consumers.audit.attacks.rebuilding import rebuilding
 from consumers.audit.checks.bytes import bytes_and_numbers
 from consumers.audit.checks.channels import channels
+from consumers.audit.checks.emission import emission
+from consumers.audit.checks.freshness import freshness
+from consumers.audit.checks.moments import moments
+from consumers.audit.checks.orders import orders
+from consumers.audit.checks.profiles import profile_channels
 from consumers.audit.configuration import PublicConfiguration
 from consumers.audit.findings import Finding, Verdict, judged, untestable
 from consumers.audit.observed import Observed, observe
@@ -14,7 +21,17 @@ from consumers.audit.records import Record
 Check = Callable[[Observed, PublicConfiguration], Iterator[Finding]]
 Progress = Callable[[int, int], None]
 
-CHECKS: tuple[Check, ...] = (bytes_and_numbers, channels)
+CHECKS: tuple[Check, ...] = (
+    bytes_and_numbers,
+    channels,
+    profile_channels,
+    freshness,
+    orders,
+    emission,
+    moments,
+    linking,
+    rebuilding,
+)
 _INVISIBLE = (
     (
         "batches do not tie pseudonyms of one process together",

@@ -56,7 +56,7 @@ def decided(claim: str, violations: int, measured: str, **figures: Figure) -> Fi
     return Finding(claim, verdict, measured, None, {"violations": violations} | figures)
 
 
-def tested(claim: str, log_p: float, measured: str, **figures: Figure) -> Finding:
+def statistical(claim: str, log_p: float, measured: str, **figures: Figure) -> Finding:
     """Return the finding of a statistical check, still to be `judged`; `log_p` is ln of p."""
     p = math.exp(min(0.0, log_p))
     return Finding(claim, Verdict.OK, f"{measured}; p = {p:.2g}", p, figures)

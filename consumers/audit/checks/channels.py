@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from consumers.audit import tails
 from consumers.audit.checks.hull import hull_divergence, point_divergence
 from consumers.audit.configuration import PublicConfiguration
-from consumers.audit.findings import Finding, tested, untestable
+from consumers.audit.findings import Finding, statistical, untestable
 from consumers.audit.observed import Messages, Observed
 from stream_app.privacy.adjacency import Adjacency
 from stream_app.privacy.mechanism import Mechanism
@@ -65,7 +65,7 @@ def _hull_finding(
                 if log_p < worst:
                     worst, where = log_p, name
     measured = f"{len(rows):,} reports, {groups:,} groups, the least likely: {where}"
-    return tested(
+    return statistical(
         claim, tails.several(worst, groups), measured, reports=len(rows), groups=groups, worst=where
     )
 
@@ -93,7 +93,7 @@ def _canaries(
     if not reports:
         yield untestable(claim, "no canary reports under this mechanism")
         return
-    yield tested(claim, tails.several(worst, groups), f"{reports:,} reports", reports=reports)
+    yield statistical(claim, tails.several(worst, groups), f"{reports:,} reports", reports=reports)
 
 
 def _masks(mechanism: Mechanism, masks: NDArray[np.uint16]) -> list[int]:

@@ -12,6 +12,7 @@ from consumers.audit import Finding, PublicConfiguration, Record, Source, Verdic
 from stream_app import wire
 from stream_app.privacy import registry
 from stream_app.privacy.mechanism import Mechanism
+from stream_app.privacy.profiles import registry as profiles
 from stream_app.privacy.profiles.mechanism import ProfileMechanism
 from stream_app.privacy.randomness import SeededSource
 from tests.fixtures.streams import partition_of
@@ -124,3 +125,66 @@ def emission_share(device: bytes, epoch: int) -> float:
     from producers.fleet.epoch_emission import emission_time
 
     return emission_time(device, epoch)
+
+
+BLIP = profiles.parse("blip:64:2:1/2")  # 16 nats at most for a whole profile
+CATALOGUE = 300
+TURNS = (keys(range(40)), keys(range(40, 80)))  # the public scope of two epochs
+PUBLIC = {"scope": keys(range(CATALOGUE))}
+
+
+def rated(world: World, most: int = 12) -> NDArray[np.uint64]:
+    """Return the items that one person has rated, popular ones more often."""
+    popular = 1 / np.arange(1, CATALOGUE + 1)
+    count = int(world.rng.integers(4, most))
+    picked = world.rng.choice(CATALOGUE, count, replace=False, p=popular / popular.sum())
+    return picked.astype(np.uint64)
+
+
+def emit(
+    world: World,
+    device: bytes,
+    items: NDArray[np.uint64],
+    epoch: int,
+    *,
+    mechanism: Mechanism = CELL,
+    scope: NDArray[np.uint64] | None = None,
+    order: Callable[[NDArray[np.uint64], NDArray[np.uint8]], NDArray[np.int64]] | None = None,
+    time: float | None = None,
+    drawn_by: Mechanism | None = None,
+) -> None:
+    """Send a device's cells of one epoch: the scope, shuffled, at the device's moment."""
+    turn = TURNS[(epoch - EPOCH) % 2] if scope is None else scope
+    inputs = np.where(np.isin(turn, items), levels(world.rng, len(turn)), mechanism.levels)
+    inputs = inputs.astype(np.uint8)
+    shuffled = world.rng.permutation(len(turn)) if order is None else order(turn, inputs)
+    when = emission_share(device, epoch) * 1200 if time is None else time
+    world.send(
+        device, turn[shuffled], inputs[shuffled], mechanism, epoch=epoch, time=when,
+        drawn_by=drawn_by,
+    )  # fmt: skip
+
+
+def rate(world: World, device: bytes, items: NDArray[np.uint64], epoch: int = EPOCH) -> None:
+    """Send ratings at the moment of rating: two messages, items by key."""
+    for part in np.array_split(items, 2):
+        world.send(
+            device, np.sort(part), levels(world.rng, len(part)), epoch=epoch,
+            time=float(world.rng.uniform(0, 80_000)),
+        )  # fmt: skip
+
+
+def honest(seed: int, people: int = 60) -> tuple[World, list[bytes]]:
+    """Return a log of honest devices: some rate at the moment, all emit, all send one profile."""
+    world = World(seed)
+    devices = [world.device() for _ in range(people)]
+    tastes = [rated(world) for _ in devices]
+    for device, items in zip(devices, tastes, strict=True):
+        rate(world, device, items)
+    for epoch in (EPOCH, EPOCH + 1):
+        for device, items in zip(devices, tastes, strict=True):
+            emit(world, device, items, epoch)
+    for device, items in zip(devices, tastes, strict=True):
+        world.send_profile(device, items, BLIP)
+        world.reply(4)
+    return world, devices

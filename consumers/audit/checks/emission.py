@@ -1,0 +1,167 @@
+"""Who emits, how many cells and when, where presence is protected: it may depend on no rating.
+
+    cohort     devices with the same first epoch under a mechanism; in each later epoch all of them
+               emit or none, until a device is silent for good (withdrawn, or its budget is spent)
+    cells      the same number for every device of a cohort that emits, in as few messages as hold
+               them, of nearly equal size
+    moments    in the order of h(pseudonym, epoch), the public fraction of the epoch's end
+    scope      items of the public list only; each cell at most `rounds` times
+
+An account that is enrolled and never emits shows that it has nothing to say. With the public list
+of enrolled accounts that is visible from one epoch on; without it, only where a device is silent in
+between.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from consumers.audit.checks.moments import emission_share
+from consumers.audit.configuration import PublicConfiguration
+from consumers.audit.findings import Finding, decided, untestable
+from consumers.audit.observed import Messages, Observed
+from stream_app.privacy.adjacency import Adjacency
+from stream_app.wire import MAX_RATINGS
+
+
+@dataclass(frozen=True, eq=False)
+class Turns:
+    """What each device sends in each epoch under one mechanism, one row a device and epoch."""
+
+    device: NDArray[np.int64]
+    epoch: NDArray[np.int64]
+    cells: NDArray[np.int64]
+    messages: NDArray[np.int64]
+    smallest: NDArray[np.int64]  # cells of the smallest message
+    largest: NDArray[np.int64]
+    time: NDArray[np.int64]  # of the first message
+
+    @property
+    def cohort(self) -> NDArray[np.int64]:
+        """The first epoch of each row's device."""
+        first = np.full(int(self.device.max()) + 1, np.iinfo(np.int64).max)
+        np.minimum.at(first, self.device, self.epoch)
+        return np.asarray(first[self.device], np.int64)
+
+
+def turns(messages: Messages, mechanism: int) -> Turns:
+    """Return the turns of a mechanism."""
+    chosen = messages.under(mechanism)
+    place = np.stack([messages.device[chosen], messages.epoch[chosen]], axis=1)
+    rows, turn = np.unique(place, axis=0, return_inverse=True)
+    turn = turn.reshape(-1)
+    most = np.iinfo(np.int64).max
+    smallest, time = np.full(len(rows), most), np.full(len(rows), most)
+    largest = np.zeros(len(rows), np.int64)
+    np.minimum.at(smallest, turn, messages.count[chosen])
+    np.maximum.at(largest, turn, messages.count[chosen])
+    np.minimum.at(time, turn, messages.time[chosen])
+    cells = np.bincount(turn, weights=messages.count[chosen], minlength=len(rows))
+    sent = np.bincount(turn, minlength=len(rows))
+    return Turns(rows[:, 0], rows[:, 1], cells.astype(np.int64), sent, smallest, largest, time)
+
+
+def emission(observed: Observed, configuration: PublicConfiguration) -> Iterator[Finding]:
+    """Yield the findings about each mechanism that protects presence."""
+    messages = observed.messages
+    for place, mechanism in enumerate(configuration.mechanisms):
+        if mechanism.adjacency is not Adjacency.CELL:
+            continue
+        if not len(messages.under(place)):
+            reason = "no report of this mechanism"
+            yield untestable(f"{mechanism.id}: every enrolled account emits", reason)
+            continue
+        found = turns(messages, place)
+        yield _silent(mechanism.id, found, messages, configuration)
+        yield _uneven(mechanism.id, found)
+        yield _outside(mechanism.id, messages, place, configuration)
+    yield _repeated(messages, configuration)
+
+
+def _silent(
+    name: str, found: Turns, messages: Messages, configuration: PublicConfiguration
+) -> Finding:
+    claim = f"{name}: every enrolled account emits in every epoch"
+    last = np.zeros(int(found.device.max()) + 1, np.int64)
+    np.maximum.at(last, found.device, found.epoch)
+    cohort, holes, checked = found.cohort, 0, 0
+    for first in np.unique(cohort):
+        members = np.unique(found.device[cohort == first])
+        for epoch in np.unique(found.epoch[cohort == first]):
+            alive = int((last[members] >= epoch).sum())
+            emitting = int(((found.epoch == epoch) & (cohort == first)).sum())
+            holes, checked = holes + alive - emitting, checked + alive
+    epochs = len(np.unique(found.epoch))
+    measured = f"{holes:,} silent of {checked:,} turns in {epochs:,} epochs"
+    if configuration.enrolled is None:
+        if not holes and epochs == 1:
+            return untestable(claim, "one epoch and no list of enrolled accounts (--enrolled)")
+        return decided(claim, holes, measured, turns=checked)
+    never = _never(found, messages, configuration.enrolled)
+    measured += f", {never:,} of {len(configuration.enrolled):,} enrolled accounts never emitted"
+    return decided(claim, holes + never, measured, turns=checked, never=never)
+
+
+def _never(found: Turns, messages: Messages, enrolled: frozenset[bytes]) -> int:
+    """Return how many enrolled accounts never emitted, although a later moment has passed."""
+    newest = int(found.epoch.max())
+    emitters = {messages.devices[device] for device in found.device.tolist()}
+    recent = (messages.devices[d] for d in found.device[found.epoch == newest].tolist())
+    passed = max(emission_share(device, newest) for device in recent)
+    return sum(emission_share(device, newest) <= passed for device in enrolled - emitters)
+
+
+def _uneven(name: str, found: Turns) -> Finding:
+    claim = f"{name}: every account sends as many cells and messages as the others"
+    groups = np.stack([found.cohort, found.epoch], axis=1)
+    _, group = np.unique(groups, axis=0, return_inverse=True)
+    group = group.reshape(-1)
+    different = 0
+    for each in range(int(group.max()) + 1):
+        cells = found.cells[group == each]
+        _, counts = np.unique(cells, return_counts=True)
+        different += len(cells) - int(counts.max())
+    parts = -(-found.cells // MAX_RATINGS)
+    wrong = (found.messages != parts) | (found.largest - found.smallest > 1)
+    uneven = int(wrong.sum())
+    measured = (
+        f"{different:,} of {len(found.device):,} turns with another number of cells, "
+        f"{uneven:,} split unevenly"
+    )
+    return decided(claim, different + uneven, measured, turns=len(found.device))
+
+
+def _outside(
+    name: str, messages: Messages, mechanism: int, configuration: PublicConfiguration
+) -> Finding:
+    claim = f"{name}: only items of the public scope are reported"
+    if configuration.scope is None:
+        return untestable(claim, "no public list of items (--scope)")
+    reported = np.unique(messages.items[messages.rows(messages.under(mechanism))])
+    outside = int((~np.isin(reported, configuration.scope)).sum())
+    listed = len(configuration.scope)
+    measured = f"{outside:,} of {len(reported):,} items are not on the list of {listed:,}"
+    return decided(claim, outside, measured, items=len(reported))
+
+
+def _repeated(messages: Messages, configuration: PublicConfiguration) -> Finding:
+    claim = f"a cell is reported at most {configuration.rounds} times"
+    if configuration.rounds == 1:
+        claim = "a cell is reported once"
+    if not len(messages):
+        return untestable(claim, "no rating message")
+    owner = np.repeat(messages.device, messages.count)
+    mechanism = np.repeat(messages.mechanism, messages.count)
+    order = np.lexsort((messages.items, mechanism, owner))
+    owner, mechanism, items = owner[order], mechanism[order], messages.items[order]
+    new = np.ones(len(items), np.bool_)
+    new[1:] = (owner[1:] != owner[:-1]) | (mechanism[1:] != mechanism[:-1])
+    new[1:] |= items[1:] != items[:-1]
+    times = np.diff(np.flatnonzero(new), append=len(items))
+    over = int((times > configuration.rounds).sum())
+    measured = f"{over:,} of {len(times):,} cells more often, at most {int(times.max())} times"
+    return decided(claim, over, measured, cells=len(times), most=int(times.max()))

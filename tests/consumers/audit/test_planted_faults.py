@@ -1,0 +1,292 @@
+"""Each fault that a deployment may have, planted into crafted logs: the observer finds it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from consumers.audit import Finding, Source, Verdict
+from stream_app import wire
+from stream_app.privacy import registry
+from stream_app.privacy.profiles import registry as profiles
+from stream_app.privacy.randomness import SeededSource
+from tests.consumers.audit.worlds import (
+    BLIP,
+    CELL,
+    EPOCH,
+    PUBLIC,
+    RR,
+    TURNS,
+    World,
+    emit,
+    honest,
+    keys,
+    levels,
+    rate,
+    rated,
+    violated,
+)
+
+LOUD, FAINT = registry.parse("cell:5:4"), registry.parse("cell:5:1/2")
+PEOPLE = 60
+
+
+def only(findings: dict[str, Finding], claim: str) -> Finding:
+    """Return the finding of a claim, which is the only one that is violated."""
+    assert violated(findings) == {claim}
+    return findings[claim]
+
+
+def test_presence_that_shows_by_who_emits_is_found_with_the_list_of_enrolled_accounts() -> None:
+    world, devices = honest(1)
+    silent = [world.device() for _ in range(20)]  # enrolled, and have rated nothing
+    found = world.found(**PUBLIC, enrolled=frozenset(devices + silent))
+    assert only(found, "cell:5:2: every enrolled account emits in every epoch").figures["never"]
+
+
+def test_presence_that_shows_by_an_epoch_without_a_message_is_found() -> None:
+    world = World(2)
+    devices = [world.device() for _ in range(PEOPLE)]
+    for epoch in range(EPOCH, EPOCH + 3):
+        for place, device in enumerate(devices):
+            if epoch != EPOCH + 1 or place % 4:  # a quarter has nothing new in the second epoch
+                turn = keys(range(40 * (epoch - EPOCH), 40 * (epoch - EPOCH) + 40))
+                emit(world, device, keys([]), epoch, scope=turn)
+    claim = "cell:5:2: every enrolled account emits in every epoch"
+    assert only(world.found(), claim).figures["violations"] == PEOPLE // 4
+
+
+def test_a_number_of_cells_that_depends_on_the_ratings_is_found() -> None:
+    world = World(3)
+    for _ in range(PEOPLE):
+        items = rated(world, 30)
+        emit(world, world.device(), items, EPOCH, scope=keys(range(40 + len(items))))
+    only(world.found(), "cell:5:2: every account sends as many cells and messages as the others")
+
+
+def test_moments_that_depend_on_the_ratings_are_found() -> None:
+    world = World(4)
+    for _ in range(300):
+        items = rated(world, 40)
+        emit(world, world.device(), items, EPOCH, time=float(len(items)) + world.rng.uniform())
+    found = world.found()
+    assert violated(found) == {
+        "cell:5:2: moments follow from pseudonym and epoch",
+        "cell:5:2: moments do not go with what is reported",
+    }
+
+
+def test_items_in_the_order_of_rating_are_found_in_messages_of_the_moment() -> None:
+    world = World(5)
+    for _ in range(PEOPLE):
+        device = world.device()
+        for part in np.array_split(rated(world), 2):
+            items = world.rng.permutation(part)
+            world.send(device, items, levels(world.rng, len(items)))
+    claim = "messages at the moment of rating list their items by key"
+    assert only(world.found(), claim).figures["violations"]
+
+
+def ratings_first(turn: NDArray[np.uint64], inputs: NDArray[np.uint8]) -> NDArray[np.int64]:
+    return np.argsort(inputs == CELL.levels, kind="stable")
+
+
+def nearly_sorted(turn: NDArray[np.uint64], inputs: NDArray[np.uint8]) -> NDArray[np.int64]:
+    order = np.arange(len(turn))
+    order[:4] = order[3::-1]
+    return order
+
+
+def a_rotation(turn: NDArray[np.uint64], inputs: NDArray[np.uint8]) -> NDArray[np.int64]:
+    return np.roll(np.arange(len(turn)), 1 + int(inputs[0]))
+
+
+@pytest.mark.parametrize("order", [ratings_first, nearly_sorted, a_rotation])
+def test_a_biased_shuffle_is_found(
+    order: Callable[[NDArray[np.uint64], NDArray[np.uint8]], NDArray[np.int64]],
+) -> None:
+    world = World(6)
+    for _ in range(PEOPLE):
+        emit(world, world.device(), rated(world, 40), EPOCH, order=order)
+    only(world.found(), "the order of an epoch's message is a uniform shuffle")
+
+
+def test_pseudonyms_of_several_journals_are_linked() -> None:
+    world = World(7)
+    for _ in range(PEOPLE):
+        items = rated(world, 40)
+        rate(world, world.device(), items)  # one journal for each mechanism
+        emit(world, world.device(), items, EPOCH)
+        emit(world, world.device(), items, EPOCH, mechanism=LOUD, scope=keys(range(300)))
+        device = world.device()
+        world.send_profile(device, items, profiles.parse("blip:1000:2:8"))
+    found = world.found((RR, CELL, LOUD), budget=1e6)
+    linked = only(found, "pseudonyms of different mechanisms cannot be linked")
+    assert float(linked.figures["clear"]) > 0.8
+
+
+def test_two_profiles_that_rebuild_the_items_are_found() -> None:
+    world = World(8)
+    mechanism = profiles.parse("blip:5000:2:8")
+    for _ in range(20):
+        device, items = world.device(), world.rng.choice(300, 60, replace=False).astype(np.uint64)
+        for epoch in (EPOCH, EPOCH + 1):  # 2 x 8 an item: "within a budget of 20"
+            world.send_profile(device, items, mechanism, epoch=epoch)
+    claim = "no person is told apart by more than the budget of 20 nats"
+    found = only(world.found(**PUBLIC), claim)
+    assert float(found.figures["precision"]) > 0.9
+    assert float(found.figures["recall"]) > 0.9
+
+
+def test_a_scope_beyond_the_public_list_is_found() -> None:
+    world = World(9)
+    for _ in range(PEOPLE):
+        emit(world, world.device(), keys([]), EPOCH, scope=keys(range(50)))
+    claim = "cell:5:2: only items of the public scope are reported"
+    found = world.found(scope=keys(range(40)))
+    assert only(found, claim).figures["violations"] == 10
+
+
+def test_a_number_that_is_used_again_with_other_bytes_is_found_and_a_redelivery_is_not() -> None:
+    world, devices = honest(10)
+    again = world.records[0]
+    world.records.append(again)
+    assert violated(world.found(**PUBLIC)) == set()
+    world.send(devices[0], keys([250]), levels(world.rng, 1), seq=1)
+    only(world.found(**PUBLIC), "a number is never used again with other bytes")
+
+
+def test_numbers_that_are_missing_are_found() -> None:
+    world, devices = honest(11)
+    world.send(devices[0], keys([250]), levels(world.rng, 1), seq=9)
+    gap = only(world.found(**PUBLIC), "the numbers of a device have no gaps")
+    assert gap.figures["missing"] == 4
+
+
+def test_less_noise_than_claimed_is_found() -> None:
+    world = World(12)
+    for _ in range(PEOPLE):
+        emit(world, world.device(), rated(world), EPOCH, drawn_by=LOUD)
+    only(world.found(), "cell:5:2: reports follow the claimed channel")
+
+
+def test_less_noise_on_values_is_found_where_people_agree() -> None:
+    world = World(13)
+    for _ in range(200):
+        items = np.sort(rated(world))
+        inputs = np.where(items < 20, 4, levels(world.rng, len(items))).astype(np.uint8)
+        world.send(world.device(), items, inputs, drawn_by=registry.parse("rr:5:4"))
+    only(world.found(), "rr:5:2: reports follow the claimed channel")
+
+
+@pytest.mark.parametrize("actual", [LOUD, FAINT], ids=["less noise", "more noise"])
+def test_a_canary_finds_noise_that_is_wrong_in_either_direction(
+    actual: registry.Mechanism,
+) -> None:
+    world = World(14)
+    canaries = [world.device() for _ in range(4)]
+    for device in canaries:
+        emit(world, device, keys([]), EPOCH, scope=keys(range(300)), drawn_by=actual)
+    found = world.found(canaries=dict.fromkeys(canaries, CELL.levels))
+    assert "cell:5:2: canaries have exactly the claimed noise" in violated(found)
+
+
+@pytest.mark.parametrize("actual", ["blip:5000:2:2", "blip:5000:2:1/4"])
+def test_profiles_with_the_wrong_noise_are_found_by_the_bits_that_no_item_sets(actual: str) -> None:
+    world, claimed = World(15), profiles.parse("blip:5000:2:1")
+    for _ in range(20):
+        items = np.sort(rated(world))
+        world.send_profile(world.device(), items, claimed, drawn_by=profiles.parse(actual))
+    found = world.found(**PUBLIC, budget=1e6)
+    assert "blip:5000:2:1: profiles have the claimed noise" in violated(found)
+
+
+@pytest.mark.parametrize("factor", [0.8, 1.25])
+def test_projections_with_the_wrong_noise_are_found(factor: float) -> None:
+    world, claimed = World(16), profiles.parse("jlt:500:2:1/1000000")
+    for _ in range(10):
+        drawn = claimed.release(np.sort(rated(world)), SeededSource(int(world.rng.integers(10**6))))
+        wrong = np.rint(drawn.view("<i2") * np.sqrt(factor)).astype("<i2").view(np.uint8)
+        device = world.device()
+        event = wire.ProfileEvent(device, 1, claimed.id, EPOCH, wrong.tobytes())
+        world.append(Source.PROFILES, event.key, wire.encode_profile(event), 0)
+    found = world.found(**PUBLIC, budget=1e6)
+    only(found, f"{claimed.id}: profiles have the claimed noise")
+
+
+def test_noise_that_is_kept_for_a_changed_profile_is_found() -> None:
+    world, mechanism = World(17), profiles.parse("blip:5000:2:2")
+    for _ in range(20):
+        device, items, seed = world.device(), rated(world), int(world.rng.integers(10**6))
+        for epoch, part in ((EPOCH, items[:-1]), (EPOCH + 1, items)):
+            world.noise = SeededSource(seed)
+            world.send_profile(device, part, mechanism, epoch=epoch)
+    found = world.found(**PUBLIC, budget=1e6)
+    only(found, "blip:5000:2:2: the noise of every profile is its own")
+
+
+def test_a_source_that_is_the_same_on_every_device_is_found() -> None:
+    world = World(18)
+    for _ in range(10):
+        world.noise = SeededSource(99)
+        world.send(world.device(), keys(range(60)), np.full(60, 4, np.uint8))
+    assert "rr:5:2: the noise of every report is its own" in violated(world.found())
+
+
+def test_replies_of_differing_length_are_found() -> None:
+    world, _ = honest(19)
+    world.reply(5)
+    claim = "replies have one length in bytes and in entries"
+    assert only(world.found(**PUBLIC), claim).figures["lengths"] == 2
+
+
+def test_a_cell_that_is_reported_again_is_found_and_rounds_allow_it() -> None:
+    world = World(20)
+    devices = [world.device() for _ in range(PEOPLE)]
+    for epoch in (EPOCH, EPOCH + 2):
+        for device in devices:
+            emit(world, device, keys([]), epoch)
+    only(world.found(budget=1e6), "a cell is reported once")
+    assert violated(world.found(rounds=2, budget=1e6)) == set()
+
+
+def test_what_stands_beside_an_event_is_found() -> None:
+    world, devices = honest(21)
+    world.send(devices[0], keys([250]), levels(world.rng, 1), headers=1)
+    only(world.found(**PUBLIC), "a record carries nothing beside its event")
+    value = wire.encode(wire.Event(devices[1], 5, RR.id, EPOCH, keys([251]), np.zeros(1, np.uint8)))
+    extra = bytes([value[0] + 1]) + value[1:] + b"\xa1x\x81\xa5hello\xc0"
+    world.append(Source.RATINGS, devices[1].hex().encode(), extra, 0)
+    found = only(world.found(**PUBLIC), "a record carries nothing beside its event")
+    assert found.figures["violations"] == 2
+
+
+def test_reports_that_no_input_gives_and_foreign_mechanisms_are_counted() -> None:
+    world, devices = honest(22)
+    bad = wire.Event(devices[0], 9, RR.id, EPOCH, keys([250]), np.array([7], np.uint8))
+    world.append(Source.RATINGS, bad.key, wire.encode(bad), 0)
+    found = world.found(**PUBLIC)
+    claim = "every record is a valid event of an allowed mechanism, under its pseudonym"
+    assert "outside" in only(found, claim).measured
+
+
+def test_a_budget_that_reports_alone_exceed_is_found() -> None:
+    world = World(23)
+    for _ in range(PEOPLE):
+        emit(
+            world, world.device(), keys(range(0, 300, 6)), EPOCH, mechanism=LOUD,
+            scope=keys(range(300)),
+        )  # fmt: skip
+    found = world.found((LOUD,))
+    only(found, "no person is told apart by more than the budget of 20 nats")
+
+
+def test_the_same_log_without_a_fault_is_not_accused() -> None:
+    world, devices = honest(24)
+    found = world.found(**PUBLIC, enrolled=frozenset(devices))
+    assert violated(found) == set()
+    assert found[f"{BLIP.id}: profiles have the claimed noise"].verdict is Verdict.OK
+    assert len(TURNS[0]) == 40
