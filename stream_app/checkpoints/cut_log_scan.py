@@ -45,8 +45,8 @@ class CutLogScan:
 
     def superseded(self, manifest: Manifest) -> bool:
         """Return whether the cut of a manifest, or that of its origin, was superseded; so is a
-        number that no clock reaches. Asked again it answers from memory: a recovery asks about
-        every manifest each time that it reads one."""
+        number that no clock of this log reached. Asked again it answers from memory: a recovery
+        asks about every manifest each time that it reads one."""
         m = manifest
         asked = m.cut, m.cut_offset, m.end_offsets, m.origin.cut
         if asked not in self._superseded:
@@ -61,6 +61,8 @@ class CutLogScan:
         number, truncations = self._from(max(0, manifest.cut_offset - 1), manifest.cut)
         if number != manifest.cut:
             _, truncations = self._from(0, 0)
+            if truncations.beyond_reach(manifest.cut):
+                return True
         return truncations.supersede(manifest.cut) or truncations.supersede(manifest.origin.cut)
 
     def _runs_on_from(self, manifest: Manifest) -> bool:

@@ -26,6 +26,10 @@ MOST_CUTS = MAX_TRUNCATED // 2
 """No clock reaches a greater number; a truncation can supersede all up to it."""
 LEAST_MARGIN = 100_000_000
 """More than the entries of a cut log that are no cuts."""
+MOST_AHEAD = 1 << 40
+"""No checkpoint is further ahead of the newest cut: a lost end of the cut log held fewer numbers,
+with the gaps of a thousand truncations. Half a million such numbers, each superseded, reach
+`MOST_CUTS`."""
 
 
 @dataclass(frozen=True)
@@ -40,6 +44,11 @@ class Truncations:
     def supersede(self, number: int) -> bool:
         """Return whether the cut with this number was superseded."""
         return any(each.to_cut < number <= each.newest for each in self.entries)
+
+    def beyond_reach(self, number: int) -> bool:
+        """Return whether no clock of this log reached a number, even one that lost its end; only
+        with the entries of the whole log."""
+        return number > min(MOST_CUTS, self.last_before(self.reached) + MOST_AHEAD)
 
     def last_before(self, number: int) -> int:
         """Return the greatest number that no later cut may have: `number`, or the last one that

@@ -111,6 +111,7 @@ class Session:
         if not manifests:
             return None
         truncations = CutLogScan(self.connection, self.names.cuts).after(0, 0)
+        manifests = [m for m in manifests if not truncations.beyond_reach(m.cut)]
         self._refuse_to_be_behind([m for m in manifests if not truncations.supersede(m.cut)])
         origins = [m.origin for m in manifests if not truncations.supersede(m.origin.cut)]
         return origins[-1] if origins else None

@@ -12,9 +12,10 @@ from stream_app.checkpoints import offline_writer, reader
 from stream_app.checkpoints.cut_log_scan import CutLogScan
 from stream_app.errors import UserError
 from stream_app.kafka import clients
-from stream_app.log.cut_chain import LEAST_MARGIN, MOST_CUTS
+from stream_app.log.cut_chain import LEAST_MARGIN, MOST_CUTS, Truncations
 from stream_app.operations.session import Session
 from stream_app.replay.cut_history import CutHistory, history
+from stream_app.replay.log_bounds import RESTORE
 from stream_app.replay.lost_tail import newest_whole_cut
 from stream_app.wire import Truncate, encode_message
 
@@ -67,7 +68,8 @@ def plan(session: Session, to_cut: int) -> Truncation:
             f"--to-cut {to_cut}: the log does not hold the records of this cut; the newest whole "
             f"one is {whole.number}"
         )
-    checkpoints = _checkpoints_after(session, to_cut)
+    scanned = CutLogScan(session.connection, session.names.cuts).after(0, 0)
+    checkpoints = _checkpoints_after(session, to_cut, scanned)
     superseded = tuple(number for number in numbers if number > to_cut)
     if not superseded and not checkpoints:
         raise UserError(
@@ -76,8 +78,7 @@ def plan(session: Session, to_cut: int) -> Truncation:
         )
     kept_ends = _ends_of(session, logged, to_cut)
     read_ends = _ends_of(session, logged, numbers[-1])
-    scanned = CutLogScan(session.connection, session.names.cuts).after(0, 0)
-    newest = max(logged.next_number - 1, scanned.reached, *checkpoints) + _MARGIN
+    newest = _newest(session, max(logged.next_number - 1, scanned.reached, *checkpoints))
     return Truncation(
         Truncate(to_cut, newest),
         superseded,
@@ -96,6 +97,17 @@ def truncate(session: Session, planned: Truncation) -> None:
     offline_writer.append(session.connection, session.names.cuts, entry)
 
 
+def _newest(session: Session, used: int) -> int:
+    """Return the greatest number that a truncation supersedes where `used` is in use; refuses one
+    after which no clock could go on."""
+    if used + _MARGIN > MOST_CUTS:
+        raise UserError(
+            f"{session.names.cuts} holds cut {used}, and the greatest number of a cut is "
+            f"{MOST_CUTS}: no numbers remain after a truncation; {RESTORE}"
+        )
+    return used + _MARGIN
+
+
 def _ends_of(session: Session, logged: CutHistory, number: int) -> tuple[int, ...]:
     for cut, _ in logged.cuts:
         if cut.number == number:
@@ -103,15 +115,13 @@ def _ends_of(session: Session, logged: CutHistory, number: int) -> tuple[int, ..
     return (0,) * session.deployment.partitions
 
 
-def _checkpoints_after(session: Session, to_cut: int) -> tuple[int, ...]:
-    """Return the cuts after this one of which the state topic holds checkpoints.
-
-    A number from which no truncation could lead on is no number of a worker.
-    """
+def _checkpoints_after(session: Session, to_cut: int, scanned: Truncations) -> tuple[int, ...]:
+    """Return the cuts after this one of which the state topic holds checkpoints; a number that no
+    clock of the log reached is not that of a worker."""
     with session.display("reading the state topic") as progress:
         manifests = reader.manifests(
             session.connection, session.names, progress, session.deployment.seal
         )
     rating_topic = reader.topic_id(clients.admin(session.connection), session.names.ratings)
     cuts = {m.cut for m in manifests if m.topic_id == rating_topic and to_cut < m.cut}
-    return tuple(sorted(cut for cut in cuts if cut <= MOST_CUTS))
+    return tuple(sorted(cut for cut in cuts if not scanned.beyond_reach(cut)))

@@ -14,10 +14,10 @@ Arrays are numbered in the order of their names. A manifest names for every page
 newest record, or `UNCHANGED` if the page is still as in the empty state.
 
 The body of a manifest or a claim is MessagePack. The digest in front of a manifest covers its
-format and its seal too, and every later format keeps the first two at the same place: a damaged
-record is therefore distinguished from a record of a newer worker. The seal (16 bytes, see
-`wire.authenticity.seal`) covers the body, and with it the digest of every page: a writer without
-the deployment's secret can delete a checkpoint but cannot make one.
+format and its seal too, and every later format keeps these three at the same place: a damaged
+record is therefore distinguished from a record of a newer worker, and that from a forged one. The
+seal (16 bytes, see `wire.authenticity.seal`) covers the body, and with it the digest of every page:
+a writer without the deployment's secret can delete a checkpoint but cannot make one.
 """
 
 from __future__ import annotations
@@ -257,25 +257,34 @@ def _name(array: Paged | SmallArray) -> str:
 def encode_manifest(manifest: Manifest, seal: Seal = OPEN) -> bytes:
     """Return a manifest's value, with its own digest and its seal in front."""
     body = msgspec.msgpack.encode(manifest)
-    sealed = seal.tag(_SEALED_MANIFEST, body) + body
+    sealed = seal.tag(_SEALED_MANIFEST, _covered(CHECKPOINT_FORMAT, body)) + body
     version = bytes([CHECKPOINT_FORMAT])
     return version + _own_digest(version + sealed) + sealed
 
 
 def decode_manifest(value: bytes, seal: Seal = OPEN) -> Manifest:
     """Return the manifest; raises `WireError` if it is damaged or of another format, and
-    `ForeignSeal` if it is whole but not sealed with the secret of `seal`."""
+    `ForeignSeal` if it is whole but not sealed with the secret of `seal`: of any format where there
+    is a secret, since a forger can write every format."""
     digest, sealed = value[1 : 1 + DIGEST_BYTES], value[1 + DIGEST_BYTES :]
     if not sealed or _own_digest(value[:1] + sealed) != digest:
         raise WireError(Reason.MALFORMED)
+    tag, body = sealed[:SEAL_BYTES], sealed[SEAL_BYTES:]
+    if seal.keyed:
+        seal.check(_SEALED_MANIFEST, _covered(value[0], body), tag)
     if value[0] != CHECKPOINT_FORMAT:
         raise WireError(Reason.UNKNOWN_VERSION)
-    tag, body = sealed[:SEAL_BYTES], sealed[SEAL_BYTES:]
     seal.check(_SEALED_MANIFEST, body, tag)
     try:
         return _manifest_decoder.decode(body)
     except msgspec.MsgspecError:
         raise WireError(Reason.MALFORMED) from None
+
+
+def _covered(version: int, body: bytes) -> bytes:
+    """Return what the seal of a manifest covers: the format, too, in every format after 2, or a
+    genuine manifest under another number would be one of a newer worker."""
+    return body if version == 2 else bytes([version]) + body
 
 
 def encode_claim(key: ClaimKey, claim: Claim, seal: Seal = OPEN) -> bytes:

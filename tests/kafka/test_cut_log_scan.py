@@ -7,7 +7,7 @@ from msgspec import structs
 
 from stream_app.checkpoints.cut_log_scan import CutLogScan
 from stream_app.kafka import clients
-from stream_app.log.cut_chain import LEAST_MARGIN, MOST_CUTS
+from stream_app.log.cut_chain import LEAST_MARGIN, MOST_AHEAD, MOST_CUTS
 from stream_app.wire import Cut, Entry, Topics, Truncate, encode_message
 from stream_app.wire.state_records import Manifest, StateOrigin
 from tests.conftest import Kafka
@@ -38,12 +38,21 @@ def scan(kafka: Kafka, topics: str) -> CutLogScan:
 
 
 def test_checkpoints_of_superseded_cuts_are_recognised(scan: CutLogScan) -> None:
-    kept = [manifest(1, 1, 1), manifest(150, 150, 150), manifest(NEWEST + 100, 301, 250)]
+    reached = NEWEST + 100
+    kept = [
+        manifest(1, 1, 1),
+        manifest(150, 150, 150),
+        manifest(reached, 301, 250),
+        manifest(reached + 5, 306, 250),  # the cut log may have lost its end
+        manifest(reached + MOST_AHEAD, 302, 250),
+    ]
     gone = [
         manifest(151, 151, 151),
         manifest(200, 200, 200),
         manifest(210, 999, 210),  # its cut was lost with the end of the cut log
         manifest(MOST_CUTS + 1, 5, 5),
+        manifest(MOST_CUTS - 1, 301, 250),
+        manifest(reached + MOST_AHEAD + 1, 302, 250),
     ]
     for each in (*kept, *gone, *reversed(kept)):
         assert scan.superseded(each) == (each in gone), (each.cut, each.cut_offset)

@@ -10,8 +10,15 @@ import pytest
 
 from stream_app.checkpoints.protocol.recovery import CheckpointRefused, Recovery
 from stream_app.checkpoints.protocol.writer import LeaseAcquired, Writer
+from stream_app.wire import state_records
 from stream_app.wire.authenticity.seal import ANY, OPEN, Seal
-from stream_app.wire.state_records import ManifestKey, decode_manifest, encode_manifest
+from stream_app.wire.state_records import (
+    CHECKPOINT_FORMAT,
+    DIGEST_BYTES,
+    ManifestKey,
+    decode_manifest,
+    encode_manifest,
+)
 from tests.simulation.broker import Topic
 from tests.simulation.peaceful import DESIGN, TOPIC_ID, drive, frozen, write
 
@@ -77,6 +84,40 @@ def test_a_manifest_that_keeps_the_tag_of_another_does_not_count() -> None:
     found = recovery.newest()
     assert found is not None
     assert (found.manifest.cut, recovery.unsealed, recovery.damaged) == (3, 1, 0)
+
+
+def of_format(value: bytes, number: int) -> bytes:
+    """Return the value of a manifest with another number of its format, as any writer can."""
+    head, sealed = bytes([number]), value[1 + DIGEST_BYTES :]
+    return head + blake2b(head + sealed, digest_size=DIGEST_BYTES).digest() + sealed
+
+
+@pytest.mark.parametrize("number", [0, CHECKPOINT_FORMAT - 1, CHECKPOINT_FORMAT + 1, 255])
+@pytest.mark.parametrize("forger", [OPEN, OTHER, SEAL])
+def test_a_forged_manifest_of_another_format_does_not_count(forger: Seal, number: int) -> None:
+    """With the seal of a genuine one, too: it covers the format."""
+    topic = Topic()
+    checkpoint(topic, 3, SEAL)
+    checkpoint(topic, 99, forger)
+    newest = next(r for r in reversed(topic.records) if r.key[:1] == b"M")
+    topic.append(newest.key, of_format(newest.value or b"", number))
+    recovery = read(topic, SEAL)
+    found = recovery.newest()
+    assert found is not None
+    assert (found.manifest.cut, recovery.unsealed) == (3, 1)
+
+
+@pytest.mark.parametrize("seal", [OPEN, SEAL])
+def test_a_genuine_manifest_of_a_newer_format_is_refused(
+    seal: Seal, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    topic = Topic()
+    checkpoint(topic, 3, seal)
+    with monkeypatch.context() as newer:
+        newer.setattr(state_records, "CHECKPOINT_FORMAT", CHECKPOINT_FORMAT + 1)
+        checkpoint(topic, 4, seal)
+    with pytest.raises(CheckpointRefused, match=r"format 3 .* reads format 2.*newer"):
+        read(topic, seal).newest()
 
 
 @pytest.mark.parametrize("before", [OPEN, OTHER])
