@@ -19,8 +19,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stream_app.checkpoints.protocol.writer import Frozen, FrozenArray
+from stream_app.errors import UserError
 from stream_app.models import frozen_arrays
-from stream_app.models.frozen_arrays import Room
+from stream_app.models.frozen_arrays import NoRoom, Room
 from stream_app.models.paged_arrays import DirtyMap, is_dirty, loaded, page_count, was_written
 from stream_app.state.replica import Replica
 from stream_app.wire import Tail
@@ -85,7 +86,8 @@ class StateImage:
         """Freeze the state, which is that of a cut, on the thread that applies.
 
         write: for a checkpoint, so with all that changed since the last durable one; full: which
-        is the first of its writer. Raises RuntimeError while the last freeze is not released.
+        is the first of its writer. Raises RuntimeError while the last freeze is not released, and
+        `UserError` where the system does not grant the memory.
         """
         if self._room is not None:
             raise RuntimeError(f"cut {self.cut} is still frozen: release it before the next")
@@ -96,7 +98,10 @@ class StateImage:
             which[name] = ~digests.known
             if write:
                 which[name] |= digests.present if full else digests.changed
-        self._frozen, self._room = frozen_arrays.frozen_arrays(arrays, maps, which)
+        try:
+            self._frozen, self._room = frozen_arrays.frozen_arrays(arrays, maps, which)
+        except NoRoom as reason:
+            raise UserError(str(reason)) from None
         self._shapes = {name: (arrays[name].dtype.str, arrays[name].shape) for name in which}
         self._ledger = replica.ledger.small_arrays()
         self.cut, self.end_offsets, self.origin = replica.cut, replica.end_offsets, replica.origin

@@ -33,14 +33,16 @@ from stream_app.models.paged_arrays import DirtyMap, frozen, page_count, release
 _FREED_AT_A_TIME = 1 << 20  # bytes: the interpreter is held while they go back to the system
 
 
+class NoRoom(MemoryError):
+    """The system does not grant the memory of a `Room`; the message gives size, limit and fix."""
+
+
 class Room:
     """Zeroed memory for what is kept of frozen arrays: reserved at once, resident where used."""
 
     def __init__(self, arrays: list[NDArray[Any]]) -> None:
         size = sum(_rounded(a.nbytes) + _rounded(_pieces(a.nbytes)) for a in arrays)
-        self._memory = mmap.mmap(
-            -1, max(size, PIECE_BYTES), flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS
-        )
+        self._memory = _reserved(max(size, PIECE_BYTES))
         if hasattr(mmap, "MADV_NOHUGEPAGE"):
             # A huge page would be resident as a whole for a piece of 4 KiB.
             self._memory.madvise(mmap.MADV_NOHUGEPAGE)
@@ -139,6 +141,20 @@ def frozen_arrays(
     for name in arrays.keys() - wanted.keys():
         maps[name][:] = frozen(maps[name], which[name])
     return made, room
+
+
+def _reserved(size: int) -> mmap.mmap:
+    """Return private memory of so many bytes; raises `NoRoom` where the system grants less: it may
+    count what is reserved and not only what is used."""
+    try:
+        return mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+    except (OSError, OverflowError) as error:
+        raise NoRoom(
+            f"{size >> 20:,} MiB of memory cannot be reserved to freeze the changed arrays of the "
+            f"state ({error}): the system's limit on reserved memory (vm.overcommit_memory, "
+            "vm.overcommit_ratio, ulimit -v) must leave room for the state twice; raise it or add "
+            "swap (little of the memory is used), or lower sketch_bytes"
+        ) from None
 
 
 def _rounded(size: int) -> int:

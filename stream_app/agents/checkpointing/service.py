@@ -34,6 +34,7 @@ from stream_app.agents.checkpointing.replay_cost import ReplayCost
 from stream_app.agents.rejections import RejectionWriter
 from stream_app.agents.runtime import Runtime
 from stream_app.checkpoints.state_image import StateImage
+from stream_app.errors import UserError
 from stream_app.wire import Cut, DigestReport
 from stream_app.wire.state_records import Manifest
 
@@ -129,8 +130,15 @@ class CheckpointService:
         return bool(self._thread.lease) and self._thread.ready
 
     def _freeze(self, write: bool, cut_offset: int) -> asyncio.Future[bool]:
+        """Begin a job; return whether it is durable, later. Without memory the process ends."""
+        done: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
         began = time.perf_counter()
-        self._image.freeze(write=write, full=self._thread.full)
+        try:
+            self._image.freeze(write=write, full=self._thread.full)
+        except UserError as reason:
+            self._runtime.status.fail(reason)
+            done.set_result(False)
+            return done
         self._runtime.metrics.frozen(time.perf_counter() - began)
         frozen = time.monotonic()
         if write:
@@ -142,7 +150,7 @@ class CheckpointService:
             tails=self._runtime.tails,
             rejections=self._rejections.queued_count,
             began=frozen,
-            done=asyncio.get_running_loop().create_future(),
+            done=done,
         )
         self._thread.submit(self._job)
         return self._job.done
@@ -208,10 +216,10 @@ class CheckpointService:
             await asyncio.shield(self._job.done)
 
     def restart(self, manifest: Manifest | None = None) -> None:
-        """Start over with a replica whose state was replaced, by a checkpoint if given; the image
-        must be free."""
+        """Start over with a replica whose state was replaced, by a checkpoint if given, which is
+        durable; the image must be free."""
         self._image = StateImage(self._runtime.replica, manifest)
-        self._known = self._durable_cut = None
+        self._known, self._durable_cut = None, manifest.cut if manifest else None
         self._cost.start(time.monotonic())
         self._has_state = True
         if self._thread.lease:

@@ -4,6 +4,7 @@ it."""
 from __future__ import annotations
 
 import asyncio
+import mmap
 from collections.abc import Callable, Coroutine
 from typing import Any
 
@@ -12,6 +13,8 @@ import pytest
 
 from stream_app.agents.checkpointing.restore import Reload, Restored
 from stream_app.agents.runtime import Runtime
+from stream_app.errors import UserError
+from stream_app.models import frozen_arrays
 from stream_app.settings import Settings
 from stream_app.state.replica import Replica
 from stream_app.wire import Cut, DigestReport, Forget, decode_entry
@@ -208,6 +211,28 @@ def test_a_digest_request_does_not_cost_the_last_checkpoint(rng: np.random.Gener
     with_line(body)
 
 
+def test_a_worker_without_the_memory_for_a_checkpoint_ends_with_one_sentence(
+    rng: np.random.Generator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def too_large(_: int) -> mmap.mmap:
+        return reserved(1 << 50)
+
+    reserved = frozen_arrays._reserved
+
+    async def body(runtime: Runtime, line: Line) -> None:
+        line.checkpoints.acquire()
+        await until(lambda: line.checkpoints.status()["generation"] is not None)
+        monkeypatch.setattr(frozen_arrays, "_reserved", too_large)
+        a_round(runtime, rng, 1, checkpoint=True)
+        assert runtime.status.ending.is_set()
+        assert "cannot be reserved" in str(runtime.status.failure)
+        assert not await line.checkpoints.finish(5.0)
+        assert kinds(line) == ["ClaimKey"]
+
+    with pytest.raises(UserError, match="cannot be reserved"):
+        with_line(body)
+
+
 def test_a_state_that_is_to_be_replaced_is_not_written(rng: np.random.Generator) -> None:
     async def body(runtime: Runtime, line: Line) -> None:
         line.checkpoints.acquire()
@@ -262,6 +287,42 @@ def test_a_restart_continues_from_the_checkpoint_with_the_same_bytes(
         assert (runtime.replica.model_digest(), runtime.replica.ledger_digest()) == (model, ledger)
         digests = await line.checkpoints.digests()
         assert digests.model == model
+
+    with_line(body)
+
+
+def test_a_state_that_was_read_and_has_not_changed_is_not_written_again(
+    rng: np.random.Generator,
+) -> None:
+    async def body(runtime: Runtime, line: Line) -> None:
+        line.checkpoints.acquire()
+        await until(lambda: line.checkpoints.status()["generation"] is not None)
+        a_round(runtime, rng, 1, checkpoint=True)
+        await until(lambda: line.checkpoints.status()["durable_cut"] == 1)
+        found = line.recovered()
+        assert found is not None
+        other, its = a_runtime(settings=Settings(replay_seconds=3600))
+        other.status.start_end_offsets = (0, 0, 0, 0)
+        its.records = line.records
+        try:
+            await other.restore(Restored(found.manifest.origin, found))
+            its.checkpoints.acquire()
+            await until(lambda: its.checkpoints.status()["generation"] is not None)
+            written = len(line.records)
+            assert its.checkpoints.status()["durable_cut"] == 1
+            other.replica.model_digest()
+            its.checkpoints.checkpoint_when_idle()
+            assert await its.checkpoints.finish(5.0)
+            assert len(line.records) == written
+            a_round(other, rng, 2, checkpoint=False)
+            assert await its.checkpoints.finish(5.0)
+            found = line.recovered()
+            assert found is not None
+            assert (found.manifest.cut, found.manifest.model) == (2, other.replica.model_digest())
+            await other.restore(Restored(found.manifest.origin, None))
+            assert its.checkpoints.status()["durable_cut"] is None, "a state from the log"
+        finally:
+            its.checkpoints.close()
 
     with_line(body)
 

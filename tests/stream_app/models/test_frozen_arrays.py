@@ -25,13 +25,22 @@ from stream_app.kernels.machine.dirty_pages import (
 )
 from stream_app.models.cooccurrence.item_pairs import ItemPairs, RecordColumns
 from stream_app.models.cooccurrence.like_weights import like_weights
-from stream_app.models.frozen_arrays import FrozenArray, Room, frozen_arrays
+from stream_app.models.frozen_arrays import FrozenArray, NoRoom, Room, frozen_arrays
 from stream_app.models.paged_arrays import dirty_map, grown_map, is_dirty, mark_dirty
 from tests.stream_app.models.learners import CHANNELS
 from tests.stream_app.models.learners import CLEAN as CLEAN_CHANNEL
 from tests.stream_app.models.test_pages import GROWING, STEPS, changed, every_part, pages
 
 Image = dict[str, list[bytes]]
+
+
+def test_memory_that_the_system_does_not_grant_is_one_sentence_with_its_limit_and_fix() -> None:
+    """2^50 bytes are more than a process can address, whatever the system's limit is."""
+    huge = np.broadcast_to(np.uint8(0), 1 << 50)
+    with pytest.raises(NoRoom) as refused:
+        Room([huge])
+    for words in ("1,07", " MiB", "vm.overcommit_memory", "ulimit -v", "sketch_bytes"):
+        assert words in str(refused.value)
 
 
 def image(part) -> Image:
