@@ -328,9 +328,16 @@ class Settings(BaseSettings):
             raise ValueError("it names a mechanism twice")
         return value
 
+    @field_validator("admin_token", "state_secret", "state_secret_file", mode="before")
+    @classmethod
+    def _unset(cls, value: object) -> object:
+        """Take an empty text, as compose leaves an unset variable, for None."""
+        return None if isinstance(value, str) and not value.strip() else value
+
     @field_validator("admin_hosts")
     @classmethod
     def _names(cls, value: tuple[str, ...]) -> tuple[str, ...]:
+        value = tuple(name for name in value if name)  # as compose leaves an unset variable
         for name in value:
             if not re.fullmatch(r"[A-Za-z0-9_-]+(\.[A-Za-z0-9_-]+)*", name):
                 raise ValueError(f"{name!r} is not the name of a host, such as worker.example.org")

@@ -91,16 +91,45 @@ def test_a_service_waits_for_services_that_exist(service: str) -> None:
         assert healthy == ("healthcheck" in SERVICES[other])
 
 
+def settings_of(service: str, caller: dict[str, str]) -> Settings:
+    """Return the settings of a service where the caller has this environment."""
+
+    def interpolated(text: str) -> str:
+        assert "$" not in (rest := re.sub(r"\$\{[A-Z_]+:-[^}]*\}", "", text)), rest
+        return re.sub(r"\$\{([A-Z_]+):-([^}]*)\}", lambda m: caller.get(m[1]) or m[2], text)
+
+    environment = SERVICES[service].get("environment", {})
+    assert all(isinstance(value, str) for value in environment.values())
+    # A name that is none, or a value out of range, is refused.
+    return Settings(
+        **{
+            name.removeprefix("MURMUREC_").lower(): interpolated(value)
+            for name, value in environment.items()
+            if name.startswith("MURMUREC_")
+        }
+    )
+
+
 @EVERY_SERVICE
 def test_every_setting_in_the_environment_exists_and_is_accepted(service: str) -> None:
-    environment = SERVICES[service].get("environment", {})
-    settings = {
-        name.removeprefix("MURMUREC_").lower(): value
-        for name, value in environment.items()
-        if name.startswith("MURMUREC_")
+    settings_of(service, {})
+
+
+def test_the_worker_takes_the_secrets_of_the_caller_and_devices_do_not() -> None:
+    caller = {
+        "MURMUREC_ADMIN_TOKEN": "t" * 16,
+        "MURMUREC_STATE_SECRET": "s" * 32,
+        "MURMUREC_ADMIN_HOSTS": "worker.example.org",
     }
-    assert all(isinstance(value, str) for value in environment.values())
-    Settings(**settings)  # a name that is none, or a value out of range, is refused
+    found = settings_of("worker", caller)
+    assert (found.admin_token, found.state_secret) == ("t" * 16, "s" * 32)
+    assert found.admin_hosts == ("worker", "worker.example.org")
+    file = settings_of("worker", {"MURMUREC_STATE_SECRET_FILE": "/run/secrets/state"})
+    assert file.state_secret_file == Path("/run/secrets/state")
+    unset = settings_of("worker", {})
+    assert unset.admin_hosts == ("worker",)
+    for none in (unset, settings_of("devices", caller)):
+        assert (none.admin_token, none.state_secret, none.state_secret_file) == (None, None, None)
 
 
 def test_our_own_image_carries_our_version_and_is_built_from_the_dockerfile() -> None:

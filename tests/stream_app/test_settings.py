@@ -295,6 +295,18 @@ def test_the_state_secret_has_a_least_length_and_is_shown_nowhere(environment, t
     assert not seal_from_settings(Settings()).keyed
 
 
+@pytest.mark.parametrize("empty", ["", " "])
+def test_what_compose_leaves_empty_is_unset(environment, empty):
+    names = ("ADMIN_TOKEN", "STATE_SECRET", "STATE_SECRET_FILE", "ADMIN_HOSTS")
+    environment(**{f"MURMUREC_{name}": empty for name in names})
+    settings = load()
+    assert (settings.admin_token, settings.admin_hosts) == (None, ())
+    assert (settings.state_secret, settings.state_secret_file) == (None, None)
+    assert not seal_from_settings(settings).keyed
+    environment(MURMUREC_ADMIN_HOSTS="worker,,Other,")
+    assert load().admin_hosts == ("worker", "other")
+
+
 def test_the_state_secret_may_come_from_a_file(environment, tmp_path):
     path = tmp_path / "secret"
     path.write_text("hunter2" * 5 + "\n")
