@@ -182,7 +182,7 @@ class _DigestReports:
             self._at.setdefault(digest_report.cut, []).append((number, digest_report))
         self._reached: set[int] = set()
         self._compared: set[int] = set()
-        self._copy: tuple[Replica, StateImage] | None = None
+        self._hashed: tuple[Replica, StateImage] | None = None  # of the last call
 
     @property
     def compared(self) -> int:
@@ -217,6 +217,6 @@ class _DigestReports:
 
     def _digests(self, replica: Replica) -> tuple[str, str]:
         """Return the digests of a replica; only pages changed since the last call are hashed."""
-        if self._copy is None or self._copy[0] is not replica:
-            self._copy = replica, StateImage(replica)
-        return self._copy[1].digest()
+        if self._hashed is None or self._hashed[0] is not replica:
+            self._hashed = replica, StateImage(replica)
+        return self._hashed[1].digest()
