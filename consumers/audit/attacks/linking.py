@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from consumers.audit import tails
-from consumers.audit.attacks.rebuilding import candidates
+from consumers.audit.attacks.evidence import candidates
 from consumers.audit.configuration import PublicConfiguration
 from consumers.audit.findings import Finding, statistical, untestable
 from consumers.audit.observed import Observed

@@ -1,16 +1,7 @@
 """Rebuilding a person: what all profiles and reports of one device, combined, say about it.
 
-Each candidate item j starts at the odds of any item, then every release adds its evidence:
-
-    blip    sum over the bits l of j of  -ln(pi + (1 - pi) e^-(lambda_l))    (Balu 2016, eq. 3.27)
-            lambda_l = ln P(bits seen at l | set) / P(... | not set), over all epochs together
-            pi: the share of bits that other items set
-    jlt     (2 s - 1) / (2 v),  s = <mean projection, X_j>,  v = (sigma^2 / epochs) + c / L
-    cell    ln P(report | rated) / P(report | not rated)
-    rr      the posterior of the level behind each report
-
-The prior of an item is the mean number of items over the number of candidates, that of a level the
-mixture that explains all reports. The attack gains, in nats,
+Each candidate item starts at the odds of any item, and every release adds its evidence
+(`evidence.py`). The attack gains, in nats,
 
     G = sum over items of KL(posterior || prior)  <=  KL of the joint posterior  <=  E
 
@@ -24,70 +15,28 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
 
+from consumers.audit.attacks.evidence import (
+    Attack,
+    Rebuilt,
+    Released,
+    candidates,
+    logistic,
+    mean_size,
+)
 from consumers.audit.configuration import PublicConfiguration
 from consumers.audit.findings import Finding, Verdict, untestable
-from consumers.audit.observed import Observed, Profile
-from stream_app.privacy.adjacency import Adjacency
-from stream_app.privacy.mechanism import Mechanism
-from stream_app.privacy.profiles.blip import Blip
-from stream_app.privacy.profiles.jlt import Jlt
-from stream_app.privacy.profiles.mechanism import ProfileMechanism
+from consumers.audit.observed import Observed
 
 MOST_DEVICES = 400  # devices with the most profiles and reports
-MOST_CANDIDATES = 20_000
-_CERTAIN = 700.0  # log-odds that float64 still holds
-
-
-@dataclass(frozen=True, eq=False)
-class Rebuilt:
-    """What the attack says about one device: P(in the profile) of each candidate (n,) or None where
-    presence was never hidden, and the nats gained about items and levels."""
-
-    device: bytes
-    posterior: NDArray[np.float64] | None
-    gained: float
-    per_item: float  # epsilon of one item in all profiles together
-
-    @property
-    def precision(self) -> float:
-        """The expected share of the items above 1/2 that are in the profile."""
-        picked = self.posterior[self.posterior > 0.5] if self.posterior is not None else ()
-        return float(np.mean(picked)) if len(picked) else 0.0
-
-    @property
-    def recall(self) -> float:
-        """The expected share of the profile that is above 1/2."""
-        if self.posterior is None:
-            return 0.0
-        return float(self.posterior[self.posterior > 0.5].sum() / self.posterior.sum())
-
-
-@dataclass(eq=False)
-class _Released:
-    """All that one device released."""
-
-    profiles: dict[str, list[Profile]] = field(default_factory=lambda: defaultdict(list))
-    messages: list[int] = field(default_factory=list)
-    weight: int = 0
-
-
-def candidates(observed: Observed, configuration: PublicConfiguration) -> NDArray[np.uint64]:
-    """Return the items that a profile may hold: the public scope, else every item on the wire."""
-    if configuration.scope is not None:
-        return configuration.scope[:MOST_CANDIDATES]
-    items, counts = np.unique(observed.messages.items, return_counts=True)
-    kept = np.sort(np.argsort(-counts, kind="stable")[:MOST_CANDIDATES])
-    return np.asarray(items[kept], np.uint64)
 
 
 def rebuild(observed: Observed, configuration: PublicConfiguration) -> list[Rebuilt]:
     """Return the attack on the devices that released the most."""
-    attack = _Attack(observed, configuration, candidates(observed, configuration))
+    attack = Attack(observed, configuration, candidates(observed, configuration))
     return [attack.device(name, each) for name, each in _busiest(observed)]
 
 
@@ -119,13 +68,13 @@ def rebuilding(observed: Observed, configuration: PublicConfiguration) -> Iterat
 
 def _allowed_precision(epsilon: float, count: int, observed: Observed) -> float:
     """Return the posterior that an epsilon per item allows for an item of mean prior."""
-    prior = _sizes(observed) / max(1, count)
+    prior = mean_size(observed) / max(1, count)
     odds = np.log(prior) - np.log1p(-prior) + epsilon if 0 < prior < 1 else 0.0
-    return float(_logistic(np.array([odds]))[0])
+    return float(logistic(np.array([odds]))[0])
 
 
-def _busiest(observed: Observed) -> list[tuple[bytes, _Released]]:
-    found: dict[bytes, _Released] = defaultdict(_Released)
+def _busiest(observed: Observed) -> list[tuple[bytes, Released]]:
+    found: dict[bytes, Released] = defaultdict(Released)
     for profile in observed.profiles:
         found[profile.device].profiles[profile.mechanism].append(profile)
         found[profile.device].weight += len(profile.released)
@@ -138,154 +87,6 @@ def _busiest(observed: Observed) -> list[tuple[bytes, _Released]]:
         own.weight += count
     ordered = sorted(found.items(), key=lambda pair: (-pair[1].weight, pair[0]))
     return ordered[:MOST_DEVICES]
-
-
-def _sizes(observed: Observed) -> float:
-    """Return the mean number of items in a profile, as the profiles estimate it."""
-    found = []
-    for name, mechanism in observed.mechanisms.items():
-        own = [each.released for each in observed.profiles if each.mechanism == name]
-        if not own or mechanism.no_estimate:
-            continue
-        coordinates = mechanism.coordinates(np.stack(own))
-        if isinstance(mechanism, Blip):  # of the mean first: single sizes are clipped, so biased
-            coordinates = coordinates.mean(axis=0, keepdims=True)
-        found.append(float(mechanism.sizes(coordinates).mean()))
-    return max(1.0, float(np.mean(found))) if found else 0.0
-
-
-class _Attack:
-    """The attack with what all devices share: candidates, priors and the evidence of a report."""
-
-    def __init__(
-        self, observed: Observed, configuration: PublicConfiguration, items: NDArray[np.uint64]
-    ) -> None:
-        self._observed, self._items = observed, items
-        self._mechanisms = configuration.mechanisms
-        self._rated = [_evidence_of_rating(each) for each in configuration.mechanisms]
-        self._gains = [
-            _gains(each, observed, place) for place, each in enumerate(configuration.mechanisms)
-        ]
-        self._size = _sizes(observed) or self._reported_size()
-        self._probes: dict[str, NDArray[np.float32]] = {}
-
-    def _reported_size(self) -> float:
-        """Return the mean number of rated items of a device, as the reports estimate it."""
-        messages, total, devices = self._observed.messages, 0.0, 0
-        for place, mechanism in enumerate(self._mechanisms):
-            chosen = messages.under(place)
-            if mechanism.adjacency is Adjacency.CELL and len(chosen):
-                total += float(mechanism.presence(messages.reports[messages.rows(chosen)]).sum())
-                devices += len(np.unique(messages.device[chosen]))
-        return max(1.0, total / devices) if devices else 1.0
-
-    def device(self, name: bytes, released: _Released) -> Rebuilt:
-        """Return the attack on one device."""
-        count = max(2, len(self._items))
-        prior = min(0.5, self._size / count)
-        evidence = np.zeros(len(self._items))
-        hidden, gained, per_item = False, 0.0, 0.0
-        for id, profiles in released.profiles.items():
-            mechanism = self._observed.mechanisms[id]
-            evidence += self._profile_evidence(mechanism, profiles)
-            hidden = True
-            if mechanism.epsilon is not None:
-                per_item += float(mechanism.epsilon) * len(profiles)
-        messages = self._observed.messages
-        for message in released.messages:
-            place = int(messages.mechanism[message])
-            rows = slice(messages.first[message], messages.first[message + 1])
-            reports, masks = messages.reports[rows], messages.masks[rows]
-            rated = self._rated[place]
-            if rated is None:
-                gained += float(self._gains[place][masks, reports].sum())
-            elif len(self._items):
-                at = np.searchsorted(self._items, messages.items[rows])
-                at = np.minimum(at, len(self._items) - 1)
-                known = self._items[at] == messages.items[rows]
-                np.add.at(evidence, at[known], rated[reports[known]])
-                hidden = True
-        if not hidden or not len(self._items):
-            return Rebuilt(name, None, gained, per_item)
-        posterior = _logistic(np.log(prior) - np.log1p(-prior) + evidence)
-        return Rebuilt(name, posterior, gained + _divergence(posterior, prior), per_item)
-
-    def _profile_evidence(
-        self, mechanism: ProfileMechanism, profiles: list[Profile]
-    ) -> NDArray[np.float64]:
-        released = np.stack([profile.released for profile in profiles])
-        if mechanism.id not in self._probes:
-            self._probes[mechanism.id] = mechanism.probes(self._items)
-        probes = self._probes[mechanism.id]
-        if isinstance(mechanism, Blip):
-            p = max(float(mechanism.flip), 1e-300)
-            odds = ((2 * mechanism.bits(released).astype(np.int64) - 1).sum(axis=0)) * (
-                np.log1p(-p) - np.log(p)
-            )
-            kept = float(mechanism.weights(np.array([max(0.0, self._size - 1)]))[0])
-            per_bit = -np.logaddexp(np.log1p(-min(kept, 1 - 1e-12)), np.log(kept) - odds)
-            return np.asarray(per_bit @ (probes > 0), np.float64)
-        if isinstance(mechanism, Jlt):
-            mean = mechanism.coordinates(released).mean(axis=0, dtype=np.float64)
-            variance = float(mechanism.variance) / mechanism.length / len(profiles)
-            variance += self._size / mechanism.length
-            return np.asarray((2 * (mean @ probes) - 1) / (2 * variance), np.float64)
-        return np.zeros(len(self._items))
-
-
-def _evidence_of_rating(mechanism: Mechanism) -> NDArray[np.float64] | None:
-    """Return ln P(report | rated) / P(report | not rated), None where presence is public."""
-    if mechanism.adjacency is not Adjacency.CELL:
-        return None
-    channel = mechanism.likelihood()
-    with np.errstate(divide="ignore", invalid="ignore"):
-        found = np.log(channel[:, :-1].mean(axis=1)) - np.log(channel[:, -1])
-    return np.asarray(np.clip(np.nan_to_num(found), -_CERTAIN, _CERTAIN), np.float64)
-
-
-def _gains(mechanism: Mechanism, observed: Observed, place: int) -> NDArray[np.float64]:
-    """Return KL(posterior || prior) of the level behind each report, by mask and report."""
-    masks = list(mechanism.masks) or [0]
-    found = np.zeros((max(masks) + 1, 256))
-    if mechanism.adjacency is not Adjacency.VALUE:
-        return found
-    messages = observed.messages
-    rows = messages.rows(messages.under(place))
-    for mask in masks:
-        reports = messages.reports[rows[messages.masks[rows] == mask]]
-        if not len(reports):
-            continue
-        channel = mechanism.likelihood(mask)
-        prior = _mixture(np.bincount(reports, minlength=len(channel)), channel)
-        joint = channel * prior
-        joint /= joint.sum(axis=1, keepdims=True)
-        some = (joint > 0) & (prior > 0)
-        terms = np.where(some, joint, 1.0) * np.log(
-            np.where(some, joint / np.where(prior > 0, prior, 1.0), 1.0)
-        )
-        found[mask, : len(channel)] = terms.sum(axis=1)
-    return found
-
-
-def _mixture(counts: NDArray[np.int64], channel: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return the law of the levels that explains the counts best, (v,)."""
-    mixture = np.full(channel.shape[1], 1 / channel.shape[1])
-    for _ in range(500):
-        mixture = mixture * ((counts / counts.sum() / (channel @ mixture)) @ channel)
-    return mixture
-
-
-def _logistic(odds: NDArray[np.float64]) -> NDArray[np.float64]:
-    return np.asarray(1 / (1 + np.exp(-np.clip(odds, -_CERTAIN, _CERTAIN))), np.float64)
-
-
-def _divergence(posterior: NDArray[np.float64], prior: float) -> float:
-    """Return the sum over the items of KL(posterior || prior), in nats."""
-    total = np.zeros(len(posterior))
-    for share, before in ((posterior, prior), (1 - posterior, 1 - prior)):
-        some = share > 0
-        total[some] += share[some] * np.log(share[some] / before)
-    return float(total.sum())
 
 
 def hits(found: Mapping[bytes, NDArray[np.bool_]], rebuilt: list[Rebuilt]) -> tuple[float, float]:

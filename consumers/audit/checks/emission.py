@@ -90,11 +90,12 @@ def _silent(
     np.maximum.at(last, found.device, found.epoch)
     cohort, holes, checked = found.cohort, 0, 0
     for first in np.unique(cohort):
-        members = np.unique(found.device[cohort == first])
-        for epoch in np.unique(found.epoch[cohort == first]):
-            alive = int((last[members] >= epoch).sum())
-            emitting = int(((found.epoch == epoch) & (cohort == first)).sum())
-            holes, checked = holes + alive - emitting, checked + alive
+        own = cohort == first
+        ends = np.sort(last[np.unique(found.device[own])])
+        epochs_of, emitting = np.unique(found.epoch[own], return_counts=True)
+        alive = len(ends) - np.searchsorted(ends, epochs_of, "left")
+        holes += int((alive - emitting).sum())
+        checked += int(alive.sum())
     epochs = len(np.unique(found.epoch))
     measured = f"{holes:,} silent of {checked:,} turns in {epochs:,} epochs"
     if configuration.enrolled is None:
@@ -117,14 +118,12 @@ def _never(found: Turns, messages: Messages, enrolled: frozenset[bytes]) -> int:
 
 def _uneven(name: str, found: Turns) -> Finding:
     claim = f"{name}: every account sends as many cells and messages as the others"
-    groups = np.stack([found.cohort, found.epoch], axis=1)
-    _, group = np.unique(groups, axis=0, return_inverse=True)
-    group = group.reshape(-1)
-    different = 0
-    for each in range(int(group.max()) + 1):
-        cells = found.cells[group == each]
-        _, counts = np.unique(cells, return_counts=True)
-        different += len(cells) - int(counts.max())
+    turn_of = np.stack([found.cohort, found.epoch, found.cells], axis=1)
+    kinds, counts = np.unique(turn_of, axis=0, return_counts=True)
+    _, group = np.unique(kinds[:, :2], axis=0, return_inverse=True)
+    usual = np.zeros(len(kinds), np.int64)
+    np.maximum.at(usual, group.reshape(-1), counts)
+    different = len(found.device) - int(usual.sum())
     parts = -(-found.cells // MAX_RATINGS)
     wrong = (found.messages != parts) | (found.largest - found.smallest > 1)
     uneven = int(wrong.sum())

@@ -19,7 +19,6 @@ from tests.consumers.audit.worlds import (
     EPOCH,
     PUBLIC,
     RR,
-    TURNS,
     World,
     emit,
     honest,
@@ -289,4 +288,3 @@ def test_the_same_log_without_a_fault_is_not_accused() -> None:
     found = world.found(**PUBLIC, enrolled=frozenset(devices))
     assert violated(found) == set()
     assert found[f"{BLIP.id}: profiles have the claimed noise"].verdict is Verdict.OK
-    assert len(TURNS[0]) == 40
