@@ -34,13 +34,20 @@ def is_unreadable(error: KafkaError) -> bool:
     return error.code() in _CODES and _CHECKSUM not in error.str()
 
 
-def readable_from(connection: Connection, group: str, place: TopicPartition, most: int) -> int:
-    """Return the first offset after the unreadable batches that begin at `place`.
+def readable_from(
+    connection: Connection,
+    group: str,
+    place: TopicPartition,
+    most: int,
+    unreadable: Callable[[KafkaError], bool] = is_unreadable,
+) -> int:
+    """Return the first offset after the unreadable batches that begin at `place`; `unreadable` are
+    the errors of such a batch.
 
     In a long stretch, after `most` to twice as many records, and where the broker stops to answer,
     it returns an earlier offset in or before such a batch: the caller meets the same report there.
     """
-    probe = _Probe(connection, group, place.topic, place.partition)
+    probe = _Probe(connection, group, place.topic, place.partition, unreadable)
     end, deadline = place.offset, time.monotonic() + _STRETCH_SECONDS
     last = end + most
     try:
@@ -76,8 +83,15 @@ def end_of_batch(batch_at: Callable[[int], int | None], first: int, inside: int,
 class _Probe:
     """Asks, offset by offset, whether a batch of one partition is unreadable."""
 
-    def __init__(self, connection: Connection, group: str, topic: str, partition: int) -> None:
-        self._topic, self._partition = topic, partition
+    def __init__(
+        self,
+        connection: Connection,
+        group: str,
+        topic: str,
+        partition: int,
+        unreadable: Callable[[KafkaError], bool],
+    ) -> None:
+        self._topic, self._partition, self._unreadable = topic, partition, unreadable
         self._known: dict[int, int | None] = {}
         self._consumer: Consumer = clients.consumer(
             connection,
@@ -108,7 +122,7 @@ class _Probe:
             error = message.error()
             if error is None or error.code() == KafkaError._PARTITION_EOF:
                 return None
-            if message.topic() is not None and is_unreadable(error):
+            if message.topic() is not None and self._unreadable(error):
                 first = message.offset()
                 return first if first is not None and first <= offset else None
             if message.topic() is not None and not error.retriable():

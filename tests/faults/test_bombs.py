@@ -11,6 +11,7 @@ import pytest
 from confluent_kafka import KafkaError, TopicPartition
 from confluent_kafka.admin import AdminClient
 
+from consumers.recommendations import Recommendations
 from stream_app.cli.demo.worker import WorkerProcess
 from stream_app.deployment import Deployment
 from stream_app.kafka import clients, compacted
@@ -235,6 +236,23 @@ def test_a_reader_goes_on_after_a_batch_of_very_many_unreadable_records(
     deployment = Deployment(kafka.connection, names, SMALL)
     with closing(Follower(deployment, catalogue=catalogue)) as log:
         until(done, "the reader is past the batch")
+
+
+def test_a_question_behind_a_batch_of_very_many_unreadable_records_is_answered(
+    start: Start,
+    bomb: Bomb,
+    loosened: Callable[..., contextmanager[None]],
+    kafka: Kafka,
+    names: Topics,
+) -> None:
+    worker = start()
+    with loosened(names.queries):
+        for partition in range(4):
+            assert bomb(partition, 40, records=140_000, topic=names.queries) == set()
+    with Recommendations(kafka.bootstrap, names.prefix) as ask:
+        for user in range(16):  # on every partition
+            assert ask.best(f"{user:032x}", 5, PATIENCE_SECONDS).items == ()
+    assert worker.metrics()["queries_total{outcome=refused}"] >= 4
 
 
 def test_a_worker_does_not_start_on_a_topic_that_takes_what_expands(

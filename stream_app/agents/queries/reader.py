@@ -28,7 +28,9 @@ from stream_app.agents.runtime import Runtime
 from stream_app.errors import UserError
 from stream_app.kafka import clients
 from stream_app.kafka.clients import Connection
+from stream_app.replay.unreadable import readable_from
 from stream_app.wire import Query, Status, WireError, decode_message
+from stream_app.wire.limits import MAX_SEQ
 
 log = structlog.get_logger()
 _BATCH = 256
@@ -134,7 +136,7 @@ class QueryReader(Service):
 
     def _failed(self, consumer: Consumer, error: KafkaError, message: Message) -> None:
         topic = self._runtime.topics.queries
-        if error.code() in _UNREADABLE:
+        if _is_unreadable(error):
             self._skip(consumer, message)
         elif error.code() == KafkaError.TOPIC_AUTHORIZATION_FAILED:
             raise UserError(f"{topic}: queries cannot be read ({error.str()}); grant READ on it")
@@ -149,12 +151,20 @@ class QueryReader(Service):
             self._ended.set()
 
     def _skip(self, consumer: Consumer, message: Message) -> None:
-        """Go on after a record that no reader can decompress."""
+        """Go on after a batch that no reader can decompress, or that is damaged: a reader that
+        begins anywhere in it gets the same error, so its end is searched for."""
         partition, offset = message.partition(), message.offset()
         if partition is None or offset is None or offset < 0:
             return
         self._runtime.metrics.query_refused()
+        place = TopicPartition(self._runtime.topics.queries, partition, offset)
+        end = readable_from(self._connection, self._group, place, MAX_SEQ, _is_unreadable)
+        place.offset = max(end, offset + 1)
         try:
-            consumer.seek(TopicPartition(self._runtime.topics.queries, partition, offset + 1))
+            consumer.seek(place)
         except KafkaException:
             return  # the partition was taken away meanwhile
+
+
+def _is_unreadable(error: KafkaError) -> bool:
+    return error.code() in _UNREADABLE
