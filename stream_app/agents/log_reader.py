@@ -234,7 +234,8 @@ class LogReader(Service):
                 self._check_log()
                 self._runtime.status.last_answer_time = time.monotonic()
                 with suppress(UserError):  # the broker is away again
-                    self._runtime.status.note_missing(follower.beyond_end(), now)
+                    missing = follower.unanswered or follower.beyond_end()
+                    self._runtime.status.note_missing(missing, now)
 
     def _count_unsealed(self, follower: Follower) -> None:
         """Count the digest reports that the follower ignored since the last call."""

@@ -12,6 +12,7 @@ The worker's reader thread, the offline replay and the demo's own check use this
 from __future__ import annotations
 
 import time
+from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
@@ -29,7 +30,7 @@ from stream_app.errors import UserError
 from stream_app.kafka import clients
 from stream_app.log.canonical_order import LogStep, OrderError, Rounds, Start, TailDiffers
 from stream_app.replay.log_bounds import RESTORE, WAYS_OUT, EndIsBefore, LogBounds
-from stream_app.replay.lost_tail import epoch_of, lost, still_holds, tail_of, way_out
+from stream_app.replay.lost_tail import LeaderCheck, epoch_of, lost, tail_of, way_out
 from stream_app.replay.signature_check import SignatureCheck
 from stream_app.replay.unreadable import MOST_RECORDS, is_unreadable, readable_from
 from stream_app.serving.catalogue import Catalogue
@@ -116,8 +117,11 @@ class Follower:
         )
         self.bounds = LogBounds(self._consumer, topics, deployment.partitions)
         self._unproven: dict[tuple[str, int], Tail] = {}
+        self._deleted: dict[tuple[str, int], int] = {}  # the offsets of such records
         self._places: list[TopicPartition] = []
         self._newest: dict[tuple[str, int], Message] = {}  # the last record of each partition
+        self._arrived: deque[Message] = deque()  # not taken yet
+        self._leader: LeaderCheck | None = None  # of the first of them
 
     @property
     def _group(self) -> str:
@@ -133,6 +137,11 @@ class Follower:
 
     def _lost(self, what: str) -> UserError:
         return lost(self._deployment, what, self.rounds.start.cut)
+
+    @property
+    def unanswered(self) -> str:
+        """A sentence while a new leader does not answer what it is asked, else empty."""
+        return self._leader.unanswered if self._leader is not None else ""
 
     def beyond_end(self) -> str:
         """Return a sentence if a cut that was read names an offset beyond the end of the log now;
@@ -167,8 +176,12 @@ class Follower:
         """Wait up to `seconds` for records and yield every piece that is complete in order."""
         if not self._places:
             self._assign()
-        for message in self._consumer.consume(_BATCH, seconds):
-            self._take(message)
+        if self._leader is None:
+            self._arrived.extend(self._consumer.consume(_BATCH, seconds))
+        else:
+            time.sleep(seconds)  # its consumer reads nothing meanwhile
+        while self._arrived and self._continues(self._arrived[0]):
+            self._take(self._arrived.popleft())
         while not self._unproven and (step := self._step()) is not None:
             if step.contract is not None:
                 self._set_contract(step.contract.version)
@@ -237,8 +250,6 @@ class Follower:
             return
         if self._truncated:
             self._truncated.pop((topic, partition), None)  # type: ignore[arg-type]
-        if topic != self.topics.items:
-            self._continues((topic, partition), message)  # type: ignore[arg-type]
         if self._unproven and self._proves(message):
             return
         if topic == self.topics.ratings:
@@ -249,22 +260,33 @@ class Follower:
         elif self._catalogue is not None:
             self._catalogue.learn(message.key(), message.value())
 
-    def _continues(self, place: tuple[str, int], message: Message) -> None:
-        """Refuse the first record of another leader unless the log still holds the one before.
+    def _continues(self, message: Message) -> bool:
+        """Refuse the first record of another leader unless the log still holds the one before;
+        return False while the broker does not say so.
 
         A log that lost its end and was filled again beyond it goes on at the next offset, as if
         nothing had happened: librdkafka reports that only where it asks in time.
         """
+        if message.error() is not None or message.topic() == self.topics.items:
+            return True
+        place: tuple[str, int] = message.topic(), message.partition()  # type: ignore[assignment]
         before = self._newest.get(place)
         if before is not None and epoch_of(message) > epoch_of(before) >= 0:
-            tail = tail_of(before)
-            if not still_holds(self._deployment, *place, tail):
+            if self._leader is None:
+                self._leader = LeaderCheck(self._deployment, *place, tail_of(before))
+            if (holds := self._leader.holds()) is None:
+                return False
+            offset = self._leader.tail.offset
+            self._leader.close()
+            self._leader = None
+            if not holds:
                 raise lost(
                     self._deployment,
-                    f"offset {tail.offset} of {place[0]} partition {place[1]} holds another record "
+                    f"offset {offset} of {place[0]} partition {place[1]} holds another record "
                     "than the one that was read",
                 )
         self._newest[place] = message
+        return True
 
     def _proves(self, message: Message) -> bool:
         """Compare the last record before the start with the one that the state was computed from;
@@ -327,6 +349,8 @@ class Follower:
         elif error.code() in (KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE):
             if self._asks_again(error, topic, partition):
                 return
+            if self._passes_deleted((topic or "", partition), offset):
+                return
             position = (
                 self.rounds.received[partition]
                 if topic == self.topics.ratings
@@ -357,15 +381,37 @@ class Follower:
         first = self._truncated.setdefault((topic, partition), time.monotonic())
         if time.monotonic() - first > _TRUNCATED_SECONDS:
             return False
-        # librdkafka has stopped the partition: only an assignment starts it again. With the leader
-        # epochs of the last records, the broker's log is compared once more.
+        self._assign_again()
+        return True
+
+    def _passes_deleted(self, place: tuple[str, int], offset: int) -> bool:
+        """Return whether reading goes on at the start, because the record before it, which was to
+        be compared, was deleted at the beginning of its partition, as retention does."""
+        tail = self._unproven.get(place)
+        if tail is None or self.bounds.is_lost(*place, tail.offset):
+            # The assignment for another partition may have asked for that record once more.
+            return self._deleted.get(place) == offset
+        del self._unproven[place]
+        self._deleted[place] = tail.offset
+        topic, partition = place
+        ratings = topic == self.topics.ratings
+        start = self.rounds.received[partition] if ratings else self.rounds.next_offset
+        self._places = [
+            TopicPartition(topic, partition, start) if (p.topic, p.partition) == place else p
+            for p in self._places
+        ]
+        self._assign_again()
+        return True
+
+    def _assign_again(self) -> None:
+        """Start a partition again that librdkafka has stopped, which only an assignment does. With
+        the leader epochs of the last records, the broker's log is compared once more."""
         read = self._consumer.position([TopicPartition(p.topic, p.partition) for p in self._places])
         self._consumer.assign(
             [new if new.offset >= 0 else old for new, old in zip(read, self._places, strict=True)]
         )
         self._consumer.resume([TopicPartition(self.topics.ratings, p) for p in self._paused])
         self._paused.clear()
-        return True
 
     def _pass_over(self, place: TopicPartition) -> None:
         """Deliver the records of unreadable batches as such, and go on after them.
@@ -412,6 +458,8 @@ class Follower:
         self._consumer.commit(offsets=places, asynchronous=True)
 
     def close(self) -> None:
-        """Close the consumer and end the threads that check signatures."""
+        """Close the consumers and end the threads that check signatures."""
         self._consumer.close()
+        if self._leader is not None:
+            self._leader.close()
         self._check.close()

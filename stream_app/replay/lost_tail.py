@@ -13,6 +13,7 @@ The log can be taken up at its newest whole cut: one whose every record it holds
 
 from __future__ import annotations
 
+import time
 from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -28,6 +29,7 @@ from stream_app.replay.unreadable import is_unreadable
 from stream_app.wire import Cut, Tail, fingerprint, held
 
 _SECONDS = 10.0
+_ASK_SECONDS = 1.0
 _WHAT = "the log lost its end (a power cut or an unclean election of the broker)"
 
 
@@ -75,13 +77,7 @@ def way_out(cut: int) -> str:
 def newest_whole_cut(deployment: Deployment, logged: CutHistory | None = None) -> WholeCut:
     """Return the newest cut whose every record the log holds."""
     cuts = [cut for cut, _ in (logged or history(deployment)).cuts]
-    consumer = clients.consumer(
-        deployment.connection,
-        group=f"{deployment.topics.prefix}-tails",
-        auto_offset_reset="error",
-        partition_eof=True,
-        fetch_wait_max_ms=20,
-    )
+    consumer = _tail_consumer(deployment)
     try:
         bounds = LogBounds(consumer, deployment.topics, deployment.partitions)
         ends = bounds.ends()
@@ -127,29 +123,58 @@ def _matches(consumer: Consumer, topic: str, cut: Cut) -> bool:
     return all(held.get(partition, tail) == tail for partition, (_, tail) in wanted.items())
 
 
-def still_holds(deployment: Deployment, topic: str, partition: int, tail: Tail) -> bool:
-    """Return whether a partition holds the record that a reader has read, or deleted it at its
-    beginning since."""
-    consumer = clients.consumer(
+class LeaderCheck:
+    """Asks the new leader of a partition for the last record that was read of it. A broker that
+    does not answer is asked again, by the same consumer, at most once a second."""
+
+    def __init__(self, deployment: Deployment, topic: str, partition: int, tail: Tail) -> None:
+        self._consumer = _tail_consumer(deployment)
+        self._topic, self._partition, self.tail = topic, partition, tail
+        self._next = 0.0
+        self.unanswered = ""
+        """What is waited for; empty before the first question."""
+
+    def holds(self) -> bool | None:
+        """Return whether the partition holds the record, or deleted it at its beginning since;
+        None without an answer."""
+        if time.monotonic() < self._next:
+            return None
+        tail, offsets = self.tail, {self._partition: self.tail.offset}
+        try:
+            found = read_fingerprints(self._consumer, self._topic, offsets, _ASK_SECONDS)
+        except UserError as reason:
+            self.unanswered = (
+                f"{self._topic} partition {self._partition} has a new leader, which is asked for "
+                f"the record at offset {tail.offset}, the last that was read ({reason})"
+            )
+            self._next = time.monotonic() + _ASK_SECONDS
+            return None
+        return found.get(self._partition, tail.fingerprint) == tail.fingerprint
+
+    def close(self) -> None:
+        """Close the consumer."""
+        self._consumer.close()
+
+
+def _tail_consumer(deployment: Deployment) -> Consumer:
+    return clients.consumer(
         deployment.connection,
         group=f"{deployment.topics.prefix}-tails",
         auto_offset_reset="error",
         partition_eof=True,
         fetch_wait_max_ms=20,
     )
-    try:
-        found = read_fingerprints(consumer, topic, {partition: tail.offset})
-    finally:
-        consumer.close()
-    return found.get(partition, tail.fingerprint) == tail.fingerprint
 
 
-def read_fingerprints(consumer: Consumer, topic: str, offsets: dict[int, int]) -> dict[int, str]:
+def read_fingerprints(
+    consumer: Consumer, topic: str, offsets: dict[int, int], seconds: float = _SECONDS
+) -> dict[int, str]:
     """Return the fingerprints of the records at these offsets, by partition; a record that the
-    topic does not hold is left out."""
+    topic does not hold is left out. Raises `UserError` if the broker does not answer a request
+    within `seconds`."""
     places, found, waiting = [], {}, dict(offsets)
     for partition, offset in offsets.items():
-        low, high = clients.offsets(consumer, TopicPartition(topic, partition))
+        low, high = clients.offsets(consumer, TopicPartition(topic, partition), seconds)
         if low <= offset < high:
             places.append(TopicPartition(topic, partition, offset))
         else:
@@ -157,7 +182,7 @@ def read_fingerprints(consumer: Consumer, topic: str, offsets: dict[int, int]) -
     consumer.assign(places)
     try:
         while waiting:
-            messages = consumer.consume(1, _SECONDS)
+            messages = consumer.consume(1, seconds)
             if not messages:
                 raise UserError(f"{topic} cannot be read: the broker sent nothing; try again")
             (message,) = messages

@@ -193,6 +193,8 @@ class _StallCheck:
             self._asked = True
             if beyond := self._follower.beyond_end():
                 raise LogLostItsEnd(f"{self._ratings}: {beyond}")
+        if waited > _STALL_SECONDS and self._follower.unanswered:
+            raise UserError(f"{self._follower.unanswered}; try again")
         if waited > _STALL_SECONDS:
             raise UserError(
                 f"{self._ratings} holds fewer records than cut {newest} names: records are "

@@ -16,6 +16,7 @@ from __future__ import annotations
 import errno
 import os
 import select
+import signal
 import subprocess
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
@@ -104,6 +105,16 @@ class Node:
         if self._process is not None:
             self._process.kill()
             self._process.wait(local.STOP_SECONDS)
+
+    def freeze(self) -> None:
+        """Stop the node as it is: connections stay open, and nothing is answered."""
+        assert self._process is not None
+        self._process.send_signal(signal.SIGSTOP)
+
+    def thaw(self) -> None:
+        """Let a frozen node go on."""
+        assert self._process is not None
+        self._process.send_signal(signal.SIGCONT)
 
     def ended(self, seconds: float) -> bool:
         """Return whether the node ends by itself within so many seconds."""

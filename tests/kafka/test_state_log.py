@@ -15,12 +15,13 @@ from stream_app.errors import UserError
 from stream_app.kafka import clients
 from stream_app.log.canonical_order import Start
 from stream_app.replay.follower import Follower
-from stream_app.replay.recompute import Replay, Replayed, begin
+from stream_app.replay.recompute import Replay, Replayed, begin, take
 from stream_app.settings import Settings
+from stream_app.state.replica import Replica
 from stream_app.wire import DigestReport, Topics
 from stream_app.wire.state_records import StateOrigin
 from tests.fixtures.streams import events, publish
-from tests.fixtures.waiting import PATIENCE_SECONDS
+from tests.fixtures.waiting import PATIENCE_SECONDS, until
 from tests.kafka.conftest import Send
 from tests.kafka.state_log import Log
 
@@ -87,6 +88,37 @@ def remove(log: Log, end_offsets: tuple[int, ...]) -> None:
     places = [TopicPartition(log.names.ratings, p, end) for p, end in enumerate(end_offsets)]
     for future in admin.delete_records(places).values():
         future.result(10)
+
+
+def read_to_the_end(follower: Follower, replica: Replica) -> None:
+    """Apply what a follower reads to a replica, up to the newest cut."""
+
+    def done() -> bool:
+        for piece in follower.poll():
+            take(replica, piece)
+        return follower.cuts_at_end and replica.cut == follower.rounds.newest_cut[0]
+
+    until(done, "the log is read to its end")
+
+
+@pytest.mark.parametrize("more", [0, 1], ids=["up to the start", "beyond it"])
+def test_a_record_before_the_start_that_is_deleted_is_no_lost_end(
+    log: Log, replay: Replay, more: int
+) -> None:
+    """Retention deletes it after the bounds were checked: what follows is read, if it is held."""
+    whole = replay.from_origin().replica.model_digest()
+    half = replay.from_origin(None, 2)
+    assert all(half.tails), "each names the record before the start"
+    start = Start(2, log.cuts[1].end_offsets, half.cut_offset, tails=half.tails)
+    with closing(Follower(log.deployment, start)) as follower:
+        follower.log_end_offsets()
+        remove(log, tuple(end + more for end in start.end_offsets))
+        if more:
+            with pytest.raises(UserError, match=r"not read yet were deleted.*--accept-gap"):
+                read_to_the_end(follower, half.replica)
+        else:
+            read_to_the_end(follower, half.replica)
+            assert half.replica.model_digest() == whole
 
 
 @pytest.fixture
