@@ -90,7 +90,9 @@ class Node:
 
     def start(self) -> None:
         """Start the node and return when it answers; one that runs already goes on."""
-        if not self.running:
+        if self.running:
+            self.thaw()
+        else:
             self._process, _ = local.launch_ready(
                 java(),
                 jars(cache_dir(), local.to_stderr),
