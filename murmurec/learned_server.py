@@ -154,6 +154,7 @@ class LearnedServer:
             mechanisms=zeros,
             counts=counts,
             reasons=zeros,
+            epochs=np.zeros(n, np.int64),
             items=items,
             reports=reports,
             masks=masks,

@@ -89,6 +89,7 @@ def build(
         settings.cut_seconds,
         settings.round_records,
         checkpoint_seconds=settings.checkpoint_seconds,
+        retention_seconds=settings.ratings_retention_seconds,
     )
     scan = StateTopicScan(connection, topics, runtime.seal)
     reader = _reader(app, runtime, connection, clock, scan)

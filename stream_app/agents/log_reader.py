@@ -271,10 +271,12 @@ class LogReader(Service):
         # The clock writes a lost cut again; a refused cut would be refused each time.
         if error is None or error.retriable() or error.code() in _LOST:
             return
+        fix = "check that the topic exists and grant WRITE on it"
+        if error.code() == KafkaError.INVALID_TIMESTAMP:
+            fix = "the clock of this machine is far ahead of the broker's: set it"
         self._runtime.status.fail_from_thread(
             UserError(
-                f"{self._runtime.topics.cuts}: an entry could not be written ({error.str()}); "
-                "check that the topic exists and grant WRITE on it"
+                f"{self._runtime.topics.cuts}: an entry could not be written ({error.str()}); {fix}"
             )
         )
 

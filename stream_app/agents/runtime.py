@@ -160,7 +160,7 @@ class Runtime:
 
     def end_round(self, cut: Cut, cut_offset: int, tails: tuple[Tail | None, ...] = ()) -> None:
         """Close a round, and wake the coroutines that wait for a cut."""
-        replaced = self.replica.end_round(cut.number, cut.end_offsets)
+        replaced = self.replica.end_round(cut.number, cut.end_offsets, cut.accepted_days)
         self.gauges.replaced(replaced)
         self.recommender.replaced(replaced)
         self.cut_offset, self.tails = cut_offset, tails

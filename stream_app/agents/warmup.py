@@ -112,6 +112,7 @@ def warm_up(spec: StateSpec, index: str = "exact", code_bits: int = 256) -> None
         recommender.recall(device, 2)
     replica.forget(events[0].device)
     replica.apply(_decoded(events, 0, spec))  # again: duplicates, and a forgotten device
+    replica.end_round(2, (2,) * spec.partitions, (1, 1))  # the events are of day 0: all are evicted
 
 
 def _check_signature() -> None:

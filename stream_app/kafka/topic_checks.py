@@ -21,7 +21,7 @@ from stream_app.kafka.topic_admin import (
     partitions_in_words,
 )
 from stream_app.wire import Topics
-from stream_app.wire.topics import PLAIN
+from stream_app.wire.topics import PLAIN, STAMPED
 
 _APPLY = "run murmurec topics apply, which sets it"
 # librdkafka's largest batch of records: the broker checks max.message.bytes against a whole batch.
@@ -49,15 +49,16 @@ def check_ratings(
     configs = check_intake(admin, topic, partitions)
     wanted = "-1" if retention_seconds is None else str(int(retention_seconds * 1000))
     for name, want in (("retention.ms", wanted), ("retention.bytes", "-1")):
-        if configs[name] != want and longer(want, configs[name]):
+        if configs[name] not in (want, "-1") and longer(want, configs[name]):
             raise UserError(
                 f"topic {topic} has {name} {configs[name]}: ratings would be deleted sooner than "
                 f"ratings_retention_seconds allows; {_APPLY} to {want}, or change the setting"
             )
 
 
-def check_cut_log(admin: AdminClient, topic: str) -> None:
-    """Refuse a cut log that is absent, has several partitions, or loses records."""
+def check_cut_log(admin: AdminClient, topic: str, *, dated: bool = False) -> None:
+    """Refuse a cut log that is absent, has several partitions, or loses records, and one whose cuts
+    say which days are accepted (`dated`) if it takes records from far in the future."""
     _check_partitions(admin, topic, 1, "delete it and apply the topics")
     configs = configurations(admin, [topic])[topic]
     _check_policy(topic, configs, "delete", "compaction drops cuts")
@@ -66,6 +67,13 @@ def check_cut_log(admin: AdminClient, topic: str) -> None:
             raise UserError(
                 f"topic {topic} has {name} {configs[name]}: cuts, which define the log's "
                 f"order, would be deleted; {_APPLY} to -1"
+            )
+    for name, want in STAMPED.items() if dated else ():
+        found = configs.get(name, "unset")
+        if found != want and (want.isalpha() or longer(found, want)):
+            raise UserError(
+                f"topic {topic} has {name} {found}: a worker whose clock is ahead would reject "
+                f"events that are not old; {_APPLY} to {want}"
             )
 
 
@@ -112,7 +120,7 @@ def check_deployment(
     """Refuse a deployment with absent topics, or whose configuration would lose the state."""
     admin = clients.admin(connection)
     check_ratings(admin, topics.ratings, partitions, retention_seconds)
-    check_cut_log(admin, topics.cuts)
+    check_cut_log(admin, topics.cuts, dated=retention_seconds is not None)
     check_state_topic(admin, topics.state)
     others = [topics.items, topics.queries, topics.recommendations, topics.rejected]
     for name, found in partition_counts(admin, others).items():

@@ -308,7 +308,7 @@ class Rounds:
                     raise OrderError(
                         f"offset {offsets[0]} of partition {partition} was delivered twice"
                     )
-                return RecordRun(partition, offsets, keys, values)
+                return RecordRun(partition, offsets, keys, values, cut.accepted_days)
             if self.received[partition] < end:
                 return None
             self._partition += 1

@@ -9,6 +9,9 @@ A log without a cut gets an entry with the newest version of the event format be
 A cut is marked if the caller wants a checkpoint, and about every `checkpoint_seconds` where that is
 set. At a marked cut every replica takes its digest, and the owner writes its state.
 
+Where ratings have a retention (`retention_seconds`), a cut names the days of which events of its
+round are accepted (`event_days.py`).
+
 Up to `in_flight` cuts may be outstanding, each continuing the cut before it, so that a backlog
 advances by more than one round per round trip. The clock reads its cuts back. If another clock's
 cut took the place of its own, or no cut is read back for `patience_seconds`, it drops the
@@ -25,6 +28,7 @@ from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from stream_app.log.event_days import accepted_days
 from stream_app.wire import Contract, Cut
 from stream_app.wire.limits import CONTRACT
 
@@ -42,6 +46,7 @@ class Clock:
     in_flight: int = 4
     patience_seconds: float = 5.0
     checkpoint_seconds: float | None = None
+    retention_seconds: float | None = None
 
     def __post_init__(self) -> None:
         if not self.seconds > 0:
@@ -125,6 +130,8 @@ class Clock:
             and now - self._marked_time > self.checkpoint_seconds
         )
         cut = Cut(number + 1, tuple(moved), epoch, self.design, marked)
+        if self.retention_seconds is not None:
+            cut = cut.accepting(accepted_days(epoch, self.retention_seconds))
         self._on_the_way.append(cut)
         self._last_time = now
         if marked:

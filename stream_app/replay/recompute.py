@@ -158,7 +158,7 @@ def take(replica: Replica, piece: Decoded) -> BatchOutcome | None:
     """Apply the next piece of the log to a replica; return the outcome of its records."""
     outcome = None if piece.batch is None else replica.apply(piece.batch)
     if piece.cut is not None:
-        replica.end_round(piece.cut.number, piece.cut.end_offsets)
+        replica.end_round(piece.cut.number, piece.cut.end_offsets, piece.cut.accepted_days)
     if piece.contract is not None:
         replica.set_contract(piece.contract.version)
     # With a rebuild, the origin excludes the device, as if it had never reported.

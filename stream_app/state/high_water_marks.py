@@ -11,69 +11,121 @@ until the number after it arrives, and the run before the jump goes on beside th
 record costs its device at most one event. Price: of a device that skips numbers twice, records
 from before the first hole are taken for new ones when they are sent once more.
 
-Devices are listed in the order in which they first appear in the log and are never removed, so
-`arrays()` is a function of the log alone and independent of hashing and growth. The table grows by
-doubling and takes 56 to 112 bytes a device, 32 to 64 where events are signed; it holds at most 2^30
-devices.
+**Eviction.** Where cuts say which days they accept (`log/event_days.py`), an event of another day
+is rejected, and a device is evicted once its newest event is of a day before all of them: each
+event of it that could be sent again would be rejected for its day. The oldest day never moves back,
+so no event is applied twice, whatever is evicted. After the oldest day has moved, a hand passes
+every row once, at most `steps` of them at the end of a round; new devices take the rows that are
+free, the one freed last first.
+
+Rows are thus a function of the log alone and independent of hashing and growth. The table grows by
+doubling and takes 58 to 116 bytes a row, 34 to 68 where events are signed; it holds at most 2^30
+rows.
 """
 
 from __future__ import annotations
 
 import secrets
-from collections.abc import Mapping
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from stream_app.kernels.stream import high_water_marks as marks
-from stream_app.models.paged_arrays import (
-    Arrays,
-    DirtyMap,
-    check_arrays,
-    check_rows,
-    dirty_map,
-    grown_map,
-    leading_pages,
-    mark_dirty,
-)
-from stream_app.wire import MAX_SEQ_GAP
+from stream_app.kernels.stream import high_water_marks as kernels
+from stream_app.models.growing_arrays import GrowingArrays
+from stream_app.models.paged_arrays import Arrays, mark_dirty
+from stream_app.wire import MAX_SEQ_GAP, REASON_CODE, Reason
 
-_SMALLEST = 1024
+STEPS = 1 << 13
+_BY_ROW = ("devices", "marks", "days")
+_STALE, _AHEAD = (np.uint8(REASON_CODE[reason]) for reason in (Reason.STALE, Reason.AHEAD))
 
 
-class HighWaterMarks:
+class HighWaterMarks(GrowingArrays):
     """Applied `seq`s per device; a device is its 128-bit pseudonym as two uint64 words.
 
     `signed`: every number comes from its device, and the largest decides. `seed` places devices in
     the table and nothing else. By default it is drawn afresh in each process, because devices
     choose their pseudonyms: with a public seed, an attacker could choose many that collide in one
     slot and stall the server.
+
+    devices (n, 2) uint64, marks (n, 4) int64, or (n, 1) where events are signed, days (n,) uint16:
+    by row. numbers (6,) int64.
     """
 
-    growing = frozenset({"devices", "marks"})
+    growing: ClassVar[frozenset[str]] = frozenset(_BY_ROW)
 
-    def __init__(self, seed: int | None = None, *, signed: bool = False) -> None:
+    def __init__(
+        self, seed: int | None = None, *, signed: bool = False, steps: int = STEPS
+    ) -> None:
         if seed is not None and not 0 <= seed < 2**64:
             raise ValueError(f"seed {seed}: use 0 to 2^64 - 1, or none")
+        super().__init__()
         self._seed = np.uint64(secrets.randbits(64) if seed is None else seed)
-        self._width = 1 if signed else 4
-        self._clear(_SMALLEST)
+        self._width, self._steps = 1 if signed else 4, steps
+        self.keep_growing("devices", np.uint64, 2)
+        self.keep_growing("marks", np.int64, self._width)
+        self.keep_growing("days", np.uint16)
+        self._numbers = self.keep("numbers", np.zeros(6, np.int64))
+        self._place()
 
-    def _clear(self, room: int) -> None:
-        """Empty the table and allocate `room` devices."""
-        self._count = 0
-        self._devices = np.zeros((room, 2), np.uint64)
-        self._marks = np.zeros((room, self._width), np.int64)
-        self._slots = np.full(2 * room, -1, np.int32)
-        self._pages = dirty_map(self._devices), dirty_map(self._marks)
+    def __len__(self) -> int:
+        """Number of rows, free ones included."""
+        return self.length("devices")
+
+    @property
+    def devices(self) -> int:
+        """Number of devices with a row: those of which a record was applied and that were not
+        evicted since."""
+        return len(self) - int(self._numbers[kernels.FREE])
+
+    @property
+    def oldest_day(self) -> int:
+        """The oldest day of which events are accepted; 0 where no cut has named one."""
+        return int(self._numbers[kernels.OLDEST])
+
+    def admit(
+        self,
+        epochs: NDArray[np.int64],
+        reasons: NDArray[np.uint8],
+        days: tuple[int, int] | None,
+    ) -> NDArray[np.uint8]:
+        """Return the reasons of records (n,) of a round whose cut accepts these days, with `stale`
+        and `ahead` for the accepted ones of an older and of a later day.
+
+        Days of earlier cuts count: the oldest day never moves back, nor does the newest. In a round
+        without days no event is ahead.
+        """
+        self.accept(days)
+        oldest, newest = self._numbers[kernels.OLDEST], self._numbers[kernels.NEWEST]
+        early = epochs < oldest
+        late = epochs > newest if days is not None else np.False_
+        if not (early.any() or late.any()):
+            return reasons
+        refused = np.where(early, _STALE, np.where(late, _AHEAD, reasons))
+        return np.where(reasons == 0, refused, reasons)
+
+    def accept(self, days: tuple[int, int] | None) -> None:
+        """Begin or end a round whose cut accepts these days, first and last."""
+        if days is None:
+            return
+        numbers = self._numbers
+        moved = np.maximum(numbers[: kernels.NEWEST + 1], days)
+        if (moved == numbers[: kernels.NEWEST + 1]).all():
+            return
+        mark_dirty(self.pages("numbers"), 0, numbers.nbytes)
+        if moved[kernels.OLDEST] > numbers[kernels.OLDEST]:
+            numbers[kernels.LEFT] = len(self)
+        numbers[: kernels.NEWEST + 1] = moved
 
     def advance(
         self,
         devices: NDArray[np.uint64],
         seqs: NDArray[np.int64],
+        epochs: NDArray[np.int64],
         accepted: NDArray[np.bool_],
     ) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
-        """Apply (n, 2) devices with (n,) seqs strictly in order; return outcomes and gaps.
+        """Apply (n, 2) devices with (n,) seqs and days strictly in order; return outcomes and gaps.
 
         Outcome 0: applied, and the gap is the number of skipped seqs, `MAX_SEQ_GAP` at most. 1: a
         duplicate. 2: held back, a jump (never where events are signed). 3: the row was not
@@ -81,27 +133,39 @@ class HighWaterMarks:
         applied row adds a device and has a gap.
         """
         n = len(seqs)
-        if devices.shape != (n, 2) or len(accepted) != n:
+        if devices.shape != (n, 2) or len(accepted) != n or len(epochs) != n:
             raise ValueError(
-                f"{devices.shape} devices, {n} seqs, {len(accepted)} accepted: use (n, 2), n, n"
+                f"{devices.shape} devices, {n} seqs, {len(epochs)} epochs, {len(accepted)} "
+                "accepted: use (n, 2), n, n, n"
             )
         outcomes = np.empty(n, np.uint8)
         gaps = np.empty(n, np.int64)
         row = 0
         while True:
-            row, self._count = marks.advance(
-                self._slots, self._devices, self._marks, *self._pages, self._seed, self._count,
-                devices, seqs, accepted, row, MAX_SEQ_GAP, outcomes, gaps,
+            row, count = kernels.advance(
+                *self._tables(), len(self), devices, seqs, epochs, accepted, row, MAX_SEQ_GAP,
+                outcomes, gaps,
             )  # fmt: skip
+            for name in _BY_ROW:
+                self.extend(name, count)
             if row == n:
                 return outcomes, gaps
-            self._grow()
+            for name in _BY_ROW:
+                self.reserve(name, 2 * count)
+            self._place()
+
+    def evict(self) -> NDArray[np.int64]:
+        """End a round: free rows of devices whose every event is stale; return these rows."""
+        rows = np.empty(min(self._steps, int(self._numbers[kernels.LEFT])), np.int64)
+        if not len(rows):
+            return rows
+        return rows[: kernels.evict(*self._tables(), len(self), self._steps, rows)]
 
     def find(self, devices: NDArray[np.uint64]) -> NDArray[np.int64]:
         """Return the seq of each of (n, 2) devices that was applied last, or held back; 0 where
         the device is unknown."""
         rows = self.rows(devices)
-        found: NDArray[np.int64] = self._marks[rows, min(self._width, 2) - 1]
+        found: NDArray[np.int64] = self.room("marks")[rows, min(self._width, 2) - 1]
         found[rows < 0] = 0
         return found
 
@@ -111,87 +175,56 @@ class HighWaterMarks:
         if row < 0:
             return False
         size = 8 * self._width
-        mark_dirty(self._pages[1], size * row, size * (row + 1))
-        self._marks[row] = 0
+        mark_dirty(self.pages("marks"), size * row, size * (row + 1))
+        self.room("marks")[row] = 0
         return True
 
     def rows(self, devices: NDArray[np.uint64]) -> NDArray[np.int64]:
-        """Return the row of each of (n, 2) devices, in order of first appearance; -1 for an unknown
-        one."""
+        """Return the row of each of (n, 2) devices; -1 for an unknown one."""
         rows = np.empty(len(devices), np.int64)
-        marks.find(self._slots, self._devices, self._seed, devices, rows)
+        kernels.find(self._slots, self.room("devices"), self._seed, devices, rows)
         return rows
 
-    @property
-    def devices(self) -> int:
-        """Number of devices with a row: those of which a record was ever applied."""
-        return self._count
-
-    def arrays(self) -> dict[str, NDArray[np.generic]]:
-        """Return the state itself, not a copy: devices (n, 2) by first appearance, marks (n, 4),
-        or (n, 1) where events are signed."""
-        return {"devices": self._devices[: self._count], "marks": self._marks[: self._count]}
-
-    def dirty_pages(self) -> dict[str, DirtyMap]:
-        """Return the dirty-page map of each array."""
-        pages = zip(self.arrays().items(), self._pages, strict=True)
-        return {name: leading_pages(page, array) for (name, array), page in pages}
-
-    def load(self, arrays: Arrays) -> None:
-        """Replace the state by what `arrays()` returned; ValueError where they do not fit."""
-        check_arrays(arrays, self.arrays(), self.growing)
-        devices, values = arrays["devices"], arrays["marks"]
+    def check(self, arrays: Arrays) -> None:
+        """Raise ValueError unless there is one of each for a row, every mark is possible, and the
+        free rows are those of the chain."""
+        devices, marks, days, numbers = (arrays[name] for name in (*_BY_ROW, "numbers"))
+        used = marks[days > 0] if len(days) == len(marks) else marks
         if (
-            len(devices) != len(values)
-            or (values < 0).any()
-            or (values[:, :-1:2] > values[:, 1::2]).any()
+            not len(devices) == len(marks) == len(days)
+            or (marks < 0).any()
+            or (used[:, :-1:2] > used[:, 1::2]).any()
         ):
             raise ValueError(
-                f"{len(devices)} devices, {len(values)} marks: use one row for each, of numbers "
-                "from 0, the last of a run not below its first"
+                f"{len(devices)} devices, {len(marks)} marks, {len(days)} days: use one row for "
+                "each, of numbers from 0, the last of a run not below its first"
             )
-        room = max(_SMALLEST, 1 << (len(values) - 1).bit_length())
-        slots = np.full(2 * room, -1, np.int32)
-        known = np.zeros((room, 2), np.uint64)
-        known[: len(values)] = devices
-        if marks.place(slots, known, self._seed, len(values)) != len(values):
-            raise ValueError(f"{len(values)} devices: one of them occurs twice")
-        self._clear(room)
-        self._count, self._slots, self._devices = len(values), slots, known
-        self._marks[: len(values)] = values
-        for pages in self._pages:
-            pages[:] = 1
+        free = int(np.count_nonzero(days == 0))
+        # Copies: the kernel is compiled for arrays that may be written.
+        chained = kernels.chained(marks[:, 0].copy(), days.copy(), numbers.copy()) if free else 0
+        if (numbers < 0).any() or not free == chained == numbers[kernels.FREE]:
+            raise ValueError(f"{free} rows are free, and the chain of free rows has {chained}")
+        if max(numbers[kernels.HAND] + 1, numbers[kernels.LEFT]) > max(len(days), 1):
+            raise ValueError(f"hand at row {numbers[kernels.HAND]}: there are {len(days)} rows")
 
-    def resize(self, rows: Mapping[str, int]) -> None:
-        """Give both arrays so many rows; see `StatePart`."""
-        check_rows(rows, self.growing)
-        count, kept = rows["devices"], min(rows["devices"], self._count)
-        if rows["marks"] != count:
-            raise ValueError(f"{count} devices, {rows['marks']} marks: use one mark for each")
-        old = self._devices, self._marks
-        self._clear(max(_SMALLEST, 1 << max(count - 1, 0).bit_length()))
-        self._devices[:kept], self._marks[:kept] = old[0][:kept], old[1][:kept]
-        self._count = count
+    def derive(self) -> None:
+        """Place every device; raises ValueError where one occurs twice."""
+        if self._place() != self.devices:
+            raise ValueError(f"{self.devices} devices: one of them occurs twice")
 
-    def index(self) -> None:
-        """Place the devices again, and mark every page; see `StatePart`."""
-        if self._count and self._marks[: self._count].min() < 0:
-            raise ValueError(f"{self._count} devices: a mark is below 0")
-        self._slots[:] = -1
-        if marks.place(self._slots, self._devices, self._seed, self._count) != self._count:
-            raise ValueError(f"{self._count} devices: one of them occurs twice")
-        for pages in self._pages:
-            pages[:] = 1
+    def _tables(self) -> tuple[object, ...]:
+        names = (*_BY_ROW, "numbers")
+        rooms, pages = (self.room(name) for name in names), (self.pages(name) for name in names)
+        return self._slots, *rooms, *pages, self._seed
 
-    def _grow(self) -> None:
-        old, count = (self._devices, self._marks, self._pages), self._count
-        self._clear(2 * len(self._marks))
-        self._devices[:count], self._marks[:count] = old[0], old[1]
-        self._count = count
-        self._pages = grown_map(old[2][0], self._devices), grown_map(old[2][1], self._marks)
-        marks.place(self._slots, self._devices, self._seed, count)
+    def _place(self) -> int:
+        """Place every device in a map of the right size; return how many are distinct."""
+        devices = self.room("devices")
+        self._slots = np.full(2 * len(devices), -1, np.int32)
+        placed = kernels.place(self._slots, devices, self.room("days"), self._seed, len(self))
+        return int(placed)
 
     @property
     def memory_bytes(self) -> int:
-        """Size of the table."""
-        return self._slots.nbytes + self._devices.nbytes + self._marks.nbytes
+        """Memory held, room for growth included."""
+        return super().memory_bytes + self._slots.nbytes

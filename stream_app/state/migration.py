@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from stream_app.kernels.stream.high_water_marks import LATE
 from stream_app.models.factorization import transfer
 from stream_app.models.factorization.base import ITEM, USER
 from stream_app.models.factorization.factory import build_durable
@@ -50,11 +51,17 @@ class PartReport:
 
 class Migration:
     """Fills an empty replica from the arrays of another state and the settings of its spec, part by
-    part; `reports` has one entry for each."""
+    part; `reports` has one entry for each. newest_day: the newest day of which a device can have
+    sent an event."""
 
     def __init__(
-        self, model: Mapping[str, NDArray[Any]], settings: Mapping[str, str], replica: Replica
+        self,
+        model: Mapping[str, NDArray[Any]],
+        settings: Mapping[str, str],
+        replica: Replica,
+        newest_day: int,
     ) -> None:
+        self._day_mark = 1 + min(newest_day, LATE - 1)
         self._model, self._settings, self._replica = model, settings, replica
         self._parts = replica.parts()
         self._same_seed = self._settings.get("seed") == str(replica.spec.seed)
@@ -82,7 +89,10 @@ class Migration:
 
     def _given(self, name: str) -> Arrays:
         split = ((key.partition("."), array) for key, array in self._model.items())
-        return {key: array for (part, _, key), array in split if part == name}
+        given = {key: array for (part, _, key), array in split if part == name}
+        if name.endswith("_lists"):
+            given.setdefault("free", np.zeros(2, np.int32))  # before state format 6: no free block
+        return given
 
     def _report(self, part: str, fate: Fate, reason: str) -> None:
         self.reports.append(PartReport(part, fate, reason))
@@ -120,17 +130,28 @@ class Migration:
     # --- marks and items ------------------------------------------------------------------
 
     def _move_marks(self, given: Arrays) -> None:
-        """Convert sequence numbers: everything up to the last number counts as seen."""
-        newest = given["marks"].reshape(len(given["devices"]), -1).max(axis=1, initial=0)
-        own = self._parts["marks"].arrays()["marks"]
-        marks = np.zeros((len(newest), *own.shape[1:]), own.dtype)
-        if own.ndim == 2 and own.shape[1] == 4:
-            marks[:, 0], marks[:, 1] = newest > 0, newest
-        else:
-            marks.reshape(len(newest), -1)[:, 0] = np.minimum(newest, MAX_SEQ)
-        self._rows_kept["marks"] = self._loads("marks", {**given, "marks": marks})
+        """Convert sequence numbers: where the layout differs, everything up to the last number
+        counts as seen. Before state format 6 the day of the newest event was not kept."""
+        own, count = self._parts["marks"].arrays(), len(given["devices"])
+        fresh = {
+            "days": np.full(count, self._day_mark, np.uint16),
+            "numbers": own["numbers"].copy(),
+        }
+        fresh |= given
+        old, free = given["marks"].reshape(count, -1), fresh["days"] == 0
+        marks, reason = old, "as they are"
+        if old.shape[1:] != own["marks"].shape[1:]:
+            newest = np.minimum(old.max(axis=1, initial=0), MAX_SEQ)
+            marks, reason = np.zeros((count, own["marks"].shape[1]), np.int64), "by their last seq"
+            # One run from 1 on, or the largest number; a free row has the next one in its place.
+            runs = (newest > 0, newest) if marks.shape[1] > 1 else (newest,)
+            for column, values in enumerate(runs):
+                marks[:, column] = np.where(free, 0, values)
+            marks[free, 0] = old[free, 0]
+        self._rows_kept["marks"] = self._loads("marks", {**fresh, "marks": marks})
         fate = Fate.CONVERTED if self._rows_kept["marks"] else Fate.EMPTY
-        self._report("marks", fate, f"{len(newest):,} devices, by their last sequence number")
+        day = "" if "days" in given else "; counted as sending today"
+        self._report("marks", fate, f"{count:,} devices, {reason}{day}")
 
     def _move_items(self, name: str, given: Arrays) -> None:
         """Convert a list of items, the most reported where there is not room for all."""

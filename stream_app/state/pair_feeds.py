@@ -142,9 +142,9 @@ class PairFeeds:
     def extend(self, items: KnownItems, marks: HighWaterMarks) -> None:
         """End a batch: the arrays' lengths must not depend on how the log was cut."""
         if self.rated is not None:
-            self.rated.extend(len(items), marks.devices)
+            self.rated.extend(len(items), len(marks))
         if self.reported is not None and self.scope is not None:
-            self.reported.extend(len(self.scope), marks.devices)
+            self.reported.extend(len(self.scope), len(marks))
 
     def end_round(self, items: KnownItems) -> Rows:
         """Elect the heads where that is due, and give rows to items that wait for one; return the
@@ -160,6 +160,12 @@ class PairFeeds:
         for feed in (self.rated, self.reported):
             if feed is not None:
                 feed.clear(device)
+
+    def release(self, devices: Rows) -> None:
+        """Clear the lists of devices (rows), whose rows other devices take."""
+        for feed in (self.rated, self.reported):
+            if feed is not None and len(devices):
+                feed.release(devices)
 
     def history(
         self, device: int, items: KnownItems, *, reported: bool

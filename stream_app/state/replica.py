@@ -108,8 +108,8 @@ class Replica:
 
     def apply(self, batch: Batch) -> BatchOutcome:
         """Advance the state by a batch of one partition, the next in canonical order."""
-        reasons = self.forgotten.reasons(batch)
-        outcomes, gaps = self.marks.advance(batch.devices, batch.seqs, reasons == 0)
+        reasons = self.marks.admit(batch.epochs, self.forgotten.reasons(batch), batch.days)
+        outcomes, gaps = self.marks.advance(batch.devices, batch.seqs, batch.epochs, reasons == 0)
         cells, applied = self._cells(batch), outcomes == APPLIED
         records = Records(batch.devices, batch.mechanisms, batch.counts)
         duplicates = 0
@@ -213,8 +213,13 @@ class Replica:
         self.second_moment.add_many(keys, counts)
         return rows
 
-    def end_round(self, number: int, end_offsets: Sequence[int]) -> NDArray[np.int64]:
-        """Close the round that ends at cut `number`; return the rows that have another item now."""
+    def end_round(
+        self, number: int, end_offsets: Sequence[int], days: tuple[int, int] | None = None
+    ) -> NDArray[np.int64]:
+        """Close the round that ends at cut `number`, which accepts events of these days; return the
+        rows that have another item now."""
+        self.marks.accept(days)
+        self.pairs.release(self.marks.evict())
         replaced = self.pairs.end_round(self.items)
         self.cut, self.end_offsets = number, tuple(end_offsets)
         self.ledger.end_round(self.end_offsets)

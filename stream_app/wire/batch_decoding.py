@@ -26,12 +26,13 @@ _packed = msgspec.msgpack.Decoder(Packed)
 @dataclass(frozen=True, eq=False)
 class RecordRun:
     """Consecutive records of one partition as the broker delivered them: offsets, keys and values
-    (n,)."""
+    (n,); `days` of the cut that ends their round (`cut_log.Cut`)."""
 
     partition: int
     offsets: Sequence[int]
     keys: Sequence[bytes | None]
     values: Sequence[bytes | None]
+    days: tuple[int, int] | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -40,9 +41,9 @@ class Batch:
 
     offsets, seqs (n,) int64; sizes (n,) int64 in bytes; devices (n, 2) uint64, the pseudonym as two
     little-endian words; mechanisms (n,) uint8, an index into the allow-list; counts (n,) int64
-    ratings per record; reasons (n,) uint8, an index into `REASONS` (0: accepted); items (m,)
-    uint64, reports (m,) uint8 and masks (m,) uint16, 0 where the mechanism has no mask. A rejected
-    record has count 0 and zero fields.
+    ratings per record; reasons (n,) uint8, an index into `REASONS` (0: accepted); epochs (n,)
+    int64; items (m,) uint64, reports (m,) uint8 and masks (m,) uint16, 0 where the mechanism has no
+    mask. A rejected record has count 0 and zero fields. `days` are those of the run.
     """
 
     partition: int
@@ -53,9 +54,11 @@ class Batch:
     mechanisms: NDArray[np.uint8]
     counts: NDArray[np.int64]
     reasons: NDArray[np.uint8]
+    epochs: NDArray[np.int64]
     items: NDArray[np.uint64]
     reports: NDArray[np.uint8]
     masks: NDArray[np.uint16]
+    days: tuple[int, int] | None = None
 
     @property
     def records(self) -> int:
@@ -75,12 +78,13 @@ _SEPARATOR_JSON = f',"{_SEPARATOR}",'.encode()
 
 
 class _Fields(NamedTuple):
-    """The fields of the events of a run as columns, each (n,); the epoch has no column."""
+    """The fields of the events of a run as columns, each (n,)."""
 
     v: list[int]
     device: list[Any]
     seq: list[int]
     mechanism: list[str]
+    epoch: list[int]
     items: list[Any]
     reports: list[Any]
     test: list[bool]
@@ -106,6 +110,7 @@ class _Decoded(NamedTuple):
     mechanisms: NDArray[np.uint8]
     counts: NDArray[np.int64]
     reasons: NDArray[np.uint8]
+    epochs: NDArray[np.int64]
     items: NDArray[np.uint64]
     reports: NDArray[np.uint8]
     masks: NDArray[np.uint16]
@@ -121,7 +126,7 @@ def decode_many(run: RecordRun, intake: Intake) -> Batch:
     else:
         events, refused = found
         columns = _decode_opened(run, events, refused, intake)
-    return Batch(run.partition, np.fromiter(run.offsets, np.int64, n), sizes, *columns)
+    return Batch(run.partition, np.fromiter(run.offsets, np.int64, n), sizes, *columns, run.days)
 
 
 def _decode_opened(
@@ -140,10 +145,10 @@ def _decode_opened(
     columns = _decode_run(taken, lengths, intake)
     if len(chosen) == n:
         return columns
-    spread = [np.zeros((n, *column.shape[1:]), column.dtype) for column in columns[:5]]
-    for whole, column in zip(spread, columns[:5], strict=True):
+    spread = [np.zeros((n, *column.shape[1:]), column.dtype) for column in columns[:6]]
+    for whole, column in zip(spread, columns[:6], strict=True):
         whole[places] = column
-    decoded = _Decoded._make((*spread, *columns[5:]))
+    decoded = _Decoded._make((*spread, *columns[6:]))
     decoded.reasons[refused] = REASON_CODE[Reason.BAD_SIGNATURE]
     return decoded
 
@@ -193,6 +198,7 @@ def _decode_alike(run: RecordRun, sizes: NDArray[np.int64], intake: Intake) -> _
         mechanisms=mechanisms,
         counts=ratings.counts,
         reasons=np.zeros(n, np.uint8),
+        epochs=np.fromiter(fields.epoch, np.int64, n),
         items=ratings.items,
         reports=ratings.reports,
         masks=ratings.masks,
@@ -238,6 +244,7 @@ def _columns(events: Sequence[Packed] | Sequence[JsonInts]) -> _Fields:
         [event.device for event in events],
         [event.seq for event in events],
         [event.mechanism for event in events],
+        [event.epoch for event in events],
         [event.items for event in events],
         [event.reports for event in events],
         [event.test for event in events],
@@ -338,6 +345,7 @@ def _decode_each(run: RecordRun, intake: Intake) -> _Decoded:
     mechanisms = np.zeros(n, np.uint8)
     counts = np.zeros(n, np.int64)
     reasons = np.zeros(n, np.uint8)
+    epochs = np.zeros(n, np.int64)
     items, reports = [np.empty(0, np.uint64)], [np.empty(0, np.uint8)]
     masks = [np.empty(0, np.uint16)]
     for i, (record_key, value) in enumerate(zip(run.keys, run.values, strict=True)):
@@ -349,6 +357,7 @@ def _decode_each(run: RecordRun, intake: Intake) -> _Decoded:
         devices[i] = np.frombuffer(event.device, "<u8")
         seqs[i] = event.seq
         mechanisms[i] = intake.index[event.mechanism]
+        epochs[i] = event.epoch
         counts[i] = len(event.items)
         items.append(event.items)
         reports.append(event.reports)
@@ -360,6 +369,7 @@ def _decode_each(run: RecordRun, intake: Intake) -> _Decoded:
         mechanisms,
         counts,
         reasons,
+        epochs,
         np.concatenate(items),
         np.concatenate(reports),
         np.concatenate(masks),

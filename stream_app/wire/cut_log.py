@@ -38,6 +38,10 @@ class Cut(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag_field="ki
     reads the same cuts but has another state, and reports the difference. At a cut with
     `checkpoint` every replica takes its digest, so that replicas can be compared.
 
+    `days` are the first and the last day of which the round's events are accepted, as the writer
+    decided (`log/event_days.py`); without them events of every day are, or of every day since the
+    oldest one that an earlier cut has named.
+
     `tails` holds for each partition the fingerprint of the last record below
     `end_offsets`, as the writer received it, or "" where the writer has received none. No tails: an
     older writer.
@@ -51,7 +55,17 @@ class Cut(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag_field="ki
     design: Annotated[str, msgspec.Meta(max_length=32)] = ""
     checkpoint: bool = False
     tails: tuple[_Fingerprint, ...] = ()
+    days: tuple[Epoch, Epoch] | msgspec.UnsetType = msgspec.UNSET
     v: int = VERSION
+
+    @property
+    def accepted_days(self) -> tuple[int, int] | None:
+        """`days`; None without them."""
+        return None if self.days is msgspec.UNSET else self.days
+
+    def accepting(self, days: tuple[int, int]) -> Cut:
+        """Return this cut with `days`."""
+        return msgspec.structs.replace(self, days=days)
 
 
 class Forget(

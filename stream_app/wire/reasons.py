@@ -27,6 +27,8 @@ class Reason(StrEnum):
     FORGOTTEN = "forgotten"
     UNREADABLE = "unreadable"
     BAD_SIGNATURE = "bad_signature"
+    STALE = "stale"
+    AHEAD = "ahead"
 
 
 REASONS: tuple[Reason, ...] = tuple(Reason)

@@ -15,6 +15,12 @@ PLAIN: dict[str, str] = {
     "compression.type": "uncompressed",
     "max.message.bytes": str(MAX_BATCH_BYTES),
 }
+# Of the cut log where cuts say which days are accepted (`log/event_days.py`): the broker refuses an
+# entry of a worker whose clock is far ahead of its own.
+STAMPED: dict[str, str] = {
+    "message.timestamp.type": "CreateTime",
+    "message.timestamp.after.max.ms": "3600000",
+}
 # A broker that lacks the newest records never leads a partition: devices sent them once.
 _CLEAN: dict[str, str] = {"unclean.leader.election.enable": "false"}
 
@@ -118,8 +124,9 @@ class Topics:
             "retention.ms": "-1",
             "retention.bytes": "-1",
         }
-        kept = forever | PLAIN
+        kept, cuts = forever | PLAIN, forever
         if ratings_retention_seconds is not None:
+            cuts = forever | STAMPED
             if not ratings_retention_seconds > 0:
                 raise ValueError(
                     f"ratings_retention_seconds {ratings_retention_seconds}: ratings are kept for "
@@ -138,7 +145,7 @@ class Topics:
         versions = newest | {"segment.bytes": "16777216", "min.cleanable.dirty.ratio": "0.1"}
         return (
             Topic(self.ratings, "pseudonym, 32 hex", "event", partitions, kept, "partitions"),
-            Topic(self.cuts, "none", "entry of the cut log", 1, forever),
+            Topic(self.cuts, "none", "entry of the cut log", 1, cuts),
             Topic(self.state, "page, manifest or claim", "checkpoint", 1, pages),
             Topic(self.items, "item id", "catalogue entry", 1, newest | PLAIN),
             Topic(self.item_table, "page number", "item table page", 1, newest),

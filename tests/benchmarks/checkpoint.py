@@ -95,8 +95,8 @@ class Stream:
         zeros = np.zeros(n, np.uint8)
         return Batch(
             0, offsets, np.full(n, 1000), self._devices[devices], self._seqs[devices], zeros,
-            np.full(n, _EACH), zeros, items, rng.integers(0, 5, m).astype(np.uint8),
-            np.zeros(m, np.uint16),
+            np.full(n, _EACH), zeros, np.zeros(n, np.int64), items,
+            rng.integers(0, 5, m).astype(np.uint8), np.zeros(m, np.uint16),
         )  # fmt: skip
 
 

@@ -62,8 +62,8 @@ class Stream:
         zeros = np.zeros(n, np.uint8)
         return Batch(
             0, offsets, np.full(n, 100), self._devices[devices], self._seqs[devices], zeros,
-            np.full(n, each), zeros, items, rng.integers(0, 5, m).astype(np.uint8),
-            np.zeros(m, np.uint16),
+            np.full(n, each), zeros, np.zeros(n, np.int64), items,
+            rng.integers(0, 5, m).astype(np.uint8), np.zeros(m, np.uint16),
         )  # fmt: skip
 
     def filling(self) -> Iterator[Batch]:

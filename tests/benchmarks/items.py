@@ -56,7 +56,8 @@ class Worker:
         reports = self._random.integers(0, 5, many).astype(np.uint8)
         batch = Batch(
             0, np.array([self._sent]), np.array([9 * many]), devices, np.array([1]), zero,
-            np.array([many]), zero, items, reports, np.zeros(many, np.uint16),
+            np.array([many]), zero, np.zeros(1, np.int64), items, reports,
+            np.zeros(many, np.uint16),
         )  # fmt: skip
         return seconds(lambda: self._apply(batch))
 

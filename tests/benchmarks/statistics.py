@@ -44,7 +44,7 @@ def rate(add: Callable[..., object], *columns: np.ndarray) -> float:
 def marks_rate(devices: np.ndarray) -> float:
     rows = np.arange(KEYS) % len(devices)
     seqs = np.arange(KEYS) // len(devices) + 1
-    columns = devices[rows], seqs, np.ones(KEYS, np.bool_)
+    columns = devices[rows], seqs, seqs, np.ones(KEYS, np.bool_)
 
     def run() -> None:
         marks = HighWaterMarks(seed=1)

@@ -50,7 +50,9 @@ class Reference:
             if piece.contract is not None:
                 self.replica.set_contract(piece.contract.version)
             if piece.cut is not None:
-                self.replica.end_round(piece.cut.number, piece.cut.end_offsets)
+                self.replica.end_round(
+                    piece.cut.number, piece.cut.end_offsets, piece.cut.accepted_days
+                )
                 self._digests[piece.cut.number] = self._now()
                 if len(self._digests) > _KEPT:
                     self._digests.popitem(last=False)

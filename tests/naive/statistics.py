@@ -80,19 +80,53 @@ class SecondMoment:
 
 class Marks:
     """The seqs of each device as two sets of numbers, the one that was extended last in front; or
-    the largest alone, where they are signed."""
+    the largest alone, where they are signed. `rows` has the device of each row, or None."""
 
     def __init__(self, gap: int, *, signed: bool = False) -> None:
         self.gap, self.signed = gap, signed
         self.runs: dict[tuple[int, int], list[set[int]]] = {}
+        self.days: dict[tuple[int, int], int] = {}
+        self.rows: list[tuple[int, int] | None] = []
+        self.free: list[int] = []
+        self.oldest = self.newest = self.hand = self.left = 0
 
-    def advance(self, device: tuple[int, int], seq: int, accepted: bool) -> tuple[int, int]:
+    def accept(self, days: tuple[int, int] | None) -> None:
+        if days is not None:
+            if days[0] > self.oldest:
+                self.left = len(self.rows)
+            self.oldest, self.newest = max(self.oldest, days[0]), max(self.newest, days[1])
+
+    def evict(self, steps: int) -> list[int]:
+        evicted = []
+        while steps and self.left:
+            steps, self.left, at = steps - 1, self.left - 1, self.hand
+            self.hand = (at + 1) % len(self.rows)
+            device = self.rows[at]
+            if device is not None and self.days[device] < min(self.oldest, 65534):
+                del self.runs[device], self.days[device]
+                self.rows[at] = None
+                self.free.append(at)
+                evicted.append(at)
+        return evicted
+
+    def _enter(self, device: tuple[int, int]) -> None:
+        if self.free:
+            self.rows[self.free.pop()] = device
+        else:
+            self.rows.append(device)
+
+    def advance(
+        self, device: tuple[int, int], seq: int, accepted: bool, day: int = 0
+    ) -> tuple[int, int]:
         if not accepted:
             return 3, 0
         runs = self.runs.get(device, [{0}, {0}])
         if seq < 1 or any(seq in run for run in runs) or (self.signed and seq < max(runs[0])):
             return 1, 0
         first = device not in self.runs
+        if first:
+            self._enter(device)
+        self.days[device] = max(day, self.days.get(device, 0))
         self.runs[device] = runs
         if self.signed:
             skipped = min(seq - max(runs[0]) - 1, self.gap)

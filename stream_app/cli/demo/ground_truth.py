@@ -83,8 +83,9 @@ class GroundTruth(threading.Thread):
                     if piece.batch is not None:
                         self._compare(self._replica.apply(piece.batch))
                     if piece.cut is not None:
-                        self._replica.end_round(piece.cut.number, piece.cut.end_offsets)
-                        self.cut = piece.cut.number
+                        cut = piece.cut
+                        self._replica.end_round(cut.number, cut.end_offsets, cut.accepted_days)
+                        self.cut = cut.number
         except BaseException as error:  # noqa: BLE001 - raised by the main thread
             self.failure = error
         finally:

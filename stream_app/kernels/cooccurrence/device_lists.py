@@ -8,10 +8,13 @@
         last -> spare blocks -> oldest block -> ... -> last
 
 Only the newest block may be partly filled. Where it is full, the list takes a spare block, then a
-new one, and from `most` blocks on its oldest block, whose 16 entries it drops. So a list of at most
-16 `most` entries holds at least the newest 16 `most` - 15.
+free or new one, and from `most` blocks on its oldest block, whose 16 entries it drops. So a list of
+at most 16 `most` entries holds at least the newest 16 `most` - 15.
 
-ends (D, 3) int32, all 0 for a device without a list;  blocks (B, 16) uint16;  links (B,) int32.
+The blocks of a list that was released are free, chained by their links: free = (first, how many).
+
+ends (D, 3) int32, all 0 for a device without a list;  blocks (B, 16) uint16;  links (B,) int32;
+free (2,) int32.
 """
 
 from __future__ import annotations
@@ -24,6 +27,7 @@ from stream_app.kernels.machine.dirty_pages import FLOATS, touch_bytes, touch_fl
 BLOCK, BLOCK_BITS = 16, 4
 WEIGHT_BITS, WEIGHT_MASK = 4, 15
 LAST, ENTRIES, RING = range(3)
+FIRST, MANY = range(2)
 
 
 @njit(cache=True, nogil=True, inline="always")
@@ -32,16 +36,53 @@ def _touch_block(pages, block):
 
 
 @njit(cache=True, nogil=True, inline="always")
-def opened(ends, links, ends_pages, links_pages, block_count, device):
+def _allotted(links, free, links_pages, free_pages, block_count):
+    """Return a free block, else the next new one, and the new number of blocks."""
+    block = block_count
+    if free[MANY]:
+        touch_bytes(free_pages, 0, 8)
+        block = np.int64(free[FIRST])
+        free[FIRST] = links[block]
+        free[MANY] -= 1
+    else:
+        block_count += 1
+    touch_float(links_pages, block)
+    return block, block_count
+
+
+@njit(cache=True, nogil=True, inline="always")
+def opened(ends, links, free, ends_pages, links_pages, free_pages, block_count, device):
     """Give a device without a list its first block; return the new number of blocks."""
     if ends[device, RING] == 0:
         touch_triple(ends_pages, device, FLOATS)
-        ends[device, LAST] = block_count
+        block, block_count = _allotted(links, free, links_pages, free_pages, block_count)
+        ends[device, LAST] = block
         ends[device, RING] = 1
-        touch_float(links_pages, block_count)
-        links[block_count] = block_count
-        block_count += 1
+        links[block] = block
     return block_count
+
+
+@njit(cache=True, nogil=True)
+def release(ends, blocks, links, free, ends_pages, blocks_pages, links_pages, free_pages, devices):
+    """Clear the lists of devices (n,) and free their blocks, in order."""
+    touch_bytes(free_pages, 0, 8)
+    for n in range(devices.size):
+        device = devices[n]
+        if ends[device, RING] == 0:
+            continue
+        last = ends[device, LAST]
+        block = last
+        for _ in range(ends[device, RING]):
+            _touch_block(blocks_pages, block)
+            blocks[block, :] = 0
+            block = links[block]
+        touch_float(links_pages, last)
+        first = links[last]
+        links[last] = free[FIRST]
+        free[FIRST] = first
+        free[MANY] += ends[device, RING]
+        touch_triple(ends_pages, device, FLOATS)
+        ends[device, :] = 0
 
 
 @njit(cache=True, nogil=True, inline="always")
@@ -80,8 +121,9 @@ def replace_entry(ends, blocks, links, blocks_pages, device, place, entry):
 
 @njit(cache=True, nogil=True, inline="always")
 def append(
-    ends, blocks, links, ends_pages, blocks_pages, links_pages, block_count, most, device, entry
-):
+    ends, blocks, links, free, ends_pages, blocks_pages, links_pages, free_pages, block_count, most,
+    device, entry,
+):  # fmt: skip
     """Add an entry to an opened list; return the new number of blocks."""
     touch_triple(ends_pages, device, FLOATS)
     last, entries, ring = ends[device, LAST], ends[device, ENTRIES], ends[device, RING]
@@ -90,12 +132,11 @@ def append(
         if entries >> BLOCK_BITS < ring:
             last = links[last]
         elif ring < most:
+            block, block_count = _allotted(links, free, links_pages, free_pages, block_count)
             touch_float(links_pages, last)
-            touch_float(links_pages, block_count)
-            links[block_count] = links[last]
-            links[last] = block_count
-            last = block_count
-            block_count += 1
+            links[block] = links[last]
+            links[last] = block
+            last = block
             ends[device, RING] = ring + 1
         else:
             last = links[last]

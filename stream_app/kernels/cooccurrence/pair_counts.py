@@ -33,6 +33,7 @@ from numba import njit
 from stream_app.kernels.cooccurrence.device_lists import (
     BLOCK,
     ENTRIES,
+    RING,
     WEIGHT_BITS,
     WEIGHT_MASK,
     append,
@@ -81,8 +82,8 @@ def _copied(window, start, stop, at):
 @njit(cache=True, nogil=True, error_model="numpy")
 def count_records(
     head_rows, slots, counts, totals, used,
-    ends, blocks, links, block_count, most,
-    moments, numbers, tables, counts_pages, ends_pages, blocks_pages, links_pages,
+    ends, blocks, links, free, block_count, most,
+    moments, numbers, tables, counts_pages, ends_pages, blocks_pages, links_pages, free_pages,
     window, waiting, tally, order,
     devices, sizes, rows, channels, reports, predicted, skipped, starts, alphabets, weights,
 ):  # fmt: skip
@@ -96,9 +97,10 @@ def count_records(
     for r in range(devices.size):
         device = devices[r]
         first_rating, stop_record = stop_record, stop_record + sizes[r]
-        before = block_count
-        block_count = opened(ends, links, ends_pages, links_pages, block_count, device)
-        numbers[DEVICES] += block_count - before
+        numbers[DEVICES] += ends[device, RING] == 0
+        block_count = opened(
+            ends, links, free, ends_pages, links_pages, free_pages, block_count, device
+        )  # fmt: skip
         if stop + 2 * BLOCK * most >= window.size:
             add_waiting(*tables, window, waiting, queued, tally, order)
             stop, queued = 0, 0
@@ -155,8 +157,8 @@ def count_records(
             queued += 1
             entries = ends[device, ENTRIES]
             block_count = append(
-                ends, blocks, links, ends_pages, blocks_pages, links_pages, block_count, most,
-                device, entry,
+                ends, blocks, links, free, ends_pages, blocks_pages, links_pages, free_pages,
+                block_count, most, device, entry,
             )  # fmt: skip
             if ends[device, ENTRIES] <= entries:
                 start += BLOCK

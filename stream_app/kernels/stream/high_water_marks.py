@@ -1,4 +1,4 @@
-"""Sequence numbers per device: rows in order of first appearance, found by linear probing.
+"""Sequence numbers per device: a row for each, found by linear probing.
 
     slot = hash(device) mod capacity, then linear probing; slots[slot] = row or -1
 
@@ -19,9 +19,14 @@ marks: (rows, 1) int64 where numbers are signed: the largest number, which alone
     seq <= mark                           DUPLICATE   untouched
     else                                  APPLIED     mark = seq
 
-A device gets the next row with its first applied event. slots: (capacity,) int32, a power of two of
-at least twice the rows;  devices: (rows, 2) uint64.  What is written is marked in the pages of its
-array (`dirty_pages.py`), before it is written.
+days: (rows,) uint16: 1 + the newest day of the device's events, at most `LATE`; 0 for a free row.
+numbers: (6,) int64: the oldest and the newest day that are accepted; the hand; the rows that it has
+still to pass; the first free row, and how many rows are free. A free row has the next one in
+marks[row, 0].
+
+A device gets a row with its first applied event: the first free one, else the next. slots:
+(capacity,) int32, a power of two of at least twice the rows;  devices: (rows, 2) uint64.  What is
+written is marked in the pages of its array (`dirty_pages.py`), before it is written.
 """
 
 from __future__ import annotations
@@ -29,17 +34,25 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-from stream_app.kernels.machine.dirty_pages import touch_bytes
+from stream_app.kernels.machine.dirty_pages import touch_bytes, touch_range
 from stream_app.kernels.machine.hashing import GOLDEN, hash64
 
 APPLIED, DUPLICATE, HELD_BACK, SKIPPED = 0, 1, 2, 3
+OLDEST, NEWEST, HAND, LEFT, FIRST, FREE = range(6)
+LATE = 2**16 - 1
+
+
+@njit(cache=True, nogil=True, inline="always")
+def _home(slots, seed, first, second):
+    """Return the slot at which the probe of a device starts."""
+    return hash64(hash64(first + seed * GOLDEN) + second) & np.uint64(slots.size - 1)
 
 
 @njit(cache=True, nogil=True, inline="always")
 def _slot(slots, known, seed, first, second):
     """Return the slot that holds a device, or the empty one where it belongs."""
     mask = np.uint64(slots.size - 1)
-    slot = hash64(hash64(first + seed * GOLDEN) + second) & mask
+    slot = _home(slots, seed, first, second)
     row = slots[slot]
     while row >= 0 and (known[row, 0] != first or known[row, 1] != second):
         slot = (slot + np.uint64(1)) & mask
@@ -49,34 +62,47 @@ def _slot(slots, known, seed, first, second):
 
 @njit(cache=True, nogil=True)
 def advance(
-    slots, known, marks, known_pages, marks_pages, seed, count,
-    devices, seqs, accepted, start, gap, outcomes, gaps,
+    slots, known, marks, days, numbers, known_pages, marks_pages, days_pages, numbers_pages,
+    seed, count, devices, seqs, epochs, accepted, start, gap, outcomes, gaps,
 ):  # fmt: skip
     """Apply rows from `start` on, in order, until a new device finds no row left in `known`.
 
-    Returns (next row, devices known); the next row is the one for which the tables must grow first.
+    Returns (next row, rows used); the next row is the one for which the tables must grow first.
     """
+    width = marks.shape[1]
     for i in range(start, seqs.size):
         gaps[i] = 0
         if not accepted[i]:
             outcomes[i] = SKIPPED
             continue
         slot = _slot(slots, known, seed, devices[i, 0], devices[i, 1])
-        row = slots[slot]
+        row = np.int64(slots[slot])
         if seqs[i] < 1 or (row >= 0 and _contains(marks[row], seqs[i])):
             outcomes[i] = DUPLICATE
             continue
-        if row < 0:
-            if count == len(marks):
+        new = row < 0
+        if new:
+            row = numbers[FIRST] if numbers[FREE] else np.int64(count)
+            if row == len(marks):
                 return i, count
-            row = np.int64(count)
-            count += 1
+        touch_bytes(marks_pages, 8 * width * row, 8 * width)
+        if new:
             touch_bytes(known_pages, 16 * row, 16)
+            if numbers[FREE]:
+                touch_range(numbers_pages, 0, 8 * numbers.size)
+                numbers[FIRST] = marks[row, 0]
+                numbers[FREE] -= 1
+                marks[row, 0] = 0
+            else:
+                count += 1
             slots[slot] = row
             known[row, 0] = devices[i, 0]
             known[row, 1] = devices[i, 1]
-        touch_bytes(marks_pages, 8 * marks.shape[1] * row, 8 * marks.shape[1])
-        if marks.shape[1] == 1:
+        day = np.uint16(min(epochs[i], LATE - 1) + 1)
+        if day > days[row]:
+            touch_bytes(days_pages, 2 * row, 2)
+            days[row] = day
+        if width == 1:
             outcomes[i] = APPLIED
             gaps[i] = min(seqs[i] - marks[row, 0] - 1, gap)
             marks[row, 0] = seqs[i]
@@ -146,13 +172,74 @@ def find(slots, known, seed, devices, rows):
 
 
 @njit(cache=True, nogil=True)
-def place(slots, known, seed, count):
-    """Enter the first `count` devices of `known` into the empty `slots`; return how many are
+def place(slots, known, days, seed, count):
+    """Enter the devices of the first `count` rows into the empty `slots`; return how many are
     distinct."""
     distinct = 0
     for row in range(count):
-        slot = _slot(slots, known, seed, known[row, 0], known[row, 1])
-        if slots[slot] < 0:
-            slots[slot] = row
-            distinct += 1
+        if days[row]:
+            slot = _slot(slots, known, seed, known[row, 0], known[row, 1])
+            if slots[slot] < 0:
+                slots[slot] = row
+                distinct += 1
     return distinct
+
+
+@njit(cache=True, nogil=True)
+def _remove(slots, known, seed, row):
+    """Take a row out of the map; later entries of its run move up, so that each is still found."""
+    last = np.uint64(slots.size - 1)
+    hole = _slot(slots, known, seed, known[row, 0], known[row, 1])
+    slot = hole
+    while True:
+        slot = (slot + np.uint64(1)) & last
+        other = slots[slot]
+        if other < 0:
+            break
+        home = _home(slots, seed, known[other, 0], known[other, 1])
+        if ((slot - home) & last) >= ((slot - hole) & last):
+            slots[hole] = other
+            hole = slot
+    slots[hole] = -1
+
+
+@njit(cache=True, nogil=True)
+def evict(
+    slots, known, marks, days, numbers, known_pages, marks_pages, days_pages, numbers_pages,
+    seed, count, steps, rows,
+):  # fmt: skip
+    """Move the hand over the next rows that it has still to pass, at most `steps`, and free those
+    whose newest event is older than the oldest day; write these into `rows`, return how many."""
+    width, done = marks.shape[1], 0
+    touch_range(numbers_pages, 0, 8 * numbers.size)
+    for _ in range(min(steps, numbers[LEFT])):
+        row = numbers[HAND]
+        numbers[HAND] = row + 1 if row + 1 < count else 0
+        numbers[LEFT] -= 1
+        if days[row] == 0 or days[row] == LATE or days[row] > numbers[OLDEST]:
+            continue
+        _remove(slots, known, seed, row)
+        touch_bytes(known_pages, 16 * row, 16)
+        touch_bytes(marks_pages, 8 * width * row, 8 * width)
+        touch_bytes(days_pages, 2 * row, 2)
+        known[row, :] = 0
+        marks[row, :] = 0
+        marks[row, 0] = numbers[FIRST]
+        days[row] = 0
+        numbers[FIRST] = row
+        numbers[FREE] += 1
+        rows[done] = row
+        done += 1
+    return done
+
+
+@njit(cache=True, nogil=True)
+def chained(following, days, numbers):
+    """Return how many different rows the chain of free rows has before it leaves them or is as long
+    as `numbers` says; following (n,): the next one of each row. Overwrites `days`."""
+    length, row = 0, numbers[FIRST]
+    while length < numbers[FREE] and 0 <= row < days.size and days[row] == 0:
+        days[row] = LATE
+        length += 1
+        row = following[row]
+    return length

@@ -136,11 +136,13 @@ class ItemPairs:
         mark_dirty(pages["numbers"], 0, moments.numbers.nbytes)
         head.used, blocks = count_records(
             head.rows, head.slots, head.room("counts"), head.totals, head.used,
-            lists.room("ends"), lists.room("blocks"), lists.room("links"), blocks, lists.most,
+            lists.room("ends"), lists.room("blocks"), lists.room("links"), lists.room("free"),
+            blocks, lists.most,
             moments.moments, moments.numbers,
             (*moments.pairs, *moments.ordered, DECAY, *(pages.get(name, none) for name in TABLES)),
             head.pages("counts"), lists.pages("ends"), lists.pages("blocks"), lists.pages("links"),
-            *self._scratch, *columns, self._starts, self._alphabets, self._weights,
+            lists.pages("free"), *self._scratch, *columns, self._starts, self._alphabets,
+            self._weights,
         )  # fmt: skip
         lists.extend("blocks", blocks)
         lists.extend("links", blocks)
@@ -155,6 +157,11 @@ class ItemPairs:
     def clear(self, device: int) -> None:
         """Empty the list of a device."""
         self.lists.clear(device)
+
+    def release(self, devices: NDArray[np.int64]) -> None:
+        """Clear the lists of devices (n,), whose rows other devices take; what they had together
+        stays counted."""
+        self.lists.release(devices)
 
     def history(self, device: int) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
         """Return the items (rows) of a device, oldest first, and their weights in 0 .. 1."""

@@ -1,7 +1,8 @@
 """The recent items of each device, which are what the server knows of its history.
 
 `kernels/cooccurrence/device_lists.py` has the layout. A device takes 12 bytes, and 36 bytes for
-every 16 entries that it has had at a time: 300 bytes at 128 entries.
+every 16 entries that it has had at a time: 300 bytes at 128 entries. The blocks of devices that are
+evicted are those of the next lists that grow.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from stream_app.kernels.cooccurrence.device_lists import (
     RING,
     WEIGHT_BITS,
     WEIGHT_MASK,
+    release,
 )
 from stream_app.models.growing_arrays import GrowingArrays
 from stream_app.models.paged_arrays import Arrays, mark_dirty
@@ -28,7 +30,7 @@ _SCANNED = 1 << 16  # blocks at a time
 class RecentItems(GrowingArrays):
     """Lists of at most `most` blocks of 16 (slot, weight), by the device's row.
 
-    ends (D, 3) int32, blocks (B, 16) uint16, links (B,) int32.
+    ends (D, 3) int32, blocks (B, 16) uint16, links (B,) int32, free (2,) int32.
     """
 
     growing: ClassVar[frozenset[str]] = frozenset({"ends", "blocks", "links"})
@@ -39,6 +41,7 @@ class RecentItems(GrowingArrays):
         self.keep_growing("ends", np.int32, 3)
         self.keep_growing("blocks", np.uint16, BLOCK)
         self.keep_growing("links", np.int32)
+        self.keep("free", np.zeros(2, np.int32))
 
     def of_device(self, row: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """Return the slots and weights of a device's entries, oldest first; empty without a
@@ -74,6 +77,11 @@ class RecentItems(GrowingArrays):
         self.room("blocks")[ring] = 0
         self.room("ends")[row, ENTRIES] = 0
 
+    def release(self, rows: NDArray[np.int64]) -> None:
+        """Clear the lists of devices (n,) and free their blocks."""
+        names = "ends", "blocks", "links", "free"
+        release(*map(self.room, names), *map(self.pages, names), rows)
+
     def remove(self, slots: NDArray[np.int64]) -> None:
         """Remove the entries of slots from all lists, in one scan; other entries keep their
         place."""
@@ -96,6 +104,9 @@ class RecentItems(GrowingArrays):
             raise ValueError(
                 f"lists of {len(ends)} devices in {count} blocks: a link leads nowhere"
             )
+        first, many = arrays["free"].tolist()
+        if first not in range(max(count, 1)) or not 0 <= many <= count - int(used[:, RING].sum()):
+            raise ValueError(f"{many} free blocks from {first} on: there are {count} blocks")
         entries = used[:, ENTRIES]
         if len(used) and ((used[:, RING] > self.most) | (entries > BLOCK * used[:, RING])).any():
             raise ValueError(

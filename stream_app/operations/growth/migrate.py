@@ -7,6 +7,7 @@ state of the new spec from the log, which is exact. The result is adopted at the
 
 from __future__ import annotations
 
+import time
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -14,9 +15,11 @@ from stream_app.checkpoints import snapshot_file
 from stream_app.checkpoints.snapshot_file import Meta, SnapshotFile
 from stream_app.deployment import new_replica
 from stream_app.errors import UserError
+from stream_app.log.event_days import AHEAD_DAYS
 from stream_app.state.migration import Fate, Migration, PartReport
 from stream_app.state.replica import Replica, StateSpec
 from stream_app.state.spec import STATE_FORMAT
+from stream_app.wire import EPOCH_SECONDS
 from stream_app.wire.state_records import StateOrigin
 
 OLDEST_FORMAT = 4
@@ -47,7 +50,8 @@ def migrate(source: Path, target: Path, spec: StateSpec) -> Migrated:
 def converted(old: SnapshotFile, spec: StateSpec) -> tuple[Replica, tuple[PartReport, ...]]:
     """Return a replica of the spec with what the snapshot holds, and what became of each part."""
     draft = new_replica(spec)
-    migration = Migration(old.model, old.meta.settings, draft)
+    newest_day = int(time.time()) // EPOCH_SECONDS + AHEAD_DAYS
+    migration = Migration(old.model, old.meta.settings, draft, newest_day)
     migration.run()
     meta, same = old.meta, len(old.meta.end_offsets) == spec.partitions
     origin = StateOrigin(

@@ -167,6 +167,10 @@ def test_a_rating_topic_may_lose_what_a_checkpoint_covers(admin, prefix, made):
     assert not step.deletes
 
 
+def test_a_rating_topic_that_keeps_everything_is_long_enough_for_any_retention(admin, topics):
+    check_ratings(admin, Topics(topics).ratings, 4, 3600)
+
+
 def test_a_retention_of_nothing_is_refused(prefix):
     with pytest.raises(ValueError, match="more than 0 seconds"):
         Topics(prefix).table(ratings_retention_seconds=0)
@@ -185,6 +189,29 @@ def test_a_cut_log_that_loses_records_is_refused(admin, prefix, made, config):
     topic = made(row(Topics(prefix).cuts, Topics(prefix), **config))
     with pytest.raises(UserError, match=rf"has {next(iter(config))} .*murmurec topics apply"):
         check_cut_log(admin, topic.name)
+
+
+@pytest.mark.parametrize(
+    "config",
+    [
+        {"message.timestamp.type": "LogAppendTime"},
+        {"message.timestamp.after.max.ms": "7200000"},
+    ],
+    ids=str,
+)
+def test_a_cut_log_that_takes_days_of_the_future_is_refused_where_cuts_have_days(
+    admin, prefix, made, config
+):
+    topic = made(row(Topics(prefix).cuts, Topics(prefix), **config))
+    check_cut_log(admin, topic.name)
+    with pytest.raises(UserError, match=rf"has {next(iter(config))} .*murmurec topics apply"):
+        check_cut_log(admin, topic.name, dated=True)
+
+
+def test_the_table_of_a_retention_refuses_cuts_of_the_future(admin, prefix, made):
+    table = Topics(prefix).table(ratings_retention_seconds=60)
+    (topic,) = (made(each) for each in table if each.name == Topics(prefix).cuts)
+    check_cut_log(admin, topic.name, dated=True)
 
 
 @pytest.mark.parametrize(

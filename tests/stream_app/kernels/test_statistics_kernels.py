@@ -115,12 +115,22 @@ SEQ = st.one_of(
 )
 
 
+def days_of(events, outcomes) -> list[list[int]]:
+    """Return the seqs, here also the days, that each device has added, by first appearance."""
+    found: dict[tuple[int, int], list[int]] = {}
+    for (device, seq, _), (outcome, _) in zip(events, outcomes, strict=True):
+        if outcome in (0, 2):
+            found.setdefault(device, []).append(seq)
+    return list(found.values())
+
+
 @pytest.mark.parametrize("signed", [False, True])
 @settings(deadline=None)
 @given(events=st.lists(st.tuples(DEVICE, SEQ, st.booleans()), max_size=60), seed=WORDS)
 def test_the_marks_kernels_do_what_sets_of_numbers_do(events, seed, signed):
     slots, known = np.full(16, -1, np.int32), np.zeros((10, 2), np.uint64)
-    values, pages = np.zeros((10, 1 if signed else 4), np.int64), np.zeros((2, 1), np.uint8)
+    values, pages = np.zeros((10, 1 if signed else 4), np.int64), np.zeros((4, 1), np.uint8)
+    days, numbers = np.zeros(10, np.uint16), np.zeros(6, np.int64)
     devices = words([d for d, _, _ in events]).reshape(-1, 2)
     outcomes, gaps = np.empty(len(events), np.uint8), np.empty(len(events), np.int64)
     seqs = np.array([s for _, s, _ in events], np.int64)
@@ -129,14 +139,15 @@ def test_the_marks_kernels_do_what_sets_of_numbers_do(events, seed, signed):
     expected = [slow.advance(*event) for event in events]
     # Ten devices in sixteen slots: long probes, but never a full table.
     row, count = marks.advance(
-        slots, known, values, *pages, np.uint64(seed), 0,
-        devices, seqs, accepted, 0, GAP, outcomes, gaps,
+        slots, known, values, days, numbers, *pages, np.uint64(seed), 0,
+        devices, seqs, seqs, accepted, 0, GAP, outcomes, gaps,
     )  # fmt: skip
     assert (row, count) == (len(events), len(slow.runs))
     assert list(zip(outcomes.tolist(), gaps.tolist(), strict=True)) == expected
     assert [tuple(d) for d in known[:count].tolist()] == list(slow.runs)
     assert values[:count].tolist() == [slow.row(device) for device in slow.runs]
-    assert pages.ravel().tolist() == [int(count > 0)] * 2
+    assert days[:count].tolist() == [1 + min(max(s), 65534) for s in days_of(events, expected)]
+    assert pages.ravel().tolist() == [int(count > 0)] * 3 + [0]
     rows = np.empty(len(events), np.int64)
     marks.find(slots, known, np.uint64(seed), devices, rows)
     order = {device: row for row, device in enumerate(slow.runs)}
@@ -147,5 +158,6 @@ def test_the_marks_kernels_do_what_sets_of_numbers_do(events, seed, signed):
 @given(devices=st.lists(DEVICE, min_size=1, max_size=10), seed=WORDS)
 def test_placing_devices_counts_the_distinct_ones(devices, seed):
     slots, known = np.full(32, -1, np.int32), words(devices).reshape(-1, 2)
-    assert marks.place(slots, known, np.uint64(seed), len(devices)) == len(set(devices))
+    days = np.ones(len(devices), np.uint16)
+    assert marks.place(slots, known, days, np.uint64(seed), len(devices)) == len(set(devices))
     assert sorted(slots[slots >= 0].tolist()) == sorted(devices.index(d) for d in set(devices))

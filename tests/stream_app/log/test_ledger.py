@@ -108,7 +108,7 @@ def batch_of(devices: list[tuple[int, int]], malformed: list[bool]) -> Batch:
     reasons = np.array(malformed[:n] + [False] * (n - len(malformed)), np.uint8)
     zeros = np.zeros(n, np.int64)
     return Batch(
-        0, zeros, zeros, words, zeros, zeros.astype(np.uint8), zeros, reasons,
+        0, zeros, zeros, words, zeros, zeros.astype(np.uint8), zeros, reasons, zeros,
         none.astype(np.uint64), none, none.astype(np.uint16),
     )  # fmt: skip
 

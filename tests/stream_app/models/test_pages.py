@@ -74,15 +74,18 @@ def seen():
 
 
 def marks():
-    made = HighWaterMarks()
+    made = HighWaterMarks(steps=5000)
 
     def feed(seed: int, events: int) -> None:
         random = np.random.default_rng(seed)
         devices = random.integers(0, 150, (events, 2)).astype(np.uint64)
         seqs = random.integers(1, 200, events)
-        made.advance(devices, seqs, random.random(events) < 0.9)
+        days = random.integers(seed, seed + 3, events)
+        made.accept((seed - 2, seed + 3))
+        made.advance(devices, seqs, days, random.random(events) < 0.9)
         if events:
             made.forget(devices[0])
+        made.evict()
 
     return made, feed
 
@@ -166,6 +169,7 @@ def pairs():
             made.elect(np.arange(made.head.length("counts"), dtype=np.uint64))
         if events:
             made.clear(int(devices[0]))
+            made.release(np.unique(devices[::7]))
 
     return Together(made.parts()), feed
 
@@ -372,6 +376,7 @@ def test_lists_that_lead_outside_their_blocks_are_refused(end, link: int, blocks
         "ends": np.array([end], np.int32),
         "links": np.array([link, 0], np.int32),
         "blocks": np.zeros((blocks, 16), np.uint16),
+        "free": np.zeros(2, np.int32),
     }
     with pytest.raises(ValueError, match="2 blocks: a link leads nowhere"):
         lists.load(arrays)

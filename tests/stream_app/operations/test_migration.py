@@ -76,7 +76,7 @@ def test_a_migrated_state_drops_what_was_applied_and_goes_on(old: SnapshotFile) 
     before = replica.model_digest()
     marks = old.model["marks.marks"]
     devices = replica.marks.arrays()["devices"]
-    outcomes, _ = replica.marks.advance(devices, marks, np.ones(len(marks), np.bool_))
+    outcomes, _ = replica.marks.advance(devices, marks, marks, np.ones(len(marks), np.bool_))
     assert outcomes[marks > 0].tolist() == [1] * int((marks > 0).sum()), "duplicates"
     assert replica.model_digest() == before
     play(replica, records_of(7, 500), 1, 3)
