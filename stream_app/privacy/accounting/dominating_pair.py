@@ -19,6 +19,7 @@ Inputs with equal rows count once.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
@@ -85,6 +86,11 @@ def presence_pairs(table: Table) -> list[Rows]:
     last = table.counts[-1]
     classes = _classes(table.counts, range(table.inputs - 1))
     return [(table.counts[group[0]], last) for group in classes]
+
+
+def log_ratio(p: int, q: int) -> float:
+    """Return ln(p / q) to a few roundings of float64, also where p and q are close."""
+    return math.log1p(Fraction(p - q, q)) if p >= q else -math.log1p(Fraction(q - p, p))
 
 
 def _by_ratio(rows: Rows) -> list[tuple[int, int]]:

@@ -28,13 +28,13 @@ from fractions import Fraction
 
 import numpy as np
 
-from stream_app.privacy.accounting.grid import UNIT, GridLoss, round_up
+from stream_app.privacy.accounting.grid import UNIT, GridLoss, round_up, split
 from stream_app.privacy.exact.discrete_gaussian import TOTAL, NoiseTable, uneven
 from stream_app.privacy.exact.gaussian_calibration import analytic_delta, exponential, least_steps
 
 _REACH = 13  # standard deviations of T; beyond them is less than 2^-120
 _BLOCKS = 2**20  # of values of T
-_STEPS = 2**20
+_STEPS = 2**30
 Bounds = tuple[Fraction, Fraction]
 
 
@@ -44,7 +44,7 @@ def gaussian_delta(epsilon: Fraction, square: Fraction) -> Bounds:
 
 
 def gaussian_epsilon(delta: Fraction, square: Fraction) -> Fraction:
-    """Return the least multiple of 2^-20 that bounds epsilon of G(mu) at delta > 0."""
+    """Return the least multiple of 2^-30 that bounds epsilon of G(mu) at delta > 0."""
     if not square or gaussian_delta(Fraction(0), square)[1] <= delta:
         return Fraction(0)
     mu = math.sqrt(square)
@@ -91,7 +91,7 @@ class ProjectionLoss:
         return order * (1 + order) * float(self.square(count)) / 2
 
     def grid(self, spacing: Fraction, count: int) -> tuple[GridLoss, int]:
-        """Return the loss of all `count` profiles together, rounded up to the grid."""
+        """Return the loss of all `count` profiles together, split to the grid."""
         coordinates, eta = count * self.length, uneven(self.variance)
         deviation = math.sqrt(coordinates * self.variance)
         reach = math.ceil(_REACH * deviation)
@@ -105,14 +105,10 @@ class ProjectionLoss:
         )
         most = coordinates * (Fraction(self.items**2, 2) / self.variance + 2 * eta / (1 - eta))
         slope = Fraction(self.items) / self.variance
-        losses = float(most / spacing) - starts * float(slope / spacing)
-        rounding = 8 * UNIT * (abs(float(most / spacing)) + reach * float(slope / spacing))
-        places = np.ceil(losses + rounding).astype(np.int64)
-        found, at = np.unique(places, return_inverse=True)
-        sums = np.zeros(len(found))
-        np.add.at(sums, at, masses)
+        losses = float(most) - starts * float(slope)
+        losses += 8 * UNIT * (float(most) + reach * float(slope))
         infinite = min(Fraction(1), coordinates * self.edge + Fraction(factor) / 2**110)
-        return GridLoss(found, sums * (1 + 1e-9), round_up(infinite)), 1
+        return split(losses, masses, spacing, round_up(infinite)), 1
 
     def renyi(self, order: Fraction) -> tuple[Fraction, Fraction]:
         """Return a mu^2 / 2 (Canonne, Kamath and Steinke 2020, Thm 14) and what the table adds.

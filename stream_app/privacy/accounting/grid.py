@@ -21,7 +21,7 @@ from fractions import Fraction
 import numpy as np
 from numpy.typing import NDArray
 
-from stream_app.privacy.accounting.dominating_pair import DominatingPair
+from stream_app.privacy.accounting.dominating_pair import DominatingPair, log_ratio
 from stream_app.privacy.exact.gaussian_calibration import exponential
 
 UNIT = 2.0**-53  # the relative error of one rounding of float64
@@ -71,9 +71,27 @@ def on_grid(pair: DominatingPair, spacing: Fraction) -> GridLoss:
     )
 
 
+def split(
+    losses: NDArray[np.float64], masses: NDArray[np.float64], spacing: Fraction, infinite: float
+) -> GridLoss:
+    """Return upper bounds (m,) of masses and their losses on the grid, in floating point.
+
+    The share 1e-12 that is added to p_b, and the factor of all, are above every rounding.
+    """
+    step = float(spacing)
+    places = np.floor(losses / step)
+    shares = np.expm1(places * step - losses) / math.expm1(-step)
+    upper = np.clip(shares + 1e-12, 0.0, 1.0)
+    found, at = np.unique(np.concatenate((places, places + 1)), return_inverse=True)
+    sums = np.zeros(len(found))
+    np.add.at(sums, at, np.concatenate((masses * (1 - np.clip(shares, 0.0, 1.0)), masses * upper)))
+    kept = sums > 0
+    return GridLoss(found[kept].astype(np.int64), sums[kept] * (1 + 1e-9), infinite)
+
+
 def _place(ratio: Fraction, spacing: Fraction) -> tuple[int, Fraction]:
     """Return a with ratio <= e^((a + 1) h), the least that is proved, and a bound below e^(a h)."""
-    place = math.floor((math.log(ratio.numerator) - math.log(ratio.denominator)) / spacing)
+    place = math.floor(log_ratio(ratio.numerator, ratio.denominator) / spacing)
     while ratio < exponential(place * spacing)[1]:
         place -= 1
     while ratio > exponential((place + 1) * spacing)[0]:

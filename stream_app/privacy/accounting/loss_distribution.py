@@ -24,7 +24,7 @@ from fractions import Fraction
 from functools import lru_cache
 from typing import Protocol
 
-from stream_app.privacy.accounting.dominating_pair import DominatingPair
+from stream_app.privacy.accounting.dominating_pair import DominatingPair, log_ratio
 from stream_app.privacy.accounting.grid import GridLoss, on_grid
 from stream_app.privacy.accounting.renyi import divergence
 from stream_app.privacy.accounting.tilted_sum import TiltedSum, tilted_sum
@@ -32,6 +32,9 @@ from stream_app.privacy.accounting.tilted_sum import TiltedSum, tilted_sum
 POINTS = 2**18
 _LATTICE = 48  # the largest number of grid points from 0 to the largest loss of a natural grid
 _FINE = 2**60
+_TRIALS = 100  # of a search; it takes about ten
+_ACCURACY = 1e-8
+_STEEP = 300.0  # e^300, the largest quotient of a tilted and an untilted mass
 
 
 class Loss(Protocol):
@@ -62,17 +65,17 @@ class PairLoss:
 
     def losses(self, count: int) -> tuple[float, ...]:  # noqa: ARG002 (the protocol's signature)
         """Return the logarithms of the finite ratios."""
-        return tuple(math.log(p) - math.log(q) for p, q in self.pair.atoms if p and q)
+        return tuple(log_ratio(p, q) for p, q in self.pair.atoms if p and q)
 
     def largest(self, count: int) -> float:
         """Return `count` times the logarithm of the largest ratio."""
         p, q = self.pair.atoms[0]
-        return count * (math.log(p) - math.log(q)) * (1 + 2**-48) if q else math.inf
+        return count * log_ratio(p, q) * (1 + 2**-48) if q else math.inf
 
     def log_moment(self, order: float, count: int) -> float:
         """Return count * ln sum p (p / q)^order."""
         terms = [
-            math.log(p / self.pair.total) + order * (math.log(p) - math.log(q))
+            math.log(p / self.pair.total) + order * log_ratio(p, q)
             for p, q in self.pair.atoms
             if p and q
         ]
@@ -131,8 +134,8 @@ class LossDistribution:
             raise ValueError(f"epsilon {epsilon}: 0 or more")
         if not self.members or epsilon >= self._largest():
             return 0.0
-        order = _least(lambda s: self._log_moment(s) - s * epsilon + _conversion(s))
-        return self._sum(order).delta(epsilon)
+        order = self._order(lambda s: self._log_moment(s) - s * epsilon + _conversion(s))
+        return self._sum(order, epsilon).delta(epsilon)
 
     def epsilon(self, delta: float) -> float:
         """Return the least epsilon, rounded up, whose bound of delta is at most `delta`; or inf."""
@@ -143,13 +146,18 @@ class LossDistribution:
         largest = self._largest()
         if delta == 0:
             return largest
-        order = _least(lambda s: (self._log_moment(s) + _conversion(s) - math.log(delta)) / s)
-        total = self._sum(order)
-        return min(largest, _smallest_epsilon(total, delta, self._guess(order, delta)))
 
-    def _guess(self, order: float, delta: float) -> float:
-        found = (self._log_moment(order) + _conversion(order) - math.log(delta)) / order
-        return max(found, 1e-6)
+        def converted(order: float) -> float:
+            return (self._log_moment(order) + _conversion(order) - math.log(delta)) / order
+
+        order = self._order(converted)
+        guess = min(largest, max(converted(order), 1e-6))
+        return min(largest, _smallest_epsilon(self._sum(order, guess), delta, guess))
+
+    def _order(self, function: Callable[[float], float]) -> float:
+        """Return about where the bound of an order is best, and small enough for float64."""
+        largest = self._largest()
+        return min(_least(function), _STEEP / largest if largest < math.inf else math.inf)
 
     def _largest(self) -> float:
         return sum(loss.largest(count) for loss, count in self.members)
@@ -157,16 +165,20 @@ class LossDistribution:
     def _log_moment(self, order: float) -> float:
         return sum(loss.log_moment(order, count) for loss, count in self.members)
 
-    def _sum(self, order: float) -> TiltedSum:
-        spacing = self._spacing(order)
+    def _sum(self, order: float, epsilon: float) -> TiltedSum:
+        spacing = self._spacing(order, epsilon)
         return tilted_sum(
             [loss.grid(spacing, count) for loss, count in self.members],
             spacing,
             order * float(spacing),
         )
 
-    def _spacing(self, order: float) -> Fraction:
-        """Return the spacing of the natural grid, or one that gives the window `POINTS` points."""
+    def _spacing(self, order: float, epsilon: float) -> Fraction:
+        """Return the spacing of the natural grid, or a fine one.
+
+        n split losses raise epsilon by about n h^2 / 8: at most a share `_ACCURACY` of it, unless
+        the window would have more than `POINTS` points.
+        """
         losses = [loss for member, count in self.members for loss in member.losses(count)]
         most = max((abs(loss) for loss in losses), default=0.0)
         for steps in range(1, _LATTICE + 1) if most else ():
@@ -176,7 +188,9 @@ class LossDistribution:
         width = 1e-4 * order
         slopes = [self._log_moment(order + step) for step in (-width, 0.0, width)]
         square = max(slopes[0] - 2 * slopes[1] + slopes[2], 0.0) / width**2
-        spacing = max(24 * math.sqrt(square), most) / POINTS
+        count = sum(n for member, n in self.members if member.losses(n))
+        accurate = math.sqrt(8 * _ACCURACY * max(epsilon, 1e-3) / max(1, count))
+        spacing = max(24 * math.sqrt(square) / POINTS, accurate)
         if most:
             spacing = most / max(1, round(most / spacing))
         return Fraction(max(1, math.ceil(spacing * _FINE)), _FINE)
@@ -217,17 +231,32 @@ def _least(function: Callable[[float], float]) -> float:
 
 
 def _smallest_epsilon(total: TiltedSum, delta: float, guess: float) -> float:
-    """Return an epsilon with total.delta(epsilon) <= delta, within 1e-13 of the least; or inf."""
-    if total.delta(0.0) <= delta:
+    """Return an epsilon with total.delta(epsilon) <= delta, close above the least one; or inf.
+
+    A regula falsi on ln delta (Illinois form); `high` always passes the test.
+    """
+    goal, found = math.log(delta), dict[float, float]()
+
+    def excess(epsilon: float) -> float:
+        found[epsilon] = math.log(max(total.delta(epsilon), 1e-300)) - goal
+        return found[epsilon]
+
+    if excess(0.0) <= 0:
         return 0.0
     low, high = 0.0, guess
-    while total.delta(high) > delta:
-        low, high = high, 2 * high
-        if high > 1e6:
+    while excess(high) > 0:
+        low, high = high, 1.1 * high
+        if high > 1e7:
             return math.inf
-    while high - low > 1e-12 * high:
-        middle = (low + high) / 2
-        if not low < middle < high:
+    above, below = found[low], found[high]
+    for _ in range(_TRIALS):
+        if high - low <= 1e-12 * high:
             break
-        low, high = (low, middle) if total.delta(middle) <= delta else (middle, high)
+        middle = low + (high - low) * above / (above - below) if above < 20 else (low + high) / 2
+        middle = min(max(middle, low + 1e-3 * (high - low)), high - 1e-3 * (high - low))
+        value = excess(middle)
+        if value <= 0:
+            high, below, above = middle, value, above / 2
+        else:
+            low, above, below = middle, value, below / 2
     return high

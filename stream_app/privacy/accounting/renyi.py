@@ -5,8 +5,8 @@
 
 A curve of loss distributions is not a valid stopping rule where the parameters of later mechanisms
 depend on earlier reports. The sum of Renyi divergences at one order is: stop before it exceeds D,
-and the whole interaction satisfies (1) (Feldman and Zrnic 2021, Thm 3.1 for the filter; Canonne,
-Kamath and Steinke 2020, Prop. 12 for the conversion). The order is a function of (epsilon, delta)
+and the whole interaction satisfies (1) (Feldman and Zrnic 2021 for the filter; Canonne,
+Kamath and Steinke 2020, Prop. 12, for the conversion). The order is a function of (epsilon, delta)
 alone, so it is fixed before the first report.
 
 Divergences are stored as integers of 2^-40, costs rounded up and the budget down.
@@ -17,7 +17,7 @@ from __future__ import annotations
 import math
 from fractions import Fraction
 
-from stream_app.privacy.accounting.dominating_pair import DominatingPair
+from stream_app.privacy.accounting.dominating_pair import DominatingPair, log_ratio
 
 SCALE = 2**40
 _MARGIN = 1e-12  # above all rounding of the sums below, relative and absolute
@@ -61,8 +61,7 @@ def divergence(pair: DominatingPair, order: Fraction) -> Fraction:
     a, logs = float(order), []
     for p, q in pair.atoms:
         if p:
-            share, ratio = math.log(p / pair.total), math.log(p) - math.log(q)
-            logs.append(share + (a - 1) * ratio)
+            logs.append(math.log(p / pair.total) + (a - 1) * log_ratio(p, q))
     top = max(logs)
     total = (top + math.log(math.fsum(math.exp(each - top) for each in logs))) / (a - 1)
     rounding = _MARGIN * (1 + abs(total) + 64 / (a - 1))

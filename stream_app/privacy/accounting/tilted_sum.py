@@ -17,8 +17,9 @@ relative to itself (Brent, Percival and Zimmermann 2007). With B = |F| + c for t
 
     |error at any point|  <=  1/N sum_j prod_i B_ij^n_i (sum_i n_i (c / B_ij + 4u) + c)
 
-is added to every entry. Mass beyond the window wraps around, which can only raise an entry; the
-mass above it is bounded by Chernoff and added to delta, as is the mass of infinite losses.
+is added to every entry. Mass beyond the window wraps around, which can only raise an entry. The
+mass above it is bounded by Chernoff and added to delta, as is the mass of infinite losses; below
+the window nothing is known, so an epsilon there has the bound 1.
 """
 
 from __future__ import annotations
@@ -36,6 +37,7 @@ from stream_app.privacy.accounting.grid import UNIT, GridLoss
 Parts = Sequence[tuple[GridLoss, int]]
 LONGEST = 2**21  # points of a transform
 _NEGLIGIBLE = 42.0  # e^-42 is 6e-19
+_LEAST = 1e-280  # above all underflow
 _HUGE = 600.0  # the law is at least its rounding error: such a place proves nothing
 
 
@@ -44,7 +46,7 @@ class TiltedSum:
     """Upper bounds of the tilted law at the places low, low + 1 .. of the grid, and what is beyond.
 
     `beyond` bounds the probability above the window and that of an infinite loss; `slack` is the
-    relative error of an entry.
+    relative error of an entry; `whole`: no mass lies below the window.
     """
 
     spacing: float  # rounded up
@@ -54,18 +56,23 @@ class TiltedSum:
     scale: float
     beyond: float
     slack: float
+    whole: bool
 
     def delta(self, epsilon: float) -> float:
         """Return an upper bound of delta at epsilon >= 0."""
-        first = max(self.low, math.floor(epsilon / self.spacing * (1 - 8 * UNIT)))
-        places = np.arange(first, self.low + len(self.law), dtype=np.float64)
+        first = math.floor(epsilon / self.spacing * (1 - 8 * UNIT))
+        if first < self.low and not self.whole:
+            return 1.0
+        places = np.arange(max(first, self.low), self.low + len(self.law), dtype=np.float64)
+        above = places * (self.spacing * (1 + 4 * UNIT)) - epsilon
+        zeros = int(above.searchsorted(0.0, "right"))  # of the first place, mostly
+        places, above = places[zeros:], above[zeros:]
         if not len(places):
             return min(1.0, self.beyond)
-        above = np.maximum(places * (self.spacing * (1 + 4 * UNIT)) - epsilon, 0.0)
         exponents = self.scale - self.tilt * places
         if exponents[0] > _HUGE:
             return 1.0
-        untilted = self.law[first - self.low :] * np.exp(exponents)
+        untilted = self.law[-len(places) :] * np.exp(exponents)
         largest = abs(self.scale) + abs(self.tilt) * float(np.abs(places[[0, -1]]).max())
         rounding = self.slack + 8 * UNIT * (8 + largest) + len(places) * UNIT
         total = float((untilted * -np.expm1(-above)).sum())
@@ -83,6 +90,7 @@ def tilted_sum(parts: Parts, spacing: Fraction, tilt: float) -> TiltedSum:
     law = np.maximum(values[(low + np.arange(size)) % size], 0.0) + error
     beyond = _above(parts, low + size, tilt) + sum(n * loss.infinite for loss, n in parts)
     rounding = 8 * UNIT * (len(parts) + 2) * (1 + sum(abs(n * k) for _, k, _, _, n in tilted))
+    least = sum(n * int(loss.places.min()) for loss, n in parts)
     return TiltedSum(
         math.nextafter(float(spacing), math.inf),
         tilt,
@@ -91,6 +99,7 @@ def tilted_sum(parts: Parts, spacing: Fraction, tilt: float) -> TiltedSum:
         scale,
         beyond * (1 + 1e-9),
         slack * (1 + 1e-9) + rounding,
+        low <= least,
     )
 
 
@@ -111,9 +120,9 @@ def _window(tilted: Tilted, parts: Parts, tilt: float) -> tuple[int, int]:
     low, high = centre - reach, centre + reach
     base = _log_moment(parts, tilt) - tilt * centre
     while high < most and _log_tail(parts, high, tilt, square, 1) > base - _NEGLIGIBLE:
-        high += reach / 6
+        high += (high - centre) / 6
     while low > least and _log_tail(parts, low, tilt, square, -1) > base - _NEGLIGIBLE:
-        low -= reach / 6
+        low -= (centre - low) / 6
     first, last = max(least, math.floor(low)), min(most, math.ceil(high))
     return first, min(last, first + LONGEST - 1)
 
@@ -132,9 +141,11 @@ def _above(parts: Parts, place: int, tilt: float) -> float:
     """Return an upper bound of the untilted probability of the places from `place` on."""
     if place > sum(n * int(loss.places.max()) for loss, n in parts):
         return 0.0
-    steps = (tilt * factor for factor in (1.0, 1.02, 1.05, 1.1, 1.2, 1.5, 2.0, 3.0))
+    steps = [tilt * factor for factor in (1.0, 1.02, 1.05, 1.1, 1.2, 1.5, 2.0, 3.0)]
     best = min(_log_moment(parts, s) - s * place for s in steps)
-    return min(1.0, math.exp(min(0.0, best + 1e-6)))
+    largest = max(float(np.abs(loss.places).max()) for loss, _ in parts) * steps[-1]
+    rounding = 32 * UNIT * sum(n for _, n in parts) * (64 + largest)
+    return min(1.0, math.exp(min(0.0, best + rounding + abs(best) * 16 * UNIT)))
 
 
 def _convolved(tilted: Tilted, size: int) -> tuple[NDArray[np.float64], float]:
@@ -145,13 +156,14 @@ def _convolved(tilted: Tilted, size: int) -> tuple[NDArray[np.float64], float]:
     for places, masses, count in tilted:
         wrapped = np.zeros(size)
         np.add.at(wrapped, places % size, masses)
+        turns = 2 + int(places.max() - places.min()) // size  # terms of one entry
         transform = np.fft.rfft(wrapped)
-        most = np.abs(transform) * (1 + 4 * UNIT) + stage
-        errors += count * (stage / most + 4 * UNIT)
+        most = np.abs(transform) * (1 + 4 * UNIT) + stage + turns * UNIT
+        errors += count * ((stage + turns * UNIT) / most + 4 * UNIT) + 4 * UNIT
         bound *= np.exp(count * np.log(most))
         product *= _power(transform, count)
     values = np.fft.irfft(product, size)
-    return values, 1.01 * 2 * float((bound * errors).sum()) / size
+    return values, 1.01 * 2 * float((bound * errors).sum()) / size + _LEAST
 
 
 def _power(base: NDArray[np.complex128], count: int) -> NDArray[np.complex128]:

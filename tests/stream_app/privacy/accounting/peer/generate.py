@@ -1,0 +1,94 @@
+"""Write dp_accounting.json beside this file: epsilons of dp-accounting 0.6 for 44 settings.
+
+    python -m tests.stream_app.privacy.accounting.peer.generate      with the extra `privacy-audit`
+
+A table mechanism goes in as its hockey-stick curve at the grid points around each loss ("connect
+the dots", dp-accounting's own constructor), which is computed here from the table's counts with 60
+digits, without any code of `stream_app.privacy.accounting`. Projections go in as its Gaussian.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from pathlib import Path
+from typing import Any
+
+from stream_app.privacy import registry
+from stream_app.privacy.adjacency import Adjacency
+from stream_app.privacy.profiles import registry as profiles
+
+TABLE = Path(__file__).with_name("dp_accounting.json")
+SPACING = 2e-5
+PURE = [
+    *(("rr:5:1/10", n, d) for n in (1, 10, 100) for d in (1e-6, 1e-9)),
+    *(("rr:5:1/2", n, d) for n in (10, 93, 100) for d in (1e-5, 1e-6)),
+    *(("rr:10:1", n, 1e-6) for n in (2, 30)),
+    *(("rr:2:1/4", n, 1e-6) for n in (50, 391)),
+    *(("rr:5:4", n, 1e-6) for n in (3, 8)),
+    *(("cell:5:1/2", n, d) for n in (1, 200) for d in (1e-3, 1e-6)),
+    *(("cell:5:1/2:1/4", n, 1e-6) for n in (10, 200)),
+    *(("cell:10:2:1/10", n, 1e-6) for n in (5, 40)),
+    *(("laplace:5:1/2", n, 1e-6) for n in (20, 100)),
+    *(("laplace:4:1:1/3", n, 1e-6) for n in (5, 50)),
+    *(("ternary:5:1", n, 1e-6) for n in (10, 60)),
+    *(("ternary:10:1/2:1/2", n, 1e-6) for n in (30, 100)),
+    *(("like:5:1", n, 1e-6) for n in (10, 60)),
+    *(("partition:5:1/2", n, 1e-6) for n in (20, 80)),
+]
+PROJECTIONS = [("jlt:1000:2:1/1000000", n, d) for n in (1, 10) for d in (1e-5, 1e-6)]
+PROJECTIONS += [("jlt:200:1/2:1/1000000", n, 1e-6) for n in (1, 40)]
+
+
+def main() -> None:
+    """Compute and write all settings."""
+    rows = [(id, n, d, _table_epsilon(id, n, d)) for id, n, d in PURE]
+    rows += [(id, n, d, _projection_epsilon(id, n, d)) for id, n, d in PROJECTIONS]
+    lines = ",\n".join(json.dumps(row) for row in rows)
+    TABLE.write_text(f"[\n{lines}\n]\n", encoding="utf-8")
+
+
+def _table_epsilon(id: str, count: int, delta: float) -> float:
+    mechanism = registry.parse(id)
+    tables = {frozenset(t.counts): t for m in mechanism.masks or (0,) if (t := mechanism.table(m))}
+    pairs = []
+    for table in tables.values():
+        rows = list(dict.fromkeys(table.counts))
+        if mechanism.adjacency is Adjacency.CELL:
+            pairs += [(row, table.counts[-1]) for row in rows if row != table.counts[-1]]
+        else:
+            pairs += [(a, b) for a in rows for b in rows if a != b]
+    exchanged = [(b, a) for a, b in pairs]
+    return max(_curve_epsilon(each, count, delta) for each in (pairs, exchanged))
+
+
+def _curve_epsilon(pairs: Any, count: int, delta: float) -> float:
+    import mpmath
+    from dp_accounting.pld import pld_pmf
+
+    mpmath.mp.dps = 60
+    ratios = {(p, q) for a, b in pairs for p, q in zip(a, b, strict=True)}
+    losses = {mpmath.log(mpmath.mpf(p) / q) / SPACING for p, q in ratios}
+    places = sorted({int(mpmath.floor(x)) + k for x in losses for k in (0, 1)})
+    # Pairs that are relabelled outputs of each other have one curve.
+    kinds = {tuple(sorted(zip(a, b, strict=True))) for a, b in pairs}
+    deltas = []
+    for place in places:
+        power = mpmath.exp(mpmath.mpf(SPACING) * place)
+        sums = [sum(max(mpmath.mpf(0), p - power * q) for p, q in kind) for kind in kinds]
+        deltas.append(float(max(sums) / 2**64))
+    one = pld_pmf.create_pmf_pessimistic_connect_dots(SPACING, places, deltas)
+    return float(one.to_dense_pmf().self_compose(count).get_epsilon_for_delta(delta))
+
+
+def _projection_epsilon(id: str, count: int, delta: float) -> float:
+    from dp_accounting.pld import privacy_loss_distribution as pld
+
+    mechanism: Any = profiles.parse(id)
+    sigma = math.sqrt(mechanism.variance / mechanism.length)
+    one = pld.from_gaussian_mechanism(sigma, value_discretization_interval=SPACING)
+    return float(one.self_compose(count).get_epsilon_for_delta(delta))
+
+
+if __name__ == "__main__":
+    main()
