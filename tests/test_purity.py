@@ -73,6 +73,10 @@ EXCEPTIONS = {
         "a hash seed that no device can guess",
     ),
     "stream_app.kernels.machine.memory": ({"ctypes"}, "memory by address, uncompiled"),
+    "stream_app.kernels.machine.huge_pages": (
+        {"ctypes", "mmap"},
+        "advice about memory, which changes no value",
+    ),
     "stream_app.models.frozen_arrays": (
         {"ctypes", "mmap"},
         "memory without a file, for what is kept of a cut",

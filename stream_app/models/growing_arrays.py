@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from stream_app.kernels.machine.huge_pages import advise_huge_pages
 from stream_app.models.paged_arrays import (
     Arrays,
     DirtyMap,
@@ -58,6 +59,7 @@ class GrowingArrays(FixedArrays):
         if rows <= len(old):
             return
         new = np.zeros((1 << (rows - 1).bit_length(), *old.shape[1:]), old.dtype)
+        advise_huge_pages(new)
         new[: self._lengths[name]] = old[: self._lengths[name]]
         self._arrays[name], self._maps[name] = new, grown_map(self._maps[name], new)
 
@@ -101,6 +103,7 @@ class GrowingArrays(FixedArrays):
             else:
                 kept = min(count, self._lengths[name])
                 new = self._arrays[name] = np.zeros((room, *old.shape[1:]), old.dtype)
+                advise_huge_pages(new)
                 new[:kept] = old[:kept]
                 self._maps[name] = dirty_map(new)
             self._lengths[name] = count

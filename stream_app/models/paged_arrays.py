@@ -23,6 +23,7 @@ from stream_app.kernels.machine.dirty_pages import (
     blank_map,
     touch_range,
 )
+from stream_app.kernels.machine.huge_pages import advise_huge_pages
 
 _CACHE_LINE = 64
 
@@ -80,6 +81,7 @@ class FixedArrays:
 
     def keep(self, name: str, array: _Array) -> _Array:
         """Make `array` part of the state under `name`, with a clear map, and return it."""
+        advise_huge_pages(array)
         self._arrays[name], self._maps[name] = array, dirty_map(array)
         return array
 
