@@ -71,11 +71,11 @@ def measure() -> list[Figure]:
     kept, evicting = Worker(), Worker()
     start = kept.sizes()
     plain = kept.flood(0, None)
-    parts, arrays, held = (kept.sizes() - start) / _DEVICES
+    parts, arrays, held = ((kept.sizes() - start) / _DEVICES).tolist()
     start, cuts = evicting.sizes(), list[float]()
     for day in range(_DAYS):
         cuts += evicting.flood(day, (max(0, day - 1), day + 1))
-    _, _, bounded = evicting.sizes() - start
+    bounded = float((evicting.sizes() - start)[2])
     passes = 0
     evicting.replica.marks.accept((_DAYS + 1, _DAYS + 2))
     while evicting.replica.marks.devices:

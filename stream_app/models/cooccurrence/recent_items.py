@@ -104,12 +104,12 @@ class RecentItems(GrowingArrays):
             raise ValueError(
                 f"lists of {len(ends)} devices in {count} blocks: a link leads nowhere"
             )
-        first, many = arrays["free"].tolist()
-        if first not in range(max(count, 1)) or not 0 <= many <= count - int(used[:, RING].sum()):
-            raise ValueError(f"{many} free blocks from {first} on: there are {count} blocks")
         entries = used[:, ENTRIES]
         if len(used) and ((used[:, RING] > self.most) | (entries > BLOCK * used[:, RING])).any():
             raise ValueError(
                 f"lists of {len(ends)} devices: a list is longer than its blocks, of which it has "
                 f"at most {self.most}"
             )
+        first, many = arrays["free"].tolist()
+        if first not in range(max(count, 1)) or not 0 <= many <= count - int(used[:, RING].sum()):
+            raise ValueError(f"{many} free blocks from {first} on: there are {count} blocks")
