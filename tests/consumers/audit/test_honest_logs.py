@@ -77,6 +77,21 @@ def test_a_report_without_any_input_is_impossible() -> None:
     assert point_divergence(np.array([5, 5, 1]), channel[:, 0]) == math.inf
 
 
+@pytest.mark.parametrize("law", [(0.2, 0.3, 0.5), (0.05, 0.05, 0.9)])
+def test_the_divergence_tail_is_above_the_exact_one(law: tuple[float, float, float]) -> None:
+    """Every count of 20 draws over three outcomes."""
+    found = []
+    for a in range(21):
+        for b in range(21 - a):
+            counts = np.array([a, b, 20 - a - b])
+            ways = math.comb(20, a) * math.comb(20 - a, b)
+            chance = ways * math.prod(p**k for p, k in zip(law, counts.tolist(), strict=True))
+            found.append((point_divergence(counts, np.array(law)), chance))
+    for level, _ in found:
+        exact = sum(chance for divergence, chance in found if divergence >= level - 1e-12)
+        assert tails.divergence_tail(level, 3) >= math.log(exact) - 1e-9
+
+
 @pytest.mark.parametrize(("trials", "share"), [(10, 0.3), (100, 0.5), (200, 0.05)])
 def test_binomial_tails_are_above_the_exact_ones(trials: int, share: float) -> None:
     law = [math.comb(trials, k) * share**k * (1 - share) ** (trials - k) for k in range(trials + 1)]

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from consumers.audit import Finding, Source, Verdict
+from consumers.audit import Finding, PublicConfiguration, Source, Verdict, observe
 from stream_app import wire
 from stream_app.privacy import registry
 from stream_app.privacy.profiles import registry as profiles
@@ -90,7 +90,13 @@ def test_items_in_the_order_of_rating_are_found_in_messages_of_the_moment() -> N
 
 
 def ratings_first(turn: NDArray[np.uint64], inputs: NDArray[np.uint8]) -> NDArray[np.int64]:
-    return np.argsort(inputs == CELL.levels, kind="stable")
+    order = np.random.default_rng(int(inputs.sum())).permutation(len(turn))
+    return order[np.argsort(inputs[order] == CELL.levels, kind="stable")]
+
+
+def a_premiere_first(turn: NDArray[np.uint64], inputs: NDArray[np.uint8]) -> NDArray[np.int64]:
+    order = np.random.default_rng(int(inputs.sum())).permutation(len(turn))
+    return order[np.argsort(turn[order] != 17, kind="stable")]
 
 
 def nearly_sorted(turn: NDArray[np.uint64], inputs: NDArray[np.uint8]) -> NDArray[np.int64]:
@@ -103,14 +109,24 @@ def a_rotation(turn: NDArray[np.uint64], inputs: NDArray[np.uint8]) -> NDArray[n
     return np.roll(np.arange(len(turn)), 1 + int(inputs[0]))
 
 
-@pytest.mark.parametrize("order", [ratings_first, nearly_sorted, a_rotation])
+@pytest.mark.parametrize(
+    ("order", "shown"),
+    [
+        (ratings_first, "report"),
+        (a_premiere_first, "items"),
+        (nearly_sorted, "neighbours"),
+        (a_rotation, "neighbours"),
+    ],
+)
 def test_a_biased_shuffle_is_found(
-    order: Callable[[NDArray[np.uint64], NDArray[np.uint8]], NDArray[np.int64]],
+    order: Callable[[NDArray[np.uint64], NDArray[np.uint8]], NDArray[np.int64]], shown: str
 ) -> None:
     world = World(6)
-    for _ in range(PEOPLE):
-        emit(world, world.device(), rated(world, 40), EPOCH, order=order)
-    only(world.found(), "the order of an epoch's message is a uniform shuffle")
+    for _ in range(2 * PEOPLE):
+        items = world.rng.choice(40, 10, replace=False).astype(np.uint64)
+        emit(world, world.device(), items, EPOCH, order=order)
+    found = only(world.found(), "the order of an epoch's message is a uniform shuffle")
+    assert str(found.figures["worst"]).startswith(shown)
 
 
 def test_pseudonyms_of_several_journals_are_linked() -> None:
@@ -156,6 +172,8 @@ def test_a_number_that_is_used_again_with_other_bytes_is_found_and_a_redelivery_
     assert violated(world.found(**PUBLIC)) == set()
     world.send(devices[0], keys([250]), levels(world.rng, 1), seq=1)
     only(world.found(**PUBLIC), "a number is never used again with other bytes")
+    kept = observe(world.records, PublicConfiguration((RR, CELL))).messages
+    assert np.count_nonzero((kept.device == 0) & (kept.seq == 1)) == 2  # both were released
 
 
 def test_numbers_that_are_missing_are_found() -> None:
@@ -201,6 +219,18 @@ def test_profiles_with_the_wrong_noise_are_found_by_the_bits_that_no_item_sets(a
         world.send_profile(world.device(), items, claimed, drawn_by=profiles.parse(actual))
     found = world.found(**PUBLIC, budget=1e6)
     assert "blip:5000:2:1: profiles have the claimed noise" in violated(found)
+
+
+def test_free_bits_find_noise_that_full_profiles_hide() -> None:
+    """As many ones as the claim gives an empty profile: only bits without an item can show it."""
+    world, claimed = World(25), profiles.parse("blip:5000:2:1")
+    for _ in range(10):
+        items = PUBLIC["scope"]
+        drawn = profiles.parse("blip:5000:2:13/10")
+        world.send_profile(world.device(), items, claimed, drawn_by=drawn)
+    claim = "blip:5000:2:1: profiles have the claimed noise"
+    assert claim not in violated(world.found(budget=1e6))
+    assert claim in violated(world.found(**PUBLIC, budget=1e6))
 
 
 @pytest.mark.parametrize("factor", [0.8, 1.25])
