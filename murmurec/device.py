@@ -3,14 +3,16 @@
 >>> import tempfile, pathlib
 >>> from murmurec import Device
 >>> folder = pathlib.Path(tempfile.mkdtemp())
->>> with Device("ann", folder / "device.journal", epsilon=2, budget=20) as device:
+>>> with Device("ann", folder / "device.journal", epsilon=2) as device:
+...     device.enrol(budget=20)
 ...     event = device.rate("alien", 5)
-...     device.spent, device.remaining
-(Fraction(2, 1), Fraction(18, 1))
+...     device.spent
+Fraction(2, 1)
 
 The journal (a file that belongs to the device) records debit, event number and noised bytes before
 anything is sent; `publish` sends the unacknowledged messages, the same bytes after any crash. A
-rating whose cost exceeds the budget is refused, and so is a second report on the same item.
+person is enrolled once, with a budget for all that is ever reported about them; a rating that
+exceeds the budget is refused, and so is a second report on the same item.
 """
 
 from __future__ import annotations
@@ -27,10 +29,11 @@ from producers.device import item_table
 from producers.device.rating import rate
 from producers.device.requests import ReportSettings
 from producers.identities import Identities
-from producers.journal import NANO, Journal, Limits, Message, Unwritable
+from producers.journal import NANO, Journal, Message, PersonBudget, Unwritable
 from producers.publishing import OutboxRelay, Publisher
 from producers.ranking import CleanHistory, LocalList, LocalRecommender, RatedItem
 from producers.scale import Scale
+from producers.siblings import check_only_journal
 from stream_app import wire
 from stream_app.errors import UserError
 from stream_app.kafka import clients
@@ -48,12 +51,12 @@ class Device:
             one: its adjacency is the value of a rating.
         epsilon: of one report, when `mechanism` is a family; 2 by default.
         scale: minimum, maximum and step of the ratings.
-        budget: total epsilon that this user may spend; None for no limit.
         prefix: first part of the topics' names.
         history: keep each clean rating in a file beside the journal (mode 0600), from which
             `recommend` ranks on this device; it is never sent.
 
-    Raises ValueError for an invalid mechanism, scale, budget or user id, before a journal is made.
+    Raises ValueError for an invalid mechanism, scale or user id, before a journal is made, and
+    UserError where another journal in the folder holds an account of the user.
     """
 
     def __init__(
@@ -64,7 +67,6 @@ class Device:
         mechanism: str = "rr",
         epsilon: int | float | str | Fraction | None = None,
         scale: tuple[float, float, float] = (1, 5, 1),
-        budget: int | float | Fraction | None = None,
         prefix: str = "murmurec",
         history: bool = True,
     ) -> None:
@@ -78,13 +80,47 @@ class Device:
             chosen = registry.mechanism(mechanism, self._scale.levels, written)
         self.user, self.mechanism = user, chosen
         self._topics = wire.Topics(prefix)
-        self._budget = None if budget is None else _exact("budget", budget)
         Identities(bytes(32)).pseudonym(user)  # raises before a journal is created
-        self._journal = Journal.open(journal, limits=Limits(self._budget))
+        self._journal = Journal.open(journal)
+        try:
+            check_only_journal(self._journal, [user])
+        except BaseException:
+            self._journal.close()
+            raise
         self._identities = Identities(self._journal.key)
         self._reporting = ReportSettings(self._topics.ratings, self.mechanism)
         self._history = CleanHistory(self._journal.path)
         self._keeps = history
+
+    def enrol(
+        self,
+        budget: int | float | str | Fraction = 20,
+        *,
+        delta: float | str | Fraction = Fraction(1, 10**6),
+        window: int | None = 365,
+        plan: str = "",
+    ) -> None:
+        """Enrol this user, with a budget of (`budget`, `delta`) for the whole person in any
+        `window` days (None: in all); on the same terms again it changes nothing.
+
+        `plan`: the mechanism that the budget is for ("": that of the first report; "adaptive" for
+        several). UserError for other terms than those of the account.
+        """
+        terms = PersonBudget(_exact("budget", budget), Fraction(str(delta)), window, plan)
+        device = bytes.fromhex(self.pseudonym)
+        self._identities.check_journal(self._journal, [self.user])
+        self._journal.enrol([device], terms, self._journal.epoch(_today()))
+
+    def withdraw(self) -> None:
+        """Release nothing more for this user; what was released stays released."""
+        device = bytes.fromhex(self.pseudonym)
+        self._journal.withdraw([device], self._journal.epoch(_today()))
+
+    @property
+    def budget(self) -> PersonBudget | None:
+        """The terms on which this user takes part; None while not enrolled or withdrawn."""
+        terms = self._journal.enrolment(bytes.fromhex(self.pseudonym))
+        return None if terms is None or terms.withdrawn else terms.budget
 
     def sign(self) -> Self:
         """Sign the events of later ratings, as a server with `devices = signed` requires.
@@ -103,14 +139,17 @@ class Device:
 
     @property
     def spent(self) -> Fraction:
-        """The epsilon spent so far, summed over every report in the journal about this user."""
+        """The sum of the epsilons of every report in the journal about this user: what each rating
+        costs by itself. What the whole person has spent is less: `murmurec budget show`."""
         debits = self._journal.spent(bytes.fromhex(self.pseudonym)).values()
         return sum((Fraction(debit.nano, NANO) for debit in debits), Fraction(0))
 
     @property
-    def remaining(self) -> Fraction | None:
-        """The epsilon that is left; None without a budget."""
-        return None if self._budget is None else self._budget - self.spent
+    def remaining(self) -> int | None:
+        """How many more reports of this mechanism the person's budget holds; None without a limit,
+        0 while not enrolled."""
+        device = bytes.fromhex(self.pseudonym)
+        return self._journal.room(device, self.mechanism, _today())
 
     @property
     def waiting(self) -> int:
@@ -123,9 +162,10 @@ class Device:
 
         `republish` draws a second report on an item and spends its epsilon again. Raises ValueError
         for an invalid item or rating, `BudgetExhausted` if the cost exceeds the budget, `UserError`
-        for an item that was reported before; nothing is spent then.
+        for a user who is not enrolled and for an item that was reported before; nothing is spent
+        then.
         """
-        epoch = int(time.time()) // wire.EPOCH_SECONDS
+        epoch = _today()
         message = rate(
             self.user,
             item,
@@ -204,6 +244,10 @@ class Device:
         trace: TracebackType | None,
     ) -> None:
         self.close()
+
+
+def _today() -> int:
+    return int(time.time()) // wire.EPOCH_SECONDS
 
 
 def _exact(name: str, number: int | float | str | Fraction) -> Fraction:

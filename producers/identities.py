@@ -44,17 +44,18 @@ class Identities:
         return self._keys[device].seal(topic, event) if self.signed else event
 
     def check_journal(self, journal: Journal, users: Iterable[int | str]) -> None:
-        """Raise UserError where a user has reported under the name of the other setting.
+        """Raise UserError where a user takes part under the name of the other setting.
 
         Reported items and spent budget are kept by pseudonym, so that another name would get a
         second report on every item and a second budget.
         """
         other = Identities(self._key, signed=not self.signed)
         for user in users:
-            if journal.spent(other.pseudonym(user)):
+            name = other.pseudonym(user)
+            if journal.enrolment(name) or journal.spent(name):
                 now, before = ("signed", "open") if self.signed else ("open", "signed")
                 raise UserError(
-                    f"device journal {journal.path}: a user has published with devices = {before}, "
+                    f"device journal {journal.path}: a user takes part with devices = {before}, "
                     f"and devices = {now} gives other pseudonyms, whose budgets would begin again: "
                     f"set devices = {before}, or give another path (--journal), which begins again "
                     "knowingly"

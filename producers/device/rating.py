@@ -10,7 +10,7 @@ import numpy as np
 
 from producers.device import requests as device
 from producers.identities import Identities
-from producers.journal import Journal, Message
+from producers.journal import Journal, Message, enrolled
 from producers.scale import Scale
 from stream_app import wire
 from stream_app.privacy.adjacency import Adjacency
@@ -31,19 +31,21 @@ def rate(
     """Return the message of one rating, paid for and durable; send it until the broker accepts it.
 
     Raises ValueError for bad input, `BudgetExhausted` if the cost exceeds the budget, and
-    `UserError` for a rating that was published before, unless `republish`; the journal is
-    unchanged then.
+    `UserError` for a user who is not enrolled and for a rating that was published before, unless
+    `republish`; the journal is unchanged then.
     """
     named = reporting.identities or Identities(journal.key)
     check_levels_agree(scale, reporting.mechanism)
     check_may_be_sent_at_once(reporting.mechanism)
     raw_level = scale.level(raw_rating)
     named.check_journal(journal, [user])
+    pseudonym = named.pseudonym(user)
+    enrolled(journal.enrolment(pseudonym), pseudonym, str(user))
     request = device.request(
         np.array([raw_level], np.uint8),
-        np.array([wire.key(item)], np.uint64),
+        device.item_keys([item]),
         reporting,
-        device=named.pseudonym(user),
+        device=pseudonym,
         epoch=journal.epoch(epoch),
         republish=republish,
     )

@@ -64,7 +64,8 @@ def request(
     republish: bool = False,
     ratings_per_message: int = wire.MAX_RATINGS,
 ) -> Request:
-    """Return the request to release these ratings of one device.
+    """Return the request to release these ratings of one device, in the order of the items' keys:
+    the order in which they were rated is not sent.
 
     Raises ValueError for no ratings, unequal lengths, an invalid item, or the same item twice (two
     reports on one rating reveal more than one epsilon allows).
@@ -75,12 +76,14 @@ def request(
             f"{len(keys)} items and {len(raw_levels)} ratings: "
             "an event has equally many of both, 1 or more"
         )
-    reported_keys = keys if len(keys) == 1 else np.sort(keys)
-    if len(keys) > 1 and (reported_keys[1:] == reported_keys[:-1]).any():
-        raise ValueError("items: the same item twice in one event; report each rating once")
+    if len(keys) > 1:
+        order = np.argsort(keys, kind="stable")
+        keys, raw_levels = keys[order], raw_levels[order]
+        if (keys[1:] == keys[:-1]).any():
+            raise ValueError("items: the same item twice in one event; report each rating once")
     masks = masks_of(reporting.mechanism, keys, reporting.table)
     return build_request(
-        ReportColumns(raw_levels, keys, masks, reported_keys), reporting,
+        ReportColumns(raw_levels, keys, masks, keys), reporting,
         device=device, epoch=epoch, republish=republish,
         parts=message_slices(len(keys), ratings_per_message),
     )  # fmt: skip

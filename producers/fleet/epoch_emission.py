@@ -21,6 +21,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from fractions import Fraction
 from hashlib import blake2b
 
 import numpy as np
@@ -31,9 +32,10 @@ from producers.device.rating import check_levels_agree
 from producers.fleet.epoch_requests import EmissionOptions, EpochRequests
 from producers.fleet.population import Population
 from producers.fleet.replay import Pace, commit_when_room
-from producers.journal import Journal, Limits, Message, Request
+from producers.journal import Journal, Message, PersonBudget, Request
 from stream_app.privacy.adjacency import Adjacency
 from stream_app.privacy.mechanism import Mechanism
+from stream_app.privacy.ratings.item_sampling import ItemSample
 
 _PERSON = b"murmurec epoch"  # separates this hash from every other use of blake2b
 
@@ -76,14 +78,14 @@ def emit(
 ) -> Iterator[EpochProgress]:
     """End an epoch for a population: every device that has reports to send does so once.
 
-    With a sample the journal's limit must be the sample's budget, for life. Where the scope has
+    With a sample every account must have the sample's budget, for life. Where the scope has
     grown, a device sends as many of its items as still fit the budget, in the order of its key.
     Raises ValueError for a mechanism, scope or sample that do not go together.
     """
     options = options or EmissionOptions()
     check_levels_agree(population.scale, reporting.mechanism)
     _check_scope(reporting.mechanism, options)
-    _check_sample(reporting.mechanism, options, journal.limits)
+    _check_sample(reporting.mechanism, options, journal, population)
     requests = EpochRequests(population, reporting, journal, journal.epoch(epoch), options)
     return _run(requests, send, make_room)
 
@@ -103,7 +105,9 @@ def _check_scope(mechanism: Mechanism, options: EmissionOptions) -> None:
         raise ValueError("scope: no item has its turn in this epoch, so there is nothing to send")
 
 
-def _check_sample(mechanism: Mechanism, options: EmissionOptions, limits: Limits) -> None:
+def _check_sample(
+    mechanism: Mechanism, options: EmissionOptions, journal: Journal, population: Population
+) -> None:
     sample = options.sample
     if sample is None:
         return
@@ -112,11 +116,19 @@ def _check_sample(mechanism: Mechanism, options: EmissionOptions, limits: Limits
             f"mechanism {mechanism.id}: a sample of {sample.reports} items of a scope needs "
             f"epsilon {sample.epsilon} for each"
         )
-    if limits.epsilon != sample.budget or limits.window is not None:
-        raise ValueError(
-            f"sample for a budget of {sample.budget}: the journal's limit is {limits}, but must be "
-            "the same and for life, because another scope would be a second sample"
-        )
+    needed = sample_budget(sample)
+    for device_id in population.devices:
+        terms = journal.enrolment(device_id)
+        if terms is not None and terms.budget.terms != needed.terms:
+            raise ValueError(
+                f"sample for a budget of {needed}: a device is enrolled with {terms.budget}, but "
+                "must have the same, because another scope would be a second sample"
+            )
+
+
+def sample_budget(sample: ItemSample) -> PersonBudget:
+    """Return the terms of an account that reports on a sample of items: its budget, for life."""
+    return PersonBudget(sample.budget, Fraction(0), None)
 
 
 def emission_time(pseudonym: bytes, epoch: int) -> float:

@@ -233,7 +233,7 @@ class _ChunkReleaser:
 
     def _affordable(self, rows: NDArray[np.int64]) -> NDArray[np.int64]:
         """Return the first rows of each user, as many as fit the budget."""
-        if self.journal.limits.nano is None or not len(rows):
+        if not len(rows):
             return rows
         owners, heads = runs(self.population.users[rows])
         sizes = np.diff(heads, append=len(rows)).tolist()
@@ -246,9 +246,11 @@ class _ChunkReleaser:
         return rows[kept]
 
     def _requests(self, rows: NDArray[np.int64]) -> list[Request]:
-        """Return one request per user, whose rows keep their order."""
+        """Return one request per user, its rows in the order of their keys: the order in which the
+        user rated them is not sent."""
         if not len(rows):
             return []
+        rows = rows[np.lexsort((self.population.items[rows], self.population.users[rows]))]
         keys = self.population.items[rows]
         masks = device.masks_of(self.reporting.mechanism, keys, self.reporting.table)
         owners, heads = runs(self.population.users[rows])
@@ -260,7 +262,7 @@ class _ChunkReleaser:
                     raw_levels[head:end],
                     keys[head:end],
                     None if masks is None else masks[head:end],
-                    np.sort(keys[head:end]),
+                    keys[head:end],
                 ),
                 self.reporting,
                 device=self.population.devices[owner],

@@ -4,7 +4,8 @@ Everything that a device releases passes through the journal. For a request it c
 and budget, issues the ticket, lets the mechanism draw, encodes, records and syncs, and only then
 returns the bytes:
 
-    with Journal.open("device.journal", limits=Limits(Fraction(20))) as journal:
+    with Journal.open("device.journal") as journal:
+        journal.enrol([pseudonym], PersonBudget(), epoch)  # (20, 1e-6) for the person, once
         for message in journal.pending():                # first: messages of an earlier run
             send(message)
         request = Request(
@@ -26,21 +27,26 @@ returns the bytes:
 
 `send` is the caller's (`producers.publishing.Publisher`, which also acknowledges). What the classes
 of error mean: `BudgetExhausted`, do not send; `OutboxFull`, wait for the broker and try again;
-`UserError`, the keys were reported before or the file cannot be used; ValueError, the request
+`UserError`, the device is not enrolled, the keys were reported before, or the file cannot be used;
+ValueError, the request
 cannot be released. After any of them file, budget and reported keys are unchanged.
 
-    frames            bytes of the file, torn end or damage    account_book  spent budgets
+    frames            bytes of the file, torn end or damage    account_book  all accounts
     records           content of the frames, as columns        outbox        unacknowledged messages
     append_log, disk  append, sync, replace; system calls      release       budget, ticket, record
-    budget            nano-epsilon and limits                  replay        frames, applied
+    budget            nano-epsilon of a release, limits        replay        frames, applied
+
+What an account is, and what a person's budget holds: `producers.person`.
 """
 
-from producers.journal.account_book import Spent
-from producers.journal.budget import ATTO, NANO, Debit, Limits, debit
+from producers.journal.budget import Debit, Limits, debit
 from producers.journal.journal import OUTBOX_BYTES, Journal
 from producers.journal.records import DatasetProgress
+from producers.journal.release import enrolled
 from producers.journal.replay import JournalView, read_journal, read_key
 from producers.journal.request import Message, Request
+from producers.person.account import Spent
+from producers.person.enrolment import ATTO, NANO, Enrolment, PersonBudget
 from stream_app.errors import BudgetExhausted, FinishedBefore, OutboxFull, Unwritable
 
 __all__ = [
@@ -50,16 +56,19 @@ __all__ = [
     "BudgetExhausted",
     "DatasetProgress",
     "Debit",
+    "Enrolment",
     "FinishedBefore",
     "Journal",
     "JournalView",
     "Limits",
     "Message",
     "OutboxFull",
+    "PersonBudget",
     "Request",
     "Spent",
     "Unwritable",
     "debit",
+    "enrolled",
     "read_journal",
     "read_key",
 ]

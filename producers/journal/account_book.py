@@ -1,27 +1,24 @@
-"""Budget state: used seqs, reported keys and spent budget of every device, kept for life.
+"""Budget state: the terms, used seqs, reported keys and spent budget of every device, for life.
 
-    account    seqs           topic -> the last seq that was used
-               reported_keys  scope -> keys that were reported, sorted, once for each report
-               spends         (epoch, adjacency, scope) -> nano-epsilon, 10^-18 of delta, reports
-
-The state is a function of the journal's records. An account needs 8 bytes for each reported item;
-devices that report on the same public scope share one key column.
+The state is a function of the journal's records. An account (`producers.person.account`) needs 8
+bytes for each reported item; devices that report on the same public scope share one key column.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 
 import numpy as np
 from numpy.typing import NDArray
 
-from producers.journal.budget import ATTO, CLOCK_EPOCHS, NANO, NOTHING, Limits
+from producers.journal.budget import CLOCK_EPOCHS, Limits
 from producers.journal.records import (
     Accounts,
     Commit,
     DatasetProgress,
+    Enrolments,
     KeyColumns,
     RowIndex,
     Texts,
@@ -29,96 +26,27 @@ from producers.journal.records import (
     key_columns_of,
     numbers,
 )
+from producers.person.account import Account, merge_sorted
+from producers.person.enrolment import ATTO, NANO, Enrolment, PersonBudget
+from producers.person.reports import Used
 from stream_app.errors import UserError
-from stream_app.privacy.accounting import PrivacyLoss
-from stream_app.privacy.adjacency import Adjacency
 from stream_app.wire import DEVICE_BYTES
 
 _NONE = np.zeros(0, np.uint64)
 _SMALL = 4096  # keys: a shorter column is copied out of its record
-
-
-@dataclass(frozen=True)
-class Spent:
-    """Spent budget of a device under one adjacency, on `reports` reports (or profiles)."""
-
-    adjacency: str
-    nano: int = 0
-    atto: int = 0
-    reports: int = 0
-
-    @property
-    def spend(self) -> PrivacyLoss:
-        """The loss as an exact (epsilon, delta); ValueError where nothing was protected."""
-        epsilon, delta = Fraction(self.nano, NANO), Fraction(self.atto, ATTO)
-        return PrivacyLoss(epsilon, min(delta, Fraction(1)), Adjacency(self.adjacency))
-
-    def __add__(self, other: Spent) -> Spent:
-        """Return the sum; both are of one adjacency."""
-        return Spent(
-            self.adjacency,
-            self.nano + other.nano,
-            self.atto + other.atto,
-            self.reports + other.reports,
-        )
-
-
-class Account:
-    """Used seqs, reported keys and spent budget of one device."""
-
-    __slots__ = ("reported_keys", "seqs", "spends")
-
-    def __init__(self) -> None:
-        self.seqs: dict[str, int] = {}
-        self.reported_keys: dict[str, NDArray[np.uint64]] = {}
-        self.spends: dict[tuple[int, str, str], list[int]] = {}
-
-    def total(self, after: int = -1) -> tuple[int, int]:
-        """Return the (nano-epsilon, 10^-18 of delta) that count for a budget: the sum over the
-        epochs above `after` and all adjacencies except `nothing`."""
-        nano = atto = 0
-        for (epoch, kind, _), spend in self.spends.items():
-            if epoch > after and kind != NOTHING:
-                nano += spend[0]
-                atto += spend[1]
-        return nano, atto
-
-    def spent(self, after: int = -1) -> dict[tuple[str, str], Spent]:
-        """Return the spends by (scope, adjacency) in the epochs above `after`."""
-        found: dict[tuple[str, str], Spent] = {}
-        for (epoch, kind, scope), spend in self.spends.items():
-            if epoch > after:
-                found[scope, kind] = found.get((scope, kind), Spent(kind)) + Spent(kind, *spend)
-        return found
-
-    def by_adjacency(self) -> dict[str, Spent]:
-        """Return the lifetime spends by adjacency, summed over scopes."""
-        found: dict[str, Spent] = {}
-        for (_, kind), spent in self.spent().items():
-            found[kind] = found.get(kind, Spent(kind)) + spent
-        return found
-
-
-def report_counts(reported_keys: NDArray[np.uint64], keys: NDArray[np.uint64]) -> NDArray[np.int64]:
-    """Return how often each key (n,) was reported; `reported_keys` is sorted."""
-    return reported_keys.searchsorted(keys, "right") - reported_keys.searchsorted(keys, "left")
-
-
-def merge_sorted(old: NDArray[np.uint64], new: NDArray[np.uint64]) -> NDArray[np.uint64]:
-    """Return the sorted column of both."""
-    merged = np.concatenate((old, new))
-    merged.sort(kind="stable")
-    return merged
+_NO_LIMIT = 2**64 - 1  # in a column of nano-epsilon
 
 
 @dataclass
 class BudgetState:
-    """All accounts of a journal, the progress of data sets, largest epoch and next number."""
+    """All accounts of a journal, the progress of data sets, largest epoch and next number; `test`:
+    the journal is a test."""
 
     epoch: int = 0
     next: int = 1  # number of the next message
     accounts: dict[bytes, Account] = field(default_factory=dict, repr=False)
     replays: dict[bytes, DatasetProgress] = field(default_factory=dict, repr=False)
+    test: bool = False
 
     def reported_keys(self, device: bytes, scope: str) -> NDArray[np.uint64]:
         """Return the keys on which a device has reported in a scope, sorted."""
@@ -136,10 +64,25 @@ class BudgetState:
         account = self.accounts.get(device)
         return 0 if account is None else account.seqs.get(topic, 0)
 
-    def spent(self, device: bytes, epoch: int, limits: Limits) -> tuple[int, int]:
-        """Return the nano-epsilon and delta of a device that count within the limits' window."""
+    def enrolment(self, device: bytes) -> Enrolment | None:
+        """Return the terms of a device, None where it is not enrolled."""
         account = self.accounts.get(device)
-        return (0, 0) if account is None else account.total(self.after(epoch, limits))
+        return None if account is None else account.enrolment
+
+    def enrolments(self) -> list[Enrolment]:
+        """Return the terms of all devices, withdrawn ones too."""
+        terms = (account.enrolment for account in self.accounts.values())
+        return [each for each in terms if each is not None]
+
+    def released(self, device: bytes) -> bool:
+        """Return whether a release of a device names its mechanism."""
+        account = self.accounts.get(device)
+        return account is not None and account.released
+
+    def used(self, device: bytes, epoch: int, budget: PersonBudget) -> dict[str, Used]:
+        """Return what counts within the window of a budget, by mechanism."""
+        account = self.accounts.get(device)
+        return {} if account is None else account.used(self.after(epoch, budget.window))
 
     def check_clock(self, epoch: int, limits: Limits) -> None:
         """Raise UserError for an epoch over `CLOCK_EPOCHS` beyond the largest: a wrong clock."""
@@ -151,9 +94,9 @@ class BudgetState:
                 "--trust-clock if it is right"
             )
 
-    def after(self, epoch: int, limits: Limits) -> int:
+    def after(self, epoch: int, window: int | None) -> int:
         """Return the last epoch that is outside of the window which ends with `epoch`."""
-        return -1 if limits.window is None else max(epoch, self.epoch) - limits.window
+        return -1 if window is None else max(epoch, self.epoch) - window
 
     def apply(self, commit: Commit) -> None:
         """Add the debits of a commit; its messages go to the outbox."""
@@ -167,6 +110,7 @@ class BudgetState:
             commit.scopes,
             commit.adjacencies,
             commit.topics,
+            _places(commit.mechanisms, len(commit.scopes)),
             numbers(commit.nanos, "<u8"),
             numbers(commit.attos, "<u8"),
             numbers(commit.reports, "<u4"),
@@ -175,17 +119,14 @@ class BudgetState:
             numbers(commit.seqs, "<u8"),
             strict=True,
         )
-        for i, (scope, kind, topic, nano, atto, reports, place, messages, seq) in enumerate(rows):
-            device = commit.devices[i * DEVICE_BYTES : (i + 1) * DEVICE_BYTES]
-            account = self.accounts.get(device)
-            if account is None:
-                account = self.accounts[device] = Account()
+        for i, (scope, kind, topic, named, nano, atto, reports, place, messages, seq) in enumerate(
+            rows
+        ):
+            account = self._account(commit.devices[i * DEVICE_BYTES : (i + 1) * DEVICE_BYTES])
             account.seqs[texts[topic]] = seq + messages - 1
-            name = texts[scope]
-            spend = account.spends.setdefault((self.epoch, texts[kind], name), [0, 0, 0])
-            spend[0] += nano
-            spend[1] += atto
-            spend[2] += reports
+            name, mechanism = texts[scope], "" if named is None else texts[named]
+            account.spend((self.epoch, texts[kind], name, mechanism), nano, atto, reports)
+            account.enrolment = _pinned(account.enrolment, mechanism)
             self.next += messages
             new = columns[place]
             old = account.reported_keys.get(name)
@@ -199,6 +140,35 @@ class BudgetState:
                 account.reported_keys[name] = merged[pair][1]
             else:
                 account.reported_keys[name] = merge_sorted(old, new)
+
+    def apply_enrolments(self, record: Enrolments) -> None:
+        """Replace the terms of the devices of a record."""
+        self.test = self.test or record.test
+        budgets: dict[tuple[int, int, int, int], PersonBudget] = {}
+        rows = zip(
+            numbers(record.epochs, "<u4"),
+            numbers(record.nanos, "<u8"),
+            numbers(record.attos, "<u8"),
+            numbers(record.windows, "<u4"),
+            record.plans,
+            record.simulated,
+            numbers(record.withdrawn, "<u4"),
+            strict=True,
+        )
+        for i, (epoch, nano, atto, window, plan, simulated, withdrawn) in enumerate(rows):
+            device = record.devices[i * DEVICE_BYTES : (i + 1) * DEVICE_BYTES]
+            terms = nano, atto, window, plan
+            if terms not in budgets:
+                budgets[terms] = _budget(nano, atto, window, record.texts[plan])
+            self._account(device).enrolment = Enrolment(
+                device, epoch, budgets[terms], bool(simulated), withdrawn
+            )
+
+    def _account(self, device: bytes) -> Account:
+        account = self.accounts.get(device)
+        if account is None:
+            account = self.accounts[device] = Account()
+        return account
 
     # --- a compacted file -------------------------------------------------------------------------
 
@@ -216,13 +186,13 @@ class BudgetState:
             for scope, keys in account.reported_keys.items()
         ]
         spends = [
-            (i, texts.place(kind), texts.place(scope), epoch, *spend)
+            (i, texts.place(kind), texts.place(scope), epoch, *spend, texts.place(mechanism))
             for i, account in enumerate(self.accounts.values())
-            for (epoch, kind, scope), spend in account.spends.items()
+            for (epoch, kind, scope, mechanism), spend in account.spends.items()
         ]
         seqs_of, (last,) = _columns(seqs, "<u8")
         reported_of, (places,) = _columns(kept, "<u4")
-        spends_of, spent = _columns(spends, "u1", "<u4", "<u8", "<u8", "<u8")
+        spends_of, spent = _columns(spends, "u1", "<u4", "<u8", "<u8", "<u8", "u1")
         return Accounts(
             self.epoch,
             self.next,
@@ -262,9 +232,47 @@ class BudgetState:
             (record.spend_attos, "<u8"),
             (record.spend_reports, "<u8"),
         )
-        for i, kind, scope, epoch, *spend in _rows(record.spends_of, *spend_columns):
-            accounts[i].spends[epoch, texts[kind], texts[scope]] = spend
+        rows = _rows(record.spends_of, *spend_columns)
+        ids = _places(record.spend_mechanisms, len(rows))
+        for (i, kind, scope, epoch, *spend), named in zip(rows, ids, strict=True):
+            mechanism = "" if named is None else texts[named]
+            accounts[i].spend((epoch, texts[kind], texts[scope], mechanism), *spend)
         return state
+
+
+def enrolments_record(enrolments: Sequence[Enrolment], *, test: bool) -> Enrolments:
+    """Return these accounts as one record."""
+    texts, budgets = Texts(), [enrolment.budget for enrolment in enrolments]
+    plans = bytes([texts.place(budget.plan) for budget in budgets])
+    return Enrolments(
+        texts.all,
+        b"".join([enrolment.device for enrolment in enrolments]),
+        column([enrolment.epoch for enrolment in enrolments], "<u4"),
+        column([_NO_LIMIT if b.nano is None else b.nano for b in budgets], "<u8"),
+        column([budget.atto for budget in budgets], "<u8"),
+        column([budget.window or 0 for budget in budgets], "<u4"),
+        plans,
+        bytes([enrolment.simulated for enrolment in enrolments]),
+        column([enrolment.withdrawn for enrolment in enrolments], "<u4"),
+        test,
+    )
+
+
+def _budget(nano: int, atto: int, window: int, plan: str) -> PersonBudget:
+    epsilon = None if nano == _NO_LIMIT else Fraction(nano, NANO)
+    return PersonBudget(epsilon, Fraction(atto, ATTO), window or None, plan)
+
+
+def _pinned(enrolment: Enrolment | None, mechanism: str) -> Enrolment | None:
+    """Return the account after a release: the first one decides the plan of a budget."""
+    if enrolment is None or enrolment.budget.plan or not enrolment.budget.limited or not mechanism:
+        return enrolment
+    return replace(enrolment, budget=replace(enrolment.budget, plan=mechanism))
+
+
+def _places(column: bytes, rows: int) -> Sequence[int | None]:
+    """Return the places of a column of texts; None in each row of a file without the column."""
+    return column or [None] * rows
 
 
 def _columns(rows: Sequence[tuple[int, ...]], *kinds: str) -> tuple[RowIndex, tuple[bytes, ...]]:

@@ -35,6 +35,7 @@ from producers.pseudonyms import KEY_BYTES
 from stream_app.errors import Unwritable, UserError
 
 _ANOTHER = "give another path (--journal)"
+_VOUCHED = (Kind.COMMIT, Kind.ENROLMENTS)  # records that a later frame vouches for
 
 
 class Log:
@@ -57,7 +58,7 @@ class Log:
             raise
         self._synced = self.size
         # Whether the last frame is a record that no later frame vouches for yet.
-        self.unvouched = bool(self.frames) and self.frames[-1].kind is Kind.COMMIT
+        self.unvouched = bool(self.frames) and self.frames[-1].kind in _VOUCHED
 
     def _read(self) -> Scan:
         mode = self._disk.mode(self._handle)

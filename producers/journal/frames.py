@@ -44,6 +44,7 @@ class Kind(IntEnum):
     ACKS = 2  # numbers of messages that the broker has accepted
     ACCOUNTS = 3  # the budget state: the head of a compacted file
     PENDING = 4  # messages that were not acknowledged when the file was compacted
+    ENROLMENTS = 5  # accounts as they are from now on: budget, plan, withdrawal
 
 
 @dataclass(frozen=True)

@@ -15,8 +15,9 @@ same bytes are sent again.
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
-from contextlib import suppress
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from fractions import Fraction
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -24,9 +25,9 @@ from typing import Self
 import numpy as np
 from numpy.typing import NDArray
 
-from producers.journal.account_book import BudgetState, Spent, report_counts
+from producers.journal.account_book import BudgetState, enrolments_record
 from producers.journal.append_log import Log
-from producers.journal.budget import Costing, Limits, fitting
+from producers.journal.budget import Limits
 from producers.journal.disk import Disk
 from producers.journal.frames import HEADER_BYTES, Kind
 from producers.journal.outbox import Outbox
@@ -36,6 +37,10 @@ from producers.journal.release import ReleaseSampler, commit_record, debits_of
 from producers.journal.replay import apply_frame
 from producers.journal.request import Message, Request
 from producers.ownership import Owner
+from producers.person.account import Spent, report_counts
+from producers.person.changes import enrolling, planning, raising, withdrawing
+from producers.person.enrolment import Enrolment, PersonBudget
+from producers.person.reports import Costing, room
 from stream_app.errors import OutboxFull, UserError
 from stream_app.privacy.randomness import RandomSource, SystemSource
 
@@ -47,13 +52,14 @@ _ACKS = 65_536  # acknowledgements kept in memory before they are written withou
 class Journal:
     """An open journal; use it as a context manager. One thread of one process owns it.
 
-    `limits` hold for every release made through this object. `unsafe` is true where the noise comes
-    from a seed; every event is then marked as a test.
+    `limits` hold for every release made through this object. `test`: the journal is named a test,
+    or its noise came from a seed. `unsafe`: every event is marked as a test.
     """
 
-    def __init__(self, log: Log, limits: Limits, source: RandomSource, outbox_bytes: int) -> None:
+    def __init__(
+        self, log: Log, limits: Limits, source: RandomSource, outbox_bytes: int, *, test: bool
+    ) -> None:
         self.limits = limits
-        self.unsafe = source.unsafe
         self.outbox_bytes = outbox_bytes
         self._log = log
         self._drawer = ReleaseSampler(source)
@@ -68,6 +74,14 @@ class Journal:
             if frame.kind in (Kind.ACCOUNTS, Kind.PENDING):
                 self._compacted = frame.position + len(frame.body)
         log.frames = ()
+        if test and self._state.accounts and not self._state.test:
+            raise UserError(
+                f"device journal {log.path}: holds accounts that are no test; leave --test out, or "
+                "give another path (--journal)"
+            )
+        fresh = (test or source.unsafe) and not self._state.accounts
+        self.test = self._state.test or fresh
+        self.unsafe = self.test or source.unsafe
 
     @classmethod
     def open(
@@ -79,8 +93,12 @@ class Journal:
         allow_tests: bool = False,
         outbox_bytes: int = OUTBOX_BYTES,
         disk: Disk | None = None,
+        test: bool = False,
     ) -> Self:
-        """Open the journal at `path`, or make it (mode 0600) with a fresh device key."""
+        """Open the journal at `path`, or make it (mode 0600) with a fresh device key.
+
+        `test` names a new one a test: for good, and all its events are marked as tests.
+        """
         source = source or SystemSource()
         if source.unsafe and not allow_tests:
             raise ValueError(
@@ -89,7 +107,7 @@ class Journal:
         # A link is followed: compaction would put a file in its place and leave the old one behind.
         log = Log(Path(os.path.realpath(Path(path).expanduser())), disk or Disk())
         try:
-            return cls(log, limits or Limits(), source, outbox_bytes)
+            return cls(log, limits or Limits(), source, outbox_bytes, test=test)
         except BaseException:
             log.close()
             raise
@@ -143,12 +161,13 @@ class Journal:
         return report_counts(self._state.reported_keys(device, scope), keys) < self.limits.reports
 
     def room(self, device: bytes, mechanism: Costing, epoch: int) -> int | None:
-        """Return how many reports in one release still fit the budget; None without a limit."""
-        nano, atto = self._state.spent(device, epoch, self.limits)
-        epsilon, delta = self.limits.nano, self.limits.atto
-        nano_left = None if epsilon is None else epsilon - nano
-        atto_left = None if delta is None else delta - atto
-        return fitting(mechanism, nano_left, atto_left)
+        """Return how many more reports the person's budget holds; None without a limit, 0 for a
+        device that is not enrolled or was withdrawn."""
+        enrolment = self._state.enrolment(device)
+        if enrolment is None or enrolment.withdrawn:
+            return 0
+        budget = enrolment.budget
+        return room(budget, self._state.used(device, epoch, budget), mechanism)
 
     def spent(self, device: bytes) -> dict[str, Spent]:
         """Return what a device has spent in its life, by adjacency, on ratings and profiles."""
@@ -172,6 +191,76 @@ class Journal:
         """Return how many rows of a finished data set were over budget; 0 for any other."""
         known = self._state.replays.get(digest)
         return 0 if known is None or known.reserved < known.total else known.over
+
+    # --- accounts --------------------------------------------------------------------------------
+
+    def enrolment(self, device: bytes) -> Enrolment | None:
+        """Return the terms of a device; None where it is not enrolled."""
+        return self._state.enrolment(device)
+
+    def enrolled(self, epoch: int | None = None) -> list[Enrolment]:
+        """Return the accounts that are not withdrawn, in the order in which the journal met them;
+        with `epoch` those that release in it: enrolled in an earlier one."""
+        return [
+            each
+            for each in self._state.enrolments()
+            if not each.withdrawn and (epoch is None or each.active(epoch))
+        ]
+
+    def enrol(
+        self,
+        devices: Sequence[bytes],
+        budget: PersonBudget,
+        epoch: int,
+        *,
+        simulated: bool = False,
+    ) -> int:
+        """Enrol devices in one durable record; return how many were not enrolled before.
+
+        Enrolling again on the same terms changes nothing, except that a withdrawn account takes
+        part again, with what it has spent; UserError for other terms: then none is enrolled.
+        """
+        self._state.check_clock(epoch, self.limits)
+        known = self._state.enrolment
+        return self._record(enrolling(known, devices, budget, epoch, simulated=simulated))
+
+    def withdraw(self, devices: Sequence[bytes], epoch: int) -> int:
+        """Withdraw devices: nothing is released for them any more; return how many took part.
+
+        The messages that wait for the broker still go out: they are released and paid for.
+        """
+        return self._record(withdrawing(self._state.enrolment, devices, epoch))
+
+    def raise_budget(self, devices: Sequence[bytes], epsilon: Fraction | None) -> None:
+        """Raise the epsilon of the whole person, which can never be taken back; UserError for one
+        that is not larger. None, for no limit, is for simulated accounts."""
+        self._record(raising(self._state.enrolment, devices, epsilon))
+
+    def set_plan(self, devices: Sequence[bytes], plan: str) -> None:
+        """Decide the mechanism that a budget is for, or "adaptive"; UserError after a release."""
+        self._record(planning(self._state.enrolment, self._state.released, devices, plan))
+
+    def _record(self, enrolments: Sequence[Enrolment]) -> int:
+        """Make these terms durable, then hold them; return how many they are."""
+        self._check_owner()
+        if not enrolments:
+            return 0
+        record = enrolments_record(enrolments, test=self.test)
+        with self._interrupted_is_torn():
+            self._append((Kind.ENROLMENTS, encode(record)), durable=True)
+            self._state.apply_enrolments(record)
+        return len(enrolments)
+
+    @contextmanager
+    def _interrupted_is_torn(self) -> Iterator[None]:
+        """Refuse further use where a write was interrupted: memory would be behind the file."""
+        self._torn = True
+        try:
+            yield
+        except (UserError, ValueError):
+            self._torn = False
+            raise
+        self._torn = False
 
     # --- releasing --------------------------------------------------------------------------------
 
@@ -198,15 +287,10 @@ class Journal:
             self._state, requests, debits, drawn, replay, test=self.unsafe
         )
         self._check_room(len(commit.values))
-        self._torn = True  # an interrupt before the end would leave memory behind the file
-        try:
+        with self._interrupted_is_torn():
             self._append((Kind.COMMIT, encode(commit)), durable=True)
-        except (UserError, ValueError):
-            self._torn = False
-            raise
-        self._state.apply(commit)
-        self._outbox.put(messages)
-        self._torn = False
+            self._state.apply(commit)
+            self._outbox.put(messages)
         if self._log.size > max(_COMPACTED_FROM, 2 * self._compacted):
             self._try_to_compact()
         return messages
@@ -256,6 +340,9 @@ class Journal:
         """Replace the file by one without the acknowledged messages."""
         self._check_owner()
         frames = [(Kind.ACCOUNTS, encode(self._state.record()))]
+        if (enrolments := self._state.enrolments()) or self.test:
+            record = enrolments_record(enrolments, test=self.test)
+            frames.append((Kind.ENROLMENTS, encode(record)))
         if len(self._outbox):
             frames.append((Kind.PENDING, encode(self._outbox.record())))
         self._log.replace(frames)

@@ -8,10 +8,13 @@
     pending   messages with their numbers and devices: the tail of a compacted file
     accounts  every device with its seqs, reported keys and spends, the progress of data sets, the
               numbers
+    enrolments  the terms of devices as they are from now on: each row replaces the earlier one
 
 Columns are little-endian. Texts (topics, scopes, adjacencies) are written once in a list, and
 columns hold their indices. A key column that several requests share (the whole public scope) is
 written once.
+
+Fields with a default were added later: a file of an earlier murmurec does not have them.
 """
 
 from __future__ import annotations
@@ -61,6 +64,7 @@ class Commit(msgspec.Struct, array_like=True, gc=False):
     seqs: bytes  # (r,) u64: of the first message
     value_sizes: bytes  # (m,) u32
     values: bytes
+    mechanisms: bytes = b""  # (r,) u8: place in texts; empty where it was not recorded
 
 
 class Acks(msgspec.Struct, array_like=True, gc=False):
@@ -108,14 +112,31 @@ class Accounts(msgspec.Struct, array_like=True, gc=False):
     spend_nanos: bytes  # u64
     spend_attos: bytes  # u64
     spend_reports: bytes  # u64
+    spend_mechanisms: bytes = b""  # u8: place in texts; empty where it was not recorded
+
+
+class Enrolments(msgspec.Struct, array_like=True, gc=False):
+    """The accounts of n devices; `test`: the whole journal is a test."""
+
+    texts: list[str]
+    devices: bytes  # (n, 16)
+    epochs: bytes  # (n,) u32: of enrolment
+    nanos: bytes  # (n,) u64: the budget's epsilon; 2^64 - 1 without a limit
+    attos: bytes  # (n,) u64
+    windows: bytes  # (n,) u32: 0 without one
+    plans: bytes  # (n,) u8: place in texts
+    simulated: bytes  # (n,) u8
+    withdrawn: bytes  # (n,) u32: epoch, 0 where not withdrawn
+    test: bool = False
 
 
 _encoder = msgspec.msgpack.Encoder()
-encode: Callable[[Commit | Acks | Pending | Accounts], bytes] = _encoder.encode
+encode: Callable[[Commit | Acks | Pending | Accounts | Enrolments], bytes] = _encoder.encode
 decode_commit = msgspec.msgpack.Decoder(Commit).decode
 decode_acks = msgspec.msgpack.Decoder(Acks).decode
 decode_pending = msgspec.msgpack.Decoder(Pending).decode
 decode_accounts = msgspec.msgpack.Decoder(Accounts).decode
+decode_enrolments = msgspec.msgpack.Decoder(Enrolments).decode
 
 
 def column(numbers: Sequence[int], kind: str) -> bytes:
@@ -139,7 +160,7 @@ class Texts:
         """Return the place of a text, a new one at the end."""
         place = self.known.setdefault(text, len(self.known))
         if place > 255:
-            raise ValueError("journal: more than 256 different topics and scopes")
+            raise ValueError("journal: more than 256 different topics, scopes and mechanisms")
         return place
 
     @property

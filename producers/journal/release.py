@@ -1,6 +1,6 @@
 """The steps before the record: check keys and budget, draw; the only place with a ticket issuer.
 
-debits_of        checks reported keys and budget of each request after the earlier ones
+debits_of        checks account, reported keys and budget of each request after the earlier ones
 ReleaseSampler   certify in this process -> ticket -> mechanism.release, once for each request
 commit_record    the record, and the messages that it makes durable
 """
@@ -13,10 +13,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from producers.journal.account_book import BudgetState, report_counts
-from producers.journal.budget import ATTO, NANO, NOTHING, Debit, Limits, debit
+from producers.journal.account_book import BudgetState
+from producers.journal.budget import Debit, Limits, debit
 from producers.journal.records import Commit, DatasetProgress, KeyColumns, Texts, column
 from producers.journal.request import Drawing, Message, Request
+from producers.person.account import report_counts
+from producers.person.enrolment import ADAPTIVE, Enrolment, PersonBudget
+from producers.person.reports import Used, room, sums
 from stream_app.errors import BudgetExhausted, UserError
 from stream_app.privacy.randomness import RandomSource
 from stream_app.privacy.ticket import TicketIssuer
@@ -25,9 +28,10 @@ _KEYS = {"rating": "rating of this item"}  # the meaning of a scope's keys
 
 
 def debits_of(state: BudgetState, limits: Limits, requests: Sequence[Request]) -> list[Debit]:
-    """Return the debit of each request; raises for the first that keys or budget do not allow."""
+    """Return the debit of each request; raises for the first whose device is not enrolled, or that
+    keys or budget do not allow."""
     asked: dict[tuple[bytes, str], list[NDArray[np.uint64]]] = {}
-    paid: dict[bytes, tuple[int, int]] = {}
+    admission = Admission(state)
     costs: dict[tuple[int, int], Debit] = {}
     debits = []
     for request in requests:
@@ -40,9 +44,7 @@ def debits_of(state: BudgetState, limits: Limits, requests: Sequence[Request]) -
         cost = costs.get(price)
         if cost is None:
             cost = costs[price] = debit(request.mechanism, request.count)
-        if limits.hold(cost):
-            paid_before = paid.get(request.device, (0, 0))
-            paid[request.device] = _check_budget(state, limits, request, cost, paid_before)
+        admission.check(request, cost)
         debits.append(cost)
     return debits
 
@@ -64,30 +66,77 @@ def _check_keys(
         )
 
 
-def _check_budget(
-    state: BudgetState, limits: Limits, request: Request, cost: Debit, already: tuple[int, int]
-) -> tuple[int, int]:
-    """Return `already` plus the cost: the device's (nano-epsilon, 10^-18 of delta)."""
-    if cost.adjacency == NOTHING:
-        raise BudgetExhausted(
-            f"{request.mechanism.id} protects nothing and no budget ({limits}) holds it; "
-            "leave out the budget (--budget) or choose another mechanism"
+class Admission:
+    """Checks releases of one record against the accounts: each after the earlier ones."""
+
+    def __init__(self, state: BudgetState) -> None:
+        self._state = state
+        self._plans: dict[bytes, str] = {}  # decided by this record
+        self._asked: dict[bytes, dict[str, Used]] = {}
+
+    def check(self, request: Request, cost: Debit) -> None:
+        """Count the request; UserError for a device that is not enrolled or was withdrawn,
+        `BudgetExhausted` where the person's budget does not hold it."""
+        budget = enrolled(self._state.enrolment(request.device), request.device).budget
+        if not budget.limited:
+            return
+        plan = self._plans.get(request.device) or budget.plan or request.mechanism.id
+        used = self._used(request, budget)
+        left = room(budget, used, request.mechanism, plan)
+        if left is not None and request.count > left:
+            raise BudgetExhausted(_refusal(request, budget, plan, left))
+        self._plans[request.device] = plan
+        asked = self._asked.setdefault(request.device, {})
+        asked.setdefault(request.mechanism.id, Used()).add(cost.reports, cost.nano, cost.atto)
+
+    def _used(self, request: Request, budget: PersonBudget) -> dict[str, Used]:
+        used = self._state.used(request.device, request.epoch, budget)
+        asked = self._asked.get(request.device)
+        return used if asked is None else sums(used, asked)
+
+
+def enrolled(enrolment: Enrolment | None, device: bytes, name: str | None = None) -> Enrolment:
+    """Return the terms; UserError with the way out for a device that has none or was withdrawn.
+
+    `name`: the person's own id, where the caller knows it.
+    """
+    if enrolment is not None and not enrolment.withdrawn:
+        return enrolment
+    given = f"device {device.hex()}" if name is None else name
+    how = "murmurec device enrol" + ("" if name is None else f" --user {name}")
+    if enrolment is None:
+        raise UserError(
+            f"{given} is not enrolled, and nothing is released without a budget for the whole "
+            f"person: run {how}"
         )
-    nano, atto = state.spent(request.device, request.epoch, limits)
-    nano, atto = nano + already[0], atto + already[1]
-    if limits.nano is not None and nano + cost.nano > limits.nano:
-        raise BudgetExhausted(
-            f"the budget is {limits}, this user has spent {nano / NANO:g} of it (on values, cells "
-            f"and profiles together) and this costs {cost.nano / NANO:g}: nothing was drawn or "
-            "sent; raise the budget (--budget), or wait where it is for a window of epochs"
+    raise UserError(
+        f"{given} was withdrawn in epoch {enrolment.withdrawn}, and nothing is released since: to "
+        f"take part again, run {how}"
+    )
+
+
+def _refusal(request: Request, budget: PersonBudget, plan: str, left: int) -> str:
+    name = request.mechanism.id
+    if request.mechanism.epsilon is None:
+        return (
+            f"{name} protects nothing and no budget holds it, here {budget} for the whole person: "
+            "choose another mechanism"
         )
-    if limits.atto is not None and atto + cost.atto > limits.atto:
-        raise BudgetExhausted(
-            f"the deltas of one user add up to {limits.delta} at most, this user's are "
-            f"{atto / ATTO:g} and this costs {cost.atto / ATTO:g}: nothing was drawn or sent; "
-            "choose a smaller --delta"
+    if plan not in (name, ADAPTIVE):
+        return (
+            f"the budget of {budget} for the whole person is planned for {plan}, and {name} is "
+            f"another mechanism: report with {plan}; an account that is enrolled with --plan "
+            f"{ADAPTIVE} may use several"
         )
-    return already[0] + cost.nano, already[1] + cost.atto
+    return (
+        f"the budget is {budget} for the whole person, which holds {_reports(left)} more of "
+        f"{name}, and this needs {request.count}: nothing was drawn or sent; raise the budget "
+        "(murmurec budget set --raise), or wait where it is for a window of days"
+    )
+
+
+def _reports(count: int) -> str:
+    return "1 report" if count == 1 else f"{count} reports"
 
 
 class ReleaseSampler:
@@ -157,6 +206,7 @@ def commit_record(
         column(firsts, "<u8"),
         column([len(message.value) for message in messages], "<u4"),
         b"".join([message.value for message in messages]),
+        bytes([texts.place(request.mechanism.id) for request in requests]),
     )
     epoch = max((request.epoch for request in requests), default=state.epoch)
     return Commit(epoch, state.next, replay, texts.all, *columns), messages

@@ -15,6 +15,7 @@ from producers.journal.records import (
     decode_accounts,
     decode_acks,
     decode_commit,
+    decode_enrolments,
     decode_pending,
     numbers,
 )
@@ -26,6 +27,9 @@ def apply_frame(frame: Frame, state: BudgetState, outbox: Outbox, path: Path) ->
     try:
         if frame.kind is Kind.ACCOUNTS:
             return BudgetState.from_record(decode_accounts(frame.body))
+        if frame.kind is Kind.ENROLMENTS:
+            state.apply_enrolments(decode_enrolments(frame.body))
+            return state
         if frame.kind is Kind.ACKS:
             for number in numbers(decode_acks(frame.body).numbers, "<u8"):
                 outbox.drop(number)
@@ -56,7 +60,7 @@ def read_journal(path: Path | str) -> JournalView:
     """Return the content of a journal, also while another process writes it; changes nothing."""
     path = Path(path).expanduser()
     if not path.exists():
-        raise UserError(f"device journal {path}: there is none; publishing a rating creates it")
+        raise UserError(f"device journal {path}: there is none; murmurec device enrol creates it")
     if not path.is_file() and not path.is_dir():
         raise UserError(f"device journal {path}: not a plain file; give another path (--journal)")
     with refusing_os_errors(path):

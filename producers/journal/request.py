@@ -15,7 +15,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from producers.journal.budget import Costing
+from producers.person.reports import Costing
 from stream_app.privacy.randomness import RandomSource
 from stream_app.privacy.ticket import Releasing
 from stream_app.wire import DEVICE_BYTES

@@ -20,6 +20,7 @@ from stream_app.cli.options import RenamedOptions
 COMMANDS = {
     "Start here": (("demo", "demo"),),
     "Device": (
+        ("device", "device.enrolment"),
         ("publish", "device.publish"),
         ("replay", "device.replay"),
         ("profiles", "device.profiles"),

@@ -20,6 +20,7 @@ from stream_app.privacy import registry
 from stream_app.privacy.randomness import SystemSource
 from stream_app.privacy.ticket import TicketIssuer
 from tests.benchmarks.figure import Figure
+from tests.producers.journals import at
 
 REPORTS = 1_000_000
 REPEATS = 5
@@ -48,7 +49,7 @@ def _journal() -> list[Figure]:
     """One release by itself, and 256 together: request, budget, ticket, draw, record and sync."""
     line = device.ReportSettings(TOPIC, registry.parse("rr:5:2"))
     level, devices = np.zeros(1, np.uint8), [i.to_bytes(16, "big") for i in range(1, GROUP + 1)]
-    with tempfile.TemporaryDirectory() as folder, Journal.open(Path(folder) / "journal") as journal:
+    with tempfile.TemporaryDirectory() as folder, at(Path(folder) / "journal") as journal:
 
         def release(devices: list[bytes], item: int) -> float:
             started = time.perf_counter()
@@ -79,7 +80,7 @@ def _replayed() -> list[Figure]:
     figures = []
     line = device.ReportSettings(TOPIC, registry.parse("rr:5:2"))
     world = generate(1)
-    with tempfile.TemporaryDirectory() as folder, Journal.open(Path(folder) / "journal") as journal:
+    with tempfile.TemporaryDirectory() as folder, at(Path(folder) / "journal") as journal:
         population = populate(world.dataset, journal.key)
         # A chunk of 8 ratings per user and message on average, as a busy service would see it,
         # cannot fill messages; whole histories can.
@@ -119,7 +120,7 @@ def _emitted() -> list[Figure]:
         ):
             pass
 
-    with tempfile.TemporaryDirectory() as folder, Journal.open(Path(folder) / "journal") as journal:
+    with tempfile.TemporaryDirectory() as folder, at(Path(folder) / "journal") as journal:
         population = populate(world.dataset, journal.key)
         taken = _best(lambda: publish(population, journal), 2)
     cells = len(scope) * len(population.devices)

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 from producers.device import requests as device
-from producers.journal import Journal, Message, read_journal, read_key
+from producers.journal import Message, read_journal, read_key
 from producers.pseudonyms import pseudonym
 from stream_app import wire
 from stream_app.cli import run
@@ -23,6 +23,7 @@ from stream_app.kafka import clients
 from stream_app.privacy import registry
 from tests.conftest import Kafka
 from tests.fixtures.waiting import PATIENCE_SECONDS
+from tests.producers.journals import at
 
 pytestmark = pytest.mark.kafka
 INTAKE = wire.Intake(
@@ -188,7 +189,7 @@ def test_a_journal_in_use_is_refused_before_anything_is_sent(
     ratings_topic: str, kafka: Kafka, capsys: pytest.CaptureFixture[str]
 ) -> None:
     np.savez("mine.npz", user=[1, 2], item=[1, 1], rating=[3, 4])
-    with Journal.open("device.journal"):
+    with at("device.journal"):
         assert run(["replay", "mine.npz"]) == 1
         assert "another process is using it" in capsys.readouterr().err
         assert run(["publish", "--user", "ann", "--item", "1", "--rating", "4"]) == 1
@@ -210,7 +211,7 @@ def test_pending_messages_of_an_earlier_process_are_sent_first_unchanged(
 def released_at(topic: str, epoch: int, *items: int) -> list[Message]:
     """Release ratings of ann without sending them."""
     line = device.ReportSettings(topic, registry.parse("rr:5:2"))
-    with Journal.open("device.journal") as journal:
+    with at("device.journal") as journal:
         device_id = pseudonym(journal.key, "ann")
         level = np.array([3], np.uint8)
         return [

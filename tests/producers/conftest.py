@@ -11,13 +11,14 @@ import pytest
 from producers.datasets.load import Dataset
 from producers.journal import Journal
 from producers.scale import Scale
+from tests.producers.journals import TOPIC, at
 
-TOPIC = "murmurec.ratings.v1"
+__all__ = ["TOPIC", "dataset"]
 
 
 @pytest.fixture
 def journal(tmp_path: Path) -> Iterator[Journal]:
-    with Journal.open(tmp_path / "device.journal") as opened:
+    with at(tmp_path / "device.journal") as opened:
         yield opened
 
 

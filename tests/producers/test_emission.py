@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +15,7 @@ from producers.device.scope import turn
 from producers.fleet.epoch_emission import emission_time, emit
 from producers.fleet.epoch_requests import EmissionOptions, balanced_slices
 from producers.fleet.population import populate
-from producers.journal import Journal, Limits, Message, read_journal
+from producers.journal import Journal, Message, read_journal
 from stream_app.privacy import registry
 from tests.producers.conftest import TOPIC, dataset
 from tests.producers.emissions import (
@@ -30,6 +29,7 @@ from tests.producers.emissions import (
     Observer,
     run,
 )
+from tests.producers.journals import at
 
 
 def test_every_device_reports_each_item_of_the_scope_and_missing_for_unrated_items(
@@ -115,11 +115,11 @@ def test_each_item_has_its_turn_once_in_a_period(small: Dataset, journal: Journa
 def test_a_device_sends_nothing_if_the_scope_exceeds_its_budget(
     small: Dataset, tmp_path: Path
 ) -> None:
-    with Journal.open(tmp_path / "j", limits=Limits(Fraction(119))) as journal:
+    with at(tmp_path / "j", epsilon=119) as journal:
         seen = Observer()
         end = run(populate(small, journal.key), journal, seen)
         assert (end.cells, end.over, seen.events) == (0, 20, [])
-    with Journal.open(tmp_path / "j", limits=Limits(Fraction(120))) as journal:
+    with at(tmp_path / "j", epsilon=120) as journal:
         assert run(populate(small, journal.key), journal, seen).cells == 20 * 60
 
 
@@ -127,7 +127,7 @@ def test_an_interrupted_epoch_continues_and_sends_every_cell_once(
     small: Dataset, tmp_path: Path
 ) -> None:
     path, seen = tmp_path / "j", Observer()
-    with Journal.open(path) as journal:
+    with at(path) as journal:
         population = populate(small, journal.key)
 
         def breaks(message: Message) -> None:
@@ -141,7 +141,7 @@ def test_an_interrupted_epoch_continues_and_sends_every_cell_once(
             list(emit(population, line, journal=journal, send=breaks, epoch=20_000,
                       options=EmissionOptions(SCOPE, cells=300)))  # fmt: skip
     assert read_journal(path).pending == 3
-    with Journal.open(path) as journal:
+    with at(path) as journal:
         for message in journal.pending():
             seen.send(message)
         end = run(population, journal, seen)

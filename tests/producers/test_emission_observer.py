@@ -16,7 +16,6 @@ from producers.device.requests import ReportSettings
 from producers.fleet.epoch_emission import emission_time
 from producers.fleet.population import Population, populate
 from producers.fleet.replay import ReplayOptions, replay
-from producers.journal import Journal
 from tests.producers.conftest import TOPIC, dataset
 from tests.producers.emissions import (
     RR,
@@ -24,12 +23,13 @@ from tests.producers.emissions import (
     Observer,
     run,
 )
+from tests.producers.journals import at
 
 
 def test_times_sizes_and_order_do_not_depend_on_the_ratings(
     small: Dataset, tmp_path: Path, rng: np.random.Generator
 ) -> None:
-    with Journal.open(tmp_path / "0") as journal:
+    with at(tmp_path / "0") as journal:
         population = populate(small, journal.key)
     one_user = {
         "users": np.zeros(60, np.int64), "items": SCOPE.copy(), "fresh": np.ones(60, bool),
@@ -40,7 +40,7 @@ def test_times_sizes_and_order_do_not_depend_on_the_ratings(
     for i, raw in enumerate(
         ({}, one_user, unknown_items, {"raw_levels": 4 - population.raw_levels})
     ):
-        with Journal.open(tmp_path / f"{i + 1}") as journal:
+        with at(tmp_path / f"{i + 1}") as journal:
             observer = Observer()
             run(replace(population, **raw), journal, observer, pace=observer.pace(1000))
         seen.append(observer.seen)
@@ -120,7 +120,7 @@ def people(rng: np.random.Generator) -> People:
 
 def observed(people: People, path: Path, by_epoch: bool) -> tuple[NDArray[Any], Population]:
     observer = Observer()
-    with Journal.open(path) as journal:
+    with at(path) as journal:
         observer.journal = journal
         population = populate(people.data, journal.key)
         if by_epoch:

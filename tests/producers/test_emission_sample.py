@@ -12,7 +12,8 @@ import pytest
 from producers.datasets.load import Dataset
 from producers.fleet.epoch_emission import EpochProgress
 from producers.fleet.population import populate
-from producers.journal import Journal, Limits
+from producers.journal import Journal, PersonBudget
+from producers.person.enrolment import NO_LIMIT
 from stream_app import wire
 from stream_app.privacy import registry
 from stream_app.privacy.ratings.item_sampling import ItemSample
@@ -23,11 +24,12 @@ from tests.producers.emissions import (
     Observer,
     run,
 )
+from tests.producers.journals import at
 
 
 @pytest.fixture
 def limited(tmp_path: Path) -> Iterator[Journal]:
-    with Journal.open(tmp_path / "limited", limits=Limits(Fraction(20))) as journal:
+    with at(tmp_path / "limited", epsilon=20) as journal:
         yield journal
 
 
@@ -65,7 +67,7 @@ def test_the_items_of_a_sample_do_not_depend_on_the_ratings(
         copy = tmp_path / f"copy {number}"  # the same key
         copy.touch(0o600)
         copy.write_bytes(limited.path.read_bytes())
-        with Journal.open(copy, limits=Limits(Fraction(20))) as journal:
+        with at(copy, epsilon=20) as journal:
             seen = Observer()
             run(people, journal, seen, mechanism, scope=SCOPE, sample=sample)
         picked.append(set(seen.cells()))
@@ -82,7 +84,7 @@ def test_a_sample_spends_its_budget_once_in_life_however_the_scope_grows(
     seen, reports = Observer(), []
     intake = wire.Intake({mechanism.id: 6})
     for epoch, scope in enumerate((SCOPE[:2], SCOPE[:30], SCOPE, SCOPE[5:], SCOPE[40:]), 20_000):
-        with Journal.open(tmp_path / "j", limits=Limits(whole)) as journal:
+        with at(tmp_path / "j", epsilon=whole) as journal:
             population = populate(small, journal.key)
             given = {"scope": scope, "sample": sample, "epoch": epoch, "republish": epoch == 20_003}
             seen.intake = intake
@@ -90,12 +92,13 @@ def test_a_sample_spends_its_budget_once_in_life_however_the_scope_grows(
             reports.append(end.cells)
             assert end.idle + end.over in (0, 20)
     assert reports[0] == 2 * 20
-    # 8/3 twice is rounded up, so that a third does not fit behind it: less, and never more.
-    assert reports[1:] == [(sample.reports - 2 if whole == 20 else 0) * 20, 0, 0, 0]
+    # Reports are counted, and 8/3 three times is 8 exactly.
+    assert reports[1:] == [(sample.reports - 2) * 20, 0, 0, 0]
     for device in population.devices:
         own = [item for sender, item in seen.cells() if sender == device]
         assert len(own) <= sample.reports
-        assert Fraction(journal.spent(device)["cell"].nano, 10**9) <= whole
+        # Rounded up once for each of the two releases.
+        assert Fraction(journal.spent(device)["cell"].nano - 2, 10**9) <= whole
 
 
 def test_a_sample_drawn_in_one_release_spends_its_whole_budget(
@@ -103,23 +106,29 @@ def test_a_sample_drawn_in_one_release_spends_its_whole_budget(
 ) -> None:
     sample = ItemSample.from_budget(Fraction(8))
     mechanism = registry.mechanism("cell", 5, sample.epsilon)
-    with Journal.open(tmp_path / "j", limits=Limits(Fraction(8))) as journal:
+    with at(tmp_path / "j", epsilon=8) as journal:
         seen = Observer(intake=wire.Intake({mechanism.id: 6}))
         end = run(populate(small, journal.key), journal, seen, mechanism, sample=sample)
         assert (end.cells, end.over) == (3 * 20, 0)
 
 
 @pytest.mark.parametrize(
-    "limits", [Limits(), Limits(Fraction(30)), Limits(Fraction(20), 7)], ids=str
-)
+    "terms",
+    [NO_LIMIT, *(PersonBudget(Fraction(e), d, w) for e, d, w in (
+        (30, Fraction(0), None), (20, Fraction(0), 7), (20, Fraction(1, 10**6), None)))],
+    ids=str,
+)  # fmt: skip
 def test_a_sample_without_its_budget_for_life_is_refused(
-    limits: Limits, small: Dataset, tmp_path: Path
+    terms: PersonBudget, small: Dataset, tmp_path: Path
 ) -> None:
     sample = ItemSample.from_budget(Fraction(20))
     mechanism = registry.mechanism("cell", 5, sample.epsilon)
-    with Journal.open(tmp_path / "j", limits=limits) as journal:
-        with pytest.raises(ValueError, match="must be the same and for life"):
-            run(populate(small, journal.key), journal, Observer(), mechanism, sample=sample)
+    with at(tmp_path / "j") as journal:
+        population = populate(small, journal.key)
+        journal.terms = terms
+        journal.meet(population.devices)
+        with pytest.raises(ValueError, match="must have the same, because another scope"):
+            run(population, journal, Observer(), mechanism, sample=sample)
         assert journal.pending() == []
 
 
@@ -132,7 +141,7 @@ def test_every_row_of_the_data_is_counted_once(small: Dataset, tmp_path: Path) -
         return sum(parts) + end.repeated + end.unreadable
 
     data = replace(small, refused=2)
-    with Journal.open(tmp_path / "j", limits=Limits(Fraction(20))) as journal:
+    with at(tmp_path / "j", epsilon=20, plan="adaptive") as journal:
         population = populate(data, journal.key)
         first = run(population, journal, Observer(), CELL, scope=SCOPE[:5])
         assert (first.before, first.unsampled, first.held, first.unreadable) == (0, 0, 0, 2)
@@ -143,7 +152,7 @@ def test_every_row_of_the_data_is_counted_once(small: Dataset, tmp_path: Path) -
         third = run(population, journal, Observer(), RR)
         assert third.before == first.ratings
         assert rows(third) == 502
-    with Journal.open(tmp_path / "k", limits=Limits(few.budget)) as journal:
+    with at(tmp_path / "k", epsilon=few.budget) as journal:
         population = populate(data, journal.key)
         sampled_end = run(population, journal, Observer(), sampled, sample=few)
         assert sampled_end.unsampled > 0

@@ -8,7 +8,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from producers.device.rating import rate
 from producers.device.requests import ReportSettings
 from producers.identities import Identities
 from producers.journal import Journal, Message
@@ -18,6 +17,8 @@ from stream_app.errors import UserError
 from stream_app.privacy import registry
 from stream_app.wire.signatures import Signatures, SigningKey
 from tests.producers.conftest import TOPIC
+from tests.producers.journals import at
+from tests.producers.journals import rated as enrolled_rate
 
 INTAKE = wire.Intake({"rr:5:2": 5}, signatures=Signatures(TOPIC, required=True))
 KEY = bytes(range(32))
@@ -32,7 +33,7 @@ def rated(journal: Journal, user: str, item: int | str, *, signed: bool = True) 
     reporting = ReportSettings(
         TOPIC, registry.parse("rr:5:2"), encode=encode, identities=identities
     )
-    return rate(user, item, 4, reporting, scale=Scale(), journal=journal, epoch=20_000)
+    return enrolled_rate(user, item, 4, reporting, scale=Scale(), journal=journal, epoch=20_000)
 
 
 def decoded(message: Message) -> wire.Event:
@@ -43,7 +44,7 @@ def decoded(message: Message) -> wire.Event:
 
 @pytest.mark.parametrize("item", [7, "a string is an id too"])
 def test_an_event_is_signed_by_the_key_pair_of_its_user(tmp_path: Path, item: int | str) -> None:
-    with Journal.open(tmp_path / "journal") as journal:
+    with at(tmp_path / "journal") as journal:
         event = decoded(rated(journal, "ann", item))
         assert event.device == Identities(journal.key, signed=True).pseudonym("ann")
         assert event.items.tolist() == [wire.key(item)]
@@ -52,11 +53,11 @@ def test_an_event_is_signed_by_the_key_pair_of_its_user(tmp_path: Path, item: in
 def test_what_is_sent_again_is_signed_already_and_the_same_bytes(tmp_path: Path) -> None:
     """The journal stores the envelope: neither a crash nor a compaction makes another one."""
     path = tmp_path / "journal"
-    with Journal.open(path) as journal:
+    with at(path) as journal:
         values = [rated(journal, user, 7).value for user in ("ann", "bob")]
-    with Journal.open(path) as journal:
+    with at(path) as journal:
         journal.compact()
-    with Journal.open(path) as journal:
+    with at(path) as journal:
         assert [message.value for message in journal.pending()] == values
         assert [decoded(message).seq for message in journal.pending()] == [1, 1]
 
@@ -81,7 +82,7 @@ def test_key_pairs_are_stable_differ_by_user_and_journal_and_are_no_pseudonyms()
 @pytest.mark.parametrize("signed", [False, True])
 def test_a_user_keeps_one_name_in_a_journal(tmp_path: Path, signed: bool) -> None:
     """Another name would get a second budget and a second report on every item."""
-    with Journal.open(tmp_path / "journal") as journal:
+    with at(tmp_path / "journal") as journal:
         rated(journal, "ann", 7, signed=signed)
         before = journal.pending()
         with pytest.raises(UserError, match="whose budgets would begin again"):

@@ -8,17 +8,15 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from producers.journal import (
-    BudgetExhausted,
-    Journal,
-    Limits,
-    Spent,
-)
+from producers.journal import BudgetExhausted, Journal, Limits, PersonBudget, Spent
+from producers.person.enrolment import ADAPTIVE
 from stream_app.errors import UserError
 from stream_app.privacy.accounting import PrivacyLoss
 from stream_app.privacy.adjacency import Adjacency
 from stream_app.privacy.mechanism import Mechanism
 from tests.producers.journals import ANN, BOB, CELL, HALF, OPEN, RR, ask, at, release
+
+DEE = b"d" * 16
 
 
 def test_an_item_is_reported_once_unless_again_and_that_is_a_new_debit(journal: Journal) -> None:
@@ -49,26 +47,28 @@ def test_a_limit_may_allow_more_reports_of_an_item(path: Path) -> None:
 
 
 def test_a_budget_holds_to_the_last_nano_and_over_reopening(path: Path) -> None:
-    limits = Limits(Fraction(5))
-    with at(path, limits=limits) as journal:
+    with at(path, epsilon=5, plan=ADAPTIVE) as journal:
         release(journal, ANN, 1, 2)
         assert journal.room(ANN, RR, 20_000) == 0
         assert journal.room(ANN, HALF, 20_000) == 2
-        with pytest.raises(BudgetExhausted, match=r"budget is 5 in all.*has spent 4.*costs 2"):
+        with pytest.raises(
+            BudgetExhausted, match=r"budget is \(5, 0\) in all.*holds 0 reports more"
+        ):
             release(journal, ANN, 3)
         release(journal, BOB, 3)
-    with at(path, limits=limits) as journal:
+    with at(path) as journal:
         release(journal, ANN, 3, 4, mechanism=HALF)
         assert journal.room(ANN, HALF, 20_000) == 0
         with pytest.raises(BudgetExhausted):
             release(journal, ANN, 5, mechanism=HALF)
-    with at(path) as journal:
-        assert journal.room(ANN, RR, 20_000) is None
+        journal.raise_budget([ANN], Fraction(7))
+        assert journal.room(ANN, RR, 20_000) == 1
         release(journal, ANN, 5)
 
 
 def test_an_event_is_paid_for_as_a_whole_or_not_at_all(path: Path) -> None:
-    with at(path, limits=Limits(Fraction(5))) as journal:
+    with at(path, epsilon=5) as journal:
+        journal.meet([ANN, BOB])
         before = path.read_bytes()
         with pytest.raises(BudgetExhausted):
             release(journal, ANN, 1, 2, 3)
@@ -87,11 +87,11 @@ def test_one_limit_holds_for_values_and_cells_together(
     first: Mechanism, second: Mechanism, path: Path
 ) -> None:
     """A cell's epsilon counts for the value too: a rating reported under both costs the sum."""
-    with at(path, limits=Limits(Fraction(6))) as journal:
+    with at(path, epsilon=6, plan=ADAPTIVE) as journal:
         release(journal, ANN, 1, 2, mechanism=first)
         for mechanism in (first, second):
             assert journal.room(ANN, mechanism, 20_000) == 1
-            with pytest.raises(BudgetExhausted, match=r"spent 4 .*values, cells and profiles"):
+            with pytest.raises(BudgetExhausted, match="holds 1 report more"):
                 release(journal, ANN, 2, 3, mechanism=mechanism, republish=True)
         with pytest.raises(BudgetExhausted):  # also within one record
             journal.commit([ask(ANN, 3, mechanism=first), ask(ANN, 4, mechanism=second)])
@@ -121,34 +121,36 @@ def test_a_clock_set_far_forward_is_refused_unless_it_is_right(path: Path) -> No
 
 
 def test_what_protects_nothing_fits_no_budget(path: Path) -> None:
-    with at(path, limits=Limits(Fraction(4))) as journal:
+    with at(path, epsilon=4) as journal:
         assert journal.room(ANN, OPEN, 20_000) == 0
         with pytest.raises(BudgetExhausted, match="none:5:inf protects nothing"):
             release(journal, ANN, 1, mechanism=OPEN)
     with at(path) as journal:
-        release(journal, ANN, 1, mechanism=OPEN)
-        assert journal.spent(ANN) == {"nothing": Spent("nothing", 0, 0, 1)}
+        release(journal, BOB, 1, mechanism=OPEN)
+        assert journal.spent(BOB) == {"nothing": Spent("nothing", 0, 0, 1)}
 
 
 def test_a_window_forgets_what_is_old_and_a_clock_set_back_opens_nothing(path: Path) -> None:
-    with at(path, limits=Limits(Fraction(4), window=3)) as journal:
+    with at(path, epsilon=4, window=3) as journal:
         release(journal, ANN, 1, epoch=100)
         release(journal, ANN, 2, epoch=101)
         for epoch in (102, 100, 0):
             assert journal.epoch(epoch) == max(epoch, 101 if epoch != 102 else 102)
-            with pytest.raises(BudgetExhausted, match="in any 3 epochs"):
+            with pytest.raises(BudgetExhausted, match="in any 3 days"):
                 release(journal, ANN, 3, epoch=epoch)
         release(journal, ANN, 3, epoch=103)  # epoch 100 has left the window
         with pytest.raises(BudgetExhausted):
             release(journal, ANN, 4, epoch=103)
         with pytest.raises(BudgetExhausted):
             release(journal, ANN, 4, epoch=50)
-    with at(path, limits=Limits(Fraction(4), window=3)) as journal:
+    with at(path, epsilon=4, window=3) as journal:
         assert journal.epoch(20) == 103
         release(journal, BOB, 1, 2, epoch=60)  # stored as of epoch 103
         assert journal.epoch(20) == 103
         assert journal.room(BOB, RR, 60) == journal.room(BOB, RR, 105) == 0
         assert journal.room(BOB, RR, 106) == 2
         release(journal, ANN, 4, epoch=104)
-    with at(path, limits=Limits(Fraction(4))) as journal, pytest.raises(BudgetExhausted):
-        release(journal, ANN, 5, epoch=400)
+        journal.enrol([DEE], PersonBudget(Fraction(4), Fraction(0), None), 0)
+        release(journal, DEE, 1, 2, epoch=104)
+        with pytest.raises(BudgetExhausted):
+            release(journal, DEE, 5, epoch=400)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from fractions import Fraction
 from itertools import pairwise
 from pathlib import Path
 
@@ -12,7 +11,6 @@ import pytest
 from producers.device import requests as device
 from producers.journal import (
     Journal,
-    Limits,
     OutboxFull,
     Request,
 )
@@ -48,7 +46,7 @@ def test_numbers_rise_for_each_device_and_topic(journal: Journal) -> None:
 
 
 def test_a_compacted_journal_knows_the_same(path: Path) -> None:
-    with at(path) as journal:
+    with at(path, epsilon=600, window=2, plan="adaptive") as journal:
         for item in range(300):
             (message,) = release(journal, ANN, item, epoch=20_000 + item // 100)
             journal.acknowledge(message.number)
@@ -57,7 +55,7 @@ def test_a_compacted_journal_knows_the_same(path: Path) -> None:
         journal.compact()
         assert path.stat().st_size < size / 3
         release(journal, BOB, 6)
-    with at(path, limits=Limits(Fraction(600), window=2)) as journal:
+    with at(path) as journal:
         assert [journal.spent(ANN), journal.spent(BOB)["cell"]] == [spent[0], spent[1]["cell"]]
         assert not journal.unreported(ANN, np.arange(300, dtype=np.uint64)).any()
         assert len(journal.pending()) == 2

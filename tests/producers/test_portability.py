@@ -42,7 +42,7 @@ for package in (producers, consumers):
 PUBLISH = """
 from fractions import Fraction
 
-from producers.device.rating import rate
+from tests.producers.journals import rated
 from producers.device.requests import ReportSettings
 from producers.journal import Journal
 from producers.journal.disk import Disk
@@ -50,9 +50,10 @@ from producers.publishing import OutboxRelay, Publisher
 from producers.scale import Scale
 from stream_app.errors import UserError
 from stream_app.privacy.ratings.randomized_response import RandomizedResponse
+from tests.producers.journals import at
 
 try:
-    Journal.open(PATH)
+    at(PATH)
 except UserError as error:
     print(error)
 
@@ -89,15 +90,15 @@ class Accepting:
 
 settings = ReportSettings("ratings", RandomizedResponse(5, Fraction(2)))
 producer = Accepting()
-with Journal.open(PATH, disk=Locks()) as journal, Publisher(producer, "ratings") as publisher:
-    message = rate("ann", 1193, 4, settings, scale=Scale(), journal=journal, epoch=20_000)
+with at(PATH, disk=Locks()) as journal, Publisher(producer, "ratings") as publisher:
+    message = rated("ann", 1193, 4, settings, scale=Scale(), journal=journal, epoch=20_000)
     OutboxRelay(journal, publisher).send(message)
     publisher.close()
     assert publisher.accepted == 1, publisher
     assert not journal.pending()
     print(b"rr:5:2" in producer.values[0])
     try:
-        Journal.open(PATH, disk=Locks())
+        at(PATH, disk=Locks())
     except UserError as error:
         print(error)
 """

@@ -19,7 +19,7 @@ from producers.fleet.profile_release import (
     publish,
     request,
 )
-from producers.journal import NANO, BudgetExhausted, Journal, Limits, Message, read_journal
+from producers.journal import NANO, BudgetExhausted, Journal, Message, PersonBudget, read_journal
 from stream_app import wire
 from stream_app.privacy import registry
 from stream_app.privacy.profiles import blip, jlt
@@ -28,6 +28,7 @@ from stream_app.privacy.profiles.jlt import Jlt
 from stream_app.privacy.profiles.mechanism import MOST_ITEMS, ProfileMechanism
 from stream_app.privacy.randomness import SeededSource
 from tests.producers.conftest import dataset
+from tests.producers.journals import at
 
 TOPIC = "murmurec.profiles.v1"
 MECHANISM = Blip(256, 2, Fraction(2))
@@ -75,7 +76,7 @@ def test_every_device_releases_one_profile_that_a_server_can_read(journal: Journ
 def test_the_order_of_the_messages_does_not_depend_on_what_is_in_the_profiles(
     journal: Journal, tmp_path: Path
 ) -> None:
-    with Journal.open(tmp_path / "other.journal") as other:
+    with at(tmp_path / "other.journal") as other:
         first, _ = run(devices(*range(20)), journal)
         second, _ = run(devices(*range(20, 0, -1)), other)
     assert [one.device for one in first] == [one.device for one in second]
@@ -131,7 +132,7 @@ def test_a_release_costs_one_epsilon_of_the_cell_whatever_the_profile_holds(
 
 
 def test_a_budget_that_does_not_hold_it_keeps_the_profile_back(tmp_path: Path) -> None:
-    with Journal.open(tmp_path / "j", limits=Limits(Fraction(3))) as journal:
+    with at(tmp_path / "j", epsilon=3) as journal:
         run(devices(3, 4), journal)
         sent, last = run(devices(3, 4), journal, epoch=20_001)
         assert sent == []
@@ -142,17 +143,17 @@ def test_a_budget_that_does_not_hold_it_keeps_the_profile_back(tmp_path: Path) -
 def test_a_profile_counts_as_cells_do_in_the_budget(tmp_path: Path) -> None:
     device_id, scope = bytes(16), np.arange(2, dtype=np.uint64)
     line = device.ReportSettings("ratings", registry.parse("cell:5:1/2"))
-    with Journal.open(tmp_path / "j", limits=Limits(Fraction(5, 2))) as journal:
+    with at(tmp_path / "j", epsilon=Fraction(5, 2), plan="adaptive") as journal:
         request = device.request(np.zeros(2, np.uint8), scope, line, device=device_id, epoch=20_000)
         journal.release(request)
         assert run(devices(3), journal)[1].over == 1
-    with Journal.open(tmp_path / "j", limits=Limits(Fraction(3))) as journal:
+    with at(tmp_path / "j", epsilon=3) as journal:
         assert run(devices(3), journal)[1].published == 1
         assert {kind: (s.nano, s.reports) for kind, s in journal.spent(device_id).items()} == {
             "cell": (3 * NANO, 3)
         }
         journal.compact()
-    with Journal.open(tmp_path / "j", limits=Limits(Fraction(4))) as journal:
+    with at(tmp_path / "j", epsilon=4) as journal:
         assert run(devices(3), journal, epoch=20_001)[1].over == 1
     spent = read_journal(tmp_path / "j").book.accounts[device_id].spent()
     assert {key: one.nano for key, one in spent.items()} == {
@@ -160,26 +161,25 @@ def test_a_profile_counts_as_cells_do_in_the_budget(tmp_path: Path) -> None:
     }  # fmt: skip
 
 
-def test_deltas_of_a_user_add_up_to_a_thousandth_at_most(tmp_path: Path) -> None:
+def test_deltas_of_a_user_add_up_to_the_delta_of_the_person(tmp_path: Path) -> None:
     coarse = Jlt(64, Fraction(1, 2), Fraction(3, 10**4))
-    with Journal.open(tmp_path / "j") as journal:
+    with at(tmp_path / "j") as journal:
+        journal.terms = PersonBudget(Fraction(20), Fraction(1, 1000), None, "adaptive")
         for epoch in range(20_000, 20_003):
             assert run(devices(3), journal, epoch=epoch, mechanism=coarse)[1].published == 1
         sent, last = run(devices(3), journal, epoch=20_003, mechanism=coarse)
         assert (sent, last.over) == ([], 1)
-        with pytest.raises(BudgetExhausted, match=r"add up to 1/1000 at most.*smaller --delta"):
+        with pytest.raises(BudgetExhausted, match=r"budget is \(20, 0.001\) in all"):
             journal.release(request(devices(3)[0], coarse, topic=TOPIC, epoch=20_003))
         assert journal.spent(bytes(16))["cell"].atto == 9 * 10**14
         assert run(devices(3), journal, epoch=20_003)[1].published == 1  # blip has none
-    with Journal.open(tmp_path / "j", limits=Limits(delta=None)) as journal:
-        assert run(devices(3), journal, epoch=20_004, mechanism=coarse)[1].published == 1
 
 
 def test_what_was_not_acknowledged_is_sent_again_as_the_same_bytes(tmp_path: Path) -> None:
-    with Journal.open(tmp_path / "j") as journal:
+    with at(tmp_path / "j") as journal:
         sent, _ = run(devices(3, 4), journal)
         journal.acknowledge(sent[0].number)
-    with Journal.open(tmp_path / "j") as journal:
+    with at(tmp_path / "j") as journal:
         assert journal.pending() == sent[1:]
 
 
@@ -189,7 +189,7 @@ def test_many_devices_go_in_several_records(journal: Journal) -> None:
 
 
 def test_noise_from_a_seed_marks_its_profiles_as_tests(tmp_path: Path) -> None:
-    with Journal.open(tmp_path / "j", source=SeededSource(1), allow_tests=True) as journal:
+    with at(tmp_path / "j", source=SeededSource(1), allow_tests=True) as journal:
         (message,), _ = run(devices(3), journal)
     with pytest.raises(wire.WireError, match="test") as caught:
         wire.decode_profile(message.key, message.value, SIZES)

@@ -20,6 +20,7 @@ from producers.publishing import OutboxRelay, Publisher, RecordPosition
 from stream_app.errors import UserError
 from stream_app.privacy import registry
 from tests.producers.conftest import TOPIC
+from tests.producers.journals import at
 
 
 @dataclass
@@ -200,10 +201,10 @@ def test_what_the_broker_has_is_acknowledged_and_only_that(journal: Journal) -> 
 
 def test_what_was_left_is_sent_first_the_same_bytes_to_its_own_topic(tmp_path: Path) -> None:
     path = tmp_path / "j"
-    with Journal.open(path) as journal:
+    with at(path) as journal:
         left = given_out(journal, 3)
         other = given_out(journal, 2, "other.ratings.v1", first=10)
-    with Journal.open(path) as journal:
+    with at(path) as journal:
         queue = Queue()
         with Publisher(queue, TOPIC) as line:
             relay = OutboxRelay(journal, line)
@@ -213,7 +214,7 @@ def test_what_was_left_is_sent_first_the_same_bytes_to_its_own_topic(tmp_path: P
         assert [value for _, value in queue.landed] == [m.value for m in [*left, new]]
         assert set(queue.topics) == {TOPIC}
         assert journal.pending() == other
-    with Journal.open(path) as journal:
+    with at(path) as journal:
         queue = Queue()
         with Publisher(queue, TOPIC) as line:
             assert OutboxRelay(journal, line).resend({TOPIC, "other.ratings.v1"}) == (2, 0)
@@ -242,7 +243,7 @@ def test_after_a_record_that_was_not_taken_nothing_more_is_sent_and_all_is_kept(
 
 
 def test_room_is_made_by_waiting_for_the_broker(tmp_path: Path) -> None:
-    with Journal.open(tmp_path / "j", outbox_bytes=1100) as journal:
+    with at(tmp_path / "j", outbox_bytes=1100) as journal:
         queue = Queue(room=100)
         relay = OutboxRelay(journal, Publisher(queue, TOPIC, clock=iter(range(10**6)).__next__))
         for message in given_out(journal, 8):

@@ -3,22 +3,22 @@
 from __future__ import annotations
 
 import math
-from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
-from producers.device.rating import rate
 from producers.device.requests import ReportSettings
-from producers.journal import BudgetExhausted, Journal, Limits, Message
+from producers.journal import BudgetExhausted, Journal, Message
 from producers.pseudonyms import pseudonym
 from producers.scale import Scale
 from stream_app import wire
 from stream_app.errors import UserError
 from stream_app.privacy import registry
 from tests.producers.conftest import TOPIC
+from tests.producers.journals import Enrolling, at
+from tests.producers.journals import rated as enrolled_rate
 
 RR = registry.parse("rr:5:2")
 GOOD: dict[str, Any] = {
@@ -31,7 +31,7 @@ def publish(journal: Journal, **changed: Any) -> Message:
     arguments = GOOD | changed
     names = ("user", "item", "raw_rating", "mechanism")
     user, item, raw_rating, mechanism = (arguments.pop(name) for name in names)
-    return rate(
+    return enrolled_rate(
         user, item, raw_rating, ReportSettings(TOPIC, mechanism), journal=journal, **arguments
     )
 
@@ -60,8 +60,9 @@ def test_a_rating_is_published_once_unless_again(journal: Journal) -> None:
 
 
 def test_a_mechanism_that_hides_presence_is_not_sent_at_the_moment_of_rating(
-    journal: Journal,
+    journal: Enrolling,
 ) -> None:
+    journal.meet([pseudonym(journal.key, "ann")])
     before = journal.path.read_bytes()
     with pytest.raises(ValueError, match=r"cell:5:2: hides whether.*--emission epoch"):
         publish(journal, mechanism=registry.parse("cell:5:2"))
@@ -72,7 +73,7 @@ def test_the_same_rating_and_a_budget_that_is_gone_leave_the_journal_as_it_was(
     tmp_path: Path,
 ) -> None:
     path = tmp_path / "device.journal"
-    with Journal.open(path, limits=Limits(Fraction(2))) as journal:
+    with at(path, epsilon=2) as journal:
         publish(journal)
         before = path.read_bytes()
         for wrong, error in (
@@ -108,11 +109,11 @@ BAD = [
 @pytest.mark.parametrize("wrong", BAD, ids=lambda wrong: repr(wrong)[:30])
 def test_bad_input_leaves_the_journal_as_it_was(wrong: dict[str, Any], tmp_path: Path) -> None:
     path = tmp_path / "device.journal"
-    with Journal.open(path):
-        pass
+    with at(path) as journal:
+        journal.meet([pseudonym(journal.key, "ann")])
     before = path.read_bytes()
     with (
-        Journal.open(path) as journal,
+        at(path) as journal,
         pytest.raises(ValueError, match=r"user|item|scale|epoch") as caught,
     ):
         publish(journal, **wrong)

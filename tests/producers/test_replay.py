@@ -12,7 +12,6 @@ import pytest
 
 from producers.datasets.load import Dataset
 from producers.device.item_table import ItemTable
-from producers.device.rating import rate
 from producers.device.requests import ReportSettings
 from producers.fleet.population import populate
 from producers.fleet.replay import Pace, ReplayProgress
@@ -25,6 +24,8 @@ from stream_app.privacy import registry
 from stream_app.privacy.randomness import SeededSource, SystemSource
 from stream_app.privacy.ratings.partition_choice import PartitionSelector
 from tests.producers.conftest import TOPIC, dataset
+from tests.producers.journals import at
+from tests.producers.journals import rated as enrolled_rate
 from tests.producers.replays import CELL, PARTITION, RR, Topic, last, run
 
 
@@ -50,12 +51,12 @@ def test_ratings_leave_in_time_order_chunk_by_chunk(small: Dataset, journal: Jou
         cells = topic.cells()[sent:]
         rows = slice(sent, step.rows)
         assert sorted(item for _, item, _ in cells) == sorted(ordered.items[rows].tolist())
-        # One message per user and chunk, and a user's own ratings keep their order.
+        # One message per user and chunk, in the order of the items' keys.
         users = ordered.users[rows].tolist()
         for user in set(users):
             device_id = pseudonym(journal.key, user)
             own = [i for u, i in zip(users, ordered.items[rows].tolist(), strict=True) if u == user]
-            assert [item for device, item, _ in cells if device == device_id] == own
+            assert [item for device, item, _ in cells if device == device_id] == sorted(own)
         sent = step.rows
     per_chunk = Counter((event.device, event.seq) for event in topic.events)
     assert max(per_chunk.values()) == 1
@@ -87,7 +88,7 @@ def test_a_chunk_is_drawn_in_one_call_with_one_word_per_rating(
             calls.append(count)
             return SystemSource().words(count)
 
-    with Journal.open(tmp_path / "counted", source=Counting()) as journal:
+    with at(tmp_path / "counted", source=Counting()) as journal:
         last(run(small, journal, Topic(), mechanism=RR, chunk=200))
     assert calls == [200, 200, 100]
 
@@ -174,7 +175,7 @@ def test_an_invalid_speed_is_refused(speed: float) -> None:
 
 def test_a_seeded_replay_is_stamped_as_a_test(small: Dataset, tmp_path: Path) -> None:
     topic = Topic()
-    with Journal.open(tmp_path / "j", source=SeededSource(1), allow_tests=True) as journal:
+    with at(tmp_path / "j", source=SeededSource(1), allow_tests=True) as journal:
         last(run(small, journal, topic, mechanism=RR))
     assert all(event.test for event in topic.events)
 
@@ -203,7 +204,9 @@ def test_nothing_raw_is_in_the_repr_of_a_population(small: Dataset, journal: Jou
 
 def test_every_refused_row_has_a_reason(journal: Journal) -> None:
     data = replace(dataset([1, 1, 1, 2], [5, 5, 6, 5], [1, 2, 3, 4]), refused=3)
-    rate(1, 6, 3, ReportSettings(TOPIC, RR), scale=Scale(1, 5, 1), journal=journal, epoch=20_000)
+    enrolled_rate(
+        1, 6, 3, ReportSettings(TOPIC, RR), scale=Scale(1, 5, 1), journal=journal, epoch=20_000
+    )
     end = last(run(data, journal, Topic(), mechanism=RR))
     assert (end.rows, end.published, end.refused) == (7, 2, 5)
     assert (end.unreadable, end.repeated, end.before, end.over) == (3, 1, 1, 0)

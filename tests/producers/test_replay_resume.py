@@ -11,7 +11,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from producers.datasets.load import Dataset
-from producers.device.rating import rate
 from producers.device.requests import ReportSettings
 from producers.fleet.population import populate
 from producers.journal import Journal, read_journal
@@ -19,6 +18,8 @@ from producers.scale import Scale
 from stream_app import wire
 from stream_app.errors import UserError
 from tests.producers.conftest import TOPIC, dataset
+from tests.producers.journals import at
+from tests.producers.journals import rated as enrolled_rate
 from tests.producers.replays import OPEN, CrashError, Topic, last, run
 
 cells = st.lists(
@@ -49,7 +50,7 @@ def test_after_crashes_every_rating_and_every_seq_is_used_once(
     sent: dict[tuple[bytes, int], bytes] = {}
     events: dict[tuple[bytes, int], wire.Event] = {}
     for crash_at in [*crashes, None]:
-        with Journal.open(path) as journal:
+        with at(path) as journal:
             topic = Topic(journal, crash_at)
             try:
                 for message in journal.pending():
@@ -149,13 +150,13 @@ def test_a_rating_is_published_once_by_rate_or_by_replay(
 ) -> None:
     given: dict[str, Any] = {"scale": Scale(1, 5, 1), "journal": journal, "epoch": 20_000}
     line = ReportSettings(TOPIC, OPEN)
-    rate("1", 7, 5, line, **given)
+    enrolled_rate("1", 7, 5, line, **given)
     topic = Topic()
     end = last(run(dataset([1, 1], [7, 8], [5, 4]), journal, topic))
     assert (end.published, end.refused, end.before) == (1, 1, 1)
     assert [event.seq for event in topic.events] == [2]
     with pytest.raises(UserError, match="published already"):
-        rate("1", 8, 4, line, **given)
+        enrolled_rate("1", 8, 4, line, **given)
 
 
 def test_an_interrupted_republish_continues(small: Dataset, journal: Journal) -> None:

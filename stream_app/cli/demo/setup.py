@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import secrets
 import tempfile
+import time
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,6 +16,7 @@ from producers.device.requests import ReportSettings
 from producers.fleet.population import Population, populate
 from producers.identities import Identities
 from producers.journal import Journal
+from producers.person.enrolment import NO_LIMIT
 from producers.publishing import Publisher
 from stream_app.agents.warmup import warm_up
 from stream_app.broker.local import free_ports
@@ -22,13 +24,14 @@ from stream_app.broker.resolve import running as broker_running
 from stream_app.cli.demo.worker import WorkerProcess
 from stream_app.cli.demo.worker import running as worker_running
 from stream_app.cli.device.connections import item_table_for
+from stream_app.cli.device.population import enrolled_population
 from stream_app.cli.output import say, status
 from stream_app.deployment import Deployment, spec_from_settings
 from stream_app.kafka import clients, topic_admin
 from stream_app.kafka.clients import Connection
 from stream_app.privacy.mechanism import Mechanism
 from stream_app.settings import Settings
-from stream_app.wire import Topics
+from stream_app.wire import EPOCH_SECONDS, Topics
 
 
 @dataclass(frozen=True, eq=False)
@@ -89,6 +92,11 @@ def prepare(
     with status(f"making a device for every user of {dataset.name}"):
         identities = Identities(journal.key, signed=settings.signed)
         population = populate(dataset, journal.key, identities)
+    say(
+        enrolled_population(
+            journal, population.devices, NO_LIMIT, int(time.time()) // EPOCH_SECONDS
+        )
+    )
     demo = DemoSetup(settings, worker, dataset, population, mechanism, journal, folder, identities)
     line = Publisher(clients.producer(demo.connection, linger_ms=20), demo.topics.items)
     titles.publish(line, titles.entries(set(dataset.items.tolist()), dataset.titles))

@@ -17,7 +17,7 @@ from stream_app.errors import UsageError, UserError
 if TYPE_CHECKING:
     from fractions import Fraction
 
-    from producers.journal import Limits
+    from producers.journal import PersonBudget
     from producers.scale import Scale
     from stream_app.privacy.mechanism import Mechanism
     from stream_app.settings import Settings
@@ -85,11 +85,18 @@ JournalOption = Annotated[
 ]
 BudgetOption = Annotated[
     str | None,
-    _option("--budget", "E", "Limit of the epsilon that a user spends in total (default: none)."),
+    _option(
+        "--budget",
+        "E",
+        "Epsilon of the whole person for users that are not enrolled yet (default: no limit, for a "
+        "simulation).",
+    ),
 ]
-WindowOption = Annotated[
-    int | None,
-    _option("--window", "EPOCHS", "Apply --budget to every N epochs in a row (default: for life)."),
+TestOption = Annotated[
+    bool,
+    typer.Option(
+        "--test", help="Name a new journal a test: for good; all its events are marked as tests."
+    ),
 ]
 EmissionOption = Annotated[
     str,
@@ -197,17 +204,42 @@ def scale_from(given: tuple[float, float, float] | None) -> Scale | None:
         raise UsageError(str(error)) from None
 
 
-def limits_from(budget: str | None, window: int | None, *, trust_clock: bool = False) -> Limits:
-    """Return the limits of each user's spending."""
-    from producers.journal import Limits
+def person_budget(
+    budget: str | None, delta: str | None = None, window: int | None = None, plan: str = ""
+) -> PersonBudget:
+    """Return the budget of a whole person that these options state; the default is (20, 1e-6) in
+    any 365 days."""
+    from dataclasses import replace
 
-    if budget is None and window is not None:
-        raise UsageError(f"--window {window}: needs --budget")
+    from producers.journal import PersonBudget
+
+    default = PersonBudget()
     try:
-        epsilon = None if budget is None else positive_fraction("--budget", budget)
-        return Limits(epsilon, window, trust_clock=trust_clock)
+        if budget is not None:
+            default = replace(default, epsilon=positive_fraction("--budget", budget))
+        if delta is not None:
+            default = replace(default, delta=_probability(delta))
+        if window is not None:
+            default = replace(default, window=window or None)
+        return replace(default, plan=plan)
     except ValueError as error:
         raise UsageError(f"--{error}") from None
+
+
+def population_budget(budget: str | None) -> PersonBudget:
+    """Return the budget of each user of a simulated population: no limit, unless one is stated."""
+    from producers.person.enrolment import NO_LIMIT
+
+    return NO_LIMIT if budget is None else person_budget(budget, window=0)
+
+
+def _probability(text: str) -> Fraction:
+    from fractions import Fraction
+
+    found = re.fullmatch(r"(0|[1-9](?:\.[0-9]{1,9})?)(?:e-([0-9]{1,2}))?", text.strip())
+    if found is None:
+        raise UsageError(f"--delta {printable(text[:40])}: give a probability, as 1e-6 or 0")
+    return Fraction(found[1]) / Fraction(10 ** int(found[2] or 0))
 
 
 def positive_fraction(option: str, text: str) -> Fraction:

@@ -13,7 +13,6 @@ import typer
 
 from stream_app.cli.device.connections import item_table_for, publisher_for
 from stream_app.cli.device.mechanism_options import (
-    BudgetOption,
     EmissionOption,
     EpsilonOption,
     HistoryOption,
@@ -22,11 +21,9 @@ from stream_app.cli.device.mechanism_options import (
     RepublishOption,
     ScaleOption,
     TrustClockOption,
-    WindowOption,
     allowed,
     is_epoch_emission,
     journal_path,
-    limits_from,
     mechanism_from,
     scale_from,
 )
@@ -60,7 +57,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class PublishOptions:
-    """One rating on its scale, and the terms on which it is published."""
+    """One rating on its scale, and how it is published."""
 
     user: str
     item: Item
@@ -85,8 +82,6 @@ def publish(
     mechanism: MechanismOption = "rr",
     epsilon: EpsilonOption = None,
     scale: ScaleOption = None,
-    budget: BudgetOption = None,
-    window: WindowOption = None,
     emission: EmissionOption = "immediate",
     journal: JournalOption = None,
     republish: RepublishOption = False,
@@ -106,6 +101,7 @@ def publish(
     Example: murmurec publish --user ann --item 1193 --rating 4
     """
     from producers.device.rating import check_may_be_sent_at_once
+    from producers.journal import Limits
     from producers.scale import Scale
 
     if is_epoch_emission(emission):
@@ -121,7 +117,7 @@ def publish(
         _number(sys.stdin.readline() if rating == "-" else rating),
         rating_scale,
         mechanism_from(mechanism, epsilon, rating_scale),
-        limits_from(budget, window, trust_clock=trust_clock),
+        Limits(trust_clock=trust_clock),
         journal_path(settings, journal),
         republish,
         json_encoding,
@@ -153,6 +149,7 @@ def _publish(options: PublishOptions, settings: Settings) -> Published:
     from producers.identities import Identities
     from producers.journal import Journal, Unwritable
     from producers.publishing import OutboxRelay
+    from producers.siblings import check_only_journal
     from stream_app.wire import EPOCH_SECONDS
 
     for warning in warnings(options.mechanism, 1):
@@ -164,6 +161,7 @@ def _publish(options: PublishOptions, settings: Settings) -> Published:
         with Journal.open(options.journal, limits=options.limits) as journal, publisher:
             for sentence in journal_notices(journal):
                 notice(sentence)
+            check_only_journal(journal, [options.user])
             relay = OutboxRelay(journal, publisher)
             left, _ = relay.resend({publisher.topic})
             if left:

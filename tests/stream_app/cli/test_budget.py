@@ -21,6 +21,7 @@ from stream_app.privacy import registry
 from stream_app.privacy.profiles.blip import Blip
 from stream_app.privacy.profiles.jlt import Jlt
 from stream_app.privacy.profiles.mechanism import ProfileMechanism
+from tests.producers.journals import at
 
 TOPIC = "murmurec.ratings.v1"
 TODAY = int(time.time()) // 86_400
@@ -29,7 +30,7 @@ TODAY = int(time.time()) // 86_400
 @pytest.fixture
 def journal(environment: Callable[..., None]) -> Iterator[Journal]:
     environment(MURMUREC_DEVICE_JOURNAL="device.journal")
-    with Journal.open("device.journal") as opened:
+    with at("device.journal") as opened:
         yield opened
 
 

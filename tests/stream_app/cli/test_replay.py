@@ -15,7 +15,7 @@ import pytest
 from producers.device.requests import ReportSettings
 from producers.fleet.population import Population, populate
 from producers.fleet.replay import Pace, replay
-from producers.journal import Journal, Limits
+from producers.journal import Journal
 from producers.journal.disk import Disk
 from producers.publishing import Publisher
 from stream_app.cli import run
@@ -31,6 +31,7 @@ from stream_app.errors import UserError
 from stream_app.privacy import registry
 from stream_app.privacy.ratings.item_sampling import ItemSample
 from tests.producers.conftest import dataset
+from tests.producers.journals import at
 
 CELL = ["--mechanism", "cell", "--emission", "epoch"]
 RR = registry.parse("rr:5:2")
@@ -141,7 +142,7 @@ def priced(journal: Journal, mechanism: str = "rr:5:2", **changed: Any) -> Cost:
 
 
 def test_what_is_spent_in_sum_knows_the_budget_what_was_spent_before_and_again() -> None:
-    with Journal.open("j", limits=Limits(Fraction(21))) as journal:
+    with at("j", epsilon=21) as journal:
         price = priced(journal)
         assert (price.most, price.before, price.whole) == (10, 0, 20)
         assert "10 x 2 = 20 for the user with the most" in spending_claim(
@@ -152,7 +153,7 @@ def test_what_is_spent_in_sum_knows_the_budget_what_was_spent_before_and_again()
         list(replay(ratings(journal.key), line, journal=journal, send=id, epoch=20_000))
         assert priced(journal) == Cost(0, Fraction(20), Fraction(20), 0, RR.epsilon)
         assert "a user before this run: 20" in spending_claim(RR, 0, Fraction(20))
-    with Journal.open("j") as journal:
+    with at("j") as journal:
         assert priced(journal).whole == 60
         assert (price := priced(journal, republish=True)).whole == 80
         assert price.most == 30
@@ -166,7 +167,7 @@ def test_a_large_epsilon_does_not_hide_that_the_sum_is_large() -> None:
 
 
 def test_a_budget_that_holds_the_scope_of_no_device_is_refused_with_a_remedy() -> None:
-    with Journal.open("j", limits=Limits(Fraction(20))) as journal:
+    with at("j", epsilon=20) as journal:
         price = priced(journal, "cell:5:2", scope=SCOPE, ended=True)
         with pytest.raises(UserError, match="give a larger --budget, or --sample 20") as refused:
             price.check(journal.limits)
@@ -192,13 +193,13 @@ def test_rows_off_the_scale_and_a_scope_of_other_items_are_warned_about() -> Non
 
 
 def test_a_journal_that_is_new_or_was_torn_is_reported() -> None:
-    with Journal.open("j") as journal:
+    with at("j") as journal:
         assert "is new: new pseudonyms, and no record" in "".join(journal_notices(journal))
     with Path("j").open("ab") as file:
         file.write(b"torn")
-    with Journal.open("j") as journal:
+    with at("j") as journal:
         assert "its 4 bytes were removed" in "".join(journal_notices(journal))
-    with Journal.open("j") as journal:
+    with at("j") as journal:
         assert list(journal_notices(journal)) == []
 
 
@@ -246,11 +247,11 @@ def test_a_disk_that_fills_midway_is_refused_with_the_count_sent_and_the_rest_go
         )
 
     with (
-        Journal.open("j", disk=Small()) as journal,
+        at("j", disk=Small()) as journal,
         pytest.raises(UserError, match=r"the disk is full.* 1 event accepted before") as refused,
     ):
         made(journal).immediate(None)
     assert "none sent after; the same command continues" in str(refused.value)
-    with Journal.open("j") as journal:
+    with at("j") as journal:
         rest = made(journal).immediate(None).row
     assert (rest["skipped"], rest["published"]) == (50, 51)

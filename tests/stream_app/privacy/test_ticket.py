@@ -16,13 +16,13 @@ import numpy as np
 import pytest
 
 from producers.device import requests as device
-from producers.journal import Journal, Limits
 from stream_app.privacy import registry
 from stream_app.privacy.adjacency import Adjacency
 from stream_app.privacy.exact.certificates import Certificate
 from stream_app.privacy.randomness import SeededSource, SystemSource
 from stream_app.privacy.ratings.randomized_response import RandomizedResponse
 from stream_app.privacy.ticket import Ticket, TicketIssuer, admitted
+from tests.producers.journals import at
 
 RR, OTHER = registry.parse("rr:5:2"), registry.parse("rr:5:1")
 LEVELS = np.array([0, 1, 2], np.uint8)
@@ -168,7 +168,7 @@ def test_a_claim_that_cannot_be_proved_releases_nothing(
         issuer.admit(Boasting())
     with pytest.raises(ValueError, match="not certified"):
         issuer.ticket(Boasting(), 3)
-    with Journal.open(tmp_path / "device.journal") as journal:
+    with at(tmp_path / "device.journal") as journal:
         before = journal.path.read_bytes()
         line = device.ReportSettings("t", RR)
         request = device.request(LEVELS, [1, 2, 3], line, device=bytes(16), epoch=1)
@@ -238,9 +238,7 @@ def test_what_a_seed_draws_is_marked_wherever_it_comes_from() -> None:
 def test_the_journal_is_the_only_way_and_it_is_paid_for(tmp_path: Path) -> None:
     """One debit, one ticket, one draw: as many words as reports, and none for what is refused."""
     entropy, pseudonym = Counting(), os.urandom(16)
-    with Journal.open(
-        tmp_path / "device.journal", limits=Limits(Fraction(6)), source=entropy
-    ) as journal:
+    with at(tmp_path / "device.journal", epsilon=6, source=entropy) as journal:
         line = device.ReportSettings("t", RR)
         journal.release(device.request(LEVELS, [1, 2, 3], line, device=pseudonym, epoch=1))
         assert entropy.taken == 3

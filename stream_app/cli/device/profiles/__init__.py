@@ -17,10 +17,10 @@ from stream_app.cli.device.mechanism_options import (
     JournalOption,
     RatingsArgument,
     ScaleOption,
+    TestOption,
     TrustClockOption,
-    WindowOption,
     journal_path,
-    limits_from,
+    population_budget,
     scale_from,
 )
 from stream_app.cli.options import (
@@ -90,8 +90,8 @@ def publish(
     ] = False,
     scale: ScaleOption = None,
     budget: BudgetOption = None,
-    window: WindowOption = None,
     journal: JournalOption = None,
+    test: TestOption = False,
     trust_clock: TrustClockOption = False,
     config: ConfigOption = None,
     bootstrap: BootstrapOption = None,
@@ -106,18 +106,21 @@ def publish(
 
     Example: murmurec profiles publish ml-1m.zip --epsilon 8
     """
-    from stream_app.cli.device.profiles.mechanism import bounded, mechanism_of
+    from producers.journal import Limits
+    from stream_app.cli.device.profiles.mechanism import check_delta, mechanism_of
     from stream_app.cli.device.profiles.run import ProfileCommandOptions, publish_file
 
     settings = settings_from(config, bootstrap, prefix, kafka)
     chosen = mechanism_of(mechanism, epsilon, length, hashes, delta)
-    limits = limits_from(budget, window, trust_clock=trust_clock)
+    check_delta(chosen, reproduction=reproduction)
     options = ProfileCommandOptions(
         file,
         scale_from(scale),
         chosen,
         scope,
-        bounded(limits, chosen, reproduction=reproduction),
+        population_budget(budget),
+        Limits(trust_clock=trust_clock),
         journal_path(settings, journal),
+        test,
     )
     publish_file(options, settings, as_json=as_json)

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
-from producers.journal import Limits
+from producers.person.enrolment import LARGEST_DELTA
 from stream_app.errors import UsageError
 from stream_app.privacy.profiles import registry as profiles
 from stream_app.privacy.profiles.mechanism import ProfileMechanism
@@ -38,14 +36,11 @@ def mechanism_of(
         raise UsageError(str(error)) from None
 
 
-def bounded(limits: Limits, mechanism: ProfileMechanism, *, reproduction: bool) -> Limits:
-    """Return the limits, without a limit on delta for a reproduction; refuses a delta above it."""
-    if reproduction:
-        return replace(limits, delta=None)
+def check_delta(mechanism: ProfileMechanism, *, reproduction: bool) -> None:
+    """Refuse a delta that is no protection, unless for a reproduction."""
     delta = mechanism.delta
-    if delta and limits.delta is not None and delta > limits.delta:
+    if delta and delta > LARGEST_DELTA and not reproduction:
         raise UsageError(
-            f"{mechanism.id}: its delta {delta} is above {limits.delta}, the probability that a "
+            f"{mechanism.id}: its delta {delta} is above {LARGEST_DELTA}, the probability that a "
             "release protects nothing: choose jlt with a smaller --delta, or give --reproduction"
         )
-    return limits

@@ -16,10 +16,12 @@ from producers.device import scope as public_items
 from producers.fleet.population import Population, populate
 from producers.fleet.profile_release import ProfileOptions, ProfileProgress, profiles_of, publish
 from producers.identities import Identities
-from producers.journal import Journal, Limits
+from producers.journal import Journal, Limits, PersonBudget
 from producers.publishing import OutboxRelay, Publisher
 from producers.scale import Scale
+from producers.siblings import check_only_journal
 from stream_app.cli.device.connections import profile_publisher_for
+from stream_app.cli.device.population import enrolled_population
 from stream_app.cli.device.profiles.wording import profile_notices
 from stream_app.cli.device.wording import journal_notices
 from stream_app.cli.output import notice, plural, print_json, progress, say
@@ -31,14 +33,17 @@ from stream_app.wire import EPOCH_SECONDS
 
 @dataclass(frozen=True)
 class ProfileCommandOptions:
-    """The data, mechanism and limits of a run; `scope`: a file of public items."""
+    """The data, mechanism and accounts of a run; `scope`: a file of public items, `budget`: that of
+    each user who is not enrolled."""
 
     file: Path
     scale: Scale | None
     mechanism: ProfileMechanism
     scope: Path | None
+    budget: PersonBudget
     limits: Limits
     journal: Path
+    test: bool
 
 
 @dataclass(frozen=True)
@@ -54,13 +59,16 @@ def publish_file(options: ProfileCommandOptions, settings: Settings, *, as_json:
     dataset = load(options.file, options.scale)
     items = None if options.scope is None else public_items.from_file(options.scope)
     publisher = profile_publisher_for(settings)
-    with Journal.open(options.journal, limits=options.limits) as journal:
+    with Journal.open(options.journal, limits=options.limits, test=options.test) as journal:
         identities = Identities(journal.key, signed=settings.signed)
         population = populate(dataset, journal.key, identities)
-        identities.check_journal(journal, set(dataset.users.tolist()))
+        users = set(dataset.users.tolist())
+        identities.check_journal(journal, users)
+        check_only_journal(journal, users)
         notices = profile_notices(options.mechanism, population.most)
         for sentence in (*journal_notices(journal), *notices):
             notice(sentence)
+        notice(enrolled_population(journal, population.devices, options.budget, _today()))
         try:
             outcome = ProfileRun(journal, publisher, options.mechanism, items).publish(population)
         except ValueError as error:
@@ -100,7 +108,7 @@ class ProfileRun:
                 journal=self.journal,
                 send=relay.send,
                 topic=self.publisher.topic,
-                epoch=int(time.time()) // EPOCH_SECONDS,
+                epoch=_today(),
                 options=ProfileOptions(self.scope),
                 make_room=relay.make_room,
             )
@@ -122,16 +130,13 @@ class ProfileRun:
             "seconds": round(seconds, 3),
             "mechanism": self.mechanism.id,
         }
-        limits, sentences = self.journal.limits, []
+        sentences = []
         if last.before:
             sentences.append(
                 f"{plural(last.before, 'device')} had released a profile in this epoch"
             )
         if last.over:
-            delta = "no limit" if limits.delta is None else f"{limits.delta} in all"
-            sentences.append(
-                f"{plural(last.over, 'device')} over budget ({limits} per user; delta: {delta})"
-            )
+            sentences.append(f"{plural(last.over, 'device')} over the budget of the whole person")
         if last.outside:
             sentences.append(
                 f"{plural(last.outside, 'item')} outside the scope: never in a profile"
@@ -145,6 +150,10 @@ class ProfileRun:
             f"in {seconds:.1f} s under {self.mechanism.id}"
         )
         return ProfileOutcome(row, sentences)
+
+
+def _today() -> int:
+    return int(time.time()) // EPOCH_SECONDS
 
 
 def _last(steps: Iterator[ProfileProgress]) -> ProfileProgress:

@@ -23,12 +23,12 @@ from stream_app.cli.device.mechanism_options import (
     RatingsArgument,
     RepublishOption,
     ScaleOption,
+    TestOption,
     ThinningOption,
     TrustClockOption,
-    WindowOption,
     is_epoch_emission,
     journal_path,
-    limits_from,
+    population_budget,
     scale_from,
 )
 from stream_app.cli.options import (
@@ -77,8 +77,8 @@ def replay(
     ] = None,
     scale: ScaleOption = None,
     budget: BudgetOption = None,
-    window: WindowOption = None,
     journal: JournalOption = None,
+    test: TestOption = False,
     republish: RepublishOption = False,
     trust_clock: TrustClockOption = False,
     config: ConfigOption = None,
@@ -93,6 +93,8 @@ def replay(
 
     Example: murmurec replay ml-1m.zip --speed 20000
     """
+    from producers.fleet.epoch_emission import sample_budget
+    from producers.journal import Limits
     from stream_app.cli.device.replay.options import (
         ReplayCommandOptions,
         check_sample,
@@ -103,9 +105,7 @@ def replay(
 
     settings = settings_from(config, bootstrap, prefix, kafka)
     items = sample_from(sample)
-    check_sample(items, epsilon, budget, window, rotate_every)
-    # A sample is the user's budget for life, for every scope.
-    total = budget if items is None else str(items.budget)
+    check_sample(items, epsilon, budget, rotate_every)
     options = ReplayCommandOptions(
         file=file,
         scale=scale_from(scale),
@@ -118,8 +118,11 @@ def replay(
         sample=items,
         pace=pace_from(speed),
         limit=limit,
-        limits=limits_from(total, window, trust_clock=trust_clock),
+        # A sample is the user's budget for life, for every scope.
+        budget=population_budget(budget) if items is None else sample_budget(items),
+        limits=Limits(trust_clock=trust_clock),
         journal=journal_path(settings, journal),
+        test=test,
         republish=republish,
     )
     replay_file(options, settings, as_json=as_json)

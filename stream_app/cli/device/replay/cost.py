@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from producers.fleet.population import Population, runs
-from producers.journal import NANO, Journal, Limits
+from producers.journal import NANO, Journal, PersonBudget
 from stream_app.errors import UserError
 from stream_app.privacy.mechanism import Mechanism
 from stream_app.privacy.ratings.item_sampling import ItemSample
@@ -34,15 +34,14 @@ class Cost:
     cells: int
     epsilon: Fraction | None
 
-    def check(self, limits: Limits) -> None:
+    def check(self, budget: PersonBudget) -> None:
         """Refuse a budget under which no device can report."""
-        if not self.cells or self.epsilon is None or limits.epsilon is None:
+        if not self.cells or self.epsilon is None or budget.epsilon is None:
             return
         raise UserError(
-            f"--budget {float(limits.epsilon):g} is too small for the whole scope: "
-            f"{self.cells} items at {self.epsilon} each cost {float(self.cells * self.epsilon):g}; "
-            f"give a larger --budget, or --sample {float(limits.epsilon):g} to report on a few "
-            "of its items"
+            f"--budget {float(budget.epsilon):g} is too small for the whole scope: "
+            f"{self.cells} items at {self.epsilon} each; give a larger --budget, or --sample "
+            f"{float(budget.epsilon):g} to report on a few of its items"
         )
 
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from producers.fleet.replay import SPEEDS, Pace
-from producers.journal import NANO, Limits
+from producers.journal import NANO, Limits, PersonBudget
 from producers.scale import Scale
 from stream_app.cli.device.mechanism_options import (
     hides_presence,
@@ -22,7 +22,8 @@ _MAX_PERIOD = 2**31
 
 @dataclass(frozen=True)
 class ReplayCommandOptions:
-    """The data, mechanism, limits, time and pace of a replay.
+    """The data, mechanism, accounts, time and pace of a replay; `budget`: of users that are not
+    enrolled.
 
     `sample` is None unless a device reports on a secret sample of the scope; `by_epoch`: all
     reports of an epoch at its end.
@@ -39,8 +40,10 @@ class ReplayCommandOptions:
     sample: ItemSample | None
     pace: Pace
     limit: int | None
+    budget: PersonBudget
     limits: Limits
     journal: Path
+    test: bool
     republish: bool
 
     def mechanism(self, scale: Scale) -> Mechanism:
@@ -86,7 +89,6 @@ def check_sample(
     sample: ItemSample | None,
     epsilon: str | None,
     budget: str | None,
-    window: int | None,
     rotate_every: int,
 ) -> None:
     """Refuse options that a sample determines."""
@@ -94,8 +96,8 @@ def check_sample(
         return
     if epsilon is not None:
         raise UsageError("--sample determines the epsilon of each report; leave --epsilon out")
-    if budget is not None or window is not None:
-        raise UsageError("--sample is the user's budget, for life; leave --budget and --window out")
+    if budget is not None:
+        raise UsageError("--sample is the user's budget, for life; leave --budget out")
     if rotate_every != 1:
         raise UsageError(
             f"--rotate-every {rotate_every}: a sample is drawn once from the whole scope; leave "

@@ -8,7 +8,6 @@ from typing import Any
 
 from producers.fleet.epoch_emission import EpochProgress
 from producers.fleet.replay import ReplayProgress
-from producers.journal import Limits
 from stream_app.cli.output import plural
 
 _ROW = (
@@ -67,7 +66,7 @@ def of_finished_run(rows: int, delivery: Delivery) -> ReplayOutcome:
     )
 
 
-def of_immediate_run(last: ReplayProgress, limits: Limits, delivery: Delivery) -> ReplayOutcome:
+def of_immediate_run(last: ReplayProgress, delivery: Delivery) -> ReplayOutcome:
     """Return the outcome of a run that published each rating by itself."""
     row = {
         "rows": last.rows,
@@ -80,14 +79,14 @@ def of_immediate_run(last: ReplayProgress, limits: Limits, delivery: Delivery) -
         "skipped": last.skipped,
     }
     sentences = [
-        *_refusals(last, limits),
+        *_refusals(last),
         delivery.sentence,
         f"rows {last.rows} = published {last.published} + refused {last.refused}",
     ]
     return ReplayOutcome({**row, **delivery.row}, sentences)
 
 
-def _refusals(last: ReplayProgress, limits: Limits) -> Iterator[str]:
+def _refusals(last: ReplayProgress) -> Iterator[str]:
     if last.skipped:
         yield f"continued after {plural(last.skipped, 'row')} of an earlier run"
     if last.before:
@@ -97,8 +96,8 @@ def _refusals(last: ReplayProgress, limits: Limits) -> Iterator[str]:
         )
     if last.over:
         yield (
-            f"{last.over} of the refused are over budget ({limits} per user): a larger --budget "
-            "publishes them"
+            f"{last.over} of the refused are over the budget of their user: a larger --budget "
+            "publishes them for a simulated one, murmurec budget set --raise for a person"
         )
     if last.repeated:
         yield f"{last.repeated} of the refused repeat a rating of the data set"
@@ -106,7 +105,7 @@ def _refusals(last: ReplayProgress, limits: Limits) -> Iterator[str]:
         yield f"{last.unreadable} of the refused are unreadable or off the scale"
 
 
-def of_epoch_run(last: EpochProgress, limits: Limits, delivery: Delivery) -> ReplayOutcome:
+def of_epoch_run(last: EpochProgress, delivery: Delivery) -> ReplayOutcome:
     """Return the outcome of a run that published the reports of a whole epoch."""
     row = {
         "devices": last.total,
@@ -132,7 +131,7 @@ def of_epoch_run(last: EpochProgress, limits: Limits, delivery: Delivery) -> Rep
             f"{plural(last.idle, 'device')} had nothing left to report: --republish reports again"
         )
     if last.over:
-        sentences.append(f"{plural(last.over, 'device')} over budget ({limits} per user)")
+        sentences.append(f"{plural(last.over, 'device')} over the budget of their user")
     sentences.append(delivery.sentence)
     return ReplayOutcome({**row, **delivery.row}, sentences)
 

@@ -21,8 +21,10 @@ from producers.fleet.replay import Pace, ReplayOptions, replay
 from producers.identities import Identities
 from producers.journal import FinishedBefore, Journal, Unwritable
 from producers.publishing import OutboxRelay, Publisher
+from producers.siblings import check_only_journal
 from stream_app.cli.device.connections import item_table_for, publisher_for
 from stream_app.cli.device.mechanism_options import allowed, hides_presence
+from stream_app.cli.device.population import enrolled_population
 from stream_app.cli.device.replay.catalogue import catalogue
 from stream_app.cli.device.replay.cost import Cost, cost
 from stream_app.cli.device.replay.options import ReplayCommandOptions
@@ -62,14 +64,18 @@ def replay_file(options: ReplayCommandOptions, settings: Settings, *, as_json: b
     epoch = int(time.time()) // EPOCH_SECONDS
     items = _scope(options, settings, epoch) if hides_presence(mechanism) else None
     table = item_table_for(mechanism, settings)
-    with Journal.open(options.journal, limits=options.limits) as journal:
+    with Journal.open(options.journal, limits=options.limits, test=options.test) as journal:
         identities = Identities(journal.key, signed=settings.signed)
         reporting = ReportSettings(publisher.topic, mechanism, table, identities=identities)
         for sentence in journal_notices(journal):
             notice(sentence)
         with status(f"making a device for every user of {dataset.name}"):
             population = populate(dataset, journal.key, identities)
-            identities.check_journal(journal, set(dataset.users.tolist()))
+            users = set(dataset.users.tolist())
+            identities.check_journal(journal, users)
+            check_only_journal(journal, users)
+        notice(enrolled_population(journal, population.devices, options.budget, epoch))
+        with status("adding up what this run spends"):
             price = cost(
                 population,
                 journal,
@@ -80,7 +86,7 @@ def replay_file(options: ReplayCommandOptions, settings: Settings, *, as_json: b
                 republish=options.republish,
                 ended=options.by_epoch,
             )
-        price.check(journal.limits)
+        price.check(options.budget)
         for sentence in _notices(options, dataset, mechanism, price):
             notice(sentence)
         for sentence in data_warnings(dataset, population.items, items):
@@ -196,7 +202,7 @@ class ReplayRun:
                     "rows are read again, published ones are skipped"
                 )
             last = _last(steps, "published", lambda step: (step.rows, step.total))
-        return of_immediate_run(last, self.journal.limits, self._delivery(left, began))
+        return of_immediate_run(last, self._delivery(left, began))
 
     def epoch(
         self, scope: NDArray[np.uint64] | None, sample: ItemSample | None = None
@@ -214,7 +220,7 @@ class ReplayRun:
                 make_room=relay.make_room,
             )
             last = _last(steps, "devices", lambda step: (step.devices, step.total))
-        return of_epoch_run(last, self.journal.limits, self._delivery(left, began))
+        return of_epoch_run(last, self._delivery(left, began))
 
     @contextmanager
     def _sending(self) -> Iterator[tuple[OutboxRelay, int]]:

@@ -1,0 +1,6 @@
+"""One person, one account: the budget of the whole person, and what was used of it.
+
+enrolment   the terms of an account: budget, window, plan; simulated or withdrawn
+account     what the journal knows of one device: numbers, reported keys, spends, its terms
+reports     how many reports a budget holds, and what those on record cost the person
+"""

@@ -1,0 +1,172 @@
+"""What the journal knows of one device: its terms, numbers, reported keys and spent budget.
+
+    seqs           topic -> the last seq that was used
+    reported_keys  scope -> keys that were reported, sorted, once for each report
+    spends         (epoch, adjacency, scope, mechanism) -> nano-epsilon, 10^-18 of delta, reports
+
+Epochs only rise, so the spends are in the order of their epochs. What counts in the window is kept
+beside them: what is new is added, and what has left the window is taken out, so that a check costs
+the same after ten releases and after ten thousand.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+
+import numpy as np
+from numpy.typing import NDArray
+
+from producers.person.enrolment import ATTO, NANO, Enrolment
+from producers.person.reports import NOTHING, Used
+from stream_app.privacy.accounting import PrivacyLoss
+from stream_app.privacy.adjacency import Adjacency
+
+Spend = tuple[int, str, str, str]  # epoch, adjacency, scope, mechanism
+_UNKNOWN = 2**32  # above every epoch
+
+
+@dataclass(frozen=True)
+class Spent:
+    """Spent budget of a device under one adjacency, on `reports` reports (or profiles)."""
+
+    adjacency: str
+    nano: int = 0
+    atto: int = 0
+    reports: int = 0
+
+    @property
+    def spend(self) -> PrivacyLoss:
+        """The loss as an exact (epsilon, delta); ValueError where nothing was protected."""
+        epsilon, delta = Fraction(self.nano, NANO), Fraction(self.atto, ATTO)
+        return PrivacyLoss(epsilon, min(delta, Fraction(1)), Adjacency(self.adjacency))
+
+    def __add__(self, other: Spent) -> Spent:
+        """Return the sum; both are of one adjacency."""
+        return Spent(
+            self.adjacency,
+            self.nano + other.nano,
+            self.atto + other.atto,
+            self.reports + other.reports,
+        )
+
+
+class Account:
+    """Terms, used seqs, reported keys and spent budget of one device."""
+
+    __slots__ = (
+        "_after",
+        "_keys",
+        "_place",
+        "_used",
+        "enrolment",
+        "reported_keys",
+        "seqs",
+        "spends",
+    )
+
+    def __init__(self) -> None:
+        self.enrolment: Enrolment | None = None
+        self.seqs: dict[str, int] = {}
+        self.reported_keys: dict[str, NDArray[np.uint64]] = {}
+        self.spends: dict[Spend, list[int]] = {}
+        self._keys: list[Spend] = []  # of the spends, oldest first
+        self._after, self._place = -1, 0  # the first spend in the window that `_used` sums up
+        self._used: dict[str, Used] = {}
+
+    def spend(self, key: Spend, nano: int, atto: int, reports: int) -> None:
+        """Add a debit; its epoch is the largest so far."""
+        spend = self.spends.get(key)
+        if spend is None:
+            spend = self.spends[key] = [0, 0, 0]
+            self._keys.append(key)
+        spend[0] += nano
+        spend[1] += atto
+        spend[2] += reports
+        if key[0] > self._after:
+            self._count(key, reports, nano, atto)
+        else:
+            self._after = _UNKNOWN  # the clock was ahead of this release: sum up again
+
+    def used(self, after: int = -1) -> dict[str, Used]:
+        """Return what counts for a budget by mechanism, in the epochs above `after`."""
+        after = max(after, -1)
+        if after < self._after:
+            self._after, self._place, self._used = -1, 0, {}
+            for key, (nano, atto, reports) in self.spends.items():
+                self._count(key, reports, nano, atto)
+        while self._place < len(self._keys) and (key := self._keys[self._place])[0] <= after:
+            nano, atto, reports = self.spends[key]
+            self._count(key, -reports, -nano, -atto)
+            self._place += 1
+        self._after = after
+        return self._used
+
+    def _count(self, key: Spend, reports: int, nano: int, atto: int) -> None:
+        _, kind, _, mechanism = key
+        if kind != NOTHING:
+            self._used.setdefault(mechanism, Used()).add(reports, nano, atto)
+
+    @property
+    def released(self) -> bool:
+        """Whether any release names its mechanism: the plan can no longer be chosen."""
+        return any(mechanism for *_, mechanism in self._keys)
+
+    def total(self, after: int = -1) -> tuple[int, int]:
+        """Return the sums of (nano-epsilon, 10^-18 of delta) over the epochs above `after` and all
+        adjacencies except `nothing`."""
+        nano = atto = 0
+        for (epoch, kind, _, _), spend in self.spends.items():
+            if epoch > after and kind != NOTHING:
+                nano += spend[0]
+                atto += spend[1]
+        return nano, atto
+
+    def spent(self, after: int = -1) -> dict[tuple[str, str], Spent]:
+        """Return the spends by (scope, adjacency) in the epochs above `after`."""
+        found: dict[tuple[str, str], Spent] = {}
+        for (epoch, kind, scope, _), spend in self.spends.items():
+            if epoch > after:
+                found[scope, kind] = found.get((scope, kind), Spent(kind)) + Spent(kind, *spend)
+        return found
+
+    @property
+    def reports_on_one_rating(self) -> int:
+        """The largest number of reports on one rating; a memo holds a key for each report."""
+        memo = self.reported_keys.get("rating")
+        return 0 if memo is None else int(np.unique(memo, return_counts=True)[1].max())
+
+    @property
+    def worst_rating(self) -> int:
+        """The nano-epsilon that one rating has cost at most, for life: the largest reports that it
+        can have had, and every profile, which may hold its item."""
+        whole, each = 0, []
+        for (_, _, scope, _), (nano, _, reports) in self.spends.items():
+            if scope == "rating":
+                each.append((-(-nano // reports), reports))
+            else:
+                whole += nano
+        left = self.reports_on_one_rating
+        for nano, reports in sorted(each, reverse=True):
+            whole += nano * min(left, reports)
+            left -= min(left, reports)
+        return whole
+
+    def by_adjacency(self) -> dict[str, Spent]:
+        """Return the lifetime spends by adjacency, summed over scopes."""
+        found: dict[str, Spent] = {}
+        for (_, kind), spent in self.spent().items():
+            found[kind] = found.get(kind, Spent(kind)) + spent
+        return found
+
+
+def report_counts(reported_keys: NDArray[np.uint64], keys: NDArray[np.uint64]) -> NDArray[np.int64]:
+    """Return how often each key (n,) was reported; `reported_keys` is sorted."""
+    return reported_keys.searchsorted(keys, "right") - reported_keys.searchsorted(keys, "left")
+
+
+def merge_sorted(old: NDArray[np.uint64], new: NDArray[np.uint64]) -> NDArray[np.uint64]:
+    """Return the sorted column of both."""
+    merged = np.concatenate((old, new))
+    merged.sort(kind="stable")
+    return merged

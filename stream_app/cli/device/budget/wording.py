@@ -1,0 +1,124 @@
+"""What the figures of a budget mean, in sentences."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from producers.journal import PersonBudget
+from producers.person.plans import mechanism_of
+from stream_app.cli.device.wording import LARGE_PER_USER, likelihood_factor
+from stream_app.cli.output import plural, printable
+
+_MEANING = {
+    ("rating", "value"): "no report is more than e^(its epsilon) times likelier under one value of "
+    "the rating than under another; for all values of the user together the factor is e^(the sum). "
+    "That the ratings exist is public",
+    ("rating", "cell"): "no report is more than e^(its epsilon) times likelier under one rating of "
+    "the item, or none, than under another; for the user's whole record the factor is e^(the sum)",
+    ("rating", "nothing"): "these ratings were sent without noise: nothing is protected",
+    ("profile", "cell"): "all profiles together are at most e^(this sum) times likelier with one "
+    "item than without it; for the whole set of items the factor is up to e^(number of items x "
+    "this sum)",
+    ("profile", "nothing"): "these profiles were sent without noise: nothing is protected",
+}
+
+
+def sentences(row: dict[str, Any]) -> Iterator[str]:
+    """Yield the spending of one user, or the largest spendings of all, in words."""
+    if "user" in row:
+        yield f"user {printable(row['user'])}, as of epoch {row['epoch']}"
+        yield from _about_person(row)
+    else:
+        yield (
+            f"{plural(row['users'], 'user')}, {row['enrolled']} enrolled, {row['withdrawn']} "
+            f"withdrawn, {row['simulated']} simulated, as of epoch {row['epoch']}"
+        )
+    if not row["spent"]:
+        yield "nothing was spent"
+    for spent in row["spent"]:
+        yield _line(spent)
+        key = spent["scope"], spent["adjacency"]
+        yield f"  {_MEANING.get(key, 'see the mechanism for what it protects')}"
+        if spent["delta"] not in (None, "0"):
+            yield "  up to an additive delta, which also grows with the number of items"
+    yield from _totals(row)
+
+
+def _about_person(row: dict[str, Any]) -> Iterator[str]:
+    """Yield the sentences about the whole person."""
+    person, user = row["person"], printable(row["user"])
+    if person is None:
+        yield (
+            f"not enrolled: nothing is released for {user} without a budget; run murmurec device "
+            f"enrol --user {user}"
+        )
+        return
+    if person["withdrawn"]:
+        yield f"withdrawn in epoch {person['withdrawn']}: nothing is released any more"
+    if person["epsilon"] is None:
+        yield "no limit for the whole person: a simulated account"
+        return
+    left = " or ".join(
+        f"{plural(count, 'report')} left at {_per_report(id)}"
+        for id, count in person["left"].items()
+    )
+    yield f"{_as_person(person)}; {left}"
+    yield f"spent {person['spent']} of it; the plan is {person['plan'] or 'not decided yet'}"
+
+
+def _as_person(person: dict[str, Any]) -> str:
+    bare, _, span = person["budget"].partition(") ")
+    return f"{bare}) for you as a person {span}"
+
+
+def _per_report(id: str) -> str:
+    """Return the epsilon of one report, for a mechanism that is planned for."""
+    return f"{mechanism_of(id).epsilon} ({id})"
+
+
+def _totals(row: dict[str, Any]) -> Iterator[str]:
+    """Yield the sentences about all kinds together."""
+    most = "" if "user" in row else " of the user with the most"
+    if float(row["epsilon_on_one_rating"]):
+        yield f"each single rating{most}: epsilon {row['epsilon_on_one_rating']} at most"
+    if (k := row["reports_on_one_item"]) > 1:
+        yield f"a rating has {k} reports: their joint factor is e^({k} x epsilon)"
+    if float(row["epsilon_in_sum"]) > LARGE_PER_USER:
+        yield f"warning: a sum above {LARGE_PER_USER} is weak protection"
+    if row["pending_events"]:
+        yield (
+            f"{plural(row['pending_events'], 'event')} paid for and not acknowledged: the next "
+            "publish or replay sends them"
+        )
+
+
+def _line(spent: dict[str, Any]) -> str:
+    """Return the line of one kind: the user's spending, or the largest spending of a user."""
+    is_rating = spent["scope"] == "rating"
+    noun = "report" if is_rating else spent["scope"]
+    parts = [f"{'' if is_rating else f'{noun}, '}{spent['adjacency']}:"]
+    if spent["epsilon"] is not None:
+        parts.append(f"epsilon {spent['epsilon']}")
+        if spent["delta"] != "0":
+            parts.append(f"delta {spent['delta']}")
+    parts.append(f"on {plural(spent['reports'], noun)}")
+    if "users" in spent:
+        parts.append(f"by the user with the most ({plural(spent['users'], 'user')} in all)")
+    return " ".join(parts)
+
+
+def meaning_of_raise(user: str, before: PersonBudget, after: PersonBudget) -> Iterator[str]:
+    """Yield what a raised budget means for a person."""
+    assert before.epsilon is not None
+    assert after.epsilon is not None
+    yield f"the budget of {user} was {before} and is {after}"
+    yield (
+        f"all reports of {user} together may now be e^{float(after.epsilon):g} = "
+        f"{likelihood_factor(after.epsilon)} times likelier than those of a person without any of "
+        f"these ratings, before e^{float(before.epsilon):g} = {likelihood_factor(before.epsilon)} "
+        "times"
+    )
+    yield "reports that use it are public for good: it can be raised further, and never lowered"
+    if after.epsilon > LARGE_PER_USER:
+        yield f"warning: above {LARGE_PER_USER} a person's taste as a whole is weakly protected"
