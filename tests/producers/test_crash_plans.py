@@ -14,21 +14,25 @@ from typing import Any, ClassVar
 import numpy as np
 import pytest
 
-from producers.journal import BudgetExhausted, Journal, Limits, Message, Request
-from producers.journal.account_book import BudgetState
+from producers.journal import BudgetExhausted, Enrolment, Journal, Message, PersonBudget, Request
+from producers.journal.account_book import BudgetState, enrolments_record
 from producers.journal.frames import Kind, scan
 from producers.journal.outbox import Outbox
 from producers.journal.records import encode
 from producers.journal.release import commit_record, debits_of
 from producers.journal.replay import apply_frame
+from producers.person.changes import raising
 from stream_app.privacy.adjacency import Adjacency
 from stream_app.privacy.ticket import admitted
 from tests.producers.crashes import CrashingDisk, Found, Life, ViolationError, explore
 
 PATH = Path("device.journal")
 WHO = b"w" * 16
-BUDGET = 4  # two reports at epsilon 2; the third item is refused
+FIRST, RAISED = 2, 4  # one report at epsilon 2, then two; the third item is refused
 ITEMS = (1, 2, 3)
+EPOCH = 7
+# What else the caller is promised, beside items.
+ENROLLED, MORE, WITHDRAWN = 100, 101, 102
 COMPACTED = 1  # the item between whose commit and sending the file is compacted
 
 
@@ -53,20 +57,18 @@ ECHO = Echo()
 def request(item: int) -> Request:
     return Request(
         device=WHO, topic="t", reported_keys=np.array([item], np.uint64), mechanism=ECHO,
-        raw_inputs=np.zeros(1, np.uint8), count=1, epoch=7,
+        raw_inputs=np.zeros(1, np.uint8), count=1, epoch=EPOCH,
         encode=lambda seq, part, released, _: bytes([seq, item]) + released[part].tobytes(),
     )  # fmt: skip
 
 
 def program(kind: type[Journal]) -> Callable[[Life], None]:
-    """Return what a device does: send what is left, release what it may, compact, close."""
+    """Return what a device does: send what is left, enrol, release what it may, raise the budget,
+    compact, withdraw, close."""
 
     def run(life: Life) -> None:
         _NOW[0] = life.number
-        journal = kind.open(
-            PATH, limits=Limits(Fraction(BUDGET)), source=life.draws, allow_tests=True,
-            disk=life.disk,
-        )  # fmt: skip
+        journal = kind.open(PATH, source=life.draws, allow_tests=True, disk=life.disk)
 
         def send(message: Message) -> None:
             life.publish(message.seq, message.value, journal.key)
@@ -75,20 +77,41 @@ def program(kind: type[Journal]) -> Callable[[Life], None]:
 
         for message in journal.pending():
             send(message)
+        if journal.enrolment(WHO) is None:
+            journal.enrol([WHO], PersonBudget(Fraction(FIRST), Fraction(0)), EPOCH)
+        life.promise(ENROLLED)
         for item in ITEMS:
-            if journal.unreported(WHO, np.array([item], np.uint64))[0]:
-                try:
-                    (message,) = journal.release(request(item))
-                except BudgetExhausted:
-                    continue
-                life.promise(item)
-                if item == COMPACTED:
-                    journal.compact()  # with what was recorded and not sent: PENDING
-                send(message)
+            release(life, journal, item, send)
+        if not terms(journal).withdrawn:
+            journal.withdraw([WHO], EPOCH)
+        life.promise(WITHDRAWN)
         journal.close()
         life.step()
 
     return run
+
+
+def release(life: Life, journal: Journal, item: int, send: Callable[[Message], None]) -> None:
+    """Release one item, with a larger budget where the first one does not hold it."""
+    if terms(journal).withdrawn or not journal.unreported(WHO, np.array([item], np.uint64))[0]:
+        return
+    if item > 1 and terms(journal).budget.epsilon == FIRST:
+        journal.raise_budget([WHO], Fraction(RAISED))
+        life.promise(MORE)
+    try:
+        (message,) = journal.release(request(item))
+    except BudgetExhausted:
+        return
+    life.promise(item)
+    if item == COMPACTED:
+        journal.compact()  # with what was recorded and not sent: PENDING
+    send(message)
+
+
+def terms(journal: Journal) -> Enrolment:
+    found = journal.enrolment(WHO)
+    assert found is not None
+    return found
 
 
 @dataclass(frozen=True)
@@ -97,6 +120,8 @@ class Known:
 
     items: frozenset[int]
     nano: int
+    budget: int  # epsilon; 0 without an account
+    withdrawn: bool
     waiting: bool  # there is a PENDING frame
 
 
@@ -111,7 +136,11 @@ def book_of(data: bytes) -> Known:
         book = apply_frame(frame, book, outbox, PATH)
     nano = sum(account.total()[0] for account in book.accounts.values())
     waiting = any(frame.kind is Kind.PENDING for frame in frames)
-    return Known(frozenset(book.reported_keys(WHO, "rating").tolist()), nano, waiting)
+    known = book.enrolment(WHO)
+    budget = 0 if known is None else int(known.budget.epsilon or 0)
+    withdrawn = known is not None and known.withdrawn > 0
+    items = frozenset(book.reported_keys(WHO, "rating").tolist())
+    return Known(items, nano, budget, withdrawn, waiting)
 
 
 def check(life: Life, seq: int, value: bytes) -> None:
@@ -129,20 +158,26 @@ def check(life: Life, seq: int, value: bytes) -> None:
             raise ViolationError("published without a durable debit")
         if known.nano < cost * len(items):
             raise ViolationError("less is debited than was published")
-    if cost * len(items) > BUDGET * 10**9:
-        raise ViolationError("published beyond the budget")
+        if cost * len(items) > known.budget * 10**9:
+            raise ViolationError("published beyond a durable budget")
+        kept = {ENROLLED: known.budget > 0, MORE: known.budget >= RAISED,
+                WITHDRAWN: known.withdrawn}  # fmt: skip
+        if lost := [what for what in life.world.promised & set(kept) if not kept[what]]:
+            raise ViolationError(f"what the caller was promised is not durable: {lost}")
 
 
 def finish(life: Life) -> None:
     """What must hold when a life has come to its end without a crash."""
     published, known = dict(life.world.published), books(life.disk.images().__next__()[0])
     arrived = {value[1] for value in published.values()}
-    if not life.world.promised <= arrived:
+    if not life.world.promised & set(ITEMS) <= arrived:
         raise ViolationError("what the caller was promised never arrives")
     if known.items != arrived:
         raise ViolationError("a rating is paid for and never arrives")
-    if not 0 <= known.nano <= BUDGET * 10**9:
+    if known.nano > known.budget * 10**9:
         raise ViolationError("debits beyond the budget")
+    if not known.withdrawn or (MORE in life.world.promised and known.budget != RAISED):
+        raise ViolationError("a budget or a withdrawal was lost")
     if len(life.world.keys) > 1:
         raise ViolationError("the device key was recreated after something was published")
 
@@ -275,7 +310,32 @@ class AckBeforePublish(Journal):
 
 class CompactsTheOutboxAway(Journal):
     def compact(self) -> None:
-        self._log.replace([(Kind.ACCOUNTS, encode(self._state.record()))])
+        known = enrolments_record(self._state.enrolments(), test=self.test)
+        self._log.replace(
+            [(Kind.ACCOUNTS, encode(self._state.record())), (Kind.ENROLMENTS, encode(known))]
+        )
+
+
+class CompactsTheAccountsAway(Journal):
+    def compact(self) -> None:
+        frames = [(Kind.ACCOUNTS, encode(self._state.record()))]
+        if len(self._outbox):
+            frames.append((Kind.PENDING, encode(self._outbox.record())))
+        self._log.replace(frames)
+
+
+class EnrolsUnsynced(Journal):
+    def _record(self, enrolments: Any) -> int:
+        record = enrolments_record(enrolments, test=self.test)
+        self._append((Kind.ENROLMENTS, encode(record)), durable=False)
+        self._state.apply_enrolments(record)
+        return len(enrolments)
+
+
+class RaisesInMemory(Journal):
+    def raise_budget(self, devices: Any, epsilon: Any) -> None:
+        more = raising(self._state.enrolment, devices, epsilon)
+        self._state.apply_enrolments(enrolments_record(more, test=self.test))
 
 
 class NeverSyncs(CrashingDisk):
@@ -319,6 +379,9 @@ WRONG: dict[str, tuple[type[Journal], type[CrashingDisk], str]] = {
     "two records, debit first": (DebitThenBytes, CrashingDisk, "never arrives"),
     "ack before publish": (AckBeforePublish, CrashingDisk, "never arrives"),
     "compaction without what waits": (CompactsTheOutboxAway, CrashingDisk, "never arrives"),
+    "compaction without the accounts": (CompactsTheAccountsAway, CrashingDisk, "."),
+    "an account that is not synced": (EnrolsUnsynced, CrashingDisk, "durable"),
+    "a budget that is raised in memory": (RaisesInMemory, CrashingDisk, "durable budget"),
     "no sync": (Journal, NeverSyncs, "without a durable debit"),
     "no sync of what an earlier life has left": (Journal, SyncsNotAtOpening, "durable debit"),
     "a new file that is not synced": (Journal, RenamesUnsynced, "durable debit"),

@@ -51,9 +51,7 @@ def test_a_budget_holds_to_the_last_nano_and_over_reopening(path: Path) -> None:
         release(journal, ANN, 1, 2)
         assert journal.room(ANN, RR, 20_000) == 0
         assert journal.room(ANN, HALF, 20_000) == 2
-        with pytest.raises(
-            BudgetExhausted, match=r"budget is \(5, 0\) in all.*holds 0 reports more"
-        ):
+        with pytest.raises(BudgetExhausted, match=r"is \(5, 0\) in all.*holds 0 reports more"):
             release(journal, ANN, 3)
         release(journal, BOB, 3)
     with at(path) as journal:
