@@ -3,8 +3,7 @@
 >>> import tempfile, pathlib
 >>> from murmurec import Device
 >>> folder = pathlib.Path(tempfile.mkdtemp())
->>> with Device("ann", folder / "device.journal", epsilon=2) as device:
-...     device.enrol(budget=20)
+>>> with Device("ann", folder / "device.journal", epsilon=2).enrol(budget=20) as device:
 ...     event = device.rate("alien", 5)
 ...     device.spent
 Fraction(2, 1)
@@ -99,7 +98,7 @@ class Device:
         delta: float | str | Fraction = Fraction(1, 10**6),
         window: int | None = 365,
         plan: str = "",
-    ) -> None:
+    ) -> Self:
         """Enrol this user, with a budget of (`budget`, `delta`) for the whole person in any
         `window` days (None: in all); on the same terms again it changes nothing.
 
@@ -110,6 +109,7 @@ class Device:
         device = bytes.fromhex(self.pseudonym)
         self._identities.check_journal(self._journal, [self.user])
         self._journal.enrol([device], terms, self._journal.epoch(_today()))
+        return self
 
     def withdraw(self) -> None:
         """Release nothing more for this user; what was released stays released."""

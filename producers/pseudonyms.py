@@ -4,8 +4,9 @@
 
 A pseudonym is stable for a key, so that a server can learn about a user. Without the key a user id
 cannot be turned into a pseudonym or back, not even by trying every id. A pseudonym is not
-anonymity: it links all ratings of one user. An integer id is its decimal text: user 7 and user "7"
-are the same.
+anonymity: it links all ratings of one user. An integer id is its decimal text, and an id has one
+form (`wire.normalised`): the users 7, "7" and " 007" are the same, with one pseudonym and one
+budget.
 """
 
 from __future__ import annotations
@@ -36,11 +37,12 @@ def _checked(key: bytes) -> bytes:
 
 
 def encoded(user: int | str) -> bytes:
-    """Return the bytes of a user id, 1 to 1024 without NUL; ValueError for any other."""
+    """Return the bytes of a user id in its one form (`wire.normalised`), 1 to 1024 without NUL;
+    ValueError for any other."""
     if isinstance(user, bool) or not isinstance(user, int | str):
         raise ValueError("user: a user id is text or an integer")  # noqa: TRY004 (one error for bad input)
     try:
-        text = str(user).encode()
+        text = wire.normalised(str(user)).encode()
     except UnicodeEncodeError:
         raise ValueError("user: the id must be valid Unicode (no lone surrogate)") from None
     if not 1 <= len(text) <= MAX_USER_BYTES:

@@ -162,7 +162,9 @@ def message_slices(count: int, most: int) -> tuple[slice, ...]:
 
 
 def item_keys(items: Sequence[wire.Item] | NDArray[np.uint64]) -> NDArray[np.uint64]:
-    """Return the 64-bit key of each item; an array of uint64 holds keys already."""
+    """Return the 64-bit key of each item, of a text in its one form (`wire.parse_item`); an array
+    of uint64 holds keys already."""
     if isinstance(items, np.ndarray) and items.dtype == np.uint64:
         return items
-    return np.fromiter((wire.key(item) for item in items), np.uint64, len(items))
+    forms = (wire.parse_item(item) if isinstance(item, str) else item for item in items)
+    return np.fromiter((wire.key(item) for item in forms), np.uint64, len(items))

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import hmac
 from dataclasses import dataclass
-from hashlib import blake2b
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,6 +14,8 @@ from producers.identities import Identities
 from producers.scale import Scale
 from stream_app import wire
 from stream_app.errors import UserError
+
+_DATA_SET = b"murmurec data set\0"  # separates this hash from every other use of the key
 
 
 @dataclass(frozen=True, eq=False, repr=False)  # raw columns have no place in a log
@@ -52,28 +54,40 @@ def populate(dataset: Dataset, key: bytes, identities: Identities | None = None)
     try:
         # The text "1193" is the item 1193, as in a column of numbers and on the command line.
         item_keys = device.item_keys([_item(name) for name in item_names.tolist()])
-        devices = tuple(map(named.pseudonym, names.tolist()))
+        given = [named.pseudonym(name) for name in names.tolist()]
     except ValueError as error:
         raise UserError(f"{dataset.name}: {error}") from None
+    # Two spellings of one id are one user.
+    places_of = {device_id: place for place, device_id in enumerate(dict.fromkeys(given))}
+    users = np.array([places_of[device_id] for device_id in given], np.int64)[users]
     keys, same = np.unique(item_keys, return_inverse=True)
     cells = users.astype(np.int64) * len(keys) + same[places]
     fresh = np.zeros(len(cells), bool)
     fresh[np.unique(cells, return_index=True)[1]] = True
-    digest = blake2b(digest_size=16)
-    for column in (ordered.users, ordered.items):
-        digest.update("\n".join(map(str, column.tolist())).encode("utf-8", "surrogatepass"))
-        digest.update(b"\0")
-    digest.update(np.ascontiguousarray(ordered.ratings, "<f8").tobytes())
     return Population(
         users.astype(np.int64),
         item_keys[places],
         ordered.levels,
         fresh,
-        devices,
-        digest.digest(),
+        tuple(places_of),
+        _digest(ordered, key),
         dataset.scale,
         dataset.refused,
     )
+
+
+def _digest(ordered: Dataset, key: bytes) -> bytes:
+    """Return the name of a data set in the journal, (32,): by which a later run knows it again.
+
+    It covers which user rated which item, in which order, and no rating; without the journal's key
+    it cannot be computed, so a file without that key cannot be compared with a guess. A user id
+    holds no NUL, so no digest is a pseudonym's hash.
+    """
+    digest = hmac.new(key, _DATA_SET, "sha256")
+    for column in (ordered.users, ordered.items):
+        digest.update("\n".join(map(str, column.tolist())).encode("utf-8", "surrogatepass"))
+        digest.update(b"\0")
+    return digest.digest()
 
 
 def _item(name: int | str) -> wire.Item:

@@ -34,6 +34,7 @@ from stream_app.wire import DEVICE_BYTES
 
 _NONE = np.zeros(0, np.uint64)
 _SMALL = 4096  # keys: a shorter column is copied out of its record
+_UNKEYED_BYTES = 16
 _NO_LIMIT = 2**64 - 1  # in a column of nano-epsilon
 
 
@@ -101,7 +102,7 @@ class BudgetState:
     def apply(self, commit: Commit) -> None:
         """Add the debits of a commit; its messages go to the outbox."""
         self.epoch = max(self.epoch, commit.epoch)
-        if commit.replay is not None:
+        if commit.replay is not None and _keyed(commit.replay):
             self.replays[commit.replay.digest] = commit.replay
         texts, columns = commit.texts, key_columns_of(commit)
         shared = len(columns) < len(commit.devices) // DEVICE_BYTES
@@ -213,7 +214,7 @@ class BudgetState:
     def from_record(cls, record: Accounts) -> BudgetState:
         """Return the state that a compacted file begins with."""
         state = cls(record.epoch, record.next)
-        state.replays = {replay.digest: replay for replay in record.replays}
+        state.replays = {replay.digest: replay for replay in record.replays if _keyed(replay)}
         names = [
             record.devices[i : i + DEVICE_BYTES]
             for i in range(0, len(record.devices), DEVICE_BYTES)
@@ -268,6 +269,13 @@ def _pinned(enrolment: Enrolment | None, mechanism: str) -> Enrolment | None:
     if enrolment is None or enrolment.budget.plan or not enrolment.budget.limited or not mechanism:
         return enrolment
     return replace(enrolment, budget=replace(enrolment.budget, plan=mechanism))
+
+
+def _keyed(progress: DatasetProgress) -> bool:
+    """Return whether a data set is named by a keyed digest; an earlier murmurec wrote 16 bytes of
+    one without a key that covered the ratings, which is forgotten: its rows are known by their
+    reported keys."""
+    return len(progress.digest) != _UNKEYED_BYTES
 
 
 def _places(column: bytes, rows: int) -> Sequence[int | None]:

@@ -152,7 +152,7 @@ def test_a_device_of_the_library_reads_the_same_table(
     kafka: Kafka, topics: str, side: ItemSide
 ) -> None:
     publish_side(kafka, topics, side)
-    with Device("ann", "device.journal", prefix=topics) as device:
+    with Device("ann", "device.journal", prefix=topics).enrol() as device:
         device.rate(2, 5)
         found = device.recommend(kafka.bootstrap, 3)
         again = device.recommend(LocalRecommender.from_kafka(kafka.connection, topics), 3)

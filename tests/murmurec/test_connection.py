@@ -35,7 +35,7 @@ def test_device_and_client_connect_with_a_password(
     broker.allow(ResourceType.TOPIC, Topics(topics).ratings, "WRITE")
     broker.allow(ResourceType.TOPIC, Topics(topics).recommendations, "READ")
     connection = murmurec.Connection(broker.guarded, password())
-    with murmurec.Device("ann", tmp_path / "j", prefix=topics) as device:
+    with murmurec.Device("ann", tmp_path / "j", prefix=topics).enrol() as device:
         device.rate(1, 5)
         assert device.publish(connection) == 1
         assert device.waiting == 0
@@ -47,7 +47,7 @@ def test_a_user_without_the_right_to_write_keeps_the_message(
     tmp_path: Path, broker: Node, topics: str
 ) -> None:
     connection = murmurec.Connection(broker.guarded, password())
-    with murmurec.Device("ann", tmp_path / "j", prefix=topics) as device:
+    with murmurec.Device("ann", tmp_path / "j", prefix=topics).enrol() as device:
         device.rate(1, 5)
         with pytest.raises(UserError, match="Topic authorization failed"):
             device.publish(connection)

@@ -18,13 +18,9 @@ from tests.fixtures.item_sides import item_side
 
 
 def test_a_rating_is_paid_for_and_waits(tmp_path: Path) -> None:
-    with Device("ann", tmp_path / "j", epsilon="1/2", budget=1) as device:
+    with Device("ann", tmp_path / "j", epsilon="1/2").enrol(1, delta=0) as device:
         message = device.rate("alien", 5)
-        assert (device.spent, device.remaining, device.waiting) == (
-            Fraction(1, 2),
-            Fraction(1, 2),
-            1,
-        )
+        assert (device.spent, device.remaining, device.waiting) == (Fraction(1, 2), 1, 1)
     assert message.key.decode() == device_name(tmp_path)
     assert b"ann" not in message.value
 
@@ -35,24 +31,49 @@ def device_name(folder: Path) -> str:
 
 
 def test_what_was_spent_is_remembered(tmp_path: Path) -> None:
-    with Device("ann", tmp_path / "j", budget=3) as device:
+    with Device("ann", tmp_path / "j").enrol(3, delta=0) as device:
         device.rate(1, 5)
-    with Device("ann", tmp_path / "j", budget=3) as device:
-        assert device.remaining == 1
+    with Device("ann", tmp_path / "j") as device:
+        assert device.remaining == 0
         with pytest.raises(UserError, match="budget"):
             device.rate(2, 5)
         assert device.spent == 2
 
 
-def test_users_of_one_journal_have_budgets_of_their_own(tmp_path: Path) -> None:
+def test_nothing_is_released_before_a_person_is_enrolled_or_after_she_left(tmp_path: Path) -> None:
     with Device("ann", tmp_path / "j") as device:
+        assert (device.budget, device.remaining) == (None, 0)
+        with pytest.raises(UserError, match=r"ann is not enrolled.* run murmurec device enrol"):
+            device.rate(1, 5)
+        device.enrol()
+        assert str(device.budget) == "(20, 1e-06) in any 365 days"
         device.rate(1, 5)
-    with Device("bob", tmp_path / "j") as device:
+        with pytest.raises(UserError, match="other terms"):
+            device.enrol(30)
+        device.withdraw()
+        assert (device.budget, device.remaining, device.waiting) == (None, 0, 1)
+        with pytest.raises(UserError, match="was withdrawn"):
+            device.rate(2, 5)
+
+
+def test_a_person_has_one_journal_in_a_folder(tmp_path: Path) -> None:
+    with Device("ann", tmp_path / "j").enrol():
+        pass
+    with pytest.raises(UserError, match=r"j: holds an account of the same user.*one journal"):
+        Device("ann ", tmp_path / "k")
+    with Device("bob", tmp_path / "l").enrol() as device:
+        device.rate(1, 5)
+
+
+def test_users_of_one_journal_have_budgets_of_their_own(tmp_path: Path) -> None:
+    with Device("ann", tmp_path / "j").enrol() as device:
+        device.rate(1, 5)
+    with Device("bob", tmp_path / "j").enrol() as device:
         assert device.spent == 0
 
 
 def test_an_item_is_reported_once_unless_asked(tmp_path: Path) -> None:
-    with Device("ann", tmp_path / "j") as device:
+    with Device("ann", tmp_path / "j").enrol() as device:
         device.rate(1, 5)
         with pytest.raises(UserError):
             device.rate(1, 4)
@@ -69,7 +90,6 @@ def test_an_item_is_reported_once_unless_asked(tmp_path: Path) -> None:
         {"epsilon": float("nan")},
         {"epsilon": "much"},
         {"scale": (5, 1, 1)},
-        {"budget": -1},
         {"user": ""},
         {"user": "a\0b"},
     ],
@@ -83,7 +103,7 @@ def test_bad_arguments_leave_no_journal(tmp_path: Path, arguments: dict[str, Any
 
 @pytest.mark.parametrize("rating", [6, 0, 4.5, float("nan"), "5", True])
 def test_a_rating_off_the_scale_costs_nothing(tmp_path: Path, rating: Any) -> None:
-    with Device("ann", tmp_path / "j") as device:
+    with Device("ann", tmp_path / "j").enrol() as device:
         with pytest.raises(ValueError, match="must be a number on the scale"):
             device.rate(1, rating)
         assert device.spent == 0
@@ -91,24 +111,28 @@ def test_a_rating_off_the_scale_costs_nothing(tmp_path: Path, rating: Any) -> No
 
 def test_a_mechanism_that_hides_presence_is_refused_at_the_rating(tmp_path: Path) -> None:
     with (
-        Device("ann", tmp_path / "j", mechanism="cell:5:2") as device,
+        Device("ann", tmp_path / "j", mechanism="cell:5:2").enrol() as device,
         pytest.raises(ValueError, match="whole epochs"),
     ):
         device.rate(1, 5)
 
 
 def test_an_epsilon_that_is_no_number_is_named_with_the_fix(tmp_path: Path) -> None:
-    for arguments in ({"epsilon": "much"}, {"budget": -1}, {"budget": float("inf")}):
-        ((name, value),) = arguments.items()
-        with pytest.raises(ValueError, match=rf"^{name} {value}: give a number above 0"):
-            Device("ann", tmp_path / "j", **arguments)
+    with pytest.raises(ValueError, match=r"^epsilon much: give a number above 0"):
+        Device("ann", tmp_path / "j", epsilon="much")
+    for budget in (-1, float("inf")):
+        with (
+            Device("ann", tmp_path / "j") as device,
+            pytest.raises(ValueError, match=rf"^budget {budget}: give a number above 0"),
+        ):
+            device.enrol(budget)
 
 
 def test_a_broker_that_does_not_answer_is_an_error_and_loses_nothing(tmp_path: Path) -> None:
     with socket.socket() as closed:
         closed.bind(("127.0.0.1", 0))
         address = f"127.0.0.1:{closed.getsockname()[1]}"
-    with Device("ann", tmp_path / "j") as device:
+    with Device("ann", tmp_path / "j").enrol() as device:
         device.rate(1, 5)
         with pytest.raises(UserError, match=rf"^{address}: the broker acknowledged 0 of 1"):
             device.publish(address, seconds=0.5)
@@ -117,7 +141,7 @@ def test_a_broker_that_does_not_answer_is_an_error_and_loses_nothing(tmp_path: P
 
 @pytest.mark.kafka
 def test_events_reach_the_topic(tmp_path: Path, kafka: Any, topics: str) -> None:
-    with Device("ann", tmp_path / "j", prefix=topics) as device:
+    with Device("ann", tmp_path / "j", prefix=topics).enrol() as device:
         device.rate(1, 5)
         device.rate(2, 3)
         assert device.publish(kafka.bootstrap) == 2
@@ -126,17 +150,17 @@ def test_events_reach_the_topic(tmp_path: Path, kafka: Any, topics: str) -> None
 
 
 def test_clean_ratings_are_kept_beside_the_journal_unless_refused(tmp_path: Path) -> None:
-    with Device("ann", tmp_path / "j") as device:
+    with Device("ann", tmp_path / "j").enrol() as device:
         device.rate("alien", 5)
         with pytest.raises(UserError):
             device.rate("alien", 4)  # not released, so not kept
         assert [(row.item, row.stars) for row in device.rated] == [("alien", 5.0)]
-    with Device("ann", tmp_path / "j", history=False) as device:
+    with Device("ann", tmp_path / "j", history=False).enrol() as device:
         device.rate("heat", 5)
         assert [row.item for row in device.rated] == ["alien"]
         assert device.forget_history() == 1
         assert device.rated == []
-    with Device("ann", tmp_path / "k", history=False) as device:
+    with Device("bob", tmp_path / "k", history=False).enrol() as device:
         device.rate("heat", 5)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["j", "j.history", "k"]
 
@@ -145,7 +169,7 @@ def test_a_history_that_cannot_be_written_is_a_warning_and_the_report_is_valid(
     tmp_path: Path,
 ) -> None:
     (tmp_path / "j.history").mkdir()
-    with Device("ann", tmp_path / "j") as device:
+    with Device("ann", tmp_path / "j").enrol() as device:
         with pytest.warns(RuntimeWarning, match="cannot be written .* the rating is not kept"):
             device.rate("alien", 5)
         assert device.waiting == 1
@@ -154,7 +178,7 @@ def test_a_history_that_cannot_be_written_is_a_warning_and_the_report_is_valid(
 def test_a_device_ranks_the_public_table_with_its_own_ratings(tmp_path: Path) -> None:
     side = item_side(np.random.default_rng(1), 4, 3)
     table = PublicTable(replace(side, keys=np.arange(1, 5, dtype=np.uint64)))
-    with Device("ann", tmp_path / "j") as device:
+    with Device("ann", tmp_path / "j").enrol() as device:
         device.rate(2, 5)
         found = device.recommend(LocalRecommender(table), 3)
     assert (found.method, found.known) == ("blend", 1)

@@ -90,7 +90,7 @@ def test_a_device_install_has_the_device_and_says_what_it_lacks(
         python,
         "import murmurec, sys\n"
         "assert '/env/' in murmurec.__file__, murmurec.__file__\n"
-        "with murmurec.Device('ann', 'device.journal', budget=2) as device:\n"
+        "with murmurec.Device('ann', 'device.journal').enrol(2, delta=0) as device:\n"
         "    device.rate('alien', 5)\n"
         "    print(device.spent, murmurec.mechanisms.parse('rr:5:2').id)\n"
         "    print([row.item for row in device.rated])\n"

@@ -1,4 +1,4 @@
-"""`murmurec budget show`: the spent epsilon in numbers and words, also during a replay."""
+"""`murmurec budget`: the spent epsilon in numbers and words, also during a replay; raising it."""
 
 from __future__ import annotations
 
@@ -14,21 +14,21 @@ import pytest
 from producers.device import requests as device
 from producers.fleet import profile_release as profiles
 from producers.fleet.profile_release import RawProfile
-from producers.journal import Journal
+from producers.journal import Journal, PersonBudget
 from producers.pseudonyms import pseudonym
 from stream_app.cli import run
 from stream_app.privacy import registry
 from stream_app.privacy.profiles.blip import Blip
 from stream_app.privacy.profiles.jlt import Jlt
 from stream_app.privacy.profiles.mechanism import ProfileMechanism
-from tests.producers.journals import at
+from tests.producers.journals import Enrolling, at
 
 TOPIC = "murmurec.ratings.v1"
 TODAY = int(time.time()) // 86_400
 
 
 @pytest.fixture
-def journal(environment: Callable[..., None]) -> Iterator[Journal]:
+def journal(environment: Callable[..., None]) -> Iterator[Enrolling]:
     environment(MURMUREC_DEVICE_JOURNAL="device.journal")
     with at("device.journal") as opened:
         yield opened
@@ -49,23 +49,30 @@ def shown(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
 
 
 def test_one_user_sees_what_was_spent_and_what_is_left_while_another_process_writes(
-    journal: Journal, capsys: pytest.CaptureFixture[str]
+    journal: Enrolling, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    journal.terms = PersonBudget(Fraction(20), Fraction(0), None, "adaptive")
     spend(journal, "ann", "rr:5:2", 1, 2, 3)
     spend(journal, "ann", "rr:5:1/3", 4)
     spend(journal, "bob", "rr:5:2", 1)
-    printed = shown(capsys, "--user", "ann", "--budget", "20")
-    assert "user ann, budget 20 in all, as of epoch" in printed
+    printed = shown(capsys, "--user", "ann")
+    assert "user ann, as of epoch" in printed
+    assert (
+        "(20, 0) for you as a person in all; 6 reports left at 2 (rr:5:2) or 41 reports" in printed
+    )
     assert "value: epsilon 6.333333334 on 4 reports\n" in printed
-    assert "remaining 13.666666666, for ratings and profiles together" in printed
+    assert "each single rating: epsilon 2 at most\n" in printed
     assert "times likelier under one value of the rating than under another" in printed
     assert "That the ratings exist is public" in printed
     assert "3 events paid for and not acknowledged" in printed
-    row = json.loads(shown(capsys, "--user", "ann", "--budget", "20", "--json"))
+    row = json.loads(shown(capsys, "--user", "ann", "--json"))
     assert row == {
         "user": "ann", "device": pseudonym(journal.key, "ann").hex(), "epoch": row["epoch"],
         "pending_events": 3,
-        "epsilon_in_sum": "6.333333334", "remaining": "13.666666666", "reports_on_one_item": 1,
+        "epsilon_in_sum": "6.333333334", "epsilon_on_one_rating": "2", "reports_on_one_item": 1,
+        "person": {"budget": "(20, 0) in all", "epsilon": "20", "delta": "0", "window": None,
+                   "plan": "adaptive", "simulated": False, "withdrawn": None,
+                   "spent": "6.333333334", "left": {"rr:5:2": 6, "rr:5:1/3": 40}},
         "spent": [{"scope": "rating", "adjacency": "value", "epsilon": "6.333333334", "delta": "0",
                    "reports": 4}],
     }  # fmt: skip
@@ -80,7 +87,7 @@ def test_all_users_show_the_one_with_the_most_and_no_sum_over_people(
     spend(journal, "ann", "none:5:inf", 50)
     spend(journal, "cid", "none:5:inf", *range(5))
     printed = shown(capsys)
-    assert "3 users, budget no limit" in printed
+    assert "3 users, 3 enrolled, 0 withdrawn, 3 simulated, as of epoch" in printed
     # Every epsilon of this kind is 0, so the number of reports decides.
     assert "nothing: on 5 reports by the user with the most (3 users in all)" in printed
     assert "value: epsilon 22 on 11 reports by the user with the most (2 users in all)" in printed
@@ -98,11 +105,10 @@ def test_kinds_of_protection_are_shown_apart(
 ) -> None:
     spend(journal, "ann", "rr:5:2", 1)
     spend(journal, "ann", "cell:5:1", 2, 3)
-    printed = shown(capsys, "--user", "ann", "--budget", "5")
+    printed = shown(capsys, "--user", "ann")
     assert "cell: epsilon 2 on 2 reports\n" in printed
     assert "value: epsilon 2 on 1 report\n" in printed
-    assert "their epsilons on one rating add up: epsilon 4\n" in printed
-    assert "remaining 1, for ratings and profiles together" in printed
+    assert "no limit for the whole person: a simulated account" in printed
 
 
 def profile(journal: Journal, user: str, mechanism: ProfileMechanism, epoch: int = TODAY) -> None:
@@ -116,18 +122,17 @@ def test_profiles_are_shown_by_themselves_with_what_they_claim(
     spend(journal, "ann", "cell:5:1", 2, 3)
     for epoch in range(TODAY, TODAY + 3):
         profile(journal, "ann", Blip(64, 2, Fraction(7)), epoch)
-    printed = shown(capsys, "--user", "ann", "--budget", "30", "--window", "2")
-    assert (
-        "profile, cell: epsilon 21 on 3 profiles (in the last 2 epochs epsilon 14 on 2" in printed
-    )
+    printed = shown(capsys, "--user", "ann")
+    assert "profile, cell: epsilon 21 on 3 profiles\n" in printed
     assert "at most e^(this sum) times likelier with one item than without it" in printed
     assert (
         "for the whole set of items the factor is up to e^(number of items x this sum)" in printed
     )
-    assert "cell: epsilon 2 on 2 reports (in the last 2 epochs epsilon 0 on 0 reports)" in printed
+    assert "cell: epsilon 2 on 2 reports\n" in printed
+    # A profile may hold the item of any rating.
+    assert "each single rating: epsilon 22 at most" in printed
     assert "for the user's whole record the factor is e^(the sum)" in printed
-    assert "remaining 16, for ratings and profiles together" in printed
-    assert "warning: a sum above 20" in printed  # by life, although the window has less
+    assert "warning: a sum above 20" in printed
     rows = json.loads(shown(capsys, "--json"))["spent"]
     assert [(row["scope"], row["adjacency"], row["reports"]) for row in rows] == [
         ("profile", "cell", 3), ("rating", "cell", 2),
@@ -148,40 +153,67 @@ def test_ratings_together_are_warned_about_where_no_kind_is_large(
     assert "warning: a sum above 20" in shown(capsys, "--user", "ann")
 
 
-def test_a_window_shows_what_counts_in_it(
-    journal: Journal, capsys: pytest.CaptureFixture[str]
+def test_what_has_left_the_window_is_free_again(
+    journal: Enrolling, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    journal.terms = PersonBudget(Fraction(5), Fraction(0), 3)
     spend(journal, "ann", "rr:5:2", 1, epoch=TODAY + 100)
     spend(journal, "ann", "rr:5:2", 2, epoch=TODAY + 103)
-    printed = shown(capsys, "--user", "ann", "--budget", "5", "--window", "3")
-    assert f"budget 5 in any 3 epochs, as of epoch {TODAY + 103}" in printed
-    assert "value: epsilon 4 on 2 reports (in the last 3 epochs epsilon 2 on 1 report)" in printed
-    assert "remaining 3, " in printed
+    printed = shown(capsys, "--user", "ann")
+    assert f"as of epoch {TODAY + 103}" in printed
+    assert "(5, 0) for you as a person in any 3 days; 1 report left at 2 (rr:5:2)" in printed
+    assert "spent 2 of it; the plan is rr:5:2" in printed
+    assert "value: epsilon 4 on 2 reports\n" in printed
 
 
-def test_what_has_left_the_window_until_today_is_free_again(
-    journal: Journal, capsys: pytest.CaptureFixture[str]
+def test_before_the_first_report_examples_are_shown(
+    journal: Enrolling, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    spend(journal, "ann", "rr:5:2", 1, epoch=TODAY - 10)
-    assert "epsilon 2" in shown(capsys, "--user", "ann", "--budget", "5")
-    printed = shown(capsys, "--user", "ann", "--budget", "5", "--window", "3")
-    assert "epsilon 2 on 1 report (in the last 3 epochs epsilon 0 on 0 reports)" in printed
-    assert "remaining 5, " in printed
+    journal.enrol([pseudonym(journal.key, "ann")], PersonBudget(delta=Fraction(0)), TODAY)
+    printed = shown(capsys, "--user", "ann")
+    assert "(20, 0) for you as a person in any 365 days; 40 reports left at 1/2 (rr" in printed
+    assert "the plan is not decided yet" in printed
+    journal.withdraw([pseudonym(journal.key, "ann")], TODAY)
+    assert f"withdrawn in epoch {TODAY}: nothing is released" in shown(capsys, "--user", "ann")
+
+
+def test_raising_a_budget_says_what_it_means(
+    environment: Callable[..., None], capsys: pytest.CaptureFixture[str]
+) -> None:
+    environment(MURMUREC_DEVICE_JOURNAL="device.journal")
+    raised = ["budget", "set", "--user", "ann"]
+    assert run([*raised, "--raise", "30"]) == 1
+    assert "there is none; murmurec device enrol creates it" in capsys.readouterr().err
+    assert run(["device", "enrol", "--user", "ann"]) == 0
+    assert "(20, 1e-06) in any 365 days for ann as a person" in capsys.readouterr().out
+    assert run([*raised, "--raise", "30"]) == 0
+    out = capsys.readouterr().out
+    assert "the budget of ann was (20, 1e-06) in any 365 days and is (30, 1e-06) in any" in out
+    assert "e^30 = 1.07e+13 times likelier" in out
+    assert "never lowered" in out
+    assert "weakly protected" in out
+    assert "(30, 1e-06) for you as a person" in shown(capsys, "--user", "ann")
+    for less in ("30", "20"):
+        assert run([*raised, "--raise", less]) == 1
+        assert "it can only be raised" in capsys.readouterr().err
+    assert run(["budget", "set", "--user", "bob", "--raise", "30"]) == 1
+    assert "bob is not enrolled: run murmurec device enrol --user bob" in capsys.readouterr().err
 
 
 def test_a_stranger_has_spent_nothing(journal: Journal, capsys: pytest.CaptureFixture[str]) -> None:
-    assert "nothing was spent" in shown(capsys, "--user", "eve")
+    printed = shown(capsys, "--user", "eve")
+    assert "nothing was spent" in printed
+    assert "not enrolled: nothing is released for eve" in printed
 
 
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
-    [([], "there is none; publishing a rating creates it"),
+    [([], "there is none; murmurec device enrol creates it"),
      (["--journal", "."], "is a directory"),
      (["--journal", "/dev/null"], "not a plain file"),
      (["--journal", "empty"], "is empty and no journal"),
      (["--journal", "text"], "is not a device journal"),
-     (["--journal", "sqlite"], "is a device store of an earlier murmurec"),
-     (["--budget", "x"], "--budget x"), (["--window", "3"], "needs --budget")],
+     (["--journal", "sqlite"], "is a device store of an earlier murmurec")],
     ids=" ".join,
 )  # fmt: skip
 def test_an_unreadable_journal_is_refused_in_one_sentence(
@@ -194,8 +226,7 @@ def test_an_unreadable_journal_is_refused_in_one_sentence(
     Path("text").write_text("hello")
     Path("empty").touch()
     Path("sqlite").write_bytes(b"SQLite format 3\0" + bytes(100))
-    usage = bool(arguments) and arguments[0] in ("--budget", "--window")
-    assert run(["budget", "show", *arguments]) == (2 if usage else 1)
+    assert run(["budget", "show", *arguments]) == 1
     output = capsys.readouterr()
     assert sentence in output.err
     assert output.out == ""

@@ -233,7 +233,7 @@ def test_a_property_without_a_value_is_refused_without_repeating_it_whole(enviro
 
 
 def test_an_error_carries_no_commands_to_the_terminal(environment, capsys):
-    assert run(["publish", "--user", "a", "--item", "1", "--rating", "4", "--budget", "\x1b[31m"])
+    assert run(["device", "enrol", "--user", "a", "--budget", "\x1b[31m"])
     assert capsys.readouterr().err.startswith("murmurec: --budget ?[31m: give a number above 0")
 
 

@@ -81,9 +81,9 @@ def test_kept_ratings_decide_and_the_broker_is_not_needed(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     put_in_cache(time.time() - 7300)
-    with Device("ann", "device.journal") as device:
+    with Device("ann", "device.journal").enrol() as device:
         device.rate(3, 5)
-    with Device("bob", "device.journal") as device:
+    with Device("bob", "device.journal").enrol() as device:
         device.rate(6, 5)
     assert run([*ASK, "-k", "3", "--because"]) == 0
     output = capsys.readouterr()
@@ -110,7 +110,7 @@ def test_a_file_of_ratings_counts_as_older_than_what_is_kept(
     Path("rated.csv").write_text("".join(f"{item},5\n" for item in ("x", "y", "z", 5)))
     assert run(["recommend", "--local", "--rated", "rated.csv", "-k", "1", "--offline"]) == 0
     assert capsys.readouterr().out.startswith("   1  6\n1 of 4 rated items are in the table")
-    with Device("ann", "device.journal") as device:
+    with Device("ann", "device.journal").enrol() as device:
         device.rate(1, 5)
     assert run([*ASK, "--rated", "rated.csv", "-k", "2", "--offline"]) == 0
     assert [line.split()[1] for line in capsys.readouterr().out.splitlines()[:2]] == ["2", "6"]
@@ -148,7 +148,7 @@ def test_kept_ratings_are_shown_and_forgotten(capsys: pytest.CaptureFixture[str]
     assert run(["history", "show"]) == 0
     assert "0 ratings in" in capsys.readouterr().out
     for user, item in (("ann", 3), ("bob", "heat")):
-        with Device(user, "device.journal") as device:
+        with Device(user, "device.journal").enrol() as device:
             device.rate(item, 4)
     assert run(["history", "show", "--json"]) == 0
     rows = json.loads(capsys.readouterr().out)
