@@ -28,6 +28,7 @@ from producers.device import item_table
 from producers.device.rating import rate
 from producers.device.requests import ReportSettings
 from producers.identities import Identities
+from producers.ids import item_of
 from producers.journal import NANO, Journal, Message, PersonBudget, Unwritable
 from producers.publishing import OutboxRelay, Publisher
 from producers.ranking import CleanHistory, LocalList, LocalRecommender, RatedItem
@@ -178,7 +179,7 @@ class Device:
         )
         if self._keeps:
             try:
-                self._history.append(message.device, item, rating, self._scale, epoch)
+                self._history.append(message.device, item_of(item), rating, self._scale, epoch)
             except Unwritable as error:
                 warnings.warn(f"{error}; the rating is not kept", RuntimeWarning, stacklevel=2)
         return message

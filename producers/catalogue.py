@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 
+from producers.ids import item_of
 from producers.publishing import Publisher
 from stream_app.errors import UserError
-from stream_app.wire import CatalogueEntry, Item, encode_message, parse_item
+from stream_app.wire import CatalogueEntry, encode_message
 
 _LONGEST_TITLE = 500
 
@@ -21,7 +22,7 @@ def entries(
     """Yield an entry for every item with a title or a text id, once each."""
     titles = titles or {}
     for name in dict.fromkeys([*titles, *items]):
-        item: Item = parse_item(name) if isinstance(name, str) else int(name)
+        item = item_of(name if isinstance(name, str) else int(name))
         title = titles.get(name, "")[:_LONGEST_TITLE]
         if title or isinstance(item, str):
             yield CatalogueEntry(item, title)

@@ -5,7 +5,7 @@
 A pseudonym is stable for a key, so that a server can learn about a user. Without the key a user id
 cannot be turned into a pseudonym or back, not even by trying every id. A pseudonym is not
 anonymity: it links all ratings of one user. An integer id is its decimal text, and an id has one
-form (`wire.normalised`): the users 7, "7" and " 007" are the same, with one pseudonym and one
+form (`producers.ids`): the users 7, "7" and " 007" are the same, with one pseudonym and one
 budget.
 """
 
@@ -14,6 +14,7 @@ from __future__ import annotations
 import hmac
 from collections.abc import Iterable
 
+from producers.ids import normalised
 from stream_app import wire
 
 KEY_BYTES = 32
@@ -37,12 +38,12 @@ def _checked(key: bytes) -> bytes:
 
 
 def encoded(user: int | str) -> bytes:
-    """Return the bytes of a user id in its one form (`wire.normalised`), 1 to 1024 without NUL;
+    """Return the bytes of a user id in its one form (`producers.ids`), 1 to 1024 without NUL;
     ValueError for any other."""
     if isinstance(user, bool) or not isinstance(user, int | str):
         raise ValueError("user: a user id is text or an integer")  # noqa: TRY004 (one error for bad input)
     try:
-        text = wire.normalised(str(user)).encode()
+        text = normalised(str(user)).encode()
     except UnicodeEncodeError:
         raise ValueError("user: the id must be valid Unicode (no lone surrogate)") from None
     if not 1 <= len(text) <= MAX_USER_BYTES:

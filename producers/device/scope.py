@@ -13,6 +13,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from producers.ids import item_of
 from stream_app import wire
 from stream_app.errors import UserError
 from stream_app.privacy.ratings.item_sampling import Scope
@@ -36,7 +37,7 @@ def from_file(path: Path) -> NDArray[np.uint64]:
         if not line.strip():
             continue
         try:
-            keys.append(wire.key(wire.parse_item(line.strip())))
+            keys.append(wire.key(item_of(line)))
         except ValueError as error:
             raise UserError(f"{path}: line {row}: {error}") from None
     if not keys:

@@ -12,7 +12,6 @@ from producers.datasets.load import Dataset
 from producers.device import requests as device
 from producers.identities import Identities
 from producers.scale import Scale
-from stream_app import wire
 from stream_app.errors import UserError
 
 _DATA_SET = b"murmurec data set\0"  # separates this hash from every other use of the key
@@ -52,8 +51,7 @@ def populate(dataset: Dataset, key: bytes, identities: Identities | None = None)
     names, users = np.unique(ordered.users, return_inverse=True)
     item_names, places = np.unique(ordered.items, return_inverse=True)
     try:
-        # The text "1193" is the item 1193, as in a column of numbers and on the command line.
-        item_keys = device.item_keys([_item(name) for name in item_names.tolist()])
+        item_keys = device.item_keys(item_names.tolist())
         given = [named.pseudonym(name) for name in names.tolist()]
     except ValueError as error:
         raise UserError(f"{dataset.name}: {error}") from None
@@ -88,10 +86,6 @@ def _digest(ordered: Dataset, key: bytes) -> bytes:
         digest.update("\n".join(map(str, column.tolist())).encode("utf-8", "surrogatepass"))
         digest.update(b"\0")
     return digest.digest()
-
-
-def _item(name: int | str) -> wire.Item:
-    return wire.parse_item(name) if isinstance(name, str) else name
 
 
 def runs(users: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:

@@ -13,6 +13,7 @@ import math
 from contextlib import suppress
 from pathlib import Path
 
+from producers.ids import item_of
 from producers.ranking.clean_history import RatedItem, newest_of_each, stars
 from producers.scale import Scale
 from stream_app import wire
@@ -44,11 +45,11 @@ def keys_in(path: Path) -> frozenset[int]:
     found = set()
     for number, line in _lines(path):
         try:
-            found.add(wire.key(wire.parse_item(line.split(",")[0].strip())))
+            found.add(wire.key(item_of(line.split(",")[0])))
         except ValueError as error:
             raise UserError(f"{path}: line {number}: {error}") from None
         with suppress(ValueError):  # longer than an id may be
-            found.add(wire.key(wire.parse_item(line)))
+            found.add(wire.key(item_of(line)))
     return frozenset(found)
 
 
@@ -80,7 +81,7 @@ def _row(line: str, scale: Scale) -> tuple[float | None, RatedItem]:
     name, *more = (field.strip() for field in line.split(","))
     if len(more) > 2:
         raise ValueError(f"{len(more) + 1} fields; write item,rating,time")
-    item = wire.parse_item(name)
+    item = item_of(name)
     given = stars(_number(more[0], "rating"), scale) if more and more[0] else None
     time = _number(more[1], "time") if len(more) > 1 else None
     return time, RatedItem(item, wire.key(item), given)

@@ -36,7 +36,7 @@ from stream_app.wire.cut_log import (
 )
 from stream_app.wire.decoding import UNREADABLE, Intake, decode, held
 from stream_app.wire.events import Event, encode, encode_json
-from stream_app.wire.ids import Item, key, normalised, parse_item, partitions_of, user_key
+from stream_app.wire.ids import Item, key, parse_item, partitions_of, user_key
 from stream_app.wire.limits import (
     DEVICE_BYTES,
     EPOCH_SECONDS,
@@ -119,7 +119,6 @@ __all__ = [
     "fingerprint",
     "held",
     "key",
-    "normalised",
     "parse_item",
     "partitions_of",
     "user_key",

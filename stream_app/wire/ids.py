@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import unicodedata
 from hashlib import blake2b
 
 import numpy as np
@@ -39,24 +38,8 @@ def key(item: Item) -> int:
     return int.from_bytes(blake2b(text, digest_size=8).digest(), "big") | (1 << 63)
 
 
-def normalised(text: str) -> str:
-    """Return the one form of an id that is typed, of a user or an item.
-
-    Unicode NFKC; white space around it removed, and within it one space; an id of ASCII digits
-    without leading zeros. Upper and lower case stay apart. `"Ann "` is `"Ann"`, and `"007"` is
-    `"7"`: another spelling of an id is no other user, with another budget, and no other item.
-
-    >>> normalised("  Ann\tLee "), normalised("0010"), normalised("\uff11\uff12")
-    ('Ann Lee', '10', '12')
-    """
-    text = " ".join(unicodedata.normalize("NFKC", text).split())
-    return (text.lstrip("0") or "0") if re.fullmatch(r"[0-9]+", text) else text
-
-
 def parse_item(text: str) -> Item:
-    """Return the item of a typed text: an integer if its normalised form is one below 2^63, else
-    that form."""
-    text = normalised(text)
+    """Return the item of a typed text: an integer if it is one below 2^63, else the text."""
     return int(text) if re.fullmatch(r"[0-9]{1,19}", text) and int(text) < 2**63 else text
 
 

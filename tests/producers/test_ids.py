@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 
 from producers.device.requests import item_keys
 from producers.fleet.population import populate
+from producers.ids import item_of, normalised
 from producers.journal import BudgetExhausted
 from producers.pseudonyms import pseudonym
 from stream_app import wire
-from stream_app.wire import normalised
 from tests.producers.conftest import dataset
 from tests.producers.journals import RR, at, release
 
@@ -26,9 +26,10 @@ SPACE = st.text(" \t\n\u00a0\u2003\u3000", max_size=3)
 
 @pytest.mark.parametrize(
     ("written", "form"),
-    [("Ann ", "Ann"), (" Ann\tLee\n", "Ann Lee"), ("007", "7"), ("000", "0"), ("\uff11\uff12", "12"),
-     ("A\u030angstr\u00f6m", "\u00c5ngstr\u00f6m"), ("\ufb01lm", "film"), ("ann", "ann"),
-     ("0x10", "0x10"), ("-07", "-07"), ("\u0663", "\u0663"), ("\u738b\u3000\u82b3", "\u738b \u82b3")],
+    [("Ann ", "Ann"), (" Ann\tLee\n", "Ann Lee"), ("007", "7"), ("000", "0"), ("ann", "ann"),
+     ("\uff11\uff12", "12"), ("A\u030angstr\u00f6m", "\u00c5ngstr\u00f6m"), ("\ufb01lm", "film"),
+     ("0x10", "0x10"), ("-07", "-07"), ("\u0663", "\u0663"),
+     ("\u738b\u3000\u82b3", "\u738b \u82b3")],
     ids=ascii,
 )  # fmt: skip
 def test_an_id_has_one_form(written: str, form: str) -> None:
@@ -56,7 +57,7 @@ def test_a_number_is_the_same_with_zeros_before_it(number: int, zeros: int) -> N
     text = "0" * zeros + str(number)
     assert pseudonym(KEY, text) == pseudonym(KEY, number)
     assert item_keys([text]).tolist() == [number]
-    assert wire.parse_item(text) == number
+    assert item_of(text) == number
 
 
 def test_another_spelling_is_no_fresh_budget(tmp_path: Path) -> None:

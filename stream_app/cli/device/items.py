@@ -99,12 +99,12 @@ def withdraw(
 
 
 def _entry(item: str, title: str, categories: tuple[str, ...], withdrawn: bool) -> CatalogueEntry:
+    from producers.ids import item_of
     from stream_app.wire import CatalogueEntry, WireError, decode_message, encode_message, key
-    from stream_app.wire import parse_item as parse
 
     try:
-        key(parse(item))
-        made = CatalogueEntry(parse(item), title, categories, withdrawn)
+        key(item_of(item))
+        made = CatalogueEntry(item_of(item), title, categories, withdrawn)
         decode_message(CatalogueEntry, encode_message(made))  # the limits of the contract
     except ValueError as error:
         raise UsageError(str(error)) from None

@@ -258,11 +258,12 @@ def _show(published: Published, options: PublishOptions, as_json: bool) -> None:
 
 def _item(text: str) -> Item:
     """Return the item that a text names; refuses an integer outside the range of items."""
-    from stream_app.wire import key, parse_item
+    from producers.ids import item_of
+    from stream_app.wire import key
 
-    item = parse_item(text)
+    item = item_of(text)
     # Without this check 2^64 and -1 would be words.
-    if isinstance(item, str) and re.fullmatch(r"[+-]?[0-9]+", text):
+    if isinstance(item, str) and re.fullmatch(r"[+-]?[0-9]+", item):
         raise UsageError(f"item {text[:40]}: an integer item lies in 0 .. 2^63-1")
     try:
         key(item)
