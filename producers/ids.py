@@ -3,8 +3,8 @@
     normalised(id)   Unicode NFKC; white space around it removed, and within it one space; an id of
                      ASCII digits without leading zeros. Upper and lower case stay apart.
 
-So `"Ann "` is `"Ann"` and `"007"` is `"7"`: another spelling of an id is no other user, with another
-budget, and no other item, with another report. An integer is its decimal text.
+So `"Ann "` is `"Ann"` and `"007"` is `"7"`: another spelling of an id is no other user with another
+budget, and no other item with another report. An integer is its decimal text.
 """
 
 from __future__ import annotations
