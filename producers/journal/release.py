@@ -19,7 +19,7 @@ from producers.journal.records import Commit, DatasetProgress, KeyColumns, Texts
 from producers.journal.request import Drawing, Message, Request
 from producers.person.account import report_counts
 from producers.person.enrolment import ADAPTIVE, Enrolment, PersonBudget
-from producers.person.reports import Used, room, sums
+from producers.person.reports import Used, allows, room, sums
 from stream_app.errors import BudgetExhausted, UserError
 from stream_app.privacy.randomness import RandomSource
 from stream_app.privacy.ticket import TicketIssuer
@@ -122,7 +122,7 @@ def _refusal(request: Request, budget: PersonBudget, plan: str, left: int) -> st
             f"{name} protects nothing and no budget holds it, here {budget} for the whole person: "
             "choose another mechanism"
         )
-    if plan not in (name, ADAPTIVE):
+    if not allows(plan, name):
         return (
             f"the budget of {budget} for the whole person is planned for {plan}, and {name} is "
             f"another mechanism: report with {plan}; an account that is enrolled with --plan "

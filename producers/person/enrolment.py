@@ -25,7 +25,8 @@ NANO = 10**9
 ATTO = 10**18
 LARGEST_BUDGET = 10**9
 LARGEST_DELTA = Fraction(1, 1000)  # of one person in sum; above it is only for reproduction
-ADAPTIVE = "adaptive"
+ADAPTIVE = "adaptive"  # a plan: any mechanisms, by a Renyi filter
+SUM = "sum"  # a plan: any mechanisms, by the sum of their epsilons
 _LONGEST_PLAN = 200  # characters of a mechanism's id
 
 

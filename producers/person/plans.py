@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from functools import lru_cache
 
-from producers.person.enrolment import ADAPTIVE
+from producers.person.enrolment import ADAPTIVE, SUM, PersonBudget
 from producers.person.reports import Costing
 from stream_app.privacy import registry
+from stream_app.privacy.accounting.plans import pin
 from stream_app.privacy.profiles import registry as profiles
+from stream_app.privacy.profiles.mechanism import MOST_ITEMS
 
 
 @lru_cache(maxsize=1024)
@@ -18,9 +20,14 @@ def mechanism_of(id: str) -> Costing:
     return profiles.parse(id)
 
 
-def checked_plan(plan: str) -> str:
-    """Return the plan of an account; ValueError unless it is "", "adaptive" or a mechanism's id
-    that protects something."""
-    if plan not in ("", ADAPTIVE) and mechanism_of(plan).epsilon is None:
+def checked_plan(plan: str, budget: PersonBudget) -> str:
+    """Return the plan of an account with this budget, its counts filled in; ValueError unless it is
+    "", "adaptive", "sum", the id of a mechanism that protects something, or ids with counts that
+    fit the budget, as rr:5:1/2*60,cell:5:1/4*20."""
+    if plan in ("", ADAPTIVE, SUM) or budget.epsilon is None:
+        return plan
+    if "*" in plan or "," in plan:
+        return pin(plan, budget.epsilon, budget.delta, MOST_ITEMS)
+    if mechanism_of(plan).epsilon is None:
         raise ValueError(f"plan {plan}: protects nothing, and no budget holds it")
     return plan

@@ -1,11 +1,13 @@
 """How many reports the budget of a whole person holds, and what those on record cost the person.
 
     used     what counts in the window: mechanism id -> reports, nano-epsilon, 10^-18 of delta
-    room     one planned mechanism: the most reports that fit what the others leave, less those
-             used; an adaptive plan: what fits after the sum of all that was used
+    room     one planned mechanism: the most reports whose exact composition fits, less those used;
+             an adaptive plan: what fits a Renyi filter; delta 0: sums of pure epsilons
 
+The arithmetic is `stream_app.privacy.accounting`'s, from the integer tables that are sampled.
 Reports of an account that an older murmurec has kept have no mechanism on record; they are charged
-at the sum of their epsilons and deltas (basic composition: Dwork and Roth 2014, Thm 3.16).
+at the sum of their epsilons and deltas, which the budget has less (basic composition: Dwork and
+Roth 2014, Thm 3.16). So is a mechanism that no registry knows.
 
 The cost of a check does not depend on the history: the counts are kept, and how many reports fit is
 computed once for a mechanism and a budget.
@@ -13,16 +15,29 @@ computed once for a mechanism and a budget.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import lru_cache
-from typing import Any, Protocol
+from typing import Protocol
 
-from producers.person.enrolment import ADAPTIVE, ATTO, NANO, PersonBudget
+from producers.person.enrolment import ADAPTIVE, ATTO, NANO, SUM, PersonBudget
+from stream_app.privacy.accounting.plans import (
+    LEAST_DELTA,
+    ExactPlan,
+    Plan,
+    SumPlan,
+    largest_count,
+    pin,
+    read_plan,
+)
+from stream_app.privacy.accounting.whole_person import sum_cost
+from stream_app.privacy.profiles.mechanism import MOST_ITEMS
 
 NOTHING = "nothing"  # the adjacency of a mechanism that claims no protection
 MOST_REPORTS = 2**62  # of a mechanism that costs nothing
+_LEAST_ATTO = LEAST_DELTA * ATTO  # below it only sums of pure epsilons hold
 
 
 class Costing(Protocol):
@@ -62,27 +77,120 @@ def room(
     """Return how many more reports of a mechanism fit; None without a limit.
 
     `plan` replaces the budget's where an earlier release of the same record has decided it. 0 for a
-    mechanism that protects nothing, and for one that is not the planned one.
+    mechanism that protects nothing, and for one that is not planned.
     """
     if budget.nano is None:
         return None
     plan = plan or budget.plan or mechanism.id
-    if mechanism.epsilon is None or plan not in (ADAPTIVE, mechanism.id):
+    if mechanism.epsilon is None or not allows(plan, mechanism.id):
         return 0
-    nano, atto = budget.nano, budget.atto
-    before = 0
-    for id, amount in used.items():
-        if id == mechanism.id and plan != ADAPTIVE:
-            before = amount.reports
-        else:
-            nano, atto = nano - amount.nano, atto - amount.atto
-    return max(0, most_reports(mechanism, nano, atto) - before)
+    left = _left_by_old(budget, used)
+    if left.nano < 0 or left.atto < 0:
+        return 0
+    if not _known(mechanism.id):
+        return _room_of_sums(left, used, mechanism)
+    if plan == mechanism.id:
+        before = used[mechanism.id].reports if mechanism.id in used else 0
+        return max(0, _most(mechanism.id, left.nano, left.atto) - before)
+    return _plan(plan, budget, left).room(_counts(used), mechanism.id)
 
 
-def spent(used: Mapping[str, Used], atto: int) -> int:  # noqa: ARG001
-    """Return the nano-epsilon that these reports cost the whole person at this delta in 10^-18,
-    rounded up."""
-    return sum(amount.nano for amount in used.values())
+def allows(plan: str, id: str) -> bool:
+    """Return whether reports of a mechanism are part of a plan."""
+    return plan in (ADAPTIVE, SUM) or id in [part.partition("*")[0] for part in plan.split(",")]
+
+
+def spent(used: Mapping[str, Used], budget: PersonBudget) -> int:
+    """Return the nano-epsilon that these reports cost the whole person at the budget's delta."""
+    left = _left_by_old(budget, used)
+    old, counts = (budget.nano or 0) - left.nano, _counts(used)
+    if not any(counts.values()):
+        return old
+    if left.nano < NANO // 10**6 or left.atto < 0 or not all(map(_known, counts)):
+        return sum(amount.nano for amount in used.values())
+    plan = ADAPTIVE if budget.plan == ADAPTIVE else ",".join(f"{i}*{n}" for i, n in counts.items())
+    if budget.plan == SUM or left.atto < _LEAST_ATTO:
+        plan = SUM
+    found = _plan(plan, budget, left).spent(counts)
+    return old + math.ceil(Fraction(found) * NANO)
+
+
+@dataclass(frozen=True)
+class _Left:
+    """What reports without a mechanism on record leave of a budget."""
+
+    nano: int
+    atto: int
+
+    @property
+    def epsilon(self) -> Fraction:
+        return Fraction(self.nano, NANO)
+
+    @property
+    def delta(self) -> Fraction:
+        return Fraction(self.atto, ATTO)
+
+
+def _left_by_old(budget: PersonBudget, used: Mapping[str, Used]) -> _Left:
+    old = used.get("", Used())
+    return _Left((budget.nano or 0) - old.nano, budget.atto - old.atto)
+
+
+def _counts(used: Mapping[str, Used]) -> dict[str, int]:
+    return {id: amount.reports for id, amount in used.items() if id and amount.reports}
+
+
+def _room_of_sums(left: _Left, used: Mapping[str, Used], mechanism: Costing) -> int:
+    nano = left.nano - sum(amount.nano for id, amount in used.items() if id)
+    atto = left.atto - sum(amount.atto for id, amount in used.items() if id)
+    delta = getattr(mechanism, "delta", None) or Fraction(0)
+    pairs = ((nano, NANO, mechanism.epsilon), (atto, ATTO, delta))
+    counts = [
+        max(0, less) * each.denominator // (each.numerator * unit)
+        for less, unit, each in pairs if each
+    ]  # fmt: skip
+    return min(counts, default=MOST_REPORTS)
+
+
+@lru_cache(maxsize=4096)
+def _known(id: str) -> bool:
+    """Return whether the accounting knows a mechanism by its id."""
+    try:
+        sum_cost(id)
+    except ValueError:
+        return False
+    return True
+
+
+@lru_cache(maxsize=4096)
+def _most(id: str, nano: int, atto: int) -> int:
+    """Return the most reports of one mechanism within (nano-epsilon, 10^-18 of delta)."""
+    left = _Left(nano, atto)
+    if atto < _LEAST_ATTO:
+        return SumPlan(left.epsilon, left.delta, MOST_ITEMS).room({}, id)
+    return largest_count(id, left.epsilon, left.delta)
+
+
+def _plan(plan: str, budget: PersonBudget, left: _Left) -> Plan:
+    """Return a plan over what is left; the order of its filter is the budget's, never changed by
+    what was reported."""
+    if plan == SUM or left.atto < _LEAST_ATTO:
+        return SumPlan(left.epsilon, left.delta, MOST_ITEMS)
+    if plan == ADAPTIVE:
+        assert budget.nano is not None
+        whole = Fraction(budget.nano, NANO), Fraction(budget.atto, ATTO)
+        return read_plan(_order(*whole), left.epsilon, left.delta, MOST_ITEMS)
+    counts = tuple((id, int(count)) for id, _, count in _parts(plan))
+    return ExactPlan(counts, left.delta, MOST_ITEMS)
+
+
+@lru_cache(maxsize=64)
+def _order(epsilon: Fraction, delta: Fraction) -> str:
+    return pin(ADAPTIVE, epsilon, delta, MOST_ITEMS)
+
+
+def _parts(plan: str) -> list[tuple[str, str, str]]:
+    return [part.partition("*") for part in plan.split(",")]
 
 
 def sums(used: Mapping[str, Used], more: Mapping[str, Used]) -> dict[str, Used]:
@@ -91,21 +199,3 @@ def sums(used: Mapping[str, Used], more: Mapping[str, Used]) -> dict[str, Used]:
     for id, amount in more.items():
         found.setdefault(id, Used()).add(amount.reports, amount.nano, amount.atto)
     return found
-
-
-def most_reports(mechanism: Costing, nano: int, atto: int) -> int:
-    """Return the most reports of one mechanism within (nano-epsilon, 10^-18 of delta)."""
-    if nano < 0 or atto < 0 or mechanism.epsilon is None:
-        return 0
-    known: Any = mechanism  # a frozen value, and so hashable
-    return _most(known, nano, atto)
-
-
-@lru_cache(maxsize=4096)
-def _most(mechanism: Any, nano: int, atto: int) -> int:
-    delta = getattr(mechanism, "delta", None) or Fraction(0)
-    pairs = ((nano, NANO, mechanism.epsilon), (atto, ATTO, delta))
-    counts = [
-        left * each.denominator // (each.numerator * unit) for left, unit, each in pairs if each
-    ]
-    return min(counts, default=MOST_REPORTS)

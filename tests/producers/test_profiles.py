@@ -131,8 +131,13 @@ def test_a_release_costs_one_epsilon_of_the_cell_whatever_the_profile_holds(
         assert (kind, spent.nano, spent.atto, others) == ("cell", nano, atto, [])
 
 
+# A profile costs the person what all of its bits can carry, not one item's epsilon.
+PERSON = MECHANISM.profile_epsilon(MOST_ITEMS) or Fraction(0)
+
+
 def test_a_budget_that_does_not_hold_it_keeps_the_profile_back(tmp_path: Path) -> None:
-    with at(tmp_path / "j", epsilon=3) as journal:
+    assert MECHANISM.length * Fraction(2) / MECHANISM.hashes == PERSON
+    with at(tmp_path / "j", epsilon=PERSON * 3 / 2) as journal:
         run(devices(3, 4), journal)
         sent, last = run(devices(3, 4), journal, epoch=20_001)
         assert sent == []
@@ -143,17 +148,17 @@ def test_a_budget_that_does_not_hold_it_keeps_the_profile_back(tmp_path: Path) -
 def test_a_profile_counts_as_cells_do_in_the_budget(tmp_path: Path) -> None:
     device_id, scope = bytes(16), np.arange(2, dtype=np.uint64)
     line = device.ReportSettings("ratings", registry.parse("cell:5:1/2"))
-    with at(tmp_path / "j", epsilon=Fraction(5, 2), plan="adaptive") as journal:
+    with at(tmp_path / "j", epsilon=PERSON + Fraction(1, 2), plan="adaptive") as journal:
         request = device.request(np.zeros(2, np.uint8), scope, line, device=device_id, epoch=20_000)
         journal.release(request)
         assert run(devices(3), journal)[1].over == 1
-    with at(tmp_path / "j", epsilon=3) as journal:
+    with at(tmp_path / "j", epsilon=PERSON + 1) as journal:
         assert run(devices(3), journal)[1].published == 1
         assert {kind: (s.nano, s.reports) for kind, s in journal.spent(device_id).items()} == {
             "cell": (3 * NANO, 3)
         }
         journal.compact()
-    with at(tmp_path / "j", epsilon=4) as journal:
+    with at(tmp_path / "j", epsilon=PERSON + 2) as journal:
         assert run(devices(3), journal, epoch=20_001)[1].over == 1
     spent = read_journal(tmp_path / "j").book.accounts[device_id].spent()
     assert {key: one.nano for key, one in spent.items()} == {
@@ -161,18 +166,15 @@ def test_a_profile_counts_as_cells_do_in_the_budget(tmp_path: Path) -> None:
     }  # fmt: skip
 
 
-def test_deltas_of_a_user_add_up_to_the_delta_of_the_person(tmp_path: Path) -> None:
+def test_a_projection_of_many_items_fits_no_persons_budget(tmp_path: Path) -> None:
     coarse = Jlt(64, Fraction(1, 2), Fraction(3, 10**4))
     with at(tmp_path / "j") as journal:
-        journal.terms = PersonBudget(Fraction(20), Fraction(1, 1000), None, "adaptive")
-        for epoch in range(20_000, 20_003):
-            assert run(devices(3), journal, epoch=epoch, mechanism=coarse)[1].published == 1
-        sent, last = run(devices(3), journal, epoch=20_003, mechanism=coarse)
+        journal.terms = PersonBudget()
+        sent, last = run(devices(3), journal, mechanism=coarse)
         assert (sent, last.over) == ([], 1)
-        with pytest.raises(BudgetExhausted, match=r"budget is \(20, 0.001\) in all"):
+        with pytest.raises(BudgetExhausted, match=r"budget is \(20, 1e-06\) in any 365 days"):
             journal.release(request(devices(3)[0], coarse, topic=TOPIC, epoch=20_003))
-        assert journal.spent(bytes(16))["cell"].atto == 9 * 10**14
-        assert run(devices(3), journal, epoch=20_003)[1].published == 1  # blip has none
+        assert journal.spent(bytes(16)) == {}
 
 
 def test_what_was_not_acknowledged_is_sent_again_as_the_same_bytes(tmp_path: Path) -> None:

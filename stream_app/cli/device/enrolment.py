@@ -70,6 +70,8 @@ def enrol(
 
     Example: murmurec device enrol --user ann
     """
+    from dataclasses import replace
+
     from producers.identities import Identities
     from producers.journal import Journal
     from producers.person.plans import checked_plan
@@ -77,7 +79,8 @@ def enrol(
 
     settings = settings_from(config)
     try:
-        terms = person_budget(budget, delta, window, checked_plan(plan))
+        terms = person_budget(budget, delta, window)
+        terms = replace(terms, plan=checked_plan(plan, terms))
         Identities(bytes(32)).pseudonym(user)  # raises before a journal is made
         path = journal_path(settings, journal)
         with Journal.open(path, test=test) as opened:

@@ -8,7 +8,7 @@ from typing import Any
 from producers.identities import Identities
 from producers.journal import ATTO, NANO, JournalView, PersonBudget, Spent
 from producers.person.account import Account
-from producers.person.enrolment import ADAPTIVE
+from producers.person.enrolment import ADAPTIVE, SUM
 from producers.person.plans import mechanism_of
 from producers.person.reports import Used, room, spent
 from stream_app.errors import UserError
@@ -44,15 +44,15 @@ def _person(account: Account, view: JournalView, epoch: int) -> dict[str, Any] |
         "plan": budget.plan or None,
         "simulated": account.enrolment.simulated,
         "withdrawn": account.enrolment.withdrawn or None,
-        "spent": _exact(spent(used, budget.atto), NANO) if limited else None,
+        "spent": _exact(spent(used, budget), NANO) if limited else None,
         "left": dict(_left(budget, used)) if limited else None,
     }
 
 
 def _left(budget: PersonBudget, used: Mapping[str, Used]) -> Iterator[tuple[str, int]]:
     """Yield how many reports are left under the plan; before the first report, of two examples."""
-    ids = [budget.plan]
-    if budget.plan in ("", ADAPTIVE):
+    ids = [part.partition("*")[0] for part in budget.plan.split(",")]
+    if budget.plan in ("", ADAPTIVE, SUM):
         ids = [id for id in used if id] or [*EXAMPLES]
     for id in ids:
         try:

@@ -1,0 +1,186 @@
+"""Accounts of persons: what a budget holds, exactly, and what becomes of an older journal."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from pathlib import Path
+
+import msgspec
+import numpy as np
+import pytest
+
+from producers.fleet.population import populate
+from producers.identities import Identities
+from producers.journal import BudgetExhausted, Journal, Limits, PersonBudget
+from producers.journal.frames import HEADER_BYTES, Kind, frame, header, scan
+from producers.journal.records import Commit, decode_commit
+from producers.person.enrolment import NO_LIMIT
+from producers.siblings import check_only_journal
+from stream_app.errors import UserError
+from stream_app.privacy import registry
+from tests.producers.conftest import dataset
+from tests.producers.journals import ANN, BOB, CELL, HALF, RR, ask
+
+KEY = bytes(range(32))
+TODAY = 20_000
+
+
+def enrolled(path: Path, budget: PersonBudget | None = None, **changed: object) -> Journal:
+    journal = Journal.open(path, **changed)  # type: ignore[arg-type]
+    if journal.enrolment(ANN) is None:
+        journal.enrol([ANN], budget or PersonBudget(), TODAY - 1)
+    return journal
+
+
+def test_twenty_hold_ninety_three_reports_of_a_half(path: Path) -> None:
+    with enrolled(path) as journal:
+        quarter = registry.parse("rr:5:1/4")
+        assert (journal.room(ANN, HALF, TODAY), journal.room(ANN, quarter, TODAY)) == (93, 391)
+        journal.release(ask(ANN, *range(40), mechanism=HALF))
+        assert journal.room(ANN, HALF, TODAY) == 53
+        with pytest.raises(BudgetExhausted, match="planned for rr:5:1/2, and rr:5:2 is another"):
+            journal.release(ask(ANN, 100))
+        with pytest.raises(BudgetExhausted, match="holds 53 reports more of rr:5:1/2"):
+            journal.release(ask(ANN, *range(100, 154), mechanism=HALF))
+    with enrolled(path) as journal:  # also after a restart, and from a compacted file
+        journal.compact()
+    with enrolled(path) as journal:
+        journal.release(ask(ANN, *range(100, 153), mechanism=HALF))
+        assert journal.room(ANN, HALF, TODAY + 364) == 0
+        assert journal.room(ANN, HALF, TODAY + 365) == 93
+        assert [each.budget.plan for each in journal.enrolled()] == ["rr:5:1/2"]
+
+
+def test_one_record_decides_the_plan_for_its_later_requests(path: Path) -> None:
+    with enrolled(path) as journal, pytest.raises(BudgetExhausted, match="planned for rr:5:1/2"):
+        journal.commit([ask(ANN, 1, mechanism=HALF), ask(ANN, 2, mechanism=RR)])
+
+
+def test_an_adaptive_plan_takes_any_mechanism_and_holds_less_of_one(path: Path) -> None:
+    with enrolled(path, PersonBudget(plan="adaptive")) as journal:
+        first = journal.room(ANN, HALF, TODAY)
+        assert first is not None
+        assert 40 < first < 93
+        journal.commit([ask(ANN, 1, mechanism=HALF), ask(ANN, 2, mechanism=CELL)])
+        assert (journal.room(ANN, HALF, TODAY) or 0) < first - 1
+
+
+def test_a_plan_of_counts_holds_each_mechanism_to_its_count(path: Path) -> None:
+    with enrolled(path, PersonBudget(plan="rr:5:1/2*3,rr:5:2*1")) as journal:
+        assert (journal.room(ANN, HALF, TODAY), journal.room(ANN, RR, TODAY)) == (3, 1)
+        journal.commit([ask(ANN, 1, 2, mechanism=HALF), ask(ANN, 3, mechanism=RR)])
+        assert (journal.room(ANN, HALF, TODAY), journal.room(ANN, RR, TODAY)) == (1, 0)
+        assert journal.room(ANN, CELL, TODAY) == 0
+
+
+def test_nothing_is_released_without_an_account(path: Path) -> None:
+    with Journal.open(path) as journal:
+        before = path.read_bytes()
+        with pytest.raises(UserError, match=r"is not enrolled, .*murmurec device enrol"):
+            journal.release(ask(ANN, 1))
+        assert (journal.room(ANN, RR, TODAY), path.read_bytes()) == (0, before)
+        journal.enrol([ANN, BOB], PersonBudget(), TODAY)
+        assert [each.device for each in journal.enrolled()] == [ANN, BOB]
+        assert (journal.enrolled(TODAY), len(journal.enrolled(TODAY + 1))) == ([], 2)
+        before = path.read_bytes()
+        assert journal.enrol([ANN, BOB], PersonBudget(), TODAY + 5) == 0
+        assert path.read_bytes() == before
+        for terms, simulated in ((PersonBudget(Fraction(30)), False), (NO_LIMIT, True)):
+            with pytest.raises(UserError, match=r"enrolled as the account of a person.*--raise"):
+                journal.enrol([ANN], terms, TODAY, simulated=simulated)
+
+
+def test_a_withdrawn_account_comes_back_with_what_it_has_spent(path: Path) -> None:
+    with enrolled(path) as journal:
+        journal.release(ask(ANN, 1, 2, mechanism=HALF))
+        assert journal.withdraw([ANN], TODAY) == 1
+        assert journal.withdraw([ANN], TODAY + 1) == 0
+        assert (journal.enrolled(), journal.room(ANN, HALF, TODAY)) == ([], 0)
+    with enrolled(path) as journal:
+        with pytest.raises(UserError, match=rf"was withdrawn in epoch {TODAY}"):
+            journal.release(ask(ANN, 3, mechanism=HALF))
+        assert journal.enrol([ANN], PersonBudget(), TODAY + 2) == 1
+        assert journal.room(ANN, HALF, TODAY) == 91
+
+
+def test_a_plan_is_chosen_before_the_first_report(path: Path) -> None:
+    with enrolled(path) as journal:
+        journal.set_plan([ANN], "adaptive")
+        journal.set_plan([ANN], "rr:5:2")
+        journal.release(ask(ANN, 1))
+        with pytest.raises(UserError, match="has released under the plan rr:5:2"):
+            journal.set_plan([ANN], "adaptive")
+
+
+# --- one journal for a person ---------------------------------------------------------------------
+
+
+def test_a_second_journal_of_a_person_is_refused_unless_a_test(tmp_path: Path) -> None:
+    def enrol(name: str, user: str, *, test: bool = False, signed: bool = False) -> None:
+        with Journal.open(tmp_path / name, test=test) as journal:
+            check_only_journal(journal, [user])
+            device = Identities(journal.key, signed=signed).pseudonym(user)
+            journal.enrol([device], PersonBudget(), TODAY)
+
+    enrol("a", "ann")
+    for other in ("ann", " Ann".replace("A", "a")):
+        with pytest.raises(UserError, match=r"/a: holds an account of the same user.*--test"):
+            enrol("b", other, signed=True)
+    enrol("c", "bob")
+    enrol("d", "ann", test=True)  # and it stays one, so that it is none of the others' business
+    with Journal.open(tmp_path / "d") as journal:
+        assert (journal.test, journal.unsafe) == (True, True)
+        journal.compact()
+    with Journal.open(tmp_path / "d") as journal:
+        assert journal.test
+    (tmp_path / "e").write_bytes(b"MURMJRNL and then rubbish")
+    (tmp_path / "text").write_text("hello")
+    enrol("a", "ann")
+    with pytest.raises(UserError, match="holds accounts that are no test"):
+        Journal.open(tmp_path / "a", test=True)
+
+
+# --- a journal of an earlier murmurec -------------------------------------------------------------
+
+
+def older(path: Path) -> None:
+    """Write the file as it was before there were accounts: no mechanisms, an unkeyed digest."""
+    with enrolled(path) as journal:
+        progress = journal.begin(bytes(16), "rr:5:2", 9)
+        journal.commit([ask(ANN, 1, 2, 3)], msgspec.structs.replace(progress, reserved=3))
+    found = scan(path.read_bytes())
+    (commit,) = [decode_commit(each.body) for each in found.frames if each.kind is Kind.COMMIT]
+    row = list(msgspec.msgpack.decode(msgspec.msgpack.encode(commit)))
+    assert len(row) == len(msgspec.structs.fields(Commit))
+    body = msgspec.msgpack.encode(row[:-1])
+    path.write_bytes(header(found.key, HEADER_BYTES) + frame(Kind.COMMIT, body, HEADER_BYTES))
+
+
+def test_an_older_journal_is_read_and_its_spending_counts_as_a_sum(path: Path) -> None:
+    older(path)
+    with Journal.open(path) as journal:
+        assert len(journal.pending()) == 1
+        assert not journal.unreported(ANN, np.arange(1, 4, dtype=np.uint64)).any()
+        assert journal.spent(ANN)["value"].nano == 6 * 10**9
+        with pytest.raises(UserError, match="is not enrolled"):
+            journal.release(ask(ANN, 4))
+        journal.enrol([ANN], PersonBudget(), TODAY)
+        with enrolled(path.with_name("fresh"), PersonBudget(Fraction(14))) as fresh:
+            assert journal.room(ANN, HALF, TODAY) == fresh.room(ANN, HALF, TODAY)
+        journal.compact()
+        assert bytes(16) not in path.read_bytes().replace(bytes(17), b"")
+    with Journal.open(path) as journal:
+        assert not journal._state.replays
+        journal.release(ask(ANN, 4, mechanism=HALF))
+
+
+def test_what_a_data_set_is_known_by_needs_the_key_and_holds_no_rating() -> None:
+    first, second = ([3.0, 4.0], [1.0, 5.0])
+    data = [dataset([1, 2], [7, 8], ratings) for ratings in (first, second)]
+    assert populate(data[0], KEY).digest == populate(data[1], KEY).digest
+    assert populate(data[0], KEY).digest != populate(data[0], bytes(32)).digest
+    assert len(populate(data[0], KEY).digest) == 32
+
+
+def test_limits_are_of_reports_alone() -> None:
+    assert Limits() == Limits(reports=1, trust_clock=False)
