@@ -2,9 +2,9 @@
 
     cost        seconds spent applying what no durable checkpoint covers: about as long as a
                 replay of it takes
-    due         cost >= replay_seconds, and >= 4 times what the last checkpoint took to be written,
-                so that writing takes at most a fifth of a long replay; a minute of it counts at
-                most, since the rest may be a broker that was away
+    due         cost >= replay_seconds, and 4 times what the last checkpoint took to be written
+                have passed since, so that writing takes at most a fifth of the time; a minute of it
+                counts at most, since the rest may be a broker that was away
     or          a tenth of the retention of ratings has passed since the first of it: a start must
                 find it in the log
     or          `checkpoint_seconds`, where it is set, have passed since the last checkpoint
@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-_WRITING = 4.0  # seconds of applying for each second that a checkpoint took to be written
+_PAUSE = 4.0  # seconds without writing for each second that a checkpoint took to be written
 _LONGEST_WRITE = 60.0  # seconds
 _RETENTION_SHARE = 0.1
 
@@ -37,12 +37,12 @@ class ReplayCost:
     _since: float | None = None  # when the first uncovered round was applied
     _frozen: float = 0.0  # part of `seconds` that the checkpoint being written covers
     _last_time: float = 0.0  # of the last checkpoint
-    _last_took: float = 0.0
+    _paused_until: float = 0.0
 
     def start(self, now: float) -> None:
         """Begin with a state that a checkpoint covers, or that is new."""
-        self.seconds = self._frozen = self._last_took = 0.0
-        self._since, self._last_time = None, now
+        self.seconds = self._frozen = 0.0
+        self._since, self._last_time, self._paused_until = None, now, now
 
     def applied(self, seconds: float, now: float) -> None:
         """Add a round that took `seconds` to apply."""
@@ -57,14 +57,14 @@ class ReplayCost:
     def durable(self, now: float) -> None:
         """Record that this checkpoint is durable."""
         self.seconds -= self._frozen
-        self._last_took = min(now - self._last_time, _LONGEST_WRITE)
+        self._paused_until = now + _PAUSE * min(now - self._last_time, _LONGEST_WRITE)
         self._since = self._last_time if self.seconds > 0 else None
 
     def due(self, now: float, factor: float = 1.0) -> bool:
         """Return whether a checkpoint is due, or was when `factor` times less was repeated."""
         if self._since is None:
             return False
-        if self.seconds >= factor * max(self.limit, _WRITING * self._last_took):
+        if self.seconds >= factor * self.limit and now >= self._paused_until:
             return True
         if self.retention is not None:
             age = now - self._since
