@@ -210,7 +210,11 @@ def _topic_check(runtime: Runtime, admin: AdminClient) -> Callable[[], None]:
 def _query_reader(app: faust.App, runtime: Runtime, connection: Connection) -> QueryReader:
     """Return the reader of the queries; a reply that waits 10 s has no reader any more."""
     replies = clients.producer(
-        connection, linger_ms=0, message_timeout_ms=10_000, queue_buffering_max_kbytes=16_384
+        connection,
+        linger_ms=0,
+        message_timeout_ms=10_000,
+        queue_buffering_max_kbytes=16_384,
+        compression_type="none",  # a compressed reply has the length of its contents again
     )
     return QueryReader(runtime, connection, app.conf.id, Answers(runtime, replies), SESSION_SECONDS)
 

@@ -19,6 +19,7 @@ from typing import Any
 import faust
 import msgspec
 
+from stream_app.agents.queries import replies
 from stream_app.agents.runtime import Runtime
 from stream_app.monitoring.metrics import CONTENT_TYPE
 from stream_app.wire import LIST_LENGTH
@@ -63,27 +64,9 @@ def attach(app: faust.App, runtime: Runtime) -> None:
             runtime.metrics.query_refused()
             return web.json({"error": f"k: ask for 1 to {LIST_LENGTH} items"}, status=400)
         answer = runtime.answer(bytes.fromhex(user), "http", arrived)
-        catalogue = runtime.catalogue
-        shown = [
-            {
-                "item": catalogue.name(int(item)),
-                "title": catalogue.title(int(item)),
-                "score": round(float(score), 4),
-            }
-            for item, score in zip(answer.items[: int(k)], answer.scores[: int(k)], strict=True)
-        ]
-        return web.json(
-            {
-                "user": user,
-                "items": shown,
-                "method": answer.method,
-                "as_of": answer.as_of,
-                "privacy": runtime.privacy,
-                "catching_up": runtime.catching_up,
-                "ndcg": answer.ndcg,
-                "ndcg_popular": answer.ndcg_popular,
-            }
-        )
+        shown = replies.page(runtime, user, int(k), answer)
+        value = replies.encoded_page(shown, runtime.catalogue, int(k))
+        return web.bytes(value, content_type="application/json")
 
 
 async def state_of(runtime: Runtime) -> dict[str, Any]:

@@ -12,20 +12,29 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
 from stream_app.wire import CatalogueEntry, Item, WireError, decode_message, key, parse_item
 
 _STRING = 1 << 63
+_json = msgspec.json.Encoder()
+_UNLISTED_BYTES = len(_json.encode(f"key:{_STRING:016x}"))  # as long as a number or longer
 
 
 @dataclass
 class Catalogue:
-    """Entries by item key; `learn` takes the records of the topic in log order."""
+    """Entries by item key; `learn` takes the records of the topic in log order.
+
+    longest_name, longest_title: the most bytes of an id and of a title in JSON, so far; of an
+    entry that is removed or replaced too, so that replies do not become shorter.
+    """
 
     entries: dict[int, CatalogueEntry] = field(default_factory=dict)
     rejected: int = 0
+    longest_name: int = _UNLISTED_BYTES
+    longest_title: int = len(b'""')
     _gone: set[int] = field(default_factory=set)
     _changes: int = 0
     # Built from `_gone` on demand: the number of changes included, and the keys in order
@@ -44,7 +53,9 @@ class Catalogue:
         except (WireError, ValueError):
             self.rejected += 1
             return
-        self.entries[item] = entry
+        self.longest_name = max(self.longest_name, len(_json.encode(entry.item)))
+        self.longest_title = max(self.longest_title, len(_json.encode(entry.title)))
+        self.entries[item] = entry  # last: a reply that shows it has room for it
         self._withdraw(item, entry.withdrawn)
 
     def _forget(self, record_key: bytes | None) -> None:

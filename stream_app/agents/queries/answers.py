@@ -1,7 +1,8 @@
 """Answers queries on the event loop, a few at a time, and writes the replies.
 
 At most `_MOST_WAITING` queries wait; one more is refused as busy. Every reply has `LIST_LENGTH`
-entries and is keyed by the correlation id, so its length does not reveal k.
+entries, one size in bytes (`replies`), and is keyed by the correlation id, so its length reveals
+neither k nor the list.
 """
 
 from __future__ import annotations
@@ -12,11 +13,11 @@ from collections import deque
 
 from confluent_kafka import KafkaError, Message, Producer
 
+from stream_app.agents.queries.replies import encoded_reply, recommendation, refusal
 from stream_app.agents.runtime import Runtime
 from stream_app.errors import UserError
 from stream_app.kafka import clients
-from stream_app.serving.recommender import RankedItems
-from stream_app.wire import LIST_LENGTH, Query, Recommendation, Status, encode_message
+from stream_app.wire import Query, Recommendation, Status
 
 _MOST_WAITING = 256  # about 50 ms of answers
 _AT_ONCE = 8  # answers before the event loop serves others
@@ -86,7 +87,7 @@ class Answers:
                 self._producer,
                 self._runtime.topics.recommendations,
                 key=reply.id.encode(),
-                value=encode_message(reply),
+                value=encoded_reply(reply, self._runtime.catalogue),
                 on_delivery=self._delivered,
             )
         except BufferError:
@@ -101,37 +102,3 @@ class Answers:
                     f"({error.str()}); check that the topic exists and grant WRITE on it"
                 )
             )
-
-
-def recommendation(runtime: Runtime, correlation_id: str, answer: RankedItems) -> Recommendation:
-    """Return the reply: the recommendations, padded to the fixed length."""
-    names = [runtime.catalogue.name(int(item)) for item in answer.items]
-    scores = [round(float(score), 4) for score in answer.scores]
-    missing = [None] * (LIST_LENGTH - len(names))
-    return Recommendation(
-        correlation_id,
-        Status.OK,
-        (*names, *missing),
-        (*scores, *missing),
-        answer.method,
-        answer.as_of,
-        runtime.privacy,
-        runtime.catching_up,
-        answer.ndcg,
-        answer.ndcg_popular,
-    )
-
-
-def refusal(runtime: Runtime, correlation_id: str, status: Status) -> Recommendation:
-    """Return a reply without recommendations, of the same length as any other."""
-    nothing = (None,) * LIST_LENGTH
-    return Recommendation(
-        correlation_id,
-        status,
-        nothing,
-        nothing,
-        "none",
-        runtime.replica.cut,
-        runtime.privacy,
-        runtime.catching_up,
-    )

@@ -1,0 +1,196 @@
+"""Every reply of a worker has one length in bytes, over Kafka and over HTTP, whatever the list."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import faust
+import msgspec
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from stream_app.agents import http_views
+from stream_app.agents.faust_ext.web_server import LimitedWeb, Limits
+from stream_app.agents.queries import replies
+from stream_app.agents.runtime import Runtime
+from stream_app.broker.local import free_ports
+from stream_app.ranking.online_choice import METHODS
+from stream_app.serving.catalogue import Catalogue
+from stream_app.serving.recommender import RankedItems
+from stream_app.wire import (
+    LIST_LENGTH,
+    MAX_SEQ,
+    CatalogueEntry,
+    Recommendation,
+    Status,
+    decode_message,
+    encode_message,
+    key,
+)
+from tests.fixtures.streams import events, publish
+from tests.fixtures.waiting import PATIENCE_SECONDS
+from tests.stream_app.agents.lines import a_runtime, apply
+
+TEXT = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=30)
+NAMES = st.one_of(st.integers(0, 2**63 - 1), TEXT)
+RATIO = st.one_of(st.none(), st.floats(0, 1))
+
+
+@pytest.fixture(scope="module")
+def runtime() -> Runtime:
+    made: list[Runtime] = []
+
+    async def main() -> None:
+        runtime, line = a_runtime()
+        line.checkpoints.close()
+        made.append(runtime)
+
+    asyncio.run(main())
+    return made[0]
+
+
+@st.composite
+def answers(draw: st.DrawFn, items: list[int]) -> RankedItems:
+    """A list of listed and unlisted items, of any length, by any method."""
+    listed = st.sampled_from(items) if items else st.nothing()
+    chosen = draw(st.lists(listed, max_size=LIST_LENGTH if items else 0))
+    unlisted = draw(st.lists(st.integers(0, 2**64 - 1), max_size=LIST_LENGTH - len(chosen)))
+    count = len(chosen) + len(unlisted)
+    scores = draw(st.lists(st.floats(1, 5), min_size=count, max_size=count))
+    method = draw(st.sampled_from(METHODS)) + draw(st.sampled_from(["", "/exact", "/qolsh"]))
+    return RankedItems(
+        np.array([*chosen, *unlisted], np.uint64), np.array(scores), method,
+        draw(st.integers(0, MAX_SEQ)), draw(RATIO), draw(RATIO),
+    )  # fmt: skip
+
+
+def listing(names: list[int | str], titles: list[str]) -> Catalogue:
+    """Return a catalogue of items with titles."""
+    catalogue = Catalogue()
+    for name, title in zip(names, titles, strict=False):
+        catalogue.learn(b"", encode_message(CatalogueEntry(name, title)))
+    return catalogue
+
+
+@settings(deadline=None, max_examples=200)
+@given(st.data())
+def test_every_reply_has_one_length_whatever_the_list(
+    runtime: Runtime, data: st.DataObject
+) -> None:
+    names = data.draw(st.lists(NAMES, max_size=20))
+    runtime.catalogue = listing(names, data.draw(st.lists(TEXT, min_size=20, max_size=20)))
+    size = replies.reply_bytes(runtime.catalogue)
+    correlation_id = data.draw(st.text("0123456789abcdef", min_size=16, max_size=64))
+    answer = data.draw(answers([key(name) for name in names]))
+    reply = replies.recommendation(runtime, correlation_id, answer)
+    for each in (reply, replies.refusal(runtime, correlation_id, Status.BUSY)):
+        value = replies.encoded_reply(each, runtime.catalogue)
+        assert len(value) == size
+        assert decode_message(Recommendation, value) == each
+
+
+@settings(deadline=None, max_examples=200)
+@given(st.data(), st.integers(1, LIST_LENGTH))
+def test_every_page_of_k_items_has_one_length(
+    runtime: Runtime, data: st.DataObject, k: int
+) -> None:
+    names = data.draw(st.lists(NAMES, max_size=20))
+    runtime.catalogue = listing(names, data.draw(st.lists(TEXT, min_size=20, max_size=20)))
+    answer = data.draw(answers([key(name) for name in names]))
+    shown = replies.page(runtime, "f" * 32, k, answer)
+    value = replies.encoded_page(shown, runtime.catalogue, k)
+    assert len(value) == replies.page_bytes(runtime.catalogue, k)
+    assert msgspec.json.decode(value) == shown
+
+
+def test_a_text_item_of_the_longest_kind_fits_a_reply(runtime: Runtime) -> None:
+    """Every byte of an id may be a control character, which takes six bytes in JSON."""
+    names: list[int | str] = [f"{number:03}".ljust(128, "\x01") for number in range(LIST_LENGTH)]
+    runtime.catalogue = listing(names, ["\x01" * 500] * LIST_LENGTH)
+    items = np.array([key(name) for name in names], np.uint64)
+    answer = RankedItems(items, np.full(LIST_LENGTH, 1.2345), "blend/qolsh", MAX_SEQ, 1 / 3, 2 / 3)
+    reply = replies.recommendation(runtime, "f" * 64, answer)
+    value = replies.encoded_reply(reply, runtime.catalogue)
+    assert decode_message(Recommendation, value) == reply
+    page = replies.page(runtime, "f" * 32, LIST_LENGTH, answer)
+    assert msgspec.json.decode(replies.encoded_page(page, runtime.catalogue, LIST_LENGTH)) == page
+
+
+def test_a_removed_entry_does_not_make_replies_shorter() -> None:
+    catalogue = listing(["x" * 100, 7], ["a long title", ""])
+    before = replies.reply_bytes(catalogue), replies.page_bytes(catalogue, 10)
+    catalogue.learn(b"x" * 100, None)
+    catalogue.learn(b"7", encode_message(CatalogueEntry(7, "b")))
+    assert (replies.reply_bytes(catalogue), replies.page_bytes(catalogue, 10)) == before
+    assert before[0] > replies.reply_bytes(Catalogue())
+
+
+@asynccontextmanager
+async def served(runtime: Runtime) -> AsyncIterator[Callable[[str], Awaitable[bytes]]]:
+    """Give a function that asks the views of a runtime over HTTP for the body of a page."""
+    port = free_ports(1)[0]
+    app = faust.App(
+        "test-replies", store="memory://", web_bind="127.0.0.1", web_port=port,
+        web_tables_enabled=False, web_router_enabled=False,
+    )  # fmt: skip
+    app.web = web = LimitedWeb(app, Limits(), ())
+    http_views.attach(app, runtime)
+
+    async def get(path: str) -> bytes:
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        writer.write(
+            f"GET {path} HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\n\r\n".encode()
+        )
+        async with asyncio.timeout(PATIENCE_SECONDS):
+            reply = await reader.read()
+        writer.close()
+        return reply
+
+    web.init_server()
+    await web.start_server()
+    try:
+        yield get
+    finally:
+        await web.stop_server()
+
+
+def test_over_http_a_known_device_and_a_stranger_get_equally_many_bytes(
+    rng: np.random.Generator,
+) -> None:
+    made = events(rng, 60, devices=6, items=30)
+    device = made[0].device.hex()
+
+    async def main() -> None:
+        runtime, line = a_runtime()
+        try:
+            apply(runtime, [publish(event) for event in made])
+            for number in range(30):
+                entry = CatalogueEntry(number, "t" * number)
+                runtime.catalogue.learn(b"", encode_message(entry))
+            async with served(runtime) as get:
+                for k in (3, 100):
+                    known = await get(f"/recommendations/{device}?k={k}")
+                    other = await get(f"/recommendations/{'0' * 32}?k={k}")
+                    lists = [json.loads(page.partition(b"\r\n\r\n")[2]) for page in (known, other)]
+                    assert lists[0]["items"] != lists[1]["items"]
+                    assert len(known) == len(other)
+                    assert b"application/json" in known
+        finally:
+            line.checkpoints.close()
+
+    asyncio.run(main())
+
+
+def test_the_reference_states_the_size_of_a_reply() -> None:
+    reference = (Path(__file__).parents[3] / "deploy" / "REFERENCE.md").read_text(encoding="utf-8")
+    stated = re.search(r"([\d,]+) and 100 times the longest id of the catalogue \((\d+)", reference)
+    assert stated
+    fixed, shortest = (int(number.replace(",", "")) for number in stated.groups())
+    assert replies.reply_bytes(Catalogue()) == fixed + LIST_LENGTH * shortest
