@@ -32,6 +32,7 @@ from stream_app.deployment import (
 )
 from stream_app.monitoring.gauges import Gauges
 from stream_app.monitoring.metrics import Metrics
+from stream_app.privacy.exact.report_information import report_information_nats
 from stream_app.serving.catalogue import Catalogue
 from stream_app.serving.recommender import RankedItems, Recommender
 from stream_app.settings import Settings
@@ -289,5 +290,6 @@ def new_runtime(settings: Settings) -> Runtime:
     metrics.clip_threshold(settings.clip)
     for mechanism in spec.mechanisms:
         metrics.epsilon_claimed(mechanism.id, str(mechanism.adjacency), mechanism.epsilon)
+        metrics.report_information(mechanism.id, report_information_nats(mechanism))
     runtime.status.kernels.start(spec, settings.index, settings.code_bits)
     return runtime

@@ -17,6 +17,7 @@ from stream_app.privacy import registry
 from stream_app.privacy.adjacency import Adjacency
 from stream_app.privacy.exact.discrete_gaussian import DeltaCertificate
 from stream_app.privacy.exact.gaussian_calibration import analytic_variance, lemma_variance
+from stream_app.privacy.exact.report_information import report_information_nats
 from stream_app.privacy.mechanism import Mechanism
 from stream_app.privacy.profiles import registry as profiles
 
@@ -135,6 +136,18 @@ def sigma() -> str:
     return _table(("epsilon", "sigma of Lemma 2", "sigma of `jlt`", "times less noise"), rows)
 
 
+def information() -> str:
+    """Return what one report tells about its rating on average, in nats."""
+    names = registry.protecting()
+    every = report_information_nats(registry.mechanism("none", _LEVELS, None))
+    rows = []
+    for text in ("1/2", "1", "2", "4"):
+        found = [registry.mechanism(family, _LEVELS, text) for family in names]
+        rows.append((text, *(f"{report_information_nats(m):.3f}" for m in found), f"{every:.3f}"))
+    head = ("nats a report, by epsilon", *(f"`{name}`" for name in names), "without noise")
+    return _table(head, rows)
+
+
 def fake_share(mechanism: Mechanism) -> float:
     """Return P(published | no rating), from the table; 0 where presence is public."""
     if mechanism.adjacency is not Adjacency.CELL:
@@ -148,6 +161,7 @@ TABLES: dict[str, Callable[[], str]] = {
     "hundred": hundred,
     "fakes": fakes,
     "sigma": sigma,
+    "information": information,
 }
 
 

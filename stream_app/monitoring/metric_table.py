@@ -115,6 +115,8 @@ METRICS: tuple[Metric, ...] = (
            "Prequential -ln P(report) without a debiased error; blank: any level or like."),
     Metric("leakage_kl_nats", "gauge", RELEASED, (),
            "KL between the errors on learned and on held-out ratings: a measurement, not a bound."),
+    Metric("report_information_nats", "gauge", SETTINGS, (MECHANISM,),
+           "What one report tells about its rating: a mean under the prior stated in PRIVACY.md."),
     Metric("update_clipped_total", "counter", RELEASED, (),
            "Updates refused because the squared error exceeded the clip threshold."),
     Metric("clip_threshold", "gauge", SETTINGS, (),

@@ -124,6 +124,10 @@ class Metrics:
         """Publish the leakage measurement; NaN where it is not known."""
         self._gauges["leakage_kl_nats"].set(nats)
 
+    def report_information(self, mechanism: str, nats: float) -> None:
+        """Publish what one report of an allowed mechanism tells about its rating, on average."""
+        self._gauges["report_information_nats"].labels(mechanism).set(nats)
+
     def clip_threshold(self, squared_stars: float) -> None:
         """Publish the squared error above which a rating is refused; inf: nothing is clipped."""
         self._gauges["clip_threshold"].set(squared_stars)

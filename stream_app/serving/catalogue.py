@@ -12,15 +12,21 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from stream_app.wire import CatalogueEntry, Item, WireError, decode_message, key, parse_item
+from stream_app.wire import (
+    CatalogueEntry,
+    Item,
+    WireError,
+    decode_message,
+    json_bytes,
+    key,
+    parse_item,
+)
 
 _STRING = 1 << 63
-_json = msgspec.json.Encoder()
-_UNLISTED_BYTES = len(_json.encode(f"key:{_STRING:016x}"))  # as long as a number or longer
+_UNLISTED_BYTES = json_bytes(f"key:{_STRING:016x}")  # as long as a number or longer
 
 
 @dataclass
@@ -34,7 +40,7 @@ class Catalogue:
     entries: dict[int, CatalogueEntry] = field(default_factory=dict)
     rejected: int = 0
     longest_name: int = _UNLISTED_BYTES
-    longest_title: int = len(b'""')
+    longest_title: int = json_bytes("")
     _gone: set[int] = field(default_factory=set)
     _changes: int = 0
     # Built from `_gone` on demand: the number of changes included, and the keys in order
@@ -53,8 +59,8 @@ class Catalogue:
         except (WireError, ValueError):
             self.rejected += 1
             return
-        self.longest_name = max(self.longest_name, len(_json.encode(entry.item)))
-        self.longest_title = max(self.longest_title, len(_json.encode(entry.title)))
+        self.longest_name = max(self.longest_name, json_bytes(entry.item))
+        self.longest_title = max(self.longest_title, json_bytes(entry.title))
         self.entries[item] = entry  # last: a reply that shows it has room for it
         self._withdraw(item, entry.withdrawn)
 

@@ -61,6 +61,7 @@ from stream_app.wire.messages import (
     Status,
     decode_message,
     encode_message,
+    json_bytes,
 )
 from stream_app.wire.profile_events import ProfileEvent, decode_profile, encode_profile
 from stream_app.wire.reasons import REASON_CODE, REASONS, Reason, WireError
@@ -118,6 +119,7 @@ __all__ = [
     "encode_profile",
     "fingerprint",
     "held",
+    "json_bytes",
     "key",
     "parse_item",
     "partitions_of",

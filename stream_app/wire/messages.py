@@ -9,6 +9,7 @@ import msgspec
 
 from stream_app.wire.decoding import version_reason
 from stream_app.wire.events import IntItem, TextItem
+from stream_app.wire.ids import Item
 from stream_app.wire.limits import LIST_LENGTH, MAX_EVENT_BYTES, MAX_SEQ, PAGE_ITEMS, VERSION
 from stream_app.wire.reasons import Reason, WireError
 
@@ -104,6 +105,11 @@ _T = Any
 def encode_message(message: msgspec.Struct) -> bytes:
     """Return a message, or an entry of the cut log, as JSON."""
     return _json_encoder.encode(message)
+
+
+def json_bytes(value: Item) -> int:
+    """Return how many bytes an id or a title takes in a message."""
+    return len(_json_encoder.encode(value))
 
 
 def decode_message(kind: type[_T], value: bytes | None) -> _T:

@@ -11,6 +11,8 @@ from prometheus_client import CollectorRegistry
 from deploy import boards
 from deploy.boards import BOARDS, OVERVIEW, QUALITY, Board, Panel
 from stream_app.monitoring.metrics import Metrics
+from stream_app.privacy import registry
+from stream_app.privacy.exact.report_information import report_information_nats
 
 EVERY_PANEL = [(board, panel) for board in BOARDS for panel in board.panels]
 NAMES = [panel.title for _, panel in EVERY_PANEL]
@@ -82,7 +84,8 @@ def test_accuracy_and_leakage_come_first_and_side_by_side() -> None:
     first, second = OVERVIEW.panels[:2]
     assert first.row == second.row == QUALITY
     assert drawn((first,)) == {"murmurec_prediction_rmse", "murmurec_prediction_rmse_baseline"}
-    assert drawn((second,)) == {"murmurec_leakage_kl_nats"}
+    leaks = {"murmurec_leakage_kl_nats", "murmurec_report_information_nats"}
+    assert drawn((second,)) == leaks  # a KL near 0 must not be read as what a report tells
     places = [
         panel["gridPos"]
         for panel in boards.dashboard(OVERVIEW)["panels"]
@@ -139,6 +142,8 @@ def test_every_query_goes_to_the_chosen_data_source(board: Board) -> None:
 def test_leakage_panels_state_that_it_is_a_measurement_and_not_a_bound() -> None:
     (leakage,) = [panel for panel in OVERVIEW.panels if panel.title == "Leakage"]
     assert "not a bound" in leakage.about
+    nats = report_information_nats(registry.parse("rr:5:2"))
+    assert f"{nats:.2f} for rr:5:2" in leakage.about
     (clipped,) = [panel for panel in OVERVIEW.panels if panel.title == "Clipped updates"]
     assert "not privacy" in clipped.about
 

@@ -25,7 +25,10 @@ from tests.fixtures.metric_calls import CALLS
 
 DEADLINE_SECONDS = 60.0
 # What a worker publishes before the first event.
-STARTING = ("build", "privacy_mode", "clip_threshold", "epsilon_claimed", "memory", "indexed")
+STARTING = (
+    *("build", "privacy_mode", "clip_threshold", "epsilon_claimed", "report_information"),
+    *("memory", "indexed"),
+)
 
 
 class Exposing(ThreadingHTTPServer):
