@@ -24,6 +24,9 @@ from fractions import Fraction
 from functools import lru_cache
 from typing import Protocol
 
+import numpy as np
+from numpy.typing import NDArray
+
 from stream_app.privacy.accounting.dominating_pair import DominatingPair, log_ratio
 from stream_app.privacy.accounting.grid import GridLoss, on_grid
 from stream_app.privacy.accounting.renyi import divergence
@@ -34,6 +37,7 @@ _LATTICE = 48  # the largest number of grid points from 0 to the largest loss of
 _FINE = 2**60
 _TRIALS = 100  # of a search; it takes about ten
 _ACCURACY = 1e-8
+_CANDIDATES = 2**14  # grids of which the best is taken
 _STEEP = 300.0  # e^300, the largest quotient of a tilted and an untilted mass
 
 
@@ -73,12 +77,14 @@ class PairLoss:
         return count * log_ratio(p, q) * (1 + 2**-48) if q else math.inf
 
     def log_moment(self, order: float, count: int) -> float:
-        """Return count * ln sum p (p / q)^order."""
+        """Return count * ln sum p (p / q)^order over the finite losses; -inf without any."""
         terms = [
             math.log(p / self.pair.total) + order * log_ratio(p, q)
             for p, q in self.pair.atoms
             if p and q
         ]
+        if not terms:
+            return -math.inf
         top = max(terms)
         return count * (top + math.log(sum(math.exp(term - top) for term in terms)))
 
@@ -134,6 +140,8 @@ class LossDistribution:
             raise ValueError(f"epsilon {epsilon}: 0 or more")
         if not self.members or epsilon >= self._largest():
             return 0.0
+        if self._is_disjoint():
+            return 1.0
         order = self._order(lambda s: self._log_moment(s) - s * epsilon + _conversion(s))
         return self._sum(order, epsilon).delta(epsilon)
 
@@ -141,11 +149,11 @@ class LossDistribution:
         """Return the least epsilon, rounded up, whose bound of delta is at most `delta`; or inf."""
         if not 0 <= delta <= 1:
             raise ValueError(f"delta {delta}: a probability")
-        if not self.members:
-            return 0.0
         largest = self._largest()
-        if delta == 0:
+        if not delta or not largest:
             return largest
+        if self._is_disjoint():
+            return math.inf if delta < 1 else 0.0
 
         def converted(order: float) -> float:
             return (self._log_moment(order) + _conversion(order) - math.log(delta)) / order
@@ -158,6 +166,10 @@ class LossDistribution:
         """Return about where the bound of an order is best, and small enough for float64."""
         largest = self._largest()
         return min(_least(function), _STEEP / largest if largest < math.inf else math.inf)
+
+    def _is_disjoint(self) -> bool:
+        """Return whether some member has no finite loss: one report decides between the worlds."""
+        return any(loss.log_moment(1.0, count) == -math.inf for loss, count in self.members)
 
     def _largest(self) -> float:
         return sum(loss.largest(count) for loss, count in self.members)
@@ -192,7 +204,7 @@ class LossDistribution:
         accurate = math.sqrt(8 * _ACCURACY * max(epsilon, 1e-3) / max(1, count))
         spacing = max(24 * math.sqrt(square) / POINTS, accurate)
         if most:
-            spacing = most / max(1, round(most / spacing))
+            spacing = most / _steps(np.array(losses) / most, max(1, math.ceil(most / spacing)))
         return Fraction(max(1, math.ceil(spacing * _FINE)), _FINE)
 
 
@@ -202,6 +214,14 @@ def compose_all(parts: Iterable[LossDistribution]) -> LossDistribution:
     for part in parts:
         total = total.compose(part)
     return total
+
+
+def _steps(losses: NDArray[np.float64], least: int) -> int:
+    """Return the steps of a grid on 0 .. 1, `least` or up to twice as many, that is closest to
+    `losses` (m,): a loss near a grid point is hardly split."""
+    steps = np.arange(least, 2 * least + 1)[:_CANDIDATES]
+    scaled = np.abs(steps[:, None] * losses)
+    return int(steps[np.abs(scaled - np.round(scaled)).max(axis=1).argmin()])
 
 
 def _conversion(order: float) -> float:

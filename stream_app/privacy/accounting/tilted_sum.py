@@ -88,7 +88,8 @@ def tilted_sum(parts: Parts, spacing: Fraction, tilt: float) -> TiltedSum:
     size = 1 << max(3, (high - low).bit_length())
     values, error = _convolved([(loss.places, masses, n) for masses, _, _, loss, n in tilted], size)
     law = np.maximum(values[(low + np.arange(size)) % size], 0.0) + error
-    beyond = _above(parts, low + size, tilt) + sum(n * loss.infinite for loss, n in parts)
+    finite = sum(n * math.log1p(-min(loss.infinite, 1 - UNIT)) for loss, n in parts)
+    beyond = _above(parts, low + size, tilt) - math.expm1(finite)
     rounding = 8 * UNIT * (len(parts) + 2) * (1 + sum(abs(n * k) for _, k, _, _, n in tilted))
     least = sum(n * int(loss.places.min()) for loss, n in parts)
     return TiltedSum(

@@ -119,7 +119,7 @@ def test_there_are_no_fewer_than_no_cells(n: int, c_max: int) -> None:
 def test_an_accountant_that_forgets_the_count_of_responses_is_not_used_here() -> None:
     """dp-accounting 0.6.0: its PLD accountant reports 4.0 for ten responses of epsilon 4, not 40.
 
-    It fails when that is fixed; plain sums, as here, need no accountant.
+    It fails when that is fixed; at delta 0 plain sums are exact.
     """
     accounting = pytest.importorskip("dp_accounting")
     from dp_accounting.pld import PLDAccountant
