@@ -82,11 +82,13 @@ def split(
     places = np.floor(losses / step)
     shares = np.expm1(places * step - losses) / math.expm1(-step)
     upper = np.clip(shares + 1e-12, 0.0, 1.0)
-    found, at = np.unique(np.concatenate((places, places + 1)), return_inverse=True)
-    sums = np.zeros(len(found))
-    np.add.at(sums, at, np.concatenate((masses * (1 - np.clip(shares, 0.0, 1.0)), masses * upper)))
-    kept = sums > 0
-    return GridLoss(found[kept].astype(np.int64), sums[kept] * (1 + 1e-9), infinite)
+    first = int(places.min())
+    at = (places - first).astype(np.int64)
+    kept_below = masses * (1 - np.clip(shares, 0.0, 1.0))
+    sums = np.bincount(at, kept_below, int(at.max()) + 2).astype(np.float64)
+    sums[1:] += np.bincount(at, masses * upper, len(sums) - 1)
+    kept = np.flatnonzero(sums)
+    return GridLoss(kept + first, sums[kept] * (1 + 1e-9), infinite)
 
 
 def _place(ratio: Fraction, spacing: Fraction) -> tuple[int, Fraction]:

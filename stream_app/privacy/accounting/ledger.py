@@ -7,13 +7,15 @@ With a window of W epochs the budget holds for the reports of any W epochs in a 
 admitted if those of the last W epochs and it fit the plan. What was reported before is then part of
 the world that both neighbours share.
 
-All stored state is integers: counts by epoch and mechanism id. A decision compares integers; what a
+All stored state is integers and text: the plan, and counts by epoch and mechanism id. A decision
+compares integers, and does not read the history: the counts of the window are kept as sums. What a
 mechanism costs is computed once per process and budget (`functools.lru_cache`).
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from copy import copy
+from dataclasses import dataclass, field
 from fractions import Fraction
 
 from stream_app.privacy.accounting.plans import Plan, pin, read_plan
@@ -43,6 +45,8 @@ class PersonLedger:
     window: int | None = YEAR
     most_items: int = MOST_ITEMS
     counts: Counts = ()
+    _plan: Plan = field(init=False, repr=False, compare=False)
+    _used: dict[str, int] = field(init=False, repr=False, compare=False)  # all of `counts`
 
     @classmethod
     def enrol(
@@ -63,11 +67,19 @@ class PersonLedger:
     def __post_init__(self) -> None:
         if self.window is not None and self.window < 1:
             raise ValueError(f"window {self.window}: at least 1 epoch, or none for all together")
-        self._plan()
+        order = [(epoch, id) for epoch, id, _ in self.counts]
+        if order != sorted(set(order)) or any(count < 1 for *_, count in self.counts):
+            raise ValueError("counts: give each epoch and mechanism once, sorted, with 1 or more")
+        plan = read_plan(self.plan, self.epsilon, self.delta, self.most_items)
+        used: dict[str, int] = {}
+        for _, id, count in self.counts:
+            used[id] = used.get(id, 0) + count
+        object.__setattr__(self, "_plan", plan)
+        object.__setattr__(self, "_used", used)
 
     def room(self, id: str, epoch: int = 0) -> int:
         """Return how many more reports of a mechanism fit in the window that ends with `epoch`."""
-        return self._plan().room(self.used(epoch), id)
+        return self._plan.room(self.used(epoch), id)
 
     def admits(self, id: str, count: int = 1, epoch: int = 0) -> bool:
         """Return whether `count` more reports fit."""
@@ -80,18 +92,27 @@ class PersonLedger:
             raise ValueError(
                 f"{count} reports of {id}: the budget of this person has room for {left}"
             )
-        at, after = self._at(epoch), self._after(epoch)
-        kept = {(e, name): n for e, name, n in self.counts if e > after}
-        kept[at, id] = kept.get((at, id), 0) + count
-        counts = tuple((e, name, n) for (e, name), n in sorted(kept.items()) if n)
-        return replace(self, counts=counts)
+        if not count:
+            return self  # nothing counts in `epoch`, so no earlier epoch may be forgotten
+        at, used = self._at(epoch), self.used(epoch)
+        kept = self.counts[self._forgotten(epoch) :]
+        first = len(kept)
+        while first and kept[first - 1][0] == at:
+            first -= 1
+        newest = {name: n for _, name, n in kept[first:]}
+        newest[id] = newest.get(id, 0) + count
+        used[id] = used.get(id, 0) + count
+        after = copy(self)  # the checks of a constructor would read every count again
+        counts = (*kept[:first], *((at, name, n) for name, n in sorted(newest.items())))
+        object.__setattr__(after, "counts", counts)
+        object.__setattr__(after, "_used", used)
+        return after
 
     def used(self, epoch: int = 0) -> dict[str, int]:
         """Return the reports by mechanism id in the window that ends with `epoch`."""
-        after, found = self._after(epoch), dict[str, int]()
-        for at, name, count in self.counts:
-            if at > after:
-                found[name] = found.get(name, 0) + count
+        found = dict(self._used)
+        for _, id, count in self.counts[: self._forgotten(epoch)]:
+            found[id] -= count
         return found
 
     def spent(self, epoch: int = 0) -> float:
@@ -99,15 +120,18 @@ class PersonLedger:
 
         A figure to show: the guarantee is that of the whole plan, whatever was used of it.
         """
-        return self._plan().spent(self.used(epoch))
-
-    def _plan(self) -> Plan:
-        return read_plan(self.plan, self.epsilon, self.delta, self.most_items)
+        return self._plan.spent(self.used(epoch))
 
     def _at(self, epoch: int) -> int:
         """Return the epoch that a report counts in: never before one that was counted already."""
         newest = self.counts[-1][0] if self.counts else 0
         return 0 if self.window is None else max(epoch, newest)
 
-    def _after(self, epoch: int) -> int:
-        return -1 if self.window is None else self._at(epoch) - self.window
+    def _forgotten(self, epoch: int) -> int:
+        """Return how many of the counts, the oldest ones, are before the window."""
+        if self.window is None:
+            return 0
+        after, number = self._at(epoch) - self.window, 0
+        while number < len(self.counts) and self.counts[number][0] <= after:
+            number += 1
+        return number

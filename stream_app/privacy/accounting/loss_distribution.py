@@ -38,7 +38,7 @@ _FINE = 2**60
 _TRIALS = 100  # of a search; it takes about ten
 _ACCURACY = 1e-8
 _CANDIDATES = 2**14  # grids of which the best is taken
-_STEEP = 300.0  # e^300, the largest quotient of a tilted and an untilted mass
+_STEEP = 40.0  # e^-40, the share of the other losses
 
 
 class Loss(Protocol):
@@ -163,9 +163,13 @@ class LossDistribution:
         return min(largest, _smallest_epsilon(self._sum(order, guess), delta, guess))
 
     def _order(self, function: Callable[[float], float]) -> float:
-        """Return about where the bound of an order is best, and small enough for float64."""
-        largest = self._largest()
-        return min(_least(function), _STEEP / largest if largest < math.inf else math.inf)
+        """Return about where the bound of an order is best.
+
+        Near the sum of the largest losses that is at infinity, where nothing else is resolved; an
+        order of `_STEEP` over the largest loss puts nearly all mass there and is enough.
+        """
+        most = max(loss.largest(1) for loss, _ in self.members)
+        return min(_least(function), _STEEP / most if most < math.inf else math.inf)
 
     def _is_disjoint(self) -> bool:
         """Return whether some member has no finite loss: one report decides between the worlds."""

@@ -119,10 +119,10 @@ def _window(tilted: Tilted, parts: Parts, tilt: float) -> tuple[int, int]:
     most = sum(n * int(places.max()) for places, _, n in tilted)
     reach = 9 * math.sqrt(square) + 4
     low, high = centre - reach, centre + reach
-    base = _log_moment(parts, tilt) - tilt * centre
-    while high < most and _log_tail(parts, high, tilt, square, 1) > base - _NEGLIGIBLE:
+    base = _log_moment(parts, tilt) - _NEGLIGIBLE
+    while high < most and _log_tail(parts, high, tilt, 1 / math.sqrt(square + 1)) > base:
         high += (high - centre) / 6
-    while low > least and _log_tail(parts, low, tilt, square, -1) > base - _NEGLIGIBLE:
+    while low > least and _log_tail(parts, low, tilt, -1 / math.sqrt(square + 1)) > base:
         low -= (centre - low) / 6
     first, last = max(least, math.floor(low)), min(most, math.ceil(high))
     return first, min(last, first + LONGEST - 1)
@@ -132,10 +132,13 @@ def _log_moment(parts: Parts, tilt: float) -> float:
     return sum(n * loss.log_moment(tilt) for loss, n in parts)
 
 
-def _log_tail(parts: Parts, place: float, tilt: float, square: float, side: int) -> float:
-    """Return the logarithm of a Chernoff bound on the mass beyond `place`, tilted as the law is."""
-    centre_steps = [side * 6 / math.sqrt(square + 1), side * 9 / math.sqrt(square + 1)]
-    return min(_log_moment(parts, tilt + s) - (tilt + s) * place for s in centre_steps)
+def _log_tail(parts: Parts, place: float, tilt: float, step: float) -> float:
+    """Return a Chernoff bound of ln P(beyond `place`) + sum k of the tilted law.
+
+    `step` is above 0 for the places above, below 0 for those below.
+    """
+    steps = (3 * step, 6 * step, 9 * step)
+    return min(_log_moment(parts, tilt + each) - each * place for each in steps)
 
 
 def _above(parts: Parts, place: int, tilt: float) -> float:
@@ -146,7 +149,7 @@ def _above(parts: Parts, place: int, tilt: float) -> float:
     best = min(_log_moment(parts, s) - s * place for s in steps)
     largest = max(float(np.abs(loss.places).max()) for loss, _ in parts) * steps[-1]
     rounding = 32 * UNIT * sum(n for _, n in parts) * (64 + largest)
-    return min(1.0, math.exp(min(0.0, best + rounding + abs(best) * 16 * UNIT)))
+    return min(1.0, math.exp(min(0.0, best + rounding + abs(best) * 16 * UNIT)) + _LEAST)
 
 
 def _convolved(tilted: Tilted, size: int) -> tuple[NDArray[np.float64], float]:

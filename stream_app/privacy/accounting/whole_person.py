@@ -136,6 +136,7 @@ def _projection(mechanism: Jlt, items: int) -> ReportLoss:
     return ReportLoss(loss, loss)
 
 
+@lru_cache(maxsize=256)
 def sum_cost(id: str, most_items: int = MOST_ITEMS) -> tuple[Fraction, Fraction]:
     """Return the (epsilon, delta) of one report for the whole person, by group privacy.
 

@@ -136,7 +136,7 @@ def test_a_plan_without_its_count_is_not_a_stored_one():
 
 def test_a_filter_costs_a_person_what_its_bits_can_carry():
     """At most min(c K, L) bits at epsilon / K, so at most min(c epsilon, L epsilon / K)."""
-    for items in (1, 10, 100):
+    for items in (1, 100, 1000):
         exact = report_loss("blip:500:2:1", most_items=items)
         assert exact.epsilon(0.0) == pytest.approx(min(items, 250), rel=1e-9)
         assert exact.epsilon(1e-6) <= min(items, 250)
@@ -198,3 +198,45 @@ def test_the_filter_costs_a_little_against_a_plan():
     assert 80 <= free.room(RR) < 93
     mixed = free.charge("rr:5:1/4", 100).charge("cell:5:1", 5)
     assert mixed.room(RR) > 30
+
+
+def test_a_hundred_times_weaker_reports_are_ten_thousand_times_as_many():
+    """mu^2 is n epsilon^2 2/5 for small epsilons, also where n is 26 million."""
+    hundredth, thousandth = (largest_count(f"rr:5:1/{n}", F(20), F(1, 10**6)) for n in (100, 1000))
+    assert 255_000 < hundredth < 265_000
+    assert thousandth == pytest.approx(100 * hundredth, rel=5e-3)
+
+
+def test_an_epoch_that_reports_nothing_forgets_nothing():
+    ledger = PersonLedger.enrol(plan=RR, window=5).charge(RR, 93, 0)
+    assert ledger.charge(RR, 0, 5).room(RR, 0) == 0
+
+
+@pytest.mark.parametrize(
+    "counts", [((1, RR, 1), (0, RR, 1)), ((0, RR, 1), (0, RR, 1)), ((0, RR, 0),)]
+)
+def test_a_state_that_no_charges_lead_to_is_refused(counts):
+    with pytest.raises(ValueError, match="once, sorted"):
+        PersonLedger(F(20), F(1, 10**6), f"{RR}*93", counts=counts)
+
+
+def test_an_admission_does_not_read_the_history():
+    """Ten thousand releases in one year or in one day: as many entries are looked at."""
+    ledger = PersonLedger.enrol(plan="rr:5:1/100")
+    for epoch in range(365):
+        ledger = ledger.charge("rr:5:1/100", 27, 20_000 + epoch)
+    looked_at = _Counted(ledger.counts)
+    object.__setattr__(ledger, "counts", looked_at)
+    assert ledger.admits("rr:5:1/100", 1, 20_364)
+    assert looked_at.reads <= 3
+
+
+class _Counted(tuple):
+    """A tuple that counts the reads of its entries."""
+
+    reads = 0
+
+    def __getitem__(self, at):
+        found = super().__getitem__(at)
+        self.reads += len(found) if isinstance(at, slice) else 1
+        return found

@@ -1,0 +1,74 @@
+"""The accountant: an admission after 10,000 releases, what is computed once, distance to a peer."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable
+from fractions import Fraction
+
+from stream_app.privacy.accounting.ledger import PersonLedger
+from stream_app.privacy.accounting.plans import largest_count
+from stream_app.privacy.accounting.whole_person import report_loss
+from tests.benchmarks.figure import Figure
+from tests.stream_app.privacy.accounting.peer.generate import TABLE
+
+EPSILON, DELTA = Fraction(20), Fraction(1, 10**6)
+DAYS, RELEASES = 365, 10_000
+SMALL = "rr:5:1/100"
+MIXED = (SMALL, "rr:5:1/1000", "cell:5:1/1000")
+PRECOMPUTED = ("rr:5:1/2", "cell:5:1/2:1/4", "ternary:5:1/2:1/4", "jlt:1000:1/2:1/1000000")
+
+
+def measure() -> list[Figure]:
+    """Return microseconds an admission, seconds of a first use, and relative distances."""
+    return [*_admitted(), *_precomputed(), *_compared()]
+
+
+def _admitted() -> list[Figure]:
+    figures = []
+    for plan, ids in ((SMALL, (SMALL,)), ("adaptive", MIXED)):
+        ledger = PersonLedger.enrol(EPSILON, DELTA, plan)
+        for day in range(DAYS):
+            for id in ids:
+                ledger = ledger.charge(id, RELEASES // (DAYS * len(ids)), 20_000 + day)
+        used = sum(ledger.used(20_364).values())
+        ledger = ledger.charge(SMALL, RELEASES - used, 20_364)
+        admitted = _microseconds(lambda ledger=ledger: ledger.admits(SMALL, 1, 20_364))  # type: ignore[misc]
+        charged = _microseconds(lambda ledger=ledger: ledger.charge(SMALL, 1, 20_364))  # type: ignore[misc]
+        name = f"accountant: {plan}, {RELEASES:,} releases"
+        figures += [
+            Figure(f"{name}, an admission", admitted, "us", "<= 200"),
+            Figure(f"{name}, a charge", charged, "us", "<= 200"),
+        ]
+    return figures
+
+
+def _precomputed() -> list[Figure]:
+    figures = []
+    for id in PRECOMPUTED:
+        report_loss.cache_clear()
+        largest_count.cache_clear()
+        started = time.process_time()
+        largest_count(id, EPSILON, DELTA, (), 2)
+        figures.append(Figure(f"accountant: how many {id}", time.process_time() - started, "s"))
+    return figures
+
+
+def _compared() -> list[Figure]:
+    rows = json.loads(TABLE.read_text(encoding="utf-8"))
+    distances = []
+    for id, count, delta, peer in rows:
+        loss = report_loss(id, "rating" if id.startswith("jlt") else "person")
+        distances.append(abs(loss.self_composed(count).epsilon(delta) / peer - 1))
+    return [
+        Figure("accountant: settings compared with dp-accounting", len(rows), "", ">= 40"),
+        Figure("accountant: largest relative distance", max(distances), "", "<= 1e-6"),
+    ]
+
+
+def _microseconds(run: Callable[[], object], repeats: int = 1000) -> float:
+    started = time.process_time()
+    for _ in range(repeats):
+        run()
+    return (time.process_time() - started) / repeats * 1e6
