@@ -1,4 +1,4 @@
-"""The end of an epoch: all devices report then, so that sending reveals nothing about rating.
+"""The end of an epoch: all enrolled accounts report, so that sending says nothing about rating.
 
     presence protected   every item of the public scope, once: its level if rated, else "missing";
                          all cells are sent, whatever was drawn; with a budget for the whole user,
@@ -11,26 +11,28 @@
     devices in the order of  h(pseudonym, epoch),  each at h / 2^64 of the available time
 
 Where presence is protected, number, order, size and time of messages are functions of the scope,
-the pseudonym and the epoch alone: an observer who knows those learns nothing from them. A cell is
-drawn once in a life (the journal's reported keys), so a rating that comes after its cell's turn is
-not reported. Messages sent at the moment of rating (`producers.fleet.replay`) reveal which users
+the enrolled accounts, their budgets and the epoch alone: an observer who knows those learns nothing
+from them. An account reports from the first epoch after it enrolled until it is withdrawn, with or
+without ratings: were it silent without any, its first message would reveal its first rating. A cell
+is drawn once in a life (the journal's reported keys), so a rating that comes after its cell's turn
+is not reported. Messages sent at the moment of rating (`producers.fleet.replay`) reveal which users
 are active, when and how much. An interrupted run leaves the rest of its messages to the next run.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from hashlib import blake2b
 
 import numpy as np
-from numpy.typing import NDArray
 
 from producers.device import requests as device
+from producers.device.rated import Rated, Ratings
 from producers.device.rating import check_levels_agree
 from producers.fleet.epoch_requests import EmissionOptions, EpochRequests
-from producers.fleet.population import Population
+from producers.fleet.population import Population, PopulationRatings
 from producers.fleet.replay import Pace, commit_when_room
 from producers.journal import Journal, Message, PersonBudget, Request
 from stream_app.privacy.adjacency import Adjacency
@@ -42,7 +44,7 @@ _PERSON = b"murmurec epoch"  # separates this hash from every other use of blake
 
 @dataclass(frozen=True)
 class EpochProgress:
-    """Progress of an epoch's end: devices done of `total`, cells and messages sent.
+    """Progress of an epoch's end: accounts done of `total`, cells and messages sent.
 
     Rows of the data set: `ratings` are among the cells, `outside` are not in the scope, `before`
     were reported before, `unsampled` are of items outside the device's sample, `held` exceeded the
@@ -75,22 +77,42 @@ def emit(
     epoch: int,
     options: EmissionOptions | None = None,
     make_room: Callable[[], None] | None = None,
+    others: Ratings | None = None,
 ) -> Iterator[EpochProgress]:
-    """End an epoch for a population: every device that has reports to send does so once.
+    """End an epoch for all accounts of the journal: each reports once, `population` or not.
 
-    With a sample every account must have the sample's budget, for life. Where the scope has
-    grown, a device sends as many of its items as still fit the budget, in the order of its key.
+    Ratings are looked up in `population`, and in `others` for accounts that it does not have. With
+    a sample every account must have the sample's budget, for life. Where the scope has grown, a
+    device sends as many of its items as still fit the budget, in the order of its key.
     Raises ValueError for a mechanism, scope or sample that do not go together.
     """
     options = options or EmissionOptions()
     check_levels_agree(population.scale, reporting.mechanism)
-    _check_scope(reporting.mechanism, options)
-    _check_sample(reporting.mechanism, options, journal, population)
-    requests = EpochRequests(population, reporting, journal, journal.epoch(epoch), options)
-    return _run(requests, send, make_room)
+    check_scope(reporting.mechanism, options)
+    epoch = journal.epoch(epoch)
+    devices = [account.device for account in journal.enrolled(epoch)]
+    check_sample(reporting.mechanism, options, journal, devices)
+    requests = EpochRequests(
+        _Looked(PopulationRatings(population), others), reporting, journal, epoch, options
+    )
+    return _run(requests, population, devices, send, make_room)
 
 
-def _check_scope(mechanism: Mechanism, options: EmissionOptions) -> None:
+@dataclass(frozen=True)
+class _Looked:
+    """Ratings of a data set, and elsewhere those of accounts that it does not have."""
+
+    population: PopulationRatings
+    others: Ratings | None
+
+    def rated(self, device_id: bytes) -> Rated:
+        if device_id in self.population or self.others is None:
+            return self.population.rated(device_id)
+        return self.others.rated(device_id)
+
+
+def check_scope(mechanism: Mechanism, options: EmissionOptions) -> None:
+    """Raise ValueError unless a scope is given exactly where presence is protected."""
     hidden = mechanism.adjacency is Adjacency.CELL
     if hidden != (options.scope is not None):
         raise ValueError(
@@ -105,9 +127,10 @@ def _check_scope(mechanism: Mechanism, options: EmissionOptions) -> None:
         raise ValueError("scope: no item has its turn in this epoch, so there is nothing to send")
 
 
-def _check_sample(
-    mechanism: Mechanism, options: EmissionOptions, journal: Journal, population: Population
+def check_sample(
+    mechanism: Mechanism, options: EmissionOptions, journal: Journal, devices: Sequence[bytes]
 ) -> None:
+    """Raise ValueError where an account has other terms than the sample."""
     sample = options.sample
     if sample is None:
         return
@@ -117,7 +140,7 @@ def _check_sample(
             f"epsilon {sample.epsilon} for each"
         )
     needed = sample_budget(sample)
-    for device_id in population.devices:
+    for device_id in devices:
         terms = journal.enrolment(device_id)
         if terms is not None and terms.budget.terms != needed.terms:
             raise ValueError(
@@ -140,34 +163,38 @@ def emission_time(pseudonym: bytes, epoch: int) -> float:
 
 
 def _run(
-    requests: EpochRequests, send: Callable[[Message], None], make_room: Callable[[], None] | None
+    requests: EpochRequests,
+    population: Population,
+    devices: list[bytes],
+    send: Callable[[Message], None],
+    make_room: Callable[[], None] | None,
 ) -> Iterator[EpochProgress]:
-    population, options = requests.population, requests.options
-    devices, rows = population.devices, requests.rows()
+    options, found = requests.options, [requests.ratings.rated(each) for each in devices]
     times = [emission_time(pseudonym, requests.epoch) for pseudonym in devices]
     order = sorted(range(len(devices)), key=lambda place: (times[place], devices[place]))
-    schedule = Schedule(options.pace, options.pace.clock(), _reports(requests, rows))
-    progress = _nothing_sent(population, options)
+    schedule = Schedule(options.pace, options.pace.clock(), _reports(options, found))
+    progress = _nothing_sent(population, options, len(devices))
     waiting: list[tuple[float, Request]] = []
     cells = 0
     for done, place in enumerate(order, 1):
-        left = requests.unreported(devices[place], rows[place])
-        keys = requests.affordable(devices[place], left)
-        before, unsampled, among = requests.counts(devices[place], rows[place], left)
-        rated = 0
+        device_id, rated = devices[place], found[place]
+        left = requests.unreported(device_id, rated)
+        keys = requests.affordable(device_id, left)
+        before, unsampled, among = requests.counts(device_id, rated, left)
+        sent = 0
         if len(keys):
-            request, rated = requests.request(devices[place], rows[place], keys)
+            request, sent = requests.request(device_id, rated, keys)
             waiting.append((times[place], request))
             cells += request.count
         progress = replace(
             progress,
             devices=done,
-            ratings=progress.ratings + rated,
+            ratings=progress.ratings + sent,
             over=progress.over + (len(left) > 0 and not len(keys)),
             idle=progress.idle + (not len(left)),
             before=progress.before + before,
             unsampled=progress.unsampled + unsampled,
-            held=progress.held + among - rated,
+            held=progress.held + among - sent,
         )
         if cells < options.cells and done < len(order):
             continue
@@ -182,11 +209,11 @@ def _run(
         yield progress
 
 
-def _nothing_sent(population: Population, options: EmissionOptions) -> EpochProgress:
+def _nothing_sent(population: Population, options: EmissionOptions, accounts: int) -> EpochProgress:
     fresh, scope = population.items[population.fresh], options.scope
     return EpochProgress(
         devices=0,
-        total=len(population.devices),
+        total=accounts,
         cells=0,
         messages=0,
         ratings=0,
@@ -199,13 +226,13 @@ def _nothing_sent(population: Population, options: EmissionOptions) -> EpochProg
     )
 
 
-def _reports(requests: EpochRequests, rows: list[NDArray[np.int64]]) -> int:
+def _reports(options: EmissionOptions, found: list[Rated]) -> int:
     """Return how many reports the epoch has at most: the pace spreads the devices over them."""
-    scope, sample = requests.options.scope, requests.options.sample
+    scope, sample = options.scope, options.sample
     if scope is None:
-        return sum(map(len, rows))
+        return sum(len(rated.keys) for rated in found)
     width = len(scope) if sample is None else min(len(scope), sample.reports)
-    return width * len(rows)
+    return width * len(found)
 
 
 @dataclass(frozen=True)

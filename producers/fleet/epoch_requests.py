@@ -1,4 +1,4 @@
-"""The requests of one epoch: the cells that each device reports on, with its ratings.
+"""The requests of one epoch: the cells that each account reports on, with its ratings looked up.
 
     presence protected   every item of the public scope, rated or not; with a sample, the items that
                          the device's own key picks from the scope
@@ -6,7 +6,7 @@
 
 The cells of a request are shuffled by the operating system's randomness and split into messages of
 nearly equal size. Which cells a request has depends on the scope, the pseudonym and the spent
-budget, never on a rating, where presence is protected.
+budget, never on a rating, where presence is protected: an account without any rating has the same.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from producers.device import requests as device
-from producers.fleet.population import Population, runs
+from producers.device.rated import Rated, Ratings
 from producers.fleet.replay import Pace
 from producers.journal import Journal, Request
 from stream_app import wire
@@ -66,69 +66,61 @@ def _sample_key(key: bytes, pseudonym: bytes) -> int:
 
 @dataclass(frozen=True)
 class EpochRequests:
-    """What each device of a population sends at the end of one epoch."""
+    """What each account sends in one epoch."""
 
-    population: Population
+    ratings: Ratings
     reporting: device.ReportSettings
     journal: Journal
     epoch: int
     options: EmissionOptions
 
-    def rows(self) -> list[NDArray[np.int64]]:
-        """Return the rows of each device, the first rating of every cell."""
-        fresh = np.flatnonzero(self.population.fresh)
-        fresh = fresh[np.argsort(self.population.users[fresh], kind="stable")]
-        owners, heads = runs(self.population.users[fresh])
-        found = [np.empty(0, np.int64)] * len(self.population.devices)
-        for owner, rows in zip(owners.tolist(), np.split(fresh, heads[1:]), strict=True):
-            found[owner] = rows
-        return found
-
-    def unreported(self, device_id: bytes, rows: NDArray[np.int64]) -> NDArray[np.uint64]:
+    def unreported(self, device_id: bytes, rated: Rated) -> NDArray[np.uint64]:
         """Return the items that a device has not reported yet; a sample's in its key's order."""
         scope, sample = self.options.scope, self.options.sample
         if scope is None:
-            keys = np.sort(self.population.items[rows])
+            keys = rated.keys
         elif sample is None:
             keys = scope
         else:
             keys = sample.items(scope, _sample_key(self.journal.key, device_id))
-        if self.options.republish:
+        if self.options.republish or not len(keys):
             return keys
         left = self.journal.unreported(device_id, keys)
         # `keys` itself if all are left: a key column that devices share is written once.
         return keys if left.all() else keys[left]
 
     def counts(
-        self, device_id: bytes, rows: NDArray[np.int64], left: NDArray[np.uint64]
+        self, device_id: bytes, rated: Rated, left: NDArray[np.uint64]
     ) -> tuple[int, int, int]:
         """Return how many ratings in scope were reported before, how many are of items outside the
         device's sample, and how many are among `left`."""
-        rated, scope = self.population.items[rows], self.options.scope
-        rated = rated if scope is None else rated[np.isin(rated, scope)]
+        keys, scope = rated.keys, self.options.scope
+        keys = keys if scope is None else keys[np.isin(keys, scope)]
         before = 0
         if not self.options.republish:
-            before = int(np.count_nonzero(~self.journal.unreported(device_id, rated)))
-        among = int(np.count_nonzero(np.isin(rated, left)))
-        return before, len(rated) - before - among, among
+            before = int(np.count_nonzero(~self.journal.unreported(device_id, keys)))
+        among = int(np.count_nonzero(np.isin(keys, left)))
+        return before, len(keys) - before - among, among
 
     def affordable(self, device_id: bytes, keys: NDArray[np.uint64]) -> NDArray[np.uint64]:
-        """Return the items that fit the budget, rising: all or none; of a sample, as many as
-        fit, in the order of the device's key. It depends on the spent budget, never on a rating."""
+        """Return the items that fit the budget, rising: of a scope all or none; of a sample as many
+        as fit, in the order of the device's key; of ratings whose presence is public as many as
+        fit. Under a scope it depends on the spent budget, never on a rating."""
         room = self.journal.room(device_id, self.reporting.mechanism, self.epoch)
         if self.options.sample is not None:
             return np.sort(keys[:room])
+        if self.options.scope is None:
+            return keys[:room]
         return keys if room is None or room >= len(keys) else keys[:0]
 
     def request(
-        self, device_id: bytes, rows: NDArray[np.int64], keys: NDArray[np.uint64]
+        self, device_id: bytes, rated: Rated, keys: NDArray[np.uint64]
     ) -> tuple[Request, int]:
         """Return the request of one device for these items, and how many of them it has rated."""
-        population = self.population
         raw_levels = np.full(len(keys), self.reporting.mechanism.inputs - 1, np.uint8)
-        places = np.searchsorted(keys, population.items[rows])
-        in_keys = keys[np.minimum(places, len(keys) - 1)] == population.items[rows]
-        raw_levels[places[in_keys]] = population.raw_levels[rows[in_keys]]
+        places = np.searchsorted(keys, rated.keys)
+        in_keys = keys[np.minimum(places, len(keys) - 1)] == rated.keys
+        raw_levels[places[in_keys]] = rated.raw_levels[in_keys]
         order = np.argsort(np.frombuffer(os.urandom(8 * len(keys)), "<u8"), kind="stable")
         shuffled = keys[order]
         masks = device.masks_of(self.reporting.mechanism, shuffled, self.reporting.table)

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from producers.datasets.load import Dataset
 from producers.device import requests as device
+from producers.device.rated import Rated
 from producers.identities import Identities
 from producers.scale import Scale
 from stream_app.errors import UserError
@@ -92,3 +93,26 @@ def runs(users: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]
     """Return the distinct users of a column that is grouped by user, and their first rows."""
     heads = np.flatnonzero(np.diff(users, prepend=-1))
     return users[heads], heads
+
+
+class PopulationRatings:
+    """The ratings of a data set by device: the first of every cell, as `epoch_requests.Ratings`."""
+
+    def __init__(self, population: Population) -> None:
+        fresh = np.flatnonzero(population.fresh)
+        fresh = fresh[np.lexsort((population.items[fresh], population.users[fresh]))]
+        owners, heads = runs(population.users[fresh])
+        self._keys, self._raw_levels = population.items[fresh], population.raw_levels[fresh]
+        ends = [*heads[1:].tolist(), len(fresh)]
+        self._slices = {
+            population.devices[owner]: slice(head, end)
+            for owner, head, end in zip(owners.tolist(), heads.tolist(), ends, strict=True)
+        }
+
+    def __contains__(self, device_id: bytes) -> bool:
+        return device_id in self._slices
+
+    def rated(self, device_id: bytes) -> Rated:
+        """Return what a device has rated; nothing for one that the data set does not have."""
+        found = self._slices.get(device_id)
+        return Rated() if found is None else Rated(self._keys[found], self._raw_levels[found])

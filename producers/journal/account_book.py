@@ -41,13 +41,14 @@ _NO_LIMIT = 2**64 - 1  # in a column of nano-epsilon
 @dataclass
 class BudgetState:
     """All accounts of a journal, the progress of data sets, largest epoch and next number; `test`:
-    the journal is a test."""
+    the journal is a test; `scope`: the digest of the public scope, empty without one."""
 
     epoch: int = 0
     next: int = 1  # number of the next message
     accounts: dict[bytes, Account] = field(default_factory=dict, repr=False)
     replays: dict[bytes, DatasetProgress] = field(default_factory=dict, repr=False)
     test: bool = False
+    scope: bytes = b""
 
     def reported_keys(self, device: bytes, scope: str) -> NDArray[np.uint64]:
         """Return the keys on which a device has reported in a scope, sorted."""
@@ -145,6 +146,7 @@ class BudgetState:
     def apply_enrolments(self, record: Enrolments) -> None:
         """Replace the terms of the devices of a record."""
         self.test = self.test or record.test
+        self.scope = record.scope or self.scope
         budgets: dict[tuple[int, int, int, int], PersonBudget] = {}
         rows = zip(
             numbers(record.epochs, "<u4"),
@@ -241,8 +243,10 @@ class BudgetState:
         return state
 
 
-def enrolments_record(enrolments: Sequence[Enrolment], *, test: bool) -> Enrolments:
-    """Return these accounts as one record."""
+def enrolments_record(
+    enrolments: Sequence[Enrolment], *, test: bool, scope: bytes = b""
+) -> Enrolments:
+    """Return these accounts, and the digest of a scope, as one record."""
     texts, budgets = Texts(), [enrolment.budget for enrolment in enrolments]
     plans = bytes([texts.place(budget.plan) for budget in budgets])
     return Enrolments(
@@ -256,6 +260,7 @@ def enrolments_record(enrolments: Sequence[Enrolment], *, test: bool) -> Enrolme
         bytes([enrolment.simulated for enrolment in enrolments]),
         column([enrolment.withdrawn for enrolment in enrolments], "<u4"),
         test,
+        scope,
     )
 
 

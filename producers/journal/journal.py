@@ -45,6 +45,7 @@ from stream_app.errors import OutboxFull, UserError
 from stream_app.privacy.randomness import RandomSource, SystemSource
 
 OUTBOX_BYTES = 64 * 1024 * 1024
+_DIGEST_BYTES = 32
 _COMPACTED_FROM = 8 * 1024 * 1024
 _ACKS = 65_536  # acknowledgements kept in memory before they are written without a record
 
@@ -174,6 +175,10 @@ class Journal:
         account = self._state.accounts.get(device)
         return {} if account is None else account.by_adjacency()
 
+    def seq(self, device: bytes, topic: str) -> int:
+        """Return the number of the last message of a device to a topic, 0 before the first."""
+        return self._state.seq(device, topic)
+
     def begin(
         self, digest: bytes, mechanism: str, total: int, *, republish: bool = False
     ) -> DatasetProgress:
@@ -240,12 +245,23 @@ class Journal:
         """Decide the mechanism that a budget is for, or "adaptive"; UserError after a release."""
         self._record(planning(self._state.enrolment, self._state.released, devices, plan))
 
-    def _record(self, enrolments: Sequence[Enrolment]) -> int:
+    @property
+    def scope(self) -> bytes:
+        """The SHA-256 of the public scope on which the device reports; empty without one."""
+        return self._state.scope
+
+    def pin_scope(self, digest: bytes) -> None:
+        """Store the digest of the public scope durably; it replaces the one before."""
+        if len(digest) != _DIGEST_BYTES:
+            raise ValueError(f"digest of {len(digest)} bytes: a SHA-256 has {_DIGEST_BYTES}")
+        self._record((), digest)
+
+    def _record(self, enrolments: Sequence[Enrolment], scope: bytes = b"") -> int:
         """Make these terms durable, then hold them; return how many they are."""
         self._check_owner()
-        if not enrolments:
+        if not enrolments and not scope:
             return 0
-        record = enrolments_record(enrolments, test=self.test)
+        record = enrolments_record(enrolments, test=self.test, scope=scope)
         with self._interrupted_is_torn():
             self._append((Kind.ENROLMENTS, encode(record)), durable=True)
             self._state.apply_enrolments(record)
@@ -340,8 +356,9 @@ class Journal:
         """Replace the file by one without the acknowledged messages."""
         self._check_owner()
         frames = [(Kind.ACCOUNTS, encode(self._state.record()))]
-        if (enrolments := self._state.enrolments()) or self.test:
-            record = enrolments_record(enrolments, test=self.test)
+        enrolments, scope = self._state.enrolments(), self._state.scope
+        if enrolments or scope or self.test:
+            record = enrolments_record(enrolments, test=self.test, scope=scope)
             frames.append((Kind.ENROLMENTS, encode(record)))
         if len(self._outbox):
             frames.append((Kind.PENDING, encode(self._outbox.record())))

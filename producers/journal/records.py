@@ -116,7 +116,8 @@ class Accounts(msgspec.Struct, array_like=True, gc=False):
 
 
 class Enrolments(msgspec.Struct, array_like=True, gc=False):
-    """The accounts of n devices; `test`: the whole journal is a test."""
+    """The accounts of n devices; `test`: the whole journal is a test; `scope`: from now on the
+    digest of the public scope, empty where it does not change."""
 
     texts: list[str]
     devices: bytes  # (n, 16)
@@ -128,6 +129,7 @@ class Enrolments(msgspec.Struct, array_like=True, gc=False):
     simulated: bytes  # (n,) u8
     withdrawn: bytes  # (n,) u32: epoch, 0 where not withdrawn
     test: bool = False
+    scope: bytes = b""
 
 
 _encoder = msgspec.msgpack.Encoder()

@@ -6,7 +6,8 @@
 
 The device ranks with these lines; they are never sent. A line is written after its rating was
 released, in one write: a crash leaves at most one torn line, which is skipped. The file is not
-synced, because a lost line costs neither privacy nor budget. It is the user's: any line of it, or
+synced, because a lost line costs neither privacy nor budget; a daemon, whose ratings wait in it
+until they are reported, syncs it. It is the user's: any line of it, or
 the whole file, may be deleted at any time.
 """
 
@@ -83,18 +84,28 @@ class CleanHistory:
     def append(
         self, device: bytes, item: wire.Item, raw_rating: float, scale: Scale, epoch: int
     ) -> None:
-        """Write one line; raises `Unwritable` with the reason, and the file is then unchanged."""
+        """Write one line; see `extend`."""
         limits = (scale.minimum, scale.maximum, scale.step)
-        line = _encoder.encode(RawRating(device.hex(), item, float(raw_rating), limits, epoch))
+        self.extend([RawRating(device.hex(), item, float(raw_rating), limits, epoch)])
+
+    def extend(self, rows: list[RawRating], *, durable: bool = False) -> None:
+        """Write lines, all or none; `durable`: they outlive a power cut on return.
+
+        Raises `Unwritable` with the reason, and the file is then unchanged.
+        """
+        lines = b"".join(_encoder.encode(row) + b"\n" for row in rows)
+        made = durable and not self.path.exists()
         with self._opened() as handle:
             size = os.lseek(handle, 0, os.SEEK_END)
             try:
-                self._disk.append(
-                    handle, (b"" if _ends_whole(handle, size) else b"\n") + line + b"\n"
-                )
+                self._disk.append(handle, (b"" if _ends_whole(handle, size) else b"\n") + lines)
+                if durable:
+                    self._disk.sync(handle)
             except OSError:
                 self._disk.truncate(handle, size)
                 raise
+            if made:
+                self._disk.sync_folder(self.path)
 
     def read(self, device: bytes | None = None) -> list[RawRating]:
         """Return the lines of a device, or of all, oldest first; torn lines are skipped."""

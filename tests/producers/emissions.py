@@ -18,6 +18,7 @@ from stream_app import wire
 from stream_app.privacy import registry
 from stream_app.privacy.mechanism import Mechanism
 from tests.producers.conftest import TOPIC
+from tests.producers.journals import Enrolling
 
 CELL, LOUD = registry.parse("cell:5:2"), registry.parse("cell:5:60")  # 60: hardly any noise
 
@@ -79,6 +80,8 @@ def run(
     hidden = mechanism in (CELL, LOUD) or "sample" in changed
     scope = changed.pop("scope", SCOPE if hidden else None)
     epoch, make_room = changed.pop("epoch", 20_000), changed.pop("make_room", None)
+    if isinstance(journal, Enrolling):
+        journal.meet(population.devices)
     options = EmissionOptions(**{"scope": scope, "cells": 300} | changed)
     steps = emit(
         population, line, journal=journal, send=seen.send, epoch=epoch, options=options,

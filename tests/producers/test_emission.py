@@ -29,7 +29,7 @@ from tests.producers.emissions import (
     Observer,
     run,
 )
-from tests.producers.journals import at
+from tests.producers.journals import Enrolling, at
 
 
 def test_every_device_reports_each_item_of_the_scope_and_missing_for_unrated_items(
@@ -136,6 +136,7 @@ def test_an_interrupted_epoch_continues_and_sends_every_cell_once(
             seen.send(message)
             journal.acknowledge(message.number)
 
+        journal.meet(population.devices)
         line = ReportSettings(TOPIC, CELL)
         with pytest.raises(KeyboardInterrupt):
             list(emit(population, line, journal=journal, send=breaks, epoch=20_000,
@@ -186,9 +187,11 @@ def test_masks_stay_beside_their_items_through_the_shuffle(
     ids=["no scope", "scope for a value", "no turn", "levels"],
 )  # fmt: skip
 def test_invalid_emission_options_are_refused_and_leave_the_journal_unchanged(
-    changed: dict[str, Any], message: str, small: Dataset, journal: Journal
+    changed: dict[str, Any], message: str, small: Dataset, journal: Enrolling
 ) -> None:
+    population = populate(small, journal.key)
+    journal.meet(population.devices)
     before = journal.path.read_bytes()
     with pytest.raises(ValueError, match=message):
-        run(populate(small, journal.key), journal, Observer(), **changed)
+        run(population, journal, Observer(), **changed)
     assert journal.path.read_bytes() == before

@@ -1,4 +1,4 @@
-"""`murmurec device`: enrol a person on this device, or withdraw one."""
+"""`murmurec device`: enrol a person on this device, run it, or withdraw the person."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from stream_app.cli.device.mechanism_options import (
     journal_path,
     person_budget,
 )
+from stream_app.cli.device.running import run, status
 from stream_app.cli.options import ConfigOption, JsonOption, settings_from
 from stream_app.cli.output import print_json, printable, say
 from stream_app.errors import UserError
@@ -22,8 +23,11 @@ if TYPE_CHECKING:
 
 app = typer.Typer(
     no_args_is_help=True,
-    help="Enrol or withdraw a person. Example: murmurec device enrol --user ann",
+    help="Enrol a person, report for him, or withdraw him. Example: murmurec device enrol --user "
+    "ann",
 )
+app.command("run")(run)
+app.command("status")(status)
 
 UserOption = Annotated[
     str, typer.Option("--user", metavar="ID", help="The user's own id; never sent.")

@@ -31,6 +31,11 @@ from stream_app.cli.device.mechanism_options import (
     population_budget,
     scale_from,
 )
+from stream_app.cli.device.scope_options import (
+    AcceptScopeOption,
+    ScopeOption,
+    TrustCatalogueOption,
+)
 from stream_app.cli.options import (
     BootstrapOption,
     ConfigOption,
@@ -47,15 +52,9 @@ def replay(
     epsilon: EpsilonOption = None,
     thinning: ThinningOption = None,
     emission: EmissionOption = "immediate",
-    scope: Annotated[
-        Path | None,
-        typer.Option(
-            "--scope",
-            metavar="FILE",
-            help="Public items on which every device reports, one per line (default: the "
-            "catalogue).",
-        ),
-    ] = None,
+    scope: ScopeOption = None,
+    accept_scope: AcceptScopeOption = None,
+    trust_catalogue: TrustCatalogueOption = False,
     rotate_every: Annotated[
         int,
         typer.Option("--rotate-every", metavar="N", help="Report each item once every N epochs."),
@@ -114,6 +113,8 @@ def replay(
         thinning=thinning,
         by_epoch=is_epoch_emission(emission),
         scope=scope,
+        accept_scope=accept_scope,
+        trust_catalogue=trust_catalogue,
         rotate_every=rotate_every,
         sample=items,
         pace=pace_from(speed),

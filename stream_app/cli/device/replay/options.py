@@ -13,6 +13,7 @@ from stream_app.cli.device.mechanism_options import (
     mechanism_from,
     positive_fraction,
 )
+from stream_app.cli.device.scope_options import check_scope_source
 from stream_app.errors import UsageError
 from stream_app.privacy.mechanism import Mechanism
 from stream_app.privacy.ratings.item_sampling import ItemSample
@@ -36,6 +37,8 @@ class ReplayCommandOptions:
     thinning: str | None
     by_epoch: bool
     scope: Path | None
+    accept_scope: str | None
+    trust_catalogue: bool
     rotate_every: int
     sample: ItemSample | None
     pace: Pace
@@ -58,11 +61,13 @@ class ReplayCommandOptions:
                 f"{mechanism} hides whether a rating exists, and a message at the moment of rating "
                 "reveals it: give --emission epoch"
             )
-        if not hidden and (self.scope is not None or self.rotate_every != 1):
+        if not hidden and (self.scope or self.trust_catalogue or self.rotate_every != 1):
             raise UsageError(
-                "--scope and --rotate-every need a mechanism that hides which items were rated, "
-                f"not {mechanism}"
+                "--scope, --trust-catalogue and --rotate-every need a mechanism that hides which "
+                f"items were rated, not {mechanism}"
             )
+        if hidden:
+            check_scope_source(mechanism, self.scope, trusted=self.trust_catalogue)
         if not 1 <= self.rotate_every <= _MAX_PERIOD:
             raise UsageError(
                 f"--rotate-every {str(self.rotate_every)[:40]}: give 1 to {_MAX_PERIOD} epochs"

@@ -11,8 +11,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from producers.daemon.kept import KeptRatings
 from producers.datasets.load import Dataset, load
 from producers.device import scope
+from producers.device.pinned_scope import pin, read_scope
+from producers.device.rated import Ratings
 from producers.device.requests import ReportSettings
 from producers.fleet.epoch_emission import emit
 from producers.fleet.epoch_requests import EmissionOptions
@@ -21,6 +24,7 @@ from producers.fleet.replay import Pace, ReplayOptions, replay
 from producers.identities import Identities
 from producers.journal import FinishedBefore, Journal, Unwritable
 from producers.publishing import OutboxRelay, Publisher
+from producers.ranking.clean_history import CleanHistory
 from producers.siblings import check_only_journal
 from stream_app.cli.device.connections import item_table_for, publisher_for
 from stream_app.cli.device.mechanism_options import allowed, hides_presence
@@ -54,6 +58,8 @@ from stream_app.privacy.ratings.item_sampling import ItemSample
 from stream_app.settings import Settings
 from stream_app.wire import EPOCH_SECONDS
 
+_ANY_SIZE = 2**31  # items of a scope: what a simulation spends, its budget limits
+
 
 def replay_file(options: ReplayCommandOptions, settings: Settings, *, as_json: bool) -> None:
     """Publish a file of ratings and print the outcome; raises UserError if an event failed."""
@@ -62,9 +68,11 @@ def replay_file(options: ReplayCommandOptions, settings: Settings, *, as_json: b
     mechanism = allowed(options.mechanism(dataset.scale), settings)
     publisher = publisher_for(settings)
     epoch = int(time.time()) // EPOCH_SECONDS
-    items = _scope(options, settings, epoch) if hides_presence(mechanism) else None
+    items, digest = _scope(options, settings, epoch) if hides_presence(mechanism) else (None, b"")
     table = item_table_for(mechanism, settings)
     with Journal.open(options.journal, limits=options.limits, test=options.test) as journal:
+        if options.scope is not None:
+            pin(journal, options.scope, digest, options.accept_scope)
         identities = Identities(journal.key, signed=settings.signed)
         reporting = ReportSettings(publisher.topic, mechanism, table, identities=identities)
         for sentence in journal_notices(journal):
@@ -87,12 +95,19 @@ def replay_file(options: ReplayCommandOptions, settings: Settings, *, as_json: b
                 ended=options.by_epoch,
             )
         price.check(options.budget)
-        for sentence in _notices(options, dataset, mechanism, price):
+        found = (f"warning: {each}" for each in data_warnings(dataset, population.items, items))
+        for sentence in (*_notices(options, dataset, mechanism, price), *found):
             notice(sentence)
-        for sentence in data_warnings(dataset, population.items, items):
-            notice(f"warning: {sentence}")
+        others = KeptRatings(CleanHistory(journal.path), identities, dataset.scale)
         run = ReplayRun(
-            journal, publisher, reporting, population, options.pace, epoch, options.republish
+            journal,
+            publisher,
+            reporting,
+            population,
+            options.pace,
+            epoch,
+            options.republish,
+            others,
         )
         try:
             by_epoch = options.by_epoch
@@ -116,13 +131,15 @@ def _show(outcome: ReplayOutcome, as_json: bool) -> None:
         say(sentence)
 
 
-def _scope(options: ReplayCommandOptions, settings: Settings, epoch: int) -> NDArray[np.uint64]:
-    """Return the public items to report on in this epoch."""
+def _scope(
+    options: ReplayCommandOptions, settings: Settings, epoch: int
+) -> tuple[NDArray[np.uint64], bytes]:
+    """Return the public items to report on in this epoch, and the digest of their file."""
     if options.scope is not None:
-        items = scope.from_file(options.scope)
+        items, digest = read_scope(options.scope, _ANY_SIZE)
     else:
-        items = catalogue(connection_from(settings), settings.topic_prefix)
-    return scope.turn(items, epoch, options.rotate_every, settings.hash_seed)
+        items, digest = catalogue(connection_from(settings), settings.topic_prefix), b""
+    return scope.turn(items, epoch, options.rotate_every, settings.hash_seed), digest
 
 
 def _notices(
@@ -174,6 +191,7 @@ class ReplayRun:
     pace: Pace
     epoch_number: int
     republish: bool
+    others: Ratings
 
     def immediate(self, limit: int | None) -> ReplayOutcome:
         """Publish every rating in time order, from where an earlier run stopped."""
@@ -218,6 +236,7 @@ class ReplayRun:
                 epoch=self.epoch_number,
                 options=EmissionOptions(scope, sample, self.pace, self.republish),
                 make_room=relay.make_room,
+                others=self.others,
             )
             last = _last(steps, "devices", lambda step: (step.devices, step.total))
         return of_epoch_run(last, self._delivery(left, began))

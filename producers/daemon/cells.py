@@ -1,0 +1,61 @@
+"""On which cells an account reports: those whose turn came since it enrolled and that are left.
+
+    turn(e)       the items of the public scope whose slot is e mod rotate_every
+    due(a, e)     the items with a turn in the epochs  a + 1 .. e,  a: the epoch of enrolment
+
+An account that missed an epoch, because the program did not run, reports on the cells of that epoch
+at its next moment. Which cells were reported is in the journal. No argument is a rating. Of a scope
+that a server names (`most`), a device reports on the items that its own key picks, as many as its
+budget holds, so that the server cannot choose them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from fractions import Fraction
+
+import numpy as np
+from numpy.typing import NDArray
+
+from producers.device.scope import turn
+from stream_app.privacy.ratings.item_sampling import ItemSample
+
+
+@dataclass(frozen=True, eq=False)
+class Cells:
+    """The public scope, rising keys (n,), each of which has its turn once in `rotate_every` epochs;
+    `key` decides which in which. `most`: a device picks so many of them by its own key."""
+
+    scope: NDArray[np.uint64]
+    rotate_every: int = 1
+    key: int = 0
+    most: int | None = None
+    _due: dict[tuple[int, int], NDArray[np.uint64]] = field(default_factory=dict, repr=False)
+
+    @property
+    def sample(self) -> ItemSample | None:
+        """The items that a device picks, None where it reports on all."""
+        return None if self.most is None else ItemSample(Fraction(1), self.most)
+
+    def due(self, enrolled: int, epoch: int) -> NDArray[np.uint64]:
+        """Return the items that had their turn after enrolment, rising, (m,). Accounts with the
+        same turns share the array."""
+        turns = min(epoch - enrolled, self.rotate_every)
+        if turns <= 0:
+            return self.scope[:0]
+        if turns == self.rotate_every:
+            return self.scope
+        known = self._due.get((turns, epoch))
+        if known is None:
+            known = np.sort(
+                np.concatenate(
+                    [
+                        turn(self.scope, epoch - back, self.rotate_every, self.key)
+                        for back in range(turns)
+                    ]
+                )
+            )
+            if self._due and next(iter(self._due))[1] != epoch:
+                self._due.clear()
+            self._due[turns, epoch] = known
+        return known

@@ -1,0 +1,132 @@
+"""The messages of a journal on their way to a broker that may be away for long.
+
+    send --> waiting, in order --> producer --> broker --> delivery report --> acknowledged
+                 ^                    |
+                 `--- all that is not acknowledged, again: after a failure, with another producer
+
+A message is durable in the journal before it is here, and only a delivery report removes it there.
+So nothing is lost while the broker is away, and what is sent again are the same bytes. After a
+failure the producer is given up, because the server drops a seq that arrives after a larger one of
+the same device; a new one is connected after a pause and begins with the oldest message.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from typing import Any
+
+from confluent_kafka import KafkaException
+
+from producers.journal import Journal, Message
+from producers.publishing import Producer
+from stream_app.errors import OlderJournal, UserError
+
+RETRY_SECONDS = 30.0
+Connect = Callable[[], Producer]
+
+
+class Delivery:
+    """Sends the messages of one topic; `connect` returns a producer once the topic was checked.
+
+    `notice` gets one sentence when the broker is lost and one when it is back.
+    """
+
+    def __init__(
+        self,
+        journal: Journal,
+        topic: str,
+        connect: Connect,
+        notice: Callable[[str], None],
+        clock: Callable[[], float],
+    ) -> None:
+        self._journal, self._topic, self._connect = journal, topic, connect
+        self._notice, self._clock = notice, clock
+        self._producer: Producer | None = None
+        self._waiting: deque[Message] = deque()
+        self._retry_at = -float("inf")
+        self._failure, self._complained = "", ""
+        self.accepted = 0
+        self.connected = False  # at least once: the topic was checked
+
+    @property
+    def unconfirmed(self) -> int:
+        """How many messages the broker has not confirmed."""
+        return len(self._journal.pending())
+
+    def send(self, message: Message) -> None:
+        """Take a message of the journal; it is sent now or later."""
+        if self._producer is not None:  # else it is among the pending when there is one
+            self._waiting.append(message)
+
+    def serve(self) -> None:
+        """Connect where there is no producer, send what waits, and take delivery reports.
+
+        A `UserError` of `connect` is a broker that is away; `OlderJournal` goes through.
+        """
+        if self._failure:
+            self._give_up(self._failure)
+        if self._producer is None and not self._begin():
+            return
+        assert self._producer is not None
+        while self._waiting:
+            try:
+                self._produce(self._waiting[0])
+            except BufferError:
+                break
+            except KafkaException as error:
+                self._give_up(error.args[0].str())
+                return
+            self._waiting.popleft()
+        self._producer.poll(0)
+
+    def close(self, seconds: float) -> None:
+        """Wait at most so long for delivery reports; what has none is sent by the next run."""
+        if self._producer is not None:
+            self.serve()
+        if self._producer is not None:
+            self._producer.flush(seconds)
+            self._producer = None
+
+    def _begin(self) -> bool:
+        if self._clock() < self._retry_at:
+            return False
+        try:
+            self._producer = self._connect()
+        except OlderJournal:
+            raise
+        except UserError as error:
+            self._retry_at = self._clock() + RETRY_SECONDS
+            self._complain(str(error))
+            return False
+        self._failure = ""
+        self.connected = True
+        if self._complained:
+            self._notice("the broker is back")
+            self._complained = ""
+        self._waiting = deque(each for each in self._journal.pending() if each.topic == self._topic)
+        return True
+
+    def _produce(self, message: Message) -> None:
+        assert self._producer is not None
+        producer = self._producer
+
+        def reported(error: Any, record: Any) -> None:  # noqa: ARG001 (the signature is Kafka's)
+            if error is None:
+                self._journal.acknowledge(message.number)
+                self.accepted += 1
+            elif producer is self._producer:
+                self._failure = str(error.str())
+
+        producer.produce(message.topic, key=message.key, value=message.value, on_delivery=reported)
+
+    def _give_up(self, reason: str) -> None:
+        self._producer, self._failure = None, ""
+        self._waiting.clear()
+        self._retry_at = self._clock() + RETRY_SECONDS
+        self._complain(f"Kafka did not accept a message: {reason}")
+
+    def _complain(self, sentence: str) -> None:
+        if sentence != self._complained:
+            self._notice(f"{sentence}; messages are kept in the journal and sent later")
+            self._complained = sentence

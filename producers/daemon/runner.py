@@ -1,0 +1,187 @@
+"""The loop of the program: take ratings, keep them, report at the moments of the accounts.
+
+    forever     take lines -> keep them -> confirm their source
+                moments that have come -> the cells that are due -> ratings looked up -> journal
+                messages -> delivery
+                wait for a line, the next moment, or a second
+
+Under a mechanism that protects presence every enrolled account reports at every moment of its
+schedule for which cells are due, with or without ratings: which cells, how many messages and when
+do not depend on any rating. Under any other mechanism the ratings that are new are sent, so that
+presence is public.
+
+Nothing is drawn before the broker was reached once, because only then is an older journal found
+(`last_seen`), and none while the clock is behind the journal's newest release. What is due then is
+reported at a later moment.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from itertools import groupby
+
+from producers.daemon.cells import Cells
+from producers.daemon.clock import Clock
+from producers.daemon.delivery import Delivery
+from producers.daemon.kept import KeptRatings
+from producers.daemon.schedule import Moment, Schedule
+from producers.daemon.sources import Source
+from producers.device import requests as device
+from producers.device.rating import check_levels_agree
+from producers.fleet.epoch_emission import check_scope
+from producers.fleet.epoch_requests import EmissionOptions, EpochRequests
+from producers.journal import Journal, OutboxFull, Request, Unwritable
+from stream_app.wire import EPOCH_SECONDS
+
+LOOK_SECONDS = 1.0  # between two looks at files and for delivery reports
+_NOTICES = 20  # sentences about bad lines of one source; the rest is counted
+CLOSE_SECONDS = 5.0
+
+Notice = Callable[[str], None]
+
+
+@dataclass(frozen=True)
+class Reporting:
+    """How the accounts report: `cells` is None where presence is public."""
+
+    settings: device.ReportSettings
+    cells: Cells | None = None
+
+
+@dataclass
+class Daemon:
+    """One running device program; one thread owns it. `epoch_seconds` differ in tests only."""
+
+    journal: Journal
+    reporting: Reporting
+    ratings: KeptRatings
+    delivery: Delivery
+    sources: Sequence[Source]
+    clock: Clock
+    notice: Notice
+    epoch_seconds: float = EPOCH_SECONDS
+    messages: int = field(default=0, init=False)
+    _bad: dict[str, int] = field(default_factory=dict, init=False)
+    _state: str = field(default="", init=False)
+
+    def __post_init__(self) -> None:
+        mechanism = self.reporting.settings.mechanism
+        check_levels_agree(self.ratings.scale, mechanism)
+        cells = self.reporting.cells
+        check_scope(mechanism, EmissionOptions(None if cells is None else cells.scope))
+        self._schedule = Schedule(self.journal.enrolled(), self.epoch_seconds, self.clock.now())
+
+    @property
+    def epoch(self) -> int:
+        """The epoch of the clock."""
+        return max(0, int(self.clock.now() // self.epoch_seconds))
+
+    def run(self, stopped: Callable[[], bool]) -> None:
+        """Run until `stopped`; then wait a little for the broker.
+
+        Raises UserError where the device cannot go on: nothing is lost then.
+        """
+        try:
+            while not stopped():
+                self.step()
+                self._wait()
+            self._take()
+        finally:
+            for source in self.sources:
+                source.close()
+            self.delivery.close(CLOSE_SECONDS)
+
+    def step(self) -> None:
+        """Do what is due now."""
+        self._take()
+        self.delivery.serve()
+        self._report()
+        self.delivery.serve()
+
+    def _wait(self) -> None:
+        coming, now = self._schedule.next, self.clock.now()
+        seconds = LOOK_SECONDS if coming is None else min(LOOK_SECONDS, max(0.0, coming - now))
+        self.clock.wait(seconds, [file for source in self.sources for file in source.files()])
+
+    # --- ratings ----------------------------------------------------------------------------------
+
+    def _take(self) -> None:
+        for source in self.sources:
+            while lines := source.take():
+                try:
+                    answers = self.ratings.keep([line for _, line in lines], self.epoch)
+                except Unwritable as error:
+                    source.refuse(str(error))
+                    self._once(f"{error}; ratings wait until it can")
+                    break
+                for (place, _), reason in zip(lines, answers, strict=True):
+                    if reason:
+                        self._refused(source.name, f"{place}: {reason}")
+                source.confirm(answers)
+                if source.files():
+                    break  # a stream is read again when it is readable
+
+    def _refused(self, name: str, sentence: str) -> None:
+        bad = self._bad[name] = self._bad.get(name, 0) + 1
+        if bad <= _NOTICES:
+            self.notice(f"{sentence}; the line is left out")
+        if bad == _NOTICES:
+            self.notice(f"{name}: further lines that are left out are not named")
+
+    # --- reports ----------------------------------------------------------------------------------
+
+    def _report(self) -> None:
+        now = self.clock.now()
+        come, missed = self._schedule.due(now)
+        if missed:
+            self._once("the program slept over a moment; what was due is reported at the next one")
+        for epoch, moments in groupby(come, lambda each: each.epoch):
+            self._report_in(epoch, list(moments))
+
+    def _report_in(self, epoch: int, moments: list[Moment]) -> None:
+        if not self.delivery.connected:
+            self._once("no report before the broker was reached once; it is made up for later")
+            return
+        if self.journal.epoch(epoch) > epoch:
+            self._once(
+                f"the clock says epoch {epoch}, before the newest release of this journal "
+                f"({self.journal.epoch(epoch)}): nothing is reported until it is later; set the "
+                "clock right"
+            )
+            return
+        requests = list(self._requests(epoch, moments))
+        if not requests:
+            return
+        try:
+            messages = self.journal.commit(requests)
+        except OutboxFull as error:
+            self._once(str(error))
+            return
+        self.messages += len(messages)
+        for message in messages:
+            self.delivery.send(message)
+
+    def _requests(self, epoch: int, moments: list[Moment]) -> Iterator[Request]:
+        cells = self.reporting.cells
+        for each in moments:
+            account = self.journal.enrolment(each.device)
+            if account is None or not account.active(epoch):
+                continue
+            scope = None if cells is None else cells.due(account.epoch, epoch)
+            if scope is not None and not len(scope):
+                continue
+            options = EmissionOptions(scope, None if cells is None else cells.sample)
+            found = EpochRequests(
+                self.ratings, self.reporting.settings, self.journal, epoch, options
+            )
+            rated = self.ratings.rated(each.device)
+            keys = found.affordable(each.device, found.unreported(each.device, rated))
+            if len(keys):
+                yield found.request(each.device, rated, keys)[0]
+
+    def _once(self, sentence: str) -> None:
+        """Say a sentence unless it was the last one."""
+        if sentence != self._state:
+            self.notice(sentence)
+            self._state = sentence

@@ -1,0 +1,212 @@
+"""Ratings from a file that other programs write: appended, rewritten, truncated or rotated.
+
+    place    how many bytes are confirmed, and the HMAC of them under the journal's key
+    looked   stat -> unchanged? nothing : read from the place on
+
+    the confirmed bytes are as they were    appended: the lines behind the place
+    they are not                            what follows them in the file of before (still open, or
+                                            FILE.1 where it was rotated meanwhile), then the whole
+                                            file from its beginning
+
+A line is taken when it has its end. Lines that were confirmed and come again (a file that was
+rewritten) change nothing unless their rating has changed, see `kept`; a line that was removed is
+not forgotten by that (`murmurec history forget`). The places are in DEVICE.journal.watched, mode
+0600; without that file all is read again, which loses nothing.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hmac
+import json
+import os
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+_PIECE = 1 << 20
+_MOST = 4 << 20  # bytes of lines taken at once
+_SETTLED_SECONDS = 2.0  # a file that changed less long ago may change again with the same stamp
+_PERSON = b"murmurec watched\0"  # separates this hash from every other use of the key
+
+
+class Places:
+    """Where each watched file is confirmed to, in a file beside the journal."""
+
+    def __init__(self, journal: Path) -> None:
+        self.path = journal.with_name(f"{journal.name}.watched")
+
+    def read(self, name: str) -> tuple[int, bytes]:
+        """Return (bytes, HMAC) of a file, (0, b"") for one that was not watched before."""
+        try:
+            offset, digest = self._rows()[name]
+            return int(offset), bytes.fromhex(str(digest))
+        except (KeyError, TypeError, ValueError):
+            return 0, b""
+
+    def write(self, name: str, offset: int, digest: bytes) -> None:
+        """Store the place of a file; where the disk refuses, the lines are read again later."""
+        rows = {**self._rows(), name: [offset, digest.hex()]}
+        new = self.path.with_name(f"{self.path.name}.new")
+        with contextlib.suppress(OSError):
+            new.unlink(missing_ok=True)
+            handle = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+            with os.fdopen(handle, "w", encoding="utf-8") as file:
+                json.dump(rows, file)
+            new.replace(self.path)
+
+    def _rows(self) -> dict[str, list[str | int]]:
+        try:
+            found = json.loads(self.path.read_text(encoding="utf-8"))
+        except (OSError, ValueError):
+            return {}
+        return found if isinstance(found, dict) else {}
+
+
+class WatchedFile:
+    """The lines of one file; it may not exist yet."""
+
+    def __init__(self, path: Path, places: Places, key: bytes) -> None:
+        self.path = path.expanduser().absolute()
+        self.name = str(path)
+        self._places = places
+        self._key = hmac.digest(
+            key, _PERSON + str(self.path).encode("utf-8", "surrogatepass"), "sha256"
+        )
+        self._offset, self._digest = places.read(str(self.path))
+        self._file = -1  # open, so that what is left of a rotated file can be read
+        self._stamp: tuple[int, int, int] | None = None
+        self._waiting: list[tuple[str, bytes]] = []
+        self._next: tuple[int, bytes] = (0, b"")
+        self._more = False
+
+    def files(self) -> list[int]:
+        """Return nothing: a file is looked at from time to time."""
+        return []
+
+    def take(self) -> list[tuple[str, bytes]]:
+        """Return the new lines, at most some megabytes of them."""
+        if not self._waiting and self._changed():
+            lines = self._new_lines()
+            self._waiting = [(self.name, line) for line in lines]
+            if not lines:
+                self._go_on()
+        return self._waiting
+
+    def confirm(self, answers: Sequence[str]) -> None:  # noqa: ARG002 (a file does not listen)
+        """Store the new place."""
+        self._waiting = []
+        self._go_on()
+
+    def refuse(self, reason: str) -> None:
+        """Keep the place: the same lines are taken again."""
+
+    def close(self) -> None:
+        """Close the file."""
+        if self._file >= 0:
+            os.close(self._file)
+            self._file = -1
+
+    def _go_on(self) -> None:
+        if self._next != (self._offset, self._digest):
+            self._offset, self._digest = self._next
+            self._places.write(str(self.path), *self._next)
+
+    def _changed(self) -> bool:
+        try:
+            found = self.path.stat()
+        except OSError:
+            return self._file >= 0 and self._stamp is not None  # moved away: read what is left
+        stamp = found.st_ino, found.st_size, found.st_mtime_ns
+        settled = time.time() - found.st_mtime > _SETTLED_SECONDS
+        if stamp == self._stamp and settled and not self._more:
+            return False
+        self._stamp = stamp
+        return True
+
+    def _new_lines(self) -> list[bytes]:
+        """Return the lines to take, and set the place behind them."""
+        now, before = _opened(self.path), self._file
+        if before >= 0 and (now < 0 or not os.path.sameopenfile(before, now)):
+            left = self._left_of(before)
+            if not self._more:
+                self.close()
+            if now < 0:
+                self._stamp = None
+                return left
+            if left:
+                return self._before(left, now)
+        if now < 0:
+            return []
+        if self._confirmed(now):
+            self._keep(now)
+            return self._lines(now, self._offset)
+        rotated = _opened(self.path.with_name(f"{self.path.name}.1"))
+        if rotated >= 0:
+            left = self._left_of(rotated)
+            os.close(rotated)
+            if left:
+                return self._before(left, now)
+        self._keep(now)
+        return self._lines(now, 0)
+
+    def _before(self, left: list[bytes], now: int) -> list[bytes]:
+        """Return what is left of an earlier file; the file of now is read at the next look."""
+        os.close(now)
+        self._more = True
+        return left
+
+    def _keep(self, now: int) -> None:
+        self.close()
+        self._file = now
+
+    def _confirmed(self, file: int) -> bool:
+        """Return whether a file begins with the confirmed bytes."""
+        if not self._offset:
+            return True
+        if os.fstat(file).st_size < self._offset:
+            return False
+        return hmac.compare_digest(self._hashed(file, self._offset).digest(), self._digest)
+
+    def _hashed(self, file: int, size: int) -> hmac.HMAC:
+        found = hmac.new(self._key, None, "sha256")
+        os.lseek(file, 0, os.SEEK_SET)
+        while size and (data := os.read(file, min(size, _PIECE))):
+            found.update(data)
+            size -= len(data)
+        return found
+
+    def _lines(self, file: int, start: int) -> list[bytes]:
+        os.lseek(file, start, os.SEEK_SET)
+        data = b""
+        while len(data) < _MOST and (piece := os.read(file, _PIECE)):
+            data += piece
+        self._more = len(data) >= _MOST
+        end = data.rfind(b"\n") + 1
+        if not end and self._more:
+            end = len(data)  # no line is that long: refused for its length
+        self._next = start + end, self._hashed(file, start + end).digest()
+        return data[:end].splitlines()
+
+    def _left_of(self, file: int) -> list[bytes]:
+        """Return what follows the place in a file of which nothing more will come; afterwards the
+        place is at the beginning of the file that replaced it."""
+        if file < 0 or not self._confirmed(file):
+            self._next, self._more = (0, b""), False
+            return []
+        lines = self._lines(file, self._offset)
+        if not self._more:
+            os.lseek(file, self._next[0], os.SEEK_SET)
+            if last := os.read(file, _PIECE):
+                lines.append(last)  # its last line has no end, and never will
+            self._next = 0, b""
+        return lines
+
+
+def _opened(path: Path) -> int:
+    try:
+        return os.open(
+            path, os.O_RDONLY | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_NONBLOCK", 0)
+        )
+    except OSError:
+        return -1

@@ -1,0 +1,61 @@
+"""The public scope that a device was given, pinned by its digest in the journal.
+
+    first use, or enrolment      the journal stores SHA-256 of the file
+    every later use              the file must have that digest, or the one that is accepted by name
+
+Who chooses the scope chooses on what a device spends its budget: a scope of one item, or one that
+changes every day, is aimed at something. So a device reports on the list that its user has seen,
+and a list that comes from a server is taken only where the user says so.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from producers.device import scope
+from producers.journal import Journal
+from stream_app.errors import UserError
+
+MOST_CELLS = 4096  # of a scope, unless more are allowed by name
+_DIGEST = re.compile(r"[0-9a-f]{64}")
+
+
+def read_scope(path: Path, most: int = MOST_CELLS) -> tuple[NDArray[np.uint64], bytes]:
+    """Return the items of a scope and the SHA-256 of its file; UserError above `most` items."""
+    items = scope.from_file(path)
+    try:
+        digest = hashlib.sha256(path.expanduser().read_bytes()).digest()
+    except OSError as error:
+        raise UserError(f"{path}: cannot be read ({error.strerror})") from None
+    if len(items) > most:
+        raise UserError(
+            f"{path}: {len(items)} items, and a scope may have {most}: every item costs its "
+            "report's epsilon, whatever was rated; give a shorter list, or allow it (--most-cells "
+            f"{len(items)})"
+        )
+    return items, digest
+
+
+def pin(journal: Journal, path: Path, digest: bytes, accepted: str | None = None) -> bool:
+    """Store the digest of the scope; return whether it is new.
+
+    UserError for another digest than the stored one, unless `accepted` is it in hex.
+    """
+    if accepted is not None and _DIGEST.fullmatch(accepted.lower()) is None:
+        raise UserError(f"--accept-scope {accepted[:70]}: give the 64 hex digits of its SHA-256")
+    pinned = journal.scope
+    if pinned == digest:
+        return False
+    if pinned and (accepted is None or bytes.fromhex(accepted) != digest):
+        raise UserError(
+            f"{path}: has the SHA-256 {digest.hex()}, and the scope of this device has "
+            f"{pinned.hex()}: who changes the scope chooses on what the budget is spent; if you "
+            f"know who changed it and why, give --accept-scope {digest.hex()}"
+        )
+    journal.pin_scope(digest)
+    return True

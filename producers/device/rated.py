@@ -1,0 +1,28 @@
+"""What a device has rated, as it looks it up when it reports: from a data set or from its own file.
+
+keys        distinct item keys, rising, (m,) uint64
+raw_levels  the level of each rating on the scale, (m,) uint8
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+
+@dataclass(frozen=True, eq=False, repr=False)  # raw columns have no place in a log
+class Rated:
+    """The ratings of one device; see the module."""
+
+    keys: NDArray[np.uint64] = field(default_factory=lambda: np.empty(0, np.uint64))
+    raw_levels: NDArray[np.uint8] = field(default_factory=lambda: np.empty(0, np.uint8))
+
+
+class Ratings(Protocol):
+    """Ratings by device."""
+
+    def rated(self, device_id: bytes) -> Rated:
+        """Return what a device has rated; nothing for one without ratings."""

@@ -1,0 +1,118 @@
+"""`murmurec device run` and `murmurec device status`: the device as a program that runs.
+
+start    what the command line means: accounts, scope, sources, connection
+state    what a device would say of itself, from its journal
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from stream_app.cli.device.mechanism_options import (
+    EpsilonOption,
+    JournalOption,
+    MechanismOption,
+    ScaleOption,
+    ThinningOption,
+    TrustClockOption,
+    journal_path,
+    scale_from,
+)
+from stream_app.cli.device.scope_options import (
+    AcceptScopeOption,
+    ScopeOption,
+    TrustCatalogueOption,
+)
+from stream_app.cli.options import (
+    BootstrapOption,
+    ConfigOption,
+    JsonOption,
+    KafkaOption,
+    PrefixOption,
+    settings_from,
+)
+
+
+def run(
+    user: Annotated[
+        str | None,
+        typer.Option("--user", metavar="ID", help="The only user; without it lines name theirs."),
+    ] = None,
+    watch: Annotated[
+        list[Path] | None,
+        typer.Option("--watch", metavar="FILE", help="A file of ratings to follow; repeatable."),
+    ] = None,
+    socket: Annotated[
+        Path | None,
+        typer.Option("--socket", metavar="PATH", help="A local socket (mode 0600) for ratings."),
+    ] = None,
+    stdin: Annotated[bool, typer.Option("--stdin", help="Read ratings from the input.")] = False,
+    mechanism: MechanismOption = "rr",
+    epsilon: EpsilonOption = None,
+    thinning: ThinningOption = None,
+    scale: ScaleOption = None,
+    scope: ScopeOption = None,
+    accept_scope: AcceptScopeOption = None,
+    trust_catalogue: TrustCatalogueOption = False,
+    most_cells: Annotated[
+        int, typer.Option("--most-cells", metavar="N", min=1, help="Items that a scope may have.")
+    ] = 4096,
+    rotate_every: Annotated[
+        int,
+        typer.Option("--rotate-every", metavar="N", help="Report each item once every N epochs."),
+    ] = 1,
+    journal: JournalOption = None,
+    trust_clock: TrustClockOption = False,
+    trust_journal: Annotated[
+        bool,
+        typer.Option("--trust-journal", help="Go on where the topic holds later events."),
+    ] = False,
+    config: ConfigOption = None,
+    bootstrap: BootstrapOption = None,
+    prefix: PrefixOption = None,
+    kafka: KafkaOption = None,
+) -> None:
+    """Take ratings and report for the enrolled accounts, until stopped.
+
+    Example: murmurec device run --user ann --watch ratings.csv
+    """
+    from producers.journal import Limits
+    from stream_app.cli.device.running.start import RunOptions, run_device
+
+    settings = settings_from(config, bootstrap, prefix, kafka)
+    options = RunOptions(
+        user=user,
+        watched=tuple(watch or ()),
+        socket=socket,
+        stdin=stdin,
+        family=mechanism,
+        epsilon=epsilon,
+        thinning=thinning,
+        scale=scale_from(scale),
+        scope=scope,
+        accept_scope=accept_scope,
+        trust_catalogue=trust_catalogue,
+        most_cells=most_cells,
+        rotate_every=rotate_every,
+        journal=journal_path(settings, journal),
+        limits=Limits(trust_clock=trust_clock),
+        trust_journal=trust_journal,
+    )
+    run_device(options, settings)
+
+
+def status(
+    journal: JournalOption = None,
+    config: ConfigOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Show the accounts of a device, what waits, and when each reports next.
+
+    Example: murmurec device status
+    """
+    from stream_app.cli.device.running.state import show_status
+
+    show_status(journal_path(settings_from(config), journal), as_json=as_json)

@@ -1,0 +1,256 @@
+"""What the command line of `murmurec device run` means, and the program that it starts."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from producers.daemon.cells import Cells
+from producers.daemon.clock import SystemClock
+from producers.daemon.delivery import Delivery
+from producers.daemon.kept import KeptRatings
+from producers.daemon.last_seen import check_newest, newest_seqs
+from producers.daemon.local_socket import LocalSocket
+from producers.daemon.pipe import Pipe
+from producers.daemon.runner import Daemon, Reporting
+from producers.daemon.sources import Source
+from producers.daemon.watched_file import Places, WatchedFile
+from producers.device.pinned_scope import pin, read_scope
+from producers.device.requests import ReportSettings
+from producers.identities import Identities
+from producers.journal import Journal, Limits
+from producers.publishing import Producer
+from producers.ranking.clean_history import CleanHistory
+from producers.scale import Scale
+from producers.siblings import check_only_journal
+from stream_app.cli.device.connections import item_table_for, publisher_for
+from stream_app.cli.device.mechanism_options import allowed, hides_presence, mechanism_from
+from stream_app.cli.device.replay.catalogue import catalogue
+from stream_app.cli.device.scope_options import check_scope_source
+from stream_app.cli.device.wording import journal_notices, protection_claim
+from stream_app.cli.options import connection_from
+from stream_app.cli.output import notice, plural, printable
+from stream_app.errors import UsageError, UserError
+from stream_app.privacy.mechanism import Mechanism
+from stream_app.settings import Settings
+from stream_app.wire import EPOCH_SECONDS, Topics
+from stream_app.wire.signatures import Signatures
+
+_MAX_PERIOD = 2**31
+
+
+@dataclass(frozen=True)
+class RunOptions:
+    """Accounts, sources, mechanism and scope of a running device."""
+
+    user: str | None
+    watched: tuple[Path, ...]
+    socket: Path | None
+    stdin: bool
+    family: str
+    epsilon: str | None
+    thinning: str | None
+    scale: Scale | None
+    scope: Path | None
+    accept_scope: str | None
+    trust_catalogue: bool
+    most_cells: int
+    rotate_every: int
+    journal: Path
+    limits: Limits
+    trust_journal: bool
+
+    def check(self, mechanism: Mechanism) -> None:
+        """Refuse options that do not go together."""
+        hidden = hides_presence(mechanism)
+        if not hidden and (self.scope or self.trust_catalogue or self.rotate_every != 1):
+            raise UsageError(
+                "--scope, --trust-catalogue and --rotate-every need a mechanism that hides which "
+                f"items were rated, not {mechanism.id}"
+            )
+        if hidden:
+            check_scope_source(mechanism.id, self.scope, trusted=self.trust_catalogue)
+        if not 1 <= self.rotate_every <= _MAX_PERIOD:
+            raise UsageError(
+                f"--rotate-every {str(self.rotate_every)[:40]}: give 1 to {_MAX_PERIOD} epochs"
+            )
+
+
+def run_device(options: RunOptions, settings: Settings) -> None:
+    """Run the device until SIGTERM or SIGINT; UserError where it cannot go on."""
+    scale = options.scale or Scale()
+    mechanism = allowed(
+        mechanism_from(options.family, options.epsilon, scale, options.thinning), settings
+    )
+    options.check(mechanism)
+    clock = SystemClock()
+    sources: list[Source] = []
+    try:
+        with (
+            clock.until_signalled(),
+            Journal.open(options.journal, limits=options.limits) as journal,
+        ):
+            daemon = _daemon(options, settings, mechanism, journal, clock, sources)
+            for sentence in (*journal_notices(journal), *_notices(daemon, mechanism)):
+                notice(sentence)
+            daemon.run(lambda: clock.stopped)
+            notice(
+                f"stopped after {plural(daemon.messages, 'message')}; "
+                f"{plural(daemon.delivery.unconfirmed, 'message')} wait in the journal"
+            )
+    except ValueError as error:
+        raise UserError(str(error)) from None
+    finally:
+        for source in sources:
+            source.close()
+
+
+def _daemon(
+    options: RunOptions,
+    settings: Settings,
+    mechanism: Mechanism,
+    journal: Journal,
+    clock: SystemClock,
+    sources: list[Source],
+) -> Daemon:
+    identities = Identities(journal.key, signed=settings.signed)
+    accounts = journal.enrolled()
+    if options.user is not None:
+        users = [options.user]
+        identities.check_journal(journal, users)
+        check_only_journal(journal, users)
+        if journal.enrolment(identities.pseudonym(options.user)) is None:
+            user = printable(options.user)
+            raise UserError(f"{user} is not enrolled: run murmurec device enrol --user {user}")
+    if not accounts:
+        raise UserError(
+            f"device journal {journal.path}: no account takes part, so there is nothing to report; "
+            "run murmurec device enrol --user ID"
+        )
+    if settings.signed:
+        _seal_for(options, identities, [account.device for account in accounts])
+    topic = Topics(settings.topic_prefix).ratings
+    epoch = journal.epoch(int(clock.now()) // EPOCH_SECONDS)
+    cells = _cells(options, settings, mechanism, journal, epoch)
+    history = CleanHistory(journal.path)
+    sources += _sources(options, journal)
+    return Daemon(
+        journal=journal,
+        reporting=Reporting(
+            ReportSettings(
+                topic, mechanism, item_table_for(mechanism, settings), identities=identities
+            ),
+            cells,
+        ),
+        ratings=KeptRatings(history, identities, options.scale or Scale(), options.user),
+        delivery=Delivery(
+            journal,
+            topic,
+            lambda: _connected(options, settings, journal),
+            notice,
+            time.monotonic,
+        ),
+        sources=sources,
+        clock=clock,
+        notice=notice,
+    )
+
+
+def _seal_for(options: RunOptions, identities: Identities, devices: list[bytes]) -> None:
+    """Derive the key pair of the user; that of another account needs its user's id."""
+    if options.user is None or [identities.pseudonym(options.user)] != devices:
+        raise UserError(
+            "devices = signed: a signature needs the id of the account's user, so a device reports "
+            "for one account: give --user ID, and a journal with no other account (--journal)"
+        )
+
+
+def _cells(
+    options: RunOptions, settings: Settings, mechanism: Mechanism, journal: Journal, epoch: int
+) -> Cells | None:
+    """Return the cells of the public scope; None where presence is public."""
+    if not hides_presence(mechanism):
+        return None
+    most = None
+    if options.scope is not None:
+        items, digest = read_scope(options.scope, options.most_cells)
+        if pin(journal, options.scope, digest, options.accept_scope):
+            notice(f"scope      {options.scope} has the SHA-256 {digest.hex()}, from now on")
+        _check_budgets(journal, mechanism, items, epoch)
+    else:
+        items = catalogue(connection_from(settings), settings.topic_prefix)
+        most = options.most_cells
+    return Cells(items, options.rotate_every, settings.hash_seed, most)
+
+
+def _check_budgets(journal: Journal, mechanism: Mechanism, items: np.ndarray, epoch: int) -> None:
+    """Refuse a scope that no account's budget holds; name how many accounts have too little."""
+    rooms = []
+    for account in journal.enrolled():
+        left = int(np.count_nonzero(journal.unreported(account.device, items)))
+        room = journal.room(account.device, mechanism, epoch)
+        if room is not None and room < left:
+            rooms.append((room, left, account.budget))
+    if not rooms:
+        return
+    room, left, budget = max(rooms, key=lambda each: each[0])
+    sentence = (
+        f"the scope has {plural(left, 'item')} to report on, and the budget of {budget} holds "
+        f"{plural(room, 'report')} under {mechanism.id}: give a shorter --scope, a smaller "
+        "--epsilon, or a larger budget (murmurec budget set --raise)"
+    )
+    if len(rooms) == len(journal.enrolled()):
+        raise UserError(sentence)
+    notice(f"warning: {plural(len(rooms), 'account')} will not report: {sentence}")
+
+
+def _sources(options: RunOptions, journal: Journal) -> list[Source]:
+    places = Places(journal.path)
+    found: list[Source] = [WatchedFile(path, places, journal.key) for path in options.watched]
+    if options.stdin:
+        found.append(Pipe(sys.stdin.fileno()))
+    if options.socket is not None:
+        found.append(LocalSocket(options.socket.expanduser()))
+    return found
+
+
+def _connected(options: RunOptions, settings: Settings, journal: Journal) -> Producer:
+    """Return a producer, after the topic and what it holds of this device were checked."""
+    publisher = publisher_for(settings)
+    topic = publisher.topic
+    if not options.trust_journal:
+        devices = [account.device for account in journal.enrolled()]
+        newest = newest_seqs(
+            connection_from(settings), topic, devices, Signatures(topic, settings.signed)
+        )
+        if newest is None:
+            notice(
+                f"this user may not read {topic}, so an older copy of the journal would not be "
+                "found; grant READ on it to compare"
+            )
+        else:
+            check_newest(journal, topic, newest)
+    return publisher.producer
+
+
+def _notices(daemon: Daemon, mechanism: Mechanism) -> Iterator[str]:
+    accounts, cells = daemon.journal.enrolled(), daemon.reporting.cells
+    yield f"device     {plural(len(accounts), 'account')} in {daemon.journal.path}"
+    yield f"protected  {protection_claim(mechanism)}"
+    if cells is None:
+        yield (
+            "public     that ratings exist, their items and the day: what is new in an epoch is "
+            "sent, so an epoch without a message says that nothing was rated"
+        )
+    else:
+        yield (
+            f"public     the scope of {plural(len(cells.scope), 'item')}, and that every account "
+            "reports in every epoch in which items of it are due, with or without ratings"
+        )
+    yield "sent       once in an epoch, at a moment that follows from pseudonym and epoch alone"
+    yield f"kept       {plural(daemon.ratings.count, 'rating')} on this device"

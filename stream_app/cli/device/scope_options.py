@@ -1,0 +1,42 @@
+"""The options that name the public scope, and the refusal of a scope without a source."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from stream_app.errors import UsageError
+
+ScopeOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--scope",
+        metavar="FILE",
+        help="Public items to report on, one per line; its SHA-256 is stored at the first use.",
+    ),
+]
+AcceptScopeOption = Annotated[
+    str | None,
+    typer.Option(
+        "--accept-scope", metavar="SHA256", help="Accept another --scope than the stored one."
+    ),
+]
+TrustCatalogueOption = Annotated[
+    bool,
+    typer.Option(
+        "--trust-catalogue",
+        help="Without --scope, report on the server's catalogue: its writers choose the items.",
+    ),
+]
+
+
+def check_scope_source(mechanism: str, scope: Path | None, *, trusted: bool) -> None:
+    """Refuse a mechanism that needs a scope without exactly one source of it."""
+    if (scope is None) == (not trusted):
+        raise UsageError(
+            f"{mechanism} reports on a public list of items: give it with --scope FILE, or take "
+            "the server's with --trust-catalogue, whose writers then choose on what the budget is "
+            "spent"
+        )
