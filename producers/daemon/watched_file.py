@@ -20,6 +20,7 @@ import contextlib
 import hmac
 import json
 import os
+import stat
 import time
 from collections.abc import Sequence
 from pathlib import Path
@@ -204,9 +205,12 @@ class WatchedFile:
 
 
 def _opened(path: Path) -> int:
+    more = getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_NONBLOCK", 0)  # a named pipe would wait
     try:
-        return os.open(
-            path, os.O_RDONLY | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_NONBLOCK", 0)
-        )
+        file = os.open(path, os.O_RDONLY | more)
     except OSError:
         return -1
+    if stat.S_ISREG(os.fstat(file).st_mode):
+        return file
+    os.close(file)
+    return -1

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import subprocess
 import sys
@@ -314,11 +315,14 @@ def test_an_epoch_is_sent_as_a_whole_whatever_was_rated(
     assert (row["reports"], row["idle"], row["events_accepted"]) == (0, 3, 0)
 
 
-def test_the_public_catalogue_is_the_scope_where_no_file_names_it(
+def test_the_public_catalogue_is_the_scope_only_where_it_is_trusted(
     ratings_topic: str, kafka: Kafka, capsys: pytest.CaptureFixture[str]
 ) -> None:
     np.savez("mine.npz", user=[1, 2], item=[10, 11], rating=[3, 4])
     replay = ["replay", "mine.npz", "--mechanism", "cell", "--emission", "epoch"]
+    assert run(replay) == 2
+    assert "give it with --scope FILE, or take the server's with" in capsys.readouterr().err
+    replay.append("--trust-catalogue")
     assert run(replay) == 1
     assert "the catalogue is empty; give the public items with --scope FILE" in (
         capsys.readouterr().err
@@ -352,8 +356,12 @@ def test_a_sample_spends_its_budget_once_per_user(
     assert "4 x 5/2 = 10 for the user with the most" in output.err
     # A grown catalogue is no second sample, and --republish no second budget.
     Path("scope.txt").write_text("\n".join(map(str, range(5, 500))))
+    replay += ["--scope", "scope.txt", "--sample", "10", "--json"]
+    assert run(replay) == 1
+    assert "who changes the scope chooses on what the budget is spent" in capsys.readouterr().err
+    accepted = hashlib.sha256(Path("scope.txt").read_bytes()).hexdigest()
     for more in ([], ["--republish"]):
-        asked = [*replay, "--scope", "scope.txt", "--sample", "10", "--json", *more]
+        asked = [*replay, "--accept-scope", accepted, *more]
         assert run(asked) == 0
         row = json.loads(capsys.readouterr().out)
         assert (row["reports"], row["events_accepted"]) == (0, 0)

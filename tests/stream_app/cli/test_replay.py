@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from producers.device.requests import ReportSettings
-from producers.fleet.population import Population, populate
+from producers.fleet.population import Population, PopulationRatings, populate
 from producers.fleet.replay import Pace, replay
 from producers.journal import Journal
 from producers.journal.disk import Disk
@@ -93,7 +93,7 @@ def file(environment: Callable[..., None]) -> Path:
         (["mine.csv", "--sample", "5"], "--sample needs a mechanism that hides"),
         (["mine.csv", "--emission", "epoch", "--limit", "5"], "sent whole; leave --limit out"),
         (["mine.csv", "--scope", "mine.csv"], "hides which items were rated, not rr:5:2"),
-        (["mine.csv", "--rotate-every", "3"], "--scope and --rotate-every need a mechanism"),
+        (["mine.csv", "--rotate-every", "3"], "and --rotate-every need a mechanism"),
         (["mine.csv", "--thinning", "1/4"], "thinning '1/4': only cell"),
         (["mine.csv", "--budget", "many"], "--budget many: give a number above 0"),
         (["mine.csv", "--bootstrap", "localhost:1"], "localhost:1"),
@@ -242,7 +242,14 @@ def test_a_disk_that_fills_midway_is_refused_with_the_count_sent_and_the_rest_go
         line = Publisher(Accepting(), "ratings")
         people = ratings(journal.key, 100)
         return ReplayRun(
-            journal, line, ReportSettings("ratings", RR), people, Pace(500), 20_000, republish=False
+            journal,
+            line,
+            ReportSettings("ratings", RR),
+            people,
+            Pace(500),
+            20_000,
+            republish=False,
+            others=PopulationRatings(people),
         )
 
     with (

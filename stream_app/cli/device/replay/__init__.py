@@ -9,7 +9,6 @@ catalogue   the items of the public catalogue, the default scope
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Annotated
 
 import typer

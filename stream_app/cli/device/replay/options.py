@@ -66,12 +66,12 @@ class ReplayCommandOptions:
                 "--scope, --trust-catalogue and --rotate-every need a mechanism that hides which "
                 f"items were rated, not {mechanism}"
             )
-        if hidden:
-            check_scope_source(mechanism, self.scope, trusted=self.trust_catalogue)
         if not 1 <= self.rotate_every <= _MAX_PERIOD:
             raise UsageError(
                 f"--rotate-every {str(self.rotate_every)[:40]}: give 1 to {_MAX_PERIOD} epochs"
             )
+        if hidden:
+            check_scope_source(mechanism, self.scope, trusted=self.trust_catalogue)
         if self.by_epoch and self.limit is not None:
             raise UsageError(f"--limit {self.limit}: an epoch is sent whole; leave --limit out")
         if self.sample is not None and not hidden:

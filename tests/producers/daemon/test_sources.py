@@ -1,0 +1,152 @@
+"""A socket, a pipe, and the lines that come from them."""
+
+from __future__ import annotations
+
+import os
+import socket
+import stat
+from pathlib import Path
+
+import pytest
+
+from producers.daemon.lines import LONGEST, parse
+from producers.daemon.local_socket import LocalSocket
+from producers.daemon.pipe import Pipe
+from producers.daemon.sources import Lines
+from stream_app.errors import UserError
+
+
+def sender(path: Path, data: bytes) -> socket.socket:
+    found = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    found.connect(str(path))
+    found.sendall(data)
+    return found
+
+
+def test_a_sender_is_answered_line_by_line_when_its_rating_is_kept(tmp_path: Path) -> None:
+    path = tmp_path / "s"
+    listening = LocalSocket(path)
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    with sender(path, b"7,4\n8,") as first, sender(path, b"9,99\n") as second:
+        lines = [line for _, line in listening.take()]
+        assert lines == [b"7,4", b"9,99"]
+        assert [line for _, line in listening.take()] == lines  # not confirmed yet
+        listening.confirm(["", "must be on the scale"])
+        assert first.recv(100) == b"kept\n"
+        assert second.recv(100) == b"refused: must be on the scale\n"
+        first.sendall(b"3\n")
+        assert [line for _, line in listening.take()] == [b"8,3"]
+        listening.refuse("the disk is full")
+        assert first.recv(100) == b"refused: the disk is full\n"
+    assert listening.take() == []
+    assert listening.files() == [listening.files()[0]]  # both are gone
+    listening.close()
+    assert not path.exists()
+
+
+def test_the_last_line_of_a_sender_that_hangs_up_counts_without_an_end(tmp_path: Path) -> None:
+    listening = LocalSocket(tmp_path / "s")
+    sender(tmp_path / "s", b"7,4").close()
+    listening.take()
+    assert [line for _, line in listening.take()] == [b"7,4"]
+    listening.confirm([""])
+    listening.take()
+    assert len(listening.files()) == 1
+    listening.close()
+
+
+def test_a_socket_is_taken_from_an_ended_program_and_from_no_other(tmp_path: Path) -> None:
+    path = tmp_path / "s"
+    left = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    left.bind(str(path))
+    left.close()  # an ended program leaves its socket
+    listening = LocalSocket(path)
+    with pytest.raises(UserError, match="another program listens on it"):
+        LocalSocket(path)
+    listening.close()
+    path.write_text("mine")
+    with pytest.raises(UserError, match="is another file"):
+        LocalSocket(path)
+    assert path.read_text() == "mine"
+    with pytest.raises(UserError, match="at most 100 characters"):
+        LocalSocket(tmp_path / ("x" * 200))
+    with pytest.raises(UserError, match="cannot be made"):
+        LocalSocket(tmp_path / "no folder" / "s")
+
+
+def test_a_pipe_keeps_its_lines_until_they_are_confirmed() -> None:
+    reading, writing = os.pipe()
+    pipe = Pipe(reading)
+    assert pipe.take() == []  # and does not wait
+    os.write(writing, b"7,4\n8,")
+    assert [line for _, line in pipe.take()] == [b"7,4"]
+    pipe.refuse("the disk is full")
+    assert pipe.files() == []  # nothing more is read meanwhile
+    assert pipe.take() == [("standard input: line 1", b"7,4")]
+    pipe.confirm([""])
+    os.write(writing, b"3")
+    os.close(writing)
+    pipe.take()
+    pipe.take()
+    assert pipe.take() == [("standard input: line 2", b"8,3")]
+    pipe.confirm([""])
+    assert pipe.files() == pipe.take() == []
+    os.close(reading)
+
+
+@pytest.mark.parametrize("size", [1, 7, 5000])
+def test_a_line_that_is_too_long_is_refused_and_not_held_in_memory(size: int) -> None:
+    lines = Lines()
+    data = b"1,5\n" + b"x" * 100_000 + b"\n2,4\n"
+    found = [line for at in range(0, len(data), size) for line in lines.add(data[at : at + size])]
+    assert [found[0], found[2]] == [b"1,5", b"2,4"]
+    assert len(found) == 3
+    with pytest.raises(ValueError, match=f"at most {LONGEST}"):
+        parse(found[1], named=False)
+
+
+@pytest.mark.parametrize(
+    ("line", "named", "expected"),
+    [
+        ("7,4", False, (None, 7, 4.0)),
+        (" 007 , 4.0 , 17\r", False, (None, 7, 4.0)),
+        ("ann,７,4", True, ("ann", 7, 4.0)),
+        ("анна,Дом,5", True, ("анна", "Дом", 5.0)),
+        ('{"user": "a, b", "item": "x,y", "rating": 3}', True, ("a, b", "x,y", 3.0)),
+        ('{"item": 7, "rating": 3}', False, (None, 7, 3.0)),
+    ],
+)
+def test_a_line_is_a_rating(line: str, named: bool, expected: tuple[object, ...]) -> None:
+    row = parse(line.encode(), named=named)
+    assert row is not None
+    assert (row.user, row.item, row.raw_rating) == expected
+
+
+@pytest.mark.parametrize("line", ["", "  ", "# 7,4", "item,rating", "User,Item,Rating"])
+def test_a_line_may_hold_no_rating(line: str) -> None:
+    assert parse(line.encode(), named=True) is None
+
+
+@pytest.mark.parametrize(
+    ("line", "named", "message"),
+    [
+        (b"7", False, "1 fields: write item,rating"),
+        (b"ann,7", True, "2 fields: write user,item,rating"),
+        (b"ann,7,3,4", False, "4 fields"),
+        (b"7,three", False, "the rating is not a number"),
+        (b"7,nan", False, "the rating is not a number"),
+        (b",4", False, "a string item has 1 to"),
+        (b"\xff,4", False, "not text in UTF-8"),
+        (b"{", False, "is not {"),
+        (b'{"item": 7, "rating": 31415, "x": 1}', False, "is not {"),
+        (b'{"item": 7, "rating": 3}', True, "names no user"),
+        (b'{"user": 7, "item": 7, "rating": 3}', False, "names a user"),
+        (b"[" * 10_000, False, "1 fields"),
+    ],
+)
+def test_a_bad_line_is_one_sentence_without_its_rating(
+    line: bytes, named: bool, message: str
+) -> None:
+    with pytest.raises(ValueError, match=message) as refused:
+        parse(line, named=named)
+    assert "31415" not in str(refused.value)
