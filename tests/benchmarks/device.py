@@ -5,6 +5,7 @@ from __future__ import annotations
 import tempfile
 import time
 from collections.abc import Callable
+from fractions import Fraction
 from pathlib import Path
 
 import numpy as np
@@ -15,7 +16,8 @@ from producers.fleet.epoch_emission import emit
 from producers.fleet.epoch_requests import EmissionOptions
 from producers.fleet.population import Population, populate
 from producers.fleet.replay import ReplayOptions, replay
-from producers.journal import Journal
+from producers.journal import Journal, PersonBudget, Request
+from producers.journal.release import debits_of
 from stream_app.privacy import registry
 from stream_app.privacy.randomness import SystemSource
 from stream_app.privacy.ticket import TicketIssuer
@@ -26,11 +28,12 @@ REPORTS = 1_000_000
 REPEATS = 5
 TOPIC = "murmurec.ratings.v1"
 GROUP = 256
+RELEASES = 10_000
 
 
 def measure() -> list[Figure]:
     """Return rates per processor second, the best of several runs; syncs in wall-clock seconds."""
-    return [*_drawn(), *_journal(), *_replayed(), *_emitted()]
+    return [*_drawn(), *_admission(), *_journal(), *_replayed(), *_emitted()]
 
 
 def _drawn() -> list[Figure]:
@@ -43,6 +46,32 @@ def _drawn() -> list[Figure]:
         Figure("device: reports of rr:5:2 released", REPORTS / drawn / 1e6, "M/s", ">= 10"),
         Figure("device: compile and certify rr:5:2", compiled * 1e3, "ms", "<= 20"),
     ]
+
+
+def _admission() -> list[Figure]:
+    """The check of one release against the person's budget, with 10,000 releases on record, each in
+    an epoch of its own."""
+    line = device.ReportSettings(TOPIC, registry.parse("rr:5:1/2"))
+    account, level = bytes(16), np.zeros(1, np.uint8)
+    with tempfile.TemporaryDirectory() as folder, Journal.open(Path(folder) / "journal") as journal:
+        journal.enrol([account], PersonBudget(Fraction(10**6), window=20_000, plan="adaptive"), 1)
+
+        def request(item: int, epoch: int) -> Request:
+            key = np.array([item], np.uint64)
+            return device.request(level, key, line, device=account, epoch=epoch)
+
+        for start in range(0, RELEASES, 500):
+            for item in range(start, start + 500):
+                for message in journal.commit([request(item, 20_000 + item)]):
+                    journal.acknowledge(message.number)
+        state, limits = journal._state, journal.limits
+        asked = [request(RELEASES + item, 30_000 + item // 3) for item in range(1000)]
+        debits_of(state, limits, asked[:1])
+        started = time.perf_counter()
+        for each in asked:
+            debits_of(state, limits, [each])
+        taken = (time.perf_counter() - started) / len(asked)
+    return [Figure("device: admission after 10,000 releases", taken * 1e6, "us", "<= 200")]
 
 
 def _journal() -> list[Figure]:

@@ -122,14 +122,17 @@ def test_nothing_raw_is_written_anywhere(
     publish = ["publish", "--user", USER, *quiet]
     rating = ["--rating", CANARIES[0]]
 
-    # What works: one rating, a file in each way of sending, a profile.
+    # What works: an account, one rating, a file in each way of sending, a profile.
+    terms = ["--budget", "1000000", "--plan", "adaptive"]
+    assert run(["device", "enrol", "--user", USER, *terms]) == 0
+    capsys.readouterr()  # the one command that repeats the id, to the person who typed it
     assert run([*publish, "--item", "1", *rating]) == 0
     assert run([*publish, "--item", "2", *rating, "--mechanism", "partition"]) == 0
     assert run([*publish, "--item", "word", *rating, "--json-encoding", "--json"]) == 0
     assert run(["replay", "alike.csv", *quiet]) == 0
     for family in ("cell", "laplace"):
         report = ["replay", "alike.csv", *quiet, "--mechanism", family, "--emission", "epoch"]
-        journal = ["--journal", f"{family}.journal"]
+        journal = ["--journal", f"{family}/device.journal"]
         assert run([*report, "--scope", "scope.txt", *journal]) == 0
     profiles = ["profiles", "publish", "alike.csv", "--mechanism", "blip", *where]
     assert run([*profiles, "--epsilon", "1", "--scale", *SCALE]) == 0
@@ -146,7 +149,8 @@ def test_nothing_raw_is_written_anywhere(
         [*publish, "--item", "3", "--rating", "nan"],
         [*publish, "--item", "-1", *rating],
         [*publish, "--item", "x" * 200, *rating],
-        [*publish, "--item", "4", *rating, "--budget", "1/1000"],
+        ["device", "enrol", "--user", USER, "--budget", "1/1000"],
+        ["budget", "set", "--user", USER, "--raise", "1/1000"],
         [*publish, "--item", "4", *rating, "--mechanism", "cell"],
         [*publish, "--item", "4", *rating, "--mechanism", "ternary"],
         [*publish, "--item", "4", *rating, "--journal", "."],

@@ -44,6 +44,11 @@ def ratings_topic(environment: Callable[..., None], kafka: Kafka, topics: str) -
     return wire.Topics(topics).ratings
 
 
+def enrol(*users: str) -> None:
+    for user in users:
+        assert run(["device", "enrol", "--user", user]) == 0
+
+
 def everything(kafka: Kafka, topic: str) -> list[wire.Event]:
     """Read the topic from its start to its end and decode as a server does."""
     from confluent_kafka import TopicPartition
@@ -68,7 +73,14 @@ def everything(kafka: Kafka, topic: str) -> list[wire.Event]:
 def test_a_published_rating_is_accepted_where_its_key_belongs(
     ratings_topic: str, kafka: Kafka, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert run(["publish", "--user", "ann", "--item", "1193", "--rating", "4"]) == 0
+    rating = ["publish", "--user", "ann", "--item", "1193", "--rating", "4"]
+    assert run(rating) == 1
+    assert "ann is not enrolled" in (refused := capsys.readouterr().err)
+    assert "run murmurec device enrol --user ann" in refused
+    assert everything(kafka, ratings_topic) == []
+    enrol("ann")
+    assert "(20, 1e-06) in any 365 days for ann as a person" in capsys.readouterr().out
+    assert run(rating) == 0
     output = capsys.readouterr().out
     assert "sent       at once: the time and size of a message" in output
     assert f"accepted   {ratings_topic}, partition " in output
@@ -99,7 +111,10 @@ def test_a_published_rating_is_accepted_where_its_key_belongs(
     assert (output["device"], output["seq"], output["mechanism"]) == (device_id.hex(), 2, "rr:5:2")
     assert run(["publish", "--user", "ann", "--item", "1193", "--rating", "4"]) == 1
     assert "published already" in capsys.readouterr().err
-    assert run(["publish", "--user", "ann", "--item", "1193", "--rating", "4", "--republish"]) == 0
+    assert run([*rating, "--republish"]) == 0
+    assert run(["device", "withdraw", "--user", "ann"]) == 0
+    assert run(["publish", "--user", "ann ", "--item", "9", "--rating", "4"]) == 1
+    assert "was withdrawn in epoch" in capsys.readouterr().err
 
 
 def test_a_missing_topic_costs_no_epsilon(
@@ -147,10 +162,14 @@ def test_a_replay_sends_every_rating_once_and_continues(
 def test_what_was_published_by_one_way_is_not_published_by_another(
     ratings_topic: str, kafka: Kafka, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    enrol("1")
     assert run(["publish", "--user", "1", "--item", "10", "--rating", "4"]) == 0
     np.savez("mine.npz", user=[1, 1, 2], item=[10, 11, 10], rating=[3, 4, 5])
     assert run(["replay", "mine.npz"]) == 0
-    output = capsys.readouterr().out
+    printed = capsys.readouterr()
+    assert "enrolled   1 device as a simulation, without a limit" in printed.err
+    assert "1 account of a person, which keeps its own budget" in printed.err
+    output = printed.out
     assert "1 of the refused were published before: --republish" in output
     assert output.splitlines()[-1] == "rows 3 = published 2 + refused 1"
     np.savez("grown.npz", user=[1, 1, 2, 2], item=[10, 11, 10, 11], rating=[3, 4, 5, 1])
@@ -230,12 +249,13 @@ def test_a_clock_far_beyond_the_last_release_needs_the_option(
         ["publish", "--user", "ann", "--item", "3", "--rating", "4"],
         ["replay", "mine.npz"],
         ["profiles", "publish", "mine.npz"],
+        ["device", "enrol", "--user", "bob"],
     )
     for command in commands:
         assert run(command) == 1
         assert "400 days after the last release" in capsys.readouterr().err
     before = Path("device.journal").read_bytes()
-    for command in commands:
+    for command in commands[:3]:
         Path("device.journal").write_bytes(before)
         assert run([*command, "--trust-clock"]) == 0
 
@@ -374,30 +394,33 @@ def test_a_sample_spends_its_budget_once_per_user(
 def test_a_budget_is_kept_by_every_command_and_shown(
     ratings_topic: str, kafka: Kafka, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    np.savez("mine.npz", user=[1] * 5 + [2], item=[*range(5), 1], rating=[3] * 5 + [4])
+    np.savez("mine.npz", user=[1] * 9 + [2], item=[*range(9), 1], rating=[3] * 9 + [4])
     assert run(["replay", "mine.npz", "--budget", "7", "--json"]) == 0
     output = capsys.readouterr()
     row = json.loads(output.out)
-    assert (row["published"], row["refused"], row["over_budget"]) == (4, 2, 2)
+    assert (row["published"], row["refused"], row["over_budget"]) == (4, 6, 6)
+    assert "enrolled   2 devices as a simulation, with a budget of (7, 1e-06) in all" in output.err
     assert "3 x 2 = 6 for the user with the most" in output.err
     assert "is new: new pseudonyms" in output.err
     assert "1..5 by 1, found in the ratings" in output.err
     rating = ["--user", "1", "--item", "77", "--rating", "4"]
-    assert run(["publish", *rating, "--budget", "7"]) == 1
-    assert "the budget is 7 in all, this user has spent 6 of it" in capsys.readouterr().err
-    assert run(["budget", "show", "--user", "1", "--budget", "7"]) == 0
+    assert run(["publish", *rating]) == 1
+    assert "the budget is (7, 1e-06) in all for the whole person" in capsys.readouterr().err
+    assert run(["budget", "show", "--user", "1"]) == 0
     shown = capsys.readouterr().out
+    assert "(7, 1e-06) for you as a person in all; 0 reports left at 2 (rr:5:2)" in shown
     assert "epsilon 6 on 3 reports" in shown
-    assert "remaining 1, for ratings and profiles together" in shown
-    assert run(["publish", *rating, "--budget", "8"]) == 0
+    assert run(["budget", "set", "--user", "1", "--raise", "8"]) == 0
+    assert run(["publish", *rating]) == 0
     assert sum(len(event.items) for event in everything(kafka, ratings_topic)) == 5
     # What the budget held back goes with a larger one, and nothing goes twice.
     capsys.readouterr()
     assert run(["replay", "mine.npz", "--budget", "10", "--json"]) == 0
     output = capsys.readouterr()
     row = json.loads(output.out)
-    assert (row["published"], row["published_before"], row["over_budget"]) == (1, 4, 1)
-    assert "2 rows over budget when this data set was published" in output.err
+    assert (row["published"], row["published_before"], row["over_budget"]) == (1, 4, 5)
+    assert "2 devices raised to it" in output.err
+    assert "6 rows over budget when this data set was published" in output.err
     assert "a user before this run: 8" in output.err
     cells = [(e.device, int(item)) for e in everything(kafka, ratings_topic) for item in e.items]
     assert len(cells) == len(set(cells)) == 6
@@ -407,6 +430,7 @@ def test_the_masks_of_a_partition_are_sent(
     ratings_topic: str, kafka: Kafka, capsys: pytest.CaptureFixture[str]
 ) -> None:
     rating = ["--user", "1", "--item", "77", "--rating", "4", "--mechanism", "partition"]
+    enrol("1")
     assert run(["publish", *rating]) == 0
     np.savez("mine.npz", user=[1, 2, 2], item=[1, 1, 2], rating=[3, 4, 5])
     assert run(["replay", "mine.npz", "--mechanism", "partition", "--emission", "epoch"]) == 0

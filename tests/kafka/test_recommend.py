@@ -95,6 +95,7 @@ def test_published_ratings_decide_the_local_list_and_no_query_is_written(
     kafka: Kafka, topics: str, side: ItemSide, capsys: pytest.CaptureFixture[str]
 ) -> None:
     publish_side(kafka, topics, side)
+    assert run(["device", "enrol", "--user", "ann"]) == 0
     for item in ("1", "5", "9"):
         assert run(["publish", "--user", "ann", "--item", item, "--rating", "5"]) == 0
     assert f"kept       the clean rating, on this device only: {Path.cwd()}" in (
@@ -118,6 +119,7 @@ def test_a_rating_that_is_not_to_be_kept_is_not(
     kafka: Kafka, topics: str, side: ItemSide, capsys: pytest.CaptureFixture[str]
 ) -> None:
     publish_side(kafka, topics, side)
+    assert run(["device", "enrol", "--user", "ann"]) == 0
     rating = ["publish", "--user", "ann", "--item", "1", "--rating", "5", "--no-history"]
     assert run(rating) == 0
     assert "kept" not in capsys.readouterr().out

@@ -59,7 +59,7 @@ def test_nobody_else_can_use_the_name_of_a_device_that_signs(
 ) -> None:
     worker = start()
     forger = SigningKey.from_seed(b"f" * 32)
-    with Device("ann", tmp_path / "journal", prefix=topics).sign().enrol() as device:
+    with Device("ann", tmp_path / "journal", prefix=topics).sign().enrol(10_000) as device:
         rate(device, kafka, range(FIRST))
         event = in_the_name_of(device.pseudonym, 10**6)
         envelope = forger.seal(Topics(topics).ratings, encode(event))
@@ -92,7 +92,7 @@ def test_a_forged_number_costs_an_open_device_one_event_at_most(
     """An open server takes signed events too, so that devices can change over before it does; what
     it would reject when it requires signatures is counted from the log."""
     worker = start()
-    with Device("ann", tmp_path / "journal", prefix=topics).enrol() as device:
+    with Device("ann", tmp_path / "journal", prefix=topics).enrol(10_000) as device:
         rate(device, kafka, range(FIRST))
         send([publish(in_the_name_of(device.pseudonym, 10**6))])
         rate(device, kafka, range(FIRST, MANY))
@@ -100,7 +100,7 @@ def test_a_forged_number_costs_an_open_device_one_event_at_most(
     assert state["rejected"] == {"seq_jump": 1}
     assert state["counts"]["duplicate"] == 0
     assert state["counts"]["applied"] == MANY
-    with Device("bob", tmp_path / "other", prefix=topics).sign().enrol() as device:
+    with Device("bob", tmp_path / "other", prefix=topics).sign().enrol(10_000) as device:
         rate(device, kafka, range(FIRST))
         own = ends(device.pseudonym, FIRST)
         state = worker.wait_for([a + b for a, b in zip(own, state["positions"], strict=True)])
