@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict
 from fractions import Fraction
 from functools import partial
@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from stream_app.cli.options import JsonOption
+from stream_app.cli.options import ConfigOption, JsonOption, settings_from
 from stream_app.cli.output import plural, print_json, say, table
 from stream_app.errors import UsageError, UserError
 
@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
 EPSILONS = tuple(Fraction(text) for text in ("1/10", "1/2", "1", "2", "3", "4", "8"))
 LEVELS = (5, 10)
+THINNING = Fraction(1, 4)  # of the thinned rows; other fractions are proved where they are allowed
+BUDGET = Fraction(20)  # of the row with the epsilon of a sampled report
 _DEFAULT_LEVELS = 5
 _PROFILES = "stream_app.privacy.profiles.registry"
 CertificateRow = dict[str, Any]
@@ -43,21 +45,33 @@ def certify(
         int | None, typer.Option(metavar="N", help="Levels of the scale. \\[default: 5]")
     ] = None,
     everything: Annotated[
-        bool, typer.Option("--all", help="Every family at seven epsilons, on 5 and 10 levels.")
+        bool,
+        typer.Option(
+            "--all",
+            help="The configured allow-list; every family at seven epsilons, on 5 and 10 levels.",
+        ),
     ] = False,
+    config: ConfigOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Prove the epsilon that mechanisms claim. Exit code 1: a claim does not hold.
 
     Each is compiled to its integer table; the largest ratio of the probabilities of an output under
-    two inputs is compared with a rational lower bound of e^epsilon.
+    two inputs is compared with a rational lower bound of e^epsilon. --all begins with the allowed
+    mechanisms of the settings, with their own levels, thinning and thresholds.
 
     Example: murmurec certify --mechanism rr --epsilon 2
     """
     if everything:
         if (mechanism, epsilon, levels) != (None, None, None):
-            raise UsageError("--all: leave the other options out")
-        report(list(every()), as_json=as_json)
+            raise UsageError("--all: leave --mechanism, --epsilon and --levels out")
+        allowed = settings_from(config).mechanisms
+        report(list(every(allowed)), as_json=as_json)
+        if not as_json:
+            for id in filter(_claims_nothing, allowed):
+                say(f"{id} is allowed and claims nothing: a device that uses it is not protected")
+    elif config is not None:
+        raise UsageError("--config: only --all proves what is configured")
     elif mechanism is None:
         raise UsageError("give --mechanism FAMILY --epsilon E, or --all")
     else:
@@ -72,40 +86,69 @@ def certify(
                 say(f"table of {proof.outputs} outputs: digest {proof.digest}")
 
 
-def every() -> Iterator[CertificateRow]:
-    """Yield the row of every family at every epsilon of the table, and those of the profiles."""
-    from stream_app.privacy import registry
-
-    for family in registry.protecting():
-        for levels in LEVELS:
-            for epsilon in EPSILONS:
-                prove = partial(_proved, family, levels, epsilon)
-                yield from attempt(f"{family}:{levels}:{epsilon}", epsilon, prove)
+def every(allowed: Sequence[str] = ()) -> Iterator[CertificateRow]:
+    """Yield a row for each claim: the allowed ids, every family at every epsilon, profiles."""
+    shown: set[str] = set()
+    for name, prove in _claims([id for id in allowed if not _claims_nothing(id)]):
+        if name not in shown:
+            shown.add(name)
+            yield from attempt(name, prove)
     if find_spec(_PROFILES):
         for epsilon in EPSILONS:
-            prove = partial(_profiles, epsilon)
-            yield from attempt(f"profiles at {epsilon}", epsilon, prove)
+            yield from attempt(f"profiles at {epsilon}", partial(_profiles, epsilon))
 
 
-def attempt(
-    name: str, epsilon: Fraction, prove: Callable[[], list[CertificateRow]]
-) -> list[CertificateRow]:
+def _claims(allowed: Sequence[str]) -> Iterator[tuple[str, Callable[[], list[CertificateRow]]]]:
+    from stream_app.privacy import registry
+    from stream_app.privacy.adjacency import Adjacency
+    from stream_app.privacy.exact.table_mechanism import PresenceMechanism
+    from stream_app.privacy.ratings.item_sampling import ItemSample
+
+    yield from ((id, partial(_proved, id)) for id in allowed)
+    scales = {(family, levels): None for family in registry.protecting() for levels in LEVELS}
+    scales |= {_scale(id): None for id in allowed if _scale(id)[0] in registry.protecting()}
+    ids = [f"{family}:{levels}:{each}" for family, levels in scales for each in EPSILONS]
+    sampled = ItemSample.from_budget(BUDGET).epsilon
+    for family in registry.families(Adjacency.CELL):
+        ids.append(f"{family}:{LEVELS[0]}:{sampled}")
+        if issubclass(registry.family_class(family), PresenceMechanism):
+            ids += [f"{family}:{LEVELS[0]}:{each}:{THINNING}" for each in EPSILONS]
+    yield from ((id, partial(_proved, id)) for id in ids)
+
+
+def _scale(id: str) -> tuple[str, int]:
+    """Return family and levels of an id; 0 levels where it has none."""
+    family, _, rest = id.partition(":")
+    levels = rest.partition(":")[0]
+    return family, int(levels) if levels.isascii() and levels.isdigit() else 0
+
+
+def _claims_nothing(id: str) -> bool:
+    from stream_app.privacy import registry
+
+    try:
+        return registry.parse(id).epsilon is None
+    except ValueError:
+        return False  # its row gives the reason
+
+
+def attempt(name: str, prove: Callable[[], list[CertificateRow]]) -> list[CertificateRow]:
     """Return the rows of `prove`, or one row without figures that gives the reason of a failure."""
     started = time.perf_counter()
     try:
         return prove()
     except ValueError as error:
-        found = {"mechanism": name, "epsilon": str(epsilon), "failed": str(error)}
-        unproved = dict.fromkeys(("adjacency", "worst_log_ratio", "slack", "outputs"))
+        found = {"mechanism": name, "failed": str(error)}
+        unproved = dict.fromkeys(("epsilon", "adjacency", "worst_log_ratio", "slack", "outputs"))
         return [found | unproved | {"seconds": time.perf_counter() - started}]
 
 
-def _proved(family: str, levels: int, epsilon: Fraction) -> list[CertificateRow]:
+def _proved(id: str) -> list[CertificateRow]:
     from stream_app.privacy import registry
     from stream_app.privacy.exact import certificates
 
     started = time.perf_counter()
-    proofs = registry.mechanism(family, levels, epsilon).certify()
+    proofs = registry.parse(id).certify()
     return [certificates.row(proofs, time.perf_counter() - started)]
 
 

@@ -12,6 +12,7 @@ from stream_app.cli import run
 from stream_app.cli.research import certify
 from stream_app.errors import UserError
 from stream_app.privacy import registry
+from stream_app.privacy.profiles import registry as profiles
 
 KEYS = {"mechanism", "epsilon", "adjacency", "worst_log_ratio", "slack", "outputs", "seconds"}
 
@@ -52,6 +53,39 @@ def test_all_as_json_is_one_list_that_a_program_can_read(capsys):
     assert {row["mechanism"] for row in pure} >= {"rr:5:2", "partition:10:1/10", "laplace:5:8"}
 
 
+def test_all_proves_the_configured_allow_list_with_its_own_levels_and_thinning(tmp_path, capsys):
+    file = tmp_path / "murmurec.toml"
+    allowed = ["cell:7:3/2:1/10", "partition:9:5", "like:5:1/3:4", "none:5:inf"]
+    file.write_text(f"mechanisms = {json.dumps(allowed)}")
+    assert run(["certify", "--all", "--config", str(file), "--json"]) == 0
+    names = [row["mechanism"] for row in json.loads(capsys.readouterr().out)]
+    assert names[:3] == allowed[:3]
+    assert {"cell:7:1/10", "cell:7:8", "partition:9:2"} <= set(names)  # levels in use
+    assert "none:5:inf" not in names
+    assert run(["certify", "--all", "--config", str(file)]) == 0
+    out = capsys.readouterr().out
+    assert "none:5:inf is allowed and claims nothing" in out
+
+
+def test_an_allowed_mechanism_that_does_not_exist_is_not_proved(tmp_path, capsys):
+    file = tmp_path / "murmurec.toml"
+    file.write_text('mechanisms = ["rr:5:2", "rr:300:2"]')
+    assert run(["certify", "--all", "--config", str(file), "--json"]) == 1
+    out, err = capsys.readouterr()
+    assert "2 to 256 levels" in err
+    failed = [row["mechanism"] for row in json.loads(out) if "failed" in row]
+    assert failed == ["rr:300:2"] + [
+        f"rr:300:{epsilon}" for epsilon in certify.EPSILONS if epsilon != 2
+    ]
+
+
+def test_samples_thinning_and_the_hashes_of_devices_are_proved(everything):
+    names = {row["mechanism"] for row in everything}
+    assert {"cell:5:5/2", "like:5:5/2"} <= names  # a sampled report of a budget of 20
+    assert {"cell:5:2:1/4", "laplace:5:1/10:1/4", "ternary:5:8:1/4"} <= names
+    assert f"blip:5000:{profiles.DEVICE_HASHES}:2" in names
+
+
 def test_a_family_at_an_epsilon_is_shown_with_its_digest(capsys):
     assert run(["certify", "--mechanism", "rr", "--epsilon", "0.5", "--levels", "10"]) == 0
     out = capsys.readouterr().out
@@ -78,6 +112,7 @@ def test_a_whole_id_is_proved_too(capsys):
 @pytest.mark.parametrize(
     "arguments",
     [[], ["--mechanism", "rr"], ["--epsilon", "2"], ["--all", "--levels", "5"],
+     ["--mechanism", "rr:5:2", "--config", "x.toml"],
      ["--all", "--mechanism", "rr", "--epsilon", "1"], ["--mechanism", "rr:5:2", "--epsilon", "2"],
      ["--mechanism", "rr", "--epsilon", "2", "--levels", "five"]],
     ids=" ".join,
@@ -109,7 +144,7 @@ def test_a_claim_that_does_not_hold_is_a_row_and_a_refusal(capsys):
     def prove():
         raise ValueError("rr:5:2: an output distinguishes two inputs by 2.5 nats")
 
-    rows = certify.attempt("rr:5:2", Fraction(2), prove)
+    rows = certify.attempt("rr:5:2", prove)
     assert set(rows[0]) == KEYS | {"failed"}
     for as_json in (True, False):
         with pytest.raises(UserError, match=r"1 of 1 claims are not proved.* 2\.5 nats"):

@@ -9,6 +9,7 @@ import pytest
 from stream_app.privacy.accounting.gaussian import gaussian_epsilon
 from stream_app.privacy.accounting.ledger import PersonLedger
 from stream_app.privacy.accounting.whole_person import report_loss
+from tests.stream_app.privacy.mechanisms import EVERY_PROTECTING, name
 
 
 @pytest.mark.parametrize(
@@ -38,3 +39,14 @@ def test_a_budget_of_twenty_holds_more_reports_than_the_sum_allows(id, count):
     assert ledger.plan == f"{id}*{count}"
     assert ledger.room(id) == count
     assert PersonLedger.enrol(plan="sum").room(id) < count / 2
+
+
+@pytest.mark.parametrize("mechanism", EVERY_PROTECTING, ids=name)
+def test_one_report_of_any_mechanism_costs_its_claim_and_no_more(mechanism):
+    """Two directions, every level and mask; a larger delta never costs more."""
+    person, rating = report_loss(mechanism.id), report_loss(mechanism.id, "rating")
+    claim = float(mechanism.epsilon)
+    assert person.epsilon(0.0) <= rating.epsilon(0.0) <= claim * (1 + 1e-12)
+    assert rating.epsilon(0.0) == pytest.approx(claim, rel=1e-9)
+    assert person.epsilon(1e-6) <= person.epsilon(0.0)
+    assert person.self_composed(2).delta(0.0) >= person.delta(0.0)

@@ -11,7 +11,13 @@ import pytest
 from stream_app.privacy.profiles.blip import Blip
 from stream_app.privacy.profiles.jlt import Jlt, JltPaper
 from stream_app.privacy.profiles.mechanism import ProfileMechanism
-from stream_app.privacy.profiles.registry import FAMILIES, certificate_rows, mechanism, parse
+from stream_app.privacy.profiles.registry import (
+    DEVICE_HASHES,
+    FAMILIES,
+    certificate_rows,
+    mechanism,
+    parse,
+)
 from stream_app.privacy.randomness import SeededSource
 
 EVERY = (
@@ -122,7 +128,10 @@ def test_what_is_no_mechanism_is_one_sentence(
 
 def test_the_rows_of_certificates_hold_what_was_proved() -> None:
     rows = certificate_rows([Fraction(1), "8"])
-    assert [row.mechanism.split(":")[0] for row in rows] == [f for f in FAMILIES for _ in "12"]
+    kinds = [row.mechanism.rpartition(":")[0] for row in rows if row.mechanism.startswith("blip")]
+    assert kinds == ["blip:5000:20"] * 2 + [f"blip:5000:{DEVICE_HASHES}"] * 2
+    others = [row.mechanism.split(":")[0] for row in rows[4:]]
+    assert others == [family for family in FAMILIES[1:] for _ in "12"]
     for row in rows:
         assert -1e-10 <= row.slack <= 0
         assert row.adjacency == "cell"
