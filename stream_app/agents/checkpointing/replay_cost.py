@@ -37,12 +37,13 @@ class ReplayCost:
     _since: float | None = None  # when the first uncovered round was applied
     _frozen: float = 0.0  # part of `seconds` that the checkpoint being written covers
     _last_time: float = 0.0  # of the last checkpoint
-    _paused_until: float = 0.0
+    _durable_time: float = 0.0
+    _pause: float = 0.0  # from then on
 
     def start(self, now: float) -> None:
         """Begin with a state that a checkpoint covers, or that is new."""
         self.seconds = self._frozen = 0.0
-        self._since, self._last_time, self._paused_until = None, now, now
+        self._since, self._last_time, self._pause = None, now, 0.0
 
     def applied(self, seconds: float, now: float) -> None:
         """Add a round that took `seconds` to apply."""
@@ -57,14 +58,17 @@ class ReplayCost:
     def durable(self, now: float) -> None:
         """Record that this checkpoint is durable."""
         self.seconds -= self._frozen
-        self._paused_until = now + _PAUSE * min(now - self._last_time, _LONGEST_WRITE)
+        self._durable_time = now
+        self._pause = _PAUSE * min(now - self._last_time, _LONGEST_WRITE)
         self._since = self._last_time if self.seconds > 0 else None
 
     def due(self, now: float, factor: float = 1.0) -> bool:
-        """Return whether a checkpoint is due, or was when `factor` times less was repeated."""
+        """Return whether a checkpoint is due, or would be with `factor` times the limits and the
+        pause."""
         if self._since is None:
             return False
-        if self.seconds >= factor * self.limit and now >= self._paused_until:
+        rested = now - self._durable_time >= factor * self._pause
+        if self.seconds >= factor * self.limit and rested:
             return True
         if self.retention is not None:
             age = now - self._since

@@ -65,6 +65,19 @@ def test_a_slow_stream_over_a_large_state_is_checkpointed_by_its_cost() -> None:
     assert cost.due(105.0), "a restart would repeat 2 s, however long writing takes"
 
 
+def test_after_a_pause_there_is_time_for_a_marked_cut_before_any_cut_will_do() -> None:
+    """The other replicas take their digests at marked cuts only."""
+    cost = ReplayCost(2.0)
+    cost.start(0.0)
+    cost.applied(2.0, 1.0)
+    cost.frozen(1.0)
+    cost.durable(3.0)
+    cost.applied(5.0, 10.0)
+    assert cost.due(11.0)
+    assert not cost.due(18.9, factor=2.0), "it took 2 s: due after 8, overdue after 16"
+    assert cost.due(19.0, factor=2.0)
+
+
 def test_a_broker_that_was_away_for_hours_does_not_put_off_the_next_checkpoint() -> None:
     cost = ReplayCost(2.0)
     cost.start(0.0)
