@@ -204,8 +204,9 @@ class HighWaterMarks(GrowingArrays):
         chained = kernels.chained(marks[:, 0].copy(), days.copy(), numbers.copy()) if free else 0
         if (numbers < 0).any() or not free == chained == numbers[kernels.FREE]:
             raise ValueError(f"{free} rows are free, and the chain of free rows has {chained}")
-        if max(numbers[kernels.HAND] + 1, numbers[kernels.LEFT]) > max(len(days), 1):
-            raise ValueError(f"hand at row {numbers[kernels.HAND]}: there are {len(days)} rows")
+        hand, left = int(numbers[kernels.HAND]), int(numbers[kernels.LEFT])
+        if hand >= max(len(days), 1) or left > len(days):
+            raise ValueError(f"hand at row {hand}, {left} to pass: there are {len(days)} rows")
 
     def derive(self) -> None:
         """Place every device; raises ValueError where one occurs twice."""

@@ -161,6 +161,7 @@ class ItemPairs:
     def release(self, devices: NDArray[np.int64]) -> None:
         """Clear the lists of devices (n,), whose rows other devices take; what they had together
         stays counted."""
+        self.lists.extend("ends", int(devices.max()) + 1)  # a forged state may have fewer
         self.lists.release(devices)
 
     def history(self, device: int) -> tuple[NDArray[np.int64], NDArray[np.float32]]:

@@ -98,7 +98,7 @@ class RecentItems(GrowingArrays):
     def check(self, arrays: Arrays) -> None:
         """Raise ValueError where a list leaves the blocks or is longer than its own."""
         ends, links = arrays["ends"], arrays["links"]
-        used, count = ends[ends[:, RING] > 0], len(links)
+        used, count = ends[ends[:, RING] != 0], len(links)
         outside = len(used) and not ((used >= 0).all() and (used[:, LAST] < count).all())
         if len(arrays["blocks"]) != count or outside or ((links < 0) | (links >= count)).any():
             raise ValueError(

@@ -267,6 +267,10 @@ def test_lists_that_are_longer_than_their_blocks_are_not_loaded() -> None:
         bad["ends"][0] = change
         with pytest.raises(ValueError, match="a list is longer than its blocks"):
             feed.lists.load(bad)
+    bad = {**good, "ends": good["ends"].copy()}
+    bad["ends"][0] = [-9, 0, -1]
+    with pytest.raises(ValueError, match="a link leads nowhere"):
+        feed.lists.load(bad)
     for free in ([0, 1], [2, 0], [-1, 0], [0, -1]):  # both blocks are those of the list
         with pytest.raises(ValueError, match="free blocks from"):
             feed.lists.load({**good, "free": np.array(free, np.int32)})

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from stream_app.kernels.stream.high_water_marks import HAND, LEFT
 from stream_app.state.high_water_marks import HighWaterMarks
 from stream_app.state.replica import Replica
 from stream_app.wire import MAX_SEQ_GAP, REASON_CODE, Event, Reason, decode_many
@@ -170,6 +171,20 @@ def test_a_cut_without_days_costs_nothing_and_changes_nothing() -> None:
     assert not marks.arrays()["numbers"].any()
 
 
+def test_a_hand_or_a_rest_beyond_the_rows_is_not_loaded() -> None:
+    """The kernel goes wherever the hand is."""
+    marks = HighWaterMarks()
+    taken(marks, [(1, 1, 5), (2, 1, 5)], (0, 9))
+    good = {name: array.copy() for name, array in marks.arrays().items()}
+    HighWaterMarks().load(good)
+    for place, least in ((HAND, 2), (LEFT, 3)):
+        for number in (least, 2**63 - 1):
+            bad = {**good, "numbers": good["numbers"].copy()}
+            bad["numbers"][place] = number
+            with pytest.raises(ValueError, match="there are 2 rows"):
+                HighWaterMarks().load(bad)
+
+
 # --- the replica --------------------------------------------------------------------------------
 
 
@@ -283,3 +298,18 @@ def test_what_a_device_sends_while_it_is_erased_is_rejected_as_that(
     play(replica, [((110, 130), []), ((110, 130), [publish(event)])], rng)
     assert replica.marks.devices == 0
     assert replica.ledger.rejected() == {"forgotten": 1}
+
+
+def test_a_state_with_fewer_lists_than_devices_evicts_them_all(rng: np.random.Generator) -> None:
+    """Only a forged state has fewer: a release must not write beyond them."""
+    replica, loaded = Replica(SMALL), Replica(SMALL)
+    play(replica, [((90, 110), dated(rng, 100, 300, devices=300))], rng)  # type: ignore[arg-type]
+    model = {**replica.model_arrays()}
+    model["rated_lists.ends"] = model["rated_lists.ends"][:1]
+    loaded.load(model, replica.ledger.arrays(), replica.cut, replica.end_offsets, replica.origin)
+    lists = loaded.pairs.rated
+    assert lists is not None
+    assert len(loaded.marks) > len(lists.lists.room("ends"))
+    play(loaded, [((110, 130), [])], rng)
+    assert loaded.marks.devices == 0
+    assert lists.lists.length("ends") == len(loaded.marks)
