@@ -270,11 +270,11 @@ def decode_manifest(value: bytes, seal: Seal = OPEN) -> Manifest:
     if not sealed or _own_digest(value[:1] + sealed) != digest:
         raise WireError(Reason.MALFORMED)
     tag, body = sealed[:SEAL_BYTES], sealed[SEAL_BYTES:]
-    if seal.keyed:
+    known = value[0] == CHECKPOINT_FORMAT
+    if known or seal.keyed:
         seal.check(_SEALED_MANIFEST, _covered(value[0], body), tag)
-    if value[0] != CHECKPOINT_FORMAT:
+    if not known:
         raise WireError(Reason.UNKNOWN_VERSION)
-    seal.check(_SEALED_MANIFEST, body, tag)
     try:
         return _manifest_decoder.decode(body)
     except msgspec.MsgspecError:

@@ -120,6 +120,15 @@ def test_a_genuine_manifest_of_a_newer_format_is_refused(
         read(topic, seal).newest()
 
 
+@pytest.mark.parametrize("seal", [OPEN, SEAL])
+def test_the_next_format_reads_its_own_seals(seal: Seal, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The seal of a format after 2 covers its number, for the reader as for the writer."""
+    monkeypatch.setattr(state_records, "CHECKPOINT_FORMAT", CHECKPOINT_FORMAT + 1)
+    topic = Topic()
+    checkpoint(topic, 3, seal)
+    assert cut_found(topic, seal) == 3
+
+
 @pytest.mark.parametrize("before", [OPEN, OTHER])
 def test_a_new_secret_is_refused_with_its_ways_out(before: Seal) -> None:
     topic = Topic()
