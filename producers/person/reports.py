@@ -28,6 +28,7 @@ from stream_app.privacy.accounting.plans import (
     ExactPlan,
     Plan,
     SumPlan,
+    fits,
     largest_count,
     pin,
     read_plan,
@@ -92,7 +93,10 @@ def room(
     if plan == mechanism.id:
         before = used[mechanism.id].reports if mechanism.id in used else 0
         return max(0, _most(mechanism.id, left.nano, left.atto) - before)
-    return _plan(plan, budget, left).room(_counts(used), mechanism.id)
+    found = _plan(plan, budget, left)
+    if isinstance(found, ExactPlan) and "" in used and not _holds(found, left.nano, left.atto):
+        return 0  # the plan was made for the whole budget, of which old reports have a part
+    return found.room(_counts(used), mechanism.id)
 
 
 def allows(plan: str, id: str) -> bool:
@@ -169,6 +173,13 @@ def _most(id: str, nano: int, atto: int) -> int:
     if atto < _LEAST_ATTO:
         return SumPlan(left.epsilon, left.delta, MOST_ITEMS).room({}, id)
     return largest_count(id, left.epsilon, left.delta)
+
+
+@lru_cache(maxsize=4096)
+def _holds(plan: ExactPlan, nano: int, atto: int) -> bool:
+    """Return whether all reports of a plan fit (nano-epsilon, 10^-18 of delta)."""
+    left = _Left(nano, atto)
+    return fits(plan.counts, left.epsilon, left.delta, plan.most_items)
 
 
 def _plan(plan: str, budget: PersonBudget, left: _Left) -> Plan:

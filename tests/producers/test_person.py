@@ -14,7 +14,8 @@ from producers.identities import Identities
 from producers.journal import BudgetExhausted, Journal, Limits, PersonBudget
 from producers.journal.frames import HEADER_BYTES, Kind, frame, header, scan
 from producers.journal.records import Commit, decode_commit
-from producers.person.enrolment import NO_LIMIT
+from producers.person.enrolment import NANO, NO_LIMIT
+from producers.person.reports import Used, room
 from producers.siblings import check_only_journal
 from stream_app.errors import UserError
 from stream_app.privacy import registry
@@ -71,6 +72,14 @@ def test_a_plan_of_counts_holds_each_mechanism_to_its_count(path: Path) -> None:
         journal.commit([ask(ANN, 1, 2, mechanism=HALF), ask(ANN, 3, mechanism=RR)])
         assert (journal.room(ANN, HALF, TODAY), journal.room(ANN, RR, TODAY)) == (1, 0)
         assert journal.room(ANN, CELL, TODAY) == 0
+
+
+def test_a_plan_of_counts_holds_nothing_beside_old_reports_that_leave_it_no_room() -> None:
+    budget = PersonBudget(Fraction(20), plan=f"{HALF.id}*90")
+    old = {"": Used(9, 2 * NANO, 0)}
+    assert room(budget, {}, HALF) == 90
+    assert room(budget, old, HALF) == 0
+    assert room(PersonBudget(Fraction(23), plan=budget.plan), old, HALF) == 90
 
 
 def test_nothing_is_released_without_an_account(path: Path) -> None:
