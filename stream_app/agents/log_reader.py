@@ -273,7 +273,7 @@ class LogReader(Service):
             return
         fix = "check that the topic exists and grant WRITE on it"
         if error.code() == KafkaError.INVALID_TIMESTAMP:
-            fix = "the clock of this machine is far ahead of the broker's: set it"
+            fix = "the clock of this machine is far from the broker's: set it"
         self._runtime.status.fail_from_thread(
             UserError(
                 f"{self._runtime.topics.cuts}: an entry could not be written ({error.str()}); {fix}"

@@ -58,7 +58,7 @@ def check_ratings(
 
 def check_cut_log(admin: AdminClient, topic: str, *, dated: bool = False) -> None:
     """Refuse a cut log that is absent, has several partitions, or loses records, and one whose cuts
-    say which days are accepted (`dated`) if it takes records from far in the future."""
+    say which days are accepted (`dated`) if it takes records of any day."""
     _check_partitions(admin, topic, 1, "delete it and apply the topics")
     configs = configurations(admin, [topic])[topic]
     _check_policy(topic, configs, "delete", "compaction drops cuts")
@@ -72,8 +72,8 @@ def check_cut_log(admin: AdminClient, topic: str, *, dated: bool = False) -> Non
         found = configs.get(name, "unset")
         if found != want and (want.isalpha() or longer(found, want)):
             raise UserError(
-                f"topic {topic} has {name} {found}: a worker whose clock is ahead would reject "
-                f"events that are not old; {_APPLY} to {want}"
+                f"topic {topic} has {name} {found}: a worker whose clock is wrong would reject "
+                f"the events of today; {_APPLY} to {want}"
             )
 
 

@@ -17,8 +17,9 @@ event is older than the window is evicted (`state/high_water_marks.py`).
 
 The log decides, not the setting: a replica takes the window from the cut, and no end of it moves
 back. With a clock that is ahead, the writer of a cut would reject events that are not old, and for
-good: so the broker refuses a record of the cut log that is stamped more than an hour ahead of its
-own clock (`wire/topics.py`).
+good; with one that was never set, in a new log, the events of today. So the broker refuses a record
+of the cut log that is stamped more than an hour ahead of its own clock, or a day behind
+(`wire/topics.py`).
 """
 
 from __future__ import annotations

@@ -16,10 +16,11 @@ PLAIN: dict[str, str] = {
     "max.message.bytes": str(MAX_BATCH_BYTES),
 }
 # Of the cut log where cuts say which days are accepted (`log/event_days.py`): the broker refuses an
-# entry of a worker whose clock is far ahead of its own.
+# entry of a worker whose clock is far ahead of its own, or far behind.
 STAMPED: dict[str, str] = {
     "message.timestamp.type": "CreateTime",
     "message.timestamp.after.max.ms": "3600000",
+    "message.timestamp.before.max.ms": "86400000",
 }
 # A broker that lacks the newest records never leads a partition: devices sent them once.
 _CLEAN: dict[str, str] = {"unclean.leader.election.enable": "false"}
