@@ -14,6 +14,7 @@ from stream_app.cli.device.mechanism_options import (
     person_budget,
 )
 from stream_app.cli.device.running import run, status
+from stream_app.cli.device.scope_options import AcceptScopeOption, ScopeOption
 from stream_app.cli.options import ConfigOption, JsonOption, settings_from
 from stream_app.cli.output import print_json, printable, say
 from stream_app.errors import UserError
@@ -65,6 +66,8 @@ def enrol(
             "report); adaptive for several.",
         ),
     ] = "",
+    scope: ScopeOption = None,
+    accept_scope: AcceptScopeOption = None,
     journal: JournalOption = None,
     test: TestOption = False,
     config: ConfigOption = None,
@@ -76,6 +79,7 @@ def enrol(
     """
     from dataclasses import replace
 
+    from producers.device.pinned_scope import pin, read_scope
     from producers.identities import Identities
     from producers.journal import Journal
     from producers.person.plans import checked_plan
@@ -86,11 +90,14 @@ def enrol(
         terms = person_budget(budget, delta, window)
         terms = replace(terms, plan=checked_plan(plan, terms))
         Identities(bytes(32)).pseudonym(user)  # raises before a journal is made
+        digest = b"" if scope is None else read_scope(scope)[1]
         path = journal_path(settings, journal)
         with Journal.open(path, test=test) as opened:
             named = Identities(opened.key, signed=settings.signed)
             named.check_journal(opened, [user])
             check_only_journal(opened, [user])
+            if scope is not None:
+                pin(opened, scope, digest, accept_scope)
             new = opened.enrol([named.pseudonym(user)], terms, opened.epoch(_today()))
             enrolment = opened.enrolment(named.pseudonym(user))
     except ValueError as error:

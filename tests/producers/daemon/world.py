@@ -17,6 +17,7 @@ from producers.daemon.sources import Source
 from producers.device.requests import ReportSettings
 from producers.identities import Identities
 from producers.journal import Journal
+from producers.journal.disk import Disk
 from producers.ranking.clean_history import CleanHistory
 from producers.scale import Scale
 from stream_app import wire
@@ -126,11 +127,12 @@ class Device:
     notices: list[str]
 
     def until(self, when: float) -> None:
-        """Run until a moment, in seconds since 1970."""
-        while self.clock.at < when:
+        """Run until a time in seconds since 1970, from one moment of an account to the next."""
+        self.daemon.step()
+        while (coming := self.daemon._schedule.next) is not None and coming <= when:
+            self.clock.at = max(coming, self.clock.at)
             self.daemon.step()
-            self.daemon._wait()
-            self.clock.at = min(self.clock.at, when)
+        self.clock.at = when
         self.daemon.step()
 
     def days(self, count: float) -> None:
@@ -146,6 +148,7 @@ def device(
     mechanism: Mechanism = CELL,
     scope: Any = SCOPE,
     user: str | None = "ann",
+    disk: Disk | None = None,
     **cells: Any,
 ) -> Device:
     """Build a daemon on an open journal, whose accounts are enrolled."""
@@ -153,7 +156,7 @@ def device(
     broker = broker or Broker(clock)
     notices: list[str] = []
     identities = Identities(journal.key)
-    ratings = KeptRatings(CleanHistory(journal.path), identities, Scale(1, 5, 1), user)
+    ratings = KeptRatings(CleanHistory(journal.path, disk), identities, Scale(1, 5, 1), user)
     reporting = Reporting(
         ReportSettings(TOPIC, mechanism), None if scope is None else Cells(scope, **cells)
     )

@@ -1,0 +1,125 @@
+"""What an observer sees of a device program does not depend on any rating, whatever happens."""
+
+from __future__ import annotations
+
+import shutil
+from dataclasses import dataclass
+from fractions import Fraction
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from hypothesis import Phase, given, settings
+from hypothesis import strategies as st
+
+from producers.daemon.watched_file import Places, WatchedFile
+from producers.journal import Journal, PersonBudget
+from tests.producers.daemon.world import (
+    DAY,
+    SCOPE,
+    TODAY,
+    Broker,
+    HandClock,
+    device,
+    pseudonym,
+)
+
+USERS = ("ann", "bob", "cleo", "dan")
+DAYS = 5
+
+
+@dataclass(frozen=True)
+class Course:
+    """What happens besides ratings, in hours: when the program stops and starts, and when the
+    broker is away; who enrolled when; every how many epochs an item has its turn; the budget."""
+
+    enrolled: tuple[int, ...]
+    withdrawn: bool
+    stops: tuple[tuple[int, int], ...]
+    away: tuple[int, int]
+    rotate_every: int
+    epsilon: int
+
+
+Rows = list[tuple[int, str, int, int]]  # hour, user, item, rating
+rows = st.lists(
+    st.tuples(
+        st.integers(0, 24 * DAYS - 1),
+        st.sampled_from((*USERS, "stranger")),
+        st.integers(0, len(SCOPE) + 3),
+        st.integers(-1, 7),
+    ),
+    max_size=30,
+)
+courses = st.builds(
+    Course,
+    st.tuples(*[st.integers(-2, 2)] * len(USERS)),
+    st.booleans(),
+    st.lists(st.tuples(st.integers(0, 24 * DAYS), st.integers(0, 40)), max_size=2).map(tuple),
+    st.tuples(st.integers(0, 24 * DAYS), st.integers(0, 40)),
+    st.integers(1, 3),
+    st.sampled_from([2, 5, 20]),
+)
+
+
+def enrolling(path: Path, course: Course) -> None:
+    with Journal.open(path) as journal:
+        budget = PersonBudget(Fraction(course.epsilon), Fraction(0))
+        for user, epoch in zip(USERS, course.enrolled, strict=True):
+            journal.enrol([pseudonym(journal, user)], budget, TODAY + epoch)
+        if course.withdrawn:
+            journal.withdraw([pseudonym(journal, "dan")], TODAY)
+
+
+def observed(folder: Path, enrolled: Path, course: Course, given: Rows) -> list[object]:
+    """Return what an observer sees: moment, key, seq, size of each message, in order."""
+    folder.mkdir()
+    shutil.copy(enrolled, path := folder / "device.journal")
+    clock, file = HandClock(), folder / "ratings.csv"
+    file.touch()
+    broker = Broker(clock)
+    off = [hour for at, hours in course.stops for hour in range(at, at + hours)]
+    first, hours = course.away
+    hour = 0
+    while hour < 24 * DAYS:
+        if hour in off:
+            hour += 1
+            continue
+        clock.at = TODAY * DAY + hour * 3600
+        with Journal.open(path) as journal:
+            source = WatchedFile(file, Places(journal.path), journal.key)
+            run = device(
+                journal, [source], clock=clock, broker=broker, user=None,
+                rotate_every=course.rotate_every,
+            )  # fmt: skip
+            while hour < 24 * DAYS and hour not in off:
+                with file.open("a") as lines:
+                    for _, user, item, rating in (row for row in given if row[0] == hour):
+                        lines.write(f"{user},{item},{rating}\n")
+                broker.away = first <= hour < first + hours
+                run.until(TODAY * DAY + (hour + 1) * 3600)
+                hour += 1
+            source.close()
+            run.daemon.delivery.close(0)
+    return list(broker.outside)
+
+
+# Without shrinking: a failure is small as it is, and each example runs three devices.
+@settings(max_examples=40, deadline=None, phases=(Phase.explicit, Phase.reuse, Phase.generate))
+@given(courses, rows, rows)
+def test_two_files_of_ratings_give_the_same_messages(
+    course: Course, first: Rows, second: Rows
+) -> None:
+    with TemporaryDirectory() as folder:
+        enrolling(enrolled := Path(folder) / "enrolled", course)
+        seen = [
+            observed(Path(folder) / str(i), enrolled, course, given)
+            for i, given in enumerate((first, second, []))
+        ]
+    assert seen[0] == seen[1] == seen[2]
+
+
+def test_the_course_of_that_test_has_messages(tmp_path: Path) -> None:
+    course = Course((-1, -1, 0, 1), False, (), (0, 0), 3, 20)
+    enrolling(tmp_path / "enrolled", course)
+    messages = observed(tmp_path / "run", tmp_path / "enrolled", course, [(0, "ann", 3, 5)])
+    assert len(messages) == 3 * 4  # each item has its turn once in three days

@@ -1,0 +1,45 @@
+"""The public scope is the list whose digest the journal holds, and no other without a word."""
+
+from __future__ import annotations
+
+import hashlib
+from pathlib import Path
+
+import pytest
+
+from producers.device.pinned_scope import pin, read_scope
+from producers.journal import Journal, read_journal
+from stream_app.errors import UserError
+
+
+def test_a_scope_that_changed_is_refused_until_its_digest_is_given(tmp_path: Path) -> None:
+    path, scope = tmp_path / "j", tmp_path / "scope.txt"
+    scope.write_text("1\n2\n")
+    with Journal.open(path) as journal:
+        items, digest = read_scope(scope)
+        assert (items.tolist(), digest) == ([1, 2], hashlib.sha256(b"1\n2\n").digest())
+        assert pin(journal, scope, digest)
+        assert not pin(journal, scope, digest)
+        journal.compact()
+    scope.write_text("666\n")
+    with Journal.open(path) as journal:
+        assert journal.scope == digest
+        _, other = read_scope(scope)
+        for accepted in (None, digest.hex()):
+            with pytest.raises(UserError, match=f"give --accept-scope {other.hex()}"):
+                pin(journal, scope, other, accepted)
+        with pytest.raises(UserError, match="64 hex digits"):
+            pin(journal, scope, other, "yes")
+        assert journal.scope == digest
+        assert pin(journal, scope, other, other.hex().upper())
+    assert read_journal(path).book.scope == other
+
+
+def test_a_scope_with_too_many_items_is_refused(tmp_path: Path) -> None:
+    scope = tmp_path / "scope.txt"
+    scope.write_text("\n".join(map(str, range(5000))))
+    with pytest.raises(
+        UserError, match=r"5000 items, and a scope may have 4096.*--most-cells 5000"
+    ):
+        read_scope(scope)
+    assert len(read_scope(scope, 5000)[0]) == 5000

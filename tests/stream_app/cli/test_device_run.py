@@ -1,0 +1,98 @@
+"""`murmurec device run` and `status`: what is refused before a draw, and what is shown."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from producers.identities import Identities
+from producers.journal import Journal, PersonBudget, read_journal
+from stream_app.cli import run
+from stream_app.wire import EPOCH_SECONDS
+
+CELL = ["--mechanism", "cell", "--epsilon", "1/2"]
+
+
+@pytest.fixture(autouse=True)
+def settings(environment: Callable[..., None]) -> None:
+    environment(
+        MURMUREC_DEVICE_JOURNAL="device.journal", MURMUREC_MECHANISMS="rr:5:2,cell:5:1/2",
+        MURMUREC_BOOTSTRAP_SERVERS="127.0.0.1:1",
+    )  # fmt: skip
+
+
+def enrol() -> None:
+    assert run(["device", "enrol", "--user", "ann"]) == 0
+
+
+@pytest.mark.parametrize(
+    ("options", "code", "message"),
+    [
+        ([], 1, "no account takes part"),
+        (["--user", "ann"], 1, "ann is not enrolled: run murmurec device enrol --user ann"),
+        (CELL, 2, "give it with --scope FILE, or take the server's with --trust-catalogue"),
+        ([*CELL, "--scope", "s", "--trust-catalogue"], 2, "reports on a public list of items"),
+        (["--scope", "s"], 2, "need a mechanism that hides which items were rated"),
+        ([*CELL, "--scope", "s", "--rotate-every", "0"], 2, "--rotate-every 0: give 1 to"),
+        (["--mechanism", "cell", "--epsilon", "3", "--scope", "s"], 1, "is not allowed"),
+    ],
+)
+def test_what_cannot_run_is_one_sentence(
+    options: list[str], code: int, message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    Path("s").write_text("1\n")
+    assert run(["device", "run", *options]) == code
+    assert message in capsys.readouterr().err
+
+
+def test_a_scope_beyond_the_budget_is_refused_with_what_the_budget_holds(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    enrol()
+    Path("scope.txt").write_text("\n".join(map(str, range(500))))
+    assert run(["device", "run", *CELL, "--scope", "scope.txt"]) == 1
+    refused = capsys.readouterr().err
+    assert "the scope has 500 items to report on, and the budget of (20, 1e-06)" in refused
+    assert "give a shorter --scope" in refused
+
+
+def test_the_scope_of_the_enrolment_is_that_of_the_program(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    Path("scope.txt").write_text("1\n2\n")
+    assert run(["device", "enrol", "--user", "ann", "--scope", "scope.txt"]) == 0
+    pinned = hashlib.sha256(b"1\n2\n").hexdigest()
+    assert read_journal("device.journal").book.scope.hex() == pinned
+    Path("scope.txt").write_text("666\n")
+    assert run(["device", "run", *CELL, "--scope", "scope.txt"]) == 1
+    assert "who changes the scope chooses on what the budget is spent" in capsys.readouterr().err
+
+
+def test_the_status_shows_accounts_and_what_waits_also_while_a_program_runs(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    today = int(time.time()) // EPOCH_SECONDS
+    with Journal.open("device.journal") as journal:
+        named = Identities(journal.key)
+        ann, bob = (named.pseudonym(user) for user in ("ann", "bob"))
+        journal.enrol([ann, bob], PersonBudget(), today)
+        journal.withdraw([bob], today)
+        assert run(["device", "status", "--json"]) == 0
+        shown = json.loads(capsys.readouterr().out)
+        assert run(["device", "status"]) == 0
+        assert "in use by a program" in capsys.readouterr().out
+    assert shown["running"] is True
+    assert (shown["pending"], shown["scope"]) == (0, None)
+    first, second = shown["accounts"]
+    assert (first["device"], first["withdrawn"], first["ratings_kept"]) == (ann.hex(), None, 0)
+    assert first["next"] > time.strftime("%Y-%m-%d", time.gmtime((today + 1) * EPOCH_SECONDS - 1))
+    assert (second["withdrawn"], second["next"]) == (today, None)
+    assert run(["device", "status"]) == 0
+    output = capsys.readouterr().out
+    assert "no program runs on it" in output
+    assert "1 account of 2 take part" in output
