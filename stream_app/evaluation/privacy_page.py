@@ -14,6 +14,7 @@ from fractions import Fraction
 from pathlib import Path
 
 from stream_app.privacy import registry
+from stream_app.privacy.accounting.plans import largest_count
 from stream_app.privacy.adjacency import Adjacency
 from stream_app.privacy.exact.discrete_gaussian import DeltaCertificate
 from stream_app.privacy.exact.gaussian_calibration import analytic_variance, lemma_variance
@@ -25,6 +26,8 @@ _LEVELS = 5
 _EPSILON = Fraction(2)
 _RATINGS = 100
 _SCOPE = 300
+_BUDGET, _DELTA = Fraction(20), Fraction(1, 10**6)  # of a person, the defaults of enrolment
+_COMPOSED = ("rr", "partition", "cell")
 _PROFILES = ("blip:5000:2:2", "jlt:1000:2:1/1000000", "jltpaper:1000:2:1/10")
 _CATALOGUES = (1682, 3706, 100_000)  # ML-100K, ML-1M, a shop
 
@@ -83,7 +86,8 @@ def families() -> str:
 
 
 def hundred() -> str:
-    """Return the total epsilon of a user with 100 ratings under each adjacency."""
+    """Return the total epsilon of a user with 100 ratings under each adjacency, and how many
+    reports a budget of 20 holds: by sums, and composed exactly at its delta."""
     rows = []
     for text in ("1/2", "1", "2", "4"):
         epsilon = Fraction(text)
@@ -93,14 +97,19 @@ def hundred() -> str:
                 text,
                 f"{_RATINGS} x {text} = {_number(_RATINGS * epsilon)}",
                 f"{cells} x {text} = {_number(cells * epsilon)}",
-                f"{int(20 / epsilon)}",
+                f"{int(_BUDGET / epsilon)}",
+                " / ".join(
+                    str(largest_count(f"{family}:{_LEVELS}:{text}", _BUDGET, _DELTA))
+                    for family in _COMPOSED
+                ),
             )
         )
     head = (
         "epsilon per report",
         "`value`: 100 ratings of one user",
         f"`cell`: any other {_RATINGS} ratings instead, scope of {_SCOPE}",
-        "reports within a user-level 20",
+        f"reports within a user-level {_BUDGET}, as sums",
+        f"exact at delta {float(_DELTA):g}: " + " / ".join(f"`{family}`" for family in _COMPOSED),
     )
     return _table(head, rows)
 

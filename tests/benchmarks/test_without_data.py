@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.benchmarks import accuracy, cooccurrence, learning, retrieval
+from tests.benchmarks import accuracy, budget_plans, cooccurrence, learning, retrieval
 from tests.fixtures.movielens import load
 
 
@@ -17,7 +17,9 @@ def folder(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
     return tmp_path
 
 
-@pytest.mark.parametrize("module", [learning, accuracy, cooccurrence], ids=lambda m: m.__name__)
+@pytest.mark.parametrize(
+    "module", [learning, accuracy, cooccurrence, budget_plans], ids=lambda m: m.__name__
+)
 def test_a_benchmark_without_its_data_set_lists_that_it_was_skipped(module, folder: Path) -> None:
     assert load() is None
     (figure,) = module.measure()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from fractions import Fraction
 from pathlib import Path
 
 import pytest
@@ -10,6 +11,7 @@ import pytest
 from stream_app.cli import run
 from stream_app.evaluation import privacy_page as page
 from stream_app.privacy import registry
+from stream_app.privacy.accounting.plans import fits
 from stream_app.privacy.profiles import registry as profiles
 
 ROOT = Path(__file__).parents[3]
@@ -44,6 +46,21 @@ def test_every_profile_family_is_described(family: str) -> None:
     assert f"`{family.removesuffix('paper')}`" in text
     assert "*An observer still sees*" in text
     assert "*Limit:*" in text
+
+
+@pytest.mark.parametrize("epsilon", ["1/2", "1", "2", "4"])
+def test_the_exact_numbers_of_reports_are_the_largest_that_the_accountant_admits(
+    epsilon: str,
+) -> None:
+    (cells,) = re.findall(rf"^\| {epsilon} \| 100 x .*\| (\d+) \| ([\d /]+) \|$", PAGE, re.M)
+    sums, exact = int(cells[0]), [int(count) for count in cells[1].split(" / ")]
+    assert sums == Fraction(20) / Fraction(epsilon)
+    budget = Fraction(20), Fraction(1, 10**6), 1
+    for family, count in zip(("rr", "partition", "cell"), exact, strict=True):
+        id = f"{family}:5:{epsilon}"
+        assert count >= sums
+        assert fits(((id, count),), *budget)
+        assert not fits(((id, count + 1),), *budget)
 
 
 def test_a_digest_on_the_page_is_that_of_the_certificate() -> None:

@@ -1,7 +1,8 @@
-"""`murmurec budget`: what a person may spend and has spent, read from the device's journal.
+"""`murmurec budget`: what a person may spend, has spent by the journal, and how to spend it.
 
 rows      the figures of one user, or the largest of all users
 wording   what they mean, in sentences
+planning  how many reports, of which epsilon, spend a budget best
 """
 
 from __future__ import annotations
@@ -11,14 +12,19 @@ from typing import Annotated
 
 import typer
 
-from stream_app.cli.device.mechanism_options import JournalOption, journal_path, positive_fraction
+from stream_app.cli.device.mechanism_options import (
+    JournalOption,
+    journal_path,
+    person_budget,
+    positive_fraction,
+)
 from stream_app.cli.options import ConfigOption, JsonOption, settings_from
 from stream_app.cli.output import print_json, printable, say
-from stream_app.errors import UserError
+from stream_app.errors import UsageError, UserError
 
 app = typer.Typer(
     no_args_is_help=True,
-    help="Show or raise the budget of a person. Example: murmurec budget show",
+    help="Show, plan or raise the budget of a person. Example: murmurec budget show",
 )
 
 
@@ -95,4 +101,54 @@ def set_budget(
         raise UserError(str(error)) from None
     assert after is not None
     for sentence in meaning_of_raise(printable(user), before.budget, after.budget):
+        say(sentence)
+
+
+@app.command()
+def plan(
+    ratings: Annotated[
+        int, typer.Option("--ratings", metavar="N", help="Ratings expected within the horizon.")
+    ],
+    budget: Annotated[
+        str, typer.Option("--budget", metavar="E", help="Epsilon of the whole person.")
+    ] = "20",
+    delta: Annotated[
+        str | None, typer.Option("--delta", metavar="D", help="Its delta (default 1e-6).")
+    ] = None,
+    window: Annotated[
+        int | None,
+        typer.Option(
+            "--window", metavar="DAYS", min=0, help="In any so many days (default 365; 0: in all)."
+        ),
+    ] = None,
+    horizon: Annotated[
+        int | None,
+        typer.Option("--horizon", metavar="DAYS", help="Days planned for (default: one window)."),
+    ] = None,
+    levels: Annotated[
+        int, typer.Option("--levels", metavar="N", help="Levels of the ratings' scale.")
+    ] = 5,
+    user: Annotated[
+        str, typer.Option("--user", metavar="ID", help="The user in the printed command.")
+    ] = "ID",
+    as_json: JsonOption = False,
+) -> None:
+    """Plan how many ratings to report, and with how much epsilon each.
+
+    Example: murmurec budget plan --budget 20 --ratings 165
+    """
+    from producers.person.spending import Expected
+    from stream_app.cli.device.budget.planning import plan_row, plan_sentences
+
+    given = (("--user", user), ("--budget", budget), ("--delta", delta), ("--window", window))
+    terms = [word for name, each in given if each is not None for word in (name, str(each).strip())]
+    try:
+        person = person_budget(budget, delta, window)
+        row = plan_row(person, Expected(ratings, horizon), levels, terms)
+    except ValueError as error:
+        raise UsageError(f"--{error}") from None
+    if as_json:
+        print_json(row)
+        return
+    for sentence in plan_sentences(row):
         say(sentence)
