@@ -162,10 +162,12 @@ def rate(folder: Path, file: Path, users: Sequence[str], day: int) -> None:
 
 
 def ratings(user: str, day: int) -> list[str]:
-    """Return the lines of a user on a day; some users are busy, and one rates nothing."""
+    """Return the lines of a user on a day: items of the scope, and one of this day alone, so that
+    a line that is lost is missed; some users are busy, and one rates nothing."""
     chosen = random.Random(f"{user} {day}")
-    count = {"u0": 0, "u1": 1}.get(user, 4)
-    return [f"{user},{chosen.randrange(ITEMS + 2)},{chosen.randrange(1, 6)}" for _ in range(count)]
+    count = {"u0": 0, "u1": 1}.get(user, 3)
+    items = [chosen.randrange(ITEMS) for _ in range(count)] + [1000 + day] * (count > 0)
+    return [f"{user},{item},{chosen.randrange(1, 6)}" for item in items]
 
 
 def main(folder: Path, users: Sequence[str], seed: int, kills: int, *, rated: bool) -> int:
