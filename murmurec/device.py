@@ -30,6 +30,7 @@ from producers.device.requests import ReportSettings
 from producers.identities import Identities
 from producers.ids import item_of
 from producers.journal import NANO, Journal, Message, PersonBudget, Unwritable
+from producers.person.plans import checked_plan
 from producers.publishing import OutboxRelay, Publisher
 from producers.ranking import CleanHistory, LocalList, LocalRecommender, RatedItem
 from producers.scale import Scale
@@ -104,9 +105,11 @@ class Device:
         `window` days (None: in all); on the same terms again it changes nothing.
 
         `plan`: the mechanism that the budget is for ("": that of the first report; "adaptive" for
-        several). UserError for other terms than those of the account.
+        several). ValueError for a plan that the budget does not hold, UserError for other terms
+        than those of the account.
         """
-        terms = PersonBudget(_exact("budget", budget), Fraction(str(delta)), window, plan)
+        terms = PersonBudget(_exact("budget", budget), Fraction(str(delta)), window)
+        terms = replace(terms, plan=checked_plan(plan, terms))
         device = bytes.fromhex(self.pseudonym)
         self._identities.check_journal(self._journal, [self.user])
         self._journal.enrol([device], terms, self._journal.epoch(_today()))
@@ -167,6 +170,8 @@ class Device:
         then.
         """
         epoch = _today()
+        if account := self._journal.enrolment(bytes.fromhex(self.pseudonym)):
+            account.check_limited(str(self.user))
         message = rate(
             self.user,
             item,

@@ -41,7 +41,8 @@ _NO_LIMIT = 2**64 - 1  # in a column of nano-epsilon
 @dataclass
 class BudgetState:
     """All accounts of a journal, the progress of data sets, largest epoch and next number; `test`:
-    the journal is a test; `scope`: the digest of the public scope, empty without one."""
+    the journal is a test; `scope`: the digest of the public scope, empty without one; `unkeyed`:
+    the file still holds a digest of ratings that an earlier murmurec made without a key."""
 
     epoch: int = 0
     next: int = 1  # number of the next message
@@ -49,6 +50,7 @@ class BudgetState:
     replays: dict[bytes, DatasetProgress] = field(default_factory=dict, repr=False)
     test: bool = False
     scope: bytes = b""
+    unkeyed: bool = False
 
     def reported_keys(self, device: bytes, scope: str) -> NDArray[np.uint64]:
         """Return the keys on which a device has reported in a scope, sorted."""
@@ -103,7 +105,9 @@ class BudgetState:
     def apply(self, commit: Commit) -> None:
         """Add the debits of a commit; its messages go to the outbox."""
         self.epoch = max(self.epoch, commit.epoch)
-        if commit.replay is not None and _keyed(commit.replay):
+        if commit.replay is not None and not _keyed(commit.replay):
+            self.unkeyed = True
+        elif commit.replay is not None:
             self.replays[commit.replay.digest] = commit.replay
         texts, columns = commit.texts, key_columns_of(commit)
         shared = len(columns) < len(commit.devices) // DEVICE_BYTES
@@ -217,6 +221,7 @@ class BudgetState:
         """Return the state that a compacted file begins with."""
         state = cls(record.epoch, record.next)
         state.replays = {replay.digest: replay for replay in record.replays if _keyed(replay)}
+        state.unkeyed = len(state.replays) < len(record.replays)
         names = [
             record.devices[i : i + DEVICE_BYTES]
             for i in range(0, len(record.devices), DEVICE_BYTES)

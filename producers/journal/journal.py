@@ -83,6 +83,8 @@ class Journal:
         fresh = (test or source.unsafe) and not self._state.accounts
         self.test = self._state.test or fresh
         self.unsafe = self.test or source.unsafe
+        if self._state.unkeyed:
+            self._try_to_compact()  # the file no longer says what was in a data set
 
     @classmethod
     def open(
@@ -363,6 +365,7 @@ class Journal:
         if len(self._outbox):
             frames.append((Kind.PENDING, encode(self._outbox.record())))
         self._log.replace(frames)
+        self._state.unkeyed = False
         self._acks = []
         self._compacted = self._log.size
 

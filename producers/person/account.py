@@ -7,6 +7,9 @@
 Epochs only rise, so the spends are in the order of their epochs. What counts in the window is kept
 beside them: what is new is added, and what has left the window is taken out, so that a check costs
 the same after ten releases and after ten thousand.
+
+A debit of a profile is that of one item. Where an older murmurec kept no mechanism, a profile costs
+the person as much for each item that it can have had, and any delta is more than a budget holds.
 """
 
 from __future__ import annotations
@@ -21,9 +24,11 @@ from producers.person.enrolment import ATTO, NANO, Enrolment
 from producers.person.reports import NOTHING, Used
 from stream_app.privacy.accounting import PrivacyLoss
 from stream_app.privacy.adjacency import Adjacency
+from stream_app.privacy.profiles.mechanism import MOST_ITEMS
 
 Spend = tuple[int, str, str, str]  # epoch, adjacency, scope, mechanism
 _UNKNOWN = 2**32  # above every epoch
+_RATINGS = "rating"  # the scope of reports on single ratings
 
 
 @dataclass(frozen=True)
@@ -103,9 +108,12 @@ class Account:
         return self._used
 
     def _count(self, key: Spend, reports: int, nano: int, atto: int) -> None:
-        _, kind, _, mechanism = key
-        if kind != NOTHING:
-            self._used.setdefault(mechanism, Used()).add(reports, nano, atto)
+        _, kind, scope, mechanism = key
+        if kind == NOTHING:
+            return
+        if not mechanism and scope != _RATINGS:
+            nano, atto = nano * MOST_ITEMS, atto * ATTO
+        self._used.setdefault(mechanism, Used()).add(reports, nano, atto)
 
     @property
     def released(self) -> bool:
@@ -133,7 +141,7 @@ class Account:
     @property
     def reports_on_one_rating(self) -> int:
         """The largest number of reports on one rating; a memo holds a key for each report."""
-        memo = self.reported_keys.get("rating")
+        memo = self.reported_keys.get(_RATINGS)
         return 0 if memo is None else int(np.unique(memo, return_counts=True)[1].max())
 
     @property
@@ -142,7 +150,7 @@ class Account:
         can have had, and every profile, which may hold its item."""
         whole, each = 0, []
         for (_, _, scope, _), (nano, _, reports) in self.spends.items():
-            if scope == "rating":
+            if scope == _RATINGS:
                 each.append((-(-nano // reports), reports))
             else:
                 whole += nano

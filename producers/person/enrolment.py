@@ -130,6 +130,15 @@ class Enrolment:
         """Return whether the account releases in an epoch: after it enrolled, not withdrawn."""
         return self.epoch < epoch and not self.withdrawn
 
+    def check_limited(self, name: str) -> None:
+        """Raise UserError for an account without a limit: a population's, and no person's."""
+        if not self.budget.limited:
+            raise UserError(
+                f"{name} is a simulated account without a limit, which a population has that is "
+                "played from a file, and a person's ratings need a budget: give a journal in "
+                "another folder (--journal), and run murmurec device enrol with it"
+            )
+
     def enrolled_again(self, budget: PersonBudget, epoch: int, *, simulated: bool) -> Enrolment:
         """Return the account after another enrolment: itself, or no longer withdrawn.
 

@@ -7,7 +7,8 @@
 The arithmetic is `stream_app.privacy.accounting`'s, from the integer tables that are sampled.
 Reports of an account that an older murmurec has kept have no mechanism on record; they are charged
 at the sum of their epsilons and deltas, which the budget has less (basic composition: Dwork and
-Roth 2014, Thm 3.16). So is a mechanism that no registry knows.
+Roth 2014, Thm 3.16). So is a mechanism that no registry knows. A profile without a mechanism is
+charged for each item that it can have (`account`).
 
 The cost of a check does not depend on the history: the counts are kept, and how many reports fit is
 computed once for a mechanism and a budget.
@@ -28,7 +29,6 @@ from stream_app.privacy.accounting.plans import (
     ExactPlan,
     Plan,
     SumPlan,
-    fits,
     largest_count,
     pin,
     read_plan,
@@ -93,10 +93,8 @@ def room(
     if plan == mechanism.id:
         before = used[mechanism.id].reports if mechanism.id in used else 0
         return max(0, _most(mechanism.id, left.nano, left.atto) - before)
-    found = _plan(plan, budget, left)
-    if isinstance(found, ExactPlan) and "" in used and not _holds(found, left.nano, left.atto):
-        return 0  # the plan was made for the whole budget, of which old reports have a part
-    return found.room(_counts(used), mechanism.id)
+    planned = _plan(plan, budget, left)
+    return 0 if planned is None else planned.room(_counts(used), mechanism.id)
 
 
 def allows(plan: str, id: str) -> bool:
@@ -110,13 +108,14 @@ def spent(used: Mapping[str, Used], budget: PersonBudget) -> int:
     old, counts = (budget.nano or 0) - left.nano, _counts(used)
     if not any(counts.values()):
         return old
-    if left.nano < NANO // 10**6 or left.atto < 0 or not all(map(_known, counts)):
-        return sum(amount.nano for amount in used.values())
-    plan = ADAPTIVE if budget.plan == ADAPTIVE else ",".join(f"{i}*{n}" for i, n in counts.items())
-    if budget.plan == SUM or left.atto < _LEAST_ATTO:
-        plan = SUM
-    found = _plan(plan, budget, left).spent(counts)
-    return old + math.ceil(Fraction(found) * NANO)
+    if not all(map(_known, counts)):
+        return old + sum(amount.nano for id, amount in used.items() if id)
+    planned: Plan | None = ExactPlan(tuple(counts.items()), left.delta, MOST_ITEMS)
+    if budget.plan in (ADAPTIVE, SUM) or left.atto < _LEAST_ATTO:
+        planned = _plan(budget.plan, budget, left)
+    if planned is None or left.atto < 0:
+        planned = SumPlan(left.epsilon, Fraction(0), MOST_ITEMS)
+    return old + math.ceil(Fraction(planned.spent(counts)) * NANO)
 
 
 @dataclass(frozen=True)
@@ -175,33 +174,30 @@ def _most(id: str, nano: int, atto: int) -> int:
     return largest_count(id, left.epsilon, left.delta)
 
 
-@lru_cache(maxsize=4096)
-def _holds(plan: ExactPlan, nano: int, atto: int) -> bool:
-    """Return whether all reports of a plan fit (nano-epsilon, 10^-18 of delta)."""
-    left = _Left(nano, atto)
-    return fits(plan.counts, left.epsilon, left.delta, plan.most_items)
-
-
-def _plan(plan: str, budget: PersonBudget, left: _Left) -> Plan:
-    """Return a plan over what is left; the order of its filter is the budget's, never changed by
-    what was reported."""
+def _plan(plan: str, budget: PersonBudget, left: _Left) -> Plan | None:
+    """Return a plan over what is left, None where that does not hold it; the order of a filter is
+    the budget's, never changed by what was reported."""
     if plan == SUM or left.atto < _LEAST_ATTO:
         return SumPlan(left.epsilon, left.delta, MOST_ITEMS)
     if plan == ADAPTIVE:
         assert budget.nano is not None
-        whole = Fraction(budget.nano, NANO), Fraction(budget.atto, ATTO)
-        return read_plan(_order(*whole), left.epsilon, left.delta, MOST_ITEMS)
-    counts = tuple((id, int(count)) for id, _, count in _parts(plan))
-    return ExactPlan(counts, left.delta, MOST_ITEMS)
+        plan = _order(Fraction(budget.nano, NANO), Fraction(budget.atto, ATTO))
+    return _checked(plan, left.nano, left.atto)
+
+
+@lru_cache(maxsize=4096)
+def _checked(plan: str, nano: int, atto: int) -> Plan | None:
+    """Return a completed plan; None unless (nano-epsilon, 10^-18 of delta) holds all of it."""
+    left = _Left(nano, atto)
+    try:
+        return read_plan(plan, left.epsilon, left.delta, MOST_ITEMS)
+    except ValueError:
+        return None
 
 
 @lru_cache(maxsize=64)
 def _order(epsilon: Fraction, delta: Fraction) -> str:
     return pin(ADAPTIVE, epsilon, delta, MOST_ITEMS)
-
-
-def _parts(plan: str) -> list[tuple[str, str, str]]:
-    return [part.partition("*") for part in plan.split(",")]
 
 
 def sums(used: Mapping[str, Used], more: Mapping[str, Used]) -> dict[str, Used]:

@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 from murmurec import Device, LocalRecommender
+from producers.person.enrolment import NO_LIMIT
 from producers.ranking import PublicTable
 from stream_app.errors import UserError
 from tests.fixtures.item_sides import item_side
@@ -63,6 +64,25 @@ def test_a_person_has_one_journal_in_a_folder(tmp_path: Path) -> None:
         Device("ann ", tmp_path / "k")
     with Device("bob", tmp_path / "l").enrol() as device:
         device.rate(1, 5)
+
+
+def test_a_simulated_account_without_a_limit_is_no_persons(tmp_path: Path) -> None:
+    with Device("ann", tmp_path / "j") as device:
+        name = bytes.fromhex(device.pseudonym)
+        device._journal.enrol([name], NO_LIMIT, 0, simulated=True)
+        with pytest.raises(UserError, match=r"ann is a simulated account.*need a budget"):
+            device.rate(1, 5)
+        assert (device.waiting, device.spent) == (0, 0)
+
+
+def test_a_plan_that_the_budget_does_not_hold_is_refused(tmp_path: Path) -> None:
+    with Device("ann", tmp_path / "j") as device:
+        with pytest.raises(ValueError, match=r"plan 'rr:5:2\*1000': exceeds \(1, 1e-06\)"):
+            device.enrol(1, plan="rr:5:2*1000")
+        assert device.budget is None
+        device.enrol(1, plan="rr:5:1/4*4")
+        assert device.budget is not None
+        assert device.budget.plan == "rr:5:1/4*4"
 
 
 def test_users_of_one_journal_have_budgets_of_their_own(tmp_path: Path) -> None:

@@ -10,15 +10,17 @@ import numpy as np
 import pytest
 
 from producers.fleet.population import populate
+from producers.fleet.profile_release import RawProfile, request
 from producers.identities import Identities
-from producers.journal import BudgetExhausted, Journal, Limits, PersonBudget
+from producers.journal import BudgetExhausted, Journal, Limits, PersonBudget, Request
 from producers.journal.frames import HEADER_BYTES, Kind, frame, header, scan
 from producers.journal.records import Commit, decode_commit
 from producers.person.enrolment import NANO, NO_LIMIT
-from producers.person.reports import Used, room
+from producers.person.reports import Used, room, spent
 from producers.siblings import check_only_journal
 from stream_app.errors import UserError
 from stream_app.privacy import registry
+from stream_app.privacy.profiles.blip import Blip
 from tests.producers.conftest import dataset
 from tests.producers.journals import ANN, BOB, CELL, HALF, RR, ask
 
@@ -152,11 +154,13 @@ def test_a_second_journal_of_a_person_is_refused_unless_a_test(tmp_path: Path) -
 # --- a journal of an earlier murmurec -------------------------------------------------------------
 
 
-def older(path: Path) -> None:
+def older(path: Path, request: Request | None = None) -> None:
     """Write the file as it was before there were accounts: no mechanisms, an unkeyed digest."""
-    with enrolled(path) as journal:
+    with Journal.open(path) as journal:
+        journal.enrol([ANN], NO_LIMIT, TODAY - 1, simulated=True)
         progress = journal.begin(bytes(16), "rr:5:2", 9)
-        journal.commit([ask(ANN, 1, 2, 3)], msgspec.structs.replace(progress, reserved=3))
+        request = request or ask(ANN, 1, 2, 3)
+        journal.commit([request], msgspec.structs.replace(progress, reserved=3))
     found = scan(path.read_bytes())
     (commit,) = [decode_commit(each.body) for each in found.frames if each.kind is Kind.COMMIT]
     row = list(msgspec.msgpack.decode(msgspec.msgpack.encode(commit)))
@@ -176,11 +180,38 @@ def test_an_older_journal_is_read_and_its_spending_counts_as_a_sum(path: Path) -
         journal.enrol([ANN], PersonBudget(), TODAY)
         with enrolled(path.with_name("fresh"), PersonBudget(Fraction(14))) as fresh:
             assert journal.room(ANN, HALF, TODAY) == fresh.room(ANN, HALF, TODAY)
-        journal.compact()
-        assert bytes(16) not in path.read_bytes().replace(bytes(17), b"")
+        assert bytes(16) not in path.read_bytes().replace(bytes(17), b"")  # forgotten when opened
     with Journal.open(path) as journal:
         assert not journal._state.replays
         journal.release(ask(ANN, 4, mechanism=HALF))
+
+
+def test_a_plan_of_counts_holds_what_an_older_journal_has_left(path: Path) -> None:
+    older(path)
+    with Journal.open(path) as journal:  # has spent 6
+        journal.enrol([ANN], PersonBudget(plan="rr:5:1/2*93"), TODAY)
+        assert journal.room(ANN, HALF, TODAY) == 0
+        assert journal.room(ANN, HALF, TODAY + 365) == 93
+        journal.set_plan([ANN], "rr:5:1/2*20")
+        assert journal.room(ANN, HALF, TODAY) == 20
+
+
+def test_counts_that_the_budget_does_not_hold_release_nothing(path: Path) -> None:
+    with enrolled(path, PersonBudget(Fraction(1), plan="rr:5:2*1000")) as journal:
+        assert journal.room(ANN, RR, TODAY) == 0
+        with pytest.raises(BudgetExhausted, match="holds 0 reports more"):
+            journal.release(ask(ANN, 1))
+
+
+def test_a_profile_of_an_older_journal_costs_the_person_each_of_its_items(path: Path) -> None:
+    items = np.arange(900, dtype=np.uint64)
+    older(path, request(RawProfile(ANN, items), Blip(64, 2, Fraction(1, 10)),
+                        topic="profiles", epoch=TODAY))  # fmt: skip
+    with Journal.open(path) as journal:
+        journal.enrol([ANN], PersonBudget(), TODAY)
+        assert journal.room(ANN, HALF, TODAY) == 0
+        assert journal.room(ANN, HALF, TODAY + 365) == 93
+        assert spent(journal._state.used(ANN, TODAY, PersonBudget()), PersonBudget()) >= 64 * 10**8
 
 
 def test_what_a_data_set_is_known_by_needs_the_key_and_holds_no_rating() -> None:

@@ -161,7 +161,10 @@ def _publish(options: PublishOptions, settings: Settings) -> Published:
         with Journal.open(options.journal, limits=options.limits) as journal, publisher:
             for sentence in journal_notices(journal):
                 notice(sentence)
+            identities = Identities(journal.key, signed=settings.signed)
             check_only_journal(journal, [options.user])
+            if account := journal.enrolment(identities.pseudonym(options.user)):
+                account.check_limited(printable(options.user))
             relay = OutboxRelay(journal, publisher)
             left, _ = relay.resend({publisher.topic})
             if left:
@@ -173,7 +176,7 @@ def _publish(options: PublishOptions, settings: Settings) -> Published:
                 options.mechanism,
                 table=table,
                 encode=_encoder(options),
-                identities=Identities(journal.key, signed=settings.signed),
+                identities=identities,
             )
             message = rate(
                 options.user,

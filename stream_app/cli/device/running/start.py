@@ -124,9 +124,13 @@ def _daemon(
         users = [options.user]
         identities.check_journal(journal, users)
         check_only_journal(journal, users)
-        if journal.enrolment(identities.pseudonym(options.user)) is None:
-            user = printable(options.user)
+        user, account = (
+            printable(options.user),
+            journal.enrolment(identities.pseudonym(options.user)),
+        )
+        if account is None:
             raise UserError(f"{user} is not enrolled: run murmurec device enrol --user {user}")
+        account.check_limited(user)
     if not accounts:
         raise UserError(
             f"device journal {journal.path}: no account takes part, so there is nothing to report; "
