@@ -214,8 +214,8 @@ OVERVIEW = Board(
             "Privacy mode",
             "none",
             (Curve(f"murmurec_privacy_mode_info{ME}", "{{privacy_mode}}"),),
-            "local: each report is private by itself. none: raw ratings, and every number on "
-            "this board is then computed from them.",
+            "local: each report that came is private by itself. none: raw ratings came, and every "
+            "number on this board is then computed from them. What is allowed does not matter.",
             kind="stat",
         ),
         Panel(
@@ -249,6 +249,18 @@ OVERVIEW = Board(
             ),
             "Empty on a healthy deployment. The topic of rejections has an entry for each record.",
             may_be_empty=True,
+        ),
+        Panel(
+            STREAM,
+            "Numbers used again",
+            "none",
+            (Curve(f"max(murmurec_seq_reused_total{ME})", "events"),),
+            "Events whose number their device had given to other contents before; they are "
+            "duplicates and change nothing. Any value above 0 is an alarm: a device runs with an "
+            "older copy of its journal, whose budget no longer counts what it has sent, or events "
+            "are forged in its name. Counted since this worker started; /state counts since the "
+            "log began.",
+            kind="stat",
         ),
         Panel(
             STREAM,

@@ -8,7 +8,6 @@ from stream_app.errors import UserError
 from stream_app.kafka.clients import Connection
 from stream_app.models.retrieval.factory import check_index
 from stream_app.privacy import registry
-from stream_app.privacy.adjacency import Adjacency
 from stream_app.settings import Settings
 from stream_app.state.replica import Replica
 from stream_app.state.spec import StateSpec
@@ -91,12 +90,6 @@ def spec_from_settings(settings: Settings) -> StateSpec:
         )
     except ValueError as error:
         raise UserError(str(error)) from None
-
-
-def privacy_mode(spec: StateSpec) -> str:
-    """Return `local` when every allowed mechanism protects something, else `none`."""
-    unprotected = any(each.adjacency is Adjacency.NOTHING for each in spec.mechanisms)
-    return "none" if unprotected else "local"
 
 
 def new_replica(spec: StateSpec, origin: StateOrigin | None = None) -> Replica:

@@ -97,6 +97,7 @@ async def state_of(runtime: Runtime) -> dict[str, Any]:
         "devices": replica.marks.devices,
         "items": len(replica.items),
         "mechanisms": [m.id for m in replica.spec.mechanisms],
+        "reports_by_mechanism": replica.reports_by_mechanism(),
         "privacy": runtime.privacy,
         "model": replica.learner.name,
         "index": runtime.recommender.index.method,

@@ -26,7 +26,6 @@ from stream_app.agents.checkpointing.restore import Restored
 from stream_app.agents.worker_status import ASKING_FOR_ENDS, Lag, WorkerStatus
 from stream_app.deployment import (
     new_replica,
-    privacy_mode,
     seal_from_settings,
     spec_from_settings,
 )
@@ -157,6 +156,13 @@ class Runtime:
             self.ranking.after(outcome)
         for rejection in rejected(self.topics.ratings, batch, outcome):
             self.reject(rejection)
+        if outcome.reused.any():
+            log.warning(
+                "seq.reused",
+                records=int(outcome.reused.sum()),
+                partition=batch.partition,
+                offset=int(batch.offsets[outcome.reused.argmax()]),
+            )
         self._round_seconds += time.perf_counter() - started
 
     def end_round(self, cut: Cut, cut_offset: int, tails: tuple[Tail | None, ...] = ()) -> None:
@@ -260,8 +266,8 @@ class Runtime:
 
     @property
     def privacy(self) -> str:
-        """The privacy mode: `local` or `none`."""
-        return privacy_mode(self.replica.spec)
+        """The privacy mode of what has come: `local` or `none`."""
+        return self.replica.privacy
 
 
 def new_runtime(settings: Settings) -> Runtime:

@@ -9,7 +9,8 @@ and over all partitions a chain c <- mix(c + mix(offset) + partition * 16 + outc
 order, which differs for different orders or outcomes (up to hash collisions). `absent` counts the
 offsets without a record. `forgotten` lists the forgotten devices in the order of the cut log; their
 later records are rejected. `contract` is the version of the event format by which the newest round
-was decoded.
+was decoded. `reused` counts events of a number that their device had given to other contents
+before; they are among the duplicates. `mechanisms` counts the reports of the applied records.
 """
 
 from __future__ import annotations
@@ -33,10 +34,15 @@ RATINGS = ("learned", "held_out", "clipped", "duplicate")
 class Ledger:
     """Counts per partition: `records` (partitions, 4), `reasons` (partitions, reasons), `ratings`
     (partitions, 4); `forgotten` (n, 2) uint64, pseudonyms as two little-endian words; `contract`
-    (1,)."""
+    (1,); `mechanisms` (mechanisms + 1,), by place on the allow-list, the last for reports without
+    protection that came with an adopted state and whose mechanism is not on it."""
 
     def __init__(
-        self, partitions: int, starts: Sequence[int] | None = None, contract: int = 1
+        self,
+        partitions: int,
+        starts: Sequence[int] | None = None,
+        contract: int = 1,
+        mechanisms: int = 1,
     ) -> None:
         if starts is not None and len(starts) != partitions:
             raise ValueError(f"{len(starts)} starts for {partitions} partitions: give one each")
@@ -45,12 +51,14 @@ class Ledger:
         self.reasons = np.zeros((partitions, len(REASONS)), np.int64)
         self.ratings = np.zeros((partitions, len(RATINGS)), np.int64)
         self.gaps = np.zeros(partitions, np.int64)
+        self.reused = np.zeros(partitions, np.int64)
         self.offset_sum = np.zeros(partitions, np.uint64)
         self.absent = np.zeros(partitions, np.int64)
         self.ends = self.starts.copy()
         self.chain = np.zeros(1, np.uint64)
         self.forgotten = np.zeros((0, 2), np.uint64)
         self.contract = np.array([contract], np.int64)
+        self.mechanisms = np.zeros(mechanisms + 1, np.int64)
 
     def add(
         self,
@@ -75,6 +83,10 @@ class Ledger:
             self.offset_sum[partition] += np.uint64(offset_sum)
         self.chain[0] = chain
 
+    def count_mechanisms(self, mechanisms: NDArray[np.uint8], counts: NDArray[np.int64]) -> None:
+        """Add the reports of applied records (n,), each with its place on the allow-list."""
+        np.add.at(self.mechanisms, mechanisms, counts)
+
     def forget(self, device: NDArray[np.uint64]) -> None:
         """Add a forgotten device (2,)."""
         self.forgotten = np.concatenate((self.forgotten, device.reshape(1, 2)))
@@ -92,6 +104,7 @@ class Ledger:
         return (
             totals
             | {"absent": int(self.absent.sum()), "seq_gaps": int(self.gaps.sum())}
+            | {"seq_reused": int(self.reused.sum())}
             | {f"ratings_{name}": int(n) for name, n in ratings}
         )
 

@@ -58,6 +58,7 @@ class Gauges:
         metrics.applied(int(records[APPLIED]))
         metrics.duplicate(int(records[DUPLICATE]))
         metrics.seq_gaps(outcome.gaps)
+        metrics.seq_reused(int(outcome.reused.sum()))
         for code, count in enumerate(np.bincount(outcome.reasons).tolist()):
             if code and count:
                 metrics.rejected(REASONS[code], count)
@@ -201,6 +202,7 @@ class Gauges:
             metrics.log_loss(predictor, "all", self.log_loss.nats(predictor, "all"))
         self._kl = self.gap.measure(replica.learner.residuals)
         metrics.kl(self._kl)
+        metrics.privacy_mode(replica.privacy)
         moment = replica.second_moment
         metrics.second_moment(moment.estimate(), moment.relative_deviation)
         metrics.count_min_error_bound(replica.frequencies.error_bound)

@@ -106,6 +106,8 @@ METRICS: tuple[Metric, ...] = (
            "Cells whose report says that there is no rating."),
     Metric("seq_gaps_total", "counter", RELEASED, (),
            "Sequence numbers that devices skipped."),
+    Metric("seq_reused_total", "counter", RELEASED, (),
+           "Events whose number had other contents before: an older journal, or a forgery."),
 
     Metric("prediction_rmse", "gauge", RELEASED, (WINDOW, KIND),
            "Prequential RMSE in stars: against the reports, and debiased through the channel."),
@@ -123,8 +125,8 @@ METRICS: tuple[Metric, ...] = (
            "Largest squared error that is learned, in squared stars; not a privacy parameter."),
     Metric("epsilon_claimed", "gauge", SETTINGS, (MECHANISM, ADJACENCY),
            "Epsilon per rating that a mechanism claims; +Inf where it claims nothing."),
-    Metric("privacy_mode_info", "info", SETTINGS, (),
-           "The mode under which events arrive; none means raw ratings."),
+    Metric("privacy_mode_info", "info", RELEASED, (),
+           "The weakest mode under which events have come; none: raw ratings are in the state."),
 
     Metric("list_ndcg_ratio", "gauge", RELEASED, (RANKING,),
            "Prequential nDCG@10 of the lists of each ranking method, on a sample of liked items."),

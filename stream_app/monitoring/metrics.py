@@ -92,6 +92,10 @@ class Metrics:
         """Count sequence numbers that a device skipped: records lost on the way, or withheld."""
         self._counters["seq_gaps_total"].inc(gaps)
 
+    def seq_reused(self, records: int) -> None:
+        """Count events whose number their device had given to other contents before."""
+        self._counters["seq_reused_total"].inc(records)
+
     def ratings(
         self, *, learned: int = 0, held_out: int = 0, clipped: int = 0, duplicate: int = 0
     ) -> None:
@@ -140,7 +144,7 @@ class Metrics:
         self._gauges["epsilon_claimed"].labels(mechanism, adjacency).set(value)
 
     def privacy_mode(self, mode: str) -> None:
-        """Publish the mode under which events arrive: local, federated, central or none."""
+        """Publish the weakest mode under which events have come: local or none."""
         self._infos["privacy_mode_info"].info({"privacy_mode": mode})
 
     # --- lists ----------------------------------------------------------------------------

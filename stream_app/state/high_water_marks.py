@@ -11,6 +11,14 @@ until the number after it arrives, and the run before the jump goes on beside th
 record costs its device at most one event. Price: of a device that skips numbers twice, records
 from before the first hole are taken for new ones when they are sent once more.
 
+**A number that is used again.** A device whose journal was restored from an older copy gives
+numbers that it has used before to other events. They are duplicates, so they change nothing, and
+the device loses them; but its budget does not count what it has sent, which no other check sees. So
+the digest of the contents of each run's newest event is kept (`kernels/stream/event_contents.py`),
+and an event of that number with other contents is counted (`reused`). Only the newest number is
+compared: a device that stops before it reaches its former number is not seen. Where events are not
+signed, every writer can cause it in a device's name.
+
 **Eviction.** Where cuts say which days they accept (`log/event_days.py`), an event of another day
 is rejected, and a device is evicted once its newest event is of a day before all of them: each
 event of it that could be sent again would be rejected for its day. The oldest day never moves back,
@@ -19,7 +27,7 @@ every row once, at most `steps` of them at the end of a round; new devices take 
 free, the one freed last first.
 
 Rows are thus a function of the log alone and independent of hashing and growth. The table grows by
-doubling and takes 58 to 116 bytes a row, 34 to 68 where events are signed; it holds at most 2^30
+doubling and takes 66 to 132 bytes a row, 38 to 76 where events are signed; it holds at most 2^30
 rows.
 """
 
@@ -37,7 +45,7 @@ from stream_app.models.paged_arrays import Arrays, mark_dirty
 from stream_app.wire import MAX_SEQ_GAP, REASON_CODE, Reason
 
 STEPS = 1 << 13
-_BY_ROW = ("devices", "marks", "days")
+_BY_ROW = ("devices", "marks", "days", "digests")
 _STALE, _AHEAD = (np.uint8(REASON_CODE[reason]) for reason in (Reason.STALE, Reason.AHEAD))
 
 
@@ -49,8 +57,8 @@ class HighWaterMarks(GrowingArrays):
     choose their pseudonyms: with a public seed, an attacker could choose many that collide in one
     slot and stall the server.
 
-    devices (n, 2) uint64, marks (n, 4) int64, or (n, 1) where events are signed, days (n,) uint16:
-    by row. numbers (6,) int64.
+    devices (n, 2) uint64, marks (n, 4) int64, or (n, 1) where events are signed, days (n,) uint16,
+    digests (n, 2) or (n, 1) uint32: by row. numbers (6,) int64.
     """
 
     growing: ClassVar[frozenset[str]] = frozenset(_BY_ROW)
@@ -66,6 +74,7 @@ class HighWaterMarks(GrowingArrays):
         self.keep_growing("devices", np.uint64, 2)
         self.keep_growing("marks", np.int64, self._width)
         self.keep_growing("days", np.uint16)
+        self.keep_growing("digests", np.uint32, (self._width + 1) // 2)
         self._numbers = self.keep("numbers", np.zeros(6, np.int64))
         self._place()
 
@@ -124,8 +133,11 @@ class HighWaterMarks(GrowingArrays):
         seqs: NDArray[np.int64],
         epochs: NDArray[np.int64],
         accepted: NDArray[np.bool_],
-    ) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
-        """Apply (n, 2) devices with (n,) seqs and days strictly in order; return outcomes and gaps.
+        contents: NDArray[np.uint32] | None = None,
+    ) -> tuple[NDArray[np.uint8], NDArray[np.int64], NDArray[np.bool_]]:
+        """Apply (n, 2) devices with (n,) seqs, days and digests of their contents strictly in
+        order; return outcomes, gaps, and which are duplicates of the newest number with other
+        contents. Without `contents` these are not known, and none is.
 
         Outcome 0: applied, and the gap is the number of skipped seqs, `MAX_SEQ_GAP` at most. 1: a
         duplicate. 2: held back, a jump (never where events are signed). 3: the row was not
@@ -138,18 +150,18 @@ class HighWaterMarks(GrowingArrays):
                 f"{devices.shape} devices, {n} seqs, {len(epochs)} epochs, {len(accepted)} "
                 "accepted: use (n, 2), n, n, n"
             )
-        outcomes = np.empty(n, np.uint8)
-        gaps = np.empty(n, np.int64)
+        contents = np.zeros(n, np.uint32) if contents is None else contents
+        outcomes, gaps, reused = np.empty(n, np.uint8), np.empty(n, np.int64), np.empty(n, np.bool_)
         row = 0
         while True:
             row, count = kernels.advance(
-                *self._tables(), len(self), devices, seqs, epochs, accepted, row, MAX_SEQ_GAP,
-                outcomes, gaps,
+                *self._tables(), len(self), devices, seqs, epochs, contents, accepted, row,
+                MAX_SEQ_GAP, outcomes, gaps, reused,
             )  # fmt: skip
             for name in _BY_ROW:
                 self.extend(name, count)
             if row == n:
-                return outcomes, gaps
+                return outcomes, gaps, reused
             for name in _BY_ROW:
                 self.reserve(name, 2 * count)
             self._place()
@@ -174,9 +186,11 @@ class HighWaterMarks(GrowingArrays):
         row = int(self.rows(device.reshape(1, 2))[0])
         if row < 0:
             return False
-        size = 8 * self._width
-        mark_dirty(self.pages("marks"), size * row, size * (row + 1))
-        self.room("marks")[row] = 0
+        for name in ("marks", "digests"):
+            room = self.room(name)
+            size = room[0].nbytes
+            mark_dirty(self.pages(name), size * row, size * (row + 1))
+            room[row] = 0
         return True
 
     def rows(self, devices: NDArray[np.uint64]) -> NDArray[np.int64]:
@@ -188,10 +202,10 @@ class HighWaterMarks(GrowingArrays):
     def check(self, arrays: Arrays) -> None:
         """Raise ValueError unless there is one of each for a row, every mark is possible, and the
         free rows are those of the chain."""
-        devices, marks, days, numbers = (arrays[name] for name in (*_BY_ROW, "numbers"))
+        devices, marks, days, digests, numbers = (arrays[n] for n in (*_BY_ROW, "numbers"))
         used = marks[days > 0] if len(days) == len(marks) else marks
         if (
-            not len(devices) == len(marks) == len(days)
+            not len(devices) == len(marks) == len(days) == len(digests)
             or (marks < 0).any()
             or (used[:, :-1:2] > used[:, 1::2]).any()
         ):

@@ -24,6 +24,7 @@ from stream_app.models.factorization.base import ITEM, USER
 from stream_app.models.factorization.factory import build_durable
 from stream_app.models.factorization.learner import DurableLearner, LearnerSpec
 from stream_app.models.sketches.count_min import CountMinSketch
+from stream_app.privacy.ratings.identity import Identity
 from stream_app.state.replica import Replica
 from stream_app.wire.limits import MAX_SEQ
 
@@ -131,13 +132,17 @@ class Migration:
 
     def _move_marks(self, given: Arrays) -> None:
         """Convert sequence numbers: where the layout differs, everything up to the last number
-        counts as seen. Before state format 6 the day of the newest event was not kept."""
+        counts as seen. Before state format 6 the day of the newest event was not kept, before 7 no
+        digest of its contents."""
         own, count = self._parts["marks"].arrays(), len(given["devices"])
         fresh = {
             "days": np.full(count, self._day_mark, np.uint16),
             "numbers": own["numbers"].copy(),
+            "digests": np.zeros((count, own["digests"].shape[1]), np.uint32),
         }
-        fresh |= given
+        fresh |= {name: array for name, array in given.items() if name != "digests"}
+        if given.get("digests", fresh["digests"][:0]).shape == fresh["digests"].shape:
+            fresh["digests"] = given["digests"]
         old, free = given["marks"].reshape(count, -1), fresh["days"] == 0
         marks, reason = old, "as they are"
         if old.shape[1:] != own["marks"].shape[1:]:
@@ -227,6 +232,28 @@ class Migration:
         devices = self._model.get("marks.devices")
         users = [None if devices is None else devices[:, 0], given.get("user_keys")]
         return {ITEM: _distinct(items), USER: _distinct(users)}
+
+
+def arrived(
+    ledger: Mapping[str, NDArray[Any]], settings: Mapping[str, str], replica: Replica
+) -> NDArray[np.int64]:
+    """Return the reports by mechanism of another state, by place on the allow-list of a replica,
+    and at the end those without protection that it does not list.
+
+    Before state format 7 they were not counted: each mechanism that was allowed counts as one
+    report, so that no state without protection passes for one with it.
+    """
+    names = settings.get("mechanisms", "").split(", ")
+    counts = ledger.get("mechanisms", np.array([*(1 for _ in names), 0])).tolist()
+    places = {mechanism.id: place for place, mechanism in enumerate(replica.spec.mechanisms)}
+    found = replica.ledger.mechanisms.copy()
+    found[-1] = counts[-1]
+    for name, count in zip(names, counts, strict=False):
+        if name in places:
+            found[places[name]] += count
+        elif name.startswith(f"{Identity.family}:"):
+            found[-1] += count
+    return found
 
 
 def _distinct(columns: list[NDArray[Any] | None]) -> NDArray[np.uint64]:

@@ -17,7 +17,8 @@ class BatchOutcome:
     """Effects of one batch of n records and m applied ratings.
 
     records, reasons (n,): outcome of each record, and the reason of a rejected one (an index into
-    `REASONS`, 0 for none). gaps: skipped sequence numbers. duplicates: ratings of duplicate
+    `REASONS`, 0 for none). gaps: skipped sequence numbers. reused (n,): duplicates whose number had
+    other contents before. duplicates: ratings of duplicate
     records. The columns (m,) describe applied ratings; `priors` is the probability that there is a
     rating at all, `rows` the item's row, -1 where it has none. missing: reports of "missing".
     """
@@ -25,6 +26,7 @@ class BatchOutcome:
     records: NDArray[np.uint8]
     reasons: NDArray[np.uint8]
     gaps: int
+    reused: NDArray[np.bool_]
     duplicates: int
     users: NDArray[np.uint64]
     items: NDArray[np.uint64]

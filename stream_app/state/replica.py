@@ -32,6 +32,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stream_app.kernels.sketches.item_counts import count_items
+from stream_app.kernels.stream.event_contents import digest_events
 from stream_app.kernels.stream.holdout import held_out
 from stream_app.kernels.stream.ledger_chain import extend_chain
 from stream_app.log.ledger import APPLIED, DUPLICATE, JUMPED, Ledger
@@ -49,6 +50,7 @@ from stream_app.models.paged_arrays import DirtyMap, StatePart, check_arrays
 from stream_app.models.sketches.ams import AmsSketch
 from stream_app.models.sketches.bloom import SeenFilter
 from stream_app.models.sketches.count_min import CountMinSketch
+from stream_app.privacy.adjacency import Adjacency
 from stream_app.ranking.pair_counts import PairCounts
 from stream_app.state.digests import digest
 from stream_app.state.erasures import ErasedDevices, words_of
@@ -99,7 +101,7 @@ class Replica:
         self.marks = HighWaterMarks(signed=spec.signed)
         self.items = KnownItems(spec.items_most, spec.seed)
         self.pairs = PairFeeds(spec, self.channels)
-        self.ledger = Ledger(spec.partitions, self.origin.end_offsets, self.origin.contract)
+        self.ledger = self._fresh_ledger(self.origin)
         self.forgotten = ErasedDevices(self.origin, self.ledger)
         self.cut, self.end_offsets = self.origin.cut, self.origin.end_offsets
         self._threshold = np.uint64(min(int(spec.held_out * 2.0**64), 2**64 - 1))
@@ -109,8 +111,11 @@ class Replica:
     def apply(self, batch: Batch) -> BatchOutcome:
         """Advance the state by a batch of one partition, the next in canonical order."""
         reasons = self.marks.admit(batch.epochs, self.forgotten.reasons(batch), batch.days)
-        outcomes, gaps = self.marks.advance(batch.devices, batch.seqs, batch.epochs, reasons == 0)
-        cells, applied = self._cells(batch), outcomes == APPLIED
+        cells = self._cells(batch)
+        outcomes, gaps, reused = self.marks.advance(
+            batch.devices, batch.seqs, batch.epochs, reasons == 0, self._contents(batch, cells)
+        )
+        applied = outcomes == APPLIED
         records = Records(batch.devices, batch.mechanisms, batch.counts)
         duplicates = 0
         if not applied.all():
@@ -139,8 +144,10 @@ class Replica:
         }
         skipped = int(gaps.sum())
         self.ledger.add(batch.partition, outcomes, reasons, counts, skipped, offset_sum, chain)
+        self.ledger.count_mechanisms(records.mechanisms, records.counts)
+        self.ledger.reused[batch.partition] += reused.sum()
         return BatchOutcome(
-            outcomes, reasons, skipped, duplicates, *reported[:6], rows, update, missing
+            outcomes, reasons, skipped, reused, duplicates, *reported[:6], rows, update, missing
         )
 
     def _protects(self, batch: Batch) -> bool:
@@ -161,6 +168,13 @@ class Replica:
             missing = (reports == self.channels.missing[channels]) & ~self.channels.likes[channels]
         priors = np.broadcast_to(np.float32(1), len(users))
         return RatingColumns(users, items, reports, channels, priors, held, missing)
+
+    def _contents(self, batch: Batch, cells: RatingColumns) -> NDArray[np.uint32]:
+        """Return the digests of the contents of a batch's records, (n,)."""
+        digests = np.empty(len(batch.counts), np.uint32)
+        columns = cells.items, cells.reports, cells.channels
+        digest_events(batch.epochs, batch.counts, *columns, self._salt, digests)
+        return digests
 
     def _apply_protected(
         self, cells: RatingColumns, records: Records
@@ -381,7 +395,7 @@ class Replica:
         self, arrays: Mapping[str, NDArray[Any]], end_offsets: Sequence[int], origin: StateOrigin
     ) -> Ledger:
         """Return a ledger; raises ValueError unless it covers the log up to `end_offsets`."""
-        ledger = Ledger(self.spec.partitions, origin.end_offsets)
+        ledger = self._fresh_ledger(origin)
         ledger.load(arrays)
         if ledger.starts.tolist() != list(origin.end_offsets) or ledger.ends.tolist() != list(
             end_offsets
@@ -423,10 +437,29 @@ class Replica:
         origin: StateOrigin,
     ) -> None:
         """Start from the model of another log: as `load`, but with an empty ledger from `origin`
-        on that keeps the list of erased devices."""
-        fresh = Ledger(self.spec.partitions, origin.end_offsets, origin.contract)
+        on that keeps the list of erased devices and the counts by mechanism."""
+        fresh = self._fresh_ledger(origin)
+        fresh.mechanisms[:] = ledger["mechanisms"]
         fresh.forgotten = np.array(ledger["forgotten"], np.uint64).reshape(-1, 2)
         self.load(model, fresh.arrays(), origin.cut, origin.end_offsets, origin)
+
+    def _fresh_ledger(self, origin: StateOrigin) -> Ledger:
+        spec = self.spec
+        return Ledger(spec.partitions, origin.end_offsets, origin.contract, len(spec.mechanisms))
+
+    @property
+    def privacy(self) -> str:
+        """The privacy mode of what the state holds: `none` where a report of it had a mechanism
+        that protects nothing, else `local`; which mechanisms are allowed does not matter."""
+        raw = [each.adjacency is Adjacency.NOTHING for each in self.spec.mechanisms]
+        return "none" if self.ledger.mechanisms[[*raw, True]].any() else "local"
+
+    def reports_by_mechanism(self) -> dict[str, int]:
+        """Return how many reports of each mechanism the state was made from; `unlisted`: those of
+        an adopted state, without protection, whose mechanism is no longer allowed."""
+        names = [*(each.id for each in self.spec.mechanisms), "unlisted"]
+        counts = zip(names, self.ledger.mechanisms.tolist(), strict=True)
+        return {name: count for name, count in counts if count}
 
     def ledger_digest(self) -> str:
         """Return the digest of the ledger: the outcome of each record."""

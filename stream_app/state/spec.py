@@ -20,7 +20,7 @@ from stream_app.wire import Intake
 from stream_app.wire.signatures import Signatures
 
 # Raised with every change of the state that a log produces, or of its layout.
-STATE_FORMAT = 6
+STATE_FORMAT = 7
 DEVICES = "open", "signed"
 
 

@@ -6,6 +6,7 @@ import json
 import re
 
 import pytest
+import yaml
 from prometheus_client import CollectorRegistry
 
 from deploy import boards
@@ -78,6 +79,20 @@ def test_every_selector_looks_at_the_chosen_workers(board: Board, panel: Panel) 
 def test_every_metric_is_on_the_board() -> None:
     series = {name for name in registered() if not name.endswith(("_sum", "_count"))}
     assert drawn(OVERVIEW.panels) == series
+
+
+def test_every_alert_reads_a_published_metric_and_is_on_the_board() -> None:
+    folder = boards.FOLDER.parents[1]
+    text = (folder / "alerts.yml").read_text(encoding="utf-8")
+    rules = [rule for group in yaml.safe_load(text)["groups"] for rule in group["rules"]]
+    read = set().union(*(names_in(rule["expr"]) for rule in rules))
+    assert {"murmurec_seq_reused_total", "murmurec_replicas_differ_total"} == read
+    assert read <= set(registered())
+    assert read <= drawn(OVERVIEW.panels)
+    configured = yaml.safe_load((folder / "prometheus.yml").read_text(encoding="utf-8"))
+    assert configured["rule_files"] == ["alerts.yml"]
+    compose = (folder / "compose.yaml").read_text(encoding="utf-8")
+    assert "./alerts.yml:/etc/prometheus/alerts.yml:ro" in compose
 
 
 def test_accuracy_and_leakage_come_first_and_side_by_side() -> None:

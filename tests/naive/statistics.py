@@ -80,12 +80,15 @@ class SecondMoment:
 
 class Marks:
     """The seqs of each device as two sets of numbers, the one that was extended last in front; or
-    the largest alone, where they are signed. `rows` has the device of each row, or None."""
+    the largest alone, where they are signed. `rows` has the device of each row, or None; `contents`
+    what each number was entered with, and `reused` whether the last event differs from that."""
 
     def __init__(self, gap: int, *, signed: bool = False) -> None:
         self.gap, self.signed = gap, signed
         self.runs: dict[tuple[int, int], list[set[int]]] = {}
         self.days: dict[tuple[int, int], int] = {}
+        self.contents: dict[tuple[int, int], dict[int, object]] = {}
+        self.reused = False
         self.rows: list[tuple[int, int] | None] = []
         self.free: list[int] = []
         self.oldest = self.newest = self.hand = self.left = 0
@@ -103,7 +106,7 @@ class Marks:
             self.hand = (at + 1) % len(self.rows)
             device = self.rows[at]
             if device is not None and self.days[device] < min(self.oldest, 65534):
-                del self.runs[device], self.days[device]
+                del self.runs[device], self.days[device], self.contents[device]
                 self.rows[at] = None
                 self.free.append(at)
                 evicted.append(at)
@@ -116,18 +119,27 @@ class Marks:
             self.rows.append(device)
 
     def advance(
-        self, device: tuple[int, int], seq: int, accepted: bool, day: int = 0
+        self,
+        device: tuple[int, int],
+        seq: int,
+        accepted: bool,
+        day: int = 0,
+        content: object = None,
     ) -> tuple[int, int]:
+        self.reused = False
         if not accepted:
             return 3, 0
         runs = self.runs.get(device, [{0}, {0}])
         if seq < 1 or any(seq in run for run in runs) or (self.signed and seq < max(runs[0])):
+            newest = seq >= 1 and seq in [max(run) for run in runs]
+            self.reused = newest and self.contents[device][seq] != content
             return 1, 0
         first = device not in self.runs
         if first:
             self._enter(device)
         self.days[device] = max(day, self.days.get(device, 0))
         self.runs[device] = runs
+        self.contents.setdefault(device, {})[seq] = content
         if self.signed:
             skipped = min(seq - max(runs[0]) - 1, self.gap)
             runs[0] = {seq}
@@ -152,3 +164,11 @@ class Marks:
         if self.signed:
             return [max(first)]
         return [min(first), max(first), min(second), max(second)]
+
+
+def event_digest(epoch: int, ratings: list[tuple[int, int, int]], salt: int) -> int:
+    """Return the digest of an event of (item, report, channel) by the formula."""
+    h = (salt + epoch) & MASK
+    for item, report, channel in ratings:
+        h = mix(mix(h + item) + channel * 256 + report)
+    return max(h >> 32, 1)

@@ -19,6 +19,10 @@ marks: (rows, 1) int64 where numbers are signed: the largest number, which alone
     seq <= mark                           DUPLICATE   untouched
     else                                  APPLIED     mark = seq
 
+digests: (rows, 2) uint32, (rows, 1) where numbers are signed: of each run, or of the mark, the
+digest of the event of its last number; 0 where it is not known. A duplicate of that number with
+another digest is a number that was used again: `reused`, and no other outcome changes.
+
 days: (rows,) uint16: 1 + the newest day of the device's events, at most `LATE`; 0 for a free row.
 numbers: (6,) int64: the oldest and the newest day that are accepted; the hand; the rows that it has
 still to pass; the first free row, and how many rows are free. A free row has the next one in
@@ -62,16 +66,18 @@ def _slot(slots, known, seed, first, second):
 
 @njit(cache=True, nogil=True)
 def advance(
-    slots, known, marks, days, numbers, known_pages, marks_pages, days_pages, numbers_pages,
-    seed, count, devices, seqs, epochs, accepted, start, gap, outcomes, gaps,
+    slots, known, marks, days, digests, numbers,
+    known_pages, marks_pages, days_pages, digests_pages, numbers_pages,
+    seed, count, devices, seqs, epochs, contents, accepted, start, gap, outcomes, gaps, reused,
 ):  # fmt: skip
     """Apply rows from `start` on, in order, until a new device finds no row left in `known`.
 
     Returns (next row, rows used); the next row is the one for which the tables must grow first.
     """
-    width = marks.shape[1]
+    width, runs = marks.shape[1], digests.shape[1]
     for i in range(start, seqs.size):
         gaps[i] = 0
+        reused[i] = False
         if not accepted[i]:
             outcomes[i] = SKIPPED
             continue
@@ -79,6 +85,7 @@ def advance(
         row = np.int64(slots[slot])
         if seqs[i] < 1 or (row >= 0 and _contains(marks[row], seqs[i])):
             outcomes[i] = DUPLICATE
+            reused[i] = row >= 0 and _differs(marks[row], digests[row], seqs[i], contents[i])
             continue
         new = row < 0
         if new:
@@ -86,6 +93,7 @@ def advance(
             if row == len(marks):
                 return i, count
         touch_bytes(marks_pages, 8 * width * row, 8 * width)
+        touch_bytes(digests_pages, 4 * runs * row, 4 * runs)
         if new:
             touch_bytes(known_pages, 16 * row, 16)
             if numbers[FREE]:
@@ -106,8 +114,9 @@ def advance(
             outcomes[i] = APPLIED
             gaps[i] = min(seqs[i] - marks[row, 0] - 1, gap)
             marks[row, 0] = seqs[i]
+            digests[row, 0] = contents[i]
         else:
-            outcomes[i], gaps[i] = _enter(marks[row], seqs[i], gap)
+            outcomes[i], gaps[i] = _enter(marks[row], digests[row], seqs[i], contents[i], gap)
     return seqs.size, count
 
 
@@ -119,49 +128,66 @@ def _contains(mark, seq):
     return mark[0] <= seq <= mark[1] or mark[2] <= seq <= mark[3]
 
 
+@njit(cache=True, nogil=True, inline="always")
+def _differs(mark, digests, seq, content):
+    """Return whether a number is the last of a run, or the mark, and its event was another one."""
+    for r in range(digests.size):
+        last = mark[2 * r + 1] if mark.size > 1 else mark[0]
+        if last == seq and digests[r] != 0 and content != 0:
+            return digests[r] != content
+    return False
+
+
 @njit(cache=True, nogil=True)
-def _enter(runs, seq, gap):
+def _enter(runs, digests, seq, content, gap):
     """Enter a number that is in neither run; return (outcome, skipped numbers)."""
     outcome, skipped, followed = HELD_BACK, 0, -1
     for r in (0, 2):
         ahead = seq - runs[r + 1] - 1
         if ahead == 0:
             if r == 2:
-                _swap(runs)
+                _swap(runs, digests)
             runs[1] = seq
-            _join(runs)
+            digests[0] = content
+            _join(runs, digests)
             return APPLIED, 0
         if followed < 0 and 0 < ahead <= gap:
             outcome, skipped, followed = APPLIED, ahead, r
     if runs[1] == 0:
         outcome = APPLIED
     if followed != 2:
-        _swap(runs)
+        _swap(runs, digests)
     runs[0] = seq
     runs[1] = seq
-    _join(runs)
+    digests[0] = content
+    _join(runs, digests)
     return outcome, skipped
 
 
 @njit(cache=True, nogil=True, inline="always")
-def _swap(runs):
+def _swap(runs, digests):
     """Exchange the two runs."""
+    digest = digests[0]
+    digests[0] = digests[1]
+    digests[1] = digest
     first, last = runs[0], runs[1]
     runs[0], runs[1] = runs[2], runs[3]
     runs[2], runs[3] = first, last
 
 
 @njit(cache=True, nogil=True, inline="always")
-def _join(runs):
+def _join(runs, digests):
     """Make one run of two that meet."""
     if runs[1] + 1 == runs[2]:
         runs[1] = runs[3]
+        digests[0] = digests[1]
     elif runs[3] + 1 == runs[0]:
         runs[0] = runs[2]
     else:
         return
     runs[2] = 0
     runs[3] = 0
+    digests[1] = 0
 
 
 @njit(cache=True, nogil=True)
@@ -205,12 +231,13 @@ def _remove(slots, known, seed, row):
 
 @njit(cache=True, nogil=True)
 def evict(
-    slots, known, marks, days, numbers, known_pages, marks_pages, days_pages, numbers_pages,
+    slots, known, marks, days, digests, numbers,
+    known_pages, marks_pages, days_pages, digests_pages, numbers_pages,
     seed, count, steps, rows,
 ):  # fmt: skip
     """Move the hand over the next rows that it has still to pass, at most `steps`, and free those
     whose newest event is older than the oldest day; write these into `rows`, return how many."""
-    width, done = marks.shape[1], 0
+    width, runs, done = marks.shape[1], digests.shape[1], 0
     touch_range(numbers_pages, 0, 8 * numbers.size)
     for _ in range(min(steps, numbers[LEFT])):
         row = numbers[HAND]
@@ -222,7 +249,9 @@ def evict(
         touch_bytes(known_pages, 16 * row, 16)
         touch_bytes(marks_pages, 8 * width * row, 8 * width)
         touch_bytes(days_pages, 2 * row, 2)
+        touch_bytes(digests_pages, 4 * runs * row, 4 * runs)
         known[row, :] = 0
+        digests[row, :] = 0
         marks[row, :] = 0
         marks[row, 0] = numbers[FIRST]
         days[row] = 0

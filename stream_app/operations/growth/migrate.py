@@ -16,7 +16,7 @@ from stream_app.checkpoints.snapshot_file import Meta, SnapshotFile
 from stream_app.deployment import new_replica
 from stream_app.errors import UserError
 from stream_app.log.event_days import AHEAD_DAYS
-from stream_app.state.migration import Fate, Migration, PartReport
+from stream_app.state.migration import Fate, Migration, PartReport, arrived
 from stream_app.state.replica import Replica, StateSpec
 from stream_app.state.spec import STATE_FORMAT
 from stream_app.wire import EPOCH_SECONDS
@@ -62,8 +62,11 @@ def converted(old: SnapshotFile, spec: StateSpec) -> tuple[Replica, tuple[PartRe
         contract=meta.origin.contract,
     )
     replica = new_replica(spec, origin)
-    replica.adopt(draft.model_arrays(), old.ledger, origin)
+    counted = {"mechanisms": arrived(old.ledger, old.meta.settings, replica)}
+    replica.adopt(draft.model_arrays(), {**old.ledger, **counted}, origin)
     ledger = PartReport(
-        "ledger", Fate.CONVERTED, "counts start at 0; the list of forgotten devices is kept"
+        "ledger",
+        Fate.CONVERTED,
+        "counts start at 0; forgotten devices and reports by mechanism are kept",
     )
     return replica, (*migration.reports, ledger)

@@ -16,7 +16,6 @@ from stream_app.agents.crash_guard import crash_guard
 from stream_app.agents.http_views import state_of
 from stream_app.agents.runtime import Runtime
 from stream_app.wire import Cut, Rejection
-from tests.fixtures.replicas import SMALL
 from tests.fixtures.streams import Published, events, log, publish
 from tests.stream_app.agents.lines import a_runtime, apply
 
@@ -137,12 +136,23 @@ def test_a_defect_in_a_stage_ends_the_process_and_a_cancellation_does_not() -> N
     with_runtime(body)
 
 
-@pytest.mark.parametrize("mechanisms", [SMALL.mechanisms, SMALL.mechanisms[:1]])
-def test_the_privacy_mode_is_the_weakest_that_is_allowed(mechanisms: tuple[Any, ...]) -> None:
-    async def body(runtime: Runtime, _: Rejections) -> None:
-        runtime.replica.spec = replace(SMALL, mechanisms=mechanisms)
-        assert runtime.privacy == ("none" if len(mechanisms) == 2 else "local")
+def test_the_privacy_mode_is_the_weakest_that_came_and_not_what_is_allowed(
+    rng: np.random.Generator,
+) -> None:
+    made = [event for event in events(rng, 200) if event.mechanism != "none:5:inf"]
+    raw = [event for event in events(rng, 200) if event.mechanism == "none:5:inf"]
 
+    async def body(runtime: Runtime, _: Rejections) -> None:
+        assert runtime.privacy == "local"
+        ends = apply(runtime, [publish(event) for event in made])
+        assert runtime.privacy == "local"
+        counts = {"rr:5:2": sum(len(event.items) for event in made)}
+        assert runtime.replica.reports_by_mechanism() == counts
+        apply(runtime, [publish(replace(raw[0], seq=1, device=bytes(16)))], ends)
+        assert runtime.privacy == "none"
+        assert runtime.replica.reports_by_mechanism() == counts | {"none:5:inf": len(raw[0].items)}
+
+    assert len(made) > 5 < len(raw)
     with_runtime(body)
 
 

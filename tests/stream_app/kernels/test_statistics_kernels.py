@@ -126,28 +126,39 @@ def days_of(events, outcomes) -> list[list[int]]:
 
 @pytest.mark.parametrize("signed", [False, True])
 @settings(deadline=None)
-@given(events=st.lists(st.tuples(DEVICE, SEQ, st.booleans()), max_size=60), seed=WORDS)
-def test_the_marks_kernels_do_what_sets_of_numbers_do(events, seed, signed):
+@given(
+    events=st.lists(st.tuples(DEVICE, SEQ, st.booleans()), max_size=60),
+    contents=st.lists(st.integers(1, 3), min_size=60, max_size=60),
+    seed=WORDS,
+)
+def test_the_marks_kernels_do_what_sets_of_numbers_do(events, contents, seed, signed):
     slots, known = np.full(16, -1, np.int32), np.zeros((10, 2), np.uint64)
-    values, pages = np.zeros((10, 1 if signed else 4), np.int64), np.zeros((4, 1), np.uint8)
+    values, pages = np.zeros((10, 1 if signed else 4), np.int64), np.zeros((5, 1), np.uint8)
     days, numbers = np.zeros(10, np.uint16), np.zeros(6, np.int64)
+    digests = np.zeros((10, 1 if signed else 2), np.uint32)
     devices = words([d for d, _, _ in events]).reshape(-1, 2)
     outcomes, gaps = np.empty(len(events), np.uint8), np.empty(len(events), np.int64)
     seqs = np.array([s for _, s, _ in events], np.int64)
     accepted = np.array([a for _, _, a in events], np.bool_)
     slow = naive.Marks(GAP, signed=signed)
-    expected = [slow.advance(*event) for event in events]
+    expected, again = [], []
+    for event, content in zip(events, contents, strict=False):
+        expected.append(slow.advance(*event, content=content))
+        again.append(slow.reused)
+    reused = np.empty(len(events), np.bool_)
     # Ten devices in sixteen slots: long probes, but never a full table.
     row, count = marks.advance(
-        slots, known, values, days, numbers, *pages, np.uint64(seed), 0,
-        devices, seqs, seqs, accepted, 0, GAP, outcomes, gaps,
+        slots, known, values, days, digests, numbers, *pages, np.uint64(seed), 0,
+        devices, seqs, seqs, np.array(contents[: len(events)], np.uint32), accepted, 0, GAP,
+        outcomes, gaps, reused,
     )  # fmt: skip
     assert (row, count) == (len(events), len(slow.runs))
     assert list(zip(outcomes.tolist(), gaps.tolist(), strict=True)) == expected
     assert [tuple(d) for d in known[:count].tolist()] == list(slow.runs)
     assert values[:count].tolist() == [slow.row(device) for device in slow.runs]
     assert days[:count].tolist() == [1 + min(max(s), 65534) for s in days_of(events, expected)]
-    assert pages.ravel().tolist() == [int(count > 0)] * 3 + [0]
+    assert pages.ravel().tolist() == [int(count > 0)] * 4 + [0]
+    assert reused.tolist() == again
     rows = np.empty(len(events), np.int64)
     marks.find(slots, known, np.uint64(seed), devices, rows)
     order = {device: row for row, device in enumerate(slow.runs)}

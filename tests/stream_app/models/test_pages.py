@@ -82,7 +82,8 @@ def marks():
         seqs = random.integers(1, 200, events)
         days = random.integers(seed, seed + 3, events)
         made.accept((seed - 2, seed + 3))
-        made.advance(devices, seqs, days, random.random(events) < 0.9)
+        contents = random.integers(1, 9, events).astype(np.uint32)
+        made.advance(devices, seqs, days, random.random(events) < 0.9, contents)
         if events:
             made.forget(devices[0])
         made.evict()

@@ -21,6 +21,7 @@ from stream_app.state.replica import Replica, StateSpec
 from stream_app.wire.state_records import StateOrigin
 from tests.fixtures.replicas import ALL
 from tests.fixtures.rounds import digests, play, records_of
+from tests.fixtures.streams import events, publish
 
 # 200 events of 20 devices; one device was forgotten.
 FIXTURE = Path(__file__).parents[2] / "fixtures" / "state_format_4.npz.xz"
@@ -76,7 +77,7 @@ def test_a_migrated_state_drops_what_was_applied_and_goes_on(old: SnapshotFile) 
     before = replica.model_digest()
     marks = old.model["marks.marks"]
     devices = replica.marks.arrays()["devices"]
-    outcomes, _ = replica.marks.advance(devices, marks, marks, np.ones(len(marks), np.bool_))
+    outcomes, *_ = replica.marks.advance(devices, marks, marks, np.ones(len(marks), np.bool_))
     assert outcomes[marks > 0].tolist() == [1] * int((marks > 0).sum()), "duplicates"
     assert replica.model_digest() == before
     play(replica, records_of(7, 500), 1, 3)
@@ -166,6 +167,34 @@ def test_a_state_of_this_release_moves_to_other_sizes(tmp_path: Path) -> None:
     )
     assert found["learner"] is Fate.CONVERTED
     assert larger.marks.devices == replica.marks.devices
+
+
+def test_a_state_that_may_hold_raw_ratings_never_passes_for_a_protected_one(
+    old: SnapshotFile, tmp_path: Path
+) -> None:
+    """State format 4 did not count reports by mechanism, and its settings allowed `none`."""
+    raw = "none:5:inf"
+    assert raw in old.meta.settings["mechanisms"]
+    protected = tuple(each for each in SAME.mechanisms if each.id != raw)
+    assert fates(old, SAME)[0].privacy == "none"
+    without, _ = fates(old, replace(SAME, mechanisms=protected))
+    assert without.privacy == "none"
+    assert without.reports_by_mechanism()["unlisted"] == 1
+    snapshot_file.write(tmp_path / "a.npz", without)
+    again, _ = fates(snapshot_file.read(tmp_path / "a.npz"), SAME)
+    assert again.privacy == "none"
+
+
+def test_the_counts_by_mechanism_move_to_another_allow_list(tmp_path: Path) -> None:
+    protected = tuple(each for each in SAME.mechanisms if each.id != "none:5:inf")
+    replica = Replica(replace(SAME, mechanisms=protected))
+    names = tuple(each.id for each in protected)
+    made = events(np.random.default_rng(3), 120, families=names)
+    play(replica, [publish(each) for each in made], 1, 4)
+    snapshot_file.write(tmp_path / "a.npz", replica)
+    moved, _ = fates(snapshot_file.read(tmp_path / "a.npz"), SAME)
+    assert moved.reports_by_mechanism() == replica.reports_by_mechanism() != {}
+    assert moved.privacy == replica.privacy == "local"
 
 
 def test_an_older_format_is_refused(file: Path, tmp_path: Path, monkeypatch) -> None:  # type: ignore[no-untyped-def]

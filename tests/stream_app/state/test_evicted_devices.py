@@ -30,14 +30,18 @@ ROUNDS = st.lists(st.tuples(WINDOW, st.lists(SENT, max_size=12)), max_size=12)
 
 
 def taken(marks: HighWaterMarks, sent: list[Sent], days: Days) -> list[int]:
-    """Return the outcomes of a batch; -1 and -2 for what was rejected as stale and as ahead."""
+    """Return the outcomes of a batch; -1 and -2 for what was rejected as stale and as ahead, 9 for
+    a duplicate of other contents, here another day modulo 3."""
     devices = np.array([(device, 7) for device, _, _ in sent], np.uint64).reshape(-1, 2)
     seqs, epochs = (np.array([each[n] for each in sent], np.int64) for n in (1, 2))
     reasons = marks.admit(epochs, np.zeros(len(sent), np.uint8), days)
-    outcomes, _ = marks.advance(devices, seqs, epochs, reasons == 0)
+    contents = (epochs % 3 + 1).astype(np.uint32)
+    outcomes, _, reused = marks.advance(devices, seqs, epochs, reasons == 0, contents)
     refused = {STALE: -1, AHEAD: -2}
     pairs = zip(outcomes.tolist(), reasons.tolist(), strict=True)
-    return [refused[reason] if reason else outcome for outcome, reason in pairs]
+    found = [refused[reason] if reason else outcome for outcome, reason in pairs]
+    assert not any(reused) or {found[n] for n in np.flatnonzero(reused)} == {1}
+    return [9 if again else each for each, again in zip(found, reused.tolist(), strict=True)]
 
 
 def one_by_one(slow: naive.Marks, sent: list[Sent], days: Days) -> list[int]:
@@ -50,7 +54,8 @@ def one_by_one(slow: naive.Marks, sent: list[Sent], days: Days) -> list[int]:
         elif days is not None and day > slow.newest:
             outcomes.append(-2)
         else:
-            outcomes.append(slow.advance((device, 7), seq, True, day)[0])
+            outcome = slow.advance((device, 7), seq, True, day, day % 3)[0]
+            outcomes.append(9 if slow.reused else outcome)
     return outcomes
 
 

@@ -24,7 +24,7 @@ VICTIM = np.array([[7, 9]], np.uint64)
 
 
 def outcome(marks: HighWaterMarks, seq: int) -> int:
-    outcomes, _ = marks.advance(
+    outcomes, *_ = marks.advance(
         VICTIM, np.array([seq], np.int64), np.zeros(1, np.int64), np.ones(1, np.bool_)
     )
     return int(outcomes[0])

@@ -106,10 +106,11 @@ def test_forgetting_clears_the_devices_own_data_and_keeps_what_is_documented(
     lists = {
         f"{feed}_lists.{name}" for feed in ("rated", "reported") for name in ("ends", "blocks")
     }
-    assert changed <= {"presence.sums", "marks.marks", *lists, *(f"learner.{n}" for n in own)}
+    marks = {"marks.marks", "marks.digests"}
+    assert changed <= {"presence.sums", *marks, *lists, *(f"learner.{n}" for n in own)}
     for reported in (False, True):
         assert len(replica.history(device, reported=reported)[0]) == 0
-    assert {"presence.sums", "marks.marks"} <= changed
+    assert {"presence.sums", *marks} <= changed
     fresh = Replica(spec).learner
     assert replica.learner.users(users)[0] == pytest.approx(fresh.users(users)[0], abs=1e-3)
     assert replica.marks.find(words.reshape(1, 2)).tolist() == [0]

@@ -156,7 +156,7 @@ def test_a_missing_report_changes_rates_and_numbers_of_reports_alone() -> None:
     }
     assert changed - {"learner.overall"} == {
         "presence.tags", "presence.sums", "presence.overall", "marks.devices", "marks.marks",
-        "marks.days",
+        "marks.days", "marks.digests",
         "reported_head.rows", "reported_head.totals", "reported_head.counts",
         "reported_items.keys", "reported_items.reports", "reported_items.credit",
         "reported_moments.moments", "reported_moments.numbers",
