@@ -13,6 +13,7 @@ from collections.abc import Callable, Sequence
 from fractions import Fraction
 from pathlib import Path
 
+from stream_app.evaluation.privacy_proofs import proofs
 from stream_app.privacy import registry
 from stream_app.privacy.accounting.plans import largest_count
 from stream_app.privacy.adjacency import Adjacency
@@ -145,6 +146,22 @@ def sigma() -> str:
     return _table(("epsilon", "sigma of Lemma 2", "sigma of `jlt`", "times less noise"), rows)
 
 
+def maps() -> str:
+    """Return input metric, output measure and privacy map of each mechanism at epsilon 2."""
+    rows: list[tuple[str, ...]] = []
+    for name in registry.families():
+        claims = name in registry.protecting()
+        rating = registry.mechanism(name, _LEVELS, _EPSILON if claims else None)
+        metric, measure = rating.input_metric, rating.output_measure
+        rows.append((f"`{rating.id}`", metric, measure, str(rating.privacy_map(1)), "-"))
+    for id in _PROFILES:
+        profile = profiles.parse(id)
+        losses = (str(profile.privacy_map(distance)) for distance in (1, 3))
+        rows.append((f"`{id}`", profile.input_metric, profile.output_measure, *losses))
+    head = ("mechanism", "input metric", "output measure", "map of 1", "map of 3")
+    return _table(head, rows)
+
+
 def information() -> str:
     """Return what one report tells about its rating on average, in nats."""
     names = registry.protecting()
@@ -171,6 +188,8 @@ TABLES: dict[str, Callable[[], str]] = {
     "fakes": fakes,
     "sigma": sigma,
     "information": information,
+    "maps": maps,
+    "proofs": proofs,
 }
 
 

@@ -34,6 +34,7 @@ from numpy.typing import NDArray
 from stream_app.privacy.adjacency import Adjacency
 from stream_app.privacy.exact.certificates import Certificate
 from stream_app.privacy.exact.integer_tables import Table
+from stream_app.privacy.privacy_map import InputMetric, Loss, OutputMeasure
 from stream_app.privacy.randomness import RandomSource
 
 
@@ -42,6 +43,8 @@ class Mechanism(Protocol):
 
     family: ClassVar[str]
     adjacency: ClassVar[Adjacency]
+    input_metric: ClassVar[InputMetric]  # how far apart two inputs are
+    output_measure: ClassVar[OutputMeasure]  # how far apart two releases are
     protected: ClassVar[str]  # text of PRIVACY.md: information hidden by epsilon
     observed: ClassVar[str]  # information that an observer still sees
     limit: ClassVar[str]  # limits of the protection, or its cost
@@ -70,6 +73,10 @@ class Mechanism(Protocol):
     @property
     def epsilon(self) -> Fraction | None:
         """The exact claim per report under `adjacency`; None where nothing is claimed."""
+
+    def privacy_map(self, distance: int) -> Loss:
+        """Return the most by which two releases of inputs at this `input_metric` distance, 0 or 1,
+        differ in `output_measure`; ValueError for another distance."""
 
     def table(self, mask: int = 0) -> Table | None:
         """Return the integer table of the sampler; None for a mechanism without noise."""

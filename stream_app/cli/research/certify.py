@@ -19,6 +19,8 @@ from stream_app.errors import UsageError, UserError
 
 if TYPE_CHECKING:
     from stream_app.privacy.exact.certificates import Certificate
+    from stream_app.privacy.mechanism import Mechanism
+    from stream_app.privacy.profiles.mechanism import ProfileMechanism
 
 EPSILONS = tuple(Fraction(text) for text in ("1/10", "1/2", "1", "2", "3", "4", "8"))
 LEVELS = (5, 10)
@@ -78,10 +80,15 @@ def certify(
         from stream_app.privacy.exact import certificates
 
         started = time.perf_counter()
-        proofs = _proofs(mechanism, epsilon, levels)
-        rows = [certificates.row(proofs, time.perf_counter() - started)]
+        found = _named(mechanism, epsilon, levels)
+        proofs = _proofs(found)
+        rows = [certificates.row(proofs, time.perf_counter() - started) | _measurement(found)]
         report(rows, as_json=as_json)
         if not as_json:
+            say(
+                f"{found.id}: inputs by {found.input_metric}, releases by {found.output_measure}; "
+                f"a neighbour (distance 1) is at most {found.privacy_map(1)} away"
+            )
             for proof in proofs:
                 say(f"table of {proof.outputs} outputs: digest {proof.digest}")
 
@@ -139,7 +146,8 @@ def attempt(name: str, prove: Callable[[], list[CertificateRow]]) -> list[Certif
         return prove()
     except ValueError as error:
         found = {"mechanism": name, "failed": str(error)}
-        unproved = dict.fromkeys(("epsilon", "adjacency", "worst_log_ratio", "slack", "outputs"))
+        figures = ("epsilon", "adjacency", "worst_log_ratio", "slack", "outputs")
+        unproved = dict.fromkeys((*figures, "input_metric", "output_measure"))
         return [found | unproved | {"seconds": time.perf_counter() - started}]
 
 
@@ -148,13 +156,22 @@ def _proved(id: str) -> list[CertificateRow]:
     from stream_app.privacy.exact import certificates
 
     started = time.perf_counter()
-    proofs = registry.parse(id).certify()
-    return [certificates.row(proofs, time.perf_counter() - started)]
+    found = registry.parse(id)
+    return [certificates.row(found.certify(), time.perf_counter() - started) | _measurement(found)]
+
+
+def _measurement(mechanism: Mechanism | ProfileMechanism) -> CertificateRow:
+    """Return input metric and output measure of a mechanism, for its row."""
+    return {
+        "input_metric": str(mechanism.input_metric),
+        "output_measure": str(mechanism.output_measure),
+    }
 
 
 def _profiles(epsilon: Fraction) -> list[CertificateRow]:
     rows = [asdict(row) for row in import_module(_PROFILES).certificate_rows([epsilon])]
     for row in rows:
+        row |= _measurement(import_module(_PROFILES).parse(row["mechanism"]))
         if row["delta"]:
             row["worst_log_ratio"] = row["slack"] = None  # see `certificates.row`
         else:
@@ -181,8 +198,8 @@ def _holds(row: CertificateRow) -> bool:
     return row["slack"] is not None and bool(row["slack"] <= 0)
 
 
-def _proofs(name: str, epsilon: str | None, levels: int | None) -> tuple[Certificate, ...]:
-    """Return the certificates of a family's mechanism or of an id; raises UsageError for others."""
+def _named(name: str, epsilon: str | None, levels: int | None) -> Mechanism | ProfileMechanism:
+    """Return a family's mechanism or that of an id; raises UsageError for others."""
     from stream_app.privacy import registry
 
     whole = ":" in name
@@ -194,20 +211,28 @@ def _proofs(name: str, epsilon: str | None, levels: int | None) -> tuple[Certifi
     known = {*registry.protecting(), *_profile_families()}
     if not whole and epsilon is None and family in known:
         raise UsageError(f"--mechanism {name}: give the claim to prove as --epsilon E")
+    found: Mechanism | ProfileMechanism
     try:
         if not whole and family in _profile_families():
-            proofs = tuple(import_module(_PROFILES).mechanism(family, epsilon).certify())
+            found = import_module(_PROFILES).mechanism(family, epsilon)
         elif not whole:
-            count = _DEFAULT_LEVELS if levels is None else levels
-            proofs = registry.mechanism(name, count, epsilon).certify()
+            found = registry.mechanism(
+                family, _DEFAULT_LEVELS if levels is None else levels, epsilon
+            )
         elif family in _profile_families():
-            proofs = import_module(_PROFILES).parse(name).certify()
+            found = import_module(_PROFILES).parse(name)
         else:
-            proofs = registry.parse(name).certify()
+            found = registry.parse(name)
     except ValueError as error:
         raise UsageError(str(error)) from None
+    return found
+
+
+def _proofs(mechanism: Mechanism | ProfileMechanism) -> tuple[Certificate, ...]:
+    """Return the certificates of a mechanism; UsageError where it claims nothing."""
+    proofs = mechanism.certify()
     if not proofs:
-        raise UsageError(f"{name}: claims no epsilon, so there is nothing to prove")
+        raise UsageError(f"{mechanism.id}: claims no epsilon, so there is nothing to prove")
     return proofs
 
 

@@ -44,6 +44,7 @@ from stream_app.privacy.mechanism import (
     short,
     without_masks,
 )
+from stream_app.privacy.privacy_map import InputMetric, Loss, OutputMeasure, discrete
 from stream_app.privacy.randomness import RandomSource
 from stream_app.privacy.ticket import admitted
 
@@ -62,6 +63,8 @@ class TableMechanism(ABC):
 
     family: ClassVar[str]
     adjacency: ClassVar[Adjacency] = Adjacency.VALUE
+    input_metric: ClassVar[InputMetric] = InputMetric.VALUE
+    output_measure: ClassVar[OutputMeasure] = OutputMeasure.PURE
     protected: ClassVar[str] = VALUE_PROTECTED
     observed: ClassVar[str] = VALUE_OBSERVED
     limit: ClassVar[str] = VALUE_LIMIT
@@ -97,6 +100,10 @@ class TableMechanism(ABC):
     def masks(self) -> range:
         """Empty: these mechanisms have no mask column."""
         return range(0)
+
+    def privacy_map(self, distance: int) -> Loss:
+        """Return epsilon for inputs that differ, 0 for equal ones."""
+        return discrete(self.epsilon, distance)
 
     def table(self, mask: int = 0) -> Table:  # noqa: ARG002 (the protocol's signature)
         """Return the integer table that `release` samples from."""
@@ -180,6 +187,7 @@ class PresenceMechanism(TableMechanism):
     thinning: Fraction = Fraction(1)
 
     adjacency: ClassVar[Adjacency] = Adjacency.CELL
+    input_metric: ClassVar[InputMetric] = InputMetric.CELL
     protected: ClassVar[str] = "whether there is a rating, and its value"
     observed: ClassVar[str] = "that the device took part in the epoch, and the public scope"
     limit: ClassVar[str] = (

@@ -42,6 +42,7 @@ from stream_app.privacy.exact.integer_tables import (
     compiled_ratio,
     exp_bounds,
 )
+from stream_app.privacy.privacy_map import InputMetric, Loss, OutputMeasure, group
 from stream_app.privacy.profiles.codebook import addresses, positions
 from stream_app.privacy.profiles.mechanism import (
     MOST_ITEMS,
@@ -74,6 +75,7 @@ class Blip:
     _table: Table | None = field(init=False, repr=False, compare=False)
 
     family: ClassVar[str] = "blip"
+    input_metric: ClassVar[InputMetric] = InputMetric.PROFILE
 
     def __post_init__(self) -> None:
         if type(self.length) is not int or not 8 <= self.length <= LONGEST:
@@ -103,6 +105,18 @@ class Blip:
     def adjacency(self) -> Adjacency:
         """One item added or removed; nothing without noise."""
         return Adjacency.NOTHING if self.epsilon is None else Adjacency.CELL
+
+    @property
+    def output_measure(self) -> OutputMeasure:
+        """Pure epsilon; nothing without noise."""
+        return OutputMeasure.NOTHING if self.epsilon is None else OutputMeasure.PURE
+
+    def privacy_map(self, distance: int) -> Loss:
+        """Return epsilon for each item, and never more than all bits can carry."""
+        items = group(self.epsilon, Fraction(0), distance)
+        if items.epsilon is None or self.epsilon is None:
+            return items
+        return Loss(min(items.epsilon, self.length * self.epsilon / self.hashes))
 
     @property
     def delta(self) -> Fraction:

@@ -49,6 +49,7 @@ from stream_app.privacy.exact.gaussian_calibration import (
     lemma_variance,
 )
 from stream_app.privacy.exact.integer_tables import exp_bounds
+from stream_app.privacy.privacy_map import InputMetric, Loss, OutputMeasure, group
 from stream_app.privacy.profiles.codebook import signs
 from stream_app.privacy.profiles.mechanism import (
     MOST_ITEMS,
@@ -82,6 +83,7 @@ class Jlt:
     _table: NoiseTable | None = field(init=False, repr=False, compare=False)
 
     family: ClassVar[str] = "jlt"
+    input_metric: ClassVar[InputMetric] = InputMetric.PROFILE
 
     def __post_init__(self) -> None:
         if type(self.length) is not int or not 8 <= self.length <= LONGEST:
@@ -124,6 +126,15 @@ class Jlt:
     def adjacency(self) -> Adjacency:
         """One item added or removed; nothing without noise."""
         return Adjacency.NOTHING if self.epsilon is None else Adjacency.CELL
+
+    @property
+    def output_measure(self) -> OutputMeasure:
+        """Epsilon but for delta; nothing without noise."""
+        return OutputMeasure.NOTHING if self.epsilon is None else OutputMeasure.APPROXIMATE
+
+    def privacy_map(self, distance: int) -> Loss:
+        """Return the claim for one item, and by group privacy for more."""
+        return group(self.epsilon, self.delta, distance)
 
     @property
     def variance(self) -> Fraction:

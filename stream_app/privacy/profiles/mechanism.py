@@ -25,6 +25,7 @@ from numpy.typing import NDArray
 
 from stream_app.privacy.adjacency import Adjacency
 from stream_app.privacy.exact.certificates import Certificate
+from stream_app.privacy.privacy_map import InputMetric, Loss, OutputMeasure
 from stream_app.privacy.randomness import RandomSource
 
 MOST_ITEMS = 2**14
@@ -35,6 +36,7 @@ class ProfileMechanism(Protocol):
     """A local mechanism over a whole profile; a frozen value."""
 
     family: ClassVar[str]
+    input_metric: ClassVar[InputMetric]  # how far apart two profiles are
 
     @property
     def id(self) -> str:
@@ -43,6 +45,14 @@ class ProfileMechanism(Protocol):
     @property
     def adjacency(self) -> Adjacency:
         """What epsilon protects: a cell; nothing without noise."""
+
+    @property
+    def output_measure(self) -> OutputMeasure:
+        """How far apart two releases are; nothing without noise."""
+
+    def privacy_map(self, distance: int) -> Loss:
+        """Return the most by which two releases of profiles at this `input_metric` distance differ
+        in `output_measure`; ValueError below 0."""
 
     @property
     def length(self) -> int:

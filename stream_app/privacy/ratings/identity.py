@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from stream_app.privacy.adjacency import Adjacency
 from stream_app.privacy.exact.certificates import Certificate
 from stream_app.privacy.mechanism import check_inputs, without_masks
+from stream_app.privacy.privacy_map import InputMetric, Loss, OutputMeasure, discrete
 from stream_app.privacy.randomness import RandomSource
 from stream_app.privacy.ticket import admitted
 
@@ -33,6 +34,8 @@ class Identity:
 
     family: ClassVar[str] = "none"
     adjacency: ClassVar[Adjacency] = Adjacency.NOTHING
+    input_metric: ClassVar[InputMetric] = InputMetric.VALUE
+    output_measure: ClassVar[OutputMeasure] = OutputMeasure.NOTHING
     protected: ClassVar[str] = "nothing"
     observed: ClassVar[str] = "everything: the reports are the ratings"
     limit: ClassVar[str] = "for baselines and attacks only"
@@ -66,6 +69,10 @@ class Identity:
     def masks(self) -> range:
         """Empty: no masks."""
         return range(0)
+
+    def privacy_map(self, distance: int) -> Loss:
+        """Return no bound for inputs that differ, 0 for equal ones."""
+        return discrete(self.epsilon, distance)
 
     def table(self, mask: int = 0) -> None:  # noqa: ARG002 (the protocol's signature)
         """Return None: no noise is drawn."""

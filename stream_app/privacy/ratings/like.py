@@ -35,6 +35,7 @@ from stream_app.privacy.exact.debiasing import unbiased
 from stream_app.privacy.exact.integer_tables import compiled_ratio
 from stream_app.privacy.exact.table_mechanism import TableMechanism, Weights
 from stream_app.privacy.mechanism import Mechanism, check_levels, short
+from stream_app.privacy.privacy_map import InputMetric
 
 LIKED, NOT_LIKED = 0, 1  # the two reports
 
@@ -82,6 +83,7 @@ class Like(TableMechanism):
 
     family: ClassVar[str] = "like"
     adjacency: ClassVar[Adjacency] = Adjacency.CELL
+    input_metric: ClassVar[InputMetric] = InputMetric.CELL
     protected: ClassVar[str] = "whether there is a rating, and whether it is a like"
     observed: ClassVar[str] = "that the device took part in the epoch, and the public scope"
     limit: ClassVar[str] = (

@@ -37,6 +37,7 @@ from stream_app.privacy.mechanism import (
     check_inputs,
     check_levels,
 )
+from stream_app.privacy.privacy_map import InputMetric, Loss, OutputMeasure, discrete
 from stream_app.privacy.randomness import RandomSource
 from stream_app.privacy.ratings.randomized_response import RandomizedResponse
 from stream_app.privacy.ticket import admitted
@@ -62,6 +63,8 @@ class PartitionResponse:
 
     family: ClassVar[str] = "partition"
     adjacency: ClassVar[Adjacency] = Adjacency.VALUE
+    input_metric: ClassVar[InputMetric] = InputMetric.VALUE
+    output_measure: ClassVar[OutputMeasure] = OutputMeasure.PURE
     protected: ClassVar[str] = f"{VALUE_PROTECTED}; the groups are public"
     observed: ClassVar[str] = f"{VALUE_OBSERVED}, and the groups"
     limit: ClassVar[str] = "no unbiased value without the model; use `rr` for sums and means"
@@ -104,6 +107,10 @@ class PartitionResponse:
         if mask not in self.masks:
             raise ValueError(f"mask {mask}: {self.id} takes masks 1 to {self.masks[-1]}")
         return np.asarray(self._groups[mask], np.uint8)
+
+    def privacy_map(self, distance: int) -> Loss:
+        """Return epsilon for inputs that differ, 0 for equal ones."""
+        return discrete(self.epsilon, distance)
 
     def table(self, mask: int = 0) -> Table:
         """Return the integer table of a mask, shape (levels, groups); ValueError for mask 0."""

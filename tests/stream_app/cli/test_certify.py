@@ -14,7 +14,10 @@ from stream_app.errors import UserError
 from stream_app.privacy import registry
 from stream_app.privacy.profiles import registry as profiles
 
-KEYS = {"mechanism", "epsilon", "adjacency", "worst_log_ratio", "slack", "outputs", "seconds"}
+KEYS = {
+    *("mechanism", "epsilon", "adjacency", "worst_log_ratio", "slack", "outputs", "seconds"),
+    *("input_metric", "output_measure"),
+}
 
 
 @pytest.fixture(scope="module")
@@ -35,6 +38,9 @@ def test_every_family_is_proved_at_seven_epsilons_on_five_and_ten_levels(everyth
 def test_every_row_is_a_proof_that_spends_nearly_all_of_its_epsilon(everything):
     for row in everything:
         assert set(row) >= KEYS
+        assert row["output_measure"] == (
+            "SmoothedMaxDivergence" if "delta" in row else "MaxDivergence"
+        )
         if "delta" in row:  # outside of a delta there is no worst quotient
             assert row["worst_log_ratio"] is row["slack"] is None
             assert 0 < row["delta_bound"] <= row["delta"]
@@ -91,6 +97,8 @@ def test_a_family_at_an_epsilon_is_shown_with_its_digest(capsys):
     out = capsys.readouterr().out
     (proof,) = registry.parse("rr:10:1/2").certify()
     assert "rr:10:1/2" in out
+    assert "inputs by DiscreteDistance of the value of a rating, releases by MaxDivergence" in out
+    assert "a neighbour (distance 1) is at most 1/2 away" in out
     assert proof.digest in out
     assert "value" in out
 

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import ast
 import re
 from fractions import Fraction
+from functools import reduce
+from importlib import import_module
 from pathlib import Path
 
 import pytest
 
 from stream_app.cli import run
 from stream_app.evaluation import privacy_page as page
+from stream_app.evaluation.privacy_proofs import PROOFS, Proof
 from stream_app.privacy import registry
 from stream_app.privacy.accounting.plans import fits
 from stream_app.privacy.profiles import registry as profiles
@@ -66,6 +70,23 @@ def test_the_exact_numbers_of_reports_are_the_largest_that_the_accountant_admits
 def test_a_digest_on_the_page_is_that_of_the_certificate() -> None:
     (proof,) = registry.parse("rr:5:2").certify()
     assert f"`{proof.digest}`" in PAGE
+
+
+@pytest.mark.parametrize("proof", PROOFS, ids=lambda proof: proof.family)
+def test_a_proof_names_tests_and_a_table_that_exist_in_at_most_ten_steps(proof: Proof) -> None:
+    assert 4 <= len(proof.steps) <= 10
+    for step in proof.steps:
+        file, _, name = step.test.partition("::")
+        tree = ast.parse((ROOT / "tests" / file).read_text(encoding="utf-8"))
+        assert name in {each.name for each in tree.body if isinstance(each, ast.FunctionDef)}, file
+        assert f"[`{name}`]" in PAGE
+    module, _, path = proof.table.partition(":")
+    assert callable(found := reduce(getattr, path.split("."), import_module(module))) or found
+
+
+def test_every_family_that_claims_an_epsilon_has_a_proof() -> None:
+    claiming = [*registry.protecting(), *(f for f in profiles.FAMILIES if f != "jltpaper")]
+    assert [proof.family for proof in PROOFS] == claiming
 
 
 def test_every_command_on_the_page_exists(capsys: pytest.CaptureFixture[str]) -> None:

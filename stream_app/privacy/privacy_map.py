@@ -1,0 +1,83 @@
+"""A mechanism as a measurement: input metric, output measure and privacy map.
+
+    d(x, x') <= d_in   implies   D(M(x), M(x')) <= map(d_in)
+
+The vocabulary is that of OpenDP (Gaboardi, Hay, Vadhan: A Programming Framework for OpenDP, 2020).
+Inputs are measured by one of
+
+    DiscreteDistance    0 where two inputs are equal, else 1; of the value of a rating, or of the
+                        whole cell, "no rating" included
+    SymmetricDistance   the number of items that are in one of two profiles alone
+
+and outputs by
+
+    MaxDivergence                        the largest ln P(z | x) / P(z | x'): pure epsilon
+    SmoothedMaxDivergence                the same but for delta: P(S | x) <= e^eps P(S | x') + delta
+    no measure                           nothing is claimed
+
+What a person loses over many releases is not in a map: it is the ledger's (`accounting/`).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from fractions import Fraction
+
+from stream_app.privacy.exact.integer_tables import exp_bounds
+
+
+class InputMetric(StrEnum):
+    """How far apart two inputs of a mechanism are."""
+
+    VALUE = "DiscreteDistance of the value of a rating"
+    CELL = "DiscreteDistance of a cell"
+    PROFILE = "SymmetricDistance of the items of a profile"
+
+
+class OutputMeasure(StrEnum):
+    """How far apart the distributions of two releases are."""
+
+    PURE = "MaxDivergence"
+    APPROXIMATE = "SmoothedMaxDivergence"
+    NOTHING = "none"
+
+
+@dataclass(frozen=True)
+class Loss:
+    """A distance of two releases; epsilon None: no bound is claimed."""
+
+    epsilon: Fraction | None
+    delta: Fraction = Fraction(0)
+
+    def __str__(self) -> str:
+        if self.epsilon is None:
+            return "unbounded"
+        return f"({self.epsilon}, {float(self.delta):.3g})" if self.delta else str(self.epsilon)
+
+
+NO_LOSS = Loss(Fraction(0))
+
+
+def discrete(epsilon: Fraction | None, distance: int) -> Loss:
+    """Return the loss of two inputs at a DiscreteDistance, 0 or 1."""
+    if distance not in (0, 1):
+        raise ValueError(f"distance {distance}: two inputs are equal (0) or differ (1)")
+    return Loss(epsilon) if distance else NO_LOSS
+
+
+def group(epsilon: Fraction | None, delta: Fraction, distance: int) -> Loss:
+    """Return the loss of two inputs that are `distance` neighbours apart (Dwork and Roth 2014,
+    Theorem 2.2): k epsilon, and delta times the sum of e^(i epsilon), i < k, rounded up."""
+    if distance < 0:
+        raise ValueError(f"distance {distance}: a number of items, 0 or more")
+    if distance == 0 or epsilon is None:
+        return Loss(epsilon) if distance else NO_LOSS
+    if not delta:
+        return Loss(distance * epsilon)
+    factor, total, power = exp_bounds(epsilon)[1], Fraction(0), Fraction(1)
+    for _ in range(distance):
+        total, power = total + power, power * factor
+        if delta * total >= 1:  # delta 1 says nothing, and more is no probability
+            return Loss(distance * epsilon, Fraction(1))
+    return Loss(distance * epsilon, delta * total)
