@@ -2,7 +2,8 @@
 
     presence protected   every item of the public scope, rated or not; with a sample, the items that
                          the device's own key picks from the scope
-    value protected      the ratings that are new in this epoch
+    value protected      the ratings that are new in this epoch; where the budget holds only some,
+                         those that the device's own key picks
 
 The cells of a request are shuffled by the operating system's randomness and split into messages of
 nearly equal size. Which cells a request has depends on the scope, the pseudonym and the spent
@@ -13,6 +14,7 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass, field
+from fractions import Fraction
 from functools import lru_cache
 from hashlib import blake2b
 from itertools import pairwise
@@ -103,15 +105,19 @@ class EpochRequests:
         return before, len(keys) - before - among, among
 
     def affordable(self, device_id: bytes, keys: NDArray[np.uint64]) -> NDArray[np.uint64]:
-        """Return the items that fit the budget, rising: of a scope all or none; of a sample as many
-        as fit, in the order of the device's key; of ratings whose presence is public as many as
-        fit. Under a scope it depends on the spent budget, never on a rating."""
+        """Return the items that fit the budget, rising: of a scope all or none; of a sample, and of
+        ratings whose presence is public, as many as fit, in the order of the device's key. Under a
+        scope it depends on the spent budget, never on a rating."""
         room = self.journal.room(device_id, self.reporting.mechanism, self.epoch)
         if self.options.sample is not None:
             return np.sort(keys[:room])
-        if self.options.scope is None:
-            return keys[:room]
-        return keys if room is None or room >= len(keys) else keys[:0]
+        if room is None or room >= len(keys):
+            return keys
+        if self.options.scope is not None:
+            return keys[:0]
+        # The smallest keys would be the same items for all devices, and nothing of the others.
+        drawn = ItemSample(Fraction(1), room)
+        return np.sort(drawn.items(keys, _sample_key(self.journal.key, device_id)))
 
     def request(
         self, device_id: bytes, rated: Rated, keys: NDArray[np.uint64]

@@ -123,6 +123,24 @@ def test_a_device_sends_nothing_if_the_scope_exceeds_its_budget(
         assert run(populate(small, journal.key), journal, seen).cells == 20 * 60
 
 
+def test_a_budget_for_some_ratings_is_spent_on_other_items_by_each_device(tmp_path: Path) -> None:
+    people, items = 40, 30
+    users, rated = np.divmod(np.arange(people * items), items)
+    with at(tmp_path / "j", epsilon=10) as journal:
+        seen = Observer()
+        population = populate(dataset(users, rated, np.full(len(users), 3)), journal.key)
+        run(population, journal, seen, RR)
+        picked: dict[bytes, list[int]] = {}
+        for device, item in sorted(seen.cells()):
+            picked.setdefault(device, []).append(item)
+        assert [len(found) for found in picked.values()] == [5] * people
+        assert len({tuple(found) for found in picked.values()}) > people // 2
+        assert len({item for found in picked.values() for item in found}) > items // 2
+        again = Observer()
+        run(population, journal, again, RR, epoch=20_001)
+        assert again.events == []
+
+
 def test_an_interrupted_epoch_continues_and_sends_every_cell_once(
     small: Dataset, tmp_path: Path
 ) -> None:
