@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hmac
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
@@ -103,10 +104,10 @@ class PopulationRatings:
         fresh = fresh[np.lexsort((population.items[fresh], population.users[fresh]))]
         owners, heads = runs(population.users[fresh])
         self._keys, self._raw_levels = population.items[fresh], population.raw_levels[fresh]
-        ends = [*heads[1:].tolist(), len(fresh)]
+        ends = [*heads.tolist(), len(fresh)]
         self._slices = {
             population.devices[owner]: slice(head, end)
-            for owner, head, end in zip(owners.tolist(), heads.tolist(), ends, strict=True)
+            for owner, (head, end) in zip(owners.tolist(), pairwise(ends), strict=True)
         }
 
     def __contains__(self, device_id: bytes) -> bool:
