@@ -14,8 +14,8 @@ if TYPE_CHECKING:
     from stream_app.settings import Settings
 
 
-def publisher_for(settings: Settings) -> Publisher:
-    """Return a publisher to the rating topic.
+def publisher_for(settings: Settings, *, per_account: bool = False) -> Publisher:
+    """Return a publisher to the rating topic; `per_account`: each account has its own producer.
 
     Refuses a broker that does not answer, and a topic that would lose a report, since its epsilon
     would be spent for nothing. The server checks retention.
@@ -28,7 +28,7 @@ def publisher_for(settings: Settings) -> Publisher:
     name = Topics(settings.topic_prefix).ratings
     clients.describe_cluster(connection)
     topics.check_intake(clients.admin(connection), name, settings.partitions)
-    return _publisher(settings, name)
+    return _publisher(settings, name, per_account=per_account)
 
 
 def profile_publisher_for(settings: Settings) -> Publisher:
@@ -45,13 +45,18 @@ def profile_publisher_for(settings: Settings) -> Publisher:
     return _publisher(settings, name)
 
 
-def _publisher(settings: Settings, topic: str) -> Publisher:
-    from producers.publishing import Publisher
+def _publisher(settings: Settings, topic: str, *, per_account: bool = False) -> Publisher:
+    from producers.account_producers import AccountProducers
+    from producers.publishing import Producer, Publisher
     from stream_app.kafka import clients
 
-    # No timeout: a dropped record before later ones would break the order of a device's events.
-    producer = clients.producer(connection_from(settings), linger_ms=20, message_timeout_ms=0)
-    return Publisher(producer, topic)
+    connection = connection_from(settings)
+
+    def make() -> Producer:
+        # No timeout: a dropped record before later ones would break the order of a device's events.
+        return clients.producer(connection, linger_ms=20, message_timeout_ms=0)
+
+    return Publisher(AccountProducers(make) if per_account else make(), topic)
 
 
 def item_table_for(mechanism: Mechanism, settings: Settings) -> ItemMeans:

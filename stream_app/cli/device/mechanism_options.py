@@ -92,6 +92,13 @@ BudgetOption = Annotated[
         "simulation).",
     ),
 ]
+ProducerPerAccountOption = Annotated[
+    bool,
+    typer.Option(
+        "--producer-per-account",
+        help="Send each account's events through a producer of its own: no producer id ties them.",
+    ),
+]
 TestOption = Annotated[
     bool,
     typer.Option(

@@ -19,6 +19,7 @@ from stream_app.cli.device.mechanism_options import (
     EpsilonOption,
     JournalOption,
     MechanismOption,
+    ProducerPerAccountOption,
     RatingsArgument,
     RepublishOption,
     ScaleOption,
@@ -76,6 +77,7 @@ def replay(
     scale: ScaleOption = None,
     budget: BudgetOption = None,
     journal: JournalOption = None,
+    producer_per_account: ProducerPerAccountOption = False,
     test: TestOption = False,
     republish: RepublishOption = False,
     trust_clock: TrustClockOption = False,
@@ -123,6 +125,7 @@ def replay(
         limits=Limits(trust_clock=trust_clock),
         journal=journal_path(settings, journal),
         test=test,
+        producer_per_account=producer_per_account,
         republish=republish,
     )
     replay_file(options, settings, as_json=as_json)

@@ -47,6 +47,7 @@ class ReplayCommandOptions:
     limits: Limits
     journal: Path
     test: bool
+    producer_per_account: bool
     republish: bool
 
     def mechanism(self, scale: Scale) -> Mechanism:

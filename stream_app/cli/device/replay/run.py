@@ -66,7 +66,7 @@ def replay_file(options: ReplayCommandOptions, settings: Settings, *, as_json: b
     with status(f"reading {options.file}"):
         dataset = load(options.file, options.scale)
     mechanism = allowed(options.mechanism(dataset.scale), settings)
-    publisher = publisher_for(settings)
+    publisher = publisher_for(settings, per_account=options.producer_per_account)
     epoch = int(time.time()) // EPOCH_SECONDS
     items, digest = _scope(options, settings, epoch) if hides_presence(mechanism) else (None, b"")
     table = item_table_for(mechanism, settings)
