@@ -118,7 +118,7 @@ class Device:
     def withdraw(self) -> None:
         """Release nothing more for this user; what was released stays released."""
         device = bytes.fromhex(self.pseudonym)
-        self._journal.withdraw([device], self._journal.epoch(_today()))
+        self._journal.withdraw([device], _today())
 
     @property
     def budget(self) -> PersonBudget | None:

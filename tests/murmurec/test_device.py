@@ -16,6 +16,7 @@ from producers.person.enrolment import NO_LIMIT
 from producers.ranking import PublicTable
 from stream_app.errors import UserError
 from tests.fixtures.item_sides import item_side
+from tests.producers.journals import ask
 
 
 def test_a_rating_is_paid_for_and_waits(tmp_path: Path) -> None:
@@ -55,6 +56,16 @@ def test_nothing_is_released_before_a_person_is_enrolled_or_after_she_left(tmp_p
         assert (device.budget, device.remaining, device.waiting) == (None, 0, 1)
         with pytest.raises(UserError, match="was withdrawn"):
             device.rate(2, 5)
+
+
+def test_a_person_may_leave_after_a_silence_of_years(tmp_path: Path) -> None:
+    with Device("ann", tmp_path / "j").enrol() as device:
+        ann = bytes.fromhex(device.pseudonym)
+        device._journal.release(ask(ann, 1, epoch=10_000))
+        with pytest.raises(UserError, match="days after the last release"):
+            device.rate(2, 5)
+        device.withdraw()
+        assert device.budget is None
 
 
 def test_a_person_has_one_journal_in_a_folder(tmp_path: Path) -> None:

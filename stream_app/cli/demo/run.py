@@ -276,6 +276,7 @@ MURMUREC_MODEL={demo.settings.model}
   murmurec ask --user {demo.dataset.users[0]} --journal {demo.folder}/device.journal -k 10
   murmurec ask --device {population.devices[0].hex()} -k 10 --http
   curl {url}/state
+  murmurec device enrol --user me --journal {demo.folder}/me.journal
   murmurec publish --user me --item 1 --rating {scale.maximum:g} \
 --scale {scale.minimum:g} {scale.maximum:g} {scale.step:g} --mechanism {family} \
 --journal {demo.folder}/me.journal{"" if epsilon == "inf" else f" --epsilon {epsilon}"}

@@ -10,6 +10,7 @@ import typer
 from stream_app.cli.device.mechanism_options import (
     JournalOption,
     TestOption,
+    TrustClockOption,
     journal_path,
     person_budget,
 )
@@ -70,6 +71,7 @@ def enrol(
     accept_scope: AcceptScopeOption = None,
     journal: JournalOption = None,
     test: TestOption = False,
+    trust_clock: TrustClockOption = False,
     config: ConfigOption = None,
     as_json: JsonOption = False,
 ) -> None:
@@ -81,7 +83,7 @@ def enrol(
 
     from producers.device.pinned_scope import pin, read_scope
     from producers.identities import Identities
-    from producers.journal import Journal
+    from producers.journal import Journal, Limits
     from producers.person.plans import checked_plan
     from producers.siblings import check_only_journal
 
@@ -92,7 +94,8 @@ def enrol(
         Identities(bytes(32)).pseudonym(user)  # raises before a journal is made
         digest = b"" if scope is None else read_scope(scope)[1]
         path = journal_path(settings, journal)
-        with Journal.open(path, test=test) as opened:
+        limits = Limits(trust_clock=trust_clock)
+        with Journal.open(path, test=test, limits=limits) as opened:
             named = Identities(opened.key, signed=settings.signed)
             named.check_journal(opened, [user])
             check_only_journal(opened, [user])
@@ -136,7 +139,7 @@ def withdraw(
             device = Identities(opened.key, signed=settings.signed).pseudonym(user)
             if opened.enrolment(device) is None:
                 raise UserError(f"{user} is not enrolled in {path}, so there is nothing to do")
-            opened.withdraw([device], opened.epoch(_today()))
+            opened.withdraw([device], _today())  # whatever the clock says: it frees no budget
             enrolment = opened.enrolment(device)
     except ValueError as error:
         raise UserError(str(error)) from None

@@ -14,6 +14,7 @@ from producers.identities import Identities
 from producers.journal import Journal, PersonBudget, read_journal
 from stream_app.cli import run
 from stream_app.wire import EPOCH_SECONDS
+from tests.producers.journals import ask
 
 CELL = ["--mechanism", "cell", "--epsilon", "1/2"]
 
@@ -96,3 +97,18 @@ def test_the_status_shows_accounts_and_what_waits_also_while_a_program_runs(
     output = capsys.readouterr().out
     assert "no program runs on it" in output
     assert "1 account of 2 take part" in output
+
+
+def test_a_person_leaves_and_comes_back_after_a_silence_of_years(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    enrol()
+    with Journal.open("device.journal") as journal:
+        ann = Identities(journal.key).pseudonym("ann")
+        journal.release(ask(ann, 1, epoch=10_000))
+    assert run(["device", "withdraw", "--user", "ann"]) == 0
+    again = ["device", "enrol", "--user", "ann"]
+    assert run(again) == 1
+    assert "days after the last release" in capsys.readouterr().err
+    assert run([*again, "--trust-clock"]) == 0
+    assert read_journal("device.journal").book.enrolments()[0].withdrawn == 0
