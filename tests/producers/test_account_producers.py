@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
+from hypothesis import settings as trials
 from hypothesis import strategies as st
 
 from producers.account_producers import AccountProducers
@@ -24,7 +25,7 @@ def pool(most: int, made: list[Queue], room: int = 10) -> AccountProducers:
     return AccountProducers(make, most)
 
 
-@settings(deadline=None)
+@trials(deadline=None)
 @given(
     keys=st.lists(st.sampled_from([b"a", b"b", b"c", b"d", b"e"]), max_size=60),
     most=st.integers(1, 4),
@@ -84,8 +85,9 @@ def test_at_least_one_client() -> None:
 
 def test_the_option_decides_whether_accounts_share_a_producer() -> None:
     """No broker is asked: clients connect when they send."""
-    shared = connections._publisher(Settings(), "t").producer
+    settings = Settings(bootstrap_servers="127.0.0.1:1")
+    shared = connections._publisher(settings, "t").producer
     assert not isinstance(shared, AccountProducers)
-    own = connections._publisher(Settings(), "t", per_account=True).producer
+    own = connections._publisher(settings, "t", per_account=True).producer
     assert isinstance(own, AccountProducers)
     assert own.make() is not own.make()
