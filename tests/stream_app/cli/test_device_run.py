@@ -13,6 +13,7 @@ import pytest
 from producers.identities import Identities
 from producers.journal import Journal, PersonBudget, read_journal
 from stream_app.cli import run
+from stream_app.cli.device.running.planned import planned_mechanism
 from stream_app.wire import EPOCH_SECONDS
 from tests.producers.journals import ask
 
@@ -49,6 +50,41 @@ def test_what_cannot_run_is_one_sentence(
     Path("s").write_text("1\n")
     assert run(["device", "run", *options]) == code
     assert message in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("plans", "options", "code", "message"),
+    [
+        ([], [], 1, "no account takes part, so there is no plan"),
+        ([""], [], 1, "the plans of the accounts are none, and --plan needs one mechanism"),
+        (["adaptive"], [], 1, "the plans of the accounts are adaptive, and --plan needs one"),
+        (["rr:5:2", "rr:5:1"], [], 1, "are rr:5:1, rr:5:2, and --plan needs one mechanism"),
+        (["rr:5:2*3,rr:5:1*2"], [], 1, "and --plan needs one mechanism"),
+        (["rr:5:2*4"], ["--epsilon", "2"], 2, "--plan: the plan holds the epsilon"),
+        (["partition:5:5/2*8"], [], 1, "partition:5:5/2 is not allowed (rr:5:2, cell:5:1/2)"),
+        (["cell:5:1/2*60"], [], 2, "give it with --scope FILE"),
+    ],
+)
+def test_a_plan_that_cannot_be_followed_is_one_sentence(
+    plans: list[str],
+    options: list[str],
+    code: int,
+    message: str,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    for number, plan in enumerate(plans):
+        assert run(["device", "enrol", "--user", f"user{number}", "--plan", plan]) == 0
+    capsys.readouterr()
+    assert run(["device", "run", "--plan", *options]) == code
+    refused = capsys.readouterr().err
+    assert message in refused
+    assert len(refused.strip().splitlines()) == 1
+
+
+def test_the_mechanism_of_the_plan_is_that_of_the_program() -> None:
+    assert run(["device", "enrol", "--user", "ann", "--plan", "partition:5:5/2*8"]) == 0
+    with Journal.open("device.journal") as journal:
+        assert planned_mechanism(journal).id == "partition:5:5/2"
 
 
 def test_a_scope_beyond_the_budget_is_refused_with_what_the_budget_holds(

@@ -67,8 +67,8 @@ def plan_sentences(row: dict[str, Any]) -> Iterator[str]:
     yield f"expect     {_error(row)}"
     yield f"enrol      {row['enrol']}"
     yield (
-        f"report     with --mechanism partition --epsilon {row['epsilon']}; workers and devices "
-        f"need {row['mechanism']} in MURMUREC_MECHANISMS"
+        "report     with murmurec device run --plan; workers and devices need "
+        f"{row['mechanism']} in MURMUREC_MECHANISMS"
     )
 
 

@@ -1,6 +1,7 @@
 """`murmurec device run` and `murmurec device status`: the device as a program that runs.
 
 start    what the command line means: accounts, scope, sources, connection
+planned  the mechanism that the accounts were enrolled for
 state    what a device would say of itself, from its journal
 """
 
@@ -53,6 +54,12 @@ def run(
     mechanism: MechanismOption = "rr",
     epsilon: EpsilonOption = None,
     thinning: ThinningOption = None,
+    plan: Annotated[
+        bool,
+        typer.Option(
+            "--plan", help="Report under the mechanism that the accounts were enrolled for."
+        ),
+    ] = False,
     scale: ScaleOption = None,
     scope: ScopeOption = None,
     accept_scope: AcceptScopeOption = None,
@@ -85,6 +92,7 @@ def run(
     settings = settings_from(config, bootstrap, prefix, kafka)
     options = RunOptions(
         user=user,
+        planned=plan,
         watched=tuple(watch or ()),
         socket=socket,
         stdin=stdin,

@@ -31,6 +31,7 @@ from producers.siblings import check_only_journal
 from stream_app.cli.device.connections import item_table_for, publisher_for
 from stream_app.cli.device.mechanism_options import allowed, hides_presence, mechanism_from
 from stream_app.cli.device.replay.catalogue import catalogue
+from stream_app.cli.device.running.planned import planned_mechanism
 from stream_app.cli.device.scope_options import check_scope_source
 from stream_app.cli.device.wording import journal_notices, protection_claim
 from stream_app.cli.options import connection_from
@@ -49,6 +50,7 @@ class RunOptions:
     """Accounts, sources, mechanism and scope of a running device."""
 
     user: str | None
+    planned: bool
     watched: tuple[Path, ...]
     socket: Path | None
     stdin: bool
@@ -67,6 +69,10 @@ class RunOptions:
 
     def check(self, mechanism: Mechanism) -> None:
         """Refuse options that do not go together."""
+        if self.planned and (self.epsilon is not None or self.thinning is not None):
+            raise UsageError(
+                "--plan: the plan holds the epsilon; leave --epsilon and --thinning out"
+            )
         hidden = hides_presence(mechanism)
         if not hidden and (self.scope or self.trust_catalogue or self.rotate_every != 1):
             raise UsageError(
@@ -84,10 +90,7 @@ class RunOptions:
 def run_device(options: RunOptions, settings: Settings) -> None:
     """Run the device until SIGTERM or SIGINT; UserError where it cannot go on."""
     scale = options.scale or Scale()
-    mechanism = allowed(
-        mechanism_from(options.family, options.epsilon, scale, options.thinning), settings
-    )
-    options.check(mechanism)
+    named = None if options.planned else _named(options, scale, settings)
     clock = SystemClock()
     sources: list[Source] = []
     try:
@@ -95,6 +98,8 @@ def run_device(options: RunOptions, settings: Settings) -> None:
             clock.until_signalled(),
             Journal.open(options.journal, limits=options.limits) as journal,
         ):
+            mechanism = named or allowed(planned_mechanism(journal), settings)
+            options.check(mechanism)
             daemon = _daemon(options, settings, mechanism, journal, clock, sources)
             for sentence in (*journal_notices(journal), *_notices(daemon, mechanism)):
                 notice(sentence)
@@ -108,6 +113,15 @@ def run_device(options: RunOptions, settings: Settings) -> None:
     finally:
         for source in sources:
             source.close()
+
+
+def _named(options: RunOptions, scale: Scale, settings: Settings) -> Mechanism:
+    """Return the mechanism that the options name; refused before a journal is made."""
+    mechanism = allowed(
+        mechanism_from(options.family, options.epsilon, scale, options.thinning), settings
+    )
+    options.check(mechanism)
+    return mechanism
 
 
 def _daemon(
