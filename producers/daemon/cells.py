@@ -2,6 +2,7 @@
 
     turn(e)       the items of the public scope whose slot is e mod rotate_every
     due(a, e)     the items with a turn in the epochs  a + 1 .. e,  a: the epoch of enrolment
+    times         how many turns each has had by then, at most `rounds`: so often it is reported
 
 An account that missed an epoch, because the program did not run, reports on the cells of that epoch
 at its next moment. Which cells were reported is in the journal. No argument is a rating. Of a scope
@@ -11,6 +12,7 @@ budget holds, so that the server cannot choose them.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from fractions import Fraction
 
@@ -24,12 +26,14 @@ from stream_app.privacy.ratings.item_sampling import ItemSample
 @dataclass(frozen=True, eq=False)
 class Cells:
     """The public scope, rising keys (n,), each of which has its turn once in `rotate_every` epochs;
-    `key` decides which in which. `most`: a device picks so many of them by its own key."""
+    `key` decides which in which. `most`: a device picks so many of them by its own key.
+    `rounds`: how often a cell is reported, each time for another epsilon."""
 
     scope: NDArray[np.uint64]
     rotate_every: int = 1
     key: int = 0
     most: int | None = None
+    rounds: int = 1
     _due: dict[tuple[int, int], NDArray[np.uint64]] = field(default_factory=dict, repr=False)
 
     @property
@@ -59,3 +63,17 @@ class Cells:
                 self._due.clear()
             self._due[turns, epoch] = known
         return known
+
+    def left(
+        self, enrolled: int, epoch: int, reports: Callable[[NDArray[np.uint64]], NDArray[np.int64]]
+    ) -> NDArray[np.uint64]:
+        """Return the items that had more turns than reports, rising, (m,); `reports` returns how
+        often each key was reported. At one moment an item is reported once."""
+        due = self.due(enrolled, epoch)
+        if self.rounds == 1 or not len(due):
+            return due
+        times = np.full(len(due), (epoch - enrolled) // self.rotate_every, np.int64)
+        rest = (epoch - enrolled) % self.rotate_every
+        for back in range(rest):
+            times += np.isin(due, turn(self.scope, epoch - back, self.rotate_every, self.key))
+        return due[np.minimum(times, self.rounds) > reports(due)]

@@ -19,6 +19,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import groupby
 
 from producers.daemon.cells import Cells
@@ -168,7 +169,9 @@ class Daemon:
             account = self.journal.enrolment(each.device)
             if account is None or not account.active(epoch):
                 continue
-            scope = None if cells is None else cells.due(account.epoch, epoch)
+            scope = None
+            if cells is not None:
+                scope = cells.left(account.epoch, epoch, partial(self.journal.reports, each.device))
             if scope is not None and not len(scope):
                 continue
             options = EmissionOptions(scope, None if cells is None else cells.sample)

@@ -48,7 +48,8 @@ class EpochProgress:
 
     Rows of the data set: `ratings` are among the cells, `outside` are not in the scope, `before`
     were reported before, `unsampled` are of items outside the device's sample, `held` exceeded the
-    budget, `repeated` occur twice, `unreadable` are off the scale. Their sum is the number of rows.
+    budget, `early` are of accounts that enrolled in this epoch or do not take part, `repeated`
+    occur twice, `unreadable` are off the scale. Their sum is the number of rows.
     Devices that sent nothing: `over` without enough budget, `idle` with all cells drawn before.
     """
 
@@ -64,6 +65,7 @@ class EpochProgress:
     before: int = 0
     unsampled: int = 0
     held: int = 0
+    early: int = 0
     repeated: int = 0
     unreadable: int = 0
 
@@ -90,7 +92,9 @@ def emit(
     check_levels_agree(population.scale, reporting.mechanism)
     check_scope(reporting.mechanism, options)
     epoch = journal.epoch(epoch)
-    devices = [account.device for account in journal.enrolled(epoch)]
+    # Where presence is public, who enrolled today may report today: a message hides nothing.
+    accounts = journal.enrolled(epoch if options.scope is not None else None)
+    devices = [account.device for account in accounts]
     check_sample(reporting.mechanism, options, journal, devices)
     requests = EpochRequests(
         _Looked(PopulationRatings(population), others), reporting, journal, epoch, options
@@ -173,7 +177,8 @@ def _run(
     times = [emission_time(pseudonym, requests.epoch) for pseudonym in devices]
     order = sorted(range(len(devices)), key=lambda place: (times[place], devices[place]))
     schedule = Schedule(options.pace, options.pace.clock(), _reports(options, found))
-    progress = _nothing_sent(population, options, len(devices))
+    progress = _nothing_sent(population, options, devices)
+    counted = set(population.devices)
     waiting: list[tuple[float, Request]] = []
     cells = 0
     for done, place in enumerate(order, 1):
@@ -181,7 +186,7 @@ def _run(
         left = requests.unreported(device_id, rated)
         keys = requests.affordable(device_id, left)
         before, unsampled, among = requests.counts(device_id, rated, left)
-        sent = 0
+        sent, own = 0, device_id in counted  # ratings from elsewhere are no rows of the data set
         if len(keys):
             request, sent = requests.request(device_id, rated, keys)
             waiting.append((times[place], request))
@@ -189,12 +194,12 @@ def _run(
         progress = replace(
             progress,
             devices=done,
-            ratings=progress.ratings + sent,
+            ratings=progress.ratings + own * sent,
             over=progress.over + (len(left) > 0 and not len(keys)),
             idle=progress.idle + (not len(left)),
-            before=progress.before + before,
-            unsampled=progress.unsampled + unsampled,
-            held=progress.held + among - sent,
+            before=progress.before + own * before,
+            unsampled=progress.unsampled + own * unsampled,
+            held=progress.held + own * (among - sent),
         )
         if cells < options.cells and done < len(order):
             continue
@@ -209,21 +214,32 @@ def _run(
         yield progress
 
 
-def _nothing_sent(population: Population, options: EmissionOptions, accounts: int) -> EpochProgress:
-    fresh, scope = population.items[population.fresh], options.scope
+def _nothing_sent(
+    population: Population, options: EmissionOptions, devices: list[bytes]
+) -> EpochProgress:
+    fresh, scope = population.fresh, options.scope
+    taking_part = np.isin(population.users, _places(population, devices))
+    fresh_items = population.items[fresh & taking_part]
     return EpochProgress(
         devices=0,
-        total=accounts,
+        total=len(devices),
         cells=0,
         messages=0,
         ratings=0,
-        outside=0 if scope is None else int(np.count_nonzero(~np.isin(fresh, scope))),
+        outside=0 if scope is None else int(np.count_nonzero(~np.isin(fresh_items, scope))),
         over=0,
         idle=0,
         ended=False,
-        repeated=population.rows - len(fresh),
+        early=int(np.count_nonzero(fresh & ~taking_part)),
+        repeated=population.rows - int(np.count_nonzero(fresh)),
         unreadable=population.unreadable,
     )
+
+
+def _places(population: Population, devices: list[bytes]) -> list[int]:
+    """Return the users of the data set that are among these devices."""
+    wanted = set(devices)
+    return [place for place, device_id in enumerate(population.devices) if device_id in wanted]
 
 
 def _reports(options: EmissionOptions, found: list[Rated]) -> int:

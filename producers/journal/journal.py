@@ -163,6 +163,12 @@ class Journal:
         """Return for each distinct key whether it may still be reported on, (n,) bool."""
         return report_counts(self._state.reported_keys(device, scope), keys) < self.limits.reports
 
+    def reports(
+        self, device: bytes, keys: NDArray[np.uint64], scope: str = "rating"
+    ) -> NDArray[np.int64]:
+        """Return how often each distinct key was reported on, (n,)."""
+        return report_counts(self._state.reported_keys(device, scope), keys)
+
     def room(self, device: bytes, mechanism: Costing, epoch: int) -> int | None:
         """Return how many more reports the person's budget holds; None without a limit, 0 for a
         device that is not enrolled or was withdrawn."""

@@ -12,7 +12,7 @@ from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
 from producers.daemon.watched_file import Places, WatchedFile
-from producers.journal import Journal, PersonBudget
+from producers.journal import Journal, Limits, PersonBudget
 from tests.producers.daemon.world import (
     DAY,
     SCOPE,
@@ -38,6 +38,7 @@ class Course:
     away: tuple[int, int]
     rotate_every: int
     epsilon: int
+    rounds: int = 1
 
 
 Rows = list[tuple[int, str, int, int]]  # hour, user, item, rating
@@ -58,6 +59,7 @@ courses = st.builds(
     st.tuples(st.integers(0, 24 * DAYS), st.integers(0, 40)),
     st.integers(1, 3),
     st.sampled_from([2, 5, 20]),
+    st.integers(1, 2),
 )
 
 
@@ -85,11 +87,11 @@ def observed(folder: Path, enrolled: Path, course: Course, given: Rows) -> list[
             hour += 1
             continue
         clock.at = TODAY * DAY + hour * 3600
-        with Journal.open(path) as journal:
+        with Journal.open(path, limits=Limits(reports=course.rounds)) as journal:
             source = WatchedFile(file, Places(journal.path), journal.key)
             run = device(
                 journal, [source], clock=clock, broker=broker, user=None,
-                rotate_every=course.rotate_every,
+                rotate_every=course.rotate_every, rounds=course.rounds,
             )  # fmt: skip
             while hour < 24 * DAYS and hour not in off:
                 with file.open("a") as lines:

@@ -10,7 +10,7 @@ import pytest
 
 from producers.daemon.schedule import moment
 from producers.daemon.watched_file import Places, WatchedFile
-from producers.journal import Journal, PersonBudget
+from producers.journal import Journal, Limits, PersonBudget
 from producers.journal.disk import Disk
 from producers.ranking.clean_history import CleanHistory
 from stream_app.errors import UserError
@@ -270,3 +270,35 @@ def test_withdrawn_accounts_and_those_of_tomorrow_do_not_report(tmp_path: Path) 
 def test_two_programs_on_one_journal_are_refused(tmp_path: Path) -> None:
     with enrolled(tmp_path / "j", "ann"), pytest.raises(UserError, match="another process is us"):
         Journal.open(tmp_path / "j")
+
+
+@pytest.mark.parametrize("rated", [False, True])
+def test_in_rounds_each_item_is_reported_again_in_its_next_turns(
+    rated: bool, tmp_path: Path
+) -> None:
+    path = tmp_path / "j"
+    enrolled(path, "ann", epoch=TODAY - 1).close()
+    with Journal.open(path, limits=Limits(reports=3)) as journal:
+        lines = ["7,4", "3,1"] if rated else []
+        file = write(tmp_path / "r.csv", *lines)
+        run = device(journal, [watching(journal, file)], rotate_every=2, rounds=3)
+        counts = []
+        for _ in range(9):
+            run.days(1)
+            counts.append(sum(map(len, run.broker.cells().values())))
+        assert [b - a for a, b in zip(counts[1::2], counts[3::2], strict=False)] == [12, 12, 0]
+        assert {len(reports) for reports in run.broker.cells().values()} == {3}
+        assert journal.spent(pseudonym(journal, "ann"))["cell"].reports == 3 * len(SCOPE)
+
+
+def test_a_round_that_was_missed_is_made_up_for_one_report_at_a_time(tmp_path: Path) -> None:
+    path = tmp_path / "j"
+    enrolled(path, "ann", epoch=TODAY - 6).close()
+    with Journal.open(path, limits=Limits(reports=2)) as journal:
+        run = device(journal, rotate_every=2, rounds=2)
+        run.days(1)
+        assert {len(reports) for reports in run.broker.cells().values()} == {1}
+        run.days(1)
+        assert {len(reports) for reports in run.broker.cells().values()} == {2}
+        run.days(3)
+        assert {len(reports) for reports in run.broker.cells().values()} == {2}

@@ -94,7 +94,7 @@ def test_a_scope_beyond_the_budget_is_refused_with_what_the_budget_holds(
     Path("scope.txt").write_text("\n".join(map(str, range(500))))
     assert run(["device", "run", *CELL, "--scope", "scope.txt"]) == 1
     refused = capsys.readouterr().err
-    assert "the scope has 500 items to report on, and the budget of (20, 1e-06)" in refused
+    assert "the scope needs 500 reports of each account, and the budget of (20, 1e-06)" in refused
     assert "give a shorter --scope" in refused
 
 

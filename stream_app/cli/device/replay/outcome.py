@@ -115,6 +115,7 @@ def of_epoch_run(last: EpochProgress, delivery: Delivery) -> ReplayOutcome:
         "published_before": last.before,
         "not_sampled": last.unsampled,
         "ratings_over_budget": last.held,
+        "not_taking_part": last.early,
         "repeated": last.repeated,
         "unreadable": last.unreadable,
         "idle": last.idle,
@@ -142,6 +143,7 @@ def _unreported(last: EpochProgress) -> Iterator[str]:
         (last.before, "cells that were reported before"),
         (last.unsampled, "items outside the device's sample"),
         (last.held, "users who are over budget"),
+        (last.early, "accounts that report from the next epoch on, or were withdrawn"),
         (last.repeated, "cells that occur twice in the data set"),
         (last.unreadable, "values that are unreadable or off the scale"),
     ):

@@ -71,6 +71,12 @@ def run(
         int,
         typer.Option("--rotate-every", metavar="N", help="Report each item once every N epochs."),
     ] = 1,
+    rounds: Annotated[
+        int,
+        typer.Option(
+            "--rounds", metavar="N", min=1, max=1000, help="Report each item N times, N times paid."
+        ),
+    ] = 1,
     journal: JournalOption = None,
     trust_clock: TrustClockOption = False,
     trust_journal: Annotated[
@@ -105,8 +111,9 @@ def run(
         trust_catalogue=trust_catalogue,
         most_cells=most_cells,
         rotate_every=rotate_every,
+        rounds=rounds,
         journal=journal_path(settings, journal),
-        limits=Limits(trust_clock=trust_clock),
+        limits=Limits(trust_clock=trust_clock, reports=rounds),
         trust_journal=trust_journal,
     )
     run_device(options, settings)

@@ -63,6 +63,7 @@ class RunOptions:
     trust_catalogue: bool
     most_cells: int
     rotate_every: int
+    rounds: int
     journal: Path
     limits: Limits
     trust_journal: bool
@@ -74,10 +75,11 @@ class RunOptions:
                 "--plan: the plan holds the epsilon; leave --epsilon and --thinning out"
             )
         hidden = hides_presence(mechanism)
-        if not hidden and (self.scope or self.trust_catalogue or self.rotate_every != 1):
+        scoped = self.rotate_every != 1 or self.rounds != 1
+        if not hidden and (self.scope or self.trust_catalogue or scoped):
             raise UsageError(
-                "--scope, --trust-catalogue and --rotate-every need a mechanism that hides which "
-                f"items were rated, not {mechanism.id}"
+                "--scope, --trust-catalogue, --rotate-every and --rounds need a mechanism that "
+                f"hides which items were rated, not {mechanism.id}"
             )
         if hidden:
             check_scope_source(mechanism.id, self.scope, trusted=self.trust_catalogue)
@@ -199,18 +201,20 @@ def _cells(
         items, digest = read_scope(options.scope, options.most_cells)
         if pin(journal, options.scope, digest, options.accept_scope):
             notice(f"scope      {options.scope} has the SHA-256 {digest.hex()}, from now on")
-        _check_budgets(journal, mechanism, items, epoch)
+        _check_budgets(journal, mechanism, items, epoch, options.rounds)
     else:
         items = catalogue(connection_from(settings), settings.topic_prefix)
         most = options.most_cells
-    return Cells(items, options.rotate_every, settings.hash_seed, most)
+    return Cells(items, options.rotate_every, settings.hash_seed, most, options.rounds)
 
 
-def _check_budgets(journal: Journal, mechanism: Mechanism, items: np.ndarray, epoch: int) -> None:
-    """Refuse a scope that no account's budget holds; name how many accounts have too little."""
+def _check_budgets(
+    journal: Journal, mechanism: Mechanism, items: np.ndarray, epoch: int, rounds: int
+) -> None:
+    """Refuse a scope whose rounds fit no account's budget; warn where they do not fit some."""
     rooms = []
     for account in journal.enrolled():
-        left = int(np.count_nonzero(journal.unreported(account.device, items)))
+        left = int(np.maximum(rounds - journal.reports(account.device, items), 0).sum())
         room = journal.room(account.device, mechanism, epoch)
         if room is not None and room < left:
             rooms.append((room, left, account.budget))
@@ -218,9 +222,9 @@ def _check_budgets(journal: Journal, mechanism: Mechanism, items: np.ndarray, ep
         return
     room, left, budget = max(rooms, key=lambda each: each[0])
     sentence = (
-        f"the scope has {plural(left, 'item')} to report on, and the budget of {budget} holds "
-        f"{plural(room, 'report')} under {mechanism.id}: give a shorter --scope, a smaller "
-        "--epsilon, or a larger budget (murmurec budget set --raise)"
+        f"the scope needs {plural(left, 'report')} of each account, and the budget of {budget} "
+        f"holds {plural(room, 'report')} under {mechanism.id}: give a shorter --scope, fewer "
+        "--rounds, a smaller --epsilon, or a larger budget (murmurec budget set --raise)"
     )
     if len(rooms) == len(journal.enrolled()):
         raise UserError(sentence)
