@@ -302,3 +302,18 @@ def test_a_round_that_was_missed_is_made_up_for_one_report_at_a_time(tmp_path: P
         assert {len(reports) for reports in run.broker.cells().values()} == {2}
         run.days(3)
         assert {len(reports) for reports in run.broker.cells().values()} == {2}
+
+
+def test_a_plan_of_some_reports_is_followed_and_then_nothing_is_reported(tmp_path: Path) -> None:
+    with Journal.open(tmp_path / "j") as journal:
+        ann = pseudonym(journal, "ann")
+        journal.enrol([ann], PersonBudget(plan="rr:5:1/2*8"), TODAY)
+        file = write(tmp_path / "ratings.csv", *(f"{item},4" for item in range(5)))
+        run = device(journal, [watching(journal, file)], mechanism=RR, scope=None)
+        run.days(2)
+        assert len(run.broker.cells()) == 5
+        write(file, *(f"{item},4" for item in range(30)))
+        run.days(3)
+        assert len(run.broker.cells()) == 8
+        assert journal.room(ann, RR, TODAY + 5) == 0
+        assert len(run.broker.seen) == 2
