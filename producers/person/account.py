@@ -80,7 +80,8 @@ class Account:
         self._used: dict[str, Used] = {}
 
     def spend(self, key: Spend, nano: int, atto: int, reports: int) -> None:
-        """Add a debit; its epoch is the largest so far."""
+        """Add a debit; its epoch is the largest so far, and not before the account's own."""
+        key = self._dated(key)
         spend = self.spends.get(key)
         if spend is None:
             spend = self.spends[key] = [0, 0, 0]
@@ -92,6 +93,12 @@ class Account:
             self._count(key, reports, nano, atto)
         else:
             self._after = _UNKNOWN  # the clock was ahead of this release: sum up again
+
+    def _dated(self, key: Spend) -> Spend:
+        """Return the key with an epoch that a clock set back has not made older."""
+        newest = self._keys[-1][0] if self._keys else 0
+        since = 0 if self.enrolment is None else self.enrolment.epoch
+        return max(key[0], newest, since), *key[1:]
 
     def used(self, after: int = -1) -> dict[str, Used]:
         """Return what counts for a budget by mechanism, in the epochs above `after`."""

@@ -114,6 +114,19 @@ def test_a_withdrawn_account_comes_back_with_what_it_has_spent(path: Path) -> No
         assert journal.room(ANN, HALF, TODAY) == 91
 
 
+def test_what_a_clock_of_1970_dated_is_not_forgotten_when_it_is_set_right(path: Path) -> None:
+    with enrolled(path) as journal:  # yesterday; today the device starts without the time
+        journal.release(ask(ANN, *range(40), mechanism=HALF, epoch=5))
+    with enrolled(path, limits=Limits(trust_clock=True)) as journal:
+        assert journal.room(ANN, HALF, TODAY) == 53
+        journal.compact()
+    with enrolled(path, limits=Limits(trust_clock=True)) as journal:
+        assert journal.room(ANN, HALF, TODAY) == 53
+        journal.release(ask(ANN, *range(40, 93), mechanism=HALF, epoch=TODAY))
+        assert journal.room(ANN, HALF, TODAY + 363) == 0
+        assert journal.room(ANN, HALF, TODAY + 364) == 40
+
+
 def test_a_plan_is_chosen_before_the_first_report(path: Path) -> None:
     with enrolled(path) as journal:
         journal.set_plan([ANN], "adaptive")
