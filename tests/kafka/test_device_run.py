@@ -24,7 +24,7 @@ from tests.kafka.test_devices import everything
 
 pytestmark = pytest.mark.kafka
 DAY = float(wire.EPOCH_SECONDS)
-CELL = ["--mechanism", "cell", "--epsilon", "2", "--scope", "scope.txt"]
+CELL = ["--mechanism", "cell", "--epsilon", "2", "--scope", "scope.txt", "--producer-per-account"]
 
 
 @pytest.fixture

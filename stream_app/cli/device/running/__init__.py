@@ -16,6 +16,7 @@ from stream_app.cli.device.mechanism_options import (
     EpsilonOption,
     JournalOption,
     MechanismOption,
+    ProducerPerAccountOption,
     ScaleOption,
     ThinningOption,
     TrustClockOption,
@@ -83,6 +84,7 @@ def run(
         bool,
         typer.Option("--trust-journal", help="Go on where the topic holds later events."),
     ] = False,
+    producer_per_account: ProducerPerAccountOption = False,
     config: ConfigOption = None,
     bootstrap: BootstrapOption = None,
     prefix: PrefixOption = None,
@@ -115,6 +117,7 @@ def run(
         journal=journal_path(settings, journal),
         limits=Limits(trust_clock=trust_clock, reports=rounds),
         trust_journal=trust_journal,
+        producer_per_account=producer_per_account,
     )
     run_device(options, settings)
 

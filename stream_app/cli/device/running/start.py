@@ -67,6 +67,7 @@ class RunOptions:
     journal: Path
     limits: Limits
     trust_journal: bool
+    producer_per_account: bool
 
     def check(self, mechanism: Mechanism) -> None:
         """Refuse options that do not go together."""
@@ -243,7 +244,7 @@ def _sources(options: RunOptions, journal: Journal) -> list[Source]:
 
 def _connected(options: RunOptions, settings: Settings, journal: Journal) -> Producer:
     """Return a producer, after the topic and what it holds of this device were checked."""
-    publisher = publisher_for(settings)
+    publisher = publisher_for(settings, per_account=options.producer_per_account)
     topic = publisher.topic
     if not options.trust_journal:
         devices = [account.device for account in journal.enrolled()]
