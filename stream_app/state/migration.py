@@ -66,6 +66,8 @@ class Migration:
         self._model, self._settings, self._replica = model, settings, replica
         self._parts = replica.parts()
         self._same_seed = self._settings.get("seed") == str(replica.spec.seed)
+        names = ", ".join(mechanism.id for mechanism in replica.spec.mechanisms)
+        self._same_mechanisms = self._settings.get("mechanisms") == names
         self._counts = CountMinSketch(seed=int(self._settings.get("seed", 1)))
         self._rows_kept = {"items": False, "reported_items": False, "marks": False}
         self.reports: list[PartReport] = []
@@ -93,6 +95,10 @@ class Migration:
         given = {key: array for (part, _, key), array in split if part == name}
         if name.endswith("_lists"):
             given.setdefault("free", np.zeros(2, np.int32))  # before state format 6: no free block
+        if name == "marks" and not (self._same_seed and self._same_mechanisms):
+            # Digests of contents have the seed and the places of the mechanisms in them: an event
+            # that is sent once more would pass for another one of its number.
+            given.pop("digests", None)
         return given
 
     def _report(self, part: str, fate: Fate, reason: str) -> None:
@@ -141,8 +147,11 @@ class Migration:
             "digests": np.zeros((count, own["digests"].shape[1]), np.uint32),
         }
         fresh |= {name: array for name, array in given.items() if name != "digests"}
-        if given.get("digests", fresh["digests"][:0]).shape == fresh["digests"].shape:
-            fresh["digests"] = given["digests"]
+        digests, known = given.get("digests"), ""
+        if digests is not None and digests.shape == fresh["digests"].shape:
+            fresh["digests"] = digests
+        elif "days" in given:
+            known = "; contents of their newest events unknown"
         old, free = given["marks"].reshape(count, -1), fresh["days"] == 0
         marks, reason = old, "as they are"
         if old.shape[1:] != own["marks"].shape[1:]:
@@ -156,7 +165,7 @@ class Migration:
         self._rows_kept["marks"] = self._loads("marks", {**fresh, "marks": marks})
         fate = Fate.CONVERTED if self._rows_kept["marks"] else Fate.EMPTY
         day = "" if "days" in given else "; counted as sending today"
-        self._report("marks", fate, f"{count:,} devices, {reason}{day}")
+        self._report("marks", fate, f"{count:,} devices, {reason}{day}{known}")
 
     def _move_items(self, name: str, given: Arrays) -> None:
         """Convert a list of items, the most reported where there is not room for all."""
@@ -177,9 +186,7 @@ class Migration:
         reason = ""
         if not (self._rows_kept[directory] and self._rows_kept["marks"]):
             reason = "the rows of items or devices have changed"
-        elif directory == "reported_items" and self._settings.get("mechanisms") != ", ".join(
-            m.id for m in self._replica.spec.mechanisms
-        ):
+        elif directory == "reported_items" and not self._same_mechanisms:
             reason = "its counts are those of other mechanisms"
         blank = {n: {k: a.copy() for k, a in self._parts[n].arrays().items()} for n in names}
         if not reason and not all(self._loads(name, self._given(name)) for name in names):

@@ -18,10 +18,11 @@ from stream_app.models.factorization.learner import DurableLearner, LearnerSpec
 from stream_app.operations.growth.migrate import converted, migrate
 from stream_app.state.migration import Fate
 from stream_app.state.replica import Replica, StateSpec
+from stream_app.wire import decode_many
 from stream_app.wire.state_records import StateOrigin
 from tests.fixtures.replicas import ALL
 from tests.fixtures.rounds import digests, play, records_of
-from tests.fixtures.streams import events, publish
+from tests.fixtures.streams import events, publish, run_of
 
 # 200 events of 20 devices; one device was forgotten.
 FIXTURE = Path(__file__).parents[2] / "fixtures" / "state_format_4.npz.xz"
@@ -167,6 +168,27 @@ def test_a_state_of_this_release_moves_to_other_sizes(tmp_path: Path) -> None:
     )
     assert found["learner"] is Fate.CONVERTED
     assert larger.marks.devices == replica.marks.devices
+
+
+@pytest.mark.parametrize(
+    "spec",
+    [SAME, replace(SAME, seed=SAME.seed + 1), replace(SAME, mechanisms=SAME.mechanisms[::-1])],
+    ids=["same", "seed", "mechanisms"],
+)
+def test_an_event_that_is_sent_again_after_a_migration_is_no_number_used_again(
+    tmp_path: Path, spec: StateSpec
+) -> None:
+    """Digests of contents depend on the seed and on the places of the mechanisms."""
+    made = [publish(each) for each in events(np.random.default_rng(3), 120)]
+    replica = Replica(SAME)
+    play(replica, made, 1, 4)
+    snapshot_file.write(tmp_path / "a.npz", replica)
+    moved, _ = fates(snapshot_file.read(tmp_path / "a.npz"), spec)
+    for record in made:
+        run = run_of([record], 0, 1, record.partition)
+        moved.apply(decode_many(run, spec.intake))
+    assert moved.ledger.counts()["duplicate"] > 0
+    assert moved.ledger.counts()["seq_reused"] == 0
 
 
 def test_a_state_that_may_hold_raw_ratings_never_passes_for_a_protected_one(
