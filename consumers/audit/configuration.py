@@ -20,7 +20,9 @@ class PublicConfiguration:
 
     mechanisms   the allow-list
     scope        the public list of items, rising keys (n,); None: not given to the observer
-    enrolled     pseudonyms that are enrolled, where that list is public; None: not given
+    enrolled     pseudonyms that are enrolled and were so before the newest epoch of the topic (an
+                 account emits from the epoch after it enrolled on), where that list is public;
+                 None: not given
     canaries     pseudonym -> the input of every rating that the observer's own device reports
                  (`levels` for "no rating")
     budget       epsilon of a whole person, in nats

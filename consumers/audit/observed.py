@@ -97,7 +97,7 @@ class Observed:
     messages: Messages
     profiles: tuple[Profile, ...]
     mechanisms: Mapping[str, ProfileMechanism]  # of the profiles
-    replies: tuple[tuple[int, int], ...]  # bytes and entries of each
+    replies: tuple[tuple[int, int, int], ...]  # bytes, entries and partition of each
     oddities: Oddities
 
 
@@ -131,7 +131,7 @@ class _Reading:
     reports: list[NDArray[np.uint8]] = field(default_factory=list)
     masks: list[NDArray[np.uint16]] = field(default_factory=list)
     profiles: list[Profile] = field(default_factory=list)
-    replies: list[tuple[int, int]] = field(default_factory=list)
+    replies: list[tuple[int, int, int]] = field(default_factory=list)
     numbers: dict[tuple[Source, bytes, int], bytes] = field(default_factory=dict)
     rejected: Counter[str] = field(default_factory=Counter)
     odd: Counter[str] = field(default_factory=Counter)
@@ -183,7 +183,7 @@ class _Reading:
 
     def _reply(self, record: Record) -> None:
         reply: wire.Recommendation = wire.decode_message(wire.Recommendation, record.value)
-        self.replies.append((len(record.value or b""), len(reply.items)))
+        self.replies.append((len(record.value or b""), len(reply.items), record.partition))
 
     def _is_redelivery(self, source: Source, device: bytes, seq: int, value: bytes) -> bool:
         mark = blake2b(value, digest_size=8).digest()

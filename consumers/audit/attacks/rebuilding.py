@@ -30,6 +30,7 @@ from consumers.audit.attacks.evidence import (
 from consumers.audit.configuration import PublicConfiguration
 from consumers.audit.findings import Finding, Verdict, untestable
 from consumers.audit.observed import Observed
+from stream_app.privacy.adjacency import Adjacency
 
 MOST_DEVICES = 400  # devices with the most profiles and reports
 
@@ -46,6 +47,11 @@ def rebuilding(observed: Observed, configuration: PublicConfiguration) -> Iterat
     if not observed.profiles and not len(observed.messages):
         yield untestable(claim, "nothing was released")
         return
+    raw = np.array([each.adjacency is Adjacency.NOTHING for each in configuration.mechanisms])
+    open_reports = int(observed.messages.count[raw[observed.messages.mechanism]].sum())
+    if not observed.profiles and open_reports == len(observed.messages.items):
+        yield untestable(claim, "every report is under a mechanism that claims nothing")
+        return
     found = rebuild(observed, configuration)
     gained = np.array([each.gained for each in found])
     over = int((gained > configuration.budget).sum())
@@ -54,6 +60,8 @@ def rebuilding(observed: Observed, configuration: PublicConfiguration) -> Iterat
         f"{over:,} of {len(found):,} devices above; {gained.mean():.1f} nats on average, "
         f"{gained.max():.1f} at most"
     )
+    if open_reports:
+        measured += f"; {open_reports:,} reports without protection are not counted"
     figures: dict[str, float | int] = {"violations": over, "most_nats": float(gained.max())}
     if worst.posterior is not None:
         measured += f", rebuilt with precision {worst.precision:.2f} and recall {worst.recall:.2f}"

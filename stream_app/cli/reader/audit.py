@@ -43,7 +43,10 @@ def wire(
     ] = None,
     enrolled: Annotated[
         Path | None,
-        typer.Option(metavar="FILE", help="Pseudonyms that are enrolled, where that is public."),
+        typer.Option(
+            metavar="FILE",
+            help="Pseudonyms that were enrolled before the newest day, where that is public.",
+        ),
     ] = None,
     canary: Annotated[
         list[str] | None,

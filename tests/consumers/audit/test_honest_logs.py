@@ -11,8 +11,9 @@ from consumers.audit import Finding, Verdict, tails
 from consumers.audit.checks.hull import hull_divergence, point_divergence
 from consumers.audit.findings import judged, statistical
 from producers.fleet.epoch_emission import emission_time
+from stream_app import wire
 from stream_app.privacy import registry
-from tests.consumers.audit.worlds import PUBLIC, honest, violated
+from tests.consumers.audit.worlds import PUBLIC, World, honest, violated
 
 ALPHA = 0.05
 
@@ -29,6 +30,18 @@ def test_honest_worlds_are_accused_as_rarely_as_stated(worlds: int, most: int) -
         world, devices = honest(seed, people=24)
         accused.append(violated(world.found(**PUBLIC, enrolled=frozenset(devices), alpha=ALPHA)))
     assert sum(map(bool, accused)) <= most, accused
+
+
+def test_a_longer_id_in_the_catalogue_makes_longer_replies_and_is_no_fault() -> None:
+    world, _ = honest(1, people=24)
+    for _ in range(30):
+        world.reply(4 + wire.LIST_LENGTH)  # one byte more for each entry
+    assert violated(world.found(**PUBLIC)) == set()
+
+
+def test_an_empty_topic_is_evidence_of_nothing() -> None:
+    found = World(1).found(**PUBLIC)
+    assert {each.verdict for each in found.values()} == {Verdict.UNTESTABLE}
 
 
 def test_a_finding_is_judged_together_with_the_others() -> None:

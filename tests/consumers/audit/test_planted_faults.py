@@ -17,6 +17,7 @@ from tests.consumers.audit.worlds import (
     BLIP,
     CELL,
     EPOCH,
+    OPEN,
     PUBLIC,
     RR,
     World,
@@ -31,6 +32,7 @@ from tests.consumers.audit.worlds import (
 
 LOUD, FAINT = registry.parse("cell:5:4"), registry.parse("cell:5:1/2")
 PEOPLE = 60
+REPLIES = "replies have one length in bytes and in entries"
 
 
 def only(findings: dict[str, Finding], claim: str) -> Finding:
@@ -268,8 +270,24 @@ def test_a_source_that_is_the_same_on_every_device_is_found() -> None:
 def test_replies_of_differing_length_are_found() -> None:
     world, _ = honest(19)
     world.reply(5)
-    claim = "replies have one length in bytes and in entries"
-    assert only(world.found(**PUBLIC), claim).figures["lengths"] == 2
+    assert only(world.found(**PUBLIC), REPLIES).figures["lengths"] == 2
+
+
+def test_replies_whose_length_goes_up_and_down_are_found() -> None:
+    world, _ = honest(19)
+    for _ in range(10):
+        world.reply(4 + wire.LIST_LENGTH)  # as one longer id in the list would make it
+        world.reply(4)
+    assert only(world.found(**PUBLIC), REPLIES).figures["lengths"] == 2
+
+
+def test_raw_reports_do_not_pass_for_reports_within_the_budget() -> None:
+    world = World(26)
+    for _ in range(5):
+        items = rated(world)
+        world.send(world.device(), np.sort(items), levels(world.rng, len(items)), OPEN)
+    claim = "no person is told apart by more than the budget of 20 nats"
+    assert world.found((OPEN,))[claim].verdict is Verdict.UNTESTABLE
 
 
 def test_a_cell_that_is_reported_again_is_found_and_rounds_allow_it() -> None:
