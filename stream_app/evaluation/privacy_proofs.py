@@ -226,8 +226,8 @@ PROOFS: tuple[Proof, ...] = (
                 f"{_GAUSSIAN}::test_a_draw_is_the_row_in_whose_words_it_falls",
             ),
             Step(
-                "The loss then depends on the sum of the noise alone, which is again discrete "
-                "Gaussian.",
+                "The loss then depends on the sum T of the noise times the signs alone, and of a "
+                "sum of continuous Gaussians it would be that of one Gaussian.",
                 f"{_PRIVACY}/profiles/test_jlt.py"
                 "::test_the_privacy_loss_of_one_item_depends_on_the_sum_of_the_noise_alone",
             ),
@@ -237,7 +237,9 @@ PROOFS: tuple[Proof, ...] = (
                 f"{_CALIBRATION}::test_delta_is_bounded_tightly_from_both_sides",
             ),
             Step(
-                "The step from the continuous law to the lattice is bounded from above.",
+                "The law of T is no discrete Gaussian, but one times a factor that varies by "
+                "((1 + h) / (1 - h))^(L - 1) at most, h = 2.1 e^(-pi^2 V); this factor and the "
+                "step from an integral to a sum over the lattice are bounded from above.",
                 f"{_CALIBRATION}::test_the_bound_on_the_lattice_is_above_brute_force_and_near_it",
             ),
             Step(

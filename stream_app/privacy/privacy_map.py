@@ -12,7 +12,7 @@ Inputs are measured by one of
 and outputs by
 
     MaxDivergence                        the largest ln P(z | x) / P(z | x'): pure epsilon
-    SmoothedMaxDivergence                the same but for delta: P(S | x) <= e^eps P(S | x') + delta
+    Approximate(MaxDivergence)           the same but for delta: P(S | x) <= e^eps P(S | x') + delta
     no measure                           nothing is claimed
 
 What a person loses over many releases is not in a map: it is the ledger's (`accounting/`).
@@ -39,7 +39,7 @@ class OutputMeasure(StrEnum):
     """How far apart the distributions of two releases are."""
 
     PURE = "MaxDivergence"
-    APPROXIMATE = "SmoothedMaxDivergence"
+    APPROXIMATE = "Approximate(MaxDivergence)"
     NOTHING = "none"
 
 
@@ -67,8 +67,9 @@ def discrete(epsilon: Fraction | None, distance: int) -> Loss:
 
 
 def group(epsilon: Fraction | None, delta: Fraction, distance: int) -> Loss:
-    """Return the loss of two inputs that are `distance` neighbours apart (Dwork and Roth 2014,
-    Theorem 2.2): k epsilon, and delta times the sum of e^(i epsilon), i < k, rounded up."""
+    """Return the loss of two inputs that are `distance` neighbours apart: k epsilon (Dwork and Roth
+    2014, Theorem 2.2), and delta times the sum of e^(i epsilon), i < k, rounded up (Vadhan 2017,
+    Lemma 2.2, before its bound k e^(k epsilon))."""
     if distance < 0:
         raise ValueError(f"distance {distance}: a number of items, 0 or more")
     if distance == 0 or epsilon is None:

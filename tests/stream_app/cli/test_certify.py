@@ -39,7 +39,7 @@ def test_every_row_is_a_proof_that_spends_nearly_all_of_its_epsilon(everything):
     for row in everything:
         assert set(row) >= KEYS
         assert row["output_measure"] == (
-            "SmoothedMaxDivergence" if "delta" in row else "MaxDivergence"
+            "Approximate(MaxDivergence)" if "delta" in row else "MaxDivergence"
         )
         if "delta" in row:  # outside of a delta there is no worst quotient
             assert row["worst_log_ratio"] is row["slack"] is None
