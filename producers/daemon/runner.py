@@ -120,8 +120,13 @@ class Daemon:
                     if reason:
                         self._refused(source.name, f"{place}: {reason}")
                 source.confirm(answers)
-                if source.files():
-                    break  # a stream is read again when it is readable
+                if source.files() or self._moment_has_come():
+                    break  # a stream is read again when it is readable, a file at the next step
+
+    def _moment_has_come(self) -> bool:
+        # Else how much is left to read, and so what was rated, would show in when a device reports.
+        coming = self._schedule.next
+        return coming is not None and coming <= self.clock.now()
 
     def _refused(self, name: str, sentence: str) -> None:
         bad = self._bad[name] = self._bad.get(name, 0) + 1
@@ -174,7 +179,9 @@ class Daemon:
                 scope = cells.left(account.epoch, epoch, partial(self.journal.reports, each.device))
             if scope is not None and not len(scope):
                 continue
-            options = EmissionOptions(scope, None if cells is None else cells.sample)
+            options = EmissionOptions(scope)
+            if cells is not None and cells.sample is not None:
+                options = EmissionOptions(scope, cells.sample, drawn_from=cells.scope)
             found = EpochRequests(
                 self.ratings, self.reporting.settings, self.journal, epoch, options
             )

@@ -39,13 +39,21 @@ class Schedule:
 
     def __init__(self, accounts: Iterable[Enrolment], epoch_seconds: float, now: float) -> None:
         self._length = epoch_seconds
+        self._enrolled = {account.device: account.epoch for account in accounts}
+        self._latest = now
         self._waiting: list[Moment] = []
+        self._plan(now)
+
+    def _plan(self, now: float) -> None:
+        """Let every account wait for its next moment from `now` on."""
+        epoch_seconds = self._length
+        self._waiting = []
         today = max(0, int(now // epoch_seconds))
-        for account in accounts:
-            first = max(today, account.epoch + 1)
-            coming = moment(account.device, first, epoch_seconds)
+        for device, enrolled in self._enrolled.items():
+            first = max(today, enrolled + 1)
+            coming = moment(device, first, epoch_seconds)
             if coming.at < now:
-                coming = moment(account.device, first + 1, epoch_seconds)
+                coming = moment(device, first + 1, epoch_seconds)
             self._waiting.append(coming)
         heapq.heapify(self._waiting)
 
@@ -56,7 +64,12 @@ class Schedule:
 
     def due(self, now: float) -> tuple[list[Moment], int]:
         """Return the moments that have come, in their order, and how many were missed; the accounts
-        of both wait for their next one."""
+        of both wait for their next one. After a clock that was an epoch or more ahead was set back,
+        the accounts wait for the moments of the true time."""
+        back = self._latest - now >= self._length
+        if back:
+            self._plan(now)
+        self._latest = now if back else max(self._latest, now)
         come, missed = [], 0
         while self._waiting and self._waiting[0].at <= now:
             found = self._waiting[0]

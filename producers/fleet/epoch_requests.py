@@ -43,6 +43,8 @@ class EmissionOptions:
     pace        spreads the devices over the time that the reports take at its speed
     republish   report again what was reported before, for a second epsilon
     cells       reports that are drawn and recorded together
+    drawn_from  the whole scope, from which the sample is drawn, where only a part of it has its
+                turn: the items of each turn alone would give a sample for every turn
     """
 
     scope: NDArray[np.uint64] | None = None
@@ -50,6 +52,7 @@ class EmissionOptions:
     pace: Pace = field(default_factory=Pace)
     republish: bool = False
     cells: int = CELLS
+    drawn_from: NDArray[np.uint64] | None = None
 
 
 @lru_cache(maxsize=1024)
@@ -84,7 +87,10 @@ class EpochRequests:
         elif sample is None:
             keys = scope
         else:
-            keys = sample.items(scope, _sample_key(self.journal.key, device_id))
+            whole = self.options.drawn_from
+            key = _sample_key(self.journal.key, device_id)
+            keys = sample.items(scope if whole is None else whole, key)
+            keys = keys if whole is None else keys[np.isin(keys, scope)]
         if self.options.republish or not len(keys):
             return keys
         left = self.journal.unreported(device_id, keys)

@@ -1,0 +1,79 @@
+"""When and on what an account reports does not follow a clock's jump, a long file or a turn."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from producers.daemon.schedule import moment
+from producers.journal import Journal, Limits
+from tests.producers.daemon.test_runner import enrolled
+from tests.producers.daemon.world import DAY, TODAY, HandClock, device, pseudonym
+
+
+@pytest.mark.parametrize("options", [{"rotate_every": 3}, {"rounds": 2}], ids=["turns", "rounds"])
+def test_of_a_catalogue_in_turns_an_account_reports_on_no_more_items_than_allowed(
+    options: dict[str, int], tmp_path: Path
+) -> None:
+    catalogue = np.arange(60, dtype=np.uint64)
+    journal = enrolled(tmp_path / "j", "ann")
+    journal.close()
+    with Journal.open(tmp_path / "j", limits=Limits(reports=options.get("rounds", 1))) as journal:
+        run = device(journal, scope=catalogue, most=8, **options)
+        run.days(8)
+        found = run.broker.cells()
+        assert len(found) == 8  # one sample, and not one a turn
+        assert {len(reports) for reports in found.values()} == {options.get("rounds", 1)}
+
+
+def test_a_clock_that_was_ahead_for_a_while_does_not_silence_the_accounts(tmp_path: Path) -> None:
+    with enrolled(tmp_path / "j", "ann", epoch=TODAY - 1) as journal:
+        ann = pseudonym(journal, "ann")
+        run = device(journal)
+        run.daemon.step()
+        run.clock.at = max(moment(ann, TODAY + 300, DAY).at, (TODAY + 300) * DAY) + 3600
+        run.daemon.step()  # the moment is over, so nothing is reported
+        run.clock.at = TODAY * DAY + 60
+        run.daemon.step()
+        run.until((TODAY + 2) * DAY)
+        assert [at for at, *_ in run.broker.seen] == [moment(ann, TODAY, DAY).at]
+
+
+class SlowLines:
+    """A file of many lines, of which each piece takes a minute of the clock to keep."""
+
+    name = "slow"
+
+    def __init__(self, clock: HandClock, pieces: int) -> None:
+        self.clock, self.pieces = clock, pieces
+
+    def files(self) -> list[int]:
+        return []
+
+    def take(self) -> list[tuple[str, bytes]]:
+        if not self.pieces:
+            return []
+        self.clock.at += 50
+        return [("slow", b"7,4")]
+
+    def confirm(self, answers: Sequence[str]) -> None:
+        self.pieces -= 1
+
+    def refuse(self, reason: str) -> None:
+        raise AssertionError(reason)
+
+    def close(self) -> None:
+        pass
+
+
+def test_a_moment_does_not_wait_until_a_long_file_was_read(tmp_path: Path) -> None:
+    with enrolled(tmp_path / "j", "ann", epoch=TODAY - 1) as journal:
+        at = moment(pseudonym(journal, "ann"), TODAY, DAY).at
+        clock = HandClock(at - 75)
+        run = device(journal, [SlowLines(clock, 20)], clock=clock)
+        run.daemon.delivery.serve()
+        run.daemon.step()
+        assert [seen for seen, *_ in run.broker.seen] == [at + 25]  # one piece, not all of them
