@@ -78,7 +78,8 @@ class WatchedFile:
         self._file = -1  # open, so that what is left of a rotated file can be read
         self._stamp: tuple[int, int, int] | None = None
         self._waiting: list[tuple[str, bytes]] = []
-        self._next: tuple[int, bytes] = (0, b"")
+        self._next: tuple[int, bytes] = self._offset, self._digest
+        self._hash = hmac.new(self._key, None, "sha256")  # of the bytes that `_confirmed` compared
         self._more = False
 
     def files(self) -> list[int]:
@@ -88,7 +89,11 @@ class WatchedFile:
     def take(self) -> list[tuple[str, bytes]]:
         """Return the new lines, at most some megabytes of them."""
         if not self._waiting and self._changed():
-            lines = self._new_lines()
+            try:
+                lines = self._new_lines()
+            except OSError:  # the disk or the network below does not read: tried again
+                self._stamp, self._next = None, (self._offset, self._digest)
+                return []
             self._waiting = [(self.name, line) for line in lines]
             if not lines:
                 self._go_on()
@@ -117,7 +122,8 @@ class WatchedFile:
         try:
             found = self.path.stat()
         except OSError:
-            return self._file >= 0 and self._stamp is not None  # moved away: read what is left
+            # Moved away: read what is left.
+            return self._file >= 0 and (self._more or self._stamp is not None)
         stamp = found.st_ino, found.st_size, found.st_mtime_ns
         settled = time.time() - found.st_mtime > _SETTLED_SECONDS
         if stamp == self._stamp and settled and not self._more:
@@ -163,11 +169,13 @@ class WatchedFile:
 
     def _confirmed(self, file: int) -> bool:
         """Return whether a file begins with the confirmed bytes."""
+        self._hash = hmac.new(self._key, None, "sha256")
         if not self._offset:
             return True
         if os.fstat(file).st_size < self._offset:
             return False
-        return hmac.compare_digest(self._hashed(file, self._offset).digest(), self._digest)
+        self._hash = self._hashed(file, self._offset)
+        return hmac.compare_digest(self._hash.digest(), self._digest)
 
     def _hashed(self, file: int, size: int) -> hmac.HMAC:
         found = hmac.new(self._key, None, "sha256")
@@ -186,7 +194,11 @@ class WatchedFile:
         end = data.rfind(b"\n") + 1
         if not end and self._more:
             end = len(data)  # no line is that long: refused for its length
-        self._next = start + end, self._hashed(file, start + end).digest()
+        # The bytes that were taken are hashed, not those of a file that changes meanwhile: they
+        # would count as confirmed without having been read.
+        found = self._hash.copy() if start else hmac.new(self._key, None, "sha256")
+        found.update(data[:end])
+        self._next = start + end, found.digest()
         return data[:end].splitlines()
 
     def _left_of(self, file: int) -> list[bytes]:

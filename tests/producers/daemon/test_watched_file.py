@@ -167,3 +167,41 @@ def test_damaged_places_only_make_the_file_read_again(watch: Watch, damage: str)
 def test_a_file_that_may_not_be_read_is_waited_for(watch: Watch) -> None:
     os.mkfifo(watch.path)  # opening it may not wait for a writer
     assert watch.lines() == []
+
+
+def test_a_file_that_cannot_be_opened_for_a_while_keeps_its_place(watch: Watch) -> None:
+    watch.write("1,5\n")
+    watch.lines()
+    kept = watch.path.rename(watch.path.with_name("kept"))
+    os.mkfifo(watch.path)
+    watch.start()
+    assert watch.lines() == []
+    watch.path.unlink()
+    kept.rename(watch.path)
+    watch.write("2,4\n")
+    assert watch.lines() == ["2,4"]
+
+
+def test_all_of_a_long_file_that_was_moved_away_is_read(watch: Watch) -> None:
+    watch.write("1,5\n")
+    watch.lines()
+    rows = [f"{row},5" for row in range(700_000)]
+    watch.write("\n".join(rows) + "\n")
+    watch.path.unlink()
+    assert watch.lines() == rows
+
+
+def test_a_file_that_is_rewritten_while_it_is_read_loses_nothing(
+    watch: Watch, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    watch.write("1,5\n2,4\n")
+    read, turned = os.read, []
+
+    def rewritten(file: int, size: int) -> bytes:
+        data = read(file, size)
+        if data and not turned:
+            turned.append(watch.write("1,5\n9,4\n", "w"))
+        return data
+
+    monkeypatch.setattr(os, "read", rewritten)
+    assert watch.lines() == ["1,5", "2,4", "1,5", "9,4"]
