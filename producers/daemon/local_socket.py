@@ -39,8 +39,10 @@ class LocalSocket:
         self._inode = path.stat().st_ino
 
     def files(self) -> list[int]:
-        """Return the descriptors of the listening socket and of its connections."""
-        return [self._server.fileno(), *self._senders]
+        """Return the descriptors of the connections, and of the listening socket while it accepts
+        more: one that waits for a place would be readable at every look."""
+        more = [self._server.fileno()] if len(self._senders) < _MOST else []
+        return [*more, *self._senders]
 
     def take(self) -> list[tuple[str, bytes]]:
         """Accept, read what has come, and return its lines."""

@@ -49,4 +49,6 @@ class Pipe:
 
 
 def _readable(descriptor: int) -> bool:
-    return bool(select.select([descriptor], [], [], 0)[0])
+    waiting = select.poll()  # unlike select, it takes descriptors above 1023
+    waiting.register(descriptor, select.POLLIN)
+    return bool(waiting.poll(0))

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import os
+import resource
+import select
 import socket
 import stat
 from pathlib import Path
 
 import pytest
 
+from producers.daemon.clock import SystemClock
 from producers.daemon.lines import LONGEST, parse
 from producers.daemon.local_socket import LocalSocket
 from producers.daemon.pipe import Pipe
@@ -72,6 +75,39 @@ def test_a_socket_is_taken_from_an_ended_program_and_from_no_other(tmp_path: Pat
         LocalSocket(tmp_path / ("x" * 200))
     with pytest.raises(UserError, match="cannot be made"):
         LocalSocket(tmp_path / "no folder" / "s")
+
+
+def test_a_sender_too_many_waits_without_waking_the_program(tmp_path: Path) -> None:
+    listening = LocalSocket(tmp_path / "s")
+    clock = SystemClock()
+    senders = [sender(tmp_path / "s", b"") for _ in range(65)]
+    listening.take()
+    waiting = select.poll()
+    for file in listening.files():
+        waiting.register(file, select.POLLIN)
+    assert waiting.poll(0) == []
+    senders.pop(0).close()
+    clock.wait(60, listening.files())  # returns: it hung up
+    listening.take()
+    listening.take()
+    assert len(listening.files()) == 64  # the last sender has its place
+    for each in senders:
+        each.close()
+    listening.close()
+
+
+def test_descriptors_above_those_that_select_takes_are_waited_for() -> None:
+    most, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if most < 1100:
+        pytest.skip("this system allows no descriptor above 1023")
+    reading, writing = os.pipe()
+    high = 1090
+    os.dup2(reading, high)
+    os.write(writing, b"7,4\n")
+    SystemClock().wait(60, [high])
+    assert Pipe(high).take() == [("standard input: line 1", b"7,4")]
+    for file in (reading, writing, high):
+        os.close(file)
 
 
 def test_a_pipe_keeps_its_lines_until_they_are_confirmed() -> None:
