@@ -27,22 +27,28 @@ _DIGEST = re.compile(r"[0-9a-f]{64}")
 
 def read_scope(path: Path, most: int = MOST_CELLS) -> tuple[NDArray[np.uint64], bytes]:
     """Return the items of a scope and the SHA-256 of its file; UserError above `most` items."""
-    items = scope.from_file(path)
-    try:
-        digest = hashlib.sha256(path.expanduser().read_bytes()).digest()
-    except OSError as error:
-        raise UserError(f"{path}: cannot be read ({error.strerror})") from None
+    # Read once: a file that is exchanged between two reads would be pinned as another one's items.
+    data = scope.contents(path)
+    items = scope.parsed(path, data)
     if len(items) > most:
         raise UserError(
             f"{path}: {len(items)} items, and a scope may have {most}: every item costs its "
             "report's epsilon, whatever was rated; give a shorter list, or allow it (--most-cells "
             f"{len(items)})"
         )
-    return items, digest
+    return items, hashlib.sha256(data).digest()
 
 
 def pin(journal: Journal, path: Path, digest: bytes, accepted: str | None = None) -> bool:
-    """Store the digest of the scope; return whether it is new.
+    """Store the digest of the scope; return whether it is new. Raises as `check_pin` does."""
+    if not check_pin(journal, path, digest, accepted):
+        return False
+    journal.pin_scope(digest)
+    return True
+
+
+def check_pin(journal: Journal, path: Path, digest: bytes, accepted: str | None = None) -> bool:
+    """Return whether the digest is new.
 
     UserError for another digest than the stored one, unless `accepted` is it in hex.
     """
@@ -57,5 +63,4 @@ def pin(journal: Journal, path: Path, digest: bytes, accepted: str | None = None
             f"{pinned.hex()}: who changes the scope chooses on what the budget is spent; if you "
             f"know who changed it and why, give --accept-scope {digest.hex()}"
         )
-    journal.pin_scope(digest)
     return True

@@ -23,13 +23,25 @@ _LONGEST = 100_000_000  # bytes of a file of ids
 
 def from_file(path: Path) -> NDArray[np.uint64]:
     """Return the keys of the items in a file, rising and distinct; UserError names a bad line."""
-    path = path.expanduser()
+    return parsed(path, contents(path))
+
+
+def contents(path: Path) -> bytes:
+    """Return the bytes of a file of ids; UserError for one that cannot be read or is too long."""
     try:
-        if path.stat().st_size > _LONGEST:
-            raise UserError(f"{path}: is longer than {_LONGEST} bytes; is it a list of item ids?")
-        lines = path.read_text(encoding="utf-8-sig").splitlines()
+        with path.expanduser().open("rb") as file:
+            data = file.read(_LONGEST + 1)
     except OSError as error:
         raise UserError(f"{path}: cannot be read ({error.strerror})") from None
+    if len(data) > _LONGEST:
+        raise UserError(f"{path}: is longer than {_LONGEST} bytes; is it a list of item ids?")
+    return data
+
+
+def parsed(path: Path, data: bytes) -> NDArray[np.uint64]:
+    """Return the keys of the items in the bytes of a file, as `from_file`; `path` names it."""
+    try:
+        lines = data.decode("utf-8-sig").splitlines()
     except UnicodeDecodeError:
         raise UserError(f"{path}: is not text in UTF-8; write one item id per line") from None
     keys = []

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import hashlib
+import os
+import threading
 from pathlib import Path
 
 import pytest
@@ -33,6 +35,16 @@ def test_a_scope_that_changed_is_refused_until_its_digest_is_given(tmp_path: Pat
         assert journal.scope == digest
         assert pin(journal, scope, other, other.hex().upper())
     assert read_journal(path).book.scope == other
+
+
+def test_a_scope_is_read_once_so_that_its_digest_is_that_of_its_items(tmp_path: Path) -> None:
+    pipe = tmp_path / "scope.txt"  # what is read from it is gone, as from an exchanged file
+    os.mkfifo(pipe)
+    writer = threading.Thread(target=pipe.write_bytes, args=(b"1\n2\n",), daemon=True)
+    writer.start()
+    items, digest = read_scope(pipe)
+    writer.join()
+    assert (items.tolist(), digest) == ([1, 2], hashlib.sha256(b"1\n2\n").digest())
 
 
 def test_a_scope_with_too_many_items_is_refused(tmp_path: Path) -> None:

@@ -15,7 +15,7 @@ from stream_app.cli.device.mechanism_options import (
     person_budget,
 )
 from stream_app.cli.device.running import run, status
-from stream_app.cli.device.scope_options import AcceptScopeOption, ScopeOption
+from stream_app.cli.device.scope_options import AcceptScopeOption, MostCellsOption, ScopeOption
 from stream_app.cli.options import ConfigOption, JsonOption, settings_from
 from stream_app.cli.output import print_json, printable, say
 from stream_app.errors import UserError
@@ -69,6 +69,7 @@ def enrol(
     ] = "",
     scope: ScopeOption = None,
     accept_scope: AcceptScopeOption = None,
+    most_cells: MostCellsOption = 4096,
     journal: JournalOption = None,
     test: TestOption = False,
     trust_clock: TrustClockOption = False,
@@ -92,7 +93,7 @@ def enrol(
         terms = person_budget(budget, delta, window)
         terms = replace(terms, plan=checked_plan(plan, terms))
         Identities(bytes(32)).pseudonym(user)  # raises before a journal is made
-        digest = b"" if scope is None else read_scope(scope)[1]
+        digest = b"" if scope is None else read_scope(scope, most_cells)[1]
         path = journal_path(settings, journal)
         limits = Limits(trust_clock=trust_clock)
         with Journal.open(path, test=test, limits=limits) as opened:

@@ -23,6 +23,9 @@ AcceptScopeOption = Annotated[
         "--accept-scope", metavar="SHA256", help="Accept another --scope than the stored one."
     ),
 ]
+MostCellsOption = Annotated[
+    int, typer.Option("--most-cells", metavar="N", min=1, help="Items that a scope may have.")
+]
 TrustCatalogueOption = Annotated[
     bool,
     typer.Option(

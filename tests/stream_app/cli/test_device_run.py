@@ -148,3 +148,31 @@ def test_a_person_leaves_and_comes_back_after_a_silence_of_years(
     assert "days after the last release" in capsys.readouterr().err
     assert run([*again, "--trust-clock"]) == 0
     assert read_journal("device.journal").book.enrolments()[0].withdrawn == 0
+
+
+def test_a_scope_that_the_budget_refuses_is_not_stored_so_a_shorter_one_is_no_change(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    enrol()
+    scope = Path("s")
+    scope.write_text("\n".join(map(str, range(4000))))
+    assert run(["device", "run", *CELL, "--scope", "s"]) == 1
+    assert "give a shorter --scope" in capsys.readouterr().err
+    assert not read_journal(Path("device.journal")).book.scope
+
+
+def test_a_folder_is_no_file_to_watch(capsys: pytest.CaptureFixture[str]) -> None:
+    enrol()
+    Path("folder").mkdir()
+    assert run(["device", "run", "--watch", "folder"]) == 1
+    assert "--watch folder: is no file; give a file of lines" in capsys.readouterr().err
+
+
+def test_a_long_scope_is_pinned_at_enrolment_where_its_length_is_allowed(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    Path("s").write_text("\n".join(map(str, range(5000))))
+    options = ["device", "enrol", "--user", "ann", "--scope", "s"]
+    assert run(options) == 1
+    assert "allow it (--most-cells 5000)" in capsys.readouterr().err
+    assert run([*options, "--most-cells", "5000"]) == 0

@@ -25,6 +25,7 @@ from stream_app.cli.device.mechanism_options import (
 )
 from stream_app.cli.device.scope_options import (
     AcceptScopeOption,
+    MostCellsOption,
     ScopeOption,
     TrustCatalogueOption,
 )
@@ -65,9 +66,7 @@ def run(
     scope: ScopeOption = None,
     accept_scope: AcceptScopeOption = None,
     trust_catalogue: TrustCatalogueOption = False,
-    most_cells: Annotated[
-        int, typer.Option("--most-cells", metavar="N", min=1, help="Items that a scope may have.")
-    ] = 4096,
+    most_cells: MostCellsOption = 4096,
     rotate_every: Annotated[
         int,
         typer.Option("--rotate-every", metavar="N", help="Report each item once every N epochs."),

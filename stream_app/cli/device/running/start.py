@@ -20,7 +20,7 @@ from producers.daemon.pipe import Pipe
 from producers.daemon.runner import Daemon, Reporting
 from producers.daemon.sources import Source
 from producers.daemon.watched_file import Places, WatchedFile
-from producers.device.pinned_scope import pin, read_scope
+from producers.device.pinned_scope import check_pin, pin, read_scope
 from producers.device.requests import ReportSettings
 from producers.identities import Identities
 from producers.journal import Journal, Limits
@@ -200,9 +200,11 @@ def _cells(
     most = None
     if options.scope is not None:
         items, digest = read_scope(options.scope, options.most_cells)
+        check_pin(journal, options.scope, digest, options.accept_scope)
+        # Before it is stored: a shorter list in place of one that is refused here is no change.
+        _check_budgets(journal, mechanism, items, epoch, options.rounds)
         if pin(journal, options.scope, digest, options.accept_scope):
             notice(f"scope      {options.scope} has the SHA-256 {digest.hex()}, from now on")
-        _check_budgets(journal, mechanism, items, epoch, options.rounds)
     else:
         items = catalogue(connection_from(settings), settings.topic_prefix)
         most = options.most_cells
@@ -233,6 +235,12 @@ def _check_budgets(
 
 
 def _sources(options: RunOptions, journal: Journal) -> list[Source]:
+    for path in options.watched:
+        if path.expanduser().exists() and not path.expanduser().is_file():
+            raise UserError(
+                f"--watch {printable(str(path))}: is no file; give a file of lines, or send them "
+                "with --socket or --stdin"
+            )
     places = Places(journal.path)
     found: list[Source] = [WatchedFile(path, places, journal.key) for path in options.watched]
     if options.stdin:
