@@ -141,5 +141,6 @@ def _show(findings: list[Finding], alpha: float) -> None:
     tests = sum(finding.p_value is not None for finding in findings)
     say(
         f"{len(findings)} claims; an honest deployment is accused with probability {alpha:g} at "
-        f"most ({tests} statistical tests together)"
+        f"most by the {tests} statistical tests together; what others write in its name counts "
+        "against it"
     )

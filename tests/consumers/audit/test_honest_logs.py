@@ -13,7 +13,7 @@ from consumers.audit.findings import judged, statistical
 from producers.fleet.epoch_emission import emission_time
 from stream_app import wire
 from stream_app.privacy import registry
-from tests.consumers.audit.worlds import PUBLIC, World, honest, violated
+from tests.consumers.audit.worlds import EPOCH, PUBLIC, World, emit, honest, keys, violated
 
 ALPHA = 0.05
 
@@ -30,6 +30,22 @@ def test_honest_worlds_are_accused_as_rarely_as_stated(worlds: int, most: int) -
         world, devices = honest(seed, people=24)
         accused.append(violated(world.found(**PUBLIC, enrolled=frozenset(devices), alpha=ALPHA)))
     assert sum(map(bool, accused)) <= most, accused
+
+
+def test_a_program_that_was_off_for_an_epoch_and_makes_up_for_it_is_no_fault() -> None:
+    world = World(3)
+    devices = [world.device() for _ in range(30)]
+    turns = [keys(range(40 * turn, 40 * turn + 40)) for turn in range(4)]
+    for turn, scope in enumerate(turns):
+        for place, device in enumerate(devices):
+            if place < 2 and turn == 1:
+                continue
+            cells = np.concatenate(turns[1:3]) if place < 2 and turn == 2 else scope
+            emit(world, device, keys([]), EPOCH + turn, scope=cells)
+    found = world.found(scope=np.concatenate(turns))
+    assert violated(found) == set()
+    claim = "cell:5:2: every enrolled account emits in every epoch"
+    assert "2 made up for later" in found[claim].measured
 
 
 def test_a_longer_id_in_the_catalogue_makes_longer_replies_and_is_no_fault() -> None:

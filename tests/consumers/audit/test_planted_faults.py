@@ -60,6 +60,20 @@ def test_presence_that_shows_by_an_epoch_without_a_message_is_found() -> None:
     assert only(world.found(), claim).figures["violations"] == PEOPLE // 4
 
 
+def test_a_device_that_is_silent_often_is_found_also_if_it_makes_up_for_it() -> None:
+    world = World(2)
+    devices = [world.device() for _ in range(PEOPLE)]
+    turns = [keys(range(40 * turn, 40 * turn + 40)) for turn in range(3)]
+    for turn, scope in enumerate(turns):
+        for place, device in enumerate(devices):
+            late = place % 4 == 0  # a quarter emits only when it has rated
+            if not late or turn != 1:
+                cells = np.concatenate(turns[1:]) if late and turn == 2 else scope
+                emit(world, device, keys([]), EPOCH + turn, scope=cells)
+    claim = "cell:5:2: every enrolled account emits in every epoch"
+    assert only(world.found(), claim).figures["violations"] == PEOPLE // 4
+
+
 def test_a_number_of_cells_that_depends_on_the_ratings_is_found() -> None:
     world = World(3)
     for _ in range(PEOPLE):
