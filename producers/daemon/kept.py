@@ -68,7 +68,10 @@ class KeptRatings:
                 continue
             answers.append("")
         if rows:
-            self._history.extend(rows, durable=True)
+            found = self._history.extend(rows, durable=True)
+            if found != ((found[0], 0) if self._stamp is None else self._stamp[:2]):
+                self._reload()  # changed while the lines were parsed: a line may be forgotten
+                return answers
             for (device, item), level in new.items():
                 self._levels.setdefault(device, {})[item] = level
             self._stamp = self._stamped()

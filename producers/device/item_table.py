@@ -71,14 +71,21 @@ class ItemTable:
 class RefreshedItemTable:
     """The newest table that `read` returned; read again at most every `REFRESH_SECONDS`.
 
-    While the broker does not answer, the table read before remains in use.
+    While the broker does not answer, the table read before remains in use; `patient`: an empty one
+    at the start, where it is a `UserError` else.
     """
 
     def __init__(
-        self, read: Callable[[], ItemTable], clock: Callable[[], float] = time.monotonic
+        self,
+        read: Callable[[], ItemTable],
+        clock: Callable[[], float] = time.monotonic,
+        *,
+        patient: bool = False,
     ) -> None:
         self._read, self._clock = read, clock
-        self._table, self._read_at = read(), clock()
+        self._table, self._read_at = ItemTable(), -float("inf")
+        if not patient:
+            self._table, self._read_at = read(), clock()
 
     def means(self, items: NDArray[np.uint64]) -> NDArray[np.float64]:
         """Return the public mean of each item (n,) by the newest table."""

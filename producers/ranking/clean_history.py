@@ -88,8 +88,9 @@ class CleanHistory:
         limits = (scale.minimum, scale.maximum, scale.step)
         self.extend([RawRating(device.hex(), item, float(raw_rating), limits, epoch)])
 
-    def extend(self, rows: list[RawRating], *, durable: bool = False) -> None:
-        """Write lines, all or none; `durable`: they outlive a power cut on return.
+    def extend(self, rows: list[RawRating], *, durable: bool = False) -> tuple[int, int]:
+        """Write lines, all or none; `durable`: they outlive a power cut on return. Return the inode
+        of the file and its size before, so that a caller sees whether another one changed it.
 
         Raises `Unwritable` with the reason, and the file is then unchanged.
         """
@@ -106,6 +107,7 @@ class CleanHistory:
                 raise
             if made:
                 self._disk.sync_folder(self.path)
+            return os.fstat(handle).st_ino, size
 
     def read(self, device: bytes | None = None) -> list[RawRating]:
         """Return the lines of a device, or of all, oldest first; torn lines are skipped."""

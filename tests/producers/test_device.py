@@ -181,6 +181,22 @@ def test_a_device_reads_the_table_again_after_a_while_and_keeps_it_without_a_bro
     assert device.masks_of(OPEN, keys, TABLE) is None
 
 
+def test_a_device_that_starts_without_a_broker_reads_the_table_when_it_uses_it() -> None:
+    now, keys, away = [0.0], np.array([3], np.uint64), [True]
+
+    def read() -> ItemTable:
+        if away[0]:
+            raise UserError("the broker does not answer")
+        return TABLE
+
+    with pytest.raises(UserError):
+        RefreshedItemTable(read)
+    table = RefreshedItemTable(read, clock=lambda: now[0], patient=True)
+    assert table.means(keys)[0] == UNKNOWN_MEAN
+    away[0], now[0] = False, REFRESH_SECONDS
+    assert table.means(keys)[0] == 1.4
+
+
 @given(st.lists(st.integers(0, 4), min_size=4, max_size=4), st.binary(min_size=16, max_size=16))
 def test_masks_are_the_same_for_any_raw_levels_and_any_user(levels: list[int], who: bytes) -> None:
     keys = np.array([9, 3, 77, 5], np.uint64)

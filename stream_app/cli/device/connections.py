@@ -59,12 +59,17 @@ def _publisher(settings: Settings, topic: str, *, per_account: bool = False) -> 
     return Publisher(AccountProducers(make) if per_account else make(), topic)
 
 
-def item_table_for(mechanism: Mechanism, settings: Settings) -> ItemMeans:
-    """Return the public item table, kept up to date; empty for a mechanism that does not use it."""
+def item_table_for(mechanism: Mechanism, settings: Settings, *, patient: bool = False) -> ItemMeans:
+    """Return the public item table, kept up to date; empty for a mechanism that does not use it.
+
+    `patient`: a broker that is away is no error; the table is read when it is used.
+    """
     from producers.device import item_table
     from stream_app.wire import Topics
 
     if not mechanism.masks:
         return item_table.ItemTable()
     connection, topic = connection_from(settings), Topics(settings.topic_prefix).item_table
-    return item_table.RefreshedItemTable(lambda: item_table.read(connection, topic))
+    return item_table.RefreshedItemTable(
+        lambda: item_table.read(connection, topic), patient=patient
+    )

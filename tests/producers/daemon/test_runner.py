@@ -13,6 +13,7 @@ from producers.daemon.watched_file import Places, WatchedFile
 from producers.journal import Journal, Limits, PersonBudget
 from producers.journal.disk import Disk
 from producers.ranking.clean_history import CleanHistory
+from producers.scale import Scale
 from stream_app.errors import UserError
 from tests.producers.daemon.world import (
     CELL,
@@ -212,6 +213,30 @@ def test_a_rating_that_the_user_forgot_is_not_reported(tmp_path: Path) -> None:
         CleanHistory(journal.path).forget()
         run.days(2)
         assert run.broker.cells()[pseudonym(journal, "ann"), 7] == [5]  # "missing"
+
+
+class ForgettingDisk(Disk):
+    """A disk on which another program removes the history while lines are parsed."""
+
+    asked = False
+
+    def open(self, path: Path) -> int:
+        if not self.asked:
+            self.asked = True
+            CleanHistory(path.with_name(path.name.removesuffix(".history"))).forget()
+        return super().open(path)
+
+
+def test_a_rating_that_is_forgotten_while_others_come_is_not_reported(tmp_path: Path) -> None:
+    with enrolled(tmp_path / "j", "ann") as journal:
+        ann = pseudonym(journal, "ann")
+        journal.raise_budget([ann], Fraction(10**4))
+        CleanHistory(journal.path).append(ann, 7, 4, Scale(), TODAY)
+        file = watching(journal, write(tmp_path / "r.csv", "3,1"))
+        run = device(journal, [file], mechanism=LOUD, disk=ForgettingDisk())
+        run.days(2)
+        found = run.broker.cells()
+        assert (found[ann, 7], found[ann, 3]) == ([5], [0])  # "missing", and what came
 
 
 def test_where_presence_is_public_what_is_new_is_sent_once_and_as_much_as_fits(

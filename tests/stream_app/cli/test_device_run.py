@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -159,6 +160,15 @@ def test_a_scope_that_the_budget_refuses_is_not_stored_so_a_shorter_one_is_no_ch
     assert run(["device", "run", *CELL, "--scope", "s"]) == 1
     assert "give a shorter --scope" in capsys.readouterr().err
     assert not read_journal(Path("device.journal")).book.scope
+
+
+def test_a_closed_input_is_one_sentence(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    enrol()
+    monkeypatch.setattr(sys, "stdin", None)  # what Python has for a closed descriptor 0
+    assert run(["device", "run", "--stdin"]) == 1
+    assert "--stdin: the input is closed" in capsys.readouterr().err
 
 
 def test_a_folder_is_no_file_to_watch(capsys: pytest.CaptureFixture[str]) -> None:

@@ -164,7 +164,10 @@ def _daemon(
         journal=journal,
         reporting=Reporting(
             ReportSettings(
-                topic, mechanism, item_table_for(mechanism, settings), identities=identities
+                topic,
+                mechanism,
+                item_table_for(mechanism, settings, patient=True),
+                identities=identities,
             ),
             cells,
         ),
@@ -243,6 +246,8 @@ def _sources(options: RunOptions, journal: Journal) -> list[Source]:
             )
     places = Places(journal.path)
     found: list[Source] = [WatchedFile(path, places, journal.key) for path in options.watched]
+    if options.stdin and sys.stdin is None:
+        raise UserError("--stdin: the input is closed; leave the option out, or give an input")
     if options.stdin:
         found.append(Pipe(sys.stdin.fileno()))
     if options.socket is not None:
