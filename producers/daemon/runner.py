@@ -35,6 +35,7 @@ from producers.fleet.epoch_requests import EmissionOptions, EpochRequests
 from producers.journal import Journal, OutboxFull, Request, Unwritable
 from stream_app.wire import EPOCH_SECONDS
 
+QUIET_SECONDS = 0.5  # before a moment in which no line is taken
 LOOK_SECONDS = 1.0  # between two looks at files and for delivery reports
 _NOTICES = 20  # sentences about bad lines of one source; the rest is counted
 CLOSE_SECONDS = 5.0
@@ -95,7 +96,8 @@ class Daemon:
 
     def step(self) -> None:
         """Do what is due now."""
-        self._take()
+        if not self._quiet():
+            self._take()
         self.delivery.serve()
         self._report()
         self.delivery.serve()
@@ -103,7 +105,8 @@ class Daemon:
     def _wait(self) -> None:
         coming, now = self._schedule.next, self.clock.now()
         seconds = LOOK_SECONDS if coming is None else min(LOOK_SECONDS, max(0.0, coming - now))
-        self.clock.wait(seconds, [file for source in self.sources for file in source.files()])
+        sources = () if self._quiet() else self.sources
+        self.clock.wait(seconds, [file for source in sources for file in source.files()])
 
     # --- ratings ----------------------------------------------------------------------------------
 
@@ -120,13 +123,14 @@ class Daemon:
                     if reason:
                         self._refused(source.name, f"{place}: {reason}")
                 source.confirm(answers)
-                if source.files() or self._moment_has_come():
+                if source.files() or self._quiet():
                     break  # a stream is read again when it is readable, a file at the next step
 
-    def _moment_has_come(self) -> bool:
-        # Else how much is left to read, and so what was rated, would show in when a device reports.
+    def _quiet(self) -> bool:
+        """Return whether a moment has come or is near: then no line is taken. Else the time that
+        lines take, and so what is rated, would show in when a device reports."""
         coming = self._schedule.next
-        return coming is not None and coming <= self.clock.now()
+        return coming is not None and coming - self.clock.now() <= QUIET_SECONDS
 
     def _refused(self, name: str, sentence: str) -> None:
         bad = self._bad[name] = self._bad.get(name, 0) + 1

@@ -43,12 +43,12 @@ def test_a_clock_that_was_ahead_for_a_while_does_not_silence_the_accounts(tmp_pa
 
 
 class SlowLines:
-    """A file of many lines, of which each piece takes a minute of the clock to keep."""
+    """A file of many lines, of which each piece takes some seconds of the clock to keep."""
 
     name = "slow"
 
-    def __init__(self, clock: HandClock, pieces: int) -> None:
-        self.clock, self.pieces = clock, pieces
+    def __init__(self, clock: HandClock, pieces: int, seconds: float) -> None:
+        self.clock, self.pieces, self.seconds = clock, pieces, seconds
 
     def files(self) -> list[int]:
         return []
@@ -56,7 +56,7 @@ class SlowLines:
     def take(self) -> list[tuple[str, bytes]]:
         if not self.pieces:
             return []
-        self.clock.at += 50
+        self.clock.at += self.seconds
         return [("slow", b"7,4")]
 
     def confirm(self, answers: Sequence[str]) -> None:
@@ -73,7 +73,19 @@ def test_a_moment_does_not_wait_until_a_long_file_was_read(tmp_path: Path) -> No
     with enrolled(tmp_path / "j", "ann", epoch=TODAY - 1) as journal:
         at = moment(pseudonym(journal, "ann"), TODAY, DAY).at
         clock = HandClock(at - 75)
-        run = device(journal, [SlowLines(clock, 20)], clock=clock)
+        run = device(journal, [SlowLines(clock, 20, 50)], clock=clock)
         run.daemon.delivery.serve()
         run.daemon.step()
         assert [seen for seen, *_ in run.broker.seen] == [at + 25]  # one piece, not all of them
+
+
+@pytest.mark.parametrize("pieces", [0, 1, 40])
+def test_lines_that_come_right_before_a_moment_do_not_delay_it(pieces: int, tmp_path: Path) -> None:
+    with enrolled(tmp_path / "j", "ann", epoch=TODAY - 1) as journal:
+        at = moment(pseudonym(journal, "ann"), TODAY, DAY).at
+        clock = HandClock(at - 0.4)
+        source = SlowLines(clock, pieces, 0.25)
+        run = device(journal, [source], clock=clock)
+        run.daemon.run(lambda: clock.at > at)
+        assert [seen for seen, *_ in run.broker.seen] == [at]
+        assert not source.pieces  # kept afterwards
