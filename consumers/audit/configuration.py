@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from stream_app.privacy.mechanism import Mechanism
 from stream_app.wire import PARTITIONS
 
+NO_RATING = -1  # of a canary that has rated nothing, whatever number of levels a mechanism has
 PERSON_BUDGET = 20.0  # nats: the default of an account, for the whole person
 
 
@@ -23,8 +24,8 @@ class PublicConfiguration:
     enrolled     pseudonyms that are enrolled and were so before the newest epoch of the topic (an
                  account emits from the epoch after it enrolled on), where that list is public;
                  None: not given
-    canaries     pseudonym -> the input of every rating that the observer's own device reports
-                 (`levels` for "no rating")
+    canaries     pseudonym -> the level index of every rating that the observer's own device
+                 reports, or `NO_RATING`
     budget       epsilon of a whole person, in nats
     rounds       how often a cell may be reported
     alpha        probability with which an honest deployment may be accused

@@ -9,8 +9,10 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from consumers.audit.configuration import NO_RATING
 from stream_app import wire
 from stream_app.errors import UserError
+from stream_app.privacy.adjacency import Adjacency
 from stream_app.privacy.mechanism import Mechanism
 
 _LONGEST = 100_000_000  # bytes
@@ -43,7 +45,8 @@ def pseudonyms_in(path: Path) -> list[bytes]:
 def canaries_from(texts: Sequence[str], mechanisms: Sequence[Mechanism]) -> dict[bytes, int]:
     """Return the canaries `HEX` or `HEX:LEVEL`; without a level the input is "no rating"."""
     found = {}
-    most = max((each.inputs for each in mechanisms), default=0)
+    hidden = any(each.adjacency is Adjacency.CELL for each in mechanisms)
+    most = max((each.levels for each in mechanisms), default=0)
     for text in texts:
         name, colon, level = text.partition(":")
         if not _PSEUDONYM.fullmatch(name) or (colon and not re.fullmatch("[0-9]{1,3}", level)):
@@ -51,9 +54,8 @@ def canaries_from(texts: Sequence[str], mechanisms: Sequence[Mechanism]) -> dict
                 f"canary {text[:40]}: give a pseudonym of 32 hex characters, and :LEVEL if it "
                 "rates every item at that level index"
             )
-        missing = max((each.levels for each in mechanisms), default=0)
-        found[bytes.fromhex(name)] = int(level) if colon else missing
-        if found[bytes.fromhex(name)] >= most:
+        found[bytes.fromhex(name)] = int(level) if colon else NO_RATING
+        if int(level) >= most if colon else not hidden:
             raise ValueError(
                 f"canary {text[:40]}: no allowed mechanism takes this input; a canary without "
                 "ratings needs a mechanism that protects presence"

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from consumers.audit import tails
 from consumers.audit.checks.hull import hull_divergence, point_divergence
-from consumers.audit.configuration import PublicConfiguration
+from consumers.audit.configuration import NO_RATING, PublicConfiguration
 from consumers.audit.findings import Finding, statistical, untestable
 from consumers.audit.observed import Messages, Observed
 from stream_app.privacy.adjacency import Adjacency
@@ -79,8 +79,10 @@ def _canaries(
     """Yield the finding of the canaries that report under a mechanism."""
     claim = f"{mechanism.id}: canaries have exactly the claimed noise"
     worst, groups, reports = 0.0, 0, 0
-    for device, level in configuration.canaries.items():
-        if level >= mechanism.inputs or device not in messages.devices:
+    for device, rated in configuration.canaries.items():
+        hidden = mechanism.adjacency is Adjacency.CELL
+        level = mechanism.inputs - 1 if rated == NO_RATING and hidden else rated
+        if not 0 <= level < mechanism.inputs or device not in messages.devices:
             continue
         own = chosen[messages.device[chosen] == messages.devices.index(device)]
         rows = messages.rows(own)

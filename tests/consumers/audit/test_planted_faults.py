@@ -9,6 +9,7 @@ import pytest
 from numpy.typing import NDArray
 
 from consumers.audit import Finding, PublicConfiguration, Source, Verdict, observe
+from consumers.audit.lists import canaries_from
 from stream_app import wire
 from stream_app.privacy import registry
 from stream_app.privacy.profiles import registry as profiles
@@ -215,15 +216,17 @@ def test_less_noise_on_values_is_found_where_people_agree() -> None:
     only(world.found(), "rr:5:2: reports follow the claimed channel")
 
 
+@pytest.mark.parametrize("mechanisms", [(RR, CELL), (CELL, registry.parse("cell:10:1"))])
 @pytest.mark.parametrize("actual", [LOUD, FAINT], ids=["less noise", "more noise"])
 def test_a_canary_finds_noise_that_is_wrong_in_either_direction(
-    actual: registry.Mechanism,
+    actual: registry.Mechanism, mechanisms: tuple[registry.Mechanism, ...]
 ) -> None:
     world = World(14)
     canaries = [world.device() for _ in range(4)]
     for device in canaries:
         emit(world, device, keys([]), EPOCH, scope=keys(range(300)), drawn_by=actual)
-    found = world.found(canaries=dict.fromkeys(canaries, CELL.levels))
+    canaries_of = canaries_from([each.hex() for each in canaries], mechanisms)
+    found = world.found(mechanisms, canaries=canaries_of)
     assert "cell:5:2: canaries have exactly the claimed noise" in violated(found)
 
 
