@@ -407,9 +407,11 @@ class Follower:
         """Start a partition again that librdkafka has stopped, which only an assignment does. With
         the leader epochs of the last records, the broker's log is compared once more."""
         read = self._consumer.position([TopicPartition(p.topic, p.partition) for p in self._places])
-        self._consumer.assign(
-            [new if new.offset >= 0 else old for new, old in zip(read, self._places, strict=True)]
-        )
+        # Kept, since an assignment forgets positions until the next record of each partition.
+        self._places = [
+            new if new.offset >= 0 else old for new, old in zip(read, self._places, strict=True)
+        ]
+        self._consumer.assign(self._places)
         self._consumer.resume([TopicPartition(self.topics.ratings, p) for p in self._paused])
         self._paused.clear()
 
