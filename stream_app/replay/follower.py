@@ -407,7 +407,7 @@ class Follower:
         """Start a partition again that librdkafka has stopped, which only an assignment does. With
         the leader epochs of the last records, the broker's log is compared once more."""
         read = self._consumer.position([TopicPartition(p.topic, p.partition) for p in self._places])
-        # Kept, since an assignment forgets positions until the next record of each partition.
+        # Kept: a position may be unknown at the next call, which would go back to the start.
         self._places = [
             new if new.offset >= 0 else old for new, old in zip(read, self._places, strict=True)
         ]
