@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import unicodedata
 from pathlib import Path
 
@@ -28,8 +29,13 @@ SPACE = st.text(" \t\n\u00a0\u2003\u3000", max_size=3)
     ("written", "form"),
     [("Ann ", "Ann"), (" Ann\tLee\n", "Ann Lee"), ("007", "7"), ("000", "0"), ("ann", "ann"),
      ("\uff11\uff12", "12"), ("A\u030angstr\u00f6m", "\u00c5ngstr\u00f6m"), ("\ufb01lm", "film"),
-     ("0x10", "0x10"), ("-07", "-07"), ("\u0663", "\u0663"),
-     ("\u738b\u3000\u82b3", "\u738b \u82b3")],
+     ("0x10", "0x10"), ("-07", "-07"), ("\u0663", "3"),
+     ("\u0660\u06f1\u096b", "15"), ("room \u0967\u0966", "room 10"), ("\U0001d7d8\U0001d7d5", "7"),
+     ("Ann\u200b", "Ann"), ("\ufeffAnn", "Ann"), ("A\u00adn\u2060n", "Ann"), ("0\u200d7", "7"),
+     ("Ann \u200b Lee", "Ann Lee"), ("a\u200c\u030a", "\u00e5"), ("\u2764\ufe0f", "\u2764"),
+     ("a\u0323\u034f\u0302", "\u1ead"), ("An\x08n\x7f", "Ann"), ("Ann\U000e0041", "Ann"),
+     ("\uffa0Ann\u3164", "Ann"), ("\u200b", ""),
+     ("\u0410nn", "\u0410nn"), ("ANN", "ANN"), ("\u738b\u3000\u82b3", "\u738b \u82b3")],
     ids=ascii,
 )  # fmt: skip
 def test_an_id_has_one_form(written: str, form: str) -> None:
@@ -39,6 +45,35 @@ def test_an_id_has_one_form(written: str, form: str) -> None:
 @given(TEXT)
 def test_the_form_of_a_form_is_itself(text: str) -> None:
     assert normalised(normalised(text)) == normalised(text)
+
+
+HIDDEN = st.text("\u200b\u200d\ufeff\u00ad\u2060\ufe0f\u180e\x08", max_size=3)
+
+
+@given(TEXT, HIDDEN, st.integers(0, 20))
+def test_what_shows_nothing_makes_no_other_user_and_no_other_item(
+    text: str, hidden: str, place: int
+) -> None:
+    if not normalised(text) or "\0" in text:
+        return
+    spelt = text[:place] + hidden + text[place:]
+    assert pseudonym(KEY, spelt) == pseudonym(KEY, text)
+    assert item_keys([spelt]) == item_keys([text])
+
+
+def test_the_digits_of_every_script_are_those_of_ascii() -> None:
+    digits = [chr(code) for code in range(sys.maxunicode + 1) if chr(code).isdecimal()]
+    assert len(digits) >= 650
+    for digit in digits:
+        assert normalised(f"1{digit}") == f"1{unicodedata.decimal(digit)}"
+
+
+def test_every_character_has_a_form_that_is_its_own_form() -> None:
+    for code in range(sys.maxunicode + 1):
+        form = normalised(f"x{chr(code)}y")
+        assert normalised(form) == form, hex(code)
+        if unicodedata.category(chr(code)) == "Cf":
+            assert form == "xy", hex(code)
 
 
 @given(TEXT, SPACE, SPACE, st.sampled_from(["NFC", "NFD", "NFKC", "NFKD"]))
@@ -62,7 +97,7 @@ def test_a_number_is_the_same_with_zeros_before_it(number: int, zeros: int) -> N
 
 def test_another_spelling_is_no_fresh_budget(tmp_path: Path) -> None:
     with at(tmp_path / "j", epsilon=2) as journal:
-        for item, user in enumerate(("Ann", "Ann ", " Ann")):
+        for item, user in enumerate(("Ann1", "Ann1 ", "Ann\u200b1", "Ann\u0661")):
             device = pseudonym(journal.key, user)
             if not item:
                 release(journal, device, 1, mechanism=RR)
