@@ -6,9 +6,8 @@
 
 schedule    when each account reports: a function of pseudonym and epoch
 cells       on what it reports: a function of the scope and of the epochs since it enrolled
-lines       one rating as a line of text
 kept        the ratings that wait, in the file of clean ratings beside the journal
-sources     watched_file, pipe, local_socket: where lines come from
+sources     where lines come from: a watched file, standard input, a local socket
 delivery    the journal's messages to a broker that may be away
 last_seen   what the rating topic holds of this device: an older journal is refused
 runner      the loop over all of them

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Sequence
 
 import numpy as np
 
-from producers.daemon.lines import RatedLine, parse
+from producers.daemon.sources.lines import RatedLine, parse
 from producers.device.rated import Rated
 from producers.identities import Identities
 from producers.ranking.clean_history import CleanHistory, RawRating

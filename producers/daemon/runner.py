@@ -27,7 +27,7 @@ from producers.daemon.clock import Clock
 from producers.daemon.delivery import Delivery
 from producers.daemon.kept import KeptRatings
 from producers.daemon.schedule import Moment, Schedule
-from producers.daemon.sources import Source
+from producers.daemon.sources.source import Source
 from producers.device import requests as device
 from producers.device.rating import check_levels_agree
 from producers.fleet.epoch_emission import check_scope

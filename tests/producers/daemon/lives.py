@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from producers.daemon.watched_file import Places, WatchedFile
+from producers.daemon.sources.watched_file import Places, WatchedFile
 from producers.journal import Journal
 from producers.journal.disk import Disk
 from tests.producers.daemon.world import DAY, SCOPE, TODAY, device, event

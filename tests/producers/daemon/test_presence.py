@@ -11,7 +11,7 @@ from tempfile import TemporaryDirectory
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
-from producers.daemon.watched_file import Places, WatchedFile
+from producers.daemon.sources.watched_file import Places, WatchedFile
 from producers.journal import Journal, Limits, PersonBudget
 from tests.producers.daemon.world import (
     DAY,

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from producers.daemon.schedule import moment
-from producers.daemon.watched_file import Places, WatchedFile
+from producers.daemon.sources.watched_file import Places, WatchedFile
 from producers.journal import Journal, Limits, PersonBudget
 from producers.journal.disk import Disk
 from producers.ranking.clean_history import CleanHistory

@@ -12,10 +12,10 @@ from pathlib import Path
 import pytest
 
 from producers.daemon.clock import SystemClock
-from producers.daemon.lines import LONGEST, parse
-from producers.daemon.local_socket import LocalSocket
-from producers.daemon.pipe import Pipe
-from producers.daemon.sources import Lines
+from producers.daemon.sources.lines import LONGEST, parse
+from producers.daemon.sources.local_socket import LocalSocket
+from producers.daemon.sources.pipe import Pipe
+from producers.daemon.sources.source import Lines
 from stream_app.errors import UserError
 
 

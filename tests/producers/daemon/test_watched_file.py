@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from producers.daemon.watched_file import Places, WatchedFile
+from producers.daemon.sources.watched_file import Places, WatchedFile
 
 KEY = bytes(range(32))
 

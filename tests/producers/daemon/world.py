@@ -13,7 +13,7 @@ from producers.daemon.cells import Cells
 from producers.daemon.delivery import Delivery
 from producers.daemon.kept import KeptRatings
 from producers.daemon.runner import Daemon, Reporting
-from producers.daemon.sources import Source
+from producers.daemon.sources.source import Source
 from producers.device.requests import ReportSettings
 from producers.identities import Identities
 from producers.journal import Journal

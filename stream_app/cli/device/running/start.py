@@ -15,11 +15,11 @@ from producers.daemon.clock import SystemClock
 from producers.daemon.delivery import Delivery
 from producers.daemon.kept import KeptRatings
 from producers.daemon.last_seen import check_newest, newest_seqs
-from producers.daemon.local_socket import LocalSocket
-from producers.daemon.pipe import Pipe
 from producers.daemon.runner import Daemon, Reporting
-from producers.daemon.sources import Source
-from producers.daemon.watched_file import Places, WatchedFile
+from producers.daemon.sources.local_socket import LocalSocket
+from producers.daemon.sources.pipe import Pipe
+from producers.daemon.sources.source import Source
+from producers.daemon.sources.watched_file import Places, WatchedFile
 from producers.device.pinned_scope import check_pin, pin, read_scope
 from producers.device.requests import ReportSettings
 from producers.identities import Identities

@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Protocol
 
-from producers.daemon.lines import LONGEST
+from producers.daemon.sources.lines import LONGEST
 
 _TOO_LONG = b"x" * (LONGEST + 1)  # stands for a line that was not kept in memory
 

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from producers.daemon.sources import Lines
+from producers.daemon.sources.source import Lines
 from stream_app.errors import UserError
 
 _READ = 65_536

@@ -6,7 +6,7 @@ import os
 import select
 from collections.abc import Sequence
 
-from producers.daemon.sources import Lines
+from producers.daemon.sources.source import Lines
 
 _READ = 65_536
 
