@@ -12,6 +12,7 @@ from stream_app.privacy.mechanism import Mechanism
 from stream_app.wire import PARTITIONS
 
 NO_RATING = -1  # of a canary that has rated nothing, whatever number of levels a mechanism has
+MOST_EPOCHS = 4096  # between two turns of an item
 PERSON_BUDGET = 20.0  # nats: the default of an account, for the whole person
 
 
@@ -28,6 +29,8 @@ class PublicConfiguration:
                  reports, or `NO_RATING`
     budget       epsilon of a whole person, in nats
     rounds       how often a cell may be reported
+    rotate_every  epochs between two turns of an item; None: not given, the log shows it
+    scope_key    decides in which epochs an item has its turn
     alpha        probability with which an honest deployment may be accused
     """
 
@@ -39,6 +42,8 @@ class PublicConfiguration:
     canaries: Mapping[bytes, int] = field(default_factory=dict)
     budget: float = PERSON_BUDGET
     rounds: int = 1
+    rotate_every: int | None = None
+    scope_key: int = 1
     alpha: float = 1e-4
 
     def __post_init__(self) -> None:
@@ -46,5 +51,7 @@ class PublicConfiguration:
             raise ValueError(f"alpha {self.alpha}: a probability above 0 and below 1")
         if not self.budget > 0:
             raise ValueError(f"budget {self.budget}: a person's epsilon is above 0")
-        if self.rounds < 1:
-            raise ValueError(f"rounds {self.rounds}: a cell is reported at least once")
+        if not 1 <= self.rounds <= 1000:
+            raise ValueError(f"rounds {self.rounds}: a cell is reported 1 to 1000 times")
+        if self.rotate_every is not None and not 1 <= self.rotate_every <= MOST_EPOCHS:
+            raise ValueError(f"rotate every {self.rotate_every}: give 1 to {MOST_EPOCHS} epochs")

@@ -4,7 +4,8 @@
                emit or none, until a device is silent for good (withdrawn, or its budget is spent);
                a program that was off makes up for a missed epoch at its next moment, so that all
                cells so far are as many as those of the others: `AWAY` of the turns may be missed so
-    cells      the same number for every device of a cohort that emits, in as few messages as hold
+    cells      the same number for every device of a cohort that emits, or exactly the cells whose
+               turn came since an earlier enrolment (`public_turns`); in as few messages as hold
                them, of nearly equal size
     moments    in the order of h(pseudonym, epoch), the public fraction of the epoch's end
     scope      items of the public list only; each cell at most `rounds` times
@@ -23,6 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from consumers.audit.checks.moments import emission_share
+from consumers.audit.checks.public_turns import late_starters
 from consumers.audit.configuration import PublicConfiguration
 from consumers.audit.findings import Finding, decided, untestable
 from consumers.audit.observed import Messages, Observed
@@ -98,14 +100,20 @@ def emission(observed: Observed, configuration: PublicConfiguration) -> Iterator
             yield untestable(f"{mechanism.id}: every enrolled account emits", reason)
             continue
         found = turns(messages, place)
-        yield _silent(mechanism.id, found, messages, configuration)
-        yield _uneven(mechanism.id, found)
+        different = np.unique(found.device[~found.usual(found.cells) & ~found.usual(found.total)])
+        late = late_starters(messages, place, different, configuration)
+        yield _silent(mechanism.id, found, messages, configuration, late)
+        yield _uneven(mechanism.id, found, late)
         yield _outside(mechanism.id, messages, place, configuration)
     yield _repeated(messages, configuration)
 
 
 def _silent(
-    name: str, found: Turns, messages: Messages, configuration: PublicConfiguration
+    name: str,
+    found: Turns,
+    messages: Messages,
+    configuration: PublicConfiguration,
+    late: NDArray[np.int64],
 ) -> Finding:
     claim = f"{name}: every enrolled account emits in every epoch"
     last = np.zeros(int(found.device.max()) + 1, np.int64)
@@ -113,6 +121,7 @@ def _silent(
     cohort, holes, made_up, checked = found.cohort, 0, 0, 0
     in_full = np.ones(len(last), np.bool_)
     in_full[found.device[~found.usual(found.total)]] = False
+    in_full[late] = True
     for first in np.unique(cohort):
         own = cohort == first
         devices, emitting = np.unique(found.device[own], return_counts=True)
@@ -146,9 +155,10 @@ def _never(found: Turns, messages: Messages, enrolled: frozenset[bytes]) -> int:
     return sum(emission_share(device, newest) <= passed for device in enrolled - emitters)
 
 
-def _uneven(name: str, found: Turns) -> Finding:
+def _uneven(name: str, found: Turns, late: NDArray[np.int64]) -> Finding:
     claim = f"{name}: every account sends as many cells and messages as the others"
-    different = int((~found.usual(found.cells) & ~found.usual(found.total)).sum())
+    unlike = ~found.usual(found.cells) & ~found.usual(found.total)
+    different = int((unlike & ~np.isin(found.device, late)).sum())
     parts = -(-found.cells // MAX_RATINGS)
     wrong = (found.messages != parts) | (found.largest - found.smallest > 1)
     uneven = int(wrong.sum())
@@ -156,6 +166,8 @@ def _uneven(name: str, found: Turns) -> Finding:
         f"{different:,} of {len(found.device):,} turns with another number of cells, "
         f"{uneven:,} split unevenly"
     )
+    if len(late):
+        measured += f"; {len(late):,} accounts enrolled earlier than others of their first epoch"
     return decided(claim, different + uneven, measured, turns=len(found.device))
 
 

@@ -60,6 +60,12 @@ def wire(
         float, typer.Option(metavar="E", help="Epsilon of a whole person, in public.")
     ] = 20.0,
     rounds: Annotated[int, typer.Option(metavar="N", help="How often a cell may be reported.")] = 1,
+    rotate_every: Annotated[
+        int | None,
+        typer.Option(
+            "--rotate-every", metavar="N", help="Epochs between two turns of an item; else found."
+        ),
+    ] = None,
     alpha: Annotated[
         float, typer.Option(metavar="P", help="Probability of accusing an honest deployment.")
     ] = 1e-4,
@@ -85,7 +91,7 @@ def wire(
     settings = settings_from(
         config, bootstrap, prefix, kafka, mechanisms=tuple(allow or ()) or None
     )
-    options = {"budget": budget, "rounds": rounds, "alpha": alpha}
+    options = {"budget": budget, "rounds": rounds, "alpha": alpha, "rotate_every": rotate_every}
     public = _public(settings, scope, enrolled, canary or [], options)
     connection = connection_from(settings)
     clients.describe_cluster(connection)
@@ -126,6 +132,7 @@ def _public(
             scope=None if scope is None else items_in(scope),
             enrolled=None if enrolled is None else frozenset(pseudonyms_in(enrolled)),
             canaries=canaries_from(canaries, mechanisms),
+            scope_key=settings.hash_seed,
             **options,
         )
     except ValueError as error:

@@ -56,8 +56,11 @@ class Scope:
         past = epoch - self.first
         if not 0 <= past < self.rounds * self.period:
             return catalogue[:0]
-        slots = _below(words(catalogue, 1, self.key)[:, 0], self.period)
-        return np.asarray(catalogue[slots == past % self.period], np.uint64)
+        return np.asarray(catalogue[self.slots(catalogue) == past % self.period], np.uint64)
+
+    def slots(self, catalogue: NDArray[np.uint64]) -> NDArray[np.int64]:
+        """Return the slot of each key of a catalogue (n,), in [0, period)."""
+        return _below(words(catalogue, 1, self.key)[:, 0], self.period).astype(np.int64)
 
 
 @dataclass(frozen=True)
