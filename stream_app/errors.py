@@ -9,6 +9,7 @@
     │   ├── OutboxFull        too many messages wait for the broker: wait, then try again
     │   ├── FinishedBefore    every row of the data set was published by an earlier run
     │   ├── Unwritable        the journal cannot be written: the release was not sent
+    │   ├── Unreadable        the kept ratings cannot be read: nothing is known to be rated or not
     │   ├── OlderJournal      the broker holds later events of the device: nothing may be released
     │   └── DamagedCheckpoint   (checkpoints.reader) a caller may discard the checkpoint and go on
     ├── WireError    (stream_app.wire) a record that is not an event: the caller rejects it with
@@ -46,6 +47,10 @@ class FinishedBefore(UserError):
 
 class Unwritable(UserError):
     """The operating system refused a write to the journal: the release was not sent."""
+
+
+class Unreadable(UserError):
+    """The operating system refused to read the kept ratings: report when it does not."""
 
 
 class OlderJournal(UserError):

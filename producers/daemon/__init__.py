@@ -10,6 +10,7 @@ kept        the ratings that wait, in the file of clean ratings beside the journ
 sources     where lines come from: a watched file, standard input, a local socket
 delivery    the journal's messages to a broker that may be away
 last_seen   what the rating topic holds of this device: an older journal is refused
+conditions  what is wrong for a while, in sentences
 runner      the loop over all of them
 
 Number, sizes, moments and keys of messages under a mechanism that protects presence are a function

@@ -18,7 +18,7 @@ from producers.identities import Identities
 from producers.ranking.clean_history import CleanHistory, RawRating
 from producers.scale import Scale
 from stream_app import wire
-from stream_app.errors import UserError
+from stream_app.errors import Unreadable
 
 _Stamp = tuple[int, int, int]
 
@@ -48,7 +48,7 @@ class KeptRatings:
     def keep(self, lines: Sequence[bytes], epoch: int) -> list[str]:
         """Make the ratings of these lines durable; return for each "" or what is wrong with it.
 
-        `Unwritable` where the disk takes nothing: then none of them is kept.
+        `Unwritable` or `Unreadable` where the disk refuses: then none of them is kept.
         """
         self._reload_if_changed()
         answers, rows = [], []
@@ -78,7 +78,7 @@ class KeptRatings:
         return answers
 
     def rated(self, device_id: bytes) -> Rated:
-        """Return what a device has rated, by the file as it is now."""
+        """Return what a device has rated, by the file as it is now; may raise `Unreadable`."""
         self._reload_if_changed()
         levels = self._levels.get(device_id)
         if not levels:
@@ -102,8 +102,9 @@ class KeptRatings:
 
     def _reload(self) -> None:
         # The stamp is older than what is read: a change meanwhile is seen at the next look.
-        self._stamp = self._stamped()
+        stamp = self._stamped()
         self._levels = levels_of(self._history.read(), self.scale)
+        self._stamp = stamp
 
     def _stamped(self) -> _Stamp | None:
         try:
@@ -111,7 +112,7 @@ class KeptRatings:
         except FileNotFoundError:
             return None
         except OSError as error:
-            raise UserError(f"{self._history.path}: cannot be read ({error.strerror})") from None
+            raise Unreadable(f"{self._history.path}: cannot be read ({error.strerror})") from None
         return found.st_ino, found.st_size, found.st_mtime_ns
 
 

@@ -24,6 +24,7 @@ from itertools import groupby
 
 from producers.daemon.cells import Cells
 from producers.daemon.clock import Clock
+from producers.daemon.conditions import Conditions, Notice
 from producers.daemon.delivery import Delivery
 from producers.daemon.kept import KeptRatings
 from producers.daemon.schedule import Moment, Schedule
@@ -33,14 +34,13 @@ from producers.device.rating import check_levels_agree
 from producers.fleet.epoch_emission import check_scope
 from producers.fleet.epoch_requests import EmissionOptions, EpochRequests
 from producers.journal import Journal, OutboxFull, Request, Unwritable
+from stream_app.errors import Unreadable
 from stream_app.wire import EPOCH_SECONDS
 
 QUIET_SECONDS = 0.5  # before a moment in which no line is taken
 LOOK_SECONDS = 1.0  # between two looks at files and for delivery reports
 _NOTICES = 20  # sentences about bad lines of one source; the rest is counted
 CLOSE_SECONDS = 5.0
-
-Notice = Callable[[str], None]
 
 
 @dataclass(frozen=True)
@@ -65,13 +65,13 @@ class Daemon:
     epoch_seconds: float = EPOCH_SECONDS
     messages: int = field(default=0, init=False)
     _bad: dict[str, int] = field(default_factory=dict, init=False)
-    _state: str = field(default="", init=False)
 
     def __post_init__(self) -> None:
         mechanism = self.reporting.settings.mechanism
         check_levels_agree(self.ratings.scale, mechanism)
         cells = self.reporting.cells
         check_scope(mechanism, EmissionOptions(None if cells is None else cells.scope))
+        self._conditions = Conditions(self.notice)
         self._schedule = Schedule(self.journal.enrolled(), self.epoch_seconds, self.clock.now())
 
     @property
@@ -115,16 +115,21 @@ class Daemon:
             while lines := source.take():
                 try:
                     answers = self.ratings.keep([line for _, line in lines], self.epoch)
-                except Unwritable as error:
+                except (Unwritable, Unreadable) as error:
                     source.refuse(str(error))
-                    self._once(f"{error}; ratings wait until it can")
+                    self._conditions.holds("keeping", f"{error}; ratings wait until it can")
                     break
+                self._conditions.passed("keeping", "ratings")
                 for (place, _), reason in zip(lines, answers, strict=True):
                     if reason:
                         self._refused(source.name, f"{place}: {reason}")
                 source.confirm(answers)
                 if source.files() or self._quiet():
                     break  # a stream is read again when it is readable, a file at the next step
+            if source.trouble:
+                self._conditions.holds(source.name, source.trouble)
+            else:
+                self._conditions.passed(source.name)
 
     def _quiet(self) -> bool:
         """Return whether a moment has come or is near: then no line is taken. Else the time that
@@ -145,29 +150,50 @@ class Daemon:
         now = self.clock.now()
         come, missed = self._schedule.due(now)
         if missed:
-            self._once("the program slept over a moment; what was due is reported at the next one")
+            self._conditions.holds(
+                "asleep", "the program slept over a moment; what was due is reported at the next"
+            )
+        elif come:
+            self._conditions.passed("asleep")
         for epoch, moments in groupby(come, lambda each: each.epoch):
             self._report_in(epoch, list(moments))
 
     def _report_in(self, epoch: int, moments: list[Moment]) -> None:
         if not self.delivery.connected:
-            self._once("no report before the broker was reached once; it is made up for later")
-            return
-        if self.journal.epoch(epoch) > epoch:
-            self._once(
-                f"the clock says epoch {epoch}, before the newest release of this journal "
-                f"({self.journal.epoch(epoch)}): nothing is reported until it is later; set the "
-                "clock right"
+            self._conditions.holds(
+                "broker", "no report before the broker was reached once; it is made up for later"
             )
             return
-        requests = list(self._requests(epoch, moments))
-        if not requests:
+        if self.journal.epoch(epoch) > epoch:
+            self._conditions.holds(
+                "clock",
+                f"the clock says epoch {epoch}, before the newest release of this journal "
+                f"({self.journal.epoch(epoch)}): nothing is reported until it is later; set the "
+                "clock right",
+            )
             return
+        self._conditions.passed("broker", "clock")
+        try:
+            requests = list(self._requests(epoch, moments))
+        except Unreadable as error:
+            # Without them an item would be reported as not rated, and its epsilon be spent on it.
+            self._conditions.holds("ratings", f"{error}; nothing is reported until it can be read")
+            return
+        self._conditions.passed("ratings")
+        if requests:
+            self._commit(requests)
+
+    def _commit(self, requests: list[Request]) -> None:
+        """Release the requests and send them; those that the journal does not take now are made up
+        for at a later moment: nothing was spent or sent."""
         try:
             messages = self.journal.commit(requests)
-        except OutboxFull as error:
-            self._once(str(error))
+        except (OutboxFull, Unwritable) as error:
+            if not self.journal.usable:
+                raise  # a sync failed: what the file holds is known once it is opened again
+            self._conditions.holds("journal", f"{error}; what is due is reported later")
             return
+        self._conditions.passed("journal")
         self.messages += len(messages)
         for message in messages:
             self.delivery.send(message)
@@ -193,9 +219,3 @@ class Daemon:
             keys = found.affordable(each.device, found.unreported(each.device, rated))
             if len(keys):
                 yield found.request(each.device, rated, keys)[0]
-
-    def _once(self, sentence: str) -> None:
-        """Say a sentence unless it was the last one."""
-        if sentence != self._state:
-            self.notice(sentence)
-            self._state = sentence

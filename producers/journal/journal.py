@@ -133,6 +133,11 @@ class Journal:
         return self._log.cut
 
     @property
+    def usable(self) -> bool:
+        """Whether the file takes records: not after a failed sync, until it is opened again."""
+        return self._log.usable
+
+    @property
     def key(self) -> bytes:
         """The device key, from which pseudonyms are made."""
         return self._log.key

@@ -25,7 +25,7 @@ import msgspec
 from producers.journal.disk import Disk
 from producers.scale import Scale
 from stream_app import wire
-from stream_app.errors import Unwritable, UserError
+from stream_app.errors import Unreadable, Unwritable
 
 _SUFFIX = ".history"
 
@@ -95,7 +95,6 @@ class CleanHistory:
         Raises `Unwritable` with the reason, and the file is then unchanged.
         """
         lines = b"".join(_encoder.encode(row) + b"\n" for row in rows)
-        made = durable and not self.path.exists()
         with self._opened() as handle:
             size = os.lseek(handle, 0, os.SEEK_END)
             try:
@@ -105,18 +104,21 @@ class CleanHistory:
             except OSError:
                 self._disk.truncate(handle, size)
                 raise
-            if made:
+            if durable and not size:  # it may be new
                 self._disk.sync_folder(self.path)
             return os.fstat(handle).st_ino, size
 
     def read(self, device: bytes | None = None) -> list[RawRating]:
-        """Return the lines of a device, or of all, oldest first; torn lines are skipped."""
+        """Return the lines of a device, or of all, oldest first; torn lines are skipped.
+
+        `Unreadable` where the system refuses.
+        """
         try:
             data = self.path.read_bytes()
         except FileNotFoundError:
             return []
         except OSError as error:
-            raise UserError(f"{self.path}: cannot be read ({error.strerror})") from None
+            raise Unreadable(f"{self.path}: cannot be read ({error.strerror})") from None
         rows = map(_decoded, data.splitlines())
         return [row for row in rows if row is not None and _is_of(row, device)]
 

@@ -14,7 +14,7 @@ import shutil
 import sys
 import textwrap
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any, TextIO
 
 if TYPE_CHECKING:
@@ -35,8 +35,13 @@ def print_json(value: Any, *, indent: int | None = None) -> None:
 
 
 def notice(sentence: str) -> None:
-    """Print a sentence on stderr, beside the result, where a pipe does not carry it."""
-    print(wrapped(sentence, sys.stderr), file=sys.stderr)
+    """Print a sentence on stderr, beside the result, where a pipe does not carry it.
+
+    A closed stderr, or one in a file on a full disk, stops no program.
+    """
+    if sys.stderr is not None:
+        with suppress(OSError):
+            print(wrapped(sentence, sys.stderr), file=sys.stderr)
 
 
 def wrapped(sentence: str, stream: TextIO) -> str:

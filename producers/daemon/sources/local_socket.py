@@ -33,6 +33,7 @@ class LocalSocket:
 
     def __init__(self, path: Path) -> None:
         self.path, self.name = path, f"socket {path}"
+        self.trouble = ""
         self._senders: dict[int, _Sender] = {}
         self._waiting: list[tuple[_Sender, bytes]] = []
         self._server = _listening(path)

@@ -15,7 +15,7 @@ class Pipe:
     """The lines of a file descriptor; nothing more is read while lines wait to be confirmed."""
 
     def __init__(self, descriptor: int, name: str = "standard input") -> None:
-        self.name = name
+        self.name, self.trouble = name, ""
         self._descriptor, self._lines = descriptor, Lines()
         self._waiting: list[tuple[str, bytes]] = []
         self._count, self._ended = 0, False
@@ -29,8 +29,8 @@ class Pipe:
         if not self._waiting and not self._ended and _readable(self._descriptor):
             try:
                 data = os.read(self._descriptor, _READ)
-            except OSError:
-                data = b""
+            except OSError as error:
+                data, self.trouble = b"", f"{self.name}: cannot be read any more ({error.strerror})"
             self._ended = not data
             for line in self._lines.add(data or b"\n"):  # the last line may have no end
                 self._count += 1

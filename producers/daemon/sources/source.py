@@ -3,6 +3,7 @@
     take      the lines that have come and are not confirmed yet
     confirm   each of them is kept, or refused for a reason: they are not returned again
     refuse    none of them could be kept now: a source that can returns them again
+    trouble   why nothing can be taken now
 
 A source that is behind something durable (a file) confirms its place in it; one that is not keeps
 the lines until they are confirmed, or answers its sender.
@@ -24,6 +25,10 @@ class Source(Protocol):
     @property
     def name(self) -> str:
         """The name of the source, for messages."""
+
+    @property
+    def trouble(self) -> str:
+        """Why nothing can be taken now, as a sentence; empty where it can."""
 
     def files(self) -> list[int]:
         """Return the descriptors that are readable when something has come."""

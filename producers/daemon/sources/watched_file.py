@@ -17,6 +17,7 @@ not forgotten by that (`murmurec history forget`). The places are in DEVICE.jour
 from __future__ import annotations
 
 import contextlib
+import errno
 import hmac
 import json
 import os
@@ -41,8 +42,8 @@ class Places:
         """Return (bytes, HMAC) of a file, (0, b"") for one that was not watched before."""
         try:
             offset, digest = self._rows()[name]
-            return int(offset), bytes.fromhex(str(digest))
-        except (KeyError, TypeError, ValueError):
+            return max(0, int(offset)), bytes.fromhex(str(digest))
+        except (KeyError, TypeError, ValueError, OverflowError):
             return 0, b""
 
     def write(self, name: str, offset: int, digest: bytes) -> None:
@@ -59,7 +60,7 @@ class Places:
     def _rows(self) -> dict[str, list[str | int]]:
         try:
             found = json.loads(self.path.read_text(encoding="utf-8"))
-        except (OSError, ValueError):
+        except (OSError, ValueError, RecursionError):
             return {}
         return found if isinstance(found, dict) else {}
 
@@ -69,7 +70,7 @@ class WatchedFile:
 
     def __init__(self, path: Path, places: Places, key: bytes) -> None:
         self.path = path.expanduser().absolute()
-        self.name = str(path)
+        self.name, self.trouble = str(path), ""
         self._places = places
         self._key = hmac.digest(
             key, _PERSON + str(self.path).encode("utf-8", "surrogatepass"), "sha256"
@@ -88,14 +89,16 @@ class WatchedFile:
 
     def take(self) -> list[tuple[str, bytes]]:
         """Return the new lines, at most some megabytes of them."""
-        if not self._waiting and self._changed():
+        if not self._waiting:
             try:
-                lines = self._new_lines()
-            except OSError:  # the disk or the network below does not read: tried again
+                lines = self._new_lines() if self._changed() else None
+            except OSError as error:  # it may not be read, or not now: tried again
                 self._stamp, self._next = None, (self._offset, self._digest)
+                self.trouble = f"{self.name}: cannot be read ({error.strerror}); tried again"
                 return []
-            self._waiting = [(self.name, line) for line in lines]
-            if not lines:
+            self.trouble = ""
+            self._waiting = [(self.name, line) for line in lines or ()]
+            if lines == []:
                 self._go_on()
         return self._waiting
 
@@ -121,7 +124,7 @@ class WatchedFile:
     def _changed(self) -> bool:
         try:
             found = self.path.stat()
-        except OSError:
+        except (FileNotFoundError, NotADirectoryError):
             # Moved away: read what is left.
             return self._file >= 0 and (self._more or self._stamp is not None)
         stamp = found.st_ino, found.st_size, found.st_mtime_ns
@@ -148,7 +151,7 @@ class WatchedFile:
         if self._confirmed(now):
             self._keep(now)
             return self._lines(now, self._offset)
-        rotated = _opened(self.path.with_name(f"{self.path.name}.1"))
+        rotated = _before_rotation(self.path)
         if rotated >= 0:
             left = self._left_of(rotated)
             os.close(rotated)
@@ -217,12 +220,21 @@ class WatchedFile:
 
 
 def _opened(path: Path) -> int:
+    """Return a descriptor of a plain file, -1 where there is none; OSError for any other."""
     more = getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_NONBLOCK", 0)  # a named pipe would wait
     try:
         file = os.open(path, os.O_RDONLY | more)
-    except OSError:
+    except (FileNotFoundError, NotADirectoryError):
         return -1
     if stat.S_ISREG(os.fstat(file).st_mode):
         return file
     os.close(file)
-    return -1
+    raise OSError(errno.EINVAL, "it is not a plain file")
+
+
+def _before_rotation(path: Path) -> int:
+    """Return a descriptor of FILE.1, -1 without one: it is an extra, so no error of it counts."""
+    try:
+        return _opened(path.with_name(f"{path.name}.1"))
+    except OSError:
+        return -1

@@ -45,7 +45,7 @@ def test_a_clock_that_was_ahead_for_a_while_does_not_silence_the_accounts(tmp_pa
 class SlowLines:
     """A file of many lines, of which each piece takes some seconds of the clock to keep."""
 
-    name = "slow"
+    name, trouble = "slow", ""
 
     def __init__(self, clock: HandClock, pieces: int, seconds: float) -> None:
         self.clock, self.pieces, self.seconds = clock, pieces, seconds

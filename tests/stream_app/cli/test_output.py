@@ -115,3 +115,18 @@ def test_a_table_never_breaks_a_name(columns: str) -> None:
     shown = on_a_terminal(PLAN, COLUMNS=columns)
     for topic in Topics().table():
         assert topic.name in shown
+
+
+class Full(io.StringIO):
+    """A stream into a file on a full disk."""
+
+    def write(self, text: str) -> int:
+        raise OSError(28, "No space left on device")
+
+
+@pytest.mark.parametrize("stream", [Full(), None], ids=["full disk", "closed"])
+def test_a_notice_that_cannot_be_printed_stops_nothing(
+    stream: io.StringIO | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "stderr", stream)  # None: what Python has for a closed descriptor 2
+    output.notice("the broker is back")

@@ -1,0 +1,30 @@
+"""What is wrong for a while, in sentences: each is given when it begins, and again when it is back.
+
+holds(name, sentence)    the condition of this name holds; said unless it was said already
+passed(name)             it does not hold any more
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+Notice = Callable[[str], None]
+
+
+class Conditions:
+    """The conditions that hold now, each with its sentence; `notice` gets the new ones."""
+
+    def __init__(self, notice: Notice) -> None:
+        self._notice = notice
+        self._standing: dict[str, str] = {}
+
+    def holds(self, name: str, sentence: str) -> None:
+        """Give the sentence unless it is the one that stands under this name."""
+        if self._standing.get(name) != sentence:
+            self._standing[name] = sentence
+            self._notice(sentence)
+
+    def passed(self, *names: str) -> None:
+        """Forget these conditions: the next time their sentences are given again."""
+        for name in names:
+            self._standing.pop(name, None)
