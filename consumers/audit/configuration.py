@@ -22,9 +22,9 @@ class PublicConfiguration:
 
     mechanisms   the allow-list
     scope        the public list of items, rising keys (n,); None: not given to the observer
-    enrolled     pseudonyms that are enrolled and were so before the newest epoch of the topic (an
-                 account emits from the epoch after it enrolled on), where that list is public;
-                 None: not given
+    enrolled     pseudonyms that are enrolled and were so before the two newest epochs of the topic
+                 (an account emits from the epoch after it enrolled on, and the newest does not
+                 count before a twentieth has emitted), where that list is public; None: not given
     canaries     pseudonym -> the level index of every rating that the observer's own device
                  reports, or `NO_RATING`
     budget       epsilon of a whole person, in nats

@@ -10,6 +10,9 @@
     moments    in the order of h(pseudonym, epoch), the public fraction of the epoch's end
     scope      items of the public list only; each cell at most `rounds` times
 
+Epochs after the newest in which a twentieth of the devices emits do not count: a single record of a
+far epoch would otherwise show every silent account as one whose moment has not come.
+
 An account that is enrolled and never emits shows that it has nothing to say. With the public list
 of enrolled accounts that is visible from one epoch on; without it, only where a device is silent in
 between.
@@ -18,7 +21,7 @@ between.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 
 import numpy as np
 from numpy.typing import NDArray
@@ -32,6 +35,7 @@ from stream_app.privacy.adjacency import Adjacency
 from stream_app.wire import MAX_RATINGS
 
 AWAY = 0.05  # share of turns that may be missed and made up for
+FEW = 0.05  # share of devices of an epoch that counts, and of devices that may be early
 
 
 @dataclass(frozen=True, eq=False)
@@ -60,6 +64,19 @@ class Turns:
         first = np.flatnonzero(np.diff(self.device, prepend=-1))
         before = (sums - self.cells)[first]
         return np.asarray(sums - np.repeat(before, np.diff(first, append=len(sums))), np.int64)
+
+    @property
+    def newest(self) -> int:
+        """The newest epoch in which a share of `FEW` of the devices emits, two at least. Records of
+        a later one are the first of a day, or forged."""
+        epochs, emitting = np.unique(self.epoch, return_counts=True)
+        devices = len(np.unique(self.device))
+        return int(epochs[emitting >= min(emitting.max(), max(2, FEW * devices))].max())
+
+    def until(self, epoch: int) -> Turns:
+        """Return the turns up to an epoch."""
+        kept = self.epoch <= epoch
+        return Turns(**{each.name: getattr(self, each.name)[kept] for each in fields(self)})
 
     def usual(self, numbers: NDArray[np.int64]) -> NDArray[np.bool_]:
         """Return which rows have the most frequent number of their cohort and epoch."""
@@ -100,6 +117,7 @@ def emission(observed: Observed, configuration: PublicConfiguration) -> Iterator
             yield untestable(f"{mechanism.id}: every enrolled account emits", reason)
             continue
         found = turns(messages, place)
+        found = found.until(found.newest)
         different = np.unique(found.device[~found.usual(found.cells) & ~found.usual(found.total)])
         late = late_starters(messages, place, different, configuration)
         yield _silent(mechanism.id, found, messages, configuration, late)
@@ -150,8 +168,9 @@ def _never(found: Turns, messages: Messages, enrolled: frozenset[bytes]) -> int:
     """Return how many enrolled accounts never emitted, although a later moment has passed."""
     newest = int(found.epoch.max())
     emitters = {messages.devices[device] for device in found.device.tolist()}
-    recent = (messages.devices[d] for d in found.device[found.epoch == newest].tolist())
-    passed = max(emission_share(device, newest) for device in recent)
+    recent = [messages.devices[d] for d in found.device[found.epoch == newest].tolist()]
+    shares = sorted(emission_share(device, newest) for device in recent)
+    passed = shares[int((1 - FEW) * (len(shares) - 1))]
     return sum(emission_share(device, newest) <= passed for device in enrolled - emitters)
 
 

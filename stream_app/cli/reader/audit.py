@@ -45,7 +45,7 @@ def wire(
         Path | None,
         typer.Option(
             metavar="FILE",
-            help="Pseudonyms that were enrolled before the newest day, where that is public.",
+            help="Pseudonyms that were enrolled before the last two days, where that is public.",
         ),
     ] = None,
     canary: Annotated[

@@ -22,6 +22,7 @@ from tests.consumers.audit.worlds import (
     PUBLIC,
     RR,
     World,
+    emission_share,
     emit,
     honest,
     keys,
@@ -47,6 +48,31 @@ def test_presence_that_shows_by_who_emits_is_found_with_the_list_of_enrolled_acc
     silent = [world.device() for _ in range(20)]  # enrolled, and have rated nothing
     found = world.found(**PUBLIC, enrolled=frozenset(devices + silent))
     assert only(found, "cell:5:2: every enrolled account emits in every epoch").figures["never"]
+
+
+@pytest.mark.parametrize("ahead", [1, 1000, 2**31])
+def test_a_record_of_a_later_epoch_hides_no_silent_account(ahead: int) -> None:
+    world, devices = honest(1)
+    silent = [world.device() for _ in range(20)]
+    early = min(
+        (world.device() for _ in range(200)), key=lambda d: emission_share(d, EPOCH + ahead)
+    )
+    for device in (early, devices[0]):  # a stranger, and a name that others use
+        emit(world, device, keys([]), EPOCH + ahead, scope=keys(range(80, 120)), time=0.0)
+    found = world.found(**PUBLIC, enrolled=frozenset(devices + silent))
+    claim = "cell:5:2: every enrolled account emits in every epoch"
+    assert float(found[claim].figures["never"]) >= 15
+
+
+def test_an_account_whose_moment_has_not_come_is_not_accused() -> None:
+    """A third of the newest day has passed; one forger is ahead of the others."""
+    world = World(27)
+    devices = [world.device() for _ in range(200)]
+    passed = [each for each in devices if emission_share(each, EPOCH) < 1 / 3]
+    ahead = max(devices, key=lambda d: emission_share(d, EPOCH))
+    for device in [*passed, ahead]:
+        emit(world, device, keys([]), EPOCH)
+    assert violated(world.found(**PUBLIC, enrolled=frozenset(devices))) == set()
 
 
 def test_presence_that_shows_by_an_epoch_without_a_message_is_found() -> None:
