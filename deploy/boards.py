@@ -254,12 +254,11 @@ OVERVIEW = Board(
             STREAM,
             "Numbers used again",
             "none",
-            (Curve(f"max(murmurec_seq_reused_total{ME})", "events"),),
+            (Curve(f"max(murmurec_seq_reused_records{ME})", "events"),),
             "Events whose number their device had given to other contents before; they are "
             "duplicates and change nothing. Any value above 0 is an alarm: a device runs with an "
             "older copy of its journal, whose budget no longer counts what it has sent, or events "
-            "are forged in its name. Counted since this worker started; /state counts since the "
-            "log began.",
+            "are forged in its name. Counted since the log began, as in /state.",
             kind="stat",
         ),
         Panel(

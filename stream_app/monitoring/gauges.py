@@ -58,7 +58,6 @@ class Gauges:
         metrics.applied(int(records[APPLIED]))
         metrics.duplicate(int(records[DUPLICATE]))
         metrics.seq_gaps(outcome.gaps)
-        metrics.seq_reused(int(outcome.reused.sum()))
         for code, count in enumerate(np.bincount(outcome.reasons).tolist()):
             if code and count:
                 metrics.rejected(REASONS[code], count)
@@ -203,6 +202,7 @@ class Gauges:
         self._kl = self.gap.measure(replica.learner.residuals)
         metrics.kl(self._kl)
         metrics.privacy_mode(replica.privacy)
+        metrics.seq_reused(int(replica.ledger.reused.sum()))
         moment = replica.second_moment
         metrics.second_moment(moment.estimate(), moment.relative_deviation)
         metrics.count_min_error_bound(replica.frequencies.error_bound)

@@ -106,8 +106,8 @@ METRICS: tuple[Metric, ...] = (
            "Cells whose report says that there is no rating."),
     Metric("seq_gaps_total", "counter", RELEASED, (),
            "Sequence numbers that devices skipped."),
-    Metric("seq_reused_total", "counter", RELEASED, (),
-           "Events whose number had other contents before: an older journal, or a forgery."),
+    Metric("seq_reused_records", "gauge", RELEASED, (),
+           "Events since the log began whose number had other contents before."),
 
     Metric("prediction_rmse", "gauge", RELEASED, (WINDOW, KIND),
            "Prequential RMSE in stars: against the reports, and debiased through the channel."),

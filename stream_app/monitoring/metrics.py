@@ -93,8 +93,11 @@ class Metrics:
         self._counters["seq_gaps_total"].inc(gaps)
 
     def seq_reused(self, records: int) -> None:
-        """Count events whose number their device had given to other contents before."""
-        self._counters["seq_reused_total"].inc(records)
+        """Publish how many events of the log have a number that had other contents before.
+
+        The number is the ledger's, so a restart and its replay change nothing.
+        """
+        self._gauges["seq_reused_records"].set(records)
 
     def ratings(
         self, *, learned: int = 0, held_out: int = 0, clipped: int = 0, duplicate: int = 0

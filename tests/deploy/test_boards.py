@@ -86,7 +86,7 @@ def test_every_alert_reads_a_published_metric_and_is_on_the_board() -> None:
     text = (folder / "alerts.yml").read_text(encoding="utf-8")
     rules = [rule for group in yaml.safe_load(text)["groups"] for rule in group["rules"]]
     read = set().union(*(names_in(rule["expr"]) for rule in rules))
-    assert {"murmurec_seq_reused_total", "murmurec_replicas_differ_total"} == read
+    assert {"murmurec_seq_reused_records", "murmurec_replicas_differ_total"} == read
     assert read <= set(registered())
     assert read <= drawn(OVERVIEW.panels)
     configured = yaml.safe_load((folder / "prometheus.yml").read_text(encoding="utf-8"))
