@@ -11,8 +11,8 @@ would show the change in the clear. A second release in an epoch is rejected.
 
 A profile has at most `most` items. Where the public scope has more, a device keeps to `most` items
 of the scope that its own key picks, independently of its profile: adding an item then changes at
-most one item of the release. (Dropping items only from a profile that is too large would let one
-item push out another, and cost twice epsilon.)
+most one item of the release. A mechanism with a cap drops items of a profile that is too large, so
+that one item can push out another; its noise accounts for that (`profiles/mechanism.py`).
 """
 
 from __future__ import annotations
@@ -43,7 +43,8 @@ Send = Callable[[Message], None]
 class ProfileProgress:
     """Progress of a run: `done` of `total` devices are processed. Of these, `published` released a
     profile, `before` had released one in this epoch, `over` had too little budget. `outside` items
-    were not in the scope; `capped` items were, but not among those that their device keeps to."""
+    were not in the scope; `capped` items were, but not among those that their device keeps to, or
+    over the cap of the mechanism."""
 
     done: int
     total: int
@@ -166,6 +167,7 @@ def publish(
     order = sorted(raw_profiles, key=lambda p: (emission_time(p.device, epoch), p.device))
     within = [_within(profile, scope, most, journal.key) for profile in order]
     outside, capped = (sum(column) for column in zip(*(cut for _, cut in within), strict=True))
+    capped += sum(max(0, len(kept.raw_items) - mechanism.most) for kept, _ in within)
     requests = [request(profile, mechanism, topic=topic, epoch=epoch) for profile, _ in within]
     return _run(requests, journal, send, make_room, options.together, (outside, capped))
 

@@ -11,11 +11,14 @@ import re
 import sys
 from collections.abc import Callable, Sequence
 from fractions import Fraction
+from functools import partial
 from pathlib import Path
 
 from stream_app.evaluation.privacy_proofs import proofs
 from stream_app.privacy import registry
 from stream_app.privacy.accounting.plans import largest_count
+from stream_app.privacy.accounting.profile_cap import profile_cost, within
+from stream_app.privacy.accounting.whole_person import sum_cost
 from stream_app.privacy.adjacency import Adjacency
 from stream_app.privacy.exact.discrete_gaussian import DeltaCertificate
 from stream_app.privacy.exact.gaussian_calibration import analytic_variance, lemma_variance
@@ -29,7 +32,10 @@ _RATINGS = 100
 _SCOPE = 300
 _BUDGET, _DELTA = Fraction(20), Fraction(1, 10**6)  # of a person, the defaults of enrolment
 _COMPOSED = ("rr", "partition", "cell")
-_PROFILES = ("blip:5000:2:2", "jlt:1000:2:1/1000000", "jltpaper:1000:2:1/10")
+_PROFILES = (
+    *("blip:5000:2:2", "blip:5000:2:2:24"),
+    *("jlt:1000:2:1/1000000", "jlt:1000:2:1/1000000:14", "jltpaper:1000:2:1/10"),
+)
 _CATALOGUES = (1682, 3706, 100_000)  # ML-100K, ML-1M, a shop
 
 
@@ -146,6 +152,23 @@ def sigma() -> str:
     return _table(("epsilon", "sigma of Lemma 2", "sigma of `jlt`", "times less noise"), rows)
 
 
+def caps() -> str:
+    """Return the cap with which one profile fits a budget, and what a profile costs a person."""
+    rows = []
+    for text in ("1/4", "1/2", "1", "2", "4", "8"):
+        row = [text]
+        for family in ("blip", "jlt"):
+            made = partial(profiles.mechanism, family, text, hashes=profiles.DEVICE_HASHES)
+            capped = within(made, _BUDGET, _DELTA)
+            row += [f"`{capped.id}`", str(capped.most)]
+            row += [_number(sum_cost(capped.id)[0])] if family == "blip" else []
+            row.append(f"{profile_cost(capped, _DELTA):.3g}")
+        rows.append(row)
+    exact = f"exact at delta {float(_DELTA):g}"
+    head = ("epsilon per item", "`blip`", "cap", "a whole profile, as a sum", exact)
+    return _table((*head, "`jlt`", "cap", exact), rows)
+
+
 def maps() -> str:
     """Return input metric, output measure and privacy map of each mechanism at epsilon 2."""
     rows: list[tuple[str, ...]] = []
@@ -187,6 +210,7 @@ TABLES: dict[str, Callable[[], str]] = {
     "hundred": hundred,
     "fakes": fakes,
     "sigma": sigma,
+    "caps": caps,
     "information": information,
     "maps": maps,
     "proofs": proofs,

@@ -206,6 +206,13 @@ PROOFS: tuple[Proof, ...] = (
                 f"{_PRIVACY}/profiles/test_blip.py"
                 "::test_a_whole_profile_costs_items_times_epsilon_and_never_more_than_all_bits",
             ),
+            Step(
+                "Under a cap of N, the first N items of a public order are kept: one item more "
+                "changes at most two of them, so 2K bits, each of epsilon / 2K; and all profiles "
+                "are within N epsilon of each other, and N epsilon / 2 of the empty one.",
+                f"{_PRIVACY}/profiles/test_cap.py"
+                "::test_no_output_of_a_capped_filter_distinguishes_neighbours_by_more_than_epsilon",
+            ),
             _BELOW,
             _TICKET,
         ),
@@ -250,6 +257,12 @@ PROOFS: tuple[Proof, ...] = (
             Step(
                 "The proved delta is at most the claimed one, or no mechanism is made.",
                 f"{_PRIVACY}/profiles/test_jlt.py::test_less_noise_than_the_claim_needs_is_caught",
+            ),
+            Step(
+                "Under a cap of N one item more changes at most two items that are kept: each of "
+                "them has (epsilon / 2, d) with d (1 + e^(epsilon / 2)) <= delta.",
+                f"{_PRIVACY}/profiles/test_cap.py"
+                "::test_the_noise_of_a_capped_projection_pays_for_an_exchange",
             ),
             _TICKET,
         ),

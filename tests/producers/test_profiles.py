@@ -20,10 +20,13 @@ from producers.fleet.profile_release import (
     request,
 )
 from producers.journal import NANO, BudgetExhausted, Journal, Message, PersonBudget, read_journal
+from producers.person.reports import spent as spent_by_person
 from stream_app import wire
 from stream_app.privacy import registry
+from stream_app.privacy.accounting.plans import largest_count
 from stream_app.privacy.profiles import blip, jlt
 from stream_app.privacy.profiles.blip import Blip
+from stream_app.privacy.profiles.codebook import first_items
 from stream_app.privacy.profiles.jlt import Jlt
 from stream_app.privacy.profiles.mechanism import MOST_ITEMS, ProfileMechanism
 from stream_app.privacy.randomness import SeededSource
@@ -175,6 +178,56 @@ def test_a_projection_of_many_items_fits_no_persons_budget(tmp_path: Path) -> No
         with pytest.raises(BudgetExhausted, match=r"budget is \(20, 1e-06\) in any 365 days"):
             journal.release(request(devices(3)[0], coarse, topic=TOPIC, epoch=20_003))
         assert journal.spent(bytes(16)) == {}
+
+
+CAPPED = Blip(256, 2, Fraction(2), 6)
+
+
+def test_a_default_budget_holds_a_capped_profile_of_any_size_at_the_same_cost(
+    tmp_path: Path,
+) -> None:
+    with at(tmp_path / "j") as journal:
+        journal.terms = PersonBudget()
+        sent, last = run(devices(0, 3, 200), journal, mechanism=CAPPED)
+        assert (last.published, last.over, last.capped) == (3, 0, 194)
+        assert len({len(one.value) for one in sent}) == 1
+        spent = {journal.spent(bytes([number]) * 16)["cell"] for number in range(3)}
+        assert {(each.nano, each.reports) for each in spent} == {(2 * NANO, 1)}
+    account = read_journal(tmp_path / "j").book.accounts
+    (cost,) = {spent_by_person(each.used(), PersonBudget()) for each in account.values()}
+    assert 5.99 * NANO < cost <= 6 * NANO  # six items of epsilon 1, the empty profile too
+    with at(tmp_path / "j") as journal:
+        journal.terms = PersonBudget()
+        for epoch in range(20_001, 20_010):
+            run(devices(0, 3, 200), journal, epoch=epoch, mechanism=CAPPED)
+        left = {journal.room(bytes([number]) * 16, CAPPED, 20_010) for number in range(3)}
+        assert left == {0}
+        counts = {journal.spent(bytes([number]) * 16)["cell"].reports for number in range(3)}
+        assert counts == {largest_count(CAPPED.id, Fraction(20), Fraction(1, 10**6))}
+        assert 3 <= counts.pop() <= 8
+
+
+def test_the_charge_follows_the_cap(tmp_path: Path) -> None:
+    rooms: list[int] = []
+    for most in (1, 6, 20, 60, MOST_ITEMS):
+        with at(tmp_path / f"j{most}") as journal:
+            journal.terms = PersonBudget()
+            rooms.append(journal.room(bytes(16), Blip(256, 2, Fraction(2), most), 20_000) or 0)
+    assert rooms == sorted(rooms, reverse=True)
+    assert rooms[0] > 2 * rooms[1] > 4 * rooms[2] > 0 == rooms[3] == rooms[4]
+
+
+def test_an_over_full_profile_is_cut_to_the_same_items_each_time(journal: Journal) -> None:
+    many, first = devices(50)[0], Blip(256, 2, Fraction(2), 6)
+    (message,), last = run([many], journal, mechanism=first)
+    assert last.capped == 44
+    event = wire.decode_profile(message.key, message.value, {first.id: first.profile_bytes})
+    released = np.frombuffer(event.profile, np.uint8)
+    kept = first_items(many.raw_items, 6)
+    assert event.mechanism == "blip:256:2:2:6"
+    assert first.log_likelihood(released, kept) == first.log_likelihood(released, many.raw_items)
+    shuffled = many.raw_items[np.random.default_rng(1).permutation(50)]
+    np.testing.assert_array_equal(first.filter(shuffled), first.filter(kept))
 
 
 def test_what_was_not_acknowledged_is_sent_again_as_the_same_bytes(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict
@@ -9,7 +10,7 @@ from fractions import Fraction
 from functools import partial
 from importlib import import_module
 from importlib.util import find_spec
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, TypeGuard
 
 import typer
 
@@ -25,7 +26,8 @@ if TYPE_CHECKING:
 EPSILONS = tuple(Fraction(text) for text in ("1/10", "1/2", "1", "2", "3", "4", "8"))
 LEVELS = (5, 10)
 THINNING = Fraction(1, 4)  # of the thinned rows; other fractions are proved where they are allowed
-BUDGET = Fraction(20)  # of the row with the epsilon of a sampled report
+BUDGET = Fraction(20)  # of a person: of a sampled report, and of the cap of a profile
+PERSON_DELTA = Fraction(1, 10**6)
 _DEFAULT_LEVELS = 5
 _PROFILES = "stream_app.privacy.profiles.registry"
 CertificateRow = dict[str, Any]
@@ -89,6 +91,8 @@ def certify(
                 f"{found.id}: inputs by {found.input_metric}, releases by {found.output_measure}; "
                 f"a neighbour (distance 1) is at most {found.privacy_map(1)} away"
             )
+            if is_profile(found):
+                say(_whole_person(rows[0]))
             for proof in proofs:
                 say(f"table of {proof.outputs} outputs: digest {proof.digest}")
 
@@ -161,15 +165,45 @@ def _proved(id: str) -> list[CertificateRow]:
 
 
 def _measurement(mechanism: Mechanism | ProfileMechanism) -> CertificateRow:
-    """Return input metric and output measure of a mechanism, for its row."""
-    return {
+    """Return input metric and output measure of a mechanism, for its row; of a profile the cap, and
+    what one of them costs a whole person."""
+    from stream_app.privacy.accounting.profile_cap import profile_cost
+
+    found: CertificateRow = {
         "input_metric": str(mechanism.input_metric),
         "output_measure": str(mechanism.output_measure),
     }
+    if is_profile(mechanism):
+        cost = profile_cost(mechanism, PERSON_DELTA)
+        found["items_most"] = mechanism.most
+        found["person_epsilon"] = cost if math.isfinite(cost) else None
+    return found
+
+
+def is_profile(mechanism: Mechanism | ProfileMechanism) -> TypeGuard[ProfileMechanism]:
+    """Return whether a mechanism releases whole profiles."""
+    return mechanism.family in _profile_families()
+
+
+def _whole_person(row: CertificateRow) -> str:
+    """Return what one profile costs a person, in words."""
+    cost = row["person_epsilon"]
+    bound = "no epsilon that its noise bounds" if cost is None else f"epsilon {cost:.4g}"
+    return (
+        f"a profile has at most {row['items_most']:,} items, and costs the whole person {bound} at "
+        f"delta {float(PERSON_DELTA):g}"
+    )
 
 
 def _profiles(epsilon: Fraction) -> list[CertificateRow]:
-    rows = [asdict(row) for row in import_module(_PROFILES).certificate_rows([epsilon])]
+    from stream_app.privacy.accounting.profile_cap import within
+
+    registry = import_module(_PROFILES)
+    rows = [asdict(row) for row in registry.certificate_rows([epsilon])]
+    for family in ("blip", "jlt"):  # as devices release them: with the cap that a budget holds
+        made = partial(registry.mechanism, family, epsilon, hashes=registry.DEVICE_HASHES)
+        capped = partial(within, made, BUDGET, PERSON_DELTA)
+        rows.append(asdict(registry.certificate_row(capped)))
     for row in rows:
         row |= _measurement(import_module(_PROFILES).parse(row["mechanism"]))
         if row["delta"]:

@@ -12,7 +12,9 @@ Two words for the difference between two worlds:
 For each, `report_loss` returns the loss that dominates every pair of neighbours of a mechanism, for
 the pair of worlds and for the exchanged pair. A profile of at most c items costs a person what the
 bits or coordinates that c items can change carry: for BLIP min(c K, L) bits at epsilon / K each, so
-never more than min(c, L / K) epsilons; for JLT a move of every coordinate by c.
+never more than min(c, L / K) epsilons; for JLT a move of every coordinate by c. Where the mechanism
+has a cap of N items, c is N at most, and one rating changes two items of a release: the bits of
+both, or a move of coordinates by 2 (of some, which a move of all dominates).
 """
 
 from __future__ import annotations
@@ -38,7 +40,7 @@ from stream_app.privacy.mechanism import Mechanism
 from stream_app.privacy.profiles import registry as profiles
 from stream_app.privacy.profiles.blip import Blip
 from stream_app.privacy.profiles.jlt import Jlt
-from stream_app.privacy.profiles.mechanism import MOST_ITEMS
+from stream_app.privacy.profiles.mechanism import MOST_ITEMS, changed_items
 
 Neighbours = Literal["person", "rating"]
 
@@ -86,9 +88,9 @@ def report_loss(
     if mechanism.adjacency is Adjacency.NOTHING:
         raise ValueError(f"mechanism {id}: protects nothing, so no budget covers it")
     if isinstance(mechanism, Blip):
-        return _blip(mechanism, 1 if neighbours == "rating" else most_items)
+        return _blip(mechanism, _changed(mechanism, neighbours, most_items))
     if isinstance(mechanism, Jlt):
-        return _projection(mechanism, 1 if neighbours == "rating" else most_items)
+        return _projection(mechanism, _changed(mechanism, neighbours, most_items))
     return _rating(mechanism, neighbours)
 
 
@@ -113,6 +115,13 @@ def _rating(mechanism: Mechanism, neighbours: Neighbours) -> ReportLoss:
     if not presence:
         return ReportLoss(forward, forward)  # the pairs are in both orders already
     return ReportLoss(forward, LossDistribution.single(PairLoss(pair.reversed())))
+
+
+def _changed(mechanism: Blip | Jlt, neighbours: Neighbours, most_items: int) -> int:
+    """Return how many items of a release differ between two neighbours at most."""
+    if neighbours == "rating":
+        return changed_items(mechanism.most)
+    return min(most_items, mechanism.most)
 
 
 def _blip(mechanism: Blip, items: int) -> ReportLoss:
@@ -148,8 +157,9 @@ def sum_cost(id: str, most_items: int = MOST_ITEMS) -> tuple[Fraction, Fraction]
     if isinstance(mechanism, Blip):
         return mechanism.profile_epsilon(most_items) or Fraction(0), Fraction(0)
     if isinstance(mechanism, Jlt):
-        item = PrivacyLoss(mechanism.epsilon, mechanism.delta, Adjacency.CELL)
-        person = item.per_user(most_items, most_items, "empty")
+        item = PrivacyLoss(*mechanism.of_released_item(mechanism.epsilon), Adjacency.CELL)
+        items = min(most_items, mechanism.most)
+        person = item.per_user(items, items, "empty")
         return person.epsilon, person.delta
     return mechanism.epsilon, Fraction(0)
 

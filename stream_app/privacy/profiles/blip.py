@@ -6,8 +6,11 @@
 Adjacency: cell. Adding or removing one item changes at most K bits, and each changed bit alters the
 likelihood by a factor of at most e^(epsilon/K), so a release is pure epsilon-DP per item for any
 hashes; between a profile of c items and an empty one the loss is at most min(c * epsilon,
-L * epsilon / K). A second release costs epsilon again. Reusing N for a changed profile would
-publish the change itself, so every release draws all L bits again, one word each.
+L * epsilon / K). Under a cap of c items (`mechanism.py`) an item more may replace another, which
+changes 2K bits at most: each has epsilon / 2K, and a whole profile costs min(c K, L) of these.
+
+A second release costs epsilon again. Reusing N for a changed profile would publish the change
+itself, so every release draws all L bits again, one word each.
 
 A released profile is ceil(L / 8) bytes: bit l is bit l mod 8 of byte l div 8, unused bits are 0.
 Flips are drawn from an integer table (`integer_tables.py`); the worst ratio of a bit is taken from
@@ -43,11 +46,13 @@ from stream_app.privacy.exact.integer_tables import (
     exp_bounds,
 )
 from stream_app.privacy.privacy_map import InputMetric, Loss, OutputMeasure, group
-from stream_app.privacy.profiles.codebook import addresses, positions
+from stream_app.privacy.profiles.codebook import addresses, first_items, positions
 from stream_app.privacy.profiles.mechanism import (
     MOST_ITEMS,
+    changed_items,
     check_epsilon,
     check_items,
+    check_most,
     check_released,
 )
 from stream_app.privacy.randomness import RandomSource
@@ -60,18 +65,21 @@ MOST_HASHES = 64
 
 @dataclass(frozen=True)
 class Blip:
-    """A Bloom filter of `length` bits and `hashes` functions, flipped for `epsilon` per item.
+    """A Bloom filter of `length` bits and `hashes` functions, flipped for `epsilon` per item, of at
+    most `most` items.
 
     Pure epsilon-DP per item (cell), certified on construction. Raises ValueError outside 8 <=
-    length <= 2^19, 1 <= hashes <= 64, 0 <= epsilon <= 64 and epsilon / hashes <= 16.
+    length <= 2^19, 1 <= hashes <= 64, 0 <= epsilon <= 64, 1 <= most <= 2^14 and at most 16 of
+    epsilon a bit.
 
-    >>> Blip(5000, 20, Fraction(8)).id
-    'blip:5000:20:8'
+    >>> Blip(5000, 20, Fraction(8)).id, Blip(5000, 2, Fraction(2), 27).id
+    ('blip:5000:20:8', 'blip:5000:2:2:27')
     """
 
     length: int
     hashes: int
     epsilon: Fraction | None
+    most: int = MOST_ITEMS
     _table: Table | None = field(init=False, repr=False, compare=False)
 
     family: ClassVar[str] = "blip"
@@ -82,24 +90,31 @@ class Blip:
             raise ValueError(f"length {self.length!r}: a BLIP has 8 to {LONGEST} bits")
         if type(self.hashes) is not int or not 1 <= self.hashes <= MOST_HASHES:
             raise ValueError(f"hashes {self.hashes!r}: a BLIP has 1 to {MOST_HASHES} per item")
+        check_most(self.most, self.epsilon)
         if self.epsilon is None:
             object.__setattr__(self, "_table", None)
             return
         check_epsilon(self.epsilon, Fraction(0))
-        if self.epsilon > LARGEST_PER_BIT * self.hashes:
+        if self.epsilon > LARGEST_PER_BIT * self.bits_of_item:
             raise ValueError(
                 f"epsilon {self.epsilon} over {self.hashes} hashes: at most {LARGEST_PER_BIT} a "
                 "bit; use more hashes"
             )
-        ratio = compiled_ratio(self.epsilon / self.hashes)
+        ratio = compiled_ratio(self.epsilon / self.bits_of_item)
         object.__setattr__(self, "_table", compile_table([[ratio, 1], [1, ratio]]))
         self.certify()
 
     @property
     def id(self) -> str:
-        """The wire id, `blip:length:hashes:epsilon`."""
+        """The wire id, `blip:length:hashes:epsilon`, and `:most` with a cap."""
         epsilon = "inf" if self.epsilon is None else self.epsilon
-        return f"{self.family}:{self.length}:{self.hashes}:{epsilon}"
+        cap = "" if self.most == MOST_ITEMS else f":{self.most}"
+        return f"{self.family}:{self.length}:{self.hashes}:{epsilon}{cap}"
+
+    @property
+    def bits_of_item(self) -> int:
+        """How many bits one item more can change: K, or 2K where it may replace another."""
+        return self.hashes * changed_items(self.most)
 
     @property
     def adjacency(self) -> Adjacency:
@@ -112,11 +127,14 @@ class Blip:
         return OutputMeasure.NOTHING if self.epsilon is None else OutputMeasure.PURE
 
     def privacy_map(self, distance: int) -> Loss:
-        """Return epsilon for each item, and never more than all bits can carry."""
-        items = group(self.epsilon, Fraction(0), distance)
+        """Return epsilon for each item, `most` at most, and never more than all bits can carry.
+
+        Two releases of at most N items each differ by 2N items, each of epsilon / 2.
+        """
+        items = group(self.epsilon, Fraction(0), min(distance, self.most))
         if items.epsilon is None or self.epsilon is None:
             return items
-        return Loss(min(items.epsilon, self.length * self.epsilon / self.hashes))
+        return Loss(min(items.epsilon, self.length * self.epsilon / self.bits_of_item))
 
     @property
     def delta(self) -> Fraction:
@@ -139,17 +157,18 @@ class Blip:
         return "the bits are uniform at epsilon 0" if 2 * self.flip == 1 else ""
 
     def certify(self) -> tuple[Certificate, ...]:
-        """Prove e^epsilon per item from the sampled table: its worst ratio to the power K."""
+        """Prove e^epsilon per item from the sampled table: its worst ratio to the power of the bits
+        that one item more can change."""
         if self._table is None or self.epsilon is None:
             return ()
         counts = self._table.counts
         bit = max(Fraction(max(at), min(at)) for at in zip(*counts, strict=True))
-        worst = bit**self.hashes
-        nats = self.hashes * math.log1p(float(bit - 1))
+        worst = bit**self.bits_of_item
+        nats = self.bits_of_item * math.log1p(float(bit - 1))
         if worst > exp_bounds(self.epsilon)[0]:
             raise ValueError(
-                f"{self.id}: {self.hashes} bits distinguish two profiles by {nats!r} nats, above "
-                f"the claimed epsilon {self.epsilon}"
+                f"{self.id}: {self.bits_of_item} bits distinguish two profiles by {nats!r} nats, "
+                f"above the claimed epsilon {self.epsilon}"
             )
         slack = min(0.0, nats - float(self.epsilon))
         return (
@@ -160,15 +179,18 @@ class Blip:
         )
 
     def profile_epsilon(self, items: int) -> Fraction | None:
-        """Return the loss between a profile of `items` and an empty one: min(c, L / K) epsilons."""
+        """Return the loss between a profile of `items` and an empty one: the bits that can be set,
+        min(c K, N K, L), at epsilon / K each, or epsilon / 2K under a cap."""
         if self.epsilon is None:
             return None
-        return min(items * self.epsilon, self.length * self.epsilon / self.hashes)
+        bits = min(min(items, self.most) * self.hashes, self.length)
+        return bits * self.epsilon / self.bits_of_item
 
     def filter(self, items: NDArray[np.uint64]) -> NDArray[np.uint8]:
-        """Return the Bloom filter of item keys (c,) WITHOUT noise, shape (L,) of 0 and 1."""
+        """Return the Bloom filter of item keys (c,), those over the cap left out, WITHOUT noise,
+        shape (L,) of 0 and 1."""
         bits = np.zeros(self.length, np.uint8)
-        bits[addresses(items, self.hashes, self.length)] = 1
+        bits[addresses(first_items(items, self.most), self.hashes, self.length)] = 1
         return bits
 
     def release(self, items: NDArray[np.uint64], source: RandomSource) -> NDArray[np.uint8]:
@@ -211,9 +233,10 @@ class Blip:
     def sizes(
         self, coordinates: NDArray[np.float32], catalogue: int = MOST_ITEMS
     ) -> NDArray[np.float64]:
-        """Return |P| of each profile's coordinates (m, L), within 0 .. catalogue (3.9)."""
+        """Return |P| of each profile's coordinates (m, L), within 0 .. catalogue (3.9); under a cap
+        that of what was released."""
         share = np.clip(_mean(coordinates), 0.0, 1 - 1 / self.length)
-        return np.minimum(np.log1p(-share) / self._log_kept(), catalogue)
+        return np.minimum(np.log1p(-share) / self._log_kept(), min(catalogue, self.most))
 
     def size_variance(self, size: float) -> float:
         """Return the variance of `sizes` that the flips cause at a true size, to first order."""

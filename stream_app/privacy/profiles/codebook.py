@@ -5,12 +5,17 @@
     word     w_i(j) = mix(mix(j + salt) + i * 0x9e3779b97f4a7c15)     i = 1, 2, ...
     bits     h_i(j) = floor((w_i(j) >> 32) * L / 2^32)                i = 1 .. K, salt "BLIP"
     signs    X_j(l) = +1 where bit l mod 64 of w_(1 + l div 64)(j) is set, else -1, salt "JLT"
+    order    items by w_1(j), the smallest first                      salt "MOST"
 
 j is the 64-bit key of an item and L the length of a profile; a salt is the name's ASCII bytes read
 as a big-endian number. The codeword of a Bloom profile is the set {h_1(j) .. h_K(j)} (Balu 2016,
 eq. 3.1): K positions, fewer if some coincide. The codeword of a projection is a vector of L signs,
 which divided by sqrt(L) has length exactly 1 (Achlioptas 2003); normal components have it only on
 average.
+
+The order decides which items a capped profile keeps. It is the same for all devices, so two capped
+profiles are samples of which the same items come first, as in bottom-k sketches (Cohen and Kaplan
+2007), and what they have in common estimates what the whole profiles have.
 
 Integer arithmetic only, so every implementation on every machine has the same codebook, without a
 table of items x L. The codebook is public: no privacy argument may assume that it is secret.
@@ -26,6 +31,7 @@ _M1 = np.uint64(0xBF58476D1CE4E5B9)
 _M2 = np.uint64(0x94D049BB133111EB)
 BLIP_SALT = int.from_bytes(b"BLIP", "big")
 JLT_SALT = int.from_bytes(b"JLT", "big")
+MOST_SALT = int.from_bytes(b"MOST", "big")
 
 
 def words(items: NDArray[np.uint64], count: int, salt: int) -> NDArray[np.uint64]:
@@ -55,6 +61,14 @@ def positions(
     starts = np.zeros(len(sorted_) + 1, np.int64)
     np.cumsum(first.sum(axis=1), out=starts[1:])
     return sorted_[first], starts
+
+
+def first_items(items: NDArray[np.uint64], most: int) -> NDArray[np.uint64]:
+    """Return the `most` of distinct item keys (c,) that come first in the public order, or all."""
+    if len(items) <= most:
+        return items
+    order = words(items, 1, MOST_SALT)[:, 0]
+    return items[np.lexsort((items, order))[:most]]
 
 
 def signs(items: NDArray[np.uint64], length: int) -> NDArray[np.int8]:

@@ -12,6 +12,10 @@ per item (cell); `gaussian_calibration.py` has the proof, `discrete_gaussian.py`
     jltpaper  V = L (4 / epsilon)^2 ln(1 / delta), Lemma 2 of Kenthapadi et al. as in Balu 2016,
               eq. 3.10: a reproduction; its deviation is about three times what its claim needs
 
+A cap of N items (`mechanism.py`) lets an item more replace another, which is two changes of one
+item each. So each item in a release has (epsilon / 2, d) with d (1 + e^(epsilon / 2)) <= delta:
+group privacy (`privacy_map.group`) then gives (epsilon, delta) for an item of the profile.
+
 A released profile is L integers, little-endian, of 2 bytes (4 where the noise needs them). epsilon
 None (`inf` in the id, with delta 0) adds no noise and protects nothing; there is no epsilon 0.
 
@@ -50,11 +54,13 @@ from stream_app.privacy.exact.gaussian_calibration import (
 )
 from stream_app.privacy.exact.integer_tables import exp_bounds
 from stream_app.privacy.privacy_map import InputMetric, Loss, OutputMeasure, group
-from stream_app.privacy.profiles.codebook import signs
+from stream_app.privacy.profiles.codebook import first_items, signs
 from stream_app.privacy.profiles.mechanism import (
     MOST_ITEMS,
+    changed_items,
     check_epsilon,
     check_items,
+    check_most,
     check_released,
 )
 from stream_app.privacy.randomness import RandomSource
@@ -68,18 +74,22 @@ _BLOCK = 256  # items whose sign vectors are held at a time
 
 @dataclass(frozen=True)
 class Jlt:
-    """A projection of `length` signs with discrete Gaussian noise for (epsilon, delta) per item.
+    """A projection of `length` signs with discrete Gaussian noise for (epsilon, delta) per item, of
+    at most `most` items.
 
     Certified on construction. Raises ValueError outside 8 <= length <= 16384, 1/1000 <= epsilon <=
-    64, 10^-12 <= delta < 1, and if the noise needs a variance above 2^23.
+    64, 10^-12 <= delta < 1, 1 <= most <= 2^14, and if the noise needs a variance above 2^23.
 
     >>> Jlt(1000, Fraction(2), Fraction(1, 10**6)).id
     'jlt:1000:2:1/1000000'
+    >>> Jlt(1000, Fraction(2), Fraction(1, 10**6), 16).id
+    'jlt:1000:2:1/1000000:16'
     """
 
     length: int
     epsilon: Fraction | None
     delta: Fraction
+    most: int = MOST_ITEMS
     _table: NoiseTable | None = field(init=False, repr=False, compare=False)
 
     family: ClassVar[str] = "jlt"
@@ -89,16 +99,23 @@ class Jlt:
         if type(self.length) is not int or not 8 <= self.length <= LONGEST:
             raise ValueError(f"length {self.length!r}: a projection has 8 to {LONGEST} coordinates")
         _check_claim(self.epsilon, self.delta)
+        check_most(self.most, self.epsilon)
         if self.epsilon is None:
             object.__setattr__(self, "_table", None)
             return
-        steps = self._steps(self.epsilon)
+        steps = self._steps(*self.of_released_item(self.epsilon))
         table = NoiseTable(Fraction(steps, STEPS))
         object.__setattr__(self, "_table", table)
         self._prove(table, self.epsilon)
 
-    def _steps(self, epsilon: Fraction) -> int:
-        """Return 64 V."""
+    def of_released_item(self, epsilon: Fraction) -> tuple[Fraction, Fraction]:
+        """Return the (epsilon, delta) of one item in the release; under a cap two may change."""
+        if changed_items(self.most) == 1:
+            return epsilon, self.delta
+        return epsilon / 2, self.delta / (1 + exp_bounds(epsilon / 2)[1])
+
+    def _steps(self, epsilon: Fraction, delta: Fraction) -> int:
+        """Return 64 V for (epsilon, delta) of one item in the release."""
         least = int(LEAST_VARIANCE) * STEPS
 
         def enough(steps: int) -> bool:
@@ -107,20 +124,21 @@ class Jlt:
             if steps > LARGEST_VARIANCE * STEPS:
                 return True  # ends the search; `NoiseTable` refuses such a variance
             bound = table_delta(epsilon, Fraction(steps, STEPS), self.length)
-            return bound is not None and bound <= self.delta
+            return bound is not None and bound <= delta
 
-        guess = lattice_guess(float(epsilon), float(self.delta), self.length)
+        guess = lattice_guess(float(epsilon), float(delta), self.length)
         # The table's rounding uses a little of epsilon, which depends on its variance: guess twice.
         left = float(epsilon) - 2 * self.length * float(uneven(Fraction(guess, STEPS)))
         if left > 0:
-            guess = lattice_guess(left, float(self.delta), self.length)
+            guess = lattice_guess(left, float(delta), self.length)
         return least_steps(enough, max(least, guess))
 
     @property
     def id(self) -> str:
-        """The wire id, `jlt:length:epsilon:delta`."""
+        """The wire id, `jlt:length:epsilon:delta`, and `:most` with a cap."""
         epsilon = "inf" if self.epsilon is None else self.epsilon
-        return f"{self.family}:{self.length}:{epsilon}:{self.delta}"
+        cap = "" if self.most == MOST_ITEMS else f":{self.most}"
+        return f"{self.family}:{self.length}:{epsilon}:{self.delta}{cap}"
 
     @property
     def adjacency(self) -> Adjacency:
@@ -133,8 +151,11 @@ class Jlt:
         return OutputMeasure.NOTHING if self.epsilon is None else OutputMeasure.APPROXIMATE
 
     def privacy_map(self, distance: int) -> Loss:
-        """Return the claim for one item, and by group privacy for more."""
-        return group(self.epsilon, self.delta, distance)
+        """Return the claim for one item, and by group privacy for more; under a cap two releases
+        differ by twice as many items, and by 2 `most` at most."""
+        if self.epsilon is None or changed_items(self.most) == 1:
+            return group(self.epsilon, self.delta, distance)
+        return group(*self.of_released_item(self.epsilon), 2 * min(distance, self.most))
 
     @property
     def variance(self) -> Fraction:
@@ -164,7 +185,7 @@ class Jlt:
     @property
     def _width(self) -> int:
         reach = 0 if self._table is None else self._table.reach
-        return 2 if reach + MOST_ITEMS < 2**15 else 4
+        return 2 if reach + self.most < 2**15 else 4
 
     def certify(self) -> tuple[Certificate, ...]:
         """Prove (epsilon, delta) per item on the table that `release` samples from."""
@@ -174,7 +195,10 @@ class Jlt:
         return (self._prove(self._table, self.epsilon),)
 
     def _prove(self, table: NoiseTable, epsilon: Fraction) -> DeltaCertificate:
-        bound = table_delta(epsilon, table.variance, self.length)
+        each, _ = self.of_released_item(epsilon)
+        bound = table_delta(each, table.variance, self.length)
+        if bound is not None:
+            bound = group(each, bound, changed_items(self.most)).delta
         if bound is None or bound > self.delta:
             raise ValueError(
                 f"{self.id}: the noise proves a delta of {1.0 if bound is None else float(bound)}, "
@@ -186,7 +210,9 @@ class Jlt:
         )
 
     def project(self, items: NDArray[np.uint64]) -> NDArray[np.int64]:
-        """Return the sum of the sign vectors of item keys (c,) WITHOUT noise, shape (L,)."""
+        """Return the sum of the sign vectors of item keys (c,), those over the cap left out,
+        WITHOUT noise, shape (L,)."""
+        items = first_items(items, self.most)
         total = np.zeros(self.length, np.int64)
         for start in range(0, len(items), _BLOCK):
             total += signs(items[start : start + _BLOCK], self.length).sum(axis=0, dtype=np.int64)
@@ -224,9 +250,12 @@ class Jlt:
     def sizes(
         self, coordinates: NDArray[np.float32], catalogue: int = MOST_ITEMS
     ) -> NDArray[np.float64]:
-        """Return |P| of each profile's coordinates (m, L), within 0 .. catalogue."""
+        """Return |P| of each profile's coordinates (m, L), within 0 .. catalogue; under a cap that
+        of what was released."""
         squares = np.einsum("ml,ml->m", coordinates, coordinates, dtype=np.float64)
-        return np.asarray(np.clip(squares - self._noise, 0.0, catalogue), np.float64)
+        return np.asarray(
+            np.clip(squares - self._noise, 0.0, min(catalogue, self.most)), np.float64
+        )
 
     def size_variance(self, size: float) -> float:
         """Return the variance of `sizes` at a true size: 2 L (sigma^2 + c/L)^2."""
@@ -287,9 +316,17 @@ class JltPaper(Jlt):
 
     family: ClassVar[str] = "jltpaper"
 
-    def _steps(self, epsilon: Fraction) -> int:
+    def __post_init__(self) -> None:
+        if self.most != MOST_ITEMS:
+            raise ValueError(
+                f"at most {self.most} items in a profile: jltpaper reproduces the thesis, which "
+                "has no cap; give jlt, or leave the cap out"
+            )
+        super().__post_init__()
+
+    def _steps(self, epsilon: Fraction, delta: Fraction) -> int:
         return max(
-            math.ceil(lemma_variance(epsilon, self.delta) * self.length * STEPS),
+            math.ceil(lemma_variance(epsilon, delta) * self.length * STEPS),
             int(LEAST_VARIANCE) * STEPS,
         )
 

@@ -2,7 +2,13 @@
 
 A profile is the set of items a user has rated, as distinct 64-bit keys. A mechanism turns it into
 `profile_bytes` bytes under adjacency `cell`: one item added or removed. Its id determines codebook,
-noise and claim, so an allow-list of ids is a list of channels.
+noise, cap and claim, so an allow-list of ids is a list of channels.
+
+A mechanism may have a cap, `most`: it releases at most so many items of a profile, those that come
+first in a public order (`codebook.first_items`). What a whole profile costs is then bounded, but an
+item more can push another out of the release: of a capped profile it changes two items, so each
+item in the release has half of epsilon. Any rule that keeps real items as long as there are any has
+this price: of the profiles {a}, {b} and {a, b} with a cap of 1, two differ by an exchange.
 
 The server computes from released profiles, as post-processing without any cost in epsilon:
 
@@ -67,6 +73,10 @@ class ProfileMechanism(Protocol):
         """The exact delta of the claim; 0 for pure differential privacy."""
 
     @property
+    def most(self) -> int:
+        """The cap: how many items a release holds at most, 1 to `MOST_ITEMS`."""
+
+    @property
     def profile_bytes(self) -> int:
         """Size of a released profile."""
 
@@ -80,8 +90,9 @@ class ProfileMechanism(Protocol):
     def release(self, items: NDArray[np.uint64], source: RandomSource) -> NDArray[np.uint8]:
         """Turn distinct item keys (c,) into (profile_bytes,) uint8; no other method draws noise.
 
-        Counts as one release of a ticket and takes the same number of words for any profile. Raises
-        ValueError before a word is drawn unless `items` are at most 16384 distinct uint64 keys.
+        Counts as one release of a ticket and takes the same number of words for any profile; items
+        over the cap are left out. Raises ValueError before a word is drawn unless `items` are at
+        most 16384 distinct uint64 keys.
         """
 
     def log_likelihood(self, released: NDArray[np.uint8], items: NDArray[np.uint64]) -> float:
@@ -133,6 +144,22 @@ def posterior_sizes(
         return np.clip(sizes, 1, catalogue)
     posterior = (mean / prior + sizes / variance) / (1 / prior + 1 / variance)
     return np.asarray(np.clip(posterior, 1, catalogue), np.float64)
+
+
+def changed_items(most: int) -> int:
+    """Return how many items of a release one item of a profile changes: 2 under a cap, else 1."""
+    return 1 if most == MOST_ITEMS else 2
+
+
+def check_most(most: int, epsilon: Fraction | None) -> None:
+    """Raise ValueError unless `most` is 1 to `MOST_ITEMS`, and that without noise."""
+    if type(most) is not int or not 1 <= most <= MOST_ITEMS:
+        raise ValueError(f"at most {most!r} items in a profile: 1 to {MOST_ITEMS}")
+    if epsilon is None and most < MOST_ITEMS:
+        raise ValueError(
+            f"at most {most} items in a profile without noise: a cap bounds a cost, and without "
+            "noise nothing is protected; leave the cap out"
+        )
 
 
 def check_items(items: NDArray[np.uint64]) -> None:

@@ -3,25 +3,28 @@
     blip:5000:20:8              Bloom filter of 5000 bits, 20 hashes, epsilon 8 per item
     jlt:1000:2:1/1000000        1000 projections, epsilon 2 and delta 10^-6 per item
     jltpaper:1000:2:1/10        the noise of Lemma 2 instead: a reproduction
+    blip:5000:2:2:27            the same with a cap: at most 27 items of a profile are released,
+    jlt:1000:2:1/1000000:16     which bounds what a whole profile costs (`mechanism.py`)
     blip:5000:20:inf, jlt:1000:inf:0    without noise: nothing is protected
 
 An id is canonical, as those of rating mechanisms are: `parse` refuses `blip:05000:20:8`,
-`blip:5000:20:16/2` and `jlt:1000:2:0.1`.
+`blip:5000:20:16/2`, `jlt:1000:2:0.1` and a cap of 16384, which is that of an id without one.
 """
 
 from __future__ import annotations
 
 import re
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import partial
 
 from stream_app.privacy.exact.discrete_gaussian import DeltaCertificate
 from stream_app.privacy.parsing import Number, parse_fraction, shorten
 from stream_app.privacy.profiles.blip import Blip
 from stream_app.privacy.profiles.jlt import Jlt, JltPaper
-from stream_app.privacy.profiles.mechanism import ProfileMechanism
+from stream_app.privacy.profiles.mechanism import MOST_ITEMS, ProfileMechanism
 
 FAMILIES = ("blip", "jlt", "jltpaper")
 DEFAULT_HASHES = 20
@@ -29,8 +32,9 @@ DEVICE_HASHES = 2  # fewer hashes flip fewer bits at the same epsilon; with 1, i
 _DELTA = "a number, as 0.000001, 1e-6 or 1/1000000"
 DEFAULT_DELTAS = {"jlt": Fraction(1, 10**6), "jltpaper": Fraction(1, 10)}
 _EXACT = "[0-9]{1,13}(?:/[0-9]{1,13})?"
-_BLIP = re.compile(rf"blip:([0-9]{{1,6}}):([0-9]{{1,2}}):({_EXACT}|inf)", re.ASCII)
-_JLT = re.compile(rf"(jlt|jltpaper):([0-9]{{1,6}}):({_EXACT}|inf):({_EXACT})", re.ASCII)
+_CAP = "(?::([0-9]{1,5}))?"
+_BLIP = re.compile(rf"blip:([0-9]{{1,6}}):([0-9]{{1,2}}):({_EXACT}|inf){_CAP}", re.ASCII)
+_JLT = re.compile(rf"(jlt|jltpaper):([0-9]{{1,6}}):({_EXACT}|inf):({_EXACT}){_CAP}", re.ASCII)
 _NUMBER = re.compile(r"[0-9]{1,13}(?:\.[0-9]{1,13}|/[0-9]{1,13})?|1e-[0-9]{1,2}", re.ASCII)
 
 
@@ -58,11 +62,13 @@ def parse(id: str) -> ProfileMechanism:
     text = id if isinstance(id, str) else ""
     found: ProfileMechanism
     if match := _BLIP.fullmatch(text):
-        length, hashes, epsilon = match.groups()
-        found = mechanism("blip", epsilon, length=int(length), hashes=int(hashes))
+        length, hashes, epsilon, cap = match.groups()
+        most = MOST_ITEMS if cap is None else int(cap)
+        found = mechanism("blip", epsilon, length=int(length), hashes=int(hashes), most=most)
     elif match := _JLT.fullmatch(text):
-        family, length, epsilon, delta = match.groups()
-        found = mechanism(family, epsilon, length=int(length), delta=delta)
+        family, length, epsilon, delta, cap = match.groups()
+        most = MOST_ITEMS if cap is None else int(cap)
+        found = mechanism(family, epsilon, length=int(length), delta=delta, most=most)
     else:
         raise ValueError(
             f"profile mechanism {shorten(id)}: an id is blip:length:hashes:epsilon or "
@@ -80,12 +86,13 @@ def mechanism(
     length: int | None = None,
     hashes: int = DEFAULT_HASHES,
     delta: Number | None = None,
+    most: int = MOST_ITEMS,
 ) -> ProfileMechanism:
     """Return a family's mechanism; epsilon as "8", "0.5", "1/2", Fraction, or None for no noise.
 
     The default lengths are those of the thesis (Balu 2016, section 3.5.1): 5000 bits, 1000
-    projections. The default delta is 10^-6, and 1/10 for `jltpaper`. Raises ValueError for an
-    unknown family or a value out of range.
+    projections. The default delta is 10^-6, and 1/10 for `jltpaper`. `most`: the cap of items.
+    Raises ValueError for an unknown family or a value out of range.
     """
     noisy = epsilon not in (None, "inf")
     wanted = "a number, as 8, 0.5 or 1/2"
@@ -93,13 +100,13 @@ def mechanism(
     if family == "blip":
         if delta is not None:
             raise ValueError(f"delta {shorten(delta)}: blip has none; leave it out")
-        return Blip(5000 if length is None else length, hashes, exact)
+        return Blip(5000 if length is None else length, hashes, exact, most)
     if family in ("jlt", "jltpaper"):
         claimed = Fraction(0) if exact is None else DEFAULT_DELTAS[family]
         if delta is not None:
             claimed = parse_fraction(delta, _NUMBER, "delta", _DELTA)
         made = Jlt if family == "jlt" else JltPaper
-        return made(1000 if length is None else length, exact, claimed)
+        return made(1000 if length is None else length, exact, claimed, most)
     raise ValueError(f"profile mechanism {shorten(family)}: there are {', '.join(FAMILIES)}")
 
 
@@ -111,12 +118,17 @@ def certificate_rows(epsilons: Iterable[Number]) -> list[CertificateRow]:
     """
     kinds = [(family, DEFAULT_HASHES) for family in FAMILIES]
     kinds.insert(1, ("blip", DEVICE_HASHES))
-    return [_row(family, hashes, epsilon) for family, hashes in kinds for epsilon in epsilons]
+    return [
+        certificate_row(partial(mechanism, family, epsilon, hashes=hashes))
+        for family, hashes in kinds
+        for epsilon in epsilons
+    ]
 
 
-def _row(family: str, hashes: int, epsilon: Number) -> CertificateRow:
+def certificate_row(make: Callable[[], ProfileMechanism]) -> CertificateRow:
+    """Return the row of a mechanism: built, certified again, and timed."""
     began = time.perf_counter()
-    made = mechanism(family, epsilon, hashes=hashes)
+    made = make()
     (proof,) = made.certify()
     seconds = time.perf_counter() - began
     bound = float(proof.delta_bound) if isinstance(proof, DeltaCertificate) else 0.0

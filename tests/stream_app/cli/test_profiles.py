@@ -33,6 +33,9 @@ def file(environment: Callable[..., None]) -> Path:
         (["mine.csv", "--mechanism", "blip:5000:4:8", "--epsilon", "2"], "leave --epsilon out"),
         (["mine.csv", "--mechanism", "jlt", "--hashes", "3"], "only blip has hashes"),
         (["mine.csv", "--delta", "1/10"], "blip has none"),
+        (["mine.csv", "--items-most", "0"], "at most 0 items in a profile: 1 to 16384"),
+        (["mine.csv", "--items-most", "9", "--mechanism", "blip:5000:4:8"], "leave --items-most"),
+        (["mine.csv", "--items-most", "9", "--mechanism", "jltpaper"], "which has no cap"),
         (["mine.csv", "--epsilon", "-1"], "epsilon '-1': give a number"),
         (["mine.csv", "--epsilon", "65"], "epsilon 65: 0 to 64"),
         (["mine.csv", "--length", "3"], "8 to 524288 bits"),
@@ -66,10 +69,20 @@ def test_what_cannot_be_published_is_one_sentence_and_makes_no_journal(
 
 
 def test_a_family_and_options_make_the_mechanism_that_its_id_names() -> None:
-    assert mechanism_of("blip").id == "blip:5000:2:2"
-    assert mechanism_of("blip", "8", 1000, 20, None).id == "blip:1000:20:8"
+    assert mechanism_of("blip", "8", 1000, 20, None, 16_384).id == "blip:1000:20:8"
+    assert mechanism_of("blip", "8", 1000, 20, None, 7).id == "blip:1000:20:8:7"
     assert mechanism_of("blip:5000:20:8").id == "blip:5000:20:8"
-    assert mechanism_of("jlt", "1", 200, None, "1e-5").id == "jlt:200:1:1/100000"
+    assert mechanism_of("jlt", "1", 200, None, "1e-5", 16_384).id == "jlt:200:1:1/100000"
+
+
+def test_without_a_cap_a_mechanism_has_the_largest_that_a_default_budget_holds() -> None:
+    assert mechanism_of("blip").id == "blip:5000:2:2:24"
+    assert mechanism_of("blip", "1/2").id == "blip:5000:2:1/2:338"
+    assert mechanism_of("jltpaper").id == "jltpaper:1000:2:1/10"
+    notices = "\n".join(profile_notices(mechanism_of("blip"), 100))
+    assert "cap        24 items of a profile at most, the first in a public order" in notices
+    assert "a whole profile of any size costs a person (19.8, 1e-06) at most" in notices
+    assert "differs from an empty one by an epsilon of up to 24" in notices
 
 
 @pytest.mark.parametrize(

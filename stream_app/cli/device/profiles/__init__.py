@@ -75,6 +75,15 @@ def publish(
             "--delta", metavar="D", help="Probability that epsilon fails, for jlt (default 1e-6)."
         ),
     ] = None,
+    items_most: Annotated[
+        int | None,
+        typer.Option(
+            "--items-most",
+            metavar="N",
+            help="Items of a profile that are released at most, the first in a public order: it "
+            "bounds what a person spends (default: as many as a budget of 20 holds; 16384: all).",
+        ),
+    ] = None,
     scope: Annotated[
         Path | None,
         typer.Option(
@@ -101,8 +110,8 @@ def publish(
 ) -> None:
     """Publish the profile of every user of a file once.
 
-    A profile holds every item that the user has rated, whatever the rating. A device publishes one
-    profile per epoch (a day) and spends epsilon on each.
+    A profile holds the items that the user has rated, whatever the rating, --items-most of them at
+    most. A device publishes one profile per epoch (a day) and spends epsilon on each.
 
     Example: murmurec profiles publish ml-1m.zip --epsilon 8
     """
@@ -111,7 +120,7 @@ def publish(
     from stream_app.cli.device.profiles.run import ProfileCommandOptions, publish_file
 
     settings = settings_from(config, bootstrap, prefix, kafka)
-    chosen = mechanism_of(mechanism, epsilon, length, hashes, delta)
+    chosen = mechanism_of(mechanism, epsilon, length, hashes, delta, items_most)
     check_delta(chosen, reproduction=reproduction)
     options = ProfileCommandOptions(
         file,

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from producers.person.enrolment import LARGEST_DELTA
+from functools import partial
+
+from producers.person.enrolment import LARGEST_DELTA, PersonBudget
 from stream_app.errors import UsageError
+from stream_app.privacy.accounting.profile_cap import within
 from stream_app.privacy.profiles import registry as profiles
 from stream_app.privacy.profiles.mechanism import ProfileMechanism
 
@@ -14,9 +17,14 @@ def mechanism_of(
     length: int | None = None,
     hashes: int | None = None,
     delta: str | None = None,
+    most: int | None = None,
 ) -> ProfileMechanism:
-    """Return the mechanism of a family and its options, or of a whole id."""
-    options = {"--epsilon": epsilon, "--length": length, "--hashes": hashes, "--delta": delta}
+    """Return the mechanism of a family and its options, or of a whole id.
+
+    Without `most`, its cap is the largest with which a profile fits a person's default budget.
+    """
+    options: dict[str, object] = {"--epsilon": epsilon, "--length": length, "--hashes": hashes}
+    options |= {"--delta": delta, "--items-most": most}
     given = [option for option, value in options.items() if value is not None]
     try:
         if ":" in name:
@@ -25,13 +33,19 @@ def mechanism_of(
             return profiles.parse(name)
         if hashes is not None and name != "blip":
             raise UsageError(f"--hashes {hashes}: only blip has hashes; leave --hashes out")
-        return profiles.mechanism(
+        made = partial(
+            profiles.mechanism,
             name,
             "2" if epsilon is None else epsilon,
             length=length,
             hashes=profiles.DEVICE_HASHES if hashes is None else hashes,
             delta=delta,
         )
+        if most is not None:
+            return made(most=most)
+        budget = PersonBudget()
+        assert budget.epsilon is not None
+        return within(made, budget.epsilon, budget.delta)
     except ValueError as error:
         raise UsageError(str(error)) from None
 

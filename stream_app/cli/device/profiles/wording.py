@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from producers.person.enrolment import PersonBudget
 from stream_app.cli.device.wording import LARGE_PER_RATING, likelihood_factor
+from stream_app.privacy.accounting.profile_cap import profile_cost
+from stream_app.privacy.accounting.whole_person import sum_cost
 from stream_app.privacy.profiles.blip import Blip
 from stream_app.privacy.profiles.jlt import JltPaper
-from stream_app.privacy.profiles.mechanism import ProfileMechanism
+from stream_app.privacy.profiles.mechanism import MOST_ITEMS, ProfileMechanism
 
 PUBLIC = "that a pseudonym takes part, and the day; every profile has the same size"
 # Above this fraction of flipped bits, fewer hashes carry much more information.
@@ -30,9 +33,12 @@ def profile_notices(mechanism: ProfileMechanism, most: int) -> Iterator[str]:
         f"({mechanism.id}, adjacency: {mechanism.adjacency})"
     )
     yield f"public     {PUBLIC}"
-    total = most * epsilon
-    if isinstance(mechanism, Blip):
-        total = min(total, mechanism.length * epsilon / mechanism.hashes)
+    if mechanism.most < MOST_ITEMS:
+        yield (
+            f"cap        {mechanism.most} items of a profile at most, the first in a public order: "
+            f"a whole profile of any size costs {_whole(mechanism)}"
+        )
+    total = sum_cost(mechanism.id, most)[0]
     yield (
         f"in sum     every release costs {epsilon} again; the largest profile, of {most} items, "
         f"differs from an empty one by an epsilon of up to {float(total):g}"
@@ -52,3 +58,9 @@ def profile_notices(mechanism: ProfileMechanism, most: int) -> Iterator[str]:
             "warning: jltpaper repeats the noise of the thesis, which is more than its claim "
             "needs: jlt has the same guarantee with less"
         )
+
+
+def _whole(mechanism: ProfileMechanism) -> str:
+    """Return what one profile costs the whole person at the default delta."""
+    delta = PersonBudget().delta
+    return f"a person ({profile_cost(mechanism, delta):.3g}, {float(delta):g}) at most"

@@ -23,8 +23,10 @@ from stream_app.privacy.randomness import SeededSource
 EVERY = (
     Blip(5000, 20, Fraction(8)),
     Blip(64, 1, Fraction(1, 2)),
+    Blip(100, 4, Fraction(2), 7),
     Blip(100, 4, None),
     Jlt(100, Fraction(2), Fraction(1, 10**6)),
+    Jlt(100, Fraction(2), Fraction(1, 10**6), 7),
     Jlt(100, None, Fraction(0)),
     JltPaper(100, Fraction(2), Fraction(1, 10)),
 )
@@ -91,7 +93,7 @@ def test_without_noise_memberships_exceed_the_items_not_in_the_profile(
     "id",
     [
         "blip:05000:20:8", "blip:5000:20:16/2", "blip:5000:20", "blip:5000:20:8.0",
-        "blip:5000:20:8:1", "jlt:1000:2", "jlt:1000:2:0.1", "jlt:1000:2:2/20", "jlt:1000:inf:1/10",
+        "blip:5000:20:8:01", "jlt:1000:2", "jlt:1000:2:0.1", "jlt:1000:2:2/20", "jlt:1000:inf:1/10",
         "rr:5:2", "", "BLIP:64:4:1", "blip:5000:20:1/0", "jlt:1000:2:1/1000000\n",
     ],
 )  # fmt: skip
