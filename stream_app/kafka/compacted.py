@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
+from typing import NoReturn
 
 from confluent_kafka import (
     OFFSET_BEGINNING,
@@ -25,6 +26,10 @@ from stream_app.kafka.clients import Connection
 
 Progress = Callable[[int, int], None]
 _DAMAGED = (KafkaError._BAD_COMPRESSION, KafkaError._BAD_MSG)
+_DELETE = (
+    "the broker's disk has damaged it; if it holds checkpoints, delete it and run murmurec topics "
+    "apply: the state is rebuilt from the log"
+)
 _BATCH = 127
 _STALL_SECONDS = 30.0
 _TOPIC_SECONDS = 30.0
@@ -123,10 +128,23 @@ class TopicReader:
             if progress is not None:
                 progress(position - low, max(position, self.end) - low)
             if time.monotonic() - progressed > _STALL_SECONDS:
-                raise UserError(
-                    f"topic {self._topic} cannot be read: the broker sent nothing for "
-                    f"{_STALL_SECONDS:.0f} s; try again"
-                )
+                self._stalled(position)
+
+    def _stalled(self, offset: int) -> NoReturn:
+        """Raise for a silence. Where damage makes a record end beyond its batch, librdkafka fetches
+        the batch again and again and reports nothing; its check of checksums would abort the
+        process for a batch that comes alone."""
+        silent = f"for {_STALL_SECONDS:.0f} s"
+        try:
+            clients.offsets(self._consumer, TopicPartition(self._topic, 0))
+        except UserError:
+            raise UserError(
+                f"topic {self._topic} cannot be read: the broker sent nothing {silent}; try again"
+            ) from None
+        raise UserError(
+            f"topic {self._topic} cannot be read at offset {offset}: the broker answers, and "
+            f"nothing that it sent {silent} is a record; try again; if that stays so, {_DELETE}"
+        )
 
 
 def end_offset(connection: Connection, topic: str) -> int | None:
@@ -143,9 +161,7 @@ def end_offset(connection: Connection, topic: str) -> int | None:
 def _raise_if_fatal(topic: str, offset: int, error: KafkaError) -> None:
     if error.code() in _DAMAGED:
         raise UserError(
-            f"topic {topic} cannot be read at offset {offset}: the broker's disk has "
-            f"damaged it ({error.str()}); if it holds checkpoints, delete it and run "
-            "murmurec topics apply: the state is rebuilt from the log"
+            f"topic {topic} cannot be read at offset {offset} ({error.str()}): {_DELETE}"
         )
     if not error.retriable():
         raise UserError(

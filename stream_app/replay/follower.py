@@ -389,8 +389,12 @@ class Follower:
         be compared, was deleted at the beginning of its partition, as retention does."""
         tail = self._unproven.get(place)
         if tail is None or self.bounds.is_lost(*place, tail.offset):
-            # The assignment for another partition may have asked for that record once more.
-            return self._deleted.get(place) == offset
+            if self._deleted.get(place) != offset:
+                return False
+            # The answer to a fetch from before the last assignment: it stops the partition all the
+            # same, since librdkafka does not compare the versions of the two.
+            self._assign_again()
+            return True
         del self._unproven[place]
         self._deleted[place] = tail.offset
         topic, partition = place

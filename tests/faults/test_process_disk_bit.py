@@ -8,9 +8,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from confluent_kafka.admin import AdminClient
+from confluent_kafka.admin import AdminClient, NewTopic
 
 from stream_app.errors import UserError
+from stream_app.kafka import clients, compacted
 from stream_app.wire import Topics
 from tests.conftest import Kafka
 from tests.faults.brokers import node
@@ -52,6 +53,29 @@ def flip(home: Path, topic: str, rng: np.random.Generator, whole: bool) -> None:
     with segment.open("r+b") as file:
         file.seek(place)
         file.write(bytes([raw[place] ^ 1 << int(rng.integers(8))]))
+
+
+def test_a_record_that_ends_beyond_its_batch_is_damage_and_not_silence(
+    home: Path, kafka: Kafka, names: Topics, admin: AdminClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """librdkafka reports nothing for a record whose length a bit has changed."""
+    monkeypatch.setattr(compacted, "_STALL_SECONDS", 1.0)
+    name = f"{names.prefix}.damaged"
+    topic = NewTopic(name, 1, 1, config={"compression.type": "uncompressed"})
+    admin.create_topics([topic])[name].result(10)
+    producer = clients.producer(kafka.connection)
+    producer.produce(name, key=b"key", value=bytes(100))
+    producer.flush()
+    (segment,) = (home / "log" / f"{name}-0").glob("*.log")
+    with segment.open("r+b") as file:
+        file.seek(_BATCH_HEAD)  # the length of the first record
+        (length,) = file.read(1)
+        file.seek(_BATCH_HEAD)
+        file.write(bytes([length ^ 1 << 6]))
+    with pytest.raises(
+        UserError, match=r"at offset 0: the broker answers.*damaged it.*topics apply"
+    ):
+        list(compacted.records(kafka.connection, name))
 
 
 @pytest.mark.parametrize("whole", [False, True], ids=["a page", "a batch"])
