@@ -18,7 +18,7 @@ from stream_app.evaluation.privacy_proofs import proofs
 from stream_app.privacy import registry
 from stream_app.privacy.accounting.plans import largest_count
 from stream_app.privacy.accounting.profile_cap import profile_cost, within
-from stream_app.privacy.accounting.whole_person import sum_cost
+from stream_app.privacy.accounting.whole_person import report_loss, sum_cost
 from stream_app.privacy.adjacency import Adjacency
 from stream_app.privacy.exact.discrete_gaussian import DeltaCertificate
 from stream_app.privacy.exact.gaussian_calibration import analytic_variance, lemma_variance
@@ -121,6 +121,22 @@ def hundred() -> str:
     return _table(head, rows)
 
 
+def replacement() -> str:
+    """Return what the reports that fit a budget cost where a record is replaced by any other."""
+    rows = []
+    for text in ("1/2", "1", "2"):
+        for family in (name for name in registry.families(Adjacency.CELL) if name != "like"):
+            row = [f"`{family}:{_LEVELS}:{text}`"]
+            for id in (f"{family}:{_LEVELS}:{text}", f"{family}:{_LEVELS}:{text}:1/4"):
+                count = largest_count(id, _BUDGET, _DELTA)
+                composed = report_loss(id, "replaced").self_composed(count)
+                row += [str(count), f"{composed.epsilon(float(_DELTA)):.1f}"]
+            rows.append(row)
+    pair = ("reports within (20, 1e-6)", "replaced")
+    thinned = tuple(f"thinned to 1/4: {each}" for each in pair)
+    return _table(("mechanism", *pair, *thinned), rows)
+
+
 def fakes() -> str:
     """Return the probability that a cell without a rating is published, and fakes per user."""
     rows = []
@@ -208,6 +224,7 @@ TABLES: dict[str, Callable[[], str]] = {
     "mechanisms": mechanisms,
     "families": families,
     "hundred": hundred,
+    "replacement": replacement,
     "fakes": fakes,
     "sigma": sigma,
     "caps": caps,

@@ -1,11 +1,16 @@
 """What one report costs: a person as a whole, or one rating.
 
-Two words for the difference between two worlds:
+Three words for the difference between two worlds:
 
     person   everything that one person ever reported. Mechanisms that protect presence: all of it
              against nothing at all, so each cell against "missing" and each profile against the
              empty one, in both directions. Mechanisms that protect a value only: every value
              replaced by any other; that the ratings exist is public.
+    replaced everything replaced by anything else: each cell by any rating or none, each profile by
+             any other. No ledger charges it; it is what a budget means against an observer who
+             knows that the person has one of two records. Where presence is protected it can exceed
+             `person`: thinning hides "missing" from a level better than two levels from each other,
+             and of laplace the ends of the scale are twice as far apart as an end and "missing".
     rating   one cell (a value, or its presence) changes in any way, and with it one item of every
              profile; the cost of reporting the same rating again and again.
 
@@ -42,7 +47,7 @@ from stream_app.privacy.profiles.blip import Blip
 from stream_app.privacy.profiles.jlt import Jlt
 from stream_app.privacy.profiles.mechanism import MOST_ITEMS, changed_items
 
-Neighbours = Literal["person", "rating"]
+Neighbours = Literal["person", "replaced", "rating"]
 
 
 @dataclass(frozen=True)
@@ -121,7 +126,8 @@ def _changed(mechanism: Blip | Jlt, neighbours: Neighbours, most_items: int) -> 
     """Return how many items of a release differ between two neighbours at most."""
     if neighbours == "rating":
         return changed_items(mechanism.most)
-    return min(most_items, mechanism.most)
+    whole = min(most_items, mechanism.most)
+    return 2 * whole if neighbours == "replaced" else whole
 
 
 def _blip(mechanism: Blip, items: int) -> ReportLoss:

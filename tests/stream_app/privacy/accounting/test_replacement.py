@@ -1,0 +1,105 @@
+"""A whole record replaced by any other: the bound against every pair of records, in fractions."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+from stream_app.privacy import registry
+from stream_app.privacy.accounting.plans import largest_count
+from stream_app.privacy.accounting.whole_person import Neighbours, report_loss
+from stream_app.privacy.exact.integer_tables import TOTAL, Table
+from stream_app.privacy.profiles.blip import Blip
+
+F = Fraction
+REPORTS = 2
+EPSILONS = ("0", "1/4", "3/4", "5/4")
+THINNED = ("cell:2:1:1/4", "ternary:2:1:1/4", "laplace:2:1:1/4")
+WHOLE = ("cell:2:1", "ternary:2:1", "like:2:1")
+LAPLACE = "laplace:3:1"
+
+
+def table_of(id: str) -> Table:
+    table = registry.parse(id).table()
+    assert table is not None
+    return table
+
+
+def worst_delta(id: str, epsilon: str, *, replaced: bool) -> Fraction:
+    """The largest hockey-stick divergence of two records of `REPORTS` cells, from the counts.
+
+    e^epsilon is rounded down, so that the result is not below the truth. Not `replaced`: only
+    records against the one without any rating, in both orders.
+    """
+    counts = table_of(id).counts
+    records = list(itertools.product(range(len(counts)), repeat=REPORTS))
+    laws = {
+        record: [math.prod(each) for each in itertools.product(*(counts[x] for x in record))]
+        for record in records
+    }
+    empty = (len(counts) - 1,) * REPORTS
+    ratio = F(math.exp(F(epsilon))) * (1 - F(1, 2**50))
+    return max(
+        sum(max(F(0), p - ratio * q) for p, q in zip(laws[a], laws[b], strict=True))
+        for a, b in itertools.permutations(records, 2)
+        if replaced or empty in (a, b)
+    ) / (TOTAL**REPORTS)
+
+
+@pytest.mark.parametrize("epsilon", EPSILONS)
+@pytest.mark.parametrize("id", [*THINNED, *WHOLE, LAPLACE])
+def test_the_bound_holds_for_every_pair_of_records_and_is_tight(id: str, epsilon: str) -> None:
+    """All inputs at every cell, all outputs; the bound is above by its rounding alone."""
+    for neighbours, replaced in (("replaced", True), ("person", False)):
+        truth = worst_delta(id, epsilon, replaced=replaced)
+        loss = report_loss(id, neighbours).self_composed(REPORTS)  # type: ignore[arg-type]
+        bound = loss.delta(float(F(epsilon)))
+        assert F(bound) >= truth * (1 - F(1, 10**12))
+        assert bound <= float(truth) * (1 + 1e-3) + 1e-9
+
+
+@pytest.mark.parametrize("id", [*THINNED, LAPLACE])
+def test_thinning_makes_a_replacement_cost_more_than_a_removal(id: str) -> None:
+    """So the figure of a person, everything added or removed, is no bound of a replacement."""
+    both = [worst_delta(id, "1/4", replaced=replaced) for replaced in (True, False)]
+    assert both[0] > both[1]
+    count = largest_count(id, F(20), F(1, 10**6))
+    assert cost(id, "person", count) <= 20 < cost(id, "replaced", count)
+
+
+@pytest.mark.parametrize("id", WHOLE)
+def test_without_thinning_a_replacement_costs_what_a_removal_does(id: str) -> None:
+    count = largest_count(id, F(20), F(1, 10**6))
+    assert cost(id, "replaced", count) == pytest.approx(cost(id, "person", count), rel=1e-9)
+
+
+@pytest.mark.parametrize("id", [*THINNED, *WHOLE, LAPLACE])
+def test_at_delta_0_either_costs_the_sum_of_the_epsilons_at_most(id: str) -> None:
+    for neighbours in ("person", "replaced"):
+        found = report_loss(id, neighbours).self_composed(7).epsilon(0.0)  # type: ignore[arg-type]
+        assert found <= 7 * (1 + 1e-9)
+
+
+def test_a_profile_replaced_by_any_other_changes_the_bits_of_both() -> None:
+    """All profiles of four items under a cap of two, in a filter of 10 bits, all outputs."""
+    mechanism = Blip(10, 2, F(2), 2)
+    items = np.array([1, 2, 3, 7], np.uint64)
+    picks = [items[list(p)] for n in range(5) for p in itertools.combinations(range(4), n)]
+    filters = [mechanism.filter(pick) for pick in picks]
+    most = max(int((a != b).sum()) for a in filters for b in filters)
+    against_empty = max(int(a.sum()) for a in filters)
+    (bit,) = (proof.worst_ratio for proof in Blip(10, 1, F(1, 2)).certify())
+    for neighbours, bits in (("replaced", most), ("person", against_empty)):
+        bound = report_loss(mechanism.id, neighbours).epsilon(0.0)  # type: ignore[arg-type]
+        assert bits * math.log(bit) <= bound + 1e-9
+    assert most > against_empty
+    assert cost(mechanism.id, "replaced", 1) == pytest.approx(4, rel=1e-3)
+    assert report_loss(mechanism.id, "replaced").epsilon(0.0) == pytest.approx(4, rel=1e-9)
+
+
+def cost(id: str, neighbours: Neighbours, count: int) -> float:
+    return report_loss(id, neighbours).self_composed(count).epsilon(1e-6)
