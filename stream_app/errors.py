@@ -10,6 +10,7 @@
     │   ├── FinishedBefore    every row of the data set was published by an earlier run
     │   ├── Unwritable        the journal cannot be written: the release was not sent
     │   ├── Unreadable        the kept ratings cannot be read: nothing is known to be rated or not
+    │   ├── ScopeChanged      another public scope than the stored one: nothing may be released
     │   ├── OlderJournal      the broker holds later events of the device: nothing may be released
     │   └── DamagedCheckpoint   (checkpoints.reader) a caller may discard the checkpoint and go on
     ├── WireError    (stream_app.wire) a record that is not an event: the caller rejects it with
@@ -51,6 +52,10 @@ class Unwritable(UserError):
 
 class Unreadable(UserError):
     """The operating system refused to read the kept ratings: report when it does not."""
+
+
+class ScopeChanged(UserError):
+    """The public scope is another one than the journal holds; the user accepts it by its digest."""
 
 
 class OlderJournal(UserError):

@@ -20,7 +20,7 @@ from confluent_kafka import KafkaException
 
 from producers.journal import Journal, Message
 from producers.publishing import Producer
-from stream_app.errors import OlderJournal, UserError
+from stream_app.errors import OlderJournal, ScopeChanged, UserError
 
 RETRY_SECONDS = 30.0
 Connect = Callable[[], Producer]
@@ -62,7 +62,8 @@ class Delivery:
     def serve(self) -> None:
         """Connect where there is no producer, send what waits, and take delivery reports.
 
-        A `UserError` of `connect` is a broker that is away; `OlderJournal` goes through.
+        A `UserError` of `connect` is a broker that is away; `OlderJournal` and `ScopeChanged` go
+        through.
         """
         if self._failure:
             self._give_up(self._failure)
@@ -93,7 +94,7 @@ class Delivery:
             return False
         try:
             self._producer = self._connect()
-        except OlderJournal:
+        except (OlderJournal, ScopeChanged):
             raise
         except UserError as error:
             self._retry_at = self._clock() + RETRY_SECONDS

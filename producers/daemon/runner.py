@@ -43,9 +43,10 @@ _NOTICES = 20  # sentences about bad lines of one source; the rest is counted
 CLOSE_SECONDS = 5.0
 
 
-@dataclass(frozen=True)
+@dataclass
 class Reporting:
-    """How the accounts report: `cells` is None where presence is public."""
+    """How the accounts report: `cells` is None where presence is public, and is replaced once a
+    scope is known that a server names."""
 
     settings: device.ReportSettings
     cells: Cells | None = None
@@ -70,7 +71,8 @@ class Daemon:
         mechanism = self.reporting.settings.mechanism
         check_levels_agree(self.ratings.scale, mechanism)
         cells = self.reporting.cells
-        check_scope(mechanism, EmissionOptions(None if cells is None else cells.scope))
+        if cells is None or len(cells.scope):  # else it is not known yet
+            check_scope(mechanism, EmissionOptions(None if cells is None else cells.scope))
         self._conditions = Conditions(self.notice)
         self._schedule = Schedule(self.journal.enrolled(), self.epoch_seconds, self.clock.now())
 

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from producers.device import scope
 from producers.journal import Journal
-from stream_app.errors import UserError
+from stream_app.errors import ScopeChanged, UserError
 
 MOST_CELLS = 4096  # of a scope, unless more are allowed by name
 _DIGEST = re.compile(r"[0-9a-f]{64}")
@@ -39,28 +39,35 @@ def read_scope(path: Path, most: int = MOST_CELLS) -> tuple[NDArray[np.uint64], 
     return items, hashlib.sha256(data).digest()
 
 
-def pin(journal: Journal, path: Path, digest: bytes, accepted: str | None = None) -> bool:
+def pin(journal: Journal, name: Path | str, digest: bytes, accepted: str | None = None) -> bool:
     """Store the digest of the scope; return whether it is new. Raises as `check_pin` does."""
-    if not check_pin(journal, path, digest, accepted):
+    if not check_pin(journal, name, digest, accepted):
         return False
     journal.pin_scope(digest)
     return True
 
 
-def check_pin(journal: Journal, path: Path, digest: bytes, accepted: str | None = None) -> bool:
+def check_pin(
+    journal: Journal, name: Path | str, digest: bytes, accepted: str | None = None
+) -> bool:
     """Return whether the digest is new.
 
-    UserError for another digest than the stored one, unless `accepted` is it in hex.
+    `ScopeChanged` for another digest than the stored one, unless `accepted` is it in hex.
     """
-    if accepted is not None and _DIGEST.fullmatch(accepted.lower()) is None:
-        raise UserError(f"--accept-scope {accepted[:70]}: give the 64 hex digits of its SHA-256")
+    check_accepted(accepted)
     pinned = journal.scope
     if pinned == digest:
         return False
     if pinned and (accepted is None or bytes.fromhex(accepted) != digest):
-        raise UserError(
-            f"{path}: has the SHA-256 {digest.hex()}, and the scope of this device has "
+        raise ScopeChanged(
+            f"{name}: has the SHA-256 {digest.hex()}, and the scope of this device has "
             f"{pinned.hex()}: who changes the scope chooses on what the budget is spent; if you "
             f"know who changed it and why, give --accept-scope {digest.hex()}"
         )
     return True
+
+
+def check_accepted(accepted: str | None) -> None:
+    """Raise UserError for what is no SHA-256 in hex."""
+    if accepted is not None and _DIGEST.fullmatch(accepted.lower()) is None:
+        raise UserError(f"--accept-scope {accepted[:70]}: give the 64 hex digits of its SHA-256")

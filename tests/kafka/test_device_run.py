@@ -95,3 +95,47 @@ def test_an_account_without_a_rating_reports_at_its_moment_and_the_program_ends_
         _, notices = running.communicate(timeout=PATIENCE_SECONDS)
     assert running.returncode == 1
     assert "holds number 1, so this is an older copy" in notices
+
+
+def test_a_catalogue_is_the_scope_that_was_taken_first_and_another_only_by_its_digest(
+    ratings_topic: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    user, _, _ = user_whose_moment_is_near(3600)
+    options = ["--user", user, "--mechanism", "cell", "--epsilon", "2", "--trust-catalogue"]
+
+    def started(*more: str, until: str) -> str:
+        """Return the notice that holds `until`, after the program was asked to end."""
+        with program(*options, *more) as running:
+            assert running.stderr is not None
+            found = [line for line in running.stderr if noticed(line, until, running)]
+        assert running.returncode == 0
+        (line,) = found
+        return line
+
+    def pinned() -> str:
+        return read_journal("device.journal").book.scope.hex()
+
+    assert run(["items", "put", "1", "--title", "A"]) == 0
+    started(until="the server's catalogue of 1 item, SHA-256 ")
+    first = pinned()
+    assert run(["items", "put", "2", "--title", "B"]) == 0
+    changed = started(until="the server's catalogue changed since this device took 1 item of it")
+    assert pinned() == first
+    digest = changed.rpartition("--accept-scope ")[2].strip()
+    started("--accept-scope", digest, until="the server's catalogue of 2 items, SHA-256 ")
+    assert pinned() == digest != first
+
+    Path("device.journal.catalogue").unlink()
+    assert run(["items", "withdraw", "1"]) == 0
+    capsys.readouterr()
+    with program(*options) as running:
+        _, notices = running.communicate(timeout=PATIENCE_SECONDS)
+    assert running.returncode == 1
+    assert "who changes the scope chooses on what the budget is spent" in notices
+
+
+def noticed(line: str, part: str, running: subprocess.Popen[str]) -> bool:
+    """Return whether a line holds `part`; the program is asked to end then."""
+    if part in line:
+        running.send_signal(signal.SIGTERM)
+    return part in line

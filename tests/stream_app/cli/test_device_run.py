@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import json
+import signal
+import subprocess
 import sys
 import time
 from collections.abc import Callable
@@ -186,3 +188,29 @@ def test_a_long_scope_is_pinned_at_enrolment_where_its_length_is_allowed(
     assert run(options) == 1
     assert "allow it (--most-cells 5000)" in capsys.readouterr().err
     assert run([*options, "--most-cells", "5000"]) == 0
+
+
+def test_a_program_that_trusts_the_catalogue_starts_without_a_broker() -> None:
+    enrol()
+    with subprocess.Popen(
+        [sys.executable, "-m", "stream_app.cli", "device", "run", *CELL, "--trust-catalogue"],
+        stderr=subprocess.PIPE, text=True,
+    ) as started:  # fmt: skip
+        assert started.stderr is not None
+        notices = []
+        for line in started.stderr:  # ends where the program ends
+            notices.append(line)
+            if "messages are kept in the journal" in line:
+                started.send_signal(signal.SIGTERM)
+    assert started.returncode == 0, notices
+    assert "public     the server's catalogue, which is read once the broker answers" in "".join(
+        notices
+    )
+
+
+def test_a_digest_that_is_none_is_refused_before_the_broker_is_asked(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    enrol()
+    assert run(["device", "run", *CELL, "--trust-catalogue", "--accept-scope", "all"]) == 1
+    assert "--accept-scope all: give the 64 hex digits" in capsys.readouterr().err

@@ -1,6 +1,8 @@
 """`murmurec device run` and `murmurec device status`: the device as a program that runs.
 
-start    what the command line means: accounts, scope, sources, connection
+options  the options, and which go together
+start    what they mean: accounts, sources, connection
+scope    the cells on which the accounts report
 planned  the mechanism that the accounts were enrolled for
 state    what a device would say of itself, from its journal
 """
@@ -94,7 +96,8 @@ def run(
     Example: murmurec device run --user ann --watch ratings.csv
     """
     from producers.journal import Limits
-    from stream_app.cli.device.running.start import RunOptions, run_device
+    from stream_app.cli.device.running.options import RunOptions
+    from stream_app.cli.device.running.start import run_device
 
     settings = settings_from(config, bootstrap, prefix, kafka)
     options = RunOptions(

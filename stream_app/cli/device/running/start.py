@@ -5,10 +5,6 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass
-from pathlib import Path
-
-import numpy as np
 
 from producers.daemon.cells import Cells
 from producers.daemon.clock import SystemClock
@@ -20,74 +16,26 @@ from producers.daemon.sources.local_socket import LocalSocket
 from producers.daemon.sources.pipe import Pipe
 from producers.daemon.sources.source import Source
 from producers.daemon.sources.watched_file import Places, WatchedFile
-from producers.device.pinned_scope import check_pin, pin, read_scope
 from producers.device.requests import ReportSettings
 from producers.identities import Identities
-from producers.journal import Journal, Limits
+from producers.journal import Journal
 from producers.publishing import Producer
 from producers.ranking.clean_history import CleanHistory
 from producers.scale import Scale
 from producers.siblings import check_only_journal
 from stream_app.cli.device.connections import item_table_for, publisher_for
-from stream_app.cli.device.mechanism_options import allowed, hides_presence, mechanism_from
-from stream_app.cli.device.replay.catalogue import catalogue
+from stream_app.cli.device.mechanism_options import allowed, mechanism_from
+from stream_app.cli.device.running.options import RunOptions
 from stream_app.cli.device.running.planned import planned_mechanism
-from stream_app.cli.device.scope_options import check_scope_source
+from stream_app.cli.device.running.scope import ServersCatalogue, cells_of
 from stream_app.cli.device.wording import journal_notices, protection_claim
 from stream_app.cli.options import connection_from
 from stream_app.cli.output import notice, plural, printable
-from stream_app.errors import UsageError, UserError
+from stream_app.errors import UserError
 from stream_app.privacy.mechanism import Mechanism
 from stream_app.settings import Settings
 from stream_app.wire import EPOCH_SECONDS, Topics
 from stream_app.wire.signatures import Signatures
-
-_MAX_PERIOD = 2**31
-
-
-@dataclass(frozen=True)
-class RunOptions:
-    """Accounts, sources, mechanism and scope of a running device."""
-
-    user: str | None
-    planned: bool
-    watched: tuple[Path, ...]
-    socket: Path | None
-    stdin: bool
-    family: str
-    epsilon: str | None
-    thinning: str | None
-    scale: Scale | None
-    scope: Path | None
-    accept_scope: str | None
-    trust_catalogue: bool
-    most_cells: int
-    rotate_every: int
-    rounds: int
-    journal: Path
-    limits: Limits
-    trust_journal: bool
-    producer_per_account: bool
-
-    def check(self, mechanism: Mechanism) -> None:
-        """Refuse options that do not go together."""
-        if self.planned and (self.epsilon is not None or self.thinning is not None):
-            raise UsageError(
-                "--plan: the plan holds the epsilon; leave --epsilon and --thinning out"
-            )
-        hidden = hides_presence(mechanism)
-        scoped = self.rotate_every != 1 or self.rounds != 1
-        if not hidden and (self.scope or self.trust_catalogue or scoped):
-            raise UsageError(
-                "--scope, --trust-catalogue, --rotate-every and --rounds need a mechanism that "
-                f"hides which items were rated, not {mechanism.id}"
-            )
-        if hidden:
-            check_scope_source(mechanism.id, self.scope, trusted=self.trust_catalogue)
-        if not 1 <= self.rotate_every <= _MAX_PERIOD:
-            raise UsageError(
-                f"--rotate-every {str(self.rotate_every)[:40]}: give 1 to {_MAX_PERIOD} epochs"
-            )
 
 
 def run_device(options: RunOptions, settings: Settings) -> None:
@@ -157,25 +105,26 @@ def _daemon(
         _seal_for(options, identities, [account.device for account in accounts])
     topic = Topics(settings.topic_prefix).ratings
     epoch = journal.epoch(int(clock.now()) // EPOCH_SECONDS)
-    cells = _cells(options, settings, mechanism, journal, epoch)
+    cells = cells_of(options, settings, mechanism, journal, epoch)
     history = CleanHistory(journal.path)
     sources += _sources(options, journal)
+    table = item_table_for(mechanism, settings, patient=True)
+    reporting = Reporting(ReportSettings(topic, mechanism, table, identities=identities), cells)
+    servers = ServersCatalogue(options, settings, journal)
+
+    def connect() -> Producer:
+        producer = _connected(options, settings, journal)
+        servers.compare(reporting)
+        return producer
+
     return Daemon(
         journal=journal,
-        reporting=Reporting(
-            ReportSettings(
-                topic,
-                mechanism,
-                item_table_for(mechanism, settings, patient=True),
-                identities=identities,
-            ),
-            cells,
-        ),
+        reporting=reporting,
         ratings=KeptRatings(history, identities, options.scale or Scale(), options.user),
         delivery=Delivery(
             journal,
             topic,
-            lambda: _connected(options, settings, journal),
+            connect,
             notice,
             time.monotonic,
         ),
@@ -192,49 +141,6 @@ def _seal_for(options: RunOptions, identities: Identities, devices: list[bytes])
             "devices = signed: a signature needs the id of the account's user, so a device reports "
             "for one account: give --user ID, and a journal with no other account (--journal)"
         )
-
-
-def _cells(
-    options: RunOptions, settings: Settings, mechanism: Mechanism, journal: Journal, epoch: int
-) -> Cells | None:
-    """Return the cells of the public scope; None where presence is public."""
-    if not hides_presence(mechanism):
-        return None
-    most = None
-    if options.scope is not None:
-        items, digest = read_scope(options.scope, options.most_cells)
-        check_pin(journal, options.scope, digest, options.accept_scope)
-        # Before it is stored: a shorter list in place of one that is refused here is no change.
-        _check_budgets(journal, mechanism, items, epoch, options.rounds)
-        if pin(journal, options.scope, digest, options.accept_scope):
-            notice(f"scope      {options.scope} has the SHA-256 {digest.hex()}, from now on")
-    else:
-        items = catalogue(connection_from(settings), settings.topic_prefix)
-        most = options.most_cells
-    return Cells(items, options.rotate_every, settings.hash_seed, most, options.rounds)
-
-
-def _check_budgets(
-    journal: Journal, mechanism: Mechanism, items: np.ndarray, epoch: int, rounds: int
-) -> None:
-    """Refuse a scope whose rounds fit no account's budget; warn where they do not fit some."""
-    rooms = []
-    for account in journal.enrolled():
-        left = int(np.maximum(rounds - journal.reports(account.device, items), 0).sum())
-        room = journal.room(account.device, mechanism, epoch)
-        if room is not None and room < left:
-            rooms.append((room, left, account.budget))
-    if not rooms:
-        return
-    room, left, budget = max(rooms, key=lambda each: each[0])
-    sentence = (
-        f"the scope needs {plural(left, 'report')} of each account, and the budget of {budget} "
-        f"holds {plural(room, 'report')} under {mechanism.id}: give a shorter --scope, fewer "
-        "--rounds, a smaller --epsilon, or a larger budget (murmurec budget set --raise)"
-    )
-    if len(rooms) == len(journal.enrolled()):
-        raise UserError(sentence)
-    notice(f"warning: {plural(len(rooms), 'account')} will not report: {sentence}")
 
 
 def _sources(options: RunOptions, journal: Journal) -> list[Source]:
@@ -285,8 +191,14 @@ def _notices(daemon: Daemon, mechanism: Mechanism) -> Iterator[str]:
         )
     else:
         yield (
-            f"public     the scope of {plural(len(cells.scope), 'item')}, and that every account "
-            "reports in every epoch in which items of it are due, with or without ratings"
+            f"public     {_named_scope(cells)}, and that every account reports in every epoch in "
+            "which items of it are due, with or without ratings"
         )
     yield "sent       once in an epoch, at a moment that follows from pseudonym and epoch alone"
     yield f"kept       {plural(daemon.ratings.count, 'rating')} on this device"
+
+
+def _named_scope(cells: Cells) -> str:
+    if len(cells.scope):
+        return f"the scope of {plural(len(cells.scope), 'item')}"
+    return "the server's catalogue, which is read once the broker answers"
