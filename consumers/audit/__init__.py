@@ -1,6 +1,6 @@
 """The outside observer: tests the claims of a deployment on its topics and public configuration.
 
-    records -> observed.py (columns) -> checks/ and attacks/ -> findings, judged together
+    records -> reading.py -> columns (observed.py) -> checks/, attacks/ -> findings, judged together
 
 Nothing here knows a raw rating, a journal or the server's state. A measurement is no guarantee: it
 can show that a claim is false, never that it is true.
@@ -9,7 +9,8 @@ can show that a claim is false, never that it is true.
 from consumers.audit.auditor import audit, audit_observed, violated
 from consumers.audit.configuration import PublicConfiguration
 from consumers.audit.findings import Finding, Verdict
-from consumers.audit.observed import Observed, observe
+from consumers.audit.observed import Observed
+from consumers.audit.reading import observe
 from consumers.audit.records import Record, Source
 
 __all__ = [

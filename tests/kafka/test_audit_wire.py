@@ -52,3 +52,20 @@ def test_the_command_reads_every_topic_and_judges_each_claim(
     shown = capsys.readouterr()
     assert "violated" in shown.out
     assert "a number is never used again with other bytes" in shown.err
+
+
+def test_a_log_that_is_longer_than_the_memory_gives_partial_results_and_says_so(
+    kafka: Kafka, topics: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    world, item = World(3), np.zeros(1, np.uint64)
+    for _ in range(4000):
+        world.send(world.device(), item, levels(world.rng, 1))
+    publish(kafka, topics, world.records)
+    command = ["audit", "wire", "--bootstrap", kafka.bootstrap, "--prefix", topics]
+    assert run([*command, "--allow", RR.id, "--memory", "1"]) == 0
+    shown = capsys.readouterr()
+    assert "partial: the log is longer than --memory 1 holds" in shown.out + shown.err
+    assert run([*command, "--allow", RR.id, "--memory", "1", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["accounts"] in ("1 of 2", "1 of 4")
+    assert run([*command, "--allow", RR.id, "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["accounts"] == "all"

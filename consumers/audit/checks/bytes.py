@@ -7,7 +7,6 @@ entries, and few replies are shorter than the one before.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator
 
 import numpy as np
@@ -70,23 +69,19 @@ def _gaps(messages: Messages) -> Finding:
 
 def _replies(observed: Observed) -> Finding:
     claim = "replies have one length in bytes and in entries"
-    if not observed.replies:
+    if not observed.replies.total:
         return untestable(claim, "no reply is kept on the topic")
-    lengths = Counter(size for size, _, _ in observed.replies)
+    replies, lengths = observed.replies, observed.replies.lengths
     sizes, usual = sorted(lengths), lengths.most_common(1)[0][0]
-    odd = sum(entries != LIST_LENGTH for _, entries, _ in observed.replies)
+    odd = replies.other_entries + replies.other_lengths
     odd += sum(count for size, count in lengths.items() if (size - usual) % LIST_LENGTH)
-    before: dict[int, int] = {}
-    shorter = 0
-    for size, _, partition in observed.replies:
-        shorter += size < before.get(partition, size)
-        before[partition] = size
-    odd += shorter if shorter > max(1.0, SHORTER * len(observed.replies)) else 0
+    shorter = replies.shorter
+    odd += shorter if shorter > max(1.0, SHORTER * replies.total) else 0
     spread = f"{sizes[0]:,} to {sizes[-1]:,} bytes" if len(sizes) > 1 else f"{sizes[0]:,} bytes"
     return decided(
         claim,
         odd,
-        f"{len(observed.replies):,} replies of {len(sizes):,} lengths, {spread}; "
+        f"{replies.total:,} replies of {len(sizes):,} lengths, {spread}; "
         f"{shorter:,} shorter than the one before",
         lengths=len(sizes),
     )

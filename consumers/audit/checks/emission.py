@@ -120,7 +120,7 @@ def emission(observed: Observed, configuration: PublicConfiguration) -> Iterator
         found = found.until(found.newest)
         different = np.unique(found.device[~found.usual(found.cells) & ~found.usual(found.total)])
         late = late_starters(messages, place, different, configuration)
-        yield _silent(mechanism.id, found, messages, configuration, late)
+        yield _silent(mechanism.id, found, observed, configuration, late)
         yield _uneven(mechanism.id, found, late)
         yield _outside(mechanism.id, messages, place, configuration)
     yield _repeated(messages, configuration)
@@ -129,7 +129,7 @@ def emission(observed: Observed, configuration: PublicConfiguration) -> Iterator
 def _silent(
     name: str,
     found: Turns,
-    messages: Messages,
+    observed: Observed,
     configuration: PublicConfiguration,
     late: NDArray[np.int64],
 ) -> Finding:
@@ -159,8 +159,9 @@ def _silent(
         if not holes and epochs == 1:
             return untestable(claim, "one epoch and no list of enrolled accounts (--enrolled)")
         return decided(claim, holes, measured, turns=checked)
-    never = _never(found, messages, configuration.enrolled)
-    measured += f", {never:,} of {len(configuration.enrolled):,} enrolled accounts never emitted"
+    enrolled = frozenset(filter(observed.sample.holds, configuration.enrolled))
+    never = _never(found, observed.messages, enrolled)
+    measured += f", {never:,} of {len(enrolled):,} enrolled accounts never emitted"
     return decided(claim, holes + never, measured, turns=checked, never=never)
 
 

@@ -1,0 +1,155 @@
+"""Records become columns: decoded by the widest rules, counted by kind, kept within a bound.
+
+A redelivery (the same device, number and bytes) costs no epsilon and says nothing new: it is
+counted and left out. The same number with other bytes stays, and is counted as reused. What is
+counted over all records and what is kept of a sample of accounts: `kept.py`.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+
+from consumers.audit.configuration import PublicConfiguration
+from consumers.audit.kept import Kept, Seen
+from consumers.audit.observed import Observed, Oddities, Profile, Replies
+from consumers.audit.records import Record, Source
+from consumers.audit.sample import Sample
+from stream_app import wire
+from stream_app.privacy.profiles import registry as profile_registry
+from stream_app.privacy.profiles.mechanism import ProfileMechanism
+from stream_app.wire.limits import CONTRACT
+from stream_app.wire.signatures import HEAD_BYTES, envelope_device
+
+MOST_PROFILE_IDS = 16  # each new id compiles a table, and outsiders write the ids
+MOST_MEGABYTES = 500  # of what is kept
+
+
+class _ProfileSizes(dict[str, int]):
+    """Size of the profiles of every id that is met, up to a bound."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.known: dict[str, ProfileMechanism] = {}
+
+    def get(self, name: str, default: Any = None) -> Any:
+        """Return the size of an id's profiles; `default` for what is no id."""
+        if name not in self and len(self.known) < MOST_PROFILE_IDS:
+            try:
+                self.known[name] = profile_registry.parse(name)
+            except ValueError:
+                return default
+            self[name] = self.known[name].profile_bytes
+        return super().get(name, default)
+
+
+class _Reading:
+    """What is counted and kept while records arrive."""
+
+    def __init__(self, configuration: PublicConfiguration, most_bytes: int) -> None:
+        self._intake = _intake(configuration)
+        self._kept = Kept(most_bytes, Sample(always=frozenset(configuration.canaries)))
+        self._replies = Replies()
+        self._rejected: Counter[str] = Counter()
+        self._odd: Counter[str] = Counter()
+        self._sizes = _ProfileSizes()
+
+    def take(self, record: Record) -> None:
+        """Count and keep one record."""
+        self._odd["records"] += 1
+        self._odd["headers"] += record.headers > 0
+        reading = {
+            Source.RATINGS: self._rating,
+            Source.PROFILES: self._profile,
+            Source.REPLIES: self._reply,
+        }[record.source]
+        try:
+            reading(record)
+        except wire.WireError as error:
+            self._rejected[f"{record.source}: {error.reason}"] += 1
+
+    def _rating(self, record: Record) -> None:
+        event = wire.decode(record.key, record.value, record.partition, self._intake)
+        value = _inside(record.value or b"")
+        other = value[:1] != b"{" and wire.encode(event) != value
+        if self._is_counted(record.source, event, value, other):
+            mechanism, size = self._intake.index[event.mechanism], len(record.value or b"")
+            self._kept.add(event, mechanism, size, record.time, self._odd["records"])
+
+    def _profile(self, record: Record) -> None:
+        value = _inside(record.value or b"")
+        event = wire.decode_profile(record.key, value, self._sizes, accept_tests=True)
+        other = wire.encode_profile(event) != value
+        if self._is_counted(record.source, event, value, other):
+            released = np.frombuffer(event.profile, np.uint8)
+            self._kept.add_profile(
+                Profile(
+                    event.device, event.seq, event.epoch, record.time, event.mechanism, released
+                )
+            )
+
+    def _reply(self, record: Record) -> None:
+        reply: wire.Recommendation = wire.decode_message(wire.Recommendation, record.value)
+        self._replies.add(len(record.value or b""), len(reply.items), record.partition)
+
+    def _is_counted(
+        self, source: Source, event: wire.Event | wire.ProfileEvent, value: bytes, other: bool
+    ) -> bool:
+        """Count what is odd about an event; return whether it is new and of the sample."""
+        held = self._kept.sample.holds(event.device)
+        seen = self._kept.seen(source, event.device, event.seq, value) if held else Seen.NEW
+        self._odd[seen] += 1
+        if seen is Seen.REDELIVERED:
+            return False
+        self._odd["tests"] += event.test
+        self._odd["extra_bytes"] += other
+        return held
+
+    def finished(self) -> Observed:
+        """Return what was counted and kept."""
+        odd = self._odd
+        oddities = Oddities(
+            dict(self._rejected),
+            *(odd[name] for name in ("headers", "extra_bytes", "tests")),
+            *(odd[name] for name in (Seen.REDELIVERED, Seen.REUSED, "records")),
+        )
+        kept = self._kept
+        profiles = tuple(kept.profiles)
+        return Observed(
+            kept.messages(), profiles, self._sizes.known, self._replies, oddities, kept.sample
+        )
+
+
+def observe(
+    records: Iterable[Record],
+    configuration: PublicConfiguration,
+    most_bytes: int = MOST_MEGABYTES * 1_000_000,
+) -> Observed:
+    """Return what the records say; `records` in the order of arrival within each partition.
+
+    Above about `most_bytes` the observer keeps a sample of the accounts.
+    """
+    reading = _Reading(configuration, most_bytes)
+    for record in records:
+        reading.take(record)
+    return reading.finished()
+
+
+def _intake(configuration: PublicConfiguration) -> wire.Intake:
+    """Return the widest rules: what an observer reads is not only what a server accepts."""
+    mechanisms = configuration.mechanisms
+    return wire.Intake(
+        {each.id: each.alphabet for each in mechanisms},
+        configuration.partitions,
+        accept_tests=True,
+        masked={each.id: each.levels for each in mechanisms if each.masks},
+        contract=CONTRACT,
+    )
+
+
+def _inside(value: bytes) -> bytes:
+    """Return the event in an envelope, or the value itself."""
+    return value if envelope_device(value) is None else value[HEAD_BYTES:]
