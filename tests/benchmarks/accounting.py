@@ -7,14 +7,19 @@ import time
 from collections.abc import Callable
 from fractions import Fraction
 
-from stream_app.privacy.accounting.ledger import PersonLedger
+from producers.journal.budget import debit
+from producers.person.account import Account
+from producers.person.enrolment import PersonBudget
+from producers.person.reports import room
+from stream_app.privacy import registry
 from stream_app.privacy.accounting.plans import largest_count
 from stream_app.privacy.accounting.whole_person import report_loss
+from stream_app.privacy.mechanism import Mechanism
 from tests.benchmarks.figure import Figure
 from tests.stream_app.privacy.accounting.peer.generate import TABLE
 
 EPSILON, DELTA = Fraction(20), Fraction(1, 10**6)
-DAYS, RELEASES = 365, 10_000
+FIRST, DAYS, RELEASES = 20_000, 365, 10_000
 SMALL = "rr:5:1/100"
 MIXED = (SMALL, "rr:5:1/1000", "cell:5:1/1000")
 PRECOMPUTED = ("rr:5:1/2", "cell:5:1/2:1/4", "ternary:5:1/2:1/4", "jlt:1000:1/2:1/1000000")
@@ -28,20 +33,30 @@ def measure() -> list[Figure]:
 def _admitted() -> list[Figure]:
     figures = []
     for plan, ids in ((SMALL, (SMALL,)), ("adaptive", MIXED)):
-        ledger = PersonLedger.enrol(EPSILON, DELTA, plan)
+        budget, account = PersonBudget(EPSILON, DELTA, DAYS, plan), Account()
+        mechanism, last = registry.parse(SMALL), FIRST + DAYS - 1
         for day in range(DAYS):
             for id in ids:
-                ledger = ledger.charge(id, RELEASES // (DAYS * len(ids)), 20_000 + day)
-        used = sum(ledger.used(20_364).values())
-        ledger = ledger.charge(SMALL, RELEASES - used, 20_364)
-        admitted = _microseconds(lambda ledger=ledger: ledger.admits(SMALL, 1, 20_364))  # type: ignore[misc]
-        charged = _microseconds(lambda ledger=ledger: ledger.charge(SMALL, 1, 20_364))  # type: ignore[misc]
+                _charge(account, registry.parse(id), RELEASES // (DAYS * len(ids)), FIRST + day)
+        used = sum(each.reports for each in account.used(FIRST - 1).values())
+        _charge(account, mechanism, RELEASES - used, last)
+        admitted = _microseconds(
+            lambda b=budget, a=account, m=mechanism: room(b, a.used(FIRST - 1), m)  # type: ignore[misc]
+        )
+        charged = _microseconds(lambda a=account, m=mechanism: _charge(a, m, 1, FIRST + DAYS))  # type: ignore[misc]
         name = f"accountant: {plan}, {RELEASES:,} releases"
         figures += [
             Figure(f"{name}, an admission", admitted, "us", "<= 200"),
             Figure(f"{name}, a charge", charged, "us", "<= 200"),
         ]
     return figures
+
+
+def _charge(account: Account, mechanism: Mechanism, count: int, epoch: int) -> None:
+    cost = debit(mechanism, count)
+    account.spend(
+        (epoch, cost.adjacency, "rating", mechanism.id), cost.nano, cost.atto, cost.reports
+    )
 
 
 def _precomputed() -> list[Figure]:

@@ -1,7 +1,8 @@
 """Privacy accounting: exact sums per adjacency, and tight bounds for a whole person.
 
-`PrivacyLoss` adds claims; `ledger.PersonLedger` holds the budget of one person, in loss
-distributions that are built from the tables that devices sample from.
+`PrivacyLoss` adds claims; `plans` has what a budget of a whole person holds, in loss distributions
+that are built from the tables that devices sample from. The accounts are on the device
+(`producers.person`).
 """
 
 from stream_app.privacy.accounting.basic_composition import PrivacyLoss

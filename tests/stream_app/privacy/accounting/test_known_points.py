@@ -7,8 +7,9 @@ from fractions import Fraction
 import pytest
 
 from stream_app.privacy.accounting.gaussian import gaussian_epsilon
-from stream_app.privacy.accounting.ledger import PersonLedger
+from stream_app.privacy.accounting.plans import pin, read_plan
 from stream_app.privacy.accounting.whole_person import report_loss
+from stream_app.privacy.profiles.mechanism import MOST_ITEMS
 from tests.stream_app.privacy.mechanisms import EVERY_PROTECTING, name
 
 
@@ -35,10 +36,10 @@ def test_ten_projections_of_an_item_cost_less_than_their_sum():
 
 @pytest.mark.parametrize(("id", "count"), [("rr:5:1/2", 93), ("rr:5:1/4", 391)])
 def test_a_budget_of_twenty_holds_more_reports_than_the_sum_allows(id, count):
-    ledger = PersonLedger.enrol(plan=id)
-    assert ledger.plan == f"{id}*{count}"
-    assert ledger.room(id) == count
-    assert PersonLedger.enrol(plan="sum").room(id) < count / 2
+    budget = Fraction(20), Fraction(1, 10**6), MOST_ITEMS
+    assert pin(id, *budget) == f"{id}*{count}"
+    assert read_plan(f"{id}*{count}", *budget).room({}, id) == count
+    assert read_plan("sum", *budget).room({}, id) < count / 2
 
 
 @pytest.mark.parametrize("mechanism", EVERY_PROTECTING, ids=name)

@@ -1,0 +1,138 @@
+"""Plans of a budget: what fits, which text is one, and the Renyi filter."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+import pytest
+
+from stream_app.privacy.accounting.dominating_pair import DominatingPair
+from stream_app.privacy.accounting.plans import Plan, largest_count, pin, read_plan
+from stream_app.privacy.accounting.renyi import SCALE, capacity, divergence, spent_epsilon
+from stream_app.privacy.accounting.whole_person import parse, report_loss, sum_cost
+from stream_app.privacy.exact.gaussian_calibration import exponential
+from stream_app.privacy.profiles.mechanism import MOST_ITEMS
+
+F = Fraction
+RR = "rr:5:1/2"
+BUDGET = F(20), F(1, 10**6), MOST_ITEMS
+
+
+def planned(plan: str) -> Plan:
+    return read_plan(pin(plan, *BUDGET), *BUDGET)
+
+
+def test_the_last_count_of_a_plan_is_the_largest_that_fits():
+    (_, four), (_, count) = (
+        part.split("*") for part in pin("cell:5:1*4,rr:5:1/2", *BUDGET).split(",")
+    )
+    assert int(four) == 4
+    both = report_loss("cell:5:1").self_composed(4)
+    assert both.compose(report_loss(RR).self_composed(int(count))).delta(20.0) <= 1e-6
+    assert both.compose(report_loss(RR).self_composed(int(count) + 1)).delta(20.0) > 1e-6
+    with pytest.raises(ValueError, match="exceeds"):
+        read_plan(f"cell:5:1*4,rr:5:1/2*{int(count) + 1}", *BUDGET)
+
+
+@pytest.mark.parametrize("plan", ["adaptive", "sum", "none:5:inf"])
+def test_what_protects_nothing_is_never_admitted(plan):
+    with pytest.raises(ValueError, match="protects nothing"):
+        planned(plan).room({}, "none:5:inf")
+
+
+@pytest.mark.parametrize(
+    ("plan", "epsilon", "delta", "message"),
+    [
+        ("rr:5:1/2,rr:5:1/4*3", F(20), F(1, 10**6), "only the last"),
+        ("rr:5:1/2*3,rr:5:1/2", F(20), F(1, 10**6), "occurs twice"),
+        ("rr:05:2", F(20), F(1, 10**6), "canonical"),
+        ("everything", F(20), F(1, 10**6), "give adaptive, sum, or"),
+        ("adaptive:1", F(20), F(1, 10**6), "above 1"),
+        (RR, F(0), F(1, 10**6), "epsilon is above 0"),
+        (RR, 20, F(1, 10**6), "exact number"),
+        (RR, F(20), F(0), "delta from"),
+    ],
+)
+def test_what_is_no_budget_or_plan_is_refused(plan, epsilon, delta, message):
+    with pytest.raises(ValueError, match=message):
+        pin(plan, epsilon, delta, MOST_ITEMS)
+
+
+def test_a_plan_without_its_count_is_not_a_stored_one():
+    with pytest.raises(ValueError, match="a count is missing"):
+        read_plan(RR, *BUDGET)
+
+
+# --- profiles -------------------------------------------------------------------------------------
+
+
+def test_a_filter_costs_a_person_what_its_bits_can_carry():
+    """At most min(c K, L) bits at epsilon / K, so at most min(c epsilon, L epsilon / K)."""
+    for items in (1, 100, 1000):
+        exact = report_loss("blip:500:2:1", most_items=items)
+        assert exact.epsilon(0.0) == pytest.approx(min(items, 250), rel=1e-9)
+        assert exact.epsilon(1e-6) <= min(items, 250)
+        assert sum_cost("blip:500:2:1", items) == (F(min(items, 250)), F(0))
+    assert report_loss("blip:500:2:1", "rating").epsilon(0.0) == pytest.approx(1.0, rel=1e-9)
+    assert report_loss("blip:500:2:0").epsilon(1e-9) == 0.0
+
+
+def test_a_projection_costs_a_person_the_square_of_the_items():
+    for items in (1, 3):
+        loss = report_loss("jlt:200:1/2:1/1000000", most_items=items).self_composed(2)
+        ((projection, count),) = loss.forward.members
+        mu = F(2 * 200 * items**2) / parse("jlt:200:1/2:1/1000000").variance
+        assert projection.square(count) == mu
+    assert sum_cost("jlt:200:1/2:1/1000000", 3)[0] == F(3, 2)
+
+
+def test_a_plan_of_ratings_and_profiles_is_one_budget():
+    profile = "jlt:200:1/2:1/1000000:8"
+    alone = largest_count(RR, F(20), F(1, 10**6))
+    assert 0 < planned(f"{profile}*4,{RR}").room({}, RR) < alone == 93
+    free = planned("adaptive")
+    assert free.room({profile: 4}, RR) < free.room({}, RR)
+
+
+# --- the Renyi filter -----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("id", ["rr:5:1/2", "cell:5:1:1/3", "laplace:5:2", "like:5:1"])
+@pytest.mark.parametrize("order", [2, 3, 8])
+def test_a_divergence_of_integer_order_is_that_of_fractions(id, order):
+    loss = report_loss(id)
+    for direction in (loss.forward, loss.backward):
+        ((member, _),) = direction.members
+        pair = member.pair
+        total = sum((F(p, pair.total) * F(p, q) ** (order - 1) for p, q in pair.atoms), F(0))
+        found = divergence(pair, F(order))
+        assert total <= exponential(found * (order - 1))[0]
+        assert total >= exponential((found - F(4, SCALE) - F(1, 10**9)) * (order - 1))[1]
+
+
+def test_a_divergence_that_is_infinite_is_refused():
+    with pytest.raises(ValueError, match="no divergence"):
+        divergence(DominatingPair(((1, 0), (3, 4)), 4), F(2))
+
+
+@pytest.mark.parametrize(("epsilon", "delta"), [(F(20), F(1, 10**6)), (F(1), F(1, 10))])
+def test_a_capacity_is_turned_into_the_budget_and_no_more(epsilon, delta):
+    order = F(21, 8)
+    most = capacity(epsilon, delta, order)
+    assert spent_epsilon(most, delta, order) <= float(epsilon)
+    assert spent_epsilon(most + SCALE // 10**6, delta, order) > float(epsilon)
+
+
+def test_the_filter_costs_a_little_against_a_plan():
+    """At the default budget: 86 of 93 reports; a mixture is free in exchange."""
+    assert pin("adaptive", *BUDGET) == "adaptive:21/8"
+    free = planned("adaptive")
+    assert 80 <= free.room({}, RR) < 93
+    assert free.room({"rr:5:1/4": 100, "cell:5:1": 5}, RR) > 30
+
+
+def test_a_hundred_times_weaker_reports_are_ten_thousand_times_as_many():
+    """mu^2 is n epsilon^2 2/5 for small epsilons, also where n is 26 million."""
+    hundredth, thousandth = (largest_count(f"rr:5:1/{n}", F(20), F(1, 10**6)) for n in (100, 1000))
+    assert 255_000 < hundredth < 265_000
+    assert thousandth == pytest.approx(100 * hundredth, rel=5e-3)
