@@ -39,9 +39,11 @@ from stream_app.cli.options import (
     PrefixOption,
     settings_from,
 )
+from stream_app.errors import UsageError
 
 
 def run(
+    context: typer.Context,
     user: Annotated[
         str | None,
         typer.Option("--user", metavar="ID", help="The only user; without it lines name theirs."),
@@ -61,7 +63,9 @@ def run(
     plan: Annotated[
         bool,
         typer.Option(
-            "--plan", help="Report under the mechanism that the accounts were enrolled for."
+            "--plan",
+            help="Report under the mechanism that the accounts were enrolled for (instead of "
+            "--mechanism, --epsilon, --thinning).",
         ),
     ] = False,
     scale: ScaleOption = None,
@@ -99,6 +103,8 @@ def run(
     from stream_app.cli.device.running.options import RunOptions
     from stream_app.cli.device.running.start import run_device
 
+    if plan:
+        _check_only_plan(context)
     settings = settings_from(config, bootstrap, prefix, kafka)
     options = RunOptions(
         user=user,
@@ -122,6 +128,22 @@ def run(
         producer_per_account=producer_per_account,
     )
     run_device(options, settings)
+
+
+def _check_only_plan(context: typer.Context) -> None:
+    """Refuse a mechanism beside the plan, even the default one: it would be passed over."""
+    names = ("mechanism", "epsilon", "thinning")
+    given = [f"--{name}" for name in names if _is_given(context, name)]
+    if given:
+        raise UsageError(
+            "--plan: the accounts report under the mechanism of their plan; leave "
+            f"{' and '.join(given)} out"
+        )
+
+
+def _is_given(context: typer.Context, name: str) -> bool:
+    source = context.get_parameter_source(name)
+    return source is not None and source.name not in ("DEFAULT", "DEFAULT_MAP")
 
 
 def status(

@@ -41,10 +41,6 @@ class RunOptions:
 
     def check(self, mechanism: Mechanism) -> None:
         """Refuse options that do not go together."""
-        if self.planned and (self.epsilon is not None or self.thinning is not None):
-            raise UsageError(
-                "--plan: the plan holds the epsilon; leave --epsilon and --thinning out"
-            )
         hidden = hides_presence(mechanism)
         scoped = self.rotate_every != 1 or self.rounds != 1
         if not hidden and (self.scope or self.trust_catalogue or scoped):
