@@ -124,6 +124,15 @@ class Ledger:
             for name, array in sorted(self.arrays().items())
         )
 
+    def carry(self, arrays: Mapping[str, NDArray[Any]]) -> None:
+        """Take the erased devices and the counts by mechanism of another ledger, and no more.
+
+        Raises ValueError where they are missing or no such arrays.
+        """
+        forgotten = ledger_array(arrays, "forgotten", (None, 2), np.uint64)
+        counts = ledger_array(arrays, "mechanisms", self.mechanisms.shape, np.int64)
+        self.forgotten, self.mechanisms[:] = np.array(forgotten, np.uint64), counts
+
     def load(self, arrays: Mapping[str, NDArray[Any]]) -> None:
         """Replace all arrays by the result of `arrays()` of another ledger of as many partitions.
 
@@ -142,3 +151,23 @@ class Ledger:
                 )
         for name, array in arrays.items():
             setattr(self, name, np.array(array, own[name].dtype))
+
+
+def ledger_array(
+    arrays: Mapping[str, NDArray[Any]], name: str, shape: tuple[int | None, ...], dtype: type
+) -> NDArray[Any]:
+    """Return one array of a ledger; ValueError unless it has the shape (None: any length) and type
+    and holds no number below 0."""
+    array = arrays.get(name)
+    if array is None:
+        raise ValueError(f"its ledger has no {name}, so it is no state: give another snapshot")
+    wanted = np.dtype(dtype)
+    lengths = zip(array.shape, shape, strict=False)
+    fits = array.ndim == len(shape) and all(wish in (own, None) for own, wish in lengths)
+    if not fits or array.dtype.newbyteorder("=") != wanted or (array < 0).any():
+        expected = [length if length is not None else "n" for length in shape]
+        raise ValueError(
+            f"{name} of its ledger is {array.dtype}{list(array.shape)}, and a state has "
+            f"{wanted}{expected} from 0 up: give another snapshot"
+        )
+    return array

@@ -19,6 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stream_app.kernels.stream.high_water_marks import LATE
+from stream_app.log.ledger import ledger_array
 from stream_app.models.factorization import transfer
 from stream_app.models.factorization.base import ITEM, USER
 from stream_app.models.factorization.factory import build_durable
@@ -29,6 +30,7 @@ from stream_app.state.replica import Replica
 from stream_app.wire.limits import MAX_SEQ
 
 Arrays = dict[str, NDArray[Any]]
+_COUNTED_SINCE = 7  # the state format from which on reports are counted by mechanism
 _HASHED = frozenset({"learner", "seen", "presence", "frequencies", "second_moment"})
 _LEARNER = ("model", "factors", "depth", "sketch_bytes", "scalars_bytes")
 
@@ -248,10 +250,13 @@ def arrived(
     and at the end those without protection that it does not list.
 
     Before state format 7 they were not counted: each mechanism that was allowed counts as one
-    report, so that no state without protection passes for one with it.
+    report, so that no state without protection passes for one with it. ValueError for a later state
+    without counts, or with others than its allow-list has.
     """
     names = settings.get("mechanisms", "").split(", ")
-    counts = ledger.get("mechanisms", np.array([*(1 for _ in names), 0])).tolist()
+    counts = [*(1 for _ in names), 0]
+    if int(settings["state_format"]) >= _COUNTED_SINCE:
+        counts = ledger_array(ledger, "mechanisms", (len(counts),), np.int64).tolist()
     places = {mechanism.id: place for place, mechanism in enumerate(replica.spec.mechanisms)}
     found = replica.ledger.mechanisms.copy()
     found[-1] = counts[-1]

@@ -437,10 +437,12 @@ class Replica:
         origin: StateOrigin,
     ) -> None:
         """Start from the model of another log: as `load`, but with an empty ledger from `origin`
-        on that keeps the list of erased devices and the counts by mechanism."""
+        on that keeps the list of erased devices and the counts by mechanism.
+
+        Raises ValueError as `load`, and where the ledger has no such list or counts.
+        """
         fresh = self._fresh_ledger(origin)
-        fresh.mechanisms[:] = ledger["mechanisms"]
-        fresh.forgotten = np.array(ledger["forgotten"], np.uint64).reshape(-1, 2)
+        fresh.carry(ledger)
         self.load(model, fresh.arrays(), origin.cut, origin.end_offsets, origin)
 
     def _fresh_ledger(self, origin: StateOrigin) -> Ledger:

@@ -42,13 +42,19 @@ def migrate(source: Path, target: Path, spec: StateSpec) -> Migrated:
             f"{source}: state format {found or 'unknown'}; this release converts formats "
             f"{OLDEST_FORMAT} to {STATE_FORMAT}: convert it with the releases between, one by one"
         )
-    replica, parts = converted(old, spec)
+    try:
+        replica, parts = converted(old, spec)
+    except ValueError as error:
+        raise UserError(f"{source}: {error}") from None
     meta = snapshot_file.write(target, replica, {"migrated_from": old.digest})
     return Migrated(meta, parts)
 
 
 def converted(old: SnapshotFile, spec: StateSpec) -> tuple[Replica, tuple[PartReport, ...]]:
-    """Return a replica of the spec with what the snapshot holds, and what became of each part."""
+    """Return a replica of the spec with what the snapshot holds, and what became of each part.
+
+    Raises ValueError for a snapshot whose ledger is none.
+    """
     draft = new_replica(spec)
     newest_day = int(time.time()) // EPOCH_SECONDS + AHEAD_DAYS
     migration = Migration(old.model, old.meta.settings, draft, newest_day)
