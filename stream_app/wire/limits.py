@@ -20,3 +20,10 @@ MEAN_CODES_PER_STAR = 50
 MAX_PROFILE_BYTES = 64 * 1024
 LINKS_PAGE_BYTES = 64 * 1024
 MAX_LINKS_BYTES = 2 * 1024 * 1024
+# Of a campaign. The vector of a stage is one record: 48,000 integers of 4 bytes, its other shares
+# and its framing fit in what the broker takes as a batch.
+MAX_INTEGERS = 48_000
+MAX_BOUND = 2**24
+MIN_VARIANCE, MAX_VARIANCE = 4, 2**32
+MAX_SCOPE = 2**16
+MAX_STAGES = 64
