@@ -22,6 +22,7 @@ PACKAGES = ("stream_app", "producers", "consumers", "murmurec")
 PURE = (
     *("stream_app.wire", "stream_app.kernels", "stream_app.models", "stream_app.log"),
     *("stream_app.state", "stream_app.serving", "stream_app.checkpoints.protocol"),
+    "stream_app.campaigns",
 )
 # All that what is pure imports: none of it has a clock, a source of noise, a file or a thread.
 STANDARD = {
@@ -32,6 +33,7 @@ STANDARD = {
         "collections",
         "dataclasses",
         "enum",
+        "fractions",
         "functools",
         "hashlib",
         "hmac",
