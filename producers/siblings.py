@@ -3,7 +3,9 @@
 A person with two journals has two pseudonyms and two budgets. The reports of both are about the
 same ratings, so their pseudonyms are easily linked and their budgets add up, whatever each of them
 says. So an account is refused where another journal in the same folder holds one, unless either
-journal is named a test, whose events no server counts.
+journal is named a test, whose events no server counts. A copy of the journal (a backup) counts
+spending from where it was made, so it has another folder; and of a journal that cannot be read it
+is not known which accounts it holds.
 """
 
 from __future__ import annotations
@@ -18,33 +20,58 @@ from stream_app.errors import UserError
 
 
 def check_only_journal(journal: Journal, users: Iterable[int | str]) -> None:
-    """Raise UserError where another journal in this folder holds an account of one of the users."""
+    """Raise UserError where another journal in this folder holds, or may hold, an account of one of
+    the users."""
     if journal.test:
         return
     users = list(users)
-    for path, view in _others(journal.path):
-        if view.book.test or not view.book.accounts:
-            continue
-        for signed in (False, True):
-            named = Identities(view.key, signed=signed)
-            if any(named.pseudonym(user) in view.book.accounts for user in users):
-                raise UserError(
-                    f"device journal {path}: holds an account of the same user as {journal.path}, "
-                    "and a person has one journal, because two give two pseudonyms and two budgets "
-                    f"for the same ratings: use --journal {path}, or name a journal a test when it "
-                    "is made (--test)"
-                )
+    for path in _others(journal.path):
+        view = _content(path)
+        if not view.book.test and _holds(view, users):
+            raise UserError(_refusal(journal, path, view))
 
 
-def _others(path: Path) -> Iterator[tuple[Path, JournalView]]:
-    """Yield the other journals in the folder of a journal; those that cannot be read are left."""
-    for other in sorted(path.parent.iterdir()):
-        if other == path or other == path.with_name(f"{path.name}.new") or not _is_journal(other):
-            continue
-        try:
-            yield other, read_journal(other)
-        except UserError:
-            continue  # damaged or of another format: its sentence names another path as the way out
+def _content(path: Path) -> JournalView:
+    try:
+        return read_journal(path)
+    except UserError:
+        raise UserError(
+            f"device journal {path}: cannot be read (it is damaged, or of another murmurec), so "
+            "whether the same user has an account in it is not known: restore it; if it is lost, "
+            "or of another person, move it to another folder"
+        ) from None
+
+
+def _holds(view: JournalView, users: list[int | str]) -> bool:
+    if not view.book.accounts:
+        return False
+    named = [Identities(view.key, signed=signed) for signed in (False, True)]
+    return any(each.pseudonym(user) in view.book.accounts for each in named for user in users)
+
+
+def _refusal(journal: Journal, path: Path, view: JournalView) -> str:
+    own = journal.path
+    if view.key != journal.key:
+        return (
+            f"device journal {path}: holds an account of the same user as {own}, and a person has "
+            "one journal, because two give two pseudonyms and two budgets for the same ratings: "
+            f"use --journal {path}, or name a journal a test when it is made (--test)"
+        )
+    spent = "and a copy spends again what was spent since it was made"
+    if view.book.next > journal.next_number:
+        return (
+            f"device journal {own}: is an older copy of {path}, {spent}: give --journal {path}, "
+            "and move the older one to another folder"
+        )
+    older = "an older copy" if view.book.next < journal.next_number else "a copy"
+    return f"device journal {path}: is {older} of {own}, {spent}: move it to another folder"
+
+
+def _others(path: Path) -> Iterator[Path]:
+    """Yield the other journals in the folder of a journal, without what a compaction has left."""
+    found = [each for each in sorted(path.parent.iterdir()) if _is_journal(each)]
+    left = {each.with_name(f"{each.name}.new") for each in found}
+    yield from (each for each in found if each != path and each not in left)
 
 
 def _is_journal(path: Path) -> bool:

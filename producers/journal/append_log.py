@@ -168,7 +168,7 @@ def scan_or_refuse(data: bytes, path: Path) -> Scan:
         raise UserError(
             f"device journal {path}: is damaged at byte {error.position} of {len(data)}; nothing "
             "is sent from it, as what was spent is no longer known: restore it from its disk, or "
-            "give another path (--journal), which makes new pseudonyms"
+            "move it to another folder, and new pseudonyms are made"
         ) from None
     except NotAJournalError as error:
         raise UserError(f"device journal {path}: {error}; {_ANOTHER}") from None

@@ -210,6 +210,11 @@ class Journal:
         known = self._state.replays.get(digest)
         return 0 if known is None or known.reserved < known.total else known.over
 
+    @property
+    def next_number(self) -> int:
+        """The number of the next message: of two copies of a journal, the older has the smaller."""
+        return self._state.next
+
     # --- accounts --------------------------------------------------------------------------------
 
     def enrolment(self, device: bytes) -> Enrolment | None:

@@ -157,7 +157,6 @@ def test_a_second_journal_of_a_person_is_refused_unless_a_test(tmp_path: Path) -
         journal.compact()
     with Journal.open(tmp_path / "d") as journal:
         assert journal.test
-    (tmp_path / "e").write_bytes(b"MURMJRNL and then rubbish")
     (tmp_path / "text").write_text("hello")
     enrol("a", "ann")
     with pytest.raises(UserError, match="holds accounts that are no test"):
