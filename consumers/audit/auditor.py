@@ -13,6 +13,7 @@ from consumers.audit.checks.freshness import freshness
 from consumers.audit.checks.moments import moments
 from consumers.audit.checks.orders import orders
 from consumers.audit.checks.profiles import profile_channels
+from consumers.audit.checks.spending import spending
 from consumers.audit.configuration import PublicConfiguration
 from consumers.audit.findings import Finding, Verdict, judged, untestable
 from consumers.audit.observed import Observed
@@ -32,6 +33,7 @@ CHECKS: tuple[Check, ...] = (
     moments,
     linking,
     rebuilding,
+    spending,
 )
 _INVISIBLE = (
     (

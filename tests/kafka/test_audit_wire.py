@@ -39,7 +39,7 @@ def test_the_command_reads_every_topic_and_judges_each_claim(
         world.send(device, items, levels(world.rng, 30))
     publish(kafka, topics, world.records)
     command = ["audit", "wire", "--bootstrap", kafka.bootstrap, "--prefix", topics]
-    command += ["--allow", RR.id, "--json"]
+    command += ["--budget", "100", "--allow", RR.id, "--json"]
     assert run(command) == 0
     found = json.loads(capsys.readouterr().out)["findings"]
     verdicts = {row["claim"]: row["verdict"] for row in found}

@@ -59,6 +59,7 @@ def wire(
     budget: Annotated[
         float, typer.Option(metavar="E", help="Epsilon of a whole person, in public.")
     ] = 20.0,
+    delta: Annotated[float, typer.Option(metavar="D", help="Delta of that budget.")] = 1e-6,
     rounds: Annotated[int, typer.Option(metavar="N", help="How often a cell may be reported.")] = 1,
     rotate_every: Annotated[
         int | None,
@@ -101,7 +102,13 @@ def wire(
     settings = settings_from(
         config, bootstrap, prefix, kafka, mechanisms=tuple(allow or ()) or None
     )
-    options = {"budget": budget, "rounds": rounds, "alpha": alpha, "rotate_every": rotate_every}
+    options = {
+        "budget": budget,
+        "delta": delta,
+        "rounds": rounds,
+        "alpha": alpha,
+        "rotate_every": rotate_every,
+    }
     public = _public(settings, scope, enrolled, canary or [], options)
     connection = connection_from(settings)
     clients.describe_cluster(connection)

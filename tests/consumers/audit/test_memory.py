@@ -16,7 +16,7 @@ from stream_app import wire
 from tests.consumers.audit.worlds import CELL, EPOCH, PUBLIC, RR, World, emit, honest, keys
 from tests.fixtures.streams import partition_of
 
-BOTH = PublicConfiguration((RR, CELL), scope=PUBLIC["scope"])
+BOTH = PublicConfiguration((RR, CELL), scope=PUBLIC["scope"], budget=1e6)
 PARTIAL = "the findings are about every account of the log"
 SILENT = "cell:5:2: every enrolled account emits in every epoch"
 

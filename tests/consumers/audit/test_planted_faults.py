@@ -34,6 +34,8 @@ from tests.consumers.audit.worlds import (
 
 LOUD, FAINT = registry.parse("cell:5:4"), registry.parse("cell:5:1/2")
 PEOPLE = 60
+TOLD_APART = "no person is told apart by more than the budget of 20 nats"
+SPENT = "no account releases more than the budget of 20 admits"
 REPLIES = "replies have one length in bytes and in entries"
 
 
@@ -193,8 +195,9 @@ def test_two_profiles_that_rebuild_the_items_are_found() -> None:
         device, items = world.device(), world.rng.choice(300, 60, replace=False).astype(np.uint64)
         for epoch in (EPOCH, EPOCH + 1):  # 2 x 8 an item: "within a budget of 20"
             world.send_profile(device, items, mechanism, epoch=epoch)
-    claim = "no person is told apart by more than the budget of 20 nats"
-    found = only(world.found(**PUBLIC), claim)
+    findings = world.found(**PUBLIC, budget=20.0)
+    assert violated(findings) == {TOLD_APART, SPENT}
+    found = findings[TOLD_APART]
     assert float(found.figures["precision"]) > 0.9
     assert float(found.figures["recall"]) > 0.9
 
@@ -287,8 +290,8 @@ def test_projections_with_the_wrong_noise_are_found(factor: float) -> None:
         device = world.device()
         event = wire.ProfileEvent(device, 1, claimed.id, EPOCH, wrong.tobytes())
         world.append(Source.PROFILES, event.key, wire.encode_profile(event), 0)
-    found = world.found(**PUBLIC, budget=1e6)
-    only(found, f"{claimed.id}: profiles have the claimed noise")
+    found = violated(world.found(**PUBLIC, budget=20.0))
+    assert found - {SPENT} == {f"{claimed.id}: profiles have the claimed noise"}
 
 
 def test_noise_that_is_kept_for_a_changed_profile_is_found() -> None:
@@ -329,8 +332,8 @@ def test_raw_reports_do_not_pass_for_reports_within_the_budget() -> None:
     for _ in range(5):
         items = rated(world)
         world.send(world.device(), np.sort(items), levels(world.rng, len(items)), OPEN)
-    claim = "no person is told apart by more than the budget of 20 nats"
-    assert world.found((OPEN,))[claim].verdict is Verdict.UNTESTABLE
+    found = world.found((OPEN,), budget=20.0)
+    assert found[TOLD_APART].verdict is found[SPENT].verdict is Verdict.UNTESTABLE
 
 
 def test_a_cell_that_is_reported_again_is_found_and_rounds_allow_it() -> None:
@@ -370,8 +373,7 @@ def test_a_budget_that_reports_alone_exceed_is_found() -> None:
             world, world.device(), keys(range(0, 300, 6)), EPOCH, mechanism=LOUD,
             scope=keys(range(300)),
         )  # fmt: skip
-    found = world.found((LOUD,))
-    only(found, "no person is told apart by more than the budget of 20 nats")
+    assert violated(world.found((LOUD,), budget=20.0)) == {TOLD_APART, SPENT}
 
 
 def test_the_same_log_without_a_fault_is_not_accused() -> None:
@@ -379,3 +381,20 @@ def test_the_same_log_without_a_fault_is_not_accused() -> None:
     found = world.found(**PUBLIC, enrolled=frozenset(devices))
     assert violated(found) == set()
     assert found[f"{BLIP.id}: profiles have the claimed noise"].verdict is Verdict.OK
+
+
+COUNTS = [(93, 1, True), (94, 1, False), (180, 800, True), (220, 800, False)]
+
+
+@pytest.mark.parametrize(("reports", "days", "kept"), COUNTS)
+def test_more_reports_than_the_budget_admits_are_found_also_if_they_say_little(
+    reports: int, days: int, kept: bool
+) -> None:
+    """A whole-person 20 holds 93 reports of 1/2 in any 365 days."""
+    world, small = World(28), registry.parse("rr:5:1/2")
+    for device in (world.device(), world.device()):
+        for number in range(reports):
+            epoch, item = EPOCH + number * days // (reports - 1), keys([number])
+            world.send(device, item, levels(world.rng, 1), small, epoch=epoch)
+    found = world.found((small,), budget=20.0)
+    assert violated(found) == (set() if kept else {SPENT})

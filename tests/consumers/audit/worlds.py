@@ -97,7 +97,8 @@ class World:
     def found(
         self, mechanisms: Sequence[Mechanism] = (RR, CELL), **public: object
     ) -> dict[str, Finding]:
-        """Audit the log and return the findings by claim."""
+        """Audit the log and return the findings by claim; without a budget no claim is about it."""
+        public.setdefault("budget", 1e6)
         configuration = PublicConfiguration(tuple(mechanisms), **public)  # type: ignore[arg-type]
         return {finding.claim: finding for finding in audit(self.records, configuration)}
 

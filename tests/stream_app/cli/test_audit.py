@@ -17,6 +17,8 @@ WIRE = ["audit", "wire", "--bootstrap", "localhost:1"]
         (["--alpha", "0"], "alpha 0.0: a probability above 0 and below 1"),
         (["--budget", "-1"], "budget -1.0: a person's epsilon is above 0"),
         (["--rounds", "0"], "rounds 0: a cell is reported 1 to 1000 times"),
+        (["--delta", "0"], "delta 0: give 1e-15 to 1"),
+        (["--delta", "nan"], "delta nan: give 1e-15 to 1"),
         (["--memory", "0"], "--memory 0: give 1 to 1000000 MB"),
         (["--rotate-every", "0"], "rotate every 0: give 1 to 4096 epochs"),
         (["--canary", "ann"], "canary ann: give a pseudonym of 32 hex characters"),
