@@ -7,6 +7,7 @@ counted over all records and what is kept of a sample of accounts: `kept.py`.
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from collections.abc import Iterable
 from typing import Any
@@ -74,7 +75,7 @@ class _Reading:
     def _rating(self, record: Record) -> None:
         event = wire.decode(record.key, record.value, record.partition, self._intake)
         value = _inside(record.value or b"")
-        other = value[:1] != b"{" and wire.encode(event) != value
+        other = not _is_plain(value) if value[:1] == b"{" else wire.encode(event) != value
         if self._is_counted(record.source, event, value, other):
             mechanism, size = self._intake.index[event.mechanism], len(record.value or b"")
             self._kept.add(event, mechanism, size, record.time, self._odd["records"])
@@ -148,6 +149,16 @@ def _intake(configuration: PublicConfiguration) -> wire.Intake:
         masked={each.id: each.levels for each in mechanisms if each.masks},
         contract=CONTRACT,
     )
+
+
+def _is_plain(value: bytes) -> bool:
+    """Return whether JSON has no extension block and no space, escape or field beside the usual."""
+    fields = json.loads(value)
+    return "x" not in fields and value in [
+        json.dumps(fields, separators=separators, ensure_ascii=ascii_only).encode()
+        for separators in ((",", ":"), (", ", ": "))
+        for ascii_only in (False, True)
+    ]
 
 
 def _inside(value: bytes) -> bytes:

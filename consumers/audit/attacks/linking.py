@@ -46,7 +46,8 @@ class Links:
 
 
 def linking(observed: Observed, configuration: PublicConfiguration) -> Iterator[Finding]:
-    """Yield the finding about pseudonyms of different mechanisms."""
+    """Yield the findings about pseudonyms of one mechanism, and of different ones."""
+    yield _twins(observed, configuration)
     claim = "pseudonyms of different mechanisms cannot be linked"
     pairs = list(_groups(observed, configuration))
     if not pairs:
@@ -64,6 +65,25 @@ def linking(observed: Observed, configuration: PublicConfiguration) -> Iterator[
     yield statistical(claim, tails.several(worst, tests), measured, clear=shown)
 
 
+def _twins(observed: Observed, configuration: PublicConfiguration) -> Finding:
+    """Return the finding about pseudonyms of one mechanism; both of a pair find each other, so they
+    count as one."""
+    claim = "a person has one pseudonym under a mechanism"
+    worst, shown, tests = 0.0, 0.0, 0
+    for name, devices in _under(observed, configuration).items():
+        own = sorted(devices)[:MOST]
+        if len(own) < 2 * FEWEST:
+            continue
+        found = link(observed, configuration, (name, own), (name, own))
+        clear = int(found.clear.sum())
+        tests, shown = tests + 1, max(shown, clear / len(own))
+        worst = min(worst, tails.at_least_tail(clear // 2, len(own) // 2, CHANCE))
+    if not tests:
+        return untestable(claim, f"no mechanism with {2 * FEWEST} pseudonyms")
+    measured = f"the best match is clear for {shown:.0%} at most, {CHANCE:.0%} by chance"
+    return statistical(claim, tails.several(worst, tests), measured, clear=shown)
+
+
 def link(
     observed: Observed,
     configuration: PublicConfiguration,
@@ -75,6 +95,8 @@ def link(
     a = _vectors(observed, configuration, *first, kind)
     b = _vectors(observed, configuration, *second, kind)
     scores = a @ b.T
+    if first == second:
+        np.fill_diagonal(scores, -1.0)  # no pseudonym is matched with itself
     top = -np.sort(-scores, axis=1)[:, :3]
     clear = (top[:, 0] - top[:, 1] > _CLEAR * (top[:, 1] - top[:, 2])) & (
         top[:, 0] - top[:, 1] > 1e-9
@@ -87,21 +109,27 @@ def _groups(
     observed: Observed, configuration: PublicConfiguration
 ) -> Iterator[tuple[tuple[str, list[bytes]], tuple[str, list[bytes]]]]:
     """Yield every pair of mechanisms whose pseudonyms are mostly different, the smaller first."""
-    messages = observed.messages
-    under = {
-        each.id: {
-            messages.devices[d] for d in np.unique(messages.device[messages.under(place)]).tolist()
-        }
-        for place, each in enumerate(configuration.mechanisms)
-    }
-    for profile in observed.profiles:
-        under.setdefault(profile.mechanism, set()).add(profile.device)
+    under = _under(observed, configuration)
     for (one, first), (other, second) in combinations(under.items(), 2):
         alone = sorted((len(only), name, sorted(only)[:MOST]) for name, only in (
             (one, first - second), (other, second - first),
         ))  # fmt: skip
         if alone[0][0] >= FEWEST:
             yield (alone[0][1], alone[0][2]), (alone[1][1], alone[1][2])
+
+
+def _under(observed: Observed, configuration: PublicConfiguration) -> dict[str, set[bytes]]:
+    """Return the pseudonyms of each mechanism, of ratings and of profiles."""
+    messages = observed.messages
+    found = {
+        each.id: {
+            messages.devices[d] for d in np.unique(messages.device[messages.under(place)]).tolist()
+        }
+        for place, each in enumerate(configuration.mechanisms)
+    }
+    for profile in observed.profiles:
+        found.setdefault(profile.mechanism, set()).add(profile.device)
+    return found
 
 
 def _vectors(

@@ -6,7 +6,8 @@ In each epoch the devices are sorted by their time. The fewest devices whose rem
 are out of place (n less the longest rising run); a few are late because a broker or a device was
 away. Whatever the order is, it must not go with what was reported: the rank correlation r of the
 time with the share of reports that say something, and with their mean, has r sqrt(n - 1) about
-standard normal.
+standard normal. The same for the distance from the public moment, by the straight line through all
+moments of the epoch: a device that works longer where it has rated is late in the right order.
 """
 
 from __future__ import annotations
@@ -48,7 +49,7 @@ def moments(observed: Observed, configuration: PublicConfiguration) -> Iterator[
         for epoch, chosen in _epochs(observed.messages, place):
             misplaced += _misplaced(observed.messages, chosen, epoch)
             devices += len(chosen)
-            scores += _scores(observed.messages, chosen, mechanism)
+            scores += _scores(observed.messages, chosen, mechanism, epoch)
         if not devices:
             yield untestable(in_order, f"no epoch of {FEWEST} devices")
             yield untestable(apart, f"no epoch of {FEWEST} devices")
@@ -86,21 +87,34 @@ def _misplaced(messages: Messages, chosen: NDArray[np.int64], epoch: int) -> int
     return len(ordered) - len(ends)
 
 
-def _scores(messages: Messages, chosen: NDArray[np.int64], mechanism: Mechanism) -> list[float]:
-    """Return the standardised rank correlations of the time with what the messages say."""
+def _scores(
+    messages: Messages, chosen: NDArray[np.int64], mechanism: Mechanism, epoch: int
+) -> list[float]:
+    """Return the standardised rank correlations of the time, and of its distance from the public
+    moment, with what the messages say."""
     rows, counts = messages.rows(chosen), messages.count[chosen]
     owner = np.repeat(np.arange(len(chosen)), counts)
     reports = messages.reports[rows]
     says = (reports != mechanism.alphabet - 1).astype(np.float64)
     share = np.bincount(owner, weights=says, minlength=len(chosen)) / counts
     mean = np.bincount(owner, weights=reports * says, minlength=len(chosen)) / counts
-    time = _ranks(messages.time[chosen].astype(np.float64))
+    time = (messages.time[chosen] - messages.time[chosen].min()).astype(np.float64)
+    devices = messages.device[chosen].tolist()
+    moment = np.array([emission_share(messages.devices[each], epoch) for each in devices])
     found = []
-    for content in (_ranks(share), _ranks(mean)):
-        spread = float(np.sqrt((time**2).sum() * (content**2).sum()))
-        if spread > 0:
-            found.append(float((time * content).sum()) / spread * np.sqrt(len(chosen) - 1))
+    for moved in (_ranks(time), _ranks(np.rint(_distances(time, moment)))):
+        for content in (_ranks(share), _ranks(mean)):
+            spread = float(np.sqrt((moved**2).sum() * (content**2).sum()))
+            if spread > 0:
+                found.append(float((moved * content).sum()) / spread * np.sqrt(len(chosen) - 1))
     return found
+
+
+def _distances(time: NDArray[np.float64], moment: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return how late each time is by the straight line through all of them, in ms."""
+    centred = moment - moment.mean()
+    slope = float((centred * time).sum() / (centred**2).sum())
+    return np.asarray(time - time.mean() - slope * centred, np.float64)
 
 
 def _ranks(values: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -398,3 +400,61 @@ def test_more_reports_than_the_budget_admits_are_found_also_if_they_say_little(
             world.send(device, item, levels(world.rng, 1), small, epoch=epoch)
     found = world.found((small,), budget=20.0)
     assert violated(found) == (set() if kept else {SPENT})
+
+
+def test_a_moment_that_is_later_by_what_was_rated_is_found_although_the_order_is_right() -> None:
+    """20 ms for each rating, in an epoch in which devices send minutes apart."""
+    world = World(29)
+    for _ in range(300):
+        device, items = world.device(), world.rng.choice(40, int(world.rng.integers(41)), False)
+        moment = emission_share(device, EPOCH) * 80_000 + len(items) * 0.02
+        emit(world, device, items.astype(np.uint64), EPOCH, time=moment)
+    only(world.found(), "cell:5:2: moments do not go with what is reported")
+
+
+@pytest.mark.parametrize("ordered", [False, True], ids=["shuffled", "by key"])
+def test_ratings_in_the_first_of_two_messages_are_found(ordered: bool) -> None:
+    world, scope = World(30), keys(range(wire.MAX_RATINGS + 200))
+    for _ in range(6):
+        device = world.device()
+        rated_items = world.rng.choice(len(scope), 900, replace=False)
+        first = np.concatenate((rated_items, np.setdiff1d(scope, rated_items)))[: len(scope) // 2]
+        for part in (first, np.setdiff1d(scope, first)):
+            part = np.sort(part) if ordered else world.rng.permutation(part)
+            emit(
+                world, device, rated_items.astype(np.uint64), EPOCH, scope=part.astype(np.uint64),
+                order=lambda turn, _: np.arange(len(turn)),
+            )  # fmt: skip
+    only(world.found(), "the order of an epoch's message is a uniform shuffle")
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda text: text.replace(b"}", b',"x":{"mood":3}}'),
+        lambda text: text.replace(b'"seq"', b'"s\\u0065q"'),
+        lambda text: text.replace(b",", b" ,", 1),
+        lambda text: text + b"\n\n",
+    ],
+)
+def test_bytes_beside_an_event_in_json_are_found(change: Callable[[bytes], bytes]) -> None:
+    world, devices = honest(21)
+    event = wire.Event(devices[1], 5, RR.id, EPOCH, keys([251]), np.zeros(1, np.uint8))
+    plain = wire.encode_json(event)
+    world.append(Source.RATINGS, event.key, plain, 0)
+    spaced = replace(event, seq=6, items=keys([252]))
+    text = json.dumps(json.loads(wire.encode_json(spaced))).encode()  # spaces after : and ,
+    world.append(Source.RATINGS, event.key, text, 0)
+    assert violated(world.found(**PUBLIC)) == set()
+    last = replace(event, seq=7, items=keys([253]))
+    world.append(Source.RATINGS, event.key, change(wire.encode_json(last)), 0)
+    only(world.found(**PUBLIC), "a record carries nothing beside its event")
+
+
+def test_two_pseudonyms_of_each_person_under_one_mechanism_are_found() -> None:
+    world = World(31)
+    for _ in range(PEOPLE):
+        items = rated(world, 40)
+        for device in (world.device(), world.device()):  # "Ann" and "Ann "
+            rate(world, device, items)
+    only(world.found(), "a person has one pseudonym under a mechanism")
