@@ -330,7 +330,7 @@ class Journal:
         return messages
 
     def _try_to_compact(self) -> None:
-        """Compact; a full disk does not stop the release, which is recorded already."""
+        """Compact; what prevents it does not stop the release, which is recorded already."""
         try:
             self.compact()
         except UserError:
@@ -371,8 +371,25 @@ class Journal:
             raise
 
     def compact(self) -> None:
-        """Replace the file by one without the acknowledged messages."""
+        """Replace the file by one without the acknowledged messages.
+
+        UserError, and the file is as it was, where the disk refuses, or the state has more than 256
+        different topics, scopes and mechanisms, which one record cannot name.
+        """
         self._check_owner()
+        try:
+            frames = self._whole()
+        except ValueError as error:
+            raise UserError(
+                f"device {error}, so {self.path} cannot be compacted: it stays as it is, and grows"
+            ) from None
+        self._log.replace(frames)
+        self._state.unkeyed = False
+        self._acks = []
+        self._compacted = self._log.size
+
+    def _whole(self) -> list[tuple[Kind, bytes]]:
+        """Return the records of a file that holds the whole state and the pending messages."""
         frames = [(Kind.ACCOUNTS, encode(self._state.record()))]
         enrolments, scope = self._state.enrolments(), self._state.scope
         if enrolments or scope or self.test:
@@ -380,10 +397,7 @@ class Journal:
             frames.append((Kind.ENROLMENTS, encode(record)))
         if len(self._outbox):
             frames.append((Kind.PENDING, encode(self._outbox.record())))
-        self._log.replace(frames)
-        self._state.unkeyed = False
-        self._acks = []
-        self._compacted = self._log.size
+        return frames
 
     def close(self) -> None:
         """Write the waiting acknowledgements, close the file and release its lock."""

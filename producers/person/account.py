@@ -24,10 +24,12 @@ from producers.person.enrolment import ATTO, NANO, Enrolment
 from producers.person.reports import NOTHING, Used
 from stream_app.privacy.accounting import PrivacyLoss
 from stream_app.privacy.adjacency import Adjacency
+from stream_app.privacy.mechanism import LARGEST_EPSILON
 from stream_app.privacy.profiles.mechanism import MOST_ITEMS
 
 Spend = tuple[int, str, str, str]  # epoch, adjacency, scope, mechanism
 _UNKNOWN = 2**32  # above every epoch
+_LARGEST_NANO = int(LARGEST_EPSILON) * NANO  # that one report can have cost
 _RATINGS = "rating"  # the scope of reports on single ratings
 
 
@@ -154,13 +156,19 @@ class Account:
     @property
     def worst_rating(self) -> int:
         """The nano-epsilon that one rating has cost at most, for life: the largest reports that it
-        can have had, and every profile, which may hold its item."""
+        can have had, and every profile, which may hold its item.
+
+        Reports of one mechanism cost the same. Where an older murmurec kept the sum of a day alone,
+        a report of that day may have cost all of it, as far as a mechanism can claim so much.
+        """
         whole, each = 0, []
-        for (_, _, scope, _), (nano, _, reports) in self.spends.items():
-            if scope == _RATINGS:
+        for (_, _, scope, mechanism), (nano, _, reports) in self.spends.items():
+            if scope != _RATINGS:
+                whole += nano
+            elif mechanism:
                 each.append((-(-nano // reports), reports))
             else:
-                whole += nano
+                each += [(_LARGEST_NANO, nano // _LARGEST_NANO), (nano % _LARGEST_NANO, 1)]
         left = self.reports_on_one_rating
         for nano, reports in sorted(each, reverse=True):
             whole += nano * min(left, reports)

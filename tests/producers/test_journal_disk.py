@@ -8,6 +8,7 @@ import stat
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,7 @@ from producers.journal import (
 )
 from producers.journal.disk import Disk
 from stream_app.errors import UserError
+from stream_app.privacy import registry
 from tests.producers.conftest import TOPIC
 from tests.producers.journals import ANN, RR, at, release
 
@@ -159,6 +161,90 @@ def test_what_was_recorded_is_given_out_also_where_the_disk_has_no_room_to_compa
     assert len(journal.pending()) == 11
 
 
+@pytest.mark.parametrize("number", [errno.ENOSPC, errno.EIO], ids=["full", "unreadable"])
+@pytest.mark.parametrize(
+    "call", ["create", "append", "sync", "rename", "sync_folder", "close", "remove"]
+)
+def test_a_release_that_is_durable_is_given_out_whatever_fails_in_a_compaction(
+    call: str, number: int, path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each call that a compaction makes; the next release succeeds, or says that it cannot."""
+    disk = FailingCompaction(call, number)
+    with at(path, disk=disk) as journal:
+        release(journal, ANN, 1)
+        monkeypatch.setattr("producers.journal.journal._COMPACTED_FROM", 0)
+        disk.armed, disk.new = True, -1
+        (given,) = release(journal, ANN, 2)
+        assert disk.failed == 1
+        # Once the new file has the name and that may not be durable, nothing more is recorded.
+        unsure = call in ("close", "sync_folder")
+        refused = pytest.raises(UserError, match="an earlier write failed; open it again")
+        with refused if unsure else nullcontext():
+            release(journal, ANN, 3)
+        disk.armed = False
+    with at(path) as again:
+        assert given in again.pending()
+        assert len(again.pending()) == again.seq(ANN, TOPIC) >= 2
+        assert not again.unreported(ANN, np.array([1, 2], np.uint64)).any()
+
+
+def test_a_journal_of_too_many_mechanisms_to_compact_goes_on(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    many = [registry.parse(f"rr:5:1/{n}") for n in range(2, 262)]
+    with at(path) as journal:
+        for item, mechanism in enumerate(many):
+            release(journal, ANN, item, mechanism=mechanism)
+        monkeypatch.setattr("producers.journal.journal._COMPACTED_FROM", 0)
+        monkeypatch.setattr(journal, "_compacted", 0)
+        assert [message.seq for message in release(journal, ANN, 1000)] == [261]
+        with pytest.raises(UserError, match=r"more than 256 different .* it stays as it is"):
+            journal.compact()
+    with at(path) as again:
+        assert len(again.pending()) == 261
+
+
+class FailingCompaction(Disk):
+    """A disk on which one call on the file that a compaction writes fails, once."""
+
+    def __init__(self, call: str, number: int) -> None:
+        self.call, self.number, self.armed, self.failed, self.new = call, number, False, 0, -1
+
+    def _fail(self, call: str, *, new: bool) -> None:
+        if self.armed and new and call == self.call and not self.failed:
+            self.failed += 1
+            raise OSError(self.number, os.strerror(self.number))
+
+    def create(self, path: Path) -> int:
+        self._fail("create", new=True)
+        self.new = super().create(path)
+        return self.new
+
+    def append(self, handle: int, data: bytes) -> None:
+        self._fail("append", new=handle == self.new)
+        super().append(handle, data)
+
+    def sync(self, handle: int) -> None:
+        self._fail("sync", new=handle == self.new)
+        super().sync(handle)
+
+    def rename(self, path: Path, to: Path) -> None:
+        self._fail("rename", new=True)
+        super().rename(path, to)
+
+    def sync_folder(self, path: Path) -> None:
+        self._fail("sync_folder", new=True)
+        super().sync_folder(path)
+
+    def close(self, handle: int) -> None:
+        super().close(handle)
+        self._fail("close", new=True)
+
+    def remove(self, path: Path) -> None:
+        self._fail("remove", new=True)
+        super().remove(path)
+
+
 def test_the_lock_of_a_file_that_was_replaced_meanwhile_is_not_taken(path: Path) -> None:
     for other in (path, path.with_name("newer")):
         at(other).close()
@@ -196,6 +282,7 @@ def test_a_file_that_may_not_grow_is_one_sentence(path: Path) -> None:
 import resource
 from pathlib import Path
 from stream_app.errors import UserError
+from stream_app.privacy import registry
 from tests.producers.journals import ANN, at, release
 path = Path({str(path)!r})
 with at(path) as journal:

@@ -198,6 +198,21 @@ def test_an_older_journal_is_read_and_its_spending_counts_as_a_sum(path: Path) -
         journal.release(ask(ANN, 4, mechanism=HALF))
 
 
+def test_a_rating_of_an_older_journal_may_have_cost_what_its_day_did(path: Path) -> None:
+    older(path)  # three reports of 2 on one day: an average of 2 is no bound
+    with Journal.open(path) as journal:
+        account = journal._state.accounts[ANN]
+        assert account.worst_rating == 6 * NANO
+        journal.enrol([ANN], PersonBudget(plan="adaptive"), TODAY)
+        journal.release(ask(ANN, 1, mechanism=HALF, republish=True))
+        assert account.worst_rating == 6 * NANO + NANO // 2
+        account.spend((TODAY, "value", "rating", ""), 100 * NANO, 0, 3)
+        assert account.worst_rating == (64 + 42) * NANO  # two reports, and one costs 64 at most
+    with enrolled(path.with_name("fresh"), PersonBudget(plan="adaptive")) as journal:
+        journal.commit([ask(ANN, 1, 2, mechanism=HALF), ask(ANN, 3, mechanism=RR)])
+        assert journal._state.accounts[ANN].worst_rating == 2 * NANO
+
+
 def test_a_plan_of_counts_holds_what_an_older_journal_has_left(path: Path) -> None:
     older(path)
     with Journal.open(path) as journal:  # has spent 6
