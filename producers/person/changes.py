@@ -10,8 +10,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from fractions import Fraction
 
-from producers.person.enrolment import Enrolment, PersonBudget
+from producers.person.enrolment import ADAPTIVE, SUM, Enrolment, PersonBudget
 from stream_app.errors import UserError
+from stream_app.privacy.accounting.plans import LARGEST_EPSILON, LEAST_DELTA
 
 Known = Callable[[bytes], Enrolment | None]
 
@@ -24,6 +25,7 @@ def enrolling(
     for device in dict.fromkeys(devices):
         before = known(device)
         if before is None:
+            _check_plan(budget)
             changed.append(Enrolment(device, epoch, budget, simulated))
         elif (again := before.enrolled_again(budget, epoch, simulated=simulated)) is not before:
             changed.append(again)
@@ -40,8 +42,12 @@ def withdrawing(known: Known, devices: Sequence[bytes], epoch: int) -> list[Enro
 
 def raising(known: Known, devices: Sequence[bytes], epsilon: Fraction | None) -> list[Enrolment]:
     """Return the accounts with a larger epsilon; UserError for one that is not larger."""
-    found = _found(known, devices)
-    return [replace(each, budget=each.budget.raised(epsilon)) for each in found]
+    changed = []
+    for each in _found(known, devices):
+        budget = each.budget.raised(epsilon)
+        _check_plan(budget)
+        changed.append(replace(each, budget=budget))
+    return changed
 
 
 def planning(
@@ -59,7 +65,21 @@ def planning(
                 "plan is chosen before the first release, because its exact cost holds for this "
                 "plan alone"
             )
-    return [replace(each, budget=replace(each.budget, plan=plan)) for each in found]
+    changed = [replace(each, budget=replace(each.budget, plan=plan)) for each in found]
+    for each in changed:
+        _check_plan(each.budget)
+    return changed
+
+
+def _check_plan(budget: PersonBudget) -> None:
+    """Refuse a budget that its plan, which is composed exactly, can hold no report of."""
+    composed = budget.delta >= LEAST_DELTA and (budget.plan == ADAPTIVE or "*" in budget.plan)
+    if composed and budget.epsilon is not None and budget.epsilon > LARGEST_EPSILON:
+        raise UserError(
+            f"budget {float(budget.epsilon):.16g}: the plan {budget.plan} is composed up to an "
+            f"epsilon of {LARGEST_EPSILON} and would hold no report above it: give "
+            f"{LARGEST_EPSILON} at most, or enrol with --plan {SUM}"
+        )
 
 
 def _found(known: Known, devices: Sequence[bytes]) -> list[Enrolment]:

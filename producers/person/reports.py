@@ -25,6 +25,7 @@ from typing import Protocol
 
 from producers.person.enrolment import ADAPTIVE, ATTO, NANO, SUM, PersonBudget
 from stream_app.privacy.accounting.plans import (
+    LARGEST_EPSILON,
     LEAST_DELTA,
     ExactPlan,
     Plan,
@@ -180,8 +181,10 @@ def _plan(plan: str, budget: PersonBudget, left: _Left) -> Plan | None:
     if plan == SUM or left.atto < _LEAST_ATTO:
         return SumPlan(left.epsilon, left.delta, MOST_ITEMS)
     if plan == ADAPTIVE:
-        assert budget.nano is not None
-        plan = _order(Fraction(budget.nano, NANO), Fraction(budget.atto, ATTO))
+        epsilon = Fraction(budget.nano or 0, NANO)
+        if epsilon > LARGEST_EPSILON:  # of an account that an older murmurec enrolled
+            return None
+        plan = _order(epsilon, Fraction(budget.atto, ATTO))
     return _checked(plan, left.nano, left.atto)
 
 

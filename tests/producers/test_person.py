@@ -15,7 +15,7 @@ from producers.identities import Identities
 from producers.journal import BudgetExhausted, Journal, Limits, PersonBudget, Request
 from producers.journal.frames import HEADER_BYTES, Kind, frame, header, scan
 from producers.journal.records import Commit, decode_commit
-from producers.person.enrolment import NANO, NO_LIMIT
+from producers.person.enrolment import NANO, NO_LIMIT, Enrolment
 from producers.person.reports import Used, room, spent
 from producers.siblings import check_only_journal
 from stream_app.errors import UserError
@@ -99,6 +99,41 @@ def test_nothing_is_released_without_an_account(path: Path) -> None:
         for terms, simulated in ((PersonBudget(Fraction(30)), False), (NO_LIMIT, True)):
             with pytest.raises(UserError, match=r"enrolled as the account of a person.*--raise"):
                 journal.enrol([ANN], terms, TODAY, simulated=simulated)
+
+
+MILLION = Fraction(10**6)
+
+
+@pytest.mark.parametrize("plan", ["adaptive", f"{HALF.id}*10"])
+def test_a_budget_that_its_plan_cannot_hold_is_refused_when_it_is_set(
+    path: Path, plan: str
+) -> None:
+    more, sentence = PersonBudget(MILLION + 1, plan=plan), "1000001.*1000000 at most.*--plan sum"
+    with Journal.open(path) as journal:
+        before = path.read_bytes()
+        with pytest.raises(UserError, match=sentence):
+            journal.enrol([ANN], more, TODAY)
+        assert path.read_bytes() == before
+        journal.enrol([ANN], PersonBudget(MILLION, plan=plan), TODAY)
+        with pytest.raises(UserError, match=sentence):
+            journal.raise_budget([ANN], MILLION + 1)
+        assert (journal.room(ANN, HALF, TODAY) or 0) >= 10
+        journal.enrol([BOB], PersonBudget(MILLION + 1), TODAY)  # one mechanism, exact
+        with pytest.raises(UserError, match=sentence):
+            journal.set_plan([BOB], plan)
+        journal.set_plan([BOB], "sum")
+        assert journal.room(BOB, HALF, TODAY) == 2 * MILLION + 2
+
+
+def test_a_journal_with_a_budget_that_its_plan_cannot_hold_is_read_and_releases_nothing(
+    path: Path,
+) -> None:
+    with Journal.open(path) as journal:  # as an earlier murmurec enrolled
+        journal._record([Enrolment(ANN, TODAY - 1, PersonBudget(MILLION + 1, plan="adaptive"))])
+    with Journal.open(path) as journal:
+        assert journal.room(ANN, HALF, TODAY) == 0
+        with pytest.raises(BudgetExhausted, match="holds 0 reports more"):
+            journal.release(ask(ANN, 1, mechanism=HALF))
 
 
 def test_a_withdrawn_account_comes_back_with_what_it_has_spent(path: Path) -> None:
