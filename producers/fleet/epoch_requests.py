@@ -112,9 +112,24 @@ class EpochRequests:
 
     def affordable(self, device_id: bytes, keys: NDArray[np.uint64]) -> NDArray[np.uint64]:
         """Return the items that fit the budget, rising: of a scope all or none; of a sample, and of
-        ratings whose presence is public, as many as fit, in the order of the device's key. Under a
-        scope it depends on the spent budget, never on a rating."""
-        room = self.journal.room(device_id, self.reporting.mechanism, self.epoch)
+        ratings whose presence is public, as many as fit, in the order of the device's key; so of
+        each part of the budget where it has parts. Under a scope it depends on the spent budget and
+        on what was reported, never on a rating."""
+        mechanism = self.reporting.mechanism
+        room = self.journal.room(device_id, mechanism, self.epoch)
+        parts = self.journal.rooms(device_id, mechanism, self.epoch)
+        if parts is None or room is None:
+            return self._fitting(device_id, keys, room)
+        again = self.journal.reports(device_id, keys) > 0
+        first = self._fitting(device_id, keys[~again], parts.first)
+        others = self._fitting(device_id, keys[again], min(parts.again, room - len(first)))
+        if self.options.sample is None and len(first) + len(others) == len(keys):
+            return keys  # itself: a key column that devices share is written once
+        return np.sort(np.concatenate((first, others)))
+
+    def _fitting(
+        self, device_id: bytes, keys: NDArray[np.uint64], room: int | None
+    ) -> NDArray[np.uint64]:
         if self.options.sample is not None:
             return np.sort(keys[:room])
         if room is None or room >= len(keys):

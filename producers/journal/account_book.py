@@ -123,15 +123,15 @@ class BudgetState:
             numbers(commit.reported_keys, "<u4"),
             numbers(commit.messages, "<u4"),
             numbers(commit.seqs, "<u8"),
+            numbers(commit.again, "<u4") or [0] * len(commit.scopes),
             strict=True,
         )
-        for i, (scope, kind, topic, named, nano, atto, reports, place, messages, seq) in enumerate(
-            rows
-        ):
+        for i, row in enumerate(rows):
+            scope, kind, topic, named, nano, atto, reports, place, messages, seq, again = row
             account = self._account(commit.devices[i * DEVICE_BYTES : (i + 1) * DEVICE_BYTES])
             account.seqs[texts[topic]] = seq + messages - 1
             name, mechanism = texts[scope], "" if named is None else texts[named]
-            account.spend((self.epoch, texts[kind], name, mechanism), nano, atto, reports)
+            account.spend((self.epoch, texts[kind], name, mechanism), nano, atto, reports, again)
             account.enrolment = _pinned(account.enrolment, mechanism)
             self.next += messages
             new = columns[place]
@@ -193,13 +193,13 @@ class BudgetState:
             for scope, keys in account.reported_keys.items()
         ]
         spends = [
-            (i, texts.place(kind), texts.place(scope), epoch, *spend, texts.place(mechanism))
+            (i, texts.place(kind), texts.place(scope), epoch, *spend, texts.place(mechanism), again)
             for i, account in enumerate(self.accounts.values())
-            for (epoch, kind, scope, mechanism), spend in account.spends.items()
+            for (epoch, kind, scope, mechanism), (*spend, again) in account.spends.items()
         ]
         seqs_of, (last,) = _columns(seqs, "<u8")
         reported_of, (places,) = _columns(kept, "<u4")
-        spends_of, spent = _columns(spends, "u1", "<u4", "<u8", "<u8", "<u8", "u1")
+        spends_of, spent = _columns(spends, "u1", "<u4", "<u8", "<u8", "<u8", "u1", "<u8")
         return Accounts(
             self.epoch,
             self.next,
@@ -239,6 +239,7 @@ class BudgetState:
             (record.spend_nanos, "<u8"),
             (record.spend_attos, "<u8"),
             (record.spend_reports, "<u8"),
+            (record.spend_again or bytes(len(record.spend_reports)), "<u8"),
         )
         rows = _rows(record.spends_of, *spend_columns)
         ids = _places(record.spend_mechanisms, len(rows))

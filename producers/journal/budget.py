@@ -21,18 +21,21 @@ from fractions import Fraction
 
 from producers.person.enrolment import ATTO, NANO, shown
 from producers.person.reports import NOTHING, Costing
+from producers.person.rounds import checked_share
 
 CLOCK_EPOCHS = 366  # largest number of days between the last release and the next one
 
 
 @dataclass(frozen=True)
 class Debit:
-    """What one release costs: nano-epsilon and 10^-18 of delta, for so many reports."""
+    """What one release costs: nano-epsilon and 10^-18 of delta, for so many reports; how many of
+    them are `again`, of keys that were reported before."""
 
     adjacency: str
     nano: int
     atto: int
     reports: int
+    again: int = 0
 
 
 def debit(mechanism: Costing, reports: int) -> Debit:
@@ -57,11 +60,15 @@ def _up(amount: Fraction, unit: int, times: int) -> int:
 @dataclass(frozen=True)
 class Limits:
     """On how many `reports` of one item a user may ever report; `trust_clock`: accept an epoch far
-    beyond the stored one; see the module."""
+    beyond the stored one; see the module. `share`: the part of a person's budget for items that
+    were reported before, the rest being for others (`producers.person.rounds`); None: no parts."""
 
     reports: int = 1
     trust_clock: bool = False
+    share: Fraction | None = None
 
     def __post_init__(self) -> None:
         if type(self.reports) is not int or not 1 <= self.reports < 2**32:
             raise ValueError(f"reports {shown(self.reports)}: give a whole number from 1 up")
+        if self.share is not None:
+            checked_share(self.share)

@@ -41,6 +41,7 @@ from producers.person.account import Spent, report_counts
 from producers.person.changes import enrolling, planning, raising, withdrawing
 from producers.person.enrolment import Enrolment, PersonBudget
 from producers.person.reports import Costing, room
+from producers.person.rounds import Parts, rooms
 from stream_app.errors import OutboxFull, UserError
 from stream_app.privacy.randomness import RandomSource, SystemSource
 
@@ -182,6 +183,14 @@ class Journal:
             return 0
         budget = enrolment.budget
         return room(budget, self._state.used(device, epoch, budget), mechanism)
+
+    def rooms(self, device: bytes, mechanism: Costing, epoch: int) -> Parts | None:
+        """Return how many more reports the parts of a budget hold; None without parts or limit."""
+        enrolment, share = self._state.enrolment(device), self.limits.share
+        if enrolment is None or enrolment.withdrawn or share is None:
+            return None
+        budget = enrolment.budget
+        return rooms(budget, self._state.used(device, epoch, budget), mechanism, share)
 
     def spent(self, device: bytes) -> dict[str, Spent]:
         """Return what a device has spent in its life, by adjacency, on ratings and profiles."""

@@ -65,6 +65,7 @@ class Commit(msgspec.Struct, array_like=True, gc=False):
     value_sizes: bytes  # (m,) u32
     values: bytes
     mechanisms: bytes = b""  # (r,) u8: place in texts; empty where it was not recorded
+    again: bytes = b""  # (r,) u32: reports of keys that were reported before; empty if all are 0
 
 
 class Acks(msgspec.Struct, array_like=True, gc=False):
@@ -113,6 +114,7 @@ class Accounts(msgspec.Struct, array_like=True, gc=False):
     spend_attos: bytes  # u64
     spend_reports: bytes  # u64
     spend_mechanisms: bytes = b""  # u8: place in texts; empty where it was not recorded
+    spend_again: bytes = b""  # u64; empty where it was not recorded: then 0
 
 
 class Enrolments(msgspec.Struct, array_like=True, gc=False):

@@ -8,6 +8,7 @@ commit_record    the record, and the messages that it makes durable
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -20,6 +21,7 @@ from producers.journal.request import Drawing, Message, Request
 from producers.person.account import report_counts
 from producers.person.enrolment import ADAPTIVE, Enrolment, PersonBudget
 from producers.person.reports import Used, allows, room, sums
+from producers.person.rounds import Parts, rooms
 from stream_app.errors import BudgetExhausted, UserError
 from stream_app.privacy.randomness import RandomSource
 from stream_app.privacy.ticket import TicketIssuer
@@ -31,46 +33,49 @@ def debits_of(state: BudgetState, limits: Limits, requests: Sequence[Request]) -
     """Return the debit of each request; raises for the first whose device is not enrolled, or that
     keys or budget do not allow."""
     asked: dict[tuple[bytes, str], list[NDArray[np.uint64]]] = {}
-    admission = Admission(state)
+    admission = Admission(state, limits)
     costs: dict[tuple[int, int], Debit] = {}
     debits = []
     for request in requests:
         state.check_clock(request.epoch, limits)
         before = asked.setdefault((request.device, request.scope), [])
-        if not request.republish:
-            _check_keys(state, limits, request, before)
+        again = _reported_before(state, limits, request, before)
         before.append(request.reported_keys)
         price = id(request.mechanism), request.count
         cost = costs.get(price)
         if cost is None:
             cost = costs[price] = debit(request.mechanism, request.count)
+        cost = replace(cost, again=again) if again else cost
         admission.check(request, cost)
         debits.append(cost)
     return debits
 
 
-def _check_keys(
+def _reported_before(
     state: BudgetState, limits: Limits, request: Request, before: list[NDArray[np.uint64]]
-) -> None:
+) -> int:
+    """Return how many keys of a request were reported before; UserError where that was too often
+    for one of them."""
     reported = state.reported_keys(request.device, request.scope)
     if not before and not len(reported):
-        return
+        return 0
     times = report_counts(reported, request.reported_keys)
     for earlier in before:
         times = times + report_counts(earlier, request.reported_keys)
-    if times.max() >= limits.reports:
+    if not request.republish and times.max() >= limits.reports:
         what = _KEYS.get(request.scope, f"{request.scope} of this epoch")
         raise UserError(
             f"this user's {what} was published already; "
             "a second report spends a second epsilon on it: ask for it with republish (--republish)"
         )
+    return int(np.count_nonzero(times))
 
 
 class Admission:
     """Checks releases of one record against the accounts: each after the earlier ones."""
 
-    def __init__(self, state: BudgetState) -> None:
-        self._state = state
+    def __init__(self, state: BudgetState, limits: Limits) -> None:
+        self._state, self._share = state, limits.share
         self._plans: dict[bytes, str] = {}  # decided by this record
         self._asked: dict[bytes, dict[str, Used]] = {}
 
@@ -85,14 +90,29 @@ class Admission:
         left = room(budget, used, request.mechanism, plan)
         if left is not None and request.count > left:
             raise BudgetExhausted(_refusal(request, budget, plan, left))
+        if self._share is not None:
+            _check_parts(rooms(budget, used, request.mechanism, self._share, plan), cost)
         self._plans[request.device] = plan
         asked = self._asked.setdefault(request.device, {})
-        asked.setdefault(request.mechanism.id, Used()).add(cost.reports, cost.nano, cost.atto)
+        asked.setdefault(request.mechanism.id, Used()).add(
+            cost.reports, cost.nano, cost.atto, cost.again
+        )
 
     def _used(self, request: Request, budget: PersonBudget) -> dict[str, Used]:
         used = self._state.used(request.device, request.epoch, budget)
         asked = self._asked.get(request.device)
         return used if asked is None else sums(used, asked)
+
+
+def _check_parts(left: Parts | None, cost: Debit) -> None:
+    """Raise `BudgetExhausted` where one part of the budget does not hold its reports."""
+    first = cost.reports - cost.again
+    if left is not None and (first > left.first or cost.again > left.again):
+        raise BudgetExhausted(
+            f"the budget's parts hold {_reports(left.first)} more of items that were never "
+            f"reported and {_reports(left.again)} of others, and this needs {first} and "
+            f"{cost.again}: nothing was drawn or sent; give later rounds another share, or wait"
+        )
 
 
 def enrolled(enrolment: Enrolment | None, device: bytes, name: str | None = None) -> Enrolment:
@@ -207,6 +227,7 @@ def commit_record(
         column([len(message.value) for message in messages], "<u4"),
         b"".join([message.value for message in messages]),
         bytes([texts.place(request.mechanism.id) for request in requests]),
+        column([cost.again for cost in debits], "<u4") if any(c.again for c in debits) else b"",
     )
     epoch = max((request.epoch for request in requests), default=state.epoch)
     return Commit(epoch, state.next, replay, texts.all, *columns), messages

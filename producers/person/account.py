@@ -2,7 +2,8 @@
 
     seqs           topic -> the last seq that was used
     reported_keys  scope -> keys that were reported, sorted, once for each report
-    spends         (epoch, adjacency, scope, mechanism) -> nano-epsilon, 10^-18 of delta, reports
+    spends         (epoch, adjacency, scope, mechanism) -> nano-epsilon, 10^-18 of delta, reports,
+                   and how many of these are of keys that were reported before
 
 Epochs only rise, so the spends are in the order of their epochs. What counts in the window is kept
 beside them: what is new is added, and what has left the window is taken out, so that a check costs
@@ -35,12 +36,14 @@ _RATINGS = "rating"  # the scope of reports on single ratings
 
 @dataclass(frozen=True)
 class Spent:
-    """Spent budget of a device under one adjacency, on `reports` reports (or profiles)."""
+    """Spent budget of a device under one adjacency, on `reports` reports (or profiles), of which
+    `again` are of keys that were reported before."""
 
     adjacency: str
     nano: int = 0
     atto: int = 0
     reports: int = 0
+    again: int = 0
 
     @property
     def spend(self) -> PrivacyLoss:
@@ -55,6 +58,7 @@ class Spent:
             self.nano + other.nano,
             self.atto + other.atto,
             self.reports + other.reports,
+            self.again + other.again,
         )
 
 
@@ -81,18 +85,19 @@ class Account:
         self._after, self._place = -1, 0  # the first spend in the window that `_used` sums up
         self._used: dict[str, Used] = {}
 
-    def spend(self, key: Spend, nano: int, atto: int, reports: int) -> None:
+    def spend(self, key: Spend, nano: int, atto: int, reports: int, again: int = 0) -> None:
         """Add a debit; its epoch is the largest so far, and not before the account's own."""
         key = self._dated(key)
         spend = self.spends.get(key)
         if spend is None:
-            spend = self.spends[key] = [0, 0, 0]
+            spend = self.spends[key] = [0, 0, 0, 0]
             self._keys.append(key)
         spend[0] += nano
         spend[1] += atto
         spend[2] += reports
+        spend[3] += again
         if key[0] > self._after:
-            self._count(key, reports, nano, atto)
+            self._count(key, reports, nano, atto, again)
         else:
             self._after = _UNKNOWN  # the clock was ahead of this release: sum up again
 
@@ -107,22 +112,22 @@ class Account:
         after = max(after, -1)
         if after < self._after:
             self._after, self._place, self._used = -1, 0, {}
-            for key, (nano, atto, reports) in self.spends.items():
-                self._count(key, reports, nano, atto)
+            for key, (nano, atto, reports, again) in self.spends.items():
+                self._count(key, reports, nano, atto, again)
         while self._place < len(self._keys) and (key := self._keys[self._place])[0] <= after:
-            nano, atto, reports = self.spends[key]
-            self._count(key, -reports, -nano, -atto)
+            nano, atto, reports, again = self.spends[key]
+            self._count(key, -reports, -nano, -atto, -again)
             self._place += 1
         self._after = after
         return self._used
 
-    def _count(self, key: Spend, reports: int, nano: int, atto: int) -> None:
+    def _count(self, key: Spend, reports: int, nano: int, atto: int, again: int) -> None:
         _, kind, scope, mechanism = key
         if kind == NOTHING:
             return
         if not mechanism and scope != _RATINGS:
             nano, atto = nano * MOST_ITEMS, atto * ATTO
-        self._used.setdefault(mechanism, Used()).add(reports, nano, atto)
+        self._used.setdefault(mechanism, Used()).add(reports, nano, atto, again)
 
     @property
     def released(self) -> bool:
@@ -162,7 +167,7 @@ class Account:
         a report of that day may have cost all of it, as far as a mechanism can claim so much.
         """
         whole, each = 0, []
-        for (_, _, scope, mechanism), (nano, _, reports) in self.spends.items():
+        for (_, _, scope, mechanism), (nano, _, reports, _) in self.spends.items():
             if scope != _RATINGS:
                 whole += nano
             elif mechanism:

@@ -60,17 +60,20 @@ class Costing(Protocol):
 
 @dataclass(slots=True)
 class Used:
-    """What one mechanism has used: reports, and the sums of their nano-epsilon and delta."""
+    """What one mechanism has used: reports, the sums of their nano-epsilon and delta, and how many
+    are `again`: of cells that were reported before."""
 
     reports: int = 0
     nano: int = 0
     atto: int = 0
+    again: int = 0
 
-    def add(self, reports: int, nano: int, atto: int) -> None:
+    def add(self, reports: int, nano: int, atto: int, again: int = 0) -> None:
         """Add the debit of a release; negative numbers take an old one out."""
         self.reports += reports
         self.nano += nano
         self.atto += atto
+        self.again += again
 
 
 def room(
@@ -207,5 +210,5 @@ def sums(used: Mapping[str, Used], more: Mapping[str, Used]) -> dict[str, Used]:
     """Return what both have used together."""
     found = {id: replace(amount) for id, amount in used.items()}
     for id, amount in more.items():
-        found.setdefault(id, Used()).add(amount.reports, amount.nano, amount.atto)
+        found.setdefault(id, Used()).add(amount.reports, amount.nano, amount.atto, amount.again)
     return found

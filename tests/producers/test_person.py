@@ -212,7 +212,7 @@ def older(path: Path, request: Request | None = None) -> None:
     (commit,) = [decode_commit(each.body) for each in found.frames if each.kind is Kind.COMMIT]
     row = list(msgspec.msgpack.decode(msgspec.msgpack.encode(commit)))
     assert len(row) == len(msgspec.structs.fields(Commit))
-    body = msgspec.msgpack.encode(row[:-1])
+    body = msgspec.msgpack.encode(row[:-2])
     path.write_bytes(header(found.key, HEADER_BYTES) + frame(Kind.COMMIT, body, HEADER_BYTES))
 
 

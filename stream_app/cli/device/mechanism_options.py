@@ -260,6 +260,14 @@ def positive_fraction(option: str, text: str) -> Fraction:
     return Fraction(text.strip())
 
 
+def share_from(text: str) -> Fraction:
+    """Return the part of a budget that is for later rounds: above 0 and below 1, exactly."""
+    share = positive_fraction("--rounds-share", text)
+    if share >= 1:
+        raise UsageError(f"--rounds-share {text[:40]}: give a part of the budget below 1, as 1/2")
+    return share
+
+
 def journal_path(settings: Settings, given: Path | None) -> Path:
     """Return the path of the device journal."""
     return given or settings.data_dir / "device.journal"

@@ -8,6 +8,7 @@ from fractions import Fraction
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+import pytest
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
@@ -39,6 +40,7 @@ class Course:
     rotate_every: int
     epsilon: int
     rounds: int = 1
+    share: Fraction | None = None
 
 
 Rows = list[tuple[int, str, int, int]]  # hour, user, item, rating
@@ -59,7 +61,8 @@ courses = st.builds(
     st.tuples(st.integers(0, 24 * DAYS), st.integers(0, 40)),
     st.integers(1, 3),
     st.sampled_from([2, 5, 20]),
-    st.integers(1, 2),
+    st.integers(1, 3),
+    st.sampled_from([None, Fraction(1, 3), Fraction(1, 2), Fraction(4, 5)]),
 )
 
 
@@ -87,7 +90,7 @@ def observed(folder: Path, enrolled: Path, course: Course, given: Rows) -> list[
             hour += 1
             continue
         clock.at = TODAY * DAY + hour * 3600
-        with Journal.open(path, limits=Limits(reports=course.rounds)) as journal:
+        with Journal.open(path, limits=Limits(course.rounds, share=course.share)) as journal:
             source = WatchedFile(file, Places(journal.path), journal.key)
             run = device(
                 journal, [source], clock=clock, broker=broker, user=None,
@@ -125,3 +128,14 @@ def test_the_course_of_that_test_has_messages(tmp_path: Path) -> None:
     enrolling(tmp_path / "enrolled", course)
     messages = observed(tmp_path / "run", tmp_path / "enrolled", course, [(0, "ann", 3, 5)])
     assert len(messages) == 3 * 4  # each item has its turn once in three days
+
+
+@pytest.mark.parametrize(("share", "days"), [(None, 3), (Fraction(1, 2), 2), (Fraction(1, 5), 1)])
+def test_a_share_decides_on_how_many_days_a_scope_is_reported(
+    share: Fraction | None, days: int, tmp_path: Path
+) -> None:
+    course = Course((-1, -1, -1, -1), False, (), (0, 0), 1, 20, 3, share)
+    enrolling(tmp_path / "enrolled", course)  # 20 holds 40 reports: three rounds of 12 items
+    for name, rated in ("none", []), ("some", [(0, "ann", 3, 5), (30, "ann", 4, 1)]):
+        messages = observed(tmp_path / name, tmp_path / "enrolled", course, rated)
+        assert len(messages) == days * 4

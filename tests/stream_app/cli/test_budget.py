@@ -72,7 +72,7 @@ def test_one_user_sees_what_was_spent_and_what_is_left_while_another_process_wri
                    "plan": "adaptive", "simulated": False, "withdrawn": None,
                    "spent": "6.333333334", "left": {"rr:5:2": 6, "rr:5:1/3": 41}},
         "spent": [{"scope": "rating", "adjacency": "value", "epsilon": "6.333333334", "delta": "0",
-                   "reports": 4}],
+                   "reports": 4, "reports_again": 0}],
     }  # fmt: skip
 
 

@@ -9,18 +9,24 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from fractions import Fraction
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from producers.identities import Identities
-from producers.journal import Journal, PersonBudget, read_journal
+from producers.journal import Journal, Limits, PersonBudget, read_journal
 from stream_app.cli import run
 from stream_app.cli.device.running.planned import planned_mechanism
+from stream_app.cli.device.running.scope_budget import check_budgets, rounds_claims
+from stream_app.errors import UserError
+from stream_app.privacy import registry
 from stream_app.wire import EPOCH_SECONDS
 from tests.producers.journals import ask
 
 CELL = ["--mechanism", "cell", "--epsilon", "1/2"]
+ROUNDS = [*CELL, "--scope", "s", "--rounds", "3"]
 
 
 @pytest.fixture(autouse=True)
@@ -44,6 +50,11 @@ def enrol() -> None:
         ([*CELL, "--scope", "s", "--trust-catalogue"], 2, "reports on a public list of items"),
         (["--scope", "s"], 2, "need a mechanism that hides which items were rated"),
         ([*CELL, "--scope", "s", "--rotate-every", "0"], 2, "--rotate-every 0: give 1 to"),
+        ([*ROUNDS, "--rounds-share", "1"], 2, "--rounds-share 1: give a part of the budget below"),
+        ([*ROUNDS, "--rounds-share", "0"], 2, "--rounds-share 0: give a number above 0"),
+        ([*ROUNDS, "--rounds-share", "-1/2"], 2, "--rounds-share -1/2: give a number above 0"),
+        ([*ROUNDS, "--rounds-share", "nan"], 2, "--rounds-share nan: give a number above 0"),
+        ([*CELL, "--scope", "s", "--rounds-share", "1/2"], 2, "is of later rounds; give --round"),
         (["--mechanism", "cell", "--epsilon", "3", "--scope", "s"], 1, "is not allowed"),
     ],
 )
@@ -102,6 +113,57 @@ def test_a_scope_beyond_the_budget_is_refused_with_what_the_budget_holds(
     refused = capsys.readouterr().err
     assert "the scope needs 500 reports of each account, and the budget of (20, 1e-06)" in refused
     assert "give a shorter --scope" in refused
+
+
+@pytest.mark.parametrize(
+    ("items", "share", "message"),
+    [
+        (56, "1/2", "the first round of the scope needs 56 reports of each account, and 55 "),
+        (50, "2/5", "a later round of the scope needs 50 reports of each account, and --rou"),
+        (37, None, "the scope needs 111 reports of each account"),
+    ],
+)
+def test_rounds_beyond_a_part_of_the_budget_are_refused_with_what_it_holds(
+    items: int, share: str | None, message: str
+) -> None:
+    enrol()
+    limits = Limits(reports=3, share=None if share is None else Fraction(share))
+    cell, today = registry.parse("cell:5:1/2"), int(time.time()) // EPOCH_SECONDS
+    with Journal.open("device.journal", limits=limits) as journal:
+        with pytest.raises(UserError, match=message):
+            check_budgets(journal, cell, np.arange(items, dtype=np.uint64), today)
+        check_budgets(journal, cell, np.arange(36, dtype=np.uint64), today)
+
+
+def test_the_share_of_the_command_line_is_that_of_the_program(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    enrol()
+    Path("s").write_text("\n".join(map(str, range(50))))
+    assert run(["device", "run", *ROUNDS, "--rounds-share", "0.4"]) == 1
+    assert "--rounds-share 2/5 of the budget of (20, 1e-06)" in capsys.readouterr().err
+    assert not read_journal("device.journal").book.scope
+
+
+def test_a_share_admits_a_scope_whose_rounds_do_not_all_fit_and_a_device_says_what_it_is(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    enrol()
+    items = np.arange(50, dtype=np.uint64)
+    limits = Limits(reports=3, share=Fraction(1, 2))
+    with Journal.open("device.journal", limits=limits) as journal:
+        cell = registry.parse("cell:5:1/2")
+        check_budgets(journal, cell, items, int(time.time()) // EPOCH_SECONDS)
+        (sentence,) = rounds_claims(journal, cell)
+    assert "of the 109 reports that the budget of (20, 1e-06) in any 365 days holds" in sentence
+    assert sentence.endswith("54 are for items reported before")
+    with Journal.open("device.journal") as journal:
+        ann = Identities(journal.key).pseudonym("ann")
+        journal.release(ask(ann, 1, 2, mechanism=cell))
+        journal.release(ask(ann, 1, mechanism=cell, republish=True))
+    capsys.readouterr()
+    assert run(["budget", "show", "--user", "ann"]) == 0
+    assert "on 3 reports (1 of items that were reported before)" in capsys.readouterr().out
 
 
 def test_the_scope_of_the_enrolment_is_that_of_the_program(

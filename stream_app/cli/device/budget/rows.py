@@ -110,6 +110,7 @@ def _spend(scope: str, life: Spent) -> dict[str, Any]:
         "epsilon": _exact(life.nano, NANO) if claimed else None,
         "delta": _exact(life.atto, ATTO) if claimed else None,
         "reports": life.reports,
+        "reports_again": life.again,
     }
 
 

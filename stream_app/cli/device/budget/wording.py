@@ -103,6 +103,8 @@ def _line(spent: dict[str, Any]) -> str:
         if spent["delta"] != "0":
             parts.append(f"delta {spent['delta']}")
     parts.append(f"on {plural(spent['reports'], noun)}")
+    if spent["reports_again"]:
+        parts.append(f"({spent['reports_again']} of items that were reported before)")
     if "users" in spent:
         parts.append(f"by the user with the most ({plural(spent['users'], 'user')} in all)")
     return " ".join(parts)

@@ -4,6 +4,7 @@ options  the options, and which go together
 start    what they mean: accounts, sources, connection
 scope    the cells on which the accounts report
 planned  the mechanism that the accounts were enrolled for
+scope_budget   whether the budgets hold the rounds of a scope
 state    what a device would say of itself, from its journal
 """
 
@@ -24,6 +25,7 @@ from stream_app.cli.device.mechanism_options import (
     TrustClockOption,
     journal_path,
     scale_from,
+    share_from,
 )
 from stream_app.cli.device.scope_options import (
     AcceptScopeOption,
@@ -83,6 +85,15 @@ def run(
             "--rounds", metavar="N", min=1, max=1000, help="Report each item N times, N times paid."
         ),
     ] = 1,
+    rounds_share: Annotated[
+        str | None,
+        typer.Option(
+            "--rounds-share",
+            metavar="SHARE",
+            help="Part of the budget for items that were reported before, e.g. 1/2; the rest is "
+            "for others.",
+        ),
+    ] = None,
     journal: JournalOption = None,
     trust_clock: TrustClockOption = False,
     trust_journal: Annotated[
@@ -106,6 +117,7 @@ def run(
     if plan:
         _check_only_plan(context)
     settings = settings_from(config, bootstrap, prefix, kafka)
+    share = None if rounds_share is None else share_from(rounds_share)
     options = RunOptions(
         user=user,
         planned=plan,
@@ -123,7 +135,7 @@ def run(
         rotate_every=rotate_every,
         rounds=rounds,
         journal=journal_path(settings, journal),
-        limits=Limits(trust_clock=trust_clock, reports=rounds),
+        limits=Limits(trust_clock=trust_clock, reports=rounds, share=share),
         trust_journal=trust_journal,
         producer_per_account=producer_per_account,
     )

@@ -48,6 +48,8 @@ class RunOptions:
                 "--scope, --trust-catalogue, --rotate-every and --rounds need a mechanism that "
                 f"hides which items were rated, not {mechanism.id}"
             )
+        if self.limits.share is not None and self.rounds == 1:
+            raise UsageError("--rounds-share: is of later rounds; give --rounds N, 2 or more")
         if hidden:
             check_scope_source(mechanism.id, self.scope, trusted=self.trust_catalogue)
         if not 1 <= self.rotate_every <= _MAX_PERIOD:

@@ -19,9 +19,9 @@ from producers.journal import Journal
 from stream_app.cli.device.mechanism_options import hides_presence
 from stream_app.cli.device.replay.catalogue import catalogue
 from stream_app.cli.device.running.options import RunOptions
+from stream_app.cli.device.running.scope_budget import check_budgets
 from stream_app.cli.options import connection_from
 from stream_app.cli.output import notice, plural
-from stream_app.errors import UserError
 from stream_app.privacy.mechanism import Mechanism
 from stream_app.settings import Settings
 
@@ -40,7 +40,7 @@ def cells_of(
         items, digest = read_scope(options.scope, options.most_cells)
         check_pin(journal, options.scope, digest, options.accept_scope)
         # Before it is stored: a shorter list in place of one that is refused here is no change.
-        _check_budgets(journal, mechanism, items, epoch, options.rounds)
+        check_budgets(journal, mechanism, items, epoch)
         if pin(journal, options.scope, digest, options.accept_scope):
             notice(f"scope      {options.scope} has the SHA-256 {digest.hex()}, from now on")
     else:
@@ -49,29 +49,6 @@ def cells_of(
         items = _UNKNOWN if known is None else known
         most = options.most_cells
     return Cells(items, options.rotate_every, settings.hash_seed, most, options.rounds)
-
-
-def _check_budgets(
-    journal: Journal, mechanism: Mechanism, items: np.ndarray, epoch: int, rounds: int
-) -> None:
-    """Refuse a scope whose rounds fit no account's budget; warn where they do not fit some."""
-    rooms = []
-    for account in journal.enrolled():
-        left = int(np.maximum(rounds - journal.reports(account.device, items), 0).sum())
-        room = journal.room(account.device, mechanism, epoch)
-        if room is not None and room < left:
-            rooms.append((room, left, account.budget))
-    if not rooms:
-        return
-    room, left, budget = max(rooms, key=lambda each: each[0])
-    sentence = (
-        f"the scope needs {plural(left, 'report')} of each account, and the budget of {budget} "
-        f"holds {plural(room, 'report')} under {mechanism.id}: give a shorter --scope, fewer "
-        "--rounds, a smaller --epsilon, or a larger budget (murmurec budget set --raise)"
-    )
-    if len(rooms) == len(journal.enrolled()):
-        raise UserError(sentence)
-    notice(f"warning: {plural(len(rooms), 'account')} will not report: {sentence}")
 
 
 class ServersCatalogue:

@@ -28,6 +28,7 @@ from stream_app.cli.device.mechanism_options import allowed, mechanism_from
 from stream_app.cli.device.running.options import RunOptions
 from stream_app.cli.device.running.planned import planned_mechanism
 from stream_app.cli.device.running.scope import ServersCatalogue, cells_of
+from stream_app.cli.device.running.scope_budget import rounds_claims
 from stream_app.cli.device.wording import journal_notices, protection_claim
 from stream_app.cli.options import connection_from
 from stream_app.cli.output import notice, plural, printable
@@ -194,6 +195,7 @@ def _notices(daemon: Daemon, mechanism: Mechanism) -> Iterator[str]:
             f"public     {_named_scope(cells)}, and that every account reports in every epoch in "
             "which items of it are due, with or without ratings"
         )
+    yield from rounds_claims(daemon.journal, mechanism)
     yield "sent       once in an epoch, at a moment that follows from pseudonym and epoch alone"
     yield f"kept       {plural(daemon.ratings.count, 'rating')} on this device"
 
