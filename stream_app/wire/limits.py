@@ -27,3 +27,8 @@ MAX_BOUND = 2**24
 MIN_VARIANCE, MAX_VARIANCE = 4, 2**32
 MAX_SCOPE = 2**16
 MAX_STAGES = 64
+MAX_CONTRIBUTION_BYTES = 4 * MAX_INTEGERS + 1024
+# Of a stage, counted after each device's first: a bit each in the list of what a party opened.
+MAX_CONTRIBUTIONS = 2**22
+MAX_ROUND_BYTES = 1_000_000
+MAX_FORGOTTEN = 4096

@@ -1,0 +1,113 @@
+"""What a device sends in a stage: one sealed box for each party, in one record.
+
+    key    the pseudonym, 32 hex characters
+    value  MessagePack {"v":1, "plan":32 bytes, "stage":0, "device":16 bytes, "boxes":[bytes, ..]}
+
+The boxes travel together or not at all. Their sizes follow from the plan alone, so a record shows
+that a device takes part in a stage and nothing else:
+
+    of a party that holds a seed        48 + 32 + 32 bytes       sealing, context, seed
+    of a party that holds integers      48 + 32 + 4 size bytes   sealing, context, uint32 integers
+
+`stage` is the index in the plan. In split mode party 0 holds the seed and party 1 the integers.
+"""
+
+from __future__ import annotations
+
+from hashlib import blake2b
+from typing import Annotated
+
+import msgspec
+import numpy as np
+
+from stream_app.wire.campaigns.plan import DIGEST_BYTES, Campaign
+from stream_app.wire.decoding import version_reason
+from stream_app.wire.ids import partitions_of
+from stream_app.wire.limits import (
+    DEVICE_BYTES,
+    MAX_CONTRIBUTION_BYTES,
+    MAX_STAGES,
+    VERSION,
+)
+from stream_app.wire.reasons import Reason, WireError
+
+SEED_BYTES = 32
+SEAL_BYTES = 48  # of libsodium's sealed box: an ephemeral public key and a tag
+CONTEXT_BYTES = 32
+_PERSON = b"murmurec.box.1"
+
+StageIndex = Annotated[int, msgspec.Meta(ge=0, lt=MAX_STAGES)]
+PlanDigest = Annotated[bytes, msgspec.Meta(min_length=DIGEST_BYTES, max_length=DIGEST_BYTES)]
+_Box = Annotated[
+    bytes, msgspec.Meta(min_length=SEAL_BYTES + CONTEXT_BYTES, max_length=MAX_CONTRIBUTION_BYTES)
+]
+
+
+class Contribution(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A device's vector of one stage, a box for each party."""
+
+    plan: PlanDigest
+    stage: StageIndex
+    device: Annotated[bytes, msgspec.Meta(min_length=DEVICE_BYTES, max_length=DEVICE_BYTES)]
+    boxes: Annotated[tuple[_Box, ...], msgspec.Meta(min_length=1, max_length=2)]
+    v: int = VERSION
+
+    @property
+    def key(self) -> bytes:
+        """The record key: the pseudonym as 32 hex characters."""
+        return self.device.hex().encode()
+
+
+_encoder = msgspec.msgpack.Encoder()
+_decoder = msgspec.msgpack.Decoder(Contribution)
+
+
+def encode_contribution(contribution: Contribution) -> bytes:
+    """Return the contribution as MessagePack."""
+    return _encoder.encode(contribution)
+
+
+def decode_contribution(
+    record_key: bytes | None, value: bytes | None, partition: int, partitions: int
+) -> Contribution:
+    """Return the contribution in one record; raises `WireError` and nothing else.
+
+    A device has one partition, so its first record is the same for every reader.
+    """
+    if not value:
+        raise WireError(Reason.EMPTY)
+    if len(value) > MAX_CONTRIBUTION_BYTES:
+        raise WireError(Reason.TOO_LARGE)
+    try:
+        found = _decoder.decode(value)
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+        raise WireError(version_reason(value)) from None
+    if found.v != VERSION:
+        raise WireError(Reason.UNKNOWN_VERSION)
+    if record_key != found.key:
+        raise WireError(Reason.KEY_MISMATCH)
+    row = np.frombuffer(found.key, np.uint8).reshape(1, 32)
+    if partitions_of(row, partitions)[0] != partition:
+        raise WireError(Reason.WRONG_PARTITION)
+    return found
+
+
+def holds_seed(campaign: Campaign, party: int) -> bool:
+    """Return whether the share of this party is a seed; any other party's are integers."""
+    return campaign.parties == 2 and party == 0
+
+
+def box_bytes(campaign: Campaign, stage: int, party: int) -> int:
+    """Return the size of a party's box in this stage."""
+    payload = SEED_BYTES if holds_seed(campaign, party) else 4 * campaign.stages[stage].size
+    return SEAL_BYTES + CONTEXT_BYTES + payload
+
+
+def box_context(plan: bytes, stage: int, device: bytes, party: int) -> bytes:
+    """Return what a box begins with: it counts for this plan, stage, device and party alone.
+
+    A box is not bound to its record by the sealing itself, so a copy of it could stand in the
+    record of another device or of another stage.
+    """
+    body = plan + stage.to_bytes(4, "little") + device + party.to_bytes(4, "little")
+    return blake2b(body, digest_size=CONTEXT_BYTES, person=_PERSON).digest()

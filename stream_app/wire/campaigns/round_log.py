@@ -1,0 +1,166 @@
+"""The entries of the log of rounds: the life of each stage of a campaign, in the order that counts.
+
+    plan      a campaign begins                           the owner of the clock
+    open      devices may contribute to its next stage    the owner of the clock
+    close     the records of the stage, by offsets        the owner of the clock
+    opened    which of them a party could open            each party
+    share     a party's sum of these, with its noise      each party
+    abort     the stage, and its campaign, end without    the owner of the clock, or a party
+              a result
+
+Every entry is MessagePack with a `kind` and names its plan by digest; the topic has one partition.
+What the entries mean together is in `stream_app/campaigns/rounds.py`.
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Annotated
+
+import msgspec
+
+from stream_app.wire.campaigns.contribution import PlanDigest, StageIndex
+from stream_app.wire.campaigns.plan import (
+    Campaign,
+    decode_rational,
+    encode_rational,
+)
+from stream_app.wire.decoding import version_reason
+from stream_app.wire.limits import (
+    DEVICE_BYTES,
+    MAX_CONTRIBUTIONS,
+    MAX_FORGOTTEN,
+    MAX_INTEGERS,
+    MAX_ROUND_BYTES,
+    MAX_SEQ,
+    VERSION,
+)
+from stream_app.wire.reasons import Reason, WireError
+
+RECORDS_DIGEST_BYTES = 32
+_Offset = Annotated[int, msgspec.Meta(ge=0, le=MAX_SEQ)]
+_Offsets = Annotated[tuple[_Offset, ...], msgspec.Meta(min_length=1, max_length=4096)]
+_Party = Annotated[int, msgspec.Meta(ge=0, le=1)]
+_Device = Annotated[bytes, msgspec.Meta(min_length=DEVICE_BYTES, max_length=DEVICE_BYTES)]
+_RecordsDigest = Annotated[
+    bytes, msgspec.Meta(min_length=RECORDS_DIGEST_BYTES, max_length=RECORDS_DIGEST_BYTES)
+]
+
+
+class AbortReason(StrEnum):
+    """Why a stage ends without a result."""
+
+    TOO_FEW = "too_few"  # contributions that every party opened
+    TIMED_OUT = "timed_out"  # a party did not answer
+    DISAGREEMENT = "disagreement"  # the parties did not read the same records
+    RECORDS_GONE = "records_gone"  # the topic does not hold the stage's records any more
+    OTHER_RECORDS = "other_records"  # a party has released this stage for other records
+    WITHDRAWN = "withdrawn"  # by an operator
+
+
+class Planned(
+    msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag_field="kind", tag="plan"
+):
+    """A campaign begins."""
+
+    campaign: Campaign
+    v: int = VERSION
+
+
+class Open(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag_field="kind", tag="open"):
+    """A stage begins: its records are those from `begins`, an offset for each partition."""
+
+    plan: PlanDigest
+    stage: StageIndex
+    begins: _Offsets
+    v: int = VERSION
+
+
+class Close(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag_field="kind", tag="close"):
+    """A stage takes no more records: `ends[p]` is the first offset of partition p that is not in
+    it. Contributions of `forgotten` devices do not count."""
+
+    plan: PlanDigest
+    stage: StageIndex
+    ends: _Offsets
+    forgotten: Annotated[tuple[_Device, ...], msgspec.Meta(max_length=MAX_FORGOTTEN)] = ()
+    v: int = VERSION
+
+
+class Opened(
+    msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag_field="kind", tag="opened"
+):
+    """Which of the stage's contributions a party opened: bit i of `opened` (the least significant
+    bit of byte 0 first) is that of contribution i in canonical order, of `count`. `records`
+    identifies all of them and their contents."""
+
+    plan: PlanDigest
+    stage: StageIndex
+    party: _Party
+    count: Annotated[int, msgspec.Meta(ge=0, le=MAX_CONTRIBUTIONS)]
+    records: _RecordsDigest
+    opened: Annotated[bytes, msgspec.Meta(max_length=MAX_CONTRIBUTIONS // 8)]
+    v: int = VERSION
+
+    def __post_init__(self) -> None:
+        spare = -self.count % 8
+        if len(self.opened) * 8 != self.count + spare:
+            raise ValueError(f"{len(self.opened)} bytes of bits for {self.count} contributions")
+        if spare and self.opened[-1] >> (8 - spare):
+            raise ValueError(f"bits beyond the {self.count} contributions")
+
+
+class NoisyShare(
+    msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag_field="kind", tag="share"
+):
+    """A party's sum over the contributions `records` that every party opened, with its noise:
+    uint32 integers, little-endian, modulo 2^32. The sum over all parties is the result."""
+
+    plan: PlanDigest
+    stage: StageIndex
+    party: _Party
+    records: _RecordsDigest
+    integers: Annotated[bytes, msgspec.Meta(min_length=4, max_length=4 * MAX_INTEGERS)]
+    v: int = VERSION
+
+
+class Abort(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag_field="kind", tag="abort"):
+    """The stage and its campaign end without a result."""
+
+    plan: PlanDigest
+    stage: StageIndex
+    reason: AbortReason
+    v: int = VERSION
+
+
+RoundEntry = Planned | Open | Close | Opened | NoisyShare | Abort
+
+_encoder = msgspec.msgpack.Encoder(enc_hook=encode_rational)
+_decoder = msgspec.msgpack.Decoder(RoundEntry, dec_hook=decode_rational)
+
+
+def encode_round(entry: RoundEntry) -> bytes:
+    """Return the entry as MessagePack; raises ValueError for one that no reader takes."""
+    value = _encoder.encode(entry)
+    if len(value) > MAX_ROUND_BYTES:
+        raise ValueError(
+            f"an entry of {len(value)} bytes: the log of rounds takes {MAX_ROUND_BYTES}; name a "
+            "smaller scope"
+        )
+    return value
+
+
+def decode_round(value: bytes | None) -> RoundEntry:
+    """Return the entry in a record's value; raises `WireError` and nothing else."""
+    if not value:
+        raise WireError(Reason.EMPTY)
+    if len(value) > MAX_ROUND_BYTES:
+        raise WireError(Reason.TOO_LARGE)
+    try:
+        entry: RoundEntry = _decoder.decode(value)
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+        raise WireError(version_reason(value)) from None
+    later = isinstance(entry, Planned) and entry.campaign.v != VERSION
+    if entry.v != VERSION or later:
+        raise WireError(Reason.UNKNOWN_VERSION)
+    return entry

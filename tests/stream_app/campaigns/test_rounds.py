@@ -1,0 +1,148 @@
+"""The log of rounds as a state: what counts, what is ignored, and what ends a stage."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from stream_app.campaigns.rounds import Ignored, Phase, Rounds, set_digest, signed_sum
+from stream_app.wire.campaigns.round_log import (
+    Abort,
+    AbortReason,
+    Close,
+    NoisyShare,
+    Open,
+    Opened,
+    Planned,
+)
+from tests.stream_app.wire.campaigns.plans import KEYS, campaign
+
+PLAN = campaign().digest
+RECORDS = b"r" * 32
+BEGIN = (Planned(campaign()), Open(PLAN, 0, (0, 5)), Close(PLAN, 0, (4, 5)))
+COUNT = tuple(
+    Opened(PLAN, 0, party, 4, RECORDS, bits) for party, bits in ((0, b"\x0b"), (1, b"\x0e"))
+)
+SET = set_digest(RECORDS, np.array([False, True, False, True]))
+
+
+def share(party, *integers, records=SET, stage=0):
+    return NoisyShare(PLAN, stage, party, records, np.array(integers, "<u4").tobytes())
+
+
+SHARES = (share(0, 1, 2, 3, 2**31, 5, 6), share(1, 2**32 - 2, 0, 0, 0, 0, 2**32 - 6))
+
+
+def after(*entries):
+    rounds = Rounds()
+    for entry in entries:
+        rounds.apply(entry)
+    return rounds
+
+
+def test_a_stage_runs_from_its_plan_to_its_result():
+    rounds = Rounds()
+    phases = [Phase.PLANNED, Phase.OPEN, Phase.CLOSED, Phase.CLOSED, Phase.COUNTED, Phase.COUNTED]
+    for entry, phase in zip((*BEGIN, *COUNT, *SHARES), [*phases, Phase.RELEASED], strict=True):
+        assert rounds.apply(entry)
+        assert rounds.stages[0].phase is phase
+    stage = rounds.stages[0]
+    assert stage.contributions == 2
+    assert stage.result is not None
+    assert stage.result.tolist() == [-1, 2, 3, -(2**31), 5, 0]
+    assert rounds.current is rounds.stages[1]
+
+
+def test_a_trusted_aggregator_answers_alone():
+    plan = campaign(parties=1, keys=KEYS[:1])
+    rounds = after(Planned(plan), Open(plan.digest, 0, (0,)), Close(plan.digest, 0, (3,)))
+    assert rounds.apply(Opened(plan.digest, 0, 0, 3, RECORDS, b"\x05"))
+    records = set_digest(RECORDS, np.array([True, False, True]))
+    assert rounds.apply(NoisyShare(plan.digest, 0, 0, records, bytes(24)))
+    assert rounds.stages[0].phase is Phase.RELEASED
+
+
+OTHER = campaign(number=2)
+IGNORED = {
+    "a plan again": ((), Planned(campaign()), Ignored.OLD_NUMBER),
+    "a plan without keys": ((), Planned(campaign(number=2, keys=())), Ignored.OTHER_PARTY),
+    "an entry of another plan": ((), Open(OTHER.digest, 0, (0, 5)), Ignored.OTHER_PLAN),
+    "a later stage": ((), Open(PLAN, 1, (0, 5)), Ignored.OTHER_STAGE),
+    "an open stage opened": (BEGIN[1:2], Open(PLAN, 0, (0, 6)), Ignored.OTHER_PHASE),
+    "a stage closed that is not open": ((), Close(PLAN, 0, (4, 5)), Ignored.OTHER_PHASE),
+    "a stage closed twice": (BEGIN[1:], Close(PLAN, 0, (9, 9)), Ignored.OTHER_PHASE),
+    "an end before the beginning": (BEGIN[1:2], Close(PLAN, 0, (4, 4)), Ignored.OTHER_OFFSETS),
+    "an end of another topic": (BEGIN[1:2], Close(PLAN, 0, (4, 5, 6)), Ignored.OTHER_OFFSETS),
+    "an answer before the close": (BEGIN[1:2], COUNT[0], Ignored.OTHER_PHASE),
+    "a second answer": ((*BEGIN[1:], COUNT[0]), COUNT[0], Ignored.TWICE),
+    "a share before both answered": ((*BEGIN[1:], COUNT[0]), SHARES[0], Ignored.OTHER_PHASE),
+    "a second share": ((*BEGIN[1:], *COUNT, SHARES[0]), share(0, *[0] * 6), Ignored.TWICE),
+    "a share of other records": (
+        (*BEGIN[1:], *COUNT),
+        share(0, *[0] * 6, records=bytes(32)),
+        Ignored.OTHER_RECORDS,
+    ),
+    "a short share": ((*BEGIN[1:], *COUNT), share(0, 1), Ignored.WRONG_LENGTH),
+    "a share after an abort": (
+        (*BEGIN[1:], *COUNT, SHARES[0], Abort(PLAN, 0, AbortReason.TIMED_OUT)),
+        SHARES[1],
+        Ignored.OTHER_STAGE,
+    ),
+    "an abort after the result": (
+        (*BEGIN[1:], *COUNT, *SHARES),
+        Abort(PLAN, 0, AbortReason.TIMED_OUT),
+        Ignored.OTHER_STAGE,
+    ),
+}
+
+
+@pytest.mark.parametrize(("before", "entry", "reason"), IGNORED.values(), ids=IGNORED)
+def test_an_entry_that_does_not_fit_is_counted_and_changes_nothing(before, entry, reason):
+    rounds = after(BEGIN[0], *before)
+    assert not rounds.ignored
+    phases = [stage.phase for stage in rounds.stages]
+    assert not rounds.apply(entry)
+    assert rounds.ignored == {reason: 1}
+    assert [stage.phase for stage in rounds.stages] == phases
+
+
+def test_a_second_party_of_a_trusted_aggregator_is_ignored():
+    plan = campaign(parties=1, keys=KEYS[:1])
+    rounds = after(Planned(plan), Open(plan.digest, 0, (0,)), Close(plan.digest, 0, (3,)))
+    assert not rounds.apply(Opened(plan.digest, 0, 1, 3, RECORDS, b"\x05"))
+    assert rounds.ignored == {Ignored.OTHER_PARTY: 1}
+
+
+@pytest.mark.parametrize("bits", [b"\x04", b"\x00"])
+def test_fewer_than_least_abort_the_campaign(bits):
+    rounds = after(*BEGIN, COUNT[0], Opened(PLAN, 0, 1, 4, RECORDS, bits))
+    assert rounds.stages[0].aborted is AbortReason.TOO_FEW
+    assert rounds.current is None
+    assert not rounds.apply(SHARES[0])
+
+
+def test_nothing_at_all_is_too_few():
+    empty = [Opened(PLAN, 0, party, 0, RECORDS, b"") for party in (0, 1)]
+    rounds = after(*BEGIN[:2], Close(PLAN, 0, (0, 5)), *empty)
+    assert rounds.stages[0].aborted is AbortReason.TOO_FEW
+
+
+def test_parties_that_read_other_records_release_nothing():
+    for other in (
+        Opened(PLAN, 0, 1, 4, bytes(32), b"\x0e"),
+        Opened(PLAN, 0, 1, 3, RECORDS, b"\x06"),
+    ):
+        rounds = after(*BEGIN, COUNT[0], other)
+        assert rounds.stages[0].aborted is AbortReason.DISAGREEMENT
+
+
+def test_a_new_campaign_takes_the_place_of_an_unfinished_one():
+    rounds = after(*BEGIN, Planned(OTHER))
+    assert [stage.phase for stage in rounds.stages] == [Phase.PLANNED] * 2
+    assert not rounds.apply(COUNT[0])
+    assert rounds.apply(Open(OTHER.digest, 0, (9, 9)))
+
+
+def test_a_sum_is_signed():
+    shares = [np.array([2**32 - 1, 2**31 - 1, 2**31], "<u4").tobytes(), bytes(12)]
+    assert signed_sum(shares).tolist() == [-1, 2**31 - 1, -(2**31)]
