@@ -40,12 +40,13 @@ _BITS = 256
 _BLOCK = 8192  # reports drawn at a time, so that the buffers stay in the cache
 
 
-def exp_bounds(x: Fraction) -> tuple[Fraction, Fraction]:
-    """Return rationals `low <= e^x <= high`, x >= 0, by Taylor series in directed fixed point."""
+def exp_bounds(x: Fraction, bits: int = _BITS) -> tuple[Fraction, Fraction]:
+    """Return rationals `low <= e^x <= high`, x >= 0, by Taylor series in directed fixed point of
+    `bits` binary digits."""
     if x < 0:
         raise ValueError(f"exponent {x}: must be >= 0")
     halvings = math.ceil(x).bit_length()
-    y, one = x / 2**halvings, 1 << _BITS
+    y, one = x / 2**halvings, 1 << bits
     low = high = 0
     term_low, term_high, n = one, one, 0
     while term_high > 1:
@@ -54,7 +55,7 @@ def exp_bounds(x: Fraction) -> tuple[Fraction, Fraction]:
         term_high = -(-term_high * y.numerator // (y.denominator * n))
     high += 2 * term_high  # y <= 1, so the omitted terms are below a geometric series of ratio 1/2
     for _ in range(halvings):
-        low, high = low * low >> _BITS, -(-(high * high) >> _BITS)
+        low, high = low * low >> bits, -(-(high * high) >> bits)
     return Fraction(low, one), Fraction(high, one)
 
 

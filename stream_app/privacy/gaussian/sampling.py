@@ -1,0 +1,136 @@
+"""Discrete Gaussian noise with exactly its law, at the speed of a table.
+
+    P(x) = e^(-x^2 / 2V) / sum_n e^(-n^2 / 2V)    for every integer x  (Canonne et al. 2020, Def. 1)
+
+A draw inverts A(m) = P(|X| <= m), with U uniform in [0, 1) and a fair sign:
+
+    |X| = the first m with U < A(m),    t(m) = floor(2^63 A(m)),   m = 0 .. reach
+
+A 64-bit word holds the sign (its lowest bit) and the first 63 binary digits u of U. Where u is
+below or above t(m), U is below or above A(m) whatever digits follow. Where u equals a t(m), once in
+about 2^63 / reach draws, further words are drawn and A is computed to as many digits until the
+place is certain. So every integer has its probability, those beyond the table too, and no
+floating-point number occurs.
+
+The first digits of u select a bucket, and `guide` has the first place of each bucket: a draw ends
+at it or searches onward from it. The time of that search varies with the noise, by nanoseconds;
+where an observer could time single draws, take `exact/discrete_gaussian.py`, which is slower.
+
+Shapes: thresholds (reach + 1,) int64, ascending; guide (2^18,) int64.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from dataclasses import dataclass, field
+from fractions import Fraction
+from functools import lru_cache
+from hashlib import blake2b
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stream_app.privacy.gaussian.distribution import cumulative
+from stream_app.privacy.randomness import RandomSource
+
+LEAST_VARIANCE = Fraction(4)
+LARGEST_VARIANCE = Fraction(2**32)  # a standard deviation of 65,536 units; 600,000 thresholds
+DIGITS = 63
+_GUIDE = 18
+_SHIFT = np.uint64(DIGITS - _GUIDE)
+_BLOCK = 1 << 14  # draws at a time, so that the buffers stay in the cache
+_FIRST = 84  # digits to which the thresholds are computed before they are cut to 63
+
+
+@dataclass(frozen=True, eq=False)
+class GaussianTable:
+    """The thresholds of one variance, 4 to 2^32 squared units."""
+
+    variance: Fraction
+    thresholds: NDArray[np.int64] = field(init=False, repr=False)
+    _guide: NDArray[np.int64] = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        if not LEAST_VARIANCE <= self.variance <= LARGEST_VARIANCE:
+            raise ValueError(
+                f"noise of variance {float(self.variance):.6g} squared units: must be "
+                f"{LEAST_VARIANCE} to {LARGEST_VARIANCE}; choose another bound of the vectors"
+            )
+        thresholds = _thresholds(self.variance)
+        buckets = np.arange(1 << _GUIDE, dtype=np.int64) << np.int64(DIGITS - _GUIDE)
+        guide = np.searchsorted(thresholds, buckets)
+        thresholds.flags.writeable = guide.flags.writeable = False
+        object.__setattr__(self, "thresholds", thresholds)
+        object.__setattr__(self, "_guide", guide)
+
+    @property
+    def reach(self) -> int:
+        """The largest |x| that the first 63 digits alone can lead to."""
+        return len(self.thresholds) - 1
+
+    @property
+    def digest(self) -> str:
+        """The blake2b-64 of variance and thresholds."""
+        text = f"{self.variance}:".encode() + self.thresholds.astype("<i8").tobytes()
+        return blake2b(text, digest_size=8).hexdigest()
+
+    def sample(self, words: NDArray[np.uint64], source: RandomSource) -> NDArray[np.int64]:
+        """Return one draw per word (n,); `source` gives further words where U needs them."""
+        digits = (words >> np.uint64(1)).view(np.int64)
+        place = self._guide.take((words >> (_SHIFT + np.uint64(1))).view(np.int64))
+        threshold = self.thresholds.take(place)
+        (before,) = np.nonzero(threshold < digits)
+        if len(before):
+            place[before] = np.searchsorted(self.thresholds, digits[before])
+            threshold[before] = self.thresholds[place[before]]
+        for at in np.nonzero(threshold == digits)[0]:
+            place[at] = resolve(self.variance, int(digits[at]), source)
+        sign = (words & np.uint64(1)).view(np.int64)
+        return np.asarray((place ^ -sign) + sign)
+
+
+def discrete_gaussian(variance: Fraction, size: int, source: RandomSource) -> NDArray[np.int64]:
+    """Return `size` independent draws, shape (size,), in units of the grid.
+
+    variance: 4 to 2^32 squared units, ValueError for others. The draws are a function of the words
+    of `source` in their order.
+    """
+    table, noise = gaussian_table(variance), np.empty(size, np.int64)
+    for start in range(0, size, _BLOCK):
+        block = noise[start : start + _BLOCK]
+        block[:] = table.sample(source.words(len(block)), source)
+    return noise
+
+
+@lru_cache(maxsize=4)
+def gaussian_table(variance: Fraction) -> GaussianTable:
+    """Return the table of a variance, made once: a second for the largest one."""
+    return GaussianTable(variance)
+
+
+def resolve(variance: Fraction, digits: int, source: RandomSource) -> int:
+    """Return |X| for the U that begins with 63 `digits`, drawing as many more as it takes."""
+    count = DIGITS
+    while True:
+        digits, count = digits << 64 | int(source.words(1)[0]), count + 64
+        bounds = cumulative(variance, count)
+        start, end = (each << bounds.bits - count for each in (digits, digits + 1))
+        place = bisect_left(bounds.low, end)
+        # Certain if all of [start, end] is between A(place - 1) and A(place).
+        if place < len(bounds.low) and (place == 0 or bounds.high[place - 1] <= start):
+            return place
+
+
+def _thresholds(variance: Fraction) -> NDArray[np.int64]:
+    """Return t(0), t(1) .. up to the first that is 2^63 - 1, the largest possible."""
+    wanted = _FIRST
+    while True:
+        bounds = cumulative(variance, wanted)
+        shift = bounds.bits - DIGITS
+        low = [each >> shift for each in bounds.low]
+        # A(m) < 1, so a bound of 1 means that its digits are all ones.
+        high = [min(each >> shift, (1 << DIGITS) - 1) for each in bounds.high]
+        if low == high:
+            reach = bisect_left(low, (1 << DIGITS) - 1)
+            return np.array(low[: reach + 1], np.int64)
+        wanted += 64
