@@ -7,14 +7,15 @@ The kinds:
     vectors     the operations of `machine/simd.py`
     step        read, dot product, move and write of the sketch, as the learners inline them
     arm64       machine code of the vector operations for 64-bit ARM; it is not run
+    eigen       eigenvalues and vectors of symmetric matrices
     learners    `learn_many` and the look-up of factors of the sketch, literal and dense learners
 
 Prints a JSON object: "zmm", whether the machine code of the chosen kind uses a 512-bit register
 (null where nothing is compiled), and "digests", one for each number of factors (for `arm64`
 whether the code adds four floats at once; null with `--compile-only`).
 
-`--compile-only` compiles the kernels of `vectors` or `step` and runs none, for a processor whose
-instructions this one lacks. A learner runs kernels while it is built, so it has no such mode.
+`--compile-only` compiles the kernels of `vectors`, `step` or `eigen` and runs none, for a processor
+whose instructions this one lacks. A learner runs kernels while it is built, so it has no such mode.
 """
 
 from __future__ import annotations
@@ -29,6 +30,7 @@ import numpy as np
 from llvmlite import binding
 from numba import config, njit, typeof, types
 
+from stream_app.kernels.algebra.symmetric_eigen import symmetric_eigen
 from stream_app.kernels.factorization import count_sketch_blocked as sketch
 from stream_app.kernels.factorization.kalman_update import dot, move
 from stream_app.kernels.machine.simd import add, flip, load, multiply, scale, store, total
@@ -114,6 +116,15 @@ def step(n: int) -> tuple[str, bool]:
     return _digest(C, pages, out), _wide(kernel)
 
 
+def eigen(n: int) -> tuple[str, bool]:
+    """Return the digest of eigenvalues and vectors of an n x n matrix, and whether zmm occurs."""
+    matrix = np.random.default_rng(n).normal(size=(n, n))
+    matrix += matrix.T
+    values, rows = np.zeros(n), np.zeros((n, n))
+    _call(symmetric_eigen, matrix, values, rows)
+    return _digest(values, rows), _wide(symmetric_eigen)
+
+
 def arm64(n: int) -> tuple[str, bool]:
     """Return whether the vector operations on n floats become NEON additions."""
     kernel = vectors_kernel(n)
@@ -154,7 +165,7 @@ def main() -> None:
     """Print the digests of the kind named first for the numbers of factors that follow."""
     name, *widths = [argument for argument in sys.argv[1:] if argument != "--compile-only"]
     executed = len(widths) + 2 == len(sys.argv)
-    kinds = {"vectors": vectors, "step": step}
+    kinds = {"vectors": vectors, "step": step, "eigen": eigen}
     kind = (kinds | {"arm64": arm64, "learners": learners} if executed else kinds)[name]
     if kind is arm64:
         binding.initialize_all_targets()

@@ -95,6 +95,11 @@ def test_learners_have_the_same_bits_without_avx512(tmp_path: Path) -> None:
 
 
 @x86_only
+def test_eigenvectors_have_the_same_bits_without_avx512(tmp_path: Path) -> None:
+    check("eigen", SOME_WIDTHS, "haswell", tmp_path)
+
+
+@x86_only
 @pytest.mark.parametrize("kind", ["vectors", "step"])
 def test_kernels_compile_for_avx512_on_any_machine(kind: str, tmp_path: Path) -> None:
     check_compiles(kind, SOME_WIDTHS, "skylake-avx512", tmp_path)

@@ -1,0 +1,42 @@
+"""*Together*: directions of taste from the noisy sum of x x' / |x|^2.
+
+    M = sum + noise;  s = noise of an entry off the diagonal;  edge = 2 s sqrt n     (Wigner 1958)
+    keep eigenvalues l > edge;  strength = sqrt(l^2 - edge^2)
+    weight = strength / (strength + ridge),  ridge = .02 trace M
+
+For M = signal + noise the strength is what is left of an eigenvalue l = t + edge^2 / 4t and of the
+cosine 1 - edge^2 / 4t^2 of its vector: t (1 - edge^2 / 4t^2) (Benaych-Georges and Nadakuditi 2011,
+section 3.1). The trace is the number of people who like anything in the scope, noise apart.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stream_app.campaigns import triangle
+from stream_app.campaigns.together import TogetherSide
+from stream_app.kernels.algebra.symmetric_eigen import symmetric_eigen
+
+RIDGE = 0.02
+
+
+def learn(noisy: NDArray[np.int64], bound: int, variance: int) -> TogetherSide:
+    """Return the item side of a noisy sum (n (n + 1) / 2,) in units of 1 / bound.
+
+    `variance`: of all noise in an entry, in squared grid units; with two parties twice that of one.
+    """
+    items = triangle.items_of(len(noisy))
+    matrix = triangle.matrix(noisy / float(bound))
+    values, rows = np.zeros(items), np.zeros((items, items))
+    if not symmetric_eigen(matrix, values, rows):
+        raise ArithmeticError(f"eigenvalues of {items} items did not converge")
+    edge = 2 * math.sqrt(variance * items / 2) / bound
+    kept = values > edge
+    strengths = np.sqrt(values[kept] * values[kept] - edge * edge)
+    # In integers: a sum of floats depends on its order.
+    people = max(int(noisy[:items].sum()) / bound, 1.0)
+    weights = strengths / (strengths + RIDGE * people)
+    return TogetherSide(rows[kept].T.astype(np.float32), weights.astype(np.float32))

@@ -1,0 +1,75 @@
+"""*Together*: what is liked together, from one noisy sum. The device's side of the stage.
+
+    x    (n,) 0/1, the liked items among the first n of the scope
+    sent x x' / |x|^2 as the vector of `triangle.py`: Frobenius norm 1, whatever was liked
+
+The sum over people has in its eigenvectors v_a the directions of taste, and in its eigenvalues
+their strengths; learned from it, `TogetherSide` is public. The device ranks by
+
+    score = sum_a w_a v_a (v_a . x),   w_a = strength_a / (strength_a + ridge)
+
+with its own history x, which does not leave it: the ridge regression of x on the factors
+v_a sqrt(strength_a).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stream_app.campaigns import triangle
+from stream_app.campaigns.grid import to_grid
+from stream_app.campaigns.rated_items import RatedItems
+
+FEWEST_DIRECTIONS = 3
+RECENT = 5.0  # items
+FLOOR = 0.2
+
+
+@dataclass(frozen=True, eq=False)
+class TogetherSide:
+    """vectors (n, r) float32 and weights (r,) float32 of the directions above the noise.
+
+    Fewer than three directions are popularity and noise: lists are then in the order of the scope.
+    """
+
+    vectors: NDArray[np.float32]
+    weights: NDArray[np.float32]
+
+    @property
+    def is_popular(self) -> bool:
+        """Whether too little was learned to rank by more than the order of the scope."""
+        return len(self.weights) < FEWEST_DIRECTIONS
+
+
+def size(items: int) -> int:
+    """Return the integers of one contribution over `items`."""
+    return triangle.length(items)
+
+
+def contribution(rated: RatedItems, items: int, bound: int) -> NDArray[np.int32]:
+    """Return what a device sends, (size(items),), of integer norm at most `bound`; zeros where
+    nothing of the first `items` of the scope is liked."""
+    vector = np.zeros(triangle.length(items))
+    liked = np.sort(rated.places[rated.liked & (rated.places < items)])
+    if len(liked):
+        vector[liked] = 1 / len(liked)
+        vector[triangle.pair_places(liked, items)] = triangle.ROOT_2 / len(liked)
+    return to_grid(vector, bound)
+
+
+def scores(side: TogetherSide, rated: RatedItems, *, by_recency: bool) -> NDArray[np.float32]:
+    """Return the score (n,) of every item for a person; the order of the scope without any like.
+
+    By recency a like counts .2 + .8 exp(-age / 5), its age in likes.
+    """
+    items = len(side.vectors)
+    likes = rated.places[rated.liked & (rated.places < items)]
+    if side.is_popular or not len(likes):
+        return -np.arange(items, dtype=np.float32)
+    x = np.zeros(items, np.float32)
+    ages = np.arange(len(likes))[::-1]
+    x[likes] = FLOOR + (1 - FLOOR) * np.exp(-ages / RECENT) if by_recency else 1.0
+    return np.asarray(side.vectors @ (side.weights * (x @ side.vectors)))
