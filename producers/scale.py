@@ -14,6 +14,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import cached_property
 from numbers import Real
 from typing import Any
 
@@ -58,18 +59,20 @@ class Scale:
         bins = " in bins" if self.binned else ""
         return f"{self.minimum:g}..{self.maximum:g} by {self.step:g}{bins}"
 
-    @property
+    @cached_property
     def levels(self) -> int:
         """Number of levels."""
         steps = int((_exact(self.maximum) - _exact(self.minimum)) / _exact(self.step))
         return steps if self.binned else steps + 1
 
-    @property
+    @cached_property
     def values(self) -> NDArray[np.float64]:
-        """The value of each level: the number itself on a grid, the centre of a bin."""
+        """The value of each level, read-only: the number itself on a grid, the centre of a bin."""
         low, step = _exact(self.minimum), _exact(self.step)
         shift = Fraction(1, 2) if self.binned else Fraction(0)
-        return np.array([float(low + (k + shift) * step) for k in range(self.levels)])
+        values = np.array([float(low + (k + shift) * step) for k in range(self.levels)])
+        values.setflags(write=False)  # they are computed once
+        return values
 
     def level(self, raw_rating: object, row: str = "rating") -> int:
         """Return the level of one rating; ValueError unless it is exactly on the scale."""

@@ -90,7 +90,7 @@ class Daemon:
             while not stopped():
                 self.step()
                 self._wait()
-            self._take()
+            self._take(last=True)
         finally:
             for source in self.sources:
                 source.close()
@@ -112,26 +112,35 @@ class Daemon:
 
     # --- ratings ----------------------------------------------------------------------------------
 
-    def _take(self) -> None:
+    def _take(self, *, last: bool = False) -> None:
+        """Take what has come, up to the next moment; `last`: no moment follows."""
         for source in self.sources:
-            while lines := source.take():
-                try:
-                    answers = self.ratings.keep([line for _, line in lines], self.epoch)
-                except (Unwritable, Unreadable) as error:
-                    source.refuse(str(error))
-                    self._conditions.holds("keeping", f"{error}; ratings wait until it can")
-                    break
-                self._conditions.passed("keeping", "ratings")
-                for (place, _), reason in zip(lines, answers, strict=True):
-                    if reason:
-                        self._refused(source.name, f"{place}: {reason}")
-                source.confirm(answers)
-                if source.files() or self._quiet():
-                    break  # a stream is read again when it is readable, a file at the next step
+            more = True
+            while more:
+                lines = source.take()
+                more = self._keep(source, lines) if lines else source.busy
+                if self._quiet() and not last:
+                    return  # the rest is taken after the moment
+                more = more and not source.files()  # a stream is read again when it is readable
             if source.trouble:
                 self._conditions.holds(source.name, source.trouble)
             else:
                 self._conditions.passed(source.name)
+
+    def _keep(self, source: Source, lines: list[tuple[str, bytes]]) -> bool:
+        """Keep a piece of the lines of a source; return whether the disk took it."""
+        try:
+            answers = self.ratings.keep([line for _, line in lines], self.epoch)
+        except (Unwritable, Unreadable) as error:
+            source.refuse(str(error))
+            self._conditions.holds("keeping", f"{error}; ratings wait until it can")
+            return False
+        self._conditions.passed("keeping", "ratings")
+        for (place, _), reason in zip(lines, answers, strict=True):
+            if reason:
+                self._refused(source.name, f"{place}: {reason}")
+        source.confirm(answers)
+        return True
 
     def _quiet(self) -> bool:
         """Return whether a moment has come or is near: then no line is taken. Else the time that

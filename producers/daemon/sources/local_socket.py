@@ -13,10 +13,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from producers.daemon.sources.source import Lines
+from producers.daemon.sources.source import PIECE, Lines
 from stream_app.errors import UserError
 
-_READ = 65_536
 _MOST = 64  # connections at once
 _UNANSWERED = 1 << 20  # bytes of answers that a sender does not read: it is disconnected
 
@@ -30,6 +29,8 @@ class _Sender:
 
 class LocalSocket:
     """A listening socket at `path`; a socket that an ended program has left is replaced."""
+
+    busy = False
 
     def __init__(self, path: Path) -> None:
         self.path, self.name = path, f"socket {path}"
@@ -48,8 +49,12 @@ class LocalSocket:
     def take(self) -> list[tuple[str, bytes]]:
         """Accept, read what has come, and return its lines."""
         self._accept()
-        for sender in list(self._senders.values()):
-            self._read(sender)
+        taken = sum(len(line) for _, line in self._waiting)
+        for number, sender in list(self._senders.items()):
+            if taken >= PIECE:
+                break  # the others are still readable, and have their turn first
+            self._senders[number] = self._senders.pop(number)
+            taken += self._read(sender)
         return [(self.name, line) for _, line in self._waiting]
 
     def confirm(self, answers: Sequence[str]) -> None:
@@ -84,19 +89,21 @@ class LocalSocket:
             connection.setblocking(False)
             self._senders[connection.fileno()] = _Sender(connection)
 
-    def _read(self, sender: _Sender) -> None:
+    def _read(self, sender: _Sender) -> int:
+        """Read what a sender has sent; return how many bytes."""
         try:
-            data = sender.connection.recv(_READ)
+            data = sender.connection.recv(PIECE)
         except BlockingIOError:
-            return
+            return 0
         except OSError:
             data = b""
         if data:
             self._waiting += [(sender, line) for line in sender.lines.add(data)]
-            return
+            return len(data)
         self._waiting += [(sender, line) for line in sender.lines.add(b"\n") if line]
         if not any(each is sender for each, _ in self._waiting):
             self._drop(sender)
+        return 0
 
     def _answer(self, sender: _Sender) -> None:
         try:

@@ -6,13 +6,13 @@ import os
 import select
 from collections.abc import Sequence
 
-from producers.daemon.sources.source import Lines
-
-_READ = 65_536
+from producers.daemon.sources.source import PIECE, Lines
 
 
 class Pipe:
     """The lines of a file descriptor; nothing more is read while lines wait to be confirmed."""
+
+    busy = False
 
     def __init__(self, descriptor: int, name: str = "standard input") -> None:
         self.name, self.trouble = name, ""
@@ -28,7 +28,7 @@ class Pipe:
         """Return the waiting lines."""
         if not self._waiting and not self._ended and _readable(self._descriptor):
             try:
-                data = os.read(self._descriptor, _READ)
+                data = os.read(self._descriptor, PIECE)
             except OSError as error:
                 data, self.trouble = b"", f"{self.name}: cannot be read any more ({error.strerror})"
             self._ended = not data

@@ -4,6 +4,10 @@
     confirm   each of them is kept, or refused for a reason: they are not returned again
     refuse    none of them could be kept now: a source that can returns them again
     trouble   why nothing can be taken now
+    busy      there is more to do at once, although nothing may have been taken
+
+What is taken at once is bounded (`PIECE` bytes of lines, or little more), and so is the work for
+it, so that a program is at its moments whatever comes.
 
 A source that is behind something durable (a file) confirms its place in it; one that is not keeps
 the lines until they are confirmed, or answers its sender.
@@ -16,6 +20,7 @@ from typing import Protocol
 
 from producers.daemon.sources.lines import LONGEST
 
+PIECE = 1 << 15  # bytes of lines taken at once
 _TOO_LONG = b"x" * (LONGEST + 1)  # stands for a line that was not kept in memory
 
 
@@ -25,6 +30,10 @@ class Source(Protocol):
     @property
     def name(self) -> str:
         """The name of the source, for messages."""
+
+    @property
+    def busy(self) -> bool:
+        """Whether to take again at once."""
 
     @property
     def trouble(self) -> str:

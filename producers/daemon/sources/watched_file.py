@@ -23,12 +23,15 @@ import json
 import os
 import stat
 import time
-from collections.abc import Sequence
+from collections.abc import Generator, Sequence
 from pathlib import Path
 
-_PIECE = 1 << 20
-_MOST = 4 << 20  # bytes of lines taken at once
+from producers.daemon.sources.source import PIECE
+
+_READ = 1 << 20
+_MOST = 4 << 20  # bytes that are read, or compared, at once
 _SETTLED_SECONDS = 2.0  # a file that changed less long ago may change again with the same stamp
+_Look = Generator[list[bytes] | None, None, None]
 _PERSON = b"murmurec watched\0"  # separates this hash from every other use of the key
 
 
@@ -78,48 +81,75 @@ class WatchedFile:
         self._offset, self._digest = places.read(str(self.path))
         self._file = -1  # open, so that what is left of a rotated file can be read
         self._stamp: tuple[int, int, int] | None = None
-        self._waiting: list[tuple[str, bytes]] = []
+        self._look: _Look | None = None  # that is not at its end
+        self._waiting: list[bytes] = []
+        self._taken = 0  # how many of the waiting lines the last `take` returned
         self._next: tuple[int, bytes] = self._offset, self._digest
         self._hash = hmac.new(self._key, None, "sha256")  # of the bytes that `_confirmed` compared
         self._more = False
+
+    @property
+    def busy(self) -> bool:
+        """Whether lines wait, or bytes that were confirmed are being compared."""
+        return self._look is not None or bool(self._waiting)
 
     def files(self) -> list[int]:
         """Return nothing: a file is looked at from time to time."""
         return []
 
     def take(self) -> list[tuple[str, bytes]]:
-        """Return the new lines, at most some megabytes of them."""
+        """Return the next lines, a piece of them; nothing while earlier bytes are compared."""
         if not self._waiting:
             try:
-                lines = self._new_lines() if self._changed() else None
+                self._go_on_looking()
             except OSError as error:  # it may not be read, or not now: tried again
-                self._stamp, self._next = None, (self._offset, self._digest)
+                self._look, self._stamp = None, None
+                self._next = self._offset, self._digest
                 self.trouble = f"{self.name}: cannot be read ({error.strerror}); tried again"
                 return []
-            self.trouble = ""
-            self._waiting = [(self.name, line) for line in lines or ()]
-            if lines == []:
-                self._go_on()
-        return self._waiting
+        self._taken, size = 0, 0
+        for line in self._waiting:
+            size += len(line) + 1
+            if self._taken and size > PIECE:
+                break
+            self._taken += 1
+        return [(self.name, line) for line in self._waiting[: self._taken]]
 
     def confirm(self, answers: Sequence[str]) -> None:  # noqa: ARG002 (a file does not listen)
-        """Store the new place."""
-        self._waiting = []
-        self._go_on()
+        """Go on behind the lines; the place is stored when all that were read are confirmed, so
+        that after a crash before it they come again."""
+        if self._taken:
+            del self._waiting[: self._taken]
+            self._taken = 0
+            if not self._waiting:
+                self._go_on()
 
     def refuse(self, reason: str) -> None:
         """Keep the place: the same lines are taken again."""
 
     def close(self) -> None:
         """Close the file."""
-        if self._file >= 0:
-            os.close(self._file)
-            self._file = -1
+        if self._look is not None:
+            self._look.close()
+            self._look = None
+        self._close_file()
 
     def _go_on(self) -> None:
         if self._next != (self._offset, self._digest):
             self._offset, self._digest = self._next
             self._places.write(str(self.path), *self._next)
+
+    def _go_on_looking(self) -> None:
+        """Look for lines, or go on with a look that was interrupted."""
+        if self._look is None:
+            self._look = self._looked() if self._changed() else None
+        lines = None if self._look is None else next(self._look)
+        if self._look is None or lines is not None:
+            self.trouble = ""
+        if lines is not None:
+            self._look, self._waiting = None, lines
+            if not lines:
+                self._go_on()
 
     def _changed(self) -> bool:
         try:
@@ -134,64 +164,83 @@ class WatchedFile:
         self._stamp = stamp
         return True
 
-    def _new_lines(self) -> list[bytes]:
-        """Return the lines to take, and set the place behind them."""
-        now, before = _opened(self.path), self._file
+    def _looked(self) -> _Look:
+        """Yield None from time to time, then the lines to take; the place is set behind them."""
+        now = _opened(self.path)
+        try:
+            lines = yield from self._found(now)
+        finally:
+            if 0 <= now != self._file:
+                os.close(now)
+        yield lines
+
+    def _found(self, now: int) -> Generator[None, None, list[bytes]]:
+        """Return the lines to take; `now` is the file at the path, -1 where there is none."""
+        before = self._file
         if before >= 0 and (now < 0 or not os.path.sameopenfile(before, now)):
-            left = self._left_of(before)
+            left = yield from self._left_of(before)
             if not self._more:
-                self.close()
+                self._close_file()
             if now < 0:
                 self._stamp = None
                 return left
             if left:
-                return self._before(left, now)
+                self._more = True  # the file of now is read at the next look
+                return left
         if now < 0:
             return []
-        if self._confirmed(now):
+        if (yield from self._confirmed(now)):
             self._keep(now)
             return self._lines(now, self._offset)
         rotated = _before_rotation(self.path)
         if rotated >= 0:
-            left = self._left_of(rotated)
-            os.close(rotated)
+            try:
+                left = yield from self._left_of(rotated)
+            finally:
+                os.close(rotated)
             if left:
-                return self._before(left, now)
+                self._more = True
+                return left
         self._keep(now)
         return self._lines(now, 0)
 
-    def _before(self, left: list[bytes], now: int) -> list[bytes]:
-        """Return what is left of an earlier file; the file of now is read at the next look."""
-        os.close(now)
-        self._more = True
-        return left
-
     def _keep(self, now: int) -> None:
-        self.close()
+        self._close_file()
         self._file = now
 
-    def _confirmed(self, file: int) -> bool:
+    def _close_file(self) -> None:
+        if self._file >= 0:
+            os.close(self._file)
+            self._file = -1
+
+    def _confirmed(self, file: int) -> Generator[None, None, bool]:
         """Return whether a file begins with the confirmed bytes."""
         self._hash = hmac.new(self._key, None, "sha256")
         if not self._offset:
             return True
         if os.fstat(file).st_size < self._offset:
             return False
-        self._hash = self._hashed(file, self._offset)
+        self._hash = yield from self._hashed(file, self._offset)
         return hmac.compare_digest(self._hash.digest(), self._digest)
 
-    def _hashed(self, file: int, size: int) -> hmac.HMAC:
+    def _hashed(self, file: int, size: int) -> Generator[None, None, hmac.HMAC]:
         found = hmac.new(self._key, None, "sha256")
-        os.lseek(file, 0, os.SEEK_SET)
-        while size and (data := os.read(file, min(size, _PIECE))):
+        at = 0
+        while at < size:
+            os.lseek(file, at, os.SEEK_SET)
+            data = os.read(file, min(size - at, _READ))
+            if not data:
+                break
             found.update(data)
-            size -= len(data)
+            at += len(data)
+            if at < size and at % _MOST < len(data):
+                yield
         return found
 
     def _lines(self, file: int, start: int) -> list[bytes]:
         os.lseek(file, start, os.SEEK_SET)
         data = b""
-        while len(data) < _MOST and (piece := os.read(file, _PIECE)):
+        while len(data) < _MOST and (piece := os.read(file, _READ)):
             data += piece
         self._more = len(data) >= _MOST
         end = data.rfind(b"\n") + 1
@@ -204,16 +253,16 @@ class WatchedFile:
         self._next = start + end, found.digest()
         return data[:end].splitlines()
 
-    def _left_of(self, file: int) -> list[bytes]:
+    def _left_of(self, file: int) -> Generator[None, None, list[bytes]]:
         """Return what follows the place in a file of which nothing more will come; afterwards the
         place is at the beginning of the file that replaced it."""
-        if file < 0 or not self._confirmed(file):
+        if not (yield from self._confirmed(file)):
             self._next, self._more = (0, b""), False
             return []
         lines = self._lines(file, self._offset)
         if not self._more:
             os.lseek(file, self._next[0], os.SEEK_SET)
-            if last := os.read(file, _PIECE):
+            if last := os.read(file, _READ):
                 lines.append(last)  # its last line has no end, and never will
             self._next = 0, b""
         return lines

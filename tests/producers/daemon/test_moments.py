@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
 from producers.daemon.schedule import moment
+from producers.daemon.sources.source import Source
+from producers.daemon.sources.watched_file import Places, WatchedFile
 from producers.journal import Journal, Limits
 from tests.producers.daemon.test_runner import enrolled
-from tests.producers.daemon.world import DAY, TODAY, HandClock, device, pseudonym
+from tests.producers.daemon.world import DAY, TODAY, HandClock, device, pseudonym, write
 
 
 @pytest.mark.parametrize("options", [{"rotate_every": 3}, {"rounds": 2}], ids=["turns", "rounds"])
@@ -45,7 +48,7 @@ def test_a_clock_that_was_ahead_for_a_while_does_not_silence_the_accounts(tmp_pa
 class SlowLines:
     """A file of many lines, of which each piece takes some seconds of the clock to keep."""
 
-    name, trouble = "slow", ""
+    name, trouble, busy = "slow", "", False
 
     def __init__(self, clock: HandClock, pieces: int, seconds: float) -> None:
         self.clock, self.pieces, self.seconds = clock, pieces, seconds
@@ -89,3 +92,31 @@ def test_lines_that_come_right_before_a_moment_do_not_delay_it(pieces: int, tmp_
         run.daemon.run(lambda: clock.at > at)
         assert [seen for seen, *_ in run.broker.seen] == [at]
         assert not source.pieces  # kept afterwards
+
+
+class Slow:
+    """A source of which each byte takes a microsecond of the clock."""
+
+    def __init__(self, source: Source, clock: HandClock) -> None:
+        self.source, self.clock = source, clock
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.source, name)
+
+    def take(self) -> list[tuple[str, bytes]]:
+        lines = self.source.take()
+        self.clock.at += sum(len(line) for _, line in lines) * 1e-6
+        return lines
+
+
+def test_a_long_file_that_is_begun_before_a_moment_does_not_delay_it(tmp_path: Path) -> None:
+    with enrolled(tmp_path / "j", "ann", epoch=TODAY - 1) as journal:
+        at = moment(pseudonym(journal, "ann"), TODAY, DAY).at
+        clock = HandClock(at - 0.6)
+        lines = [f"{number:>200},4" for number in range(15_000)]  # 3 MB
+        file = WatchedFile(write(tmp_path / "r.csv", *lines), Places(journal.path), journal.key)
+        run = device(journal, [Slow(file, clock)], clock=clock)
+        run.daemon.run(lambda: clock.at > at)
+        assert [seen for seen, *_ in run.broker.seen] == [at]
+        run.daemon.step()
+        assert run.daemon.ratings.count == len(lines)

@@ -186,3 +186,19 @@ def test_a_bad_line_is_one_sentence_without_its_rating(
     with pytest.raises(ValueError, match=message) as refused:
         parse(line, named=named)
     assert "31415" not in str(refused.value)
+
+
+def test_of_many_senders_a_bounded_piece_is_taken_and_each_has_its_turn(tmp_path: Path) -> None:
+    listening = LocalSocket(tmp_path / "s")
+    line = b"7" * 99 + b"\n"
+    senders = [sender(tmp_path / "s", line * 600) for _ in range(8)]  # 60 kB each
+    taken = []
+    for _ in range(60):
+        lines = listening.take()
+        assert sum(len(each) for _, each in lines) <= 1 << 16
+        taken.append(len(lines))
+        listening.confirm([""] * len(lines))
+    assert sum(taken) == 8 * 600
+    for each in senders:
+        each.close()
+    listening.close()

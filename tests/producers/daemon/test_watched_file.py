@@ -30,7 +30,7 @@ class Watch:
     def lines(self) -> list[str]:
         """Take and confirm until nothing more comes."""
         found = []
-        while taken := self.source.take():
+        while (taken := self.source.take()) or self.source.busy:
             found += [line.decode() for _, line in taken]
             self.source.confirm([""] * len(taken))
         return found
@@ -205,3 +205,37 @@ def test_a_file_that_is_rewritten_while_it_is_read_loses_nothing(
 
     monkeypatch.setattr(os, "read", rewritten)
     assert watch.lines() == ["1,5", "2,4", "1,5", "9,4"]
+
+
+def test_a_long_file_comes_in_pieces_that_are_compared_in_pieces(tmp_path: Path) -> None:
+    path, lines = tmp_path / "r.csv", [f"{number:>500},4".encode() for number in range(40_000)]
+    path.write_bytes(b"\n".join(lines) + b"\n")  # 20 MB
+
+    def taken(source: WatchedFile) -> tuple[list[bytes], int]:
+        found, empty = [], 0
+        while (piece := source.take()) or source.busy:
+            assert sum(len(line) + 1 for _, line in piece) <= 1 << 15
+            found += [line for _, line in piece]
+            empty += not piece
+            source.confirm([""] * len(piece))
+        return found, empty
+
+    source = WatchedFile(path, Places(tmp_path / "j"), KEY)
+    assert taken(source)[0] == lines
+    with path.open("ab") as more:
+        more.write(b"7,4\n")
+    source = WatchedFile(path, Places(tmp_path / "j"), KEY)
+    found, empty = taken(source)
+    assert found == [b"7,4"]
+    assert empty > 1  # the bytes before were not compared in one go
+
+
+def test_of_a_batch_that_was_kept_in_part_all_comes_again(tmp_path: Path) -> None:
+    path, lines = tmp_path / "r.csv", [f"{number:>500},4".encode() for number in range(1000)]
+    path.write_bytes(b"\n".join(lines) + b"\n")
+    source = WatchedFile(path, Places(tmp_path / "j"), KEY)
+    first = source.take()
+    source.confirm([""] * len(first))
+    assert next(line for _, line in source.take()) == lines[len(first)]
+    again = WatchedFile(path, Places(tmp_path / "j"), KEY)
+    assert again.take() == first
