@@ -1,7 +1,9 @@
-"""Checks the operations that a worker needs on its topics, before it starts.
+"""Checks the operations that a worker or an aggregator needs on its topics, before it starts.
 
-    READ     ratings  cuts  state  items  item links  queries
-    WRITE             cuts  state  item table  item links  recommendations  rejected
+    worker       READ     ratings  cuts  state  items  item links  queries
+                 WRITE             cuts  state  item table  item links  recommendations  rejected
+    aggregator   READ     contributions  rounds
+                 WRITE                   rounds
 
 Without this check a missing right appears late or as another error: a topic that the user may not
 describe looks absent, and a write is refused only at the first record, perhaps hours later. A
@@ -42,23 +44,30 @@ def of_a_worker(topics: Topics) -> dict[str, Operations]:
     }
 
 
-def check(connection: Connection, wanted: Mapping[str, Operations]) -> None:
+def of_an_aggregator(topics: Topics) -> dict[str, Operations]:
+    """Return the operations that a party of a campaign needs on each topic."""
+    return {topics.contributions: (_READ,), topics.rounds: (_READ, _WRITE)}
+
+
+def check(
+    connection: Connection, wanted: Mapping[str, Operations], process: str = "worker"
+) -> None:
     """Refuse a topic that is absent, hidden from this user, or that lacks an operation."""
     admin: AdminClient = clients.admin(connection)
     described = admin.describe_topics(
         TopicCollection(list(wanted)), include_authorized_operations=True, request_timeout=_SECONDS
     )
     for topic, operations in wanted.items():
-        granted = _granted(topic, described[topic])
+        granted = _granted(topic, described[topic], process)
         for operation in operations:
             if granted and not granted & {operation, AclOperation.ALL}:
                 raise UserError(
                     f"topic {topic}: this user has no right to {operation.name.lower()} it; grant "
-                    f"{operation.name} on it to the worker's user"
+                    f"{operation.name} on it to the {process}'s user"
                 )
 
 
-def _granted(topic: str, described: Future[Any]) -> set[AclOperation]:
+def _granted(topic: str, described: Future[Any], process: str) -> set[AclOperation]:
     """Return the operations granted on a topic; empty if the broker reports none."""
     try:
         return set(described.result(timeout=_SECONDS).authorized_operations or ())
@@ -72,7 +81,7 @@ def _granted(topic: str, described: Future[Any]) -> set[AclOperation]:
     if reason.code() == KafkaError.TOPIC_AUTHORIZATION_FAILED:
         raise UserError(
             f"topic {topic} cannot be seen: this user has no right to it; grant READ or WRITE on "
-            "it to the worker's user"
+            f"it to the {process}'s user"
         )
     if reason.code() == KafkaError.UNKNOWN_TOPIC_OR_PART:
         raise UserError(f"topic {topic} does not exist: create it with murmurec topics apply")

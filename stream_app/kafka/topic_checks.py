@@ -146,17 +146,41 @@ def outsiders_fault(admin: AdminClient, topics: Topics, seconds: float | None = 
         if seconds is None:
             raise
         return None
-    for topic, configs in found.items():
-        name = "compression.type"
-        if configs[name] != PLAIN[name]:
-            return (
-                f"topic {topic} has {name} {configs[name]}: it takes a few kilobytes that expand "
-                f"to gigabytes in every reader; {_APPLY} to {PLAIN[name]}"
-            )
-        name = "max.message.bytes"
-        if int(configs[name]) > int(PLAIN[name]):
-            return (
-                f"topic {topic} has {name} {configs[name]}: a reader holds such a record only to "
-                f"reject it; {_APPLY} to {PLAIN[name]}"
-            )
+    faults = (_plain_fault(topic, configs) for topic, configs in found.items())
+    return next((fault for fault in faults if fault), "")
+
+
+def _plain_fault(topic: str, configs: Mapping[str, str]) -> str:
+    """Return a sentence if a topic that outsiders write is not as `PLAIN`; else empty."""
+    name = "compression.type"
+    if configs[name] != PLAIN[name]:
+        return (
+            f"topic {topic} has {name} {configs[name]}: it takes a few kilobytes that expand "
+            f"to gigabytes in every reader; {_APPLY} to {PLAIN[name]}"
+        )
+    name = "max.message.bytes"
+    if int(configs[name]) > int(PLAIN[name]):
+        return (
+            f"topic {topic} has {name} {configs[name]}: a reader holds such a record only to "
+            f"reject it; {_APPLY} to {PLAIN[name]}"
+        )
     return ""
+
+
+def check_campaigns(connection: Connection, topics: Topics) -> None:
+    """Refuse topics of campaigns that would lose a round, or contributions that are not summed
+    yet, or whose records cost an aggregator more than they are worth."""
+    admin = clients.admin(connection)
+    _check_partitions(admin, topics.rounds, 1, "delete it and apply the topics")
+    found = configurations(admin, [topics.rounds, topics.contributions])
+    rounds, contributions = found[topics.rounds], found[topics.contributions]
+    _check_policy(topics.rounds, rounds, "delete", "compaction drops rounds")
+    _check_policy(topics.contributions, contributions, "delete", "compaction drops contributions")
+    for name in ("retention.ms", "retention.bytes"):
+        if rounds[name] != "-1":
+            raise UserError(
+                f"topic {topics.rounds} has {name} {rounds[name]}: a campaign that was begun "
+                f"would be forgotten; {_APPLY} to -1"
+            )
+    if fault := _plain_fault(topics.contributions, contributions):
+        raise UserError(fault)

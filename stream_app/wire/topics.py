@@ -15,6 +15,8 @@ PLAIN: dict[str, str] = {
     "compression.type": "uncompressed",
     "max.message.bytes": str(MAX_BATCH_BYTES),
 }
+# How long contributions are kept, in milliseconds: a week.
+CONTRIBUTIONS_KEPT = "604800000"
 # Of the cut log where cuts say which days are accepted (`log/event_days.py`): the broker refuses an
 # entry of a worker whose clock is far ahead of its own, or far behind.
 STAMPED: dict[str, str] = {
@@ -100,6 +102,16 @@ class Topics:
         return f"{self.prefix}.rejected.v1"
 
     @property
+    def contributions(self) -> str:
+        """Sealed vectors of the stages of campaigns, from devices."""
+        return f"{self.prefix}.contributions.v1"
+
+    @property
+    def rounds(self) -> str:
+        """Plans of campaigns, the life of their stages, and noisy sums."""
+        return f"{self.prefix}.rounds.v1"
+
+    @property
     def audits(self) -> str:
         """Results of attacks and audits."""
         return f"{self.prefix}.audits.v1"
@@ -144,6 +156,9 @@ class Topics:
         }
         # A version of up to 2 MiB replaces the one before the last: closed segments are compacted.
         versions = newest | {"segment.bytes": "16777216", "min.cleanable.dirty.ratio": "0.1"}
+        # A noisy sum takes the place of its contributions: they are kept for a party that was away.
+        sealed = _CLEAN | PLAIN | {"cleanup.policy": "delete", "retention.ms": CONTRIBUTIONS_KEPT}
+        rounds = forever | {"max.message.bytes": "1048588"}
         return (
             Topic(self.ratings, "pseudonym, 32 hex", "event", partitions, kept, "partitions"),
             Topic(self.cuts, "none", "entry of the cut log", 1, cuts),
@@ -155,5 +170,14 @@ class Topics:
             Topic(self.queries, "correlation id", "query", queries, an_hour | PLAIN, of_queries),
             Topic(self.recommendations, "correlation id", "reply", queries, an_hour, of_queries),
             Topic(self.rejected, "topic/partition/offset", "rejection", 1, newest),
+            Topic(
+                self.contributions,
+                "pseudonym, 32 hex",
+                "contribution",
+                partitions,
+                sealed,
+                "partitions",
+            ),
+            Topic(self.rounds, "none", "entry of the log of rounds", 1, rounds),
             Topic(self.audits, "audit name", "audit", 1, newest),
         )

@@ -19,6 +19,7 @@ from stream_app.kafka.topic_admin import (
     replication,
 )
 from stream_app.kafka.topic_checks import (
+    check_campaigns,
     check_cut_log,
     check_deployment,
     check_outsiders,
@@ -296,6 +297,28 @@ def test_a_topic_of_outsiders_that_takes_large_records_is_a_fault(admin, topics,
     resource = row(getattr(names, name), names, **{"max.message.bytes": "1048588"})
     apply(admin, plan(admin, [resource]))
     assert outsiders_fault(admin, names).startswith(f"topic {resource.name} has max.message.bytes")
+
+
+CAMPAIGNS = {
+    "rounds that are compacted": ("rounds", "cleanup.policy", "compact", "compaction drops"),
+    "rounds that end": ("rounds", "retention.ms", "1000", "would be forgotten"),
+    "rounds of a size": ("rounds", "retention.bytes", "1000", "would be forgotten"),
+    "compacted vectors": ("contributions", "cleanup.policy", "compact", "compaction drops"),
+    "vectors that expand": ("contributions", "compression.type", "zstd", "expand"),
+    "large vectors": ("contributions", "max.message.bytes", "1048588", "max.message.bytes"),
+}
+
+
+@pytest.mark.parametrize(("name", "entry", "value", "words"), CAMPAIGNS.values(), ids=CAMPAIGNS)
+def test_topics_that_would_lose_a_campaign_are_refused(
+    admin, kafka, topics, name, entry, value, words
+):
+    names = Topics(topics)
+    check_campaigns(kafka.connection, names)
+    wrong = row(getattr(names, name), names, **{entry: value})
+    apply(admin, plan(admin, [wrong]), delete_records=True)
+    with pytest.raises(UserError, match=words):
+        check_campaigns(kafka.connection, names)
 
 
 def test_a_look_at_a_broker_that_does_not_answer_finds_nothing():

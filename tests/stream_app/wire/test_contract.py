@@ -303,13 +303,13 @@ def test_an_invalid_event_cannot_be_constructed(changes: dict[str, object]) -> N
 def test_every_topic_is_once_in_the_table_and_carries_a_version() -> None:
     topics = wire.Topics("x")
     names = [topic.name for topic in topics.table(6)]
-    assert len(names) == len(set(names)) == 11
+    assert len(names) == len(set(names)) == 13
     assert all(name.startswith("x.") and name.endswith(".v1") for name in names)
     ratings = topics.table(6)[0]
     assert (ratings.name, ratings.partitions) == (topics.ratings, 6)
     assert ratings.config["retention.ms"] == "-1"
     counts = {topic.name: topic.partitions for topic in topics.table(6, query_partitions=2)}
-    assert counts[topics.ratings] == 6
+    assert counts[topics.ratings] == counts[topics.contributions] == 6
     assert counts[topics.queries] == counts[topics.recommendations] == 2
     with pytest.raises(ValueError, match="prefix"):
         wire.Topics("no spaces")
