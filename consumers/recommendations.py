@@ -19,7 +19,7 @@ from types import TracebackType
 from typing import Self
 
 import msgspec
-from confluent_kafka import KafkaError, KafkaException, Message, TopicPartition
+from confluent_kafka import KafkaError, Message, TopicPartition
 
 from stream_app.errors import UserError
 from stream_app.kafka import clients
@@ -77,11 +77,7 @@ class Recommendations:
     def _listen(self) -> None:
         """Read the topic of answers from its current end, without joining a group."""
         name = self._topics.recommendations
-        try:
-            # All topics are listed: naming one in the request creates it where auto-creation is on.
-            found = self._consumer.list_topics(timeout=5.0).topics.get(name)
-        except KafkaException as error:
-            raise UserError(f"Kafka did not list its topics: {error.args[0].str()}") from None
+        found = clients.listed(self._consumer, 5.0).get(name)
         if found is None:
             raise UserError(f"topic {name} does not exist; create it with murmurec topics apply")
         places = [TopicPartition(name, p) for p in found.partitions]

@@ -13,7 +13,6 @@ from confluent_kafka import (
     OFFSET_BEGINNING,
     Consumer,
     KafkaError,
-    KafkaException,
     Message,
     TopicPartition,
 )
@@ -55,11 +54,7 @@ def _all(consumer: Consumer, topics: Topics, progress: Progress | None) -> Itera
         topics.profiles: Source.PROFILES,
         topics.recommendations: Source.REPLIES,
     }
-    try:
-        # All topics at once: a request for one by name creates it where auto-creation is on.
-        listed = consumer.list_topics(timeout=_STALL_SECONDS).topics
-    except KafkaException as error:
-        raise UserError(f"Kafka did not list its topics: {error.args[0].str()}") from None
+    listed = clients.listed(consumer, _STALL_SECONDS)
     if topics.ratings not in listed:
         raise UserError(
             f"topic {topics.ratings} does not exist: give the deployment's prefix as --prefix"

@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
-from confluent_kafka.admin import AdminClient, ClusterMetadata
+from confluent_kafka.admin import AdminClient, ClusterMetadata, TopicMetadata
 
 from stream_app.errors import UserError
 from stream_app.kafka import diagnosis
@@ -223,6 +223,17 @@ def offsets(consumer: Consumer, place: TopicPartition, seconds: float = 30.0) ->
                 f"{reason.str()}"
             ) from None
         return low, high
+
+
+def listed(client: Consumer | AdminClient, seconds: float = 30.0) -> dict[str, TopicMetadata]:
+    """Return every topic by its name; UserError where Kafka does not list them.
+
+    A request for one by its name creates it where auto-creation is on.
+    """
+    try:
+        return dict(client.list_topics(timeout=seconds).topics)
+    except KafkaException as error:
+        raise UserError(f"Kafka did not list its topics: {error.args[0].str()}") from None
 
 
 # --- reachability ---------------------------------------------------------------------------------

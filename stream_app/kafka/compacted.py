@@ -15,7 +15,6 @@ from confluent_kafka import (
     OFFSET_BEGINNING,
     Consumer,
     KafkaError,
-    KafkaException,
     Message,
     TopicPartition,
 )
@@ -39,7 +38,7 @@ def exists(connection: Connection, topic: str) -> bool:
     """Return whether the broker lists the topic; raises `UserError` if it does not answer."""
     consumer = clients.consumer(connection)
     try:
-        return _is_listed(consumer, topic)
+        return topic in clients.listed(consumer, _TOPIC_SECONDS)
     finally:
         consumer.close()
 
@@ -151,7 +150,7 @@ def end_offset(connection: Connection, topic: str) -> int | None:
     """Return the offset after the last record; None where the topic does not exist."""
     consumer = clients.consumer(connection)
     try:
-        if not _is_listed(consumer, topic):
+        if topic not in clients.listed(consumer, _TOPIC_SECONDS):
             return None
         return clients.offsets(consumer, TopicPartition(topic, 0))[1]
     finally:
@@ -172,14 +171,6 @@ def _raise_if_fatal(topic: str, offset: int, error: KafkaError) -> None:
 
 def _watermarks(consumer: Consumer, topic: str) -> tuple[int, int]:
     """Return the first offset and the end offset; refuses an absent topic."""
-    if not _is_listed(consumer, topic):
+    if topic not in clients.listed(consumer, _TOPIC_SECONDS):
         raise UserError(f"topic {topic} does not exist: create it with murmurec topics apply")
     return clients.offsets(consumer, TopicPartition(topic, 0))
-
-
-def _is_listed(consumer: Consumer, topic: str) -> bool:
-    try:
-        # All topics at once: a request for one by name creates it where auto-creation is on.
-        return topic in consumer.list_topics(timeout=_TOPIC_SECONDS).topics
-    except KafkaException as error:
-        raise UserError(f"Kafka did not list its topics: {error.args[0].str()}") from None

@@ -25,6 +25,7 @@ from confluent_kafka.admin import (
 )
 
 from stream_app.errors import UserError
+from stream_app.kafka import clients
 from stream_app.wire import Topic
 
 SECONDS = 30.0
@@ -256,12 +257,7 @@ def partition_counts(admin: AdminClient, names: Sequence[str]) -> dict[str, int 
 
 def _listed(admin: AdminClient) -> dict[str, dict[int, PartitionMetadata]]:
     """Return the partitions of every topic."""
-    try:
-        # All topics at once: a request for one by name creates it where auto-creation is on.
-        listed = admin.list_topics(timeout=SECONDS).topics
-    except KafkaException as error:
-        raise UserError(f"Kafka did not list its topics: {error.args[0].str()}") from None
-    return {name: topic.partitions for name, topic in listed.items()}
+    return {name: topic.partitions for name, topic in clients.listed(admin, SECONDS).items()}
 
 
 def configurations(

@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import replace
 from functools import partial
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -40,7 +41,7 @@ from tests.faults.brokers import NoMountError, small_disk
 from tests.fixtures.cut_log import cuts
 from tests.fixtures.streams import Published, log, run_of
 from tests.fixtures.waiting import PATIENCE_SECONDS, until
-from tests.kafka.conftest import oracle, send, settings, start
+from tests.kafka.conftest import Send, ends_of, oracle, send, settings, start
 
 __all__ = ["oracle", "send", "settings", "start"]  # fixtures
 
@@ -48,6 +49,18 @@ Oracle = Callable[..., Replica]
 Flow = Callable[[Sequence[Published]], AbstractContextManager[None]]
 Proof = Callable[[dict[str, Any]], None]
 Command = Callable[..., tuple[int, str]]
+
+
+def apply_parts(
+    worker: WorkerProcess, send: Send, records: Sequence[Published], *ends: int
+) -> dict[str, Any]:
+    """Send the records up to each end, each part when the worker has applied the one before, and
+    return the worker's state."""
+    state: dict[str, Any] = {}
+    for first, end in pairwise((0, *ends)):
+        send(records[first:end])
+        state = worker.wait_for(ends_of(records[:end]))
+    return state
 
 
 @pytest.fixture(autouse=True)

@@ -4,42 +4,22 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Iterator
 
 import numpy as np
 import pytest
 
 from stream_app.cli.demo.worker import WorkerProcess
-from tests.conftest import Kafka
-from tests.faults.brokers import Node, node
-from tests.faults.conftest import Flow, Proof, another_checkpoint, stop
+from tests.faults.brokers import Node
+from tests.faults.conftest import Flow, Proof, another_checkpoint, apply_parts, stop
+from tests.faults.own_broker import broker, kafka, own
 from tests.fixtures.streams import events, publish
 from tests.fixtures.waiting import until
 from tests.kafka.conftest import Send, Start, ends_of
 
+__all__ = ["broker", "kafka", "own"]  # fixtures
 pytestmark = pytest.mark.kafka
 # Kubernetes kills what has not ended so long after SIGTERM; a quiet machine needs a fifth of it.
 _GRACE_SECONDS = 30.0
-
-
-@pytest.fixture(scope="module")
-def own(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Node]:
-    with node(tmp_path_factory.mktemp("down") / "broker") as made:
-        yield made
-
-
-@pytest.fixture
-def kafka(own: Node) -> Kafka:
-    """Give the module's own broker."""
-    own.start()
-    return Kafka(own.bootstrap)
-
-
-@pytest.fixture
-def broker(own: Node, topics: str) -> Iterator[Node]:
-    """Give the broker to a test that kills it; it lives again when the topics are deleted."""
-    yield own
-    own.start()
 
 
 @pytest.fixture
@@ -90,8 +70,7 @@ def test_a_worker_outlives_a_broker_that_is_away_for_half_a_minute(
 ) -> None:
     records = [publish(event) for event in events(rng, 300)]
     worker = start()
-    send(records[:150])
-    worker.wait_for(ends_of(records[:150]))
+    apply_parts(worker, send, records, 150)
     broker.kill()
     killed = time.monotonic()
     until(lambda: time.monotonic() - killed > 30, "half a minute goes by")

@@ -11,7 +11,7 @@ import json
 import os
 import re
 import signal
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from contextlib import closing
 from typing import Any
 
@@ -28,36 +28,18 @@ from stream_app.kafka.topic_admin import create
 from stream_app.replay.follower import Follower
 from stream_app.wire import Cut, Topics, encode_message
 from tests.conftest import Kafka
-from tests.faults.brokers import Node, node
-from tests.faults.conftest import Command, Proof, remove, sentence, stop
+from tests.faults.brokers import Node
+from tests.faults.conftest import Command, Proof, apply_parts, remove, sentence, stop
 from tests.faults.lost_ends import cut_off
+from tests.faults.own_broker import broker, kafka, own
 from tests.fixtures.cut_log import cuts
 from tests.fixtures.replicas import SMALL
 from tests.fixtures.streams import Published, events, publish
 from tests.fixtures.waiting import PATIENCE_SECONDS, until
 from tests.kafka.conftest import Send, Start, ends_of
 
+__all__ = ["broker", "kafka", "own"]  # fixtures
 pytestmark = pytest.mark.kafka
-
-
-@pytest.fixture(scope="module")
-def own(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Node]:
-    with node(tmp_path_factory.mktemp("lost") / "broker") as made:
-        yield made
-
-
-@pytest.fixture
-def kafka(own: Node) -> Kafka:
-    """Give the module's own broker."""
-    own.start()
-    return Kafka(own.bootstrap)
-
-
-@pytest.fixture
-def broker(own: Node, topics: str) -> Iterator[Node]:
-    """Give the broker to a test that kills it; it lives again when the topics are deleted."""
-    yield own
-    own.start()
 
 
 @pytest.fixture
@@ -131,10 +113,7 @@ def test_a_lost_end_is_refused_by_all_and_taken_up_with_what_is_sent_again(
 ) -> None:
     """Cold, not filled again."""
     worker = start()
-    send(records[:150])
-    worker.wait_for(ends_of(records[:150]))
-    send(records[150:])
-    worker.wait_for(ends_of(records))
+    apply_parts(worker, send, records, 150, 300)
     stop(worker)
     kept = len(only(records[:150], 1))
     lose(broker, names.ratings, 1, kept + 1)
@@ -177,10 +156,7 @@ def test_an_end_that_was_filled_again_is_refused_with_and_without_a_checkpoint(
     names: Topics,
 ) -> None:
     worker = start()
-    send(records[:100])
-    worker.wait_for(ends_of(records[:100]))
-    send(records[100:200])
-    worker.wait_for(ends_of(records[:200]))
+    apply_parts(worker, send, records, 100, 200)
     stop(worker)
     lose(broker, names.ratings, 2, len(only(records[:200], 2)) - 1)
     lost = len(only(records[:200], 2)) - end_of_two(broker, names)
@@ -216,8 +192,7 @@ def test_warm_workers_and_the_next_owner_of_the_clock_refuse_a_lost_end(
     """One worker has read the lost records; the other was frozen before and gets the clock, and
     meets a cut whose records are others now."""
     owner = start()
-    send(records[:100])
-    owner.wait_for(ends_of(records[:100]))
+    apply_parts(owner, send, records, 100)
     late = start()
     late.wait_for(ends_of(records[:100]))
     os.kill(late.process.pid, signal.SIGSTOP)
@@ -247,8 +222,7 @@ def test_a_warm_worker_refuses_an_end_that_was_filled_again_while_it_slept(
     """The log is longer than before when the worker asks again: only the record that it has read
     shows the loss."""
     owner = start()
-    send(records[:200])
-    owner.wait_for(ends_of(records[:200]))
+    apply_parts(owner, send, records, 200)
     os.kill(owner.process.pid, signal.SIGSTOP)
     lose(broker, names.ratings, 3, len(only(records[:200], 3)) - 3)
     resend(records[200:] + records)
