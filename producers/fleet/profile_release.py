@@ -18,7 +18,7 @@ that one item can push out another; its noise accounts for that (`profiles/mecha
 from __future__ import annotations
 
 import hmac
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -28,7 +28,7 @@ from numpy.typing import NDArray
 from producers.fleet.epoch_emission import emission_time
 from producers.fleet.population import Population
 from producers.fleet.replay import commit_when_room
-from producers.journal import Journal, Message, Request
+from producers.journal import Enrolment, Journal, Message, Request
 from stream_app import wire
 from stream_app.privacy.profiles.codebook import words
 from stream_app.privacy.profiles.mechanism import MOST_ITEMS, ProfileMechanism, check_items
@@ -68,14 +68,21 @@ class RawProfile:
     raw_items: NDArray[np.uint64]
 
 
-def profiles_of(population: Population) -> list[RawProfile]:
-    """Return the profile of each device: every item it has rated, whatever the rating."""
+def profiles_of(population: Population, accounts: Iterable[Enrolment] = ()) -> list[RawProfile]:
+    """Return the profile of each device: every item it has rated, whatever the rating.
+
+    Accounts that are not in the population have an empty one: were they silent, a profile would
+    show that its user has rated something.
+    """
     fresh = np.flatnonzero(population.fresh)
     order = fresh[np.argsort(population.users[fresh], kind="stable")]
     starts = np.searchsorted(population.users[order], np.arange(1, len(population.devices)))
     columns = np.split(population.items[order], starts)
     pairs = zip(population.devices, columns, strict=True)
-    return [RawProfile(device, raw_items) for device, raw_items in pairs]
+    found = [RawProfile(device, raw_items) for device, raw_items in pairs]
+    known, empty = set(population.devices), np.zeros(0, np.uint64)
+    absent = [account.device for account in accounts if account.device not in known]
+    return found + [RawProfile(device, empty) for device in absent]
 
 
 def kept_scope(

@@ -20,6 +20,7 @@ from producers.fleet.profile_release import (
     request,
 )
 from producers.journal import NANO, BudgetExhausted, Journal, Message, PersonBudget, read_journal
+from producers.person.enrolment import NO_LIMIT
 from producers.person.reports import spent as spent_by_person
 from stream_app import wire
 from stream_app.privacy import registry
@@ -323,3 +324,18 @@ def test_the_profile_of_a_user_is_every_item_it_has_rated_once(journal: Journal)
     )
     assert [sorted(one.raw_items.tolist()) for one in profiles_of(people)] == [[3, 5], [3, 9]]
     assert [one.device for one in profiles_of(people)] == list(people.devices)
+
+
+def test_every_enrolled_account_releases_a_profile_whoever_is_in_the_file(tmp_path: Path) -> None:
+    worlds = []
+    for name, rows in (("one", (["ann"], [7])), ("other", (["bob", "bob"], [7, 8]))):
+        with Journal.open(tmp_path / name, source=SeededSource(1), allow_tests=True) as journal:
+            key = bytes(32)  # the same pseudonyms in both
+            everyone = populate(dataset(["ann", "bob", "cleo"], [1, 1, 1], [3.0] * 3), key).devices
+            journal.enrol(list(everyone), NO_LIMIT, 20_000, simulated=True)
+            people = populate(dataset(*rows, [3.0] * len(rows[0])), key)
+            sent, last = run(profiles_of(people, journal.enrolled()), journal)
+            assert last.published == 3
+            worlds.append([(message.device, message.seq, len(message.value)) for message in sent])
+    assert worlds[0] == worlds[1]
+    assert {device for device, *_ in worlds[0]} == set(everyone)

@@ -103,7 +103,7 @@ class ProfileRun:
             if left:
                 notice(f"sending {plural(left, 'profile')} of an earlier run again, same bytes")
             steps = publish(
-                profiles_of(population),
+                profiles_of(population, self.journal.enrolled()),
                 self.mechanism,
                 journal=self.journal,
                 send=relay.send,

@@ -48,7 +48,11 @@ def run(
     context: typer.Context,
     user: Annotated[
         str | None,
-        typer.Option("--user", metavar="ID", help="The only user; without it lines name theirs."),
+        typer.Option(
+            "--user",
+            metavar="ID",
+            help="The only user; without it lines name theirs (devices = signed needs it).",
+        ),
     ] = None,
     watch: Annotated[
         list[Path] | None,
