@@ -201,7 +201,7 @@ class LogReader(Service):
             rounds.received,
             int(time.time()) // EPOCH_SECONDS,
             checkpoint_wanted=checkpoints is not None and checkpoints.wanted,
-            forget_waits=rounds.forget_waits,
+            entry_waits=rounds.entry_waits,
             contract=rounds.newest_contract,
         )
         if self._runtime.status.stopping:
@@ -238,11 +238,12 @@ class LogReader(Service):
                     self._runtime.status.note_missing(missing, now)
 
     def _count_unsealed(self, follower: Follower) -> None:
-        """Count the digest reports that the follower ignored since the last call."""
+        """Count the entries without the seal since the last call: digest reports, which the
+        follower ignored, and those of campaigns, which took effect."""
         if follower.unsealed:
             if not self._unsealed_seen:  # one line: their number is up to the writer
                 log.warning(
-                    "digest_report.unsealed",
+                    "cut_log.unsealed",
                     topic=follower.topics.cuts,
                     fix="give every worker the same state_secret, or revoke a foreign WRITE",
                 )

@@ -9,9 +9,10 @@ A broker may deliver the partitions and the cut log in any interleaving, may del
 after a reconnect, and may hold cuts of a late, frozen or second clock. `Rounds` turns every such
 delivery into the same sequence of steps; the rules of `Chain` decide which cuts count. A forget (F)
 takes effect at the beginning of the round that the next counting cut ends, so the state at a cut is
-the same for every reader at any time; so does a version of the event format. A digest report
-changes no state and is returned after the round before it. The idea comes from deterministic
-databases (Calvin, Thomson et al. 2012) and the offset log of Spark Structured Streaming.
+the same for every reader at any time; so does a version of the event format, and an entry of a
+campaign. A digest report changes no state and is returned after the round before it. The idea
+comes from deterministic databases (Calvin, Thomson et al. 2012) and the offset log of Spark
+Structured Streaming.
 
 Offsets may have holes (transaction markers): after `reached`, every record below a position either
 was delivered or does not exist.
@@ -26,12 +27,16 @@ from dataclasses import dataclass
 from stream_app.log.cut_chain import Chain, Truncations
 from stream_app.log.partition_buffer import PartitionBuffer
 from stream_app.wire import (
+    Aborted,
+    CampaignEntry,
+    CampaignPlan,
     Contract,
     Cut,
     DigestReport,
     Entry,
     Forget,
     RecordRun,
+    Released,
     Tail,
     Truncate,
 )
@@ -77,9 +82,9 @@ class Start:
 @dataclass(frozen=True, eq=False)
 class LogStep:
     """The next piece of the canonical order: a run of records, the cut that ends their round, a
-    device to forget or a version of the event format before the next run, or a digest report;
-    `cut_offset` is the offset after the entry. `tails` of a cut: the last record of each partition,
-    then that of the cut itself (`wire.authenticity.tails`)."""
+    device to forget, a version of the event format or an entry of a campaign before the next run,
+    or a digest report; `cut_offset` is the offset after the entry. `tails` of a cut: the last
+    record of each partition, then that of the cut itself (`wire.authenticity.tails`)."""
 
     run: RecordRun | None = None
     cut: Cut | None = None
@@ -87,6 +92,7 @@ class LogStep:
     forget: Forget | None = None
     digest_report: DigestReport | None = None
     contract: Contract | None = None
+    campaign: CampaignEntry | None = None
     tails: tuple[Tail | None, ...] = ()
 
 
@@ -163,9 +169,9 @@ class Rounds:
         return self._chain.number >= self.start.cut
 
     @property
-    def forget_waits(self) -> bool:
-        """Whether a device is to be forgotten and no cut that counts was read since."""
-        return self._chain.forget_waits and self._chain.number >= self.start.cut
+    def entry_waits(self) -> bool:
+        """Whether a forget or an entry of a campaign was read, and no cut that counts since."""
+        return self._chain.entry_waits and self._chain.number >= self.start.cut
 
     def buffered(self, partition: int) -> int:
         """Return how many delivered records of a partition wait for their round."""
@@ -209,6 +215,10 @@ class Rounds:
     def set_contract(self, contract: Contract, offset: int | None = None) -> bool:
         """Take the entry of a version of the event format; False where it came before."""
         return self._entry(contract, offset)
+
+    def campaign(self, entry: CampaignEntry, offset: int | None = None) -> bool:
+        """Take an entry of a campaign; False where it came before."""
+        return self._entry(entry, offset)
 
     def digest_report(self, digest_report: DigestReport, offset: int | None = None) -> bool:
         """Take the entry of a durable checkpoint; return False if it was taken before."""
@@ -273,7 +283,7 @@ class Rounds:
                 if self._partition < len(entry.end_offsets):
                     return None
                 return self._end_round(entry, offset)
-            elif isinstance(entry, Forget | Contract) and not self._cuts:
+            elif not isinstance(entry, DigestReport) and not self._cuts:
                 return None
             self._entries.popleft()
             if isinstance(entry, Contract):
@@ -321,6 +331,8 @@ def _step_of(entry: Entry, offset: int) -> LogStep:
             return LogStep(forget=entry, cut_offset=offset)
         case Contract():
             return LogStep(contract=entry, cut_offset=offset)
+        case CampaignPlan() | Released() | Aborted():
+            return LogStep(campaign=entry, cut_offset=offset)
         case DigestReport():
             return LogStep(digest_report=entry, cut_offset=offset)
         case Cut() | Truncate():

@@ -6,8 +6,8 @@
 A cut that the log can no longer fill (it lost its end) would hold up every reader. A truncation
 supersedes cuts by their numbers: all after `to_cut`, up to `newest`, wherever they are written, so
 a late cut of a frozen clock and a late checkpoint of a frozen worker are superseded, too. The state
-is that of the log without the superseded cuts; forgets between them stay in force and take effect
-before the next cut that counts.
+is that of the log without the superseded cuts; forgets and entries of campaigns between them stay
+in force and take effect before the next cut that counts.
 
 A reader learns of the truncations before it applies a cut: the cut log is scanned first
 (`scan`). One that names a cut of the future, which no cut before it had reached, has no effect, and
@@ -20,7 +20,18 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from stream_app.wire import MAX_TRUNCATED, Contract, Cut, DigestReport, Entry, Forget, Truncate
+from stream_app.wire import (
+    MAX_TRUNCATED,
+    Aborted,
+    CampaignPlan,
+    Contract,
+    Cut,
+    DigestReport,
+    Entry,
+    Forget,
+    Released,
+    Truncate,
+)
 
 MOST_CUTS = MAX_TRUNCATED // 2
 """No clock reaches a greater number; a truncation can supersede all up to it."""
@@ -77,7 +88,8 @@ class Chain:
     """Decides which cuts count, from the cut log alone.
 
     A cut counts if its number is the next one that is not superseded, if it names every partition
-    and moves none back, and if it advances at least one partition or a forget is pending.
+    and moves none back, and if it advances at least one partition or an entry waits for it: a
+    forget, or one of a campaign.
     """
 
     def __init__(
@@ -88,7 +100,7 @@ class Chain:
     ) -> None:
         self.number, self.end_offsets = number, end_offsets
         self.truncations = truncations
-        self.forget_waits = False
+        self.entry_waits = False
         self.contract = 1
 
     @property
@@ -99,8 +111,8 @@ class Chain:
     def take(self, entry: Entry) -> bool:
         """Take the next entry and return whether it counts."""
         match entry:
-            case Forget():
-                self.forget_waits = True
+            case Forget() | CampaignPlan() | Released() | Aborted():
+                self.entry_waits = True
                 return True
             case DigestReport():
                 return not self.truncations.supersede(entry.cut)
@@ -117,9 +129,9 @@ class Chain:
             cut.number == self.last_used + 1
             and len(cut.end_offsets) == len(self.end_offsets)
             and all(new >= old for new, old in zip(cut.end_offsets, self.end_offsets, strict=True))
-            and (cut.end_offsets != self.end_offsets or self.forget_waits)
+            and (cut.end_offsets != self.end_offsets or self.entry_waits)
         )
         if counts:
             self.number, self.end_offsets = cut.number, cut.end_offsets
-            self.forget_waits = False
+            self.entry_waits = False
         return counts

@@ -103,13 +103,13 @@ class Clock:
         received: Sequence[int],
         epoch: int,
         checkpoint_wanted: bool = False,
-        forget_waits: bool = False,
+        entry_waits: bool = False,
         contract: int = CONTRACT,
     ) -> Cut | Contract | None:
         """Return the entry to append now, or None; `now` in seconds of any steady clock.
 
-        `contract` is the newest version of the event format that was read. While a forget is
-        pending, a cut may advance no partition.
+        `contract` is the newest version of the event format that was read. While an entry waits
+        for a cut to take effect, a cut may advance no partition.
         """
         if not (self.owned and self._read_to_end):
             return None
@@ -117,8 +117,8 @@ class Clock:
         if self._resting or len(self._on_the_way) >= self.in_flight:
             return None
         waiting = [max(0, at - end) for at, end in zip(received, end_offsets, strict=True)]
-        # An outstanding cut may already carry out the forget; then a second cut would not count.
-        if not any(waiting) and not (forget_waits and not self._on_the_way):
+        # An outstanding cut may already carry the entry out; then a second cut would not count.
+        if not any(waiting) and not (entry_waits and not self._on_the_way):
             return None
         if now - self._last_time < self.seconds and max(waiting) < self.round_records:
             return None

@@ -203,7 +203,7 @@ METRICS: tuple[Metric, ...] = (
     Metric("recovery_duration_seconds", "gauge", PROCESS, (),
            "How long the last recovery took, without replay."),
     Metric("unsealed_records_total", "counter", PROCESS, (),
-           "Checkpoints and digest reports ignored because they lack the deployment's seal."),
+           "Checkpoints, digest reports and entries of campaigns without the deployment's seal."),
     Metric("replicas_differ_total", "counter", PROCESS, (),
            "Cuts at which this replica differed from a checkpoint."),
 )

@@ -36,11 +36,15 @@ from stream_app.replay.unreadable import MOST_RECORDS, is_unreadable, readable_f
 from stream_app.serving.catalogue import Catalogue
 from stream_app.wire import (
     UNREADABLE,
+    Aborted,
     Batch,
+    CampaignEntry,
+    CampaignPlan,
     Contract,
     Cut,
     DigestReport,
     Forget,
+    Released,
     Tail,
     Truncate,
     WireError,
@@ -61,9 +65,9 @@ _TRUNCATED_SECONDS = 10.0
 
 @dataclass(frozen=True, eq=False)
 class Decoded:
-    """The next piece of the log: a decoded run, the cut that ends its round, a device to forget
-    or a version of the event format before the next run, or a digest report; `cut_offset` is the
-    offset after the entry in the cut log."""
+    """The next piece of the log: a decoded run, the cut that ends its round, a device to forget, a
+    version of the event format or an entry of a campaign before the next run, or a digest report;
+    `cut_offset` is the offset after the entry in the cut log."""
 
     batch: Batch | None
     cut: Cut | None
@@ -71,6 +75,7 @@ class Decoded:
     forget: Forget | None = None
     digest_report: DigestReport | None = None
     contract: Contract | None = None
+    campaign: CampaignEntry | None = None
     tails: tuple[Tail | None, ...] = ()
 
 
@@ -193,6 +198,7 @@ class Follower:
                 step.forget,
                 step.digest_report,
                 step.contract,
+                step.campaign,
                 step.tails,
             )
         self._pause_and_resume()
@@ -318,6 +324,9 @@ class Follower:
                 self.rounds.forget(entry, offset)
             case Contract():
                 self.rounds.set_contract(entry, offset)
+            case CampaignPlan() | Released() | Aborted():
+                self.unsealed += not entry.is_genuine(self._seal)
+                self.rounds.campaign(entry, offset)
             case DigestReport() if not entry.is_genuine(self._seal):
                 self.unsealed += 1
             case DigestReport():

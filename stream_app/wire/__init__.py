@@ -24,6 +24,7 @@ and only if the mechanism reports over a partition of the levels (`Intake`).
 
 from stream_app.wire.authenticity.tails import Tail, fingerprint
 from stream_app.wire.batch_decoding import Batch, RecordRun, decode_many
+from stream_app.wire.campaigns.cut_entries import Aborted, CampaignEntry, CampaignPlan, Released
 from stream_app.wire.cut_log import (
     MAX_TRUNCATED,
     Contract,
@@ -85,7 +86,10 @@ __all__ = [
     "REASON_CODE",
     "UNREADABLE",
     "VERSION",
+    "Aborted",
     "Batch",
+    "CampaignEntry",
+    "CampaignPlan",
     "CatalogueEntry",
     "Contract",
     "Cut",
@@ -102,6 +106,7 @@ __all__ = [
     "Recommendation",
     "RecordRun",
     "Rejection",
+    "Released",
     "Status",
     "Tail",
     "Topic",

@@ -5,6 +5,9 @@
     contract  later rounds are decoded by this version of the event format
     report    the digests of a durable checkpoint at an earlier cut, for other replicas to compare
     truncate  the cuts after an earlier one are superseded, because the log lost their records
+    campaign, released, aborted
+              the plan of a campaign, the noisy sum of a stage, the end of one without a sum
+              (`campaigns/cut_entries.py`)
 
 Every entry is JSON with a `kind`; an entry without `kind` is a cut. All but digest reports (their
 tag on the wire is `witness`) decide the state.
@@ -17,9 +20,11 @@ from typing import Annotated
 import msgspec
 
 from stream_app.wire.authenticity.seal import Seal
+from stream_app.wire.campaigns.cut_entries import Aborted, CampaignPlan, Released
+from stream_app.wire.campaigns.plan import decode_rational
 from stream_app.wire.decoding import version_reason
 from stream_app.wire.events import Epoch
-from stream_app.wire.limits import MAX_EVENT_BYTES, MAX_SEQ, VERSION
+from stream_app.wire.limits import MAX_ENTRY_BYTES, MAX_EVENT_BYTES, MAX_SEQ, VERSION
 from stream_app.wire.reasons import Reason, WireError
 
 _SEALED_REPORT = b"witness"
@@ -138,17 +143,21 @@ class Truncate(
     v: int = VERSION
 
 
-Entry = Cut | Forget | Contract | DigestReport | Truncate
+Entry = Cut | Forget | Contract | DigestReport | Truncate | CampaignPlan | Released | Aborted
 
-_decoder = msgspec.json.Decoder(Entry)
+_decoder = msgspec.json.Decoder(Entry, dec_hook=decode_rational)
 _bare = msgspec.json.Decoder(dict[str, msgspec.Raw])
 
 
 def decode_entry(value: bytes | None) -> Entry:
-    """Return the entry in a record's value; raises `WireError` and nothing else."""
+    """Return the entry in a record's value; raises `WireError` and nothing else.
+
+    A plan or a noisy sum takes at most `MAX_ENTRY_BYTES`, any other entry `MAX_EVENT_BYTES`.
+    """
     if not value:
         raise WireError(Reason.EMPTY)
-    if len(value) > MAX_EVENT_BYTES:
+    large = len(value) > MAX_EVENT_BYTES
+    if len(value) > MAX_ENTRY_BYTES:
         raise WireError(Reason.TOO_LARGE)
     try:
         fields = _bare.decode(value)
@@ -156,7 +165,9 @@ def decode_entry(value: bytes | None) -> Entry:
             value = msgspec.json.encode({"kind": "cut", **fields})
         entry: Entry = _decoder.decode(value)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
-        raise WireError(version_reason(value)) from None
-    if entry.v != VERSION:
+        raise WireError(Reason.TOO_LARGE if large else version_reason(value)) from None
+    if large and not isinstance(entry, CampaignPlan | Released):
+        raise WireError(Reason.TOO_LARGE)
+    if entry.v != VERSION or (isinstance(entry, CampaignPlan) and entry.plan.v != VERSION):
         raise WireError(Reason.UNKNOWN_VERSION)
     return entry

@@ -31,4 +31,7 @@ MAX_CONTRIBUTION_BYTES = 4 * MAX_INTEGERS + 1024
 # Of a stage, counted after each device's first: a bit each in the list of what a party opened.
 MAX_CONTRIBUTIONS = 2**22
 MAX_ROUND_BYTES = 1_000_000
+# Of an entry of the cut log that holds a plan or a noisy sum, which is 256,000 bytes in base64 at
+# most. Below what a topic without a limit of its own takes.
+MAX_ENTRY_BYTES = 512 * 1024
 MAX_FORGOTTEN = 4096

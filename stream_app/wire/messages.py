@@ -7,13 +7,14 @@ from typing import Annotated, Any
 
 import msgspec
 
+from stream_app.wire.campaigns.plan import encode_rational
 from stream_app.wire.decoding import version_reason
 from stream_app.wire.events import IntItem, TextItem
 from stream_app.wire.ids import Item
 from stream_app.wire.limits import LIST_LENGTH, MAX_EVENT_BYTES, MAX_SEQ, PAGE_ITEMS, VERSION
 from stream_app.wire.reasons import Reason, WireError
 
-_json_encoder = msgspec.json.Encoder()
+_json_encoder = msgspec.json.Encoder(enc_hook=encode_rational)
 
 
 class Query(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

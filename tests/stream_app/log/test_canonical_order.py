@@ -11,11 +11,14 @@ from hypothesis import strategies as st
 
 from stream_app.log.canonical_order import OrderError, Rounds, Start
 from stream_app.log.cut_chain import Chain
-from stream_app.wire import Contract, Cut, DigestReport, Entry, Forget
+from stream_app.wire import Aborted, Contract, Cut, DigestReport, Entry, Forget
+from stream_app.wire.campaigns.round_log import AbortReason
 
 PARTITIONS = 3
 ZERO = (0,) * PARTITIONS
 DEVICE = "0" * 32
+
+OF_A_CAMPAIGN = Aborted(plan=bytes(32), stage=0, reason=AbortReason.TOO_FEW)
 
 Logs = tuple[list[list[int]], list[tuple[Entry, bool]]]
 
@@ -37,7 +40,9 @@ def logs(draw: st.DrawFn) -> Logs:
     while position != end_offsets:
         number += 1
         forgets = draw(st.integers(0, 2))
-        entries += [(Forget(f"{number:031x}{i}"), True) for i in range(forgets)]
+        for i in range(forgets):
+            forget = Forget(f"{number:031x}{i}")
+            entries.append((draw(st.sampled_from([forget, OF_A_CAMPAIGN])), True))
         step = [
             draw(st.integers(0, end - at)) for at, end in zip(position, end_offsets, strict=True)
         ]
@@ -74,8 +79,11 @@ def take(rounds: Rounds, entry: Entry, offset: int) -> bool:
             return rounds.forget(entry, offset)
         case Contract():
             return rounds.set_contract(entry, offset)
+        case Aborted():
+            return rounds.campaign(entry, offset)
         case DigestReport():
             return rounds.digest_report(entry, offset)
+    raise AssertionError(entry)
 
 
 def run(draw: st.DataObject, log: Logs, start: Start | None = None) -> list[object]:
@@ -122,7 +130,8 @@ def collect(rounds: Rounds, limit: int, out: list[object]) -> None:
             continue
         if step.cut is not None:
             assert (rounds.number, rounds.end_offsets) == (step.cut.number, step.cut.end_offsets)
-        out.append((step.cut or step.forget or step.digest_report, step.cut_offset))
+        entry = step.cut or step.forget or step.campaign or step.digest_report
+        out.append((entry, step.cut_offset))
 
 
 def canonical(log: Logs) -> Iterator[tuple[object, int]]:
@@ -186,10 +195,11 @@ def test_of_two_cuts_with_one_number_the_first_counts() -> None:
     assert rounds.newest_cut == (1, (2,))
 
 
-def test_a_cut_that_advances_nothing_counts_while_a_forget_is_pending() -> None:
+@pytest.mark.parametrize("waiting", [Forget(DEVICE), OF_A_CAMPAIGN], ids=["forget", "campaign"])
+def test_a_cut_that_advances_nothing_counts_while_an_entry_waits_for_it(waiting: Entry) -> None:
     chain = Chain(4, (3,))
     assert not chain.take(Cut(5, (3,), 0))
-    assert chain.take(Forget(DEVICE))
+    assert chain.take(waiting)
     assert chain.take(Cut(5, (3,), 0))
     assert not chain.take(Cut(6, (3,), 0))
     assert (chain.number, chain.end_offsets) == (5, (3,))
@@ -198,13 +208,13 @@ def test_a_cut_that_advances_nothing_counts_while_a_forget_is_pending() -> None:
 def test_a_forget_waits_until_the_next_cut_is_known() -> None:
     rounds = Rounds(1)
     rounds.forget(Forget(DEVICE), 0)
-    assert rounds.forget_waits
+    assert rounds.entry_waits
     assert rounds.step() is None
     assert rounds.forgets_ahead() == []
     rounds.cut(Cut(1, (0,), 0), 1)
     assert rounds.forgets_ahead() == [Forget(DEVICE)]
     assert rounds.forgets_ahead(at_cut=0) == []
-    assert not rounds.forget_waits
+    assert not rounds.entry_waits
     first, second = rounds.step(), rounds.step()
     assert first is not None
     assert first.forget == Forget(DEVICE)

@@ -112,12 +112,12 @@ def test_no_cut_is_marked_by_the_time_alone_unless_asked_for() -> None:
     assert clock.due(1e6, (1, (1, 0)), (2, 0), 0) == Cut(2, (2, 0), 0)
 
 
-def test_a_pending_forget_gets_one_cut_that_advances_nothing() -> None:
+def test_a_waiting_entry_gets_one_cut_that_advances_nothing() -> None:
     clock = owner(seconds=0.2, in_flight=4)
     newest = (4, (3, 3))
     assert clock.due(9.0, newest, (3, 3), 0) is None
-    assert clock.due(9.0, newest, (3, 3), 0, forget_waits=True) == Cut(5, (3, 3), 0)
-    assert clock.due(9.5, newest, (3, 3), 0, forget_waits=True) is None
+    assert clock.due(9.0, newest, (3, 3), 0, entry_waits=True) == Cut(5, (3, 3), 0)
+    assert clock.due(9.5, newest, (3, 3), 0, entry_waits=True) is None
     assert clock.due(9.5, (5, (3, 3)), (3, 3), 0) is None
 
 

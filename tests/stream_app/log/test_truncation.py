@@ -11,11 +11,13 @@ from hypothesis import strategies as st
 
 from stream_app.log.canonical_order import Rounds, Start, TailDiffers
 from stream_app.log.cut_chain import Chain, Truncations, scan
-from stream_app.wire import Cut, DigestReport, Entry, Forget, Tail, Truncate, fingerprint
+from stream_app.wire import Aborted, Cut, DigestReport, Entry, Forget, Tail, Truncate, fingerprint
+from stream_app.wire.campaigns.round_log import AbortReason
 
 PARTITIONS = 2
 ZERO = (0,) * PARTITIONS
 DIGEST = "0" * 32
+OF_A_CAMPAIGN = Aborted(plan=bytes(32), stage=0, reason=AbortReason.TOO_FEW)
 _BEYOND = 100  # above every number in use
 
 Steps = list[tuple[object, int]]
@@ -42,7 +44,8 @@ def logs(draw: st.DrawFn) -> Log:
         for _ in range(draw(st.integers(0, 4))):
             kept = draw(st.sampled_from(["cut", "forget", "both"]))
             if kept != "cut":
-                in_force[len(entries)] = Forget(f"{len(entries):032x}")
+                forget = Forget(f"{len(entries):032x}")
+                in_force[len(entries)] = draw(st.sampled_from([forget, OF_A_CAMPAIGN]))
                 entries.append(in_force[len(entries)])
             if kept != "forget":
                 # Beyond the end: the records were lost.
@@ -51,7 +54,7 @@ def logs(draw: st.DrawFn) -> Log:
                     draw(st.integers(at, max(at, limit)))
                     for at, limit in zip(reached, limits, strict=True)
                 )
-                waits = isinstance(entries[-1], Forget) if entries else False
+                waits = isinstance(entries[-1], Forget | Aborted) if entries else False
                 if moved == reached and not waits:
                     continue
                 last_used, reached = last_used + 1, moved
@@ -112,6 +115,8 @@ def take(rounds: Rounds, entry: Entry, offset: int) -> None:
             rounds.cut(entry, offset)
         case Forget():
             rounds.forget(entry, offset)
+        case Aborted():
+            rounds.campaign(entry, offset)
         case DigestReport():
             rounds.digest_report(entry, offset)
         case Truncate():
@@ -123,7 +128,8 @@ def collect(rounds: Rounds, limit: int, out: Steps) -> None:
         if step.run is not None:
             out.extend((step.run.partition, offset) for offset in step.run.offsets)
         else:
-            out.append((step.cut or step.forget or step.digest_report, step.cut_offset))
+            entry = step.cut or step.forget or step.campaign or step.digest_report
+            out.append((entry, step.cut_offset))
 
 
 def read(draw: st.DataObject, log: Log, known: int, start: Start, out: Steps) -> int | None:
@@ -220,7 +226,7 @@ def test_a_forget_of_a_superseded_round_waits_for_the_next_cut() -> None:
     rounds = Rounds(1, None, truncations)
     rounds.forget(Forget(DIGEST), 0)
     rounds.cut(Cut(1, (5,), 0), 1)
-    assert rounds.forget_waits
+    assert rounds.entry_waits
     assert rounds.last_used == (9, (0,))
     assert rounds.step() is None
     assert rounds.cut(Cut(10, (0,), 0), 2)

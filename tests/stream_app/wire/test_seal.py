@@ -2,9 +2,20 @@
 
 from __future__ import annotations
 
+import msgspec
 import pytest
 
-from stream_app.wire import Contract, Cut, DigestReport, Reason, decode_entry, encode_message
+from stream_app.wire import (
+    Aborted,
+    CampaignPlan,
+    Contract,
+    Cut,
+    DigestReport,
+    Reason,
+    Released,
+    decode_entry,
+    encode_message,
+)
 from stream_app.wire.authenticity.seal import ANY, NO_TAG, OPEN, ForeignSeal, Seal
 from stream_app.wire.state_records import (
     Claim,
@@ -14,6 +25,7 @@ from stream_app.wire.state_records import (
     encode_claim,
     encode_manifest,
 )
+from tests.stream_app.wire.test_cut_log import ENTRIES, RELEASED
 from tests.stream_app.wire.test_state_records import MANIFEST
 
 SECRET = "0123456789abcdef" * 2
@@ -71,6 +83,21 @@ def test_a_digest_report_is_genuine_under_its_seal_only() -> None:
     assert not forged.is_genuine(SEAL)
     assert sealed.sealed(SEAL) == sealed
     assert sealed.sealed(OPEN) == REPORT
+
+
+def test_an_entry_of_a_campaign_is_genuine_under_its_seal_only() -> None:
+    for entry in (ENTRIES["campaign"], ENTRIES["released"], ENTRIES["aborted"]):
+        assert isinstance(entry, CampaignPlan | Released | Aborted)
+        sealed = decode_entry(encode_message(entry.sealed(SEAL)))
+        assert isinstance(sealed, type(entry))
+        assert sealed.is_genuine(SEAL)
+        assert sealed.is_genuine(OPEN), "a reader without a secret takes every entry"
+        assert not sealed.is_genuine(OTHER)
+        assert not entry.is_genuine(SEAL)
+        assert sealed.sealed(OPEN) == entry
+        assert b"seal" not in encode_message(entry.sealed(OPEN))
+    forged = msgspec.structs.replace(RELEASED.sealed(SEAL), contributions=10)
+    assert not forged.is_genuine(SEAL)
 
 
 def vars_of(report: DigestReport) -> list[object]:
