@@ -11,11 +11,13 @@ from confluent_kafka import KafkaError, TopicPartition
 from confluent_kafka.admin import ResourceType
 
 from consumers.recommendations import Recommendations
+from producers.daemon.last_seen import newest_seqs
 from stream_app.errors import UserError
 from stream_app.kafka import acls as rights
 from stream_app.kafka import clients
 from stream_app.kafka.clients import Connection
 from stream_app.wire import Topics
+from stream_app.wire.signatures import Signatures
 from tests.conftest import Kafka
 from tests.faults.brokers import Node, node, password
 from tests.faults.conftest import Flow, Proof, another_checkpoint, sentence
@@ -185,3 +187,19 @@ def test_a_device_needs_to_write_ratings_and_a_reader_to_ask_and_to_read_answers
 
     until(refused, "the broker refuses the ratings")
     consumer.close()
+
+
+def test_a_device_that_may_write_ratings_and_not_read_them_is_not_compared_and_goes_on(
+    own: Node, topics: str
+) -> None:
+    name = f"{topics}.ratings.v1"
+    own.allow(ResourceType.TOPIC, name, "WRITE")
+    device = bytes(16)
+    writer = clients.producer(Connection(own.guarded, password()))
+    writer.produce(name, key=device.hex().encode(), value=b'{"seq": 7}')
+    assert writer.flush(20) == 0
+    as_device = Connection(own.guarded, password())
+    assert newest_seqs(as_device, name, [device], Signatures(name, False)) is None
+    own.allow(ResourceType.TOPIC, name, "READ")
+    own.allow(ResourceType.GROUP, f"{topics}*", "READ")
+    assert newest_seqs(as_device, name, [device], Signatures(name, False)) == {device: 7}
