@@ -7,7 +7,8 @@ Inputs are measured by one of
 
     DiscreteDistance    0 where two inputs are equal, else 1; of the value of a rating, or of the
                         whole cell, "no rating" included
-    SymmetricDistance   the number of items that are in one of two profiles alone
+    SymmetricDistance   the number of items that are in one of two profiles alone, or of people
+                        whose vectors are in one of two sums alone
 
 and outputs by
 
@@ -33,6 +34,7 @@ class InputMetric(StrEnum):
     VALUE = "DiscreteDistance of the value of a rating"
     CELL = "DiscreteDistance of a cell"
     PROFILE = "SymmetricDistance of the items of a profile"
+    PERSON = "SymmetricDistance of the people of a sum"
 
 
 class OutputMeasure(StrEnum):

@@ -115,6 +115,11 @@ class CampaignCertificate:
         grown, both = _slack(self.size)
         return both + gaussian_epsilon(delta * exponential(-grown)[0], self.square)
 
+    def check(self) -> None:
+        """Compute again what the noise is drawn from; ValueError where it is not the law."""
+        for variance in {each.variance: None for each in self.sums}:
+            gaussian_table(variance).check()
+
     @cached_property
     def digest(self) -> str:
         """The blake2b-64 of the stages and of the tables that their noise is drawn from."""

@@ -74,6 +74,11 @@ class GaussianTable:
         text = f"{self.variance}:".encode() + self.thresholds.astype("<i8").tobytes()
         return blake2b(text, digest_size=8).hexdigest()
 
+    def check(self) -> None:
+        """Compute every threshold again, with more digits; ValueError where one is another."""
+        if not np.array_equal(self.thresholds, _thresholds(self.variance, 2 * _FIRST)):
+            raise ValueError(f"noise of variance {self.variance}: a threshold is not the law's")
+
     def sample(self, words: NDArray[np.uint64], source: RandomSource) -> NDArray[np.int64]:
         """Return one draw per word (n,); `source` gives further words where U needs them."""
         digits = (words >> np.uint64(1)).view(np.int64)
@@ -121,9 +126,8 @@ def resolve(variance: Fraction, digits: int, source: RandomSource) -> int:
             return place
 
 
-def _thresholds(variance: Fraction) -> NDArray[np.int64]:
+def _thresholds(variance: Fraction, wanted: int = _FIRST) -> NDArray[np.int64]:
     """Return t(0), t(1) .. up to the first that is 2^63 - 1, the largest possible."""
-    wanted = _FIRST
     while True:
         bounds = cumulative(variance, wanted)
         shift = bounds.bits - DIGITS

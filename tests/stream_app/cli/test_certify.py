@@ -130,9 +130,35 @@ def test_a_whole_id_is_proved_too(capsys):
     assert math.isclose(row["worst_log_ratio"], 2, abs_tol=1e-11)
 
 
+def test_a_campaign_is_proved_with_the_least_epsilon_or_the_one_that_is_claimed(capsys):
+    id = "gaussian:100:31809:300+1000:5600000:12000"
+    assert run(["certify", "--mechanism", id, "--json"]) == 0
+    (row,) = json.loads(capsys.readouterr().out)
+    assert set(row) == KEYS | {"delta", "delta_bound", "square"}
+    assert (row["mechanism"], row["adjacency"], row["delta"]) == (id, "user", 1e-6)
+    assert row["input_metric"] == "SymmetricDistance of the people of a sum"
+    assert 0.999e-6 < row["delta_bound"] <= 1e-6
+    assert run(["certify", "--mechanism", id, "--epsilon", row["epsilon"]]) == 0
+    out = capsys.readouterr().out
+    assert "2 noisy sums, mu^2 = 0.492970174: epsilon 2.9197 at delta 1e-5" in out
+    assert out.count("digest") == 2
+    least = float(row["epsilon"])
+    assert run(["certify", "--mechanism", id, "--epsilon", f"{least - 0.001:.6f}"]) == 1
+    assert "1 of 1 claims are not proved" in capsys.readouterr().err
+
+
+def test_a_noisy_sum_is_proved_at_seven_epsilons(everything, capsys):
+    rows = [row for row in everything if row["mechanism"].startswith("gaussian")]
+    assert [row["epsilon"] for row in rows] == [str(epsilon) for epsilon in certify.EPSILONS]
+    assert all(0.99e-6 < row["delta_bound"] <= row["delta"] == 1e-6 for row in rows)
+    assert run(["certify", "--mechanism", "gaussian", "--epsilon", "2", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)[0]["mechanism"] == rows[3]["mechanism"]
+
+
 @pytest.mark.parametrize(
     "arguments",
-    [[], ["--mechanism", "rr"], ["--epsilon", "2"], ["--all", "--levels", "5"],
+    [[], ["--mechanism", "rr"], ["--mechanism", "gaussian:1:4:1", "--levels", "5"],
+     ["--epsilon", "2"], ["--all", "--levels", "5"],
      ["--mechanism", "rr:5:2", "--config", "x.toml"],
      ["--all", "--mechanism", "rr", "--epsilon", "1"], ["--mechanism", "rr:5:2", "--epsilon", "2"],
      ["--mechanism", "rr", "--epsilon", "2", "--levels", "five"]],
@@ -150,6 +176,11 @@ def test_wrong_usage_ends_with_2(arguments, capsys):
      (["--mechanism", "rr", "--epsilon", "2", "--levels", "1"], "2 to 256"),
      (["--mechanism", "gauss", "--epsilon", "2"], "choose one of rr"),
      (["--mechanism", "cell:5:2:2/4"], "canonical"),
+     (["--mechanism", "gaussian"], "give an epsilon"),
+     (["--mechanism", "gaussian:1:4"], "gaussian:bound:variance:size"),
+     (["--mechanism", "gaussian:1:4:1", "--epsilon", "none"], "give a number"),
+     (["--mechanism", "gaussian", "--epsilon", "65"], "at most 64"),
+     (["--mechanism", "gaussian", "--epsilon", "1/100000"], "coarser grid"),
      (["--mechanism", "none"], "nothing to prove")],
     ids=lambda value: " ".join(value) if isinstance(value, list) else value,
 )  # fmt: skip

@@ -93,6 +93,20 @@ def test_the_distribution_is_between_its_bounds_and_these_are_close(
     assert (1 << bounds.bits) - bounds.low[-1] < 2 ** (bounds.bits - wanted)
 
 
+def test_a_threshold_that_is_another_is_caught() -> None:
+    table = GaussianTable(Fraction(50))
+    table.check()
+    for place in (0, 20, table.reach):
+        for off in (-1, 1):
+            changed = table.thresholds.astype(np.uint64) + np.uint64(off % 2**64)
+            mutant = GaussianTable(Fraction(50))
+            thresholds = table.thresholds.copy()
+            thresholds[place] = changed.view(np.int64)[place]
+            object.__setattr__(mutant, "thresholds", thresholds)
+            with pytest.raises(ValueError, match="a threshold is not the law's"):
+                mutant.check()
+
+
 @every
 def test_a_draw_is_the_place_of_its_digits_with_the_sign_of_its_lowest_bit(
     variance: Fraction,

@@ -1,16 +1,20 @@
-"""Write dp_accounting.json beside this file: epsilons of dp-accounting 0.6 for 44 settings.
+"""Write dp_accounting.json and noisy_sums.json beside this file: epsilons of dp-accounting 0.6 for
+44 settings, and for 12 campaigns of noisy sums.
 
     python -m tests.stream_app.privacy.accounting.peer.generate      with the extra `privacy-audit`
 
 A table mechanism goes in as its hockey-stick curve at the grid points around each loss ("connect
 the dots", dp-accounting's own constructor), which is computed here from the table's counts with 60
-digits, without any code of `stream_app.privacy.accounting`. Projections go in as its Gaussian.
+digits, without any code of `stream_app.privacy.accounting`. Projections go in as its Gaussian, the
+stages of a campaign as its Gaussians of sensitivity bound and variance V - 9/4, composed. Where all
+stages have one coordinate they go in as its discrete Gaussians, too.
 """
 
 from __future__ import annotations
 
 import json
 import math
+from functools import reduce
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +23,9 @@ from stream_app.privacy.adjacency import Adjacency
 from stream_app.privacy.profiles import registry as profiles
 
 TABLE = Path(__file__).with_name("dp_accounting.json")
+SUMS_TABLE = Path(__file__).with_name("noisy_sums.json")
 SPACING = 2e-5
+FINE = 5e-7  # losses of discrete Gaussians are rounded up to a multiple
 PURE = [
     *(("rr:5:1/10", n, d) for n in (1, 10, 100) for d in (1e-6, 1e-9)),
     *(("rr:5:1/2", n, d) for n in (10, 93, 100) for d in (1e-5, 1e-6)),
@@ -38,14 +44,32 @@ PURE = [
 ]
 PROJECTIONS = [("jlt:1000:2:1/1000000", n, d) for n in (1, 10) for d in (1e-5, 1e-6)]
 PROJECTIONS += [("jlt:200:1/2:1/1000000", n, 1e-6) for n in (1, 40)]
+SUMS = [
+    *(("gaussian:100:178482:45000", d) for d in (1e-5, 1e-6, 1e-9)),
+    ("gaussian:100:49753:45000", 1e-6),
+    *(
+        ("gaussian:1000:88837354:300+1000:32522040:9000+800:35635000:12000", d)
+        for d in (1e-5, 1e-6)
+    ),
+    ("gaussian:1000:1000000:9+700:2500000:12+10:4000:3+1000:8000000:1", 1e-6),
+    ("gaussian:5:100:1", 1e-6),
+    ("gaussian:2:25:1+1:25:1+3:100:1", 1e-6),
+    ("gaussian:30:10000:1+50:90000:1", 1e-6),
+    *(("gaussian:100:1000000:1+200:9000000:1", d) for d in (1e-3, 1e-6)),
+]
 
 
 def main() -> None:
     """Compute and write all settings."""
     rows = [(id, n, d, _table_epsilon(id, n, d)) for id, n, d in PURE]
     rows += [(id, n, d, _projection_epsilon(id, n, d)) for id, n, d in PROJECTIONS]
+    _write(TABLE, rows)
+    _write(SUMS_TABLE, [(id, d, *_campaign_epsilons(id, d)) for id, d in SUMS])
+
+
+def _write(table: Path, rows: list[Any]) -> None:
     lines = ",\n".join(json.dumps(row) for row in rows)
-    TABLE.write_text(f"[\n{lines}\n]\n", encoding="utf-8")
+    table.write_text(f"[\n{lines}\n]\n", encoding="utf-8")
 
 
 def _table_epsilon(id: str, count: int, delta: float) -> float:
@@ -88,6 +112,29 @@ def _projection_epsilon(id: str, count: int, delta: float) -> float:
     sigma = math.sqrt(mechanism.variance / mechanism.length)
     one = pld.from_gaussian_mechanism(sigma, value_discretization_interval=SPACING)
     return float(one.self_compose(count).get_epsilon_for_delta(delta))
+
+
+def _campaign_epsilons(id: str, delta: float) -> tuple[float, float | None]:
+    """Return the epsilon of rounded Gaussians, and of discrete ones where all are numbers."""
+    from dp_accounting.pld import privacy_loss_distribution as pld
+
+    stages = [[float(part) for part in each.split(":")] for each in id[9:].split("+")]
+    rounded = [
+        pld.from_gaussian_mechanism(
+            math.sqrt(variance - 2.25) / bound, value_discretization_interval=SPACING
+        )
+        for bound, variance, _ in stages
+    ]
+    numbers = all(size == 1 for *_, size in stages) or None
+    whole = numbers and [
+        pld.from_discrete_gaussian_mechanism(
+            math.sqrt(variance), sensitivity=int(bound), value_discretization_interval=FINE
+        )
+        for bound, variance, _ in stages
+    ]
+    composed = [reduce(lambda a, b: a.compose(b), each) for each in (rounded, whole) if each]
+    found = [float(each.get_epsilon_for_delta(delta)) for each in composed]
+    return found[0], found[1] if numbers else None
 
 
 if __name__ == "__main__":

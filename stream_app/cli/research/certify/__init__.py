@@ -30,6 +30,7 @@ BUDGET = Fraction(20)  # of a person: of a sampled report, and of the cap of a p
 PERSON_DELTA = Fraction(1, 10**6)
 _DEFAULT_LEVELS = 5
 _PROFILES = "stream_app.privacy.profiles.registry"
+_NOISY_SUMS = "gaussian"
 CertificateRow = dict[str, Any]
 
 
@@ -39,7 +40,7 @@ def certify(
         typer.Option(
             "--mechanism",
             metavar="FAMILY",
-            help="A family, such as rr, or a whole id, such as cell:5:2:1/4.",
+            help="A family, such as rr, or a whole id: cell:5:2:1/4, gaussian:100:31809:300.",
         ),
     ] = None,
     epsilon: Annotated[
@@ -78,6 +79,10 @@ def certify(
         raise UsageError("--config: only --all proves what is configured")
     elif mechanism is None:
         raise UsageError("give --mechanism FAMILY --epsilon E, or --all")
+    elif mechanism.partition(":")[0] == _NOISY_SUMS:
+        if levels is not None:
+            raise UsageError(f"--levels {levels}: a noisy sum has none; leave it out")
+        _certify_noisy_sums(mechanism, epsilon, as_json=as_json)
     else:
         from stream_app.privacy.exact import certificates
 
@@ -97,8 +102,22 @@ def certify(
                 say(f"table of {proof.outputs} outputs: digest {proof.digest}")
 
 
+def _certify_noisy_sums(name: str, epsilon: str | None, *, as_json: bool) -> None:
+    """Prove what the noisy sums of a campaign cost a person; print the row and its notes."""
+    from stream_app.cli.research.certify import noisy_sums
+
+    try:
+        rows = [noisy_sums.row(name, noisy_sums.claim(epsilon), PERSON_DELTA)]
+    except ValueError as error:
+        raise UsageError(str(error)) from None
+    report(rows, as_json=as_json)
+    if not as_json:
+        for note in noisy_sums.notes(rows[0]["mechanism"]):
+            say(note)
+
+
 def every(allowed: Sequence[str] = ()) -> Iterator[CertificateRow]:
-    """Yield a row for each claim: the allowed ids, every family at every epsilon, profiles."""
+    """Yield a row for each claim: the allowed ids, families at every epsilon, profiles, sums."""
     shown: set[str] = set()
     for name, prove in _claims([id for id in allowed if not _claims_nothing(id)]):
         if name not in shown:
@@ -107,6 +126,8 @@ def every(allowed: Sequence[str] = ()) -> Iterator[CertificateRow]:
     if find_spec(_PROFILES):
         for epsilon in EPSILONS:
             yield from attempt(f"profiles at {epsilon}", partial(_profiles, epsilon))
+    for epsilon in EPSILONS:
+        yield from attempt(f"{_NOISY_SUMS} at {epsilon}", partial(_noisy_sum, epsilon))
 
 
 def _claims(allowed: Sequence[str]) -> Iterator[tuple[str, Callable[[], list[CertificateRow]]]]:
@@ -212,6 +233,12 @@ def _profiles(epsilon: Fraction) -> list[CertificateRow]:
             del row["delta"], row["delta_bound"]
         del row["digest"]
     return rows
+
+
+def _noisy_sum(epsilon: Fraction) -> list[CertificateRow]:
+    from stream_app.cli.research.certify import noisy_sums
+
+    return [noisy_sums.row(_NOISY_SUMS, epsilon, PERSON_DELTA)]
 
 
 def report(rows: list[CertificateRow], *, as_json: bool) -> None:
