@@ -23,7 +23,7 @@ PACKAGES = ("stream_app", "producers", "consumers", "murmurec")
 LAYERS = (
     ("errors", "wire", "privacy", "kernels", "ranking"),
     ("models", "log", "kafka", "settings", "campaigns"),
-    ("state", "evaluation", "broker", "producers", "consumers"),
+    ("state", "evaluation", "broker", "producers", "consumers", "aggregation"),
     ("deployment", "serving"),
     ("checkpoints", "monitoring", "murmurec"),
     ("replay",),
@@ -33,8 +33,8 @@ LAYERS = (
 LAYER = {room: number for number, rooms in enumerate(LAYERS) for room in rooms}
 
 MOST_MODULES = 12
-MOST_ROOMS = 25
-MOST_ARROWS = 108  # without those of `murmurec`, which only shows what others hold
+MOST_ROOMS = 26
+MOST_ARROWS = 112  # without those of `murmurec`, which only shows what others hold
 MOST_LINES = 60
 MOST_PARAMETERS = 8
 

@@ -1,0 +1,149 @@
+"""The contributions of a closed stage, read by one party in canonical order.
+
+    canonical order   partition by partition, offset by offset, from `begins` to `ends`
+    contribution i    the i-th record that is well-formed, for this plan and stage, with boxes of
+                      the plan's sizes, and the first of a device that is not forgotten
+    records           a digest over partition, offset, device and contents of all of them
+
+Which records are contributions depends on the log alone, so two parties agree on `records`. Which
+boxes open depends on the party's key. With `counted` only those contributions are opened and
+summed. All other records are counted by reason and are no part of anything.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from enum import StrEnum
+from hashlib import blake2b
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stream_app.aggregation.keys import PartyKeys
+from stream_app.campaigns.rounds import StageState
+from stream_app.campaigns.sealing import open_box, within
+from stream_app.wire.campaigns.contribution import Contribution, box_bytes, decode_contribution
+from stream_app.wire.campaigns.plan import Campaign
+from stream_app.wire.campaigns.round_log import RECORDS_DIGEST_BYTES
+from stream_app.wire.limits import MAX_CONTRIBUTIONS
+from stream_app.wire.reasons import WireError
+
+_PERSON = b"murmurec.recs.1"
+
+
+class Drop(StrEnum):
+    """Why a record that could be decoded does not count; others have a `Reason` of the wire."""
+
+    OTHER_PLAN = "other_plan"
+    LATE = "late"
+    EARLY = "early"
+    WRONG_LENGTH = "wrong_length"
+    FORGOTTEN = "forgotten"
+    TWICE = "twice"
+    TOO_MANY = "too_many"
+    UNOPENED = "unopened"  # sealed to another key, or damaged
+    BEYOND_BOUND = "beyond_bound"  # seen by a trusted aggregator only
+
+
+@dataclass(frozen=True)
+class Record:
+    """One record of the topic of contributions."""
+
+    partition: int
+    offset: int
+    key: bytes | None
+    value: bytes | None
+
+
+@dataclass(frozen=True, eq=False)
+class Collected:
+    """What a party read of a stage: whether it opened contribution i, (count,), and the sum of its
+    shares of those, (size,) uint32; `dropped` by reason."""
+
+    records: bytes
+    opened: NDArray[np.bool_]
+    total: NDArray[np.uint32]
+    dropped: Counter[str]
+
+
+@dataclass(eq=False)
+class Collection:
+    """Takes the records of a stage one by one; `counted` limits what is opened and summed."""
+
+    campaign: Campaign
+    stage: StageState
+    party: int
+    keys: PartyKeys
+    counted: NDArray[np.bool_] | None = None
+    dropped: Counter[str] = field(default_factory=Counter)
+
+    def __post_init__(self) -> None:
+        self._total = np.zeros(self.stage.stage.size, np.uint32)
+        self._opened = bytearray()
+        self._devices: set[bytes] = set()
+        self._records = blake2b(digest_size=RECORDS_DIGEST_BYTES, person=_PERSON)
+        parties = range(self.campaign.parties)
+        self._sizes = [box_bytes(self.campaign, self.stage.index, each) for each in parties]
+
+    def add(self, record: Record) -> None:
+        """Take the next record in canonical order."""
+        try:
+            found = decode_contribution(
+                record.key, record.value, record.partition, len(self.stage.begins)
+            )
+        except WireError as error:
+            self.dropped[error.reason] += 1
+            return
+        if reason := self._refusal(found):
+            self.dropped[reason] += 1
+            return
+        self._devices.add(found.device)
+        place = record.partition.to_bytes(4, "little") + record.offset.to_bytes(8, "little")
+        contents = blake2b(record.value or b"", digest_size=RECORDS_DIGEST_BYTES).digest()
+        self._records.update(place + found.device + contents)
+        self._opened.append(self._take(found))
+
+    def finished(self) -> Collected:
+        """Return what was read."""
+        opened = np.frombuffer(bytes(self._opened), np.uint8).astype(np.bool_)
+        return Collected(self._records.digest(), opened, self._total, self.dropped)
+
+    def _refusal(self, found: Contribution) -> Drop | None:
+        if found.plan != self.stage.plan:
+            return Drop.OTHER_PLAN
+        if found.stage != self.stage.index:
+            return Drop.LATE if found.stage < self.stage.index else Drop.EARLY
+        if [len(box) for box in found.boxes] != self._sizes:
+            return Drop.WRONG_LENGTH
+        if found.device in self.stage.forgotten:
+            return Drop.FORGOTTEN
+        if found.device in self._devices:
+            return Drop.TWICE
+        return Drop.TOO_MANY if len(self._devices) >= MAX_CONTRIBUTIONS else None
+
+    def _take(self, found: Contribution) -> bool:
+        """Add the party's share to the total; return whether its box could be opened."""
+        place = len(self._opened)
+        if self.counted is not None and not (place < len(self.counted) and self.counted[place]):
+            return False
+        keys = self.keys
+        share = open_box(self.campaign, found, self.party, keys.public, keys.secret)
+        if share is None:
+            self.dropped[Drop.UNOPENED] += 1
+            return False
+        if self.campaign.parties == 1 and not within(
+            share.astype(np.uint32, copy=False).view(np.int32), self.stage.stage.bound
+        ):
+            self.dropped[Drop.BEYOND_BOUND] += 1
+            return False
+        self._total += share
+        return True
+
+
+def collect(collection: Collection, records: Iterable[Record]) -> Collected:
+    """Return what a party reads of a stage's records, given in canonical order."""
+    for record in records:
+        collection.add(record)
+    return collection.finished()

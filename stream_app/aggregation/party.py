@@ -1,0 +1,127 @@
+"""A party of a campaign as a function of the log and its keys.
+
+    closed    read the records, publish which contributions could be opened
+    counted   sum the shares of those that every party opened, add noise, publish the noisy share
+
+`Party.answer` returns the entry that is due, or None. It holds nothing that the log does not give
+back, so a party that was killed anywhere does the same again, to the byte: its noise is derived
+from a secret of its own, the plan, the stage and the digest of the records that count. The one
+thing kept beside the log is `releases`: a stage, once a share of it was made, is never published
+for other records, even if the log should be rewritten.
+
+A share without the other party's is uniform, so a stage in which one party is silent releases
+nothing. The sum of both carries the noise of both, and each party's alone is all that the plan
+states (`PRIVACY.md`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from fractions import Fraction
+from hashlib import blake2b
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stream_app.aggregation.collection import Collected, Collection, Record, collect
+from stream_app.aggregation.keys import PartyKeys
+from stream_app.campaigns.rounds import Phase, Rounds, StageState
+from stream_app.privacy.gaussian import KeyedSource, discrete_gaussian
+from stream_app.wire.campaigns.plan import Campaign
+from stream_app.wire.campaigns.round_log import Abort, AbortReason, NoisyShare, Opened
+
+Answer = Opened | NoisyShare | Abort
+Read = Callable[[StageState], Iterable[Record]]
+"""Gives the records of a closed stage in canonical order; raises `RecordsGone` without them."""
+
+_SHARE_DIGEST_BYTES = 32
+
+
+class RecordsGone(Exception):
+    """The topic does not hold all records of a stage any more."""
+
+
+class Releases(Protocol):
+    """What a party has released, kept beside its keys."""
+
+    def keep(self, plan: bytes, stage: int, released: bytes) -> bool:
+        """Keep what a stage is released as, durably; return False, and keep nothing, if it was
+        released as something else before."""
+
+
+@dataclass(eq=False)
+class Party:
+    """One party; `rounds` is the state of the log that it has read."""
+
+    keys: PartyKeys
+    releases: Releases
+    rounds: Rounds = field(default_factory=Rounds)
+    _collected: tuple[StageState, Collected] | None = field(default=None, init=False)
+
+    def answer(self, read: Read) -> Answer | None:
+        """Return the entry that this party owes the log as it stands; None if it owes none.
+
+        To be called with `rounds` at the end of the log: an earlier answer is in it.
+        """
+        campaign, stage = self.rounds.campaign, self.rounds.current
+        party = None if campaign is None else self.keys.party(campaign)
+        if campaign is None or stage is None or party is None:
+            return None
+        try:
+            if stage.phase is Phase.CLOSED and party not in stage.opened:
+                return self._opened(campaign, stage, party, read)
+            if stage.phase is Phase.COUNTED and party not in stage.shares:
+                return self._share(campaign, stage, party, read)
+        except RecordsGone:
+            return Abort(stage.plan, stage.index, AbortReason.RECORDS_GONE)
+        return None
+
+    @property
+    def collected(self) -> Collected | None:
+        """What was last read."""
+        return None if self._collected is None else self._collected[1]
+
+    def _opened(self, campaign: Campaign, stage: StageState, party: int, read: Read) -> Opened:
+        found = collect(Collection(campaign, stage, party, self.keys), read(stage))
+        self._collected = stage, found
+        bits = np.packbits(found.opened, bitorder="little").tobytes()
+        return Opened(stage.plan, stage.index, party, len(found.opened), found.records, bits)
+
+    def _share(self, campaign: Campaign, stage: StageState, party: int, read: Read) -> Answer:
+        counted = stage.opened_by_all
+        found = self._sum_of(campaign, stage, party, read, counted)
+        if found.records != stage.opened[party].records or not np.array_equal(
+            found.opened, counted
+        ):
+            return Abort(stage.plan, stage.index, AbortReason.OTHER_RECORDS)
+        integers = self._with_noise(stage, found.total).astype("<u4").tobytes()
+        released = blake2b(stage.records + integers, digest_size=_SHARE_DIGEST_BYTES).digest()
+        if not self.releases.keep(stage.plan, stage.index, released):
+            return Abort(stage.plan, stage.index, AbortReason.OTHER_RECORDS)
+        return NoisyShare(stage.plan, stage.index, party, stage.records, integers)
+
+    def _sum_of(
+        self,
+        campaign: Campaign,
+        stage: StageState,
+        party: int,
+        read: Read,
+        counted: NDArray[np.bool_],
+    ) -> Collected:
+        """Return the sum over the contributions that count: the one at hand where this party opened
+        no other, else that of a second reading."""
+        if self._collected is not None:
+            read_stage, found = self._collected
+            if read_stage is stage and np.array_equal(found.opened, counted):
+                return found
+        found = collect(Collection(campaign, stage, party, self.keys, counted), read(stage))
+        self._collected = stage, found
+        return found
+
+    def _with_noise(self, stage: StageState, total: NDArray[np.uint32]) -> NDArray[np.uint32]:
+        key = self.keys.noise_key(stage.plan, stage.index, stage.records)
+        terms = stage.stage
+        noise = discrete_gaussian(Fraction(terms.variance), terms.size, KeyedSource(key))
+        return total + noise.astype(np.uint32)

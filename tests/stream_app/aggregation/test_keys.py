@@ -1,0 +1,135 @@
+"""The files of a party: its keys, for its owner alone, and what it has released, once a stage."""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+from nacl import bindings
+
+from stream_app.aggregation import keys
+from stream_app.aggregation.keys import Role
+from stream_app.aggregation.releases import ReleasesFile
+from stream_app.errors import UserError
+
+PLAN, OTHER = bytes(32), bytes(range(32))
+FIRST, SECOND = b"1" * 32, b"2" * 32
+
+
+@pytest.mark.parametrize("role", Role)
+def test_keys_are_for_their_owner_alone_and_survive(tmp_path, role):
+    folder = tmp_path / "new" / "folder"
+    made = keys.make(folder, role)
+    private = folder / f"{role}.key"
+    assert private.stat().st_mode & 0o777 == 0o600
+    assert folder.stat().st_mode & 0o777 == 0o700
+    assert keys.load(private) == made
+    assert keys.read_public(folder / f"{role}.pub") == made.public.hex()
+    assert made.public == bindings.crypto_scalarmult_base(made.secret)
+    for secret in (made.secret, made.noise):
+        assert secret.hex() not in (folder / f"{role}.pub").read_text()
+        assert secret.hex() not in repr(made)
+        assert repr(secret) not in repr(made)
+
+
+def test_no_two_keys_are_alike(tmp_path):
+    a, b = keys.make(tmp_path, Role.A), keys.make(tmp_path, Role.B)
+    assert len({a.public, a.secret, a.noise, b.public, b.secret, b.noise}) == 6
+
+
+def test_keys_are_never_replaced(tmp_path):
+    made = keys.make(tmp_path, Role.A)
+    with pytest.raises(UserError, match="has keys already"):
+        keys.make(tmp_path, Role.A)
+    assert keys.load(tmp_path / "a.key") == made
+
+
+def test_lost_keys_are_one_sentence(tmp_path):
+    with pytest.raises(UserError, match=r"there are no keys; restore them .*murmurec keys make"):
+        keys.load(tmp_path / "a.key")
+
+
+def test_keys_that_others_can_read_are_refused(tmp_path):
+    keys.make(tmp_path, Role.A)
+    for mode in (0o640, 0o604, 0o620):
+        (tmp_path / "a.key").chmod(mode)
+        with pytest.raises(UserError, match="chmod 600"):
+            keys.load(tmp_path / "a.key")
+
+
+def test_damaged_keys_are_refused(tmp_path):
+    made = keys.make(tmp_path, Role.A)
+    path = tmp_path / "a.key"
+    good = path.read_text()
+    other = made.public.hex()[:-1] + ("0" if made.public.hex()[-1] != "0" else "1")
+    for bad in (good[:-9], "", "[]", good.replace('"a"', '"c"'), good.replace('"v":1', '"v":2')):
+        path.write_text(bad)
+        with pytest.raises(UserError, match="restore it from a copy"):
+            keys.load(path)
+    path.write_text(good.replace(made.public.hex(), other))
+    with pytest.raises(UserError, match="do not belong together"):
+        keys.load(path)
+
+
+def test_a_public_half_that_is_none_is_refused(tmp_path):
+    path = tmp_path / "a.pub"
+    for bad in ("", "xyz", "0" * 63, "A" * 64, "é"):
+        path.write_text(bad)
+        with pytest.raises(UserError, match="public half"):
+            keys.read_public(path)
+    with pytest.raises(UserError, match="public half"):
+        keys.read_public(tmp_path / "absent")
+
+
+def reopened(path):
+    releases = ReleasesFile(path)
+    releases.close()
+    return ReleasesFile(path)
+
+
+def test_a_stage_is_released_as_one_thing(tmp_path):
+    path = tmp_path / "a.released"
+    releases = ReleasesFile(path)
+    for _ in range(2):
+        assert releases.keep(PLAN, 0, FIRST)
+        assert not releases.keep(PLAN, 0, SECOND)
+        assert releases.keep(PLAN, 1, SECOND)
+        assert releases.keep(OTHER, 0, SECOND)
+        releases.close()
+        releases = ReleasesFile(path)
+    assert path.stat().st_mode & 0o777 == 0o600
+    assert len(path.read_bytes().splitlines()) == 3
+
+
+@pytest.mark.parametrize("left", [1, 40, 66, 70, 130])
+def test_a_line_that_a_crash_cut_off_was_never_released(tmp_path, left):
+    path = tmp_path / "a.released"
+    releases = ReleasesFile(path)
+    releases.keep(PLAN, 0, FIRST)
+    whole = path.read_bytes()
+    releases.close()
+    path.write_bytes(whole + whole.replace(b" 0 ", b" 1 ")[:left])
+    releases = ReleasesFile(path)
+    assert releases.keep(PLAN, 1, SECOND)
+    releases.close()
+    releases = ReleasesFile(path)
+    assert not releases.keep(PLAN, 1, FIRST)
+    assert not releases.keep(PLAN, 0, SECOND)
+
+
+def test_one_process_at_a_time_is_a_party(tmp_path):
+    first = ReleasesFile(tmp_path / "a.released")
+    with pytest.raises(UserError, match="another process is this party"):
+        ReleasesFile(tmp_path / "a.released")
+    first.close()
+    ReleasesFile(tmp_path / "a.released").close()
+
+
+def test_a_full_disk_releases_nothing(tmp_path):
+    releases = ReleasesFile(tmp_path / "a.released")
+    full = os.open("/dev/full", os.O_WRONLY)
+    os.dup2(full, releases._handle)
+    os.close(full)
+    for _ in range(2):
+        with pytest.raises(UserError, match="No space left"):
+            releases.keep(PLAN, 0, FIRST)
