@@ -38,6 +38,11 @@ COMMANDS = {
         ("broker", "server.broker"),
         ("config", "server.config"),
     ),
+    "Campaigns": (
+        ("keys", "aggregator.keys"),
+        ("aggregate", "aggregator.aggregate"),
+        ("rounds", "aggregator.rounds"),
+    ),
     "Reader": (("ask", "reader.ask"), ("audit", "reader.audit")),
     "Research": (
         ("evaluate", "research.evaluate"),

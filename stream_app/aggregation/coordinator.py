@@ -1,0 +1,112 @@
+"""The owner's side of a campaign: begin it, open and close its stages, give a silent party up.
+
+    begin -> (open_stage -> devices contribute -> close_stage -> parties answer) for each stage
+
+Each call reads the log to its end, appends one entry and verifies that it had an effect: of two
+owners one is refused, in one sentence. The positions of a stage come from the topic of
+contributions: a stage after another begins where that one ended, so late records are counted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Protocol
+
+from stream_app.aggregation.topics import RoundLog
+from stream_app.campaigns.rounds import Phase, StageState
+from stream_app.errors import UserError
+from stream_app.wire.campaigns.plan import Campaign
+from stream_app.wire.campaigns.round_log import (
+    Abort,
+    AbortReason,
+    Close,
+    Open,
+    Planned,
+    RoundEntry,
+)
+
+
+class Positions(Protocol):
+    """The topic of contributions, wherever it is."""
+
+    @property
+    def ends(self) -> tuple[int, ...]:
+        """The end offset of every partition now."""
+
+
+@dataclass
+class Coordinator:
+    """Writes plans, openings, closes and aborts; one at a time owns the clock."""
+
+    log: RoundLog
+    contributions: Positions
+
+    def begin(self, campaign: Campaign) -> None:
+        """Write a plan; its number is above that of every earlier one."""
+        if len(campaign.keys) != campaign.parties:
+            raise UserError(
+                f"campaign {campaign.number}: the plan names no keys; give the public half of "
+                "each party"
+            )
+        newest = self.log.catch_up().campaign
+        if newest is not None and campaign.number <= newest.number:
+            raise UserError(
+                f"campaign {campaign.number}: {newest.number} has begun already; choose a number "
+                "above it"
+            )
+        self._append(Planned(campaign))
+
+    def open_stage(self) -> StageState:
+        """Open the campaign's next stage and return it."""
+        stage = self._stage(Phase.PLANNED, "open")
+        before = self.log.rounds.stages[: stage.index]
+        begins = before[-1].ends if before else self.contributions.ends
+        return self._append(Open(stage.plan, stage.index, begins))
+
+    def close_stage(self, forgotten: Iterable[bytes] = ()) -> StageState:
+        """Close the open stage at the end of the topic and return it; contributions of `forgotten`
+        devices do not count."""
+        stage = self._stage(Phase.OPEN, "close")
+        ends = self.contributions.ends
+        return self._append(Close(stage.plan, stage.index, ends, tuple(forgotten)))
+
+    def abort_stage(self, reason: AbortReason) -> None:
+        """End the campaign at the stage that it is at."""
+        stage = self._stage(None, "abort")
+        self._append(Abort(stage.plan, stage.index, reason))
+
+    def _stage(self, phase: Phase | None, verb: str) -> StageState:
+        stage = self.log.catch_up().current
+        if stage is None:
+            raise UserError(f"no campaign is under way, so there is no stage to {verb}")
+        if phase is not None and stage.phase is not phase:
+            raise UserError(
+                f"stage {stage.index} is {stage.phase}: only one that is {phase} can {verb}"
+            )
+        return stage
+
+    def _append(self, entry: RoundEntry) -> StageState:
+        self.log.append(entry)
+        rounds = self.log.catch_up()
+        index = 0 if isinstance(entry, Planned) else entry.stage
+        plan = entry.campaign.digest if isinstance(entry, Planned) else entry.plan
+        stage = rounds.stages[index] if index < len(rounds.stages) else None
+        if stage is None or stage.plan != plan or not _shows(stage, entry):
+            raise UserError(
+                "the log of rounds took another entry first: another process owns the clock; end "
+                "one of them"
+            )
+        return stage
+
+
+def _shows(stage: StageState, entry: RoundEntry) -> bool:
+    """Return whether an entry had its effect on a stage."""
+    match entry:
+        case Open():
+            return stage.begins == entry.begins
+        case Close():
+            return stage.ends == entry.ends and stage.forgotten == frozenset(entry.forgotten)
+        case Abort():
+            return stage.phase is Phase.ABORTED
+    return True

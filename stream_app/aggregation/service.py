@@ -1,0 +1,73 @@
+"""A party at work: read the log to its end, answer what is owed, and wait for more.
+
+One entry at a time: before the next answer the log is read to its end again, so an answer that
+another process of the same party wrote meanwhile is seen. Killed anywhere, the next process begins
+at the first step and answers the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from stream_app.aggregation.party import Answer, Party, Read
+from stream_app.aggregation.topics import RoundLog, RoundTopic, Stopped
+from stream_app.campaigns.rounds import Phase, StageState
+from stream_app.wire.campaigns.round_log import NoisyShare, Opened
+
+_WAIT_SECONDS = 0.2
+
+Report = Callable[[str], None]
+
+
+def turn(party: Party, log: RoundLog, read: Read) -> Answer | None:
+    """Answer once, if the party owes an answer to the log as it stands; return the answer."""
+    party.rounds = log.catch_up()
+    answer = party.answer(read)
+    if answer is not None:
+        log.append(answer)
+    return answer
+
+
+def serve(
+    party: Party, log: RoundTopic, read: Read, stopping: Callable[[], bool], report: Report
+) -> None:
+    """Answer until `stopping` returns True; `report` gets a sentence for each answer and result."""
+    shown: StageState | None = None
+    while not stopping():
+        try:
+            answer = turn(party, log, read)
+        except Stopped:
+            return
+        if answer is not None:
+            report(_answered(party, answer))
+            continue
+        ended = _ended(log)
+        if ended is not None and ended is not shown:
+            report(_outcome(ended))
+        shown = ended or shown
+        log.wait(_WAIT_SECONDS)
+
+
+def _ended(log: RoundTopic) -> StageState | None:
+    """Return the newest stage that has a result or will have none."""
+    done = (Phase.RELEASED, Phase.ABORTED)
+    return next((each for each in reversed(log.rounds.stages) if each.phase in done), None)
+
+
+def _answered(party: Party, answer: Answer) -> str:
+    collected = party.collected
+    where = f"stage {answer.stage}"
+    if isinstance(answer, Opened) and collected is not None:
+        opened = int(collected.opened.sum())
+        reasons = sorted(collected.dropped.items())
+        rest = ", ".join(f"{count} {reason}" for reason, count in reasons) or "none"
+        return f"{where}: opened {opened} of {answer.count} contributions; left out: {rest}"
+    if isinstance(answer, NoisyShare):
+        return f"{where}: published a noisy share of {len(answer.integers) // 4} integers"
+    return f"{where}: aborted ({getattr(answer, 'reason', '')})"
+
+
+def _outcome(stage: StageState) -> str:
+    if stage.phase is Phase.ABORTED:
+        return f"stage {stage.index}: ended without a result ({stage.aborted})"
+    return f"stage {stage.index}: released, {stage.contributions} contributions"

@@ -1,0 +1,1 @@
+"""Commands of the parties that sum what devices contribute, and of the campaigns they serve."""

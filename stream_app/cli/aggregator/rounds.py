@@ -1,0 +1,177 @@
+"""`murmurec rounds`: the campaign that is under way, and the owner's steps by hand."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from stream_app.cli.options import (
+    BootstrapOption,
+    ConfigOption,
+    JsonOption,
+    KafkaOption,
+    PrefixOption,
+    connection_from,
+    settings_from,
+)
+from stream_app.cli.output import print_json, say, table
+
+if TYPE_CHECKING:
+    from stream_app.aggregation.coordinator import Coordinator
+    from stream_app.campaigns.rounds import StageState
+    from stream_app.settings import Settings
+
+app = typer.Typer(
+    no_args_is_help=True,
+    help="Show campaigns, begin them, open and close their stages. Example: murmurec rounds show",
+)
+
+
+@app.callback()
+def _group() -> None:
+    pass
+
+
+@app.command()
+def show(
+    config: ConfigOption = None,
+    bootstrap: BootstrapOption = None,
+    prefix: PrefixOption = None,
+    kafka: KafkaOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Show the newest campaign and its stages.
+
+    Example: murmurec rounds show
+    """
+    with _coordinator(settings_from(config, bootstrap, prefix, kafka)) as coordinator:
+        rounds = coordinator.log.catch_up()
+    rows = [_row(stage) for stage in rounds.stages]
+    if as_json:
+        campaign = rounds.campaign
+        print_json({"campaign": campaign and campaign.number, "stages": rows})
+    elif rounds.campaign is None:
+        say("no campaign has begun")
+    else:
+        say(f"campaign {rounds.campaign.number}, epsilon {rounds.campaign.epsilon} for a person")
+        table(tuple(rows[0]), [tuple(map(str, row.values())) for row in rows])
+
+
+@app.command()
+def begin(
+    plan: Annotated[Path, typer.Argument(metavar="PLAN", help="The plan, JSON.")],
+    key: Annotated[
+        list[Path],
+        typer.Option("--key", metavar="FILE", help="Public half of a party; twice for a and b."),
+    ],
+    config: ConfigOption = None,
+    bootstrap: BootstrapOption = None,
+    prefix: PrefixOption = None,
+    kafka: KafkaOption = None,
+) -> None:
+    """Begin a campaign: write its plan to the log.
+
+    Example: murmurec rounds begin plan.json --key a.pub --key b.pub
+    """
+    import msgspec
+
+    from stream_app.aggregation.keys import read_public
+    from stream_app.errors import UserError
+    from stream_app.wire.campaigns.plan import decode_plan, encode_plan
+
+    try:
+        campaign = decode_plan(plan.read_bytes())
+        keys = tuple(read_public(path) for path in key)
+        campaign = decode_plan(encode_plan(msgspec.structs.replace(campaign, keys=keys)))
+    except OSError as error:
+        raise UserError(f"{plan}: cannot be read ({error.strerror})") from None
+    except (ValueError, RecursionError) as error:
+        raise UserError(f"{plan}: is not a plan: {error}") from None
+    with _coordinator(settings_from(config, bootstrap, prefix, kafka)) as coordinator:
+        coordinator.begin(campaign)
+    say(f"campaign {campaign.number} has begun; its plan is {campaign.digest.hex()}")
+
+
+@app.command("open")
+def open_(
+    config: ConfigOption = None,
+    bootstrap: BootstrapOption = None,
+    prefix: PrefixOption = None,
+    kafka: KafkaOption = None,
+) -> None:
+    """Open the campaign's next stage: devices may contribute.
+
+    Example: murmurec rounds open
+    """
+    with _coordinator(settings_from(config, bootstrap, prefix, kafka)) as coordinator:
+        stage = coordinator.open_stage()
+    say(f"stage {stage.index} ({stage.stage.kind}) is open")
+
+
+@app.command()
+def close(
+    config: ConfigOption = None,
+    bootstrap: BootstrapOption = None,
+    prefix: PrefixOption = None,
+    kafka: KafkaOption = None,
+) -> None:
+    """Close the open stage: the parties sum what was contributed.
+
+    Example: murmurec rounds close
+    """
+    with _coordinator(settings_from(config, bootstrap, prefix, kafka)) as coordinator:
+        stage = coordinator.close_stage()
+    records = sum(stage.ends) - sum(stage.begins)
+    say(f"stage {stage.index} ({stage.stage.kind}) is closed with {records} records")
+
+
+@app.command()
+def abort(
+    config: ConfigOption = None,
+    bootstrap: BootstrapOption = None,
+    prefix: PrefixOption = None,
+    kafka: KafkaOption = None,
+) -> None:
+    """End the campaign: the stage that it is at releases nothing.
+
+    Example: murmurec rounds abort
+    """
+    from stream_app.wire.campaigns.round_log import AbortReason
+
+    with _coordinator(settings_from(config, bootstrap, prefix, kafka)) as coordinator:
+        coordinator.abort_stage(AbortReason.WITHDRAWN)
+    say("the campaign has ended; what its earlier stages released stays released")
+
+
+@contextmanager
+def _coordinator(settings: Settings) -> Iterator[Coordinator]:
+    from stream_app.aggregation.coordinator import Coordinator
+    from stream_app.aggregation.topics import ContributionTopic, RoundTopic
+    from stream_app.kafka import clients, topic_checks
+    from stream_app.wire import Topics
+
+    connection, names = connection_from(settings), Topics(settings.topic_prefix)
+    clients.describe_cluster(connection)
+    topic_checks.check_campaigns(connection, names)
+    log = RoundTopic(connection, names.rounds)
+    contributions = ContributionTopic(connection, names.contributions)
+    try:
+        yield Coordinator(log, contributions)
+    finally:
+        contributions.close()
+        log.close()
+
+
+def _row(stage: StageState) -> dict[str, Any]:
+    return {
+        "stage": stage.index,
+        "kind": stage.stage.kind,
+        "phase": str(stage.phase) if stage.aborted is None else f"aborted: {stage.aborted}",
+        "contributions": stage.contributions,
+        "answered": len(stage.opened),
+        "shares": len(stage.shares),
+    }

@@ -1,0 +1,228 @@
+"""Aggregators as processes over a real broker: a campaign in split mode, and killed on the way."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from stream_app.aggregation import keys
+from stream_app.aggregation.coordinator import Coordinator
+from stream_app.aggregation.keys import PartyKeys, Role
+from stream_app.aggregation.topics import ContributionTopic, RoundTopic
+from stream_app.broker.local import leashed
+from stream_app.campaigns.rounds import Phase, StageState
+from stream_app.campaigns.sealing import seal
+from stream_app.cli import run
+from stream_app.errors import UserError
+from stream_app.kafka import clients
+from stream_app.kafka.compacted import records
+from stream_app.privacy.randomness import SystemSource
+from stream_app.wire import Topics
+from stream_app.wire.campaigns.contribution import encode_contribution
+from stream_app.wire.campaigns.plan import Campaign, encode_plan
+from stream_app.wire.campaigns.round_log import AbortReason, NoisyShare, decode_round
+from tests.conftest import Kafka
+from tests.fixtures.waiting import until
+from tests.stream_app.aggregation.test_party import noise_of
+from tests.stream_app.aggregation.world import device_id, plan_of, vectors
+
+pytestmark = pytest.mark.kafka
+
+SIZE = 2000
+DEVICES = 40
+
+
+class Aggregator:
+    """`murmurec aggregate` of one party, as often as it is started."""
+
+    def __init__(self, role: Role, folder: Path, arguments: Sequence[str]) -> None:
+        self._command = [sys.executable, "-m", "stream_app.cli", "aggregate", "--party", role]
+        self._command += ["--folder", str(folder), *arguments]
+        self._log = folder / f"{role}.log"
+        self.process: subprocess.Popen[bytes] | None = None
+
+    def start(self) -> None:
+        with self._log.open("ab") as output:
+            self.process = subprocess.Popen(
+                leashed(self._command), stdout=output, stderr=output, start_new_session=True
+            )
+
+    def end(self, number: int) -> int | None:
+        """Send a signal to the process, if there is one; return the exit code."""
+        if self.process is None:
+            return None
+        os.killpg(self.process.pid, number)
+        code = self.process.wait(30)
+        self.process = None
+        return code
+
+    @property
+    def printed(self) -> str:
+        return self._log.read_text()
+
+
+@pytest.fixture
+def parties(tmp_path: Path) -> tuple[PartyKeys, ...]:
+    return keys.make(tmp_path, Role.A), keys.make(tmp_path, Role.B)
+
+
+@pytest.fixture
+def aggregators(
+    kafka: Kafka, topics: str, tmp_path: Path, parties: tuple[PartyKeys, ...]
+) -> Iterator[list[Aggregator]]:
+    """Give both parties' processes, not started; what runs at the end is killed."""
+    arguments = ["--bootstrap", kafka.bootstrap, "--prefix", topics]
+    made = [Aggregator(each.role, tmp_path, arguments) for each in parties]
+    yield made
+    for each in made:
+        each.end(signal.SIGKILL)
+
+
+@pytest.fixture
+def coordinator(kafka: Kafka, topics: str) -> Iterator[Coordinator]:
+    names = Topics(topics)
+    with ExitStack() as stack:
+        log = RoundTopic(kafka.connection, names.rounds)
+        stack.callback(log.close)
+        contributions = ContributionTopic(kafka.connection, names.contributions)
+        stack.callback(contributions.close)
+        yield Coordinator(log, contributions)
+
+
+@pytest.fixture
+def contribute(kafka: Kafka, topics: str) -> Callable[[Campaign, int, np.ndarray], None]:
+    """Give a function that sends a vector for every device."""
+    producer = clients.producer(kafka.connection)
+
+    def sent(campaign: Campaign, stage: int, rows: np.ndarray) -> None:
+        for device, row in enumerate(rows):
+            made = seal(campaign, stage, device_id(device), row, SystemSource())
+            clients.send(
+                producer,
+                Topics(topics).contributions,
+                key=made.key,
+                value=encode_contribution(made),
+            )
+        assert producer.flush(30) == 0
+
+    return sent
+
+
+def result(coordinator: Coordinator, index: int) -> StageState:
+    """Return a stage when it has a result or will have none."""
+    ended = (Phase.RELEASED, Phase.ABORTED)
+    stage = coordinator.log.rounds.stages[index]
+    until(lambda: coordinator.log.catch_up() and stage.phase in ended, "the stage has ended")
+    return stage
+
+
+def check(stage: StageState, sent: np.ndarray, parties: tuple[PartyKeys, ...]) -> None:
+    """The result is the exact sum and the noise that these keys give, drawn once."""
+    assert stage.phase is Phase.RELEASED
+    assert stage.contributions == len(sent)
+    noise = sum(noise_of(each, stage) for each in parties)
+    assert np.array_equal(stage.result, sent.sum(axis=0) + noise)
+
+
+def shares(kafka: Kafka, topics: str) -> list[NoisyShare]:
+    """Return every share that was ever written."""
+    found = records(kafka.connection, Topics(topics).rounds)
+    entries = [decode_round(message.value()) for message in found]
+    return [entry for entry in entries if isinstance(entry, NoisyShare)]
+
+
+def test_two_parties_that_are_killed_on_the_way_release_each_sum_once(
+    kafka, topics, parties, aggregators, coordinator, contribute, rng
+):
+    """Two stages. SIGKILL takes a party when it is ready, when it has named what it opened, and
+    when a share is in the log: its own, or while it makes it."""
+    campaign = plan_of(parties, size=SIZE, bound=100_000)
+    coordinator.begin(campaign)
+    for index in (0, 1):
+        sent = vectors(rng, DEVICES, SIZE)
+        coordinator.open_stage()
+        contribute(campaign, index, sent)
+        stage = coordinator.close_stage()
+        for each in aggregators:
+            each.start()
+        victim = int(rng.integers(2))
+        moments = {
+            "ready": lambda victim=victim: "answers on" in aggregators[victim].printed,
+            "opened": lambda stage=stage, victim=victim: victim in stage.opened,
+            "shared": lambda stage=stage: stage.shares,
+        }
+        for name, moment in moments.items():
+            until(lambda moment=moment: coordinator.log.catch_up() and moment(), name)
+            assert aggregators[victim].end(signal.SIGKILL) == -signal.SIGKILL
+            aggregators[victim].start()
+        check(result(coordinator, index), sent, parties)
+        for each in aggregators:
+            assert each.end(signal.SIGTERM) in (0, -signal.SIGTERM)
+    written = shares(kafka, topics)
+    everyone = {(stage, party) for stage in (0, 1) for party in (0, 1)}
+    assert {(each.stage, each.party) for each in written} == everyone
+    assert len(set(written)) == 4
+
+
+def test_a_silent_party_times_out_and_the_other_releases_nothing(
+    kafka, topics, parties, aggregators, coordinator, contribute, rng
+):
+    campaign = plan_of(parties, size=SIZE, bound=100_000)
+    coordinator.begin(campaign)
+    coordinator.open_stage()
+    contribute(campaign, 0, vectors(rng, 3, SIZE))
+    stage = coordinator.close_stage()
+    aggregators[0].start()
+    until(lambda: coordinator.log.catch_up() and stage.opened, "party a has answered")
+    coordinator.abort_stage(AbortReason.TIMED_OUT)
+    aggregators[1].start()
+    until(lambda: all("timed_out" in each.printed for each in aggregators), "both know the end")
+    assert [each.end(signal.SIGTERM) for each in aggregators] == [0, 0]
+    assert "opened 3 of 3 contributions" in aggregators[0].printed
+    assert "opened" not in aggregators[1].printed
+    assert "noisy share" not in aggregators[0].printed
+    assert shares(kafka, topics) == []
+    with pytest.raises(UserError, match="no campaign is under way"):
+        coordinator.open_stage()
+
+
+def test_the_owner_begins_and_ends_a_campaign_by_hand(
+    kafka, topics, parties, tmp_path, environment, capsys
+):
+    common = ["--bootstrap", kafka.bootstrap, "--prefix", topics]
+    plan = tmp_path / "plan.json"
+    plan.write_bytes(encode_plan(plan_of(parties)))
+    public = [part for role in "ab" for part in ("--key", str(tmp_path / f"{role}.pub"))]
+    assert run(["rounds", "show", *common]) == 0
+    assert run(["rounds", "begin", str(plan), *public, *common]) == 0
+    assert run(["rounds", "close", *common]) == 1
+    for step in ("open", "close", "abort", "show"):
+        assert run(["rounds", step, *common]) == 0
+    shown = capsys.readouterr()
+    assert "no campaign has begun" in shown.out
+    assert "aborted: withdrawn" in shown.out
+    assert "stage 0 is planned: only one that is open can close" in " ".join(shown.err.split())
+    assert run(["rounds", "begin", str(plan), *public, *common]) == 1
+    assert "choose a number above it" in " ".join(capsys.readouterr().err.split())
+    assert run(["rounds", "begin", str(plan), *public[:2], *common]) == 1
+    assert "each party has a key of its own" in " ".join(capsys.readouterr().err.split())
+
+
+def test_a_process_without_keys_is_one_sentence(environment, tmp_path, capsys):
+    place = ["--party", "a", "--folder", str(tmp_path)]
+    assert run(["aggregate", *place]) == 1
+    assert "there are no keys" in capsys.readouterr().err
+    assert run(["keys", "make", *place]) == 0
+    assert "public" in capsys.readouterr().out
+    assert run(["keys", "make", *place]) == 1
+    assert "has keys already" in " ".join(capsys.readouterr().err.split())
+    assert run(["keys", "show", *place]) == 0
+    assert capsys.readouterr().out.strip() == (tmp_path / "a.pub").read_text().strip()
