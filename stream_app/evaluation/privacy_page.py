@@ -7,6 +7,7 @@ A table lies between `<!-- table: NAME -->` and `<!-- end -->`.
 
 from __future__ import annotations
 
+import math
 import re
 import sys
 from collections.abc import Callable, Sequence
@@ -23,7 +24,10 @@ from stream_app.privacy.adjacency import Adjacency
 from stream_app.privacy.exact.discrete_gaussian import DeltaCertificate
 from stream_app.privacy.exact.gaussian_calibration import analytic_variance, lemma_variance
 from stream_app.privacy.exact.report_information import report_information_nats
+from stream_app.privacy.gaussian import largest_square, naming
+from stream_app.privacy.gaussian.sampling import gaussian_table
 from stream_app.privacy.mechanism import Mechanism
+from stream_app.privacy.privacy_map import InputMetric, OutputMeasure
 from stream_app.privacy.profiles import registry as profiles
 
 _LEVELS = 5
@@ -36,6 +40,7 @@ _PROFILES = (
     *("blip:5000:2:2", "blip:5000:2:2:24"),
     *("jlt:1000:2:1/1000000", "jlt:1000:2:1/1000000:14", "jltpaper:1000:2:1/10"),
 )
+_COORDINATES = 100_000  # of all stages of a campaign
 _CATALOGUES = (1682, 3706, 100_000)  # ML-100K, ML-1M, a shop
 
 
@@ -79,6 +84,18 @@ def mechanisms() -> str:
                 f"`{proof.digest}`",
             )
         )
+    campaign = naming.within(_EPSILON, _DELTA)
+    (stage,) = campaign.sums
+    rows.append(
+        (
+            f"`{naming.name(campaign)}`",
+            str(Adjacency.USER),
+            "one person's vectors in every stage",
+            "integers",
+            f"e^2 but for {float(campaign.delta(_EPSILON)):.2g}",
+            f"`{gaussian_table(stage.variance).digest}`",
+        )
+    )
     head = ("mechanism", "adjacency", "protected", "reports", "worst ratio", "certificate digest")
     return _table(head, rows)
 
@@ -185,6 +202,17 @@ def caps() -> str:
     return _table((*head, "`jlt`", "cap", exact), rows)
 
 
+def sums() -> str:
+    """Return mu and the noise of a campaign at delta 1e-6, for a bound of 1."""
+    rows = []
+    for text in ("1/2", "1", "2", "4", "8"):
+        mu = math.sqrt(largest_square(Fraction(text), _DELTA, _COORDINATES))
+        tenth = 1 / (mu * math.sqrt(0.1))
+        rows.append((text, f"{mu:.4f}", f"{1 / mu:.3f}", f"{tenth:.2f}"))
+    head = ("epsilon of a person", "mu", "sigma of one stage", "sigma of a stage with 1/10")
+    return _table(head, rows)
+
+
 def maps() -> str:
     """Return input metric, output measure and privacy map of each mechanism at epsilon 2."""
     rows: list[tuple[str, ...]] = []
@@ -197,6 +225,16 @@ def maps() -> str:
         profile = profiles.parse(id)
         losses = (str(profile.privacy_map(distance)) for distance in (1, 3))
         rows.append((f"`{id}`", profile.input_metric, profile.output_measure, *losses))
+    campaign = naming.within(_EPSILON, _DELTA)
+    points = [campaign.of_people(people).epsilon(_DELTA) for people in (1, 3)]
+    rows.append(
+        (
+            f"`{naming.name(campaign)}`",
+            InputMetric.PERSON,
+            OutputMeasure.APPROXIMATE,
+            *(f"({float(epsilon):.4g}, {float(_DELTA):.3g})" for epsilon in points),
+        )
+    )
     head = ("mechanism", "input metric", "output measure", "map of 1", "map of 3")
     return _table(head, rows)
 
@@ -229,6 +267,7 @@ TABLES: dict[str, Callable[[], str]] = {
     "sigma": sigma,
     "caps": caps,
     "information": information,
+    "sums": sums,
     "maps": maps,
     "proofs": proofs,
 }

@@ -35,6 +35,8 @@ _CONTRACT = f"{_PRIVACY}/test_contract.py"
 _PRESENCE = f"{_PRIVACY}/ratings/test_presence.py"
 _GAUSSIAN = f"{_PRIVACY}/exact/test_discrete_gaussian.py"
 _CALIBRATION = f"{_PRIVACY}/exact/test_gaussian_calibration.py"
+_DRAWS = f"{_PRIVACY}/gaussian/test_sampling.py"
+_SUMS = f"{_PRIVACY}/gaussian/test_certificate.py"
 
 _DRAW = Step(
     "One uniform 64-bit word is drawn for a report, and the report is the z into whose interval of "
@@ -265,6 +267,63 @@ PROOFS: tuple[Proof, ...] = (
                 "::test_the_noise_of_a_capped_projection_pays_for_an_exchange",
             ),
             _TICKET,
+        ),
+    ),
+    Proof(
+        "gaussian",
+        "For any two campaigns that differ in one person, whose vectors are zeros in one of them, "
+        "and any set S of what all stages release: P(S) <= e^epsilon P'(S) + delta, for every "
+        "point (epsilon, delta) of the curve.",
+        "stream_app.privacy.gaussian.sampling:GaussianTable",
+        (
+            Step(
+                "A vector is rounded to integers and then clipped, so its L2 norm is at most the "
+                "bound, in integers; a person has one vector in each stage.",
+                "stream_app/campaigns/test_grid.py::test_no_vector_is_longer_than_its_bound",
+            ),
+            Step(
+                "The noise of a coordinate is a discrete Gaussian of variance V: a word of 64 bits "
+                "is compared with the first 63 digits of its distribution function.",
+                f"{_DRAWS}::test_a_threshold_is_the_first_63_digits_of_the_distribution",
+            ),
+            Step(
+                "Where the digits are equal further words decide, so the law is exact over all "
+                "integers.",
+                f"{_DRAWS}::test_a_word_that_meets_a_threshold_is_decided_by_further_digits",
+            ),
+            Step(
+                "The density of N(y, r^2), summed over the integers, is within 1 +- h for every "
+                "real y, h = 2 (e^(-2 pi^2 r^2) + e^(-8 pi^2 r^2) + ...) (Poisson summation).",
+                f"{_SUMS}::test_a_sum_over_the_integers_is_uneven_by_the_bound_and_hardly_less",
+            ),
+            Step(
+                "So the noisy integer is, but for a factor of at most (1 + h) / (1 - h) in each "
+                "coordinate, a sum with continuous noise N(0, V - r^2) that is then rounded at "
+                "random with r (Peikert 2010); r^2 = 9/4 makes h < 2e-19.",
+                f"{_SUMS}::test_a_rounded_gaussian_is_within_the_bound_of_the_integer_noise",
+            ),
+            Step(
+                "Continuous noise on a sum that moves by at most the bound has the curve of "
+                "N(0, 1) against N(mu, 1), mu = bound / sqrt(V - r^2) (Balle and Wang 2018), and "
+                "rounding is post-processing.",
+                f"{_CALIBRATION}::test_delta_is_bounded_tightly_from_both_sides",
+            ),
+            Step(
+                "Stages compose by adding mu^2, also where a later vector depends on earlier "
+                "releases (Dong, Roth and Su 2022, Corollary 3.3).",
+                f"{_SUMS}::test_a_second_stage_may_depend_on_the_first",
+            ),
+            Step(
+                "The factors of all coordinates of all stages are paid for out of epsilon and "
+                "delta; the result is above the integers enumerated one by one.",
+                f"{_SUMS}::test_the_curve_is_above_the_enumerated_integers",
+            ),
+            Step(
+                "Noise from a key is the same after every restart: a sum is not released twice "
+                "with two noises.",
+                f"{_PRIVACY}/gaussian/test_keyed_source.py"
+                "::test_the_words_do_not_depend_on_how_they_are_asked_for",
+            ),
         ),
     ),
 )

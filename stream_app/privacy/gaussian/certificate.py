@@ -115,6 +115,14 @@ class CampaignCertificate:
         grown, both = _slack(self.size)
         return both + gaussian_epsilon(delta * exponential(-grown)[0], self.square)
 
+    def of_people(self, people: int) -> CampaignCertificate:
+        """Return what the vectors of so many people together cost: a bound of `people` vectors."""
+        if people < 1:
+            raise ValueError(f"{people} people: must be 1 or more")
+        return CampaignCertificate(
+            tuple(NoisySum(people * each.bound, each.variance, each.size) for each in self.sums)
+        )
+
     def check(self) -> None:
         """Compute again what the noise is drawn from; ValueError where it is not the law."""
         for variance in {each.variance: None for each in self.sums}:

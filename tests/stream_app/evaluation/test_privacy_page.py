@@ -16,6 +16,7 @@ from stream_app.evaluation import privacy_page as page
 from stream_app.evaluation.privacy_proofs import PROOFS, Proof
 from stream_app.privacy import registry
 from stream_app.privacy.accounting.plans import fits
+from stream_app.privacy.gaussian import naming as noisy_sums
 from stream_app.privacy.profiles import registry as profiles
 
 ROOT = Path(__file__).parents[3]
@@ -86,7 +87,18 @@ def test_a_proof_names_tests_and_a_table_that_exist_in_at_most_ten_steps(proof: 
 
 def test_every_family_that_claims_an_epsilon_has_a_proof() -> None:
     claiming = [*registry.protecting(), *(f for f in profiles.FAMILIES if f != "jltpaper")]
-    assert [proof.family for proof in PROOFS] == claiming
+    assert [proof.family for proof in PROOFS] == [*claiming, noisy_sums.FAMILY]
+
+
+def test_the_noise_of_a_budget_on_the_page_is_that_of_the_certificate() -> None:
+    delta = Fraction(1, 10**6)
+    rows = re.findall(r"^\| ([\d/]+) \| (\d\.\d{4}) \| ([\d.]+) \| [\d.]+ \|$", PAGE, re.M)
+    assert [row[0] for row in rows] == ["1/2", "1", "2", "4", "8"]
+    for epsilon, mu, deviation in rows:
+        stage = noisy_sums.NoisySum(1000, (1000 * Fraction(deviation)) ** 2, 1)
+        found = noisy_sums.CampaignCertificate((stage,)).epsilon(delta)
+        assert float(found) == pytest.approx(float(Fraction(epsilon)), rel=2e-3)
+        assert float(mu) * float(deviation) == pytest.approx(1, rel=2e-3)
 
 
 def test_every_command_on_the_page_exists(capsys: pytest.CaptureFixture[str]) -> None:

@@ -41,7 +41,7 @@ def test_both_libraries_agree(id, count, delta, peer):
 @pytest.mark.parametrize(("id", "delta", "rounded", "integers"), SUM_ROWS)
 def test_both_libraries_agree_on_a_campaign_of_noisy_sums(id, delta, rounded, integers):
     epsilon = float(parse(id).epsilon(Fraction(delta)))
-    assert epsilon == pytest.approx(rounded, rel=1e-6, abs=2e-6)
+    assert epsilon == pytest.approx(rounded, rel=1e-6)
     if integers is not None:  # the peer's discrete Gaussians, without the price of rounding
         assert epsilon > integers - len(parse(id).sums) * FINE
         dearest = max(1 / (each.variance - Fraction(9, 4)) for each in parse(id).sums)

@@ -164,6 +164,19 @@ def test_delta_falls_and_epsilon_inverts_it():
         assert campaign.delta(epsilon - F(1, 2**28)) > delta
 
 
+def test_people_together_are_one_longer_vector():
+    """Two people whose vectors point the same way, enumerated."""
+    one = CampaignCertificate((NoisySum(2, F(9), 2),))
+    exact = naive.delta((F(9),), ((4, 0),), Decimal(1).exp(), 26)
+    found = [campaign.delta(F(1)) for campaign in (one, one.of_people(2))]
+    below, above = (Decimal(each.numerator) / each.denominator for each in found)
+    assert below < exact <= above
+    assert one.of_people(1) == one
+    assert one.of_people(3).square == 9 * one.square
+    with pytest.raises(ValueError, match="0 people"):
+        one.of_people(0)
+
+
 def test_a_campaign_without_stages_costs_nothing():
     nothing = CampaignCertificate(())
     assert (nothing.delta(F(0)), nothing.epsilon(DELTA), nothing.square) == (0, 0, 0)
