@@ -107,9 +107,9 @@ class RankingEvaluation:
             raise ValueError(f"seed {seed}: give a number from 0 to 2^63-1")
         self._mechanism = mechanism_of(mechanism, data.scale)
         self._in_time = data.timestamps is not None
-        data = data if self._in_time else _shuffled(data, seed)
+        data = data if self._in_time else shuffled(data, seed)
         users, items = user_keys(data.users), item_keys(data.items)
-        liked = data.ratings >= _least_like(options.like, data)
+        liked = data.ratings >= least_like(options.like, data)
         self.task = ranking.ranking_task(users, items, data.ratings, liked, split, seed)
         rows = self.task.rows
         self._ratings = CleanRatings(users[rows], items[rows], data.levels[rows])
@@ -212,7 +212,7 @@ class RankingEvaluation:
         )
 
 
-def _least_like(given: float | None, data: Dataset) -> float:
+def least_like(given: float | None, data: Dataset) -> float:
     """Return the smallest rating that is a like; ValueError for one off the scale."""
     values = data.scale.values
     if given is None:
@@ -222,7 +222,7 @@ def _least_like(given: float | None, data: Dataset) -> float:
     return given
 
 
-def _shuffled(data: Dataset, seed: int) -> Dataset:
+def shuffled(data: Dataset, seed: int) -> Dataset:
     """Return the rows in a random order."""
     order = np.random.default_rng(seed).permutation(len(data))
     users, items = data.users[order], data.items[order]

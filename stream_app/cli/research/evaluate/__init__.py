@@ -3,6 +3,7 @@
 measure    a learner over ratings
 rank       lists of items
 profiles   neighbours over profiles of items
+campaign   what noisy sums of whole people are good for
 """
 
 from __future__ import annotations
@@ -29,6 +30,7 @@ from stream_app.errors import UsageError, UserError
 
 if TYPE_CHECKING:
     from stream_app.evaluation import EvaluationResult
+    from stream_app.evaluation.campaigns import CampaignLists
     from stream_app.evaluation.profiles import ProfileResult
     from stream_app.evaluation.ranking import RankingResult
 
@@ -54,6 +56,14 @@ def evaluate(
     ] = False,
     k: Annotated[
         int | None, typer.Option("--k", "-k", metavar="N", help="Length of a list (default 10).")
+    ] = None,
+    mode: Annotated[
+        str | None,
+        typer.Option(
+            "--mode",
+            metavar="NAME",
+            help="central or split: taste stays on the device, --epsilon covers a whole person.",
+        ),
     ] = None,
     held: Annotated[
         str | None,
@@ -113,27 +123,41 @@ def evaluate(
     evaluated by neighbours. With --rank the JSON holds the figures of the device's list, and those
     of all others under "rows".
 
+    --mode central is trusted with contributions, split shares them between two parties of which one
+    is honest; both then publish noisy sums alone.
+
     Example: murmurec evaluate ml-1m.zip --model dense --epsilon 2
     """
     from producers.datasets.load import load
     from stream_app.cli.research.evaluate.measure import EvaluationOptions, default_family
 
+    summed = mode if mode != "local" else None
+    if summed is not None:
+        from stream_app.cli.research.evaluate import campaign
+
+        given = {"--mechanism": mechanism, "--thinning": thinning, "--protocol": protocol}
+        campaign.refuse(summed, given)
     options = EvaluationOptions(protocol, model, factors, depth, scope, choice, seed)
     if json_file:
         writable(json_file)
     found = load(file, scale_from(scale))
     # Lists need no stream: ratings without times are put in a random order.
-    for warning in filter(None, (found.scale_warning,) if rank else found.warnings):
+    unordered = rank or summed is not None
+    for warning in filter(None, (found.scale_warning,) if unordered else found.warnings):
         notice(f"warning: {warning}")
     dataset = found.in_time_order(seed)
     if mechanism is None:
         mechanism = default_family(found.scale)
-    result: EvaluationResult | ProfileResult | RankingResult
+    result: EvaluationResult | ProfileResult | RankingResult | CampaignLists
     if not rank and (k is not None or held is not None):
         raise UsageError(f"--{'split' if k is None else 'k'}: is about lists; add --rank")
     if rank and mechanism.partition(":")[0] in _PROFILES:
         raise UsageError(f"--rank: lists are made from ratings, not from {mechanism} profiles")
-    if mechanism.partition(":")[0] in _PROFILES:
+    if summed is not None:
+        result = campaign.measured(
+            dataset, campaign.CampaignOptions(summed, epsilon, k, held, scope, seed), rank=rank
+        )
+    elif mechanism.partition(":")[0] in _PROFILES:
         from stream_app.cli.device.profiles.mechanism import mechanism_of
         from stream_app.cli.research.evaluate import profiles
 

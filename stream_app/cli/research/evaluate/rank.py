@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from murmurec.ranking import RankingEvaluation, RankingOptions
 from producers.datasets.load import Dataset
 from stream_app.cli import output
 from stream_app.cli.research.evaluate.measure import CHOICES, EvaluationOptions, with_dashes
 from stream_app.errors import UsageError, UserError
-from stream_app.evaluation.ranking import RankingResult
+from stream_app.evaluation.ranking import RankingResult, RankingRow
 from stream_app.privacy.mechanism import Mechanism
 
 _COLUMNS = ("nDCG", "recall", "hit rate", "coverage", "overlap", "popular")
@@ -52,19 +54,12 @@ def measured(
 
 def show(result: RankingResult) -> None:
     """Print a result as a table, one row for each way to make lists."""
-    rows = []
-    for row in result.rows:
-        figures = (
-            row.ndcg, row.recall, row.hit_rate, row.coverage, row.overlap, row.popularity_share
-        )  # fmt: skip
-        shown = ("-" if figure != figure else f"{figure:.3f}" for figure in figures)
-        rows.append((row.method, row.where, row.history, *shown))
     scope = f", scope {result.scope:,}" if result.scope else ""
     title = (
         f"lists of {result.k}, {result.split}, {result.users:,} users, {result.items:,} items, "
         f"{result.model}, {result.mechanism}{scope}"
     )
-    output.table(("lists by", "where", "history", *_COLUMNS), rows, title=title)
+    table_of_rows(result.rows, title)
     output.notice(f"by what it measures on this stream, a server serves {result.serving}")
     if result.ndcg < result.ndcg_popular:
         output.notice(
@@ -72,3 +67,15 @@ def show(result: RankingResult) -> None:
             f"against {result.ndcg_popular:.3f}): too few ratings, or too small "
             + ("an --epsilon or --scope" if result.scope else "an --epsilon")
         )
+
+
+def table_of_rows(found: Sequence[RankingRow], title: str) -> None:
+    """Print one row for each way to make lists."""
+    rows = []
+    for row in found:
+        figures = (
+            row.ndcg, row.recall, row.hit_rate, row.coverage, row.overlap, row.popularity_share
+        )  # fmt: skip
+        shown = ("-" if figure != figure else f"{figure:.3f}" for figure in figures)
+        rows.append((row.method, row.where, row.history, *shown))
+    output.table(("lists by", "where", "history", *_COLUMNS), rows, title=title)

@@ -1,0 +1,90 @@
+"""Accuracy of a campaign: a person's taste stays on the device, the server learns from noisy sums.
+
+>>> from fractions import Fraction
+>>> users = [user for user in range(60) for _ in range(12)]
+>>> items = [(user % 3 + 3 * k + user) % 40 for user in range(60) for k in range(12)]
+>>> ratings = [1 + (user + item) % 5 for user, item in zip(users, items)]
+>>> result = campaign_lists((users, items, ratings, range(720)), "central", Fraction(4))
+>>> result.people, result.epsilon
+(60, 4.0)
+>>> 0 <= result.ndcg <= 1
+True
+
+`epsilon` covers everything that a person has rated, at delta 1e-6. The noise comes from a seed, so
+that a figure can be repeated; nothing is sent.
+"""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+from murmurec.evaluation import Progress
+from murmurec.ranking import least_like, shuffled
+from murmurec.ratings import Ratings, columns_of, item_keys, user_keys
+from stream_app.evaluation import campaigns, ranking
+from stream_app.evaluation.campaigns import DELTA, MODES, Budget, CampaignLists
+
+
+def campaign_lists(
+    ratings: Ratings,
+    mode: str,
+    epsilon: Fraction,
+    *,
+    k: int = 10,
+    split: str = "user-time",
+    scope: int | None = None,
+    seed: int = 0,
+    progress: Progress = lambda done, total: None,  # noqa: ARG005 (a silent default)
+) -> CampaignLists:
+    """Let every person contribute what was rated earlier, and compare the lists with later likes.
+
+    mode: `"central"` or `"split"`. scope: items that are ranked, the most rated ones; 300 or all by
+    default. The others are as for `murmurec.evaluate_ranking`. Raises
+    ValueError for arguments out of range, invalid ratings, or none to test with.
+    """
+    budget = budget_of(mode, epsilon)
+    data = columns_of(ratings, None)
+    if not 0 <= seed < 2**63:
+        raise ValueError(f"seed {seed}: give a number from 0 to 2^63-1")
+    in_time = data.timestamps is not None
+    if not in_time:
+        data = shuffled(data, seed)
+    users, items = user_keys(data.users), item_keys(data.items)
+    liked = data.ratings >= least_like(None, data)
+    task = ranking.ranking_task(users, items, data.ratings, liked, split, seed)
+    known = len(task.items)
+    scope = min(campaigns.SCOPE, known) if scope is None else scope
+    if not 1 <= scope <= min(known, _LARGEST_SCOPE):
+        raise ValueError(
+            f"scope {scope}: give 1 to {min(known, _LARGEST_SCOPE)}; the data have {known} items, "
+            f"and a contribution holds those of {_LARGEST_SCOPE} at most"
+        )
+    if not 1 <= k <= scope:
+        raise ValueError(f"k {k}: {scope} items of the scope are ranked; give 1 to {scope}")
+    people, done = len(task.users), 0
+
+    def add(more: int) -> None:
+        nonlocal done
+        done += more
+        progress(done, people)
+
+    return campaigns.evaluate_lists(
+        task,
+        budget,
+        k=k,
+        split=split,
+        scope=scope,
+        in_time=in_time,
+        seed=seed,
+        progress=add,
+    )
+
+
+_LARGEST_SCOPE = 309  # 47,895 integers, the most that one record holds
+
+
+def budget_of(mode: str, epsilon: Fraction) -> Budget:
+    """Return a person's budget under a mode; ValueError for an unknown mode."""
+    if mode not in MODES:
+        raise ValueError(f"mode {mode}: choose {' or '.join(MODES)}")
+    return Budget(epsilon, DELTA, mode)

@@ -1,0 +1,78 @@
+"""Campaigns over the people of a file, for `evaluate --mode central|split`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from murmurec.campaigns import campaign_lists
+from producers.datasets.load import Dataset
+from stream_app.cli import output
+from stream_app.cli.device.mechanism_options import positive_fraction
+from stream_app.cli.research.evaluate.measure import with_dashes
+from stream_app.cli.research.evaluate.rank import table_of_rows
+from stream_app.errors import UsageError
+from stream_app.evaluation.campaigns import CampaignLists
+
+DEFAULT_EPSILON = "2"
+
+
+class CampaignOptions(NamedTuple):
+    """The options of a campaign; None where the command line leaves one out."""
+
+    mode: str
+    epsilon: str | None
+    k: int | None
+    split: str | None
+    scope: int | None
+    seed: int
+
+
+def refuse(mode: str, others: Mapping[str, object]) -> None:
+    """Raise UsageError for an option that a campaign does not have."""
+    for option, value in others.items():
+        if value is not None:
+            raise UsageError(f"{option}: a campaign ({mode}) has none; leave it out")
+
+
+def measured(dataset: Dataset, options: CampaignOptions, *, rank: bool) -> CampaignLists:
+    """Measure and print what the options ask for."""
+    if not rank:
+        raise UsageError(f"--mode {options.mode}: measures lists; add --rank")
+    found = _lists(dataset, options)
+    _show_lists(found)
+    return found
+
+
+def _lists(dataset: Dataset, options: CampaignOptions) -> CampaignLists:
+    """Measure the lists after one *together* stage."""
+    epsilon = positive_fraction("--epsilon", options.epsilon or DEFAULT_EPSILON)
+    try:
+        with output.progress("contributions") as advance:
+            return campaign_lists(
+                dataset,
+                options.mode,
+                epsilon,
+                k=10 if options.k is None else options.k,
+                split=options.split or "user-time",
+                scope=options.scope,
+                seed=options.seed,
+                progress=advance,
+            )
+    except ValueError as error:
+        raise UsageError(with_dashes(str(error), "mode", "k", "split", "epsilon")) from None
+
+
+def _show_lists(result: CampaignLists) -> None:
+    """Print the figures of lists as a table."""
+    title = (
+        f"lists of {result.k}, {result.split}, {result.users:,} users, scope {result.scope:,}, "
+        f"{result.mode}, epsilon {result.epsilon:g} a person"
+    )
+    table_of_rows(result.rows, title)
+    output.notice(
+        f"{result.people:,} people, each protected whole: epsilon {result.epsilon:g}, delta "
+        f"{result.delta:g}; {result.directions} directions of taste above the noise"
+    )
+    if result.directions < 3:
+        output.notice("too few people for this epsilon: the lists are the order of the scope")

@@ -1,0 +1,153 @@
+"""Lists that devices make after one *together* stage over the whole budget.
+
+The scope models a public list of popular items, in its order: the most rated ones of the file. It
+is ranked alone, so a list may miss items outside it; fewer than three directions of taste above the
+noise leave its order. Popularity, to compare with, is that of the true ratings of all items.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from fractions import Fraction
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stream_app.campaigns import together
+from stream_app.campaigns.learning import together as learning
+from stream_app.campaigns.planning import Wanted, stages
+from stream_app.campaigns.rated_items import RatedItems
+from stream_app.evaluation.campaigns.sums import Budget, noisy_sum
+from stream_app.evaluation.ranking import RankingRow, RankingTask, Way, baselines, lists_of, row_of
+from stream_app.privacy.randomness import SeededSource
+
+SCOPE = 300
+
+
+@dataclass(frozen=True)
+class CampaignLists:
+    """The figures of the lists after a campaign; `ndcg` is that of `rows[0]`.
+
+    epsilon, delta: of a person with everything rated. directions: of taste above the noise; with
+    fewer than three the lists are the order of the scope. people: devices that contributed.
+    device_milliseconds: process time of one device's contribution, on average.
+    """
+
+    mode: str
+    epsilon: float
+    delta: float
+    split: str
+    k: int
+    scope: int
+    people: int
+    users: int
+    items: int
+    directions: int
+    ndcg: float
+    ndcg_popular: float
+    contribution_bytes: int
+    device_milliseconds: float
+    rows: tuple[RankingRow, ...]
+
+
+def evaluate_lists(
+    task: RankingTask,
+    budget: Budget,
+    *,
+    k: int = 10,
+    split: str = "user-time",
+    scope: int,
+    in_time: bool = True,
+    seed: int = 0,
+    progress: Callable[[int], None] = lambda people: None,  # noqa: ARG005 (a silent default)
+) -> CampaignLists:
+    """Let every learned user contribute, and return the figures of the tested users' lists.
+
+    `progress` is called with the number of devices that have just contributed.
+    """
+    items = scope
+    (stage,) = stages(
+        budget.epsilon, budget.delta, [Wanted("together", together.size(items), Fraction(1))]
+    )
+    public, own = _histories(task, items)
+    began = time.process_time()
+    summed = noisy_sum(
+        _counted((together.contribution(each, items, stage.bound) for each in own), progress),
+        stage,
+        budget.parties,
+        SeededSource(seed),
+    )
+    seconds = time.process_time() - began
+    side = learning.learn(summed, stage.bound, budget.parties * stage.variance)
+    histories = {"clean, by recency": True, "clean": False} if in_time else {"clean": False}
+    ways = [
+        Way("together", "device", history, _lists(task, side, (public, own), k, by_recency))
+        for history, by_recency in histories.items()
+    ]
+    ways.append(Way("popular", "baseline", "none", lists_of(task, baselines.popular(task), k)))
+    rows = tuple(row_of(task, way) for way in ways)
+    return CampaignLists(
+        mode=budget.mode,
+        epsilon=float(budget.epsilon),
+        delta=float(budget.delta),
+        split=split,
+        k=k,
+        scope=items,
+        people=len(task.users),
+        users=len(task.tested),
+        items=len(task.items),
+        directions=len(side.weights),
+        ndcg=rows[0].ndcg,
+        ndcg_popular=rows[-1].ndcg,
+        contribution_bytes=4 * stage.size,
+        device_milliseconds=1000 * seconds / len(task.users),
+        rows=rows,
+    )
+
+
+def _histories(task: RankingTask, items: int) -> tuple[NDArray[np.intp], list[RatedItems]]:
+    """Return the items of the scope, most rated first, and every user's ratings over it."""
+    learned = task.learned
+    counts = np.bincount(learned.items, minlength=len(task.items))
+    public = np.argsort(-counts, kind="stable")[:items]
+    place = np.full(len(task.items), items, np.intp)
+    place[public] = np.arange(items)
+    rows = np.flatnonzero(place[learned.items] < items)
+    rows = rows[np.argsort(learned.users[rows], kind="stable")]
+    bounds = np.searchsorted(learned.users[rows], np.arange(len(task.users) + 1))
+    own = []
+    for user in range(len(task.users)):
+        chosen = rows[bounds[user] : bounds[user + 1]]
+        likes = learned.liked[chosen]
+        own.append(RatedItems(place[learned.items[chosen]], np.where(likes, 5.0, 1.0), likes))
+    return public, own
+
+
+def _counted(
+    sent: Iterator[NDArray[np.int32]], progress: Callable[[int], None]
+) -> Iterator[NDArray[np.int32]]:
+    for number, each in enumerate(sent, 1):
+        yield each
+        if number % 100 == 0:
+            progress(100)
+
+
+def _lists(
+    task: RankingTask,
+    side: together.TogetherSide,
+    known: tuple[NDArray[np.intp], list[RatedItems]],
+    k: int,
+    by_recency: bool,
+) -> NDArray[np.intp]:
+    """Return the lists (t, k) of the tested users; items outside the scope are in none."""
+    public, own = known
+
+    def scores(first: int, last: int) -> NDArray[np.floating]:
+        found = np.full((last - first, len(task.items)), -np.inf, np.float32)
+        for row, user in enumerate(task.tested[first:last].tolist()):
+            found[row, public] = together.scores(side, own[user], by_recency=by_recency)
+        return found
+
+    return lists_of(task, scores, k)

@@ -1,0 +1,67 @@
+"""`murmurec evaluate --mode central|split`: the table, the JSON, and what it refuses."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from stream_app.cli import run
+from tests.stream_app.evaluation.campaigns.worlds import columns
+
+
+@pytest.fixture
+def file(tmp_path):
+    path = tmp_path / "ratings.csv"
+    rows = zip(*(column.tolist() for column in columns(200)), strict=True)
+    lines = [f"{user},{item},{stars},{when}" for when, (user, item, stars) in enumerate(rows)]
+    path.write_text("\n".join(["user,item,rating,timestamp", *lines]) + "\n")
+    return path
+
+
+@pytest.mark.parametrize("mode", ["central", "split"])
+def test_lists_of_a_campaign_are_measured(file, tmp_path, capsys, mode):
+    out = tmp_path / "out.json"
+    options = ("--mode", mode, "--rank", "--epsilon", "8", "--scope", "30", "--json", str(out))
+    assert run(["evaluate", str(file), *options]) == 0
+    shown = capsys.readouterr()
+    assert f"{mode}, epsilon 8 a person" in shown.out
+    assert "200 people, each protected whole" in shown.err
+    found = json.loads(out.read_text())
+    assert (found["mode"], found["epsilon"], found["people"]) == (mode, 8, 200)
+    assert found["ndcg"] == found["rows"][0]["ndcg"]
+
+
+def test_the_default_is_a_whole_person_of_two(file, capsys):
+    assert run(["evaluate", str(file), "--mode", "central", "--rank", "--scope", "20"]) == 0
+    assert "epsilon 2 a person" in capsys.readouterr().out
+
+
+def test_too_few_people_are_a_sentence(file, capsys):
+    options = ["--mode", "split", "--rank", "--epsilon", "1/4"]
+    assert run(["evaluate", str(file), *options]) == 0
+    assert "too few people for this epsilon: the lists are the order" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("options", "sentence"),
+    [
+        (["--mode", "none", "--rank"], "--mode none: choose central or split"),
+        (["--mode", "split", "--mechanism", "rr"], "--mechanism: a campaign"),
+        (["--mode", "split", "--protocol", "one-pass"], "--protocol: a campaign"),
+        (["--mode", "central", "--rank", "--scope", "310"], "scope 310: give 1 to 60"),
+        (["--mode", "central", "--rank", "--scope", "20", "--k", "21"], "--k 21: 20 items"),
+        (["--mode", "central", "--rank", "--epsilon", "0"], "--epsilon 0"),
+    ],
+)
+def test_what_makes_no_sense_is_refused_in_a_sentence(file, capsys, options, sentence):
+    assert run(["evaluate", str(file), *options]) == 2
+    assert sentence in capsys.readouterr().err
+
+
+def test_local_is_as_without_a_mode(file, capsys):
+    options = ["--model", "dense", "--factors", "2"]
+    assert run(["evaluate", str(file), *options]) == 0
+    plain = capsys.readouterr().out
+    assert run(["evaluate", str(file), "--mode", "local", *options]) == 0
+    assert plain.splitlines()[:3] == capsys.readouterr().out.splitlines()[:3]
