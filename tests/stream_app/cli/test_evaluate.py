@@ -238,3 +238,38 @@ def test_a_learner_of_a_new_row_is_evaluated_by_its_name(file, tmp_path, monkeyp
     written = json.loads(out.read_text())
     assert written["model"] == "item-means"
     assert written["rmse"] < 1.05 * written["rmse_baseline"]
+
+
+def test_a_trainer_is_measured_with_its_own_epsilon(file, tmp_path, capsys):
+    out = tmp_path / "out.json"
+    options = ["--model", "noisy-cells", "--epsilon", "4", "--factors", "4", "--json", str(out)]
+    assert run(["evaluate", str(file), *options]) == 0
+    written = json.loads(out.read_text())
+    assert written["protocol"] == "one-pass"
+    assert 3.99 < written["epsilon"] <= 4
+    assert "for one rating event, central" in written["mechanism"]
+    assert "for one rating event, central" in " ".join(capsys.readouterr().out.split())
+
+
+def test_a_trainer_as_printed_states_that_it_has_no_guarantee(file, tmp_path, capsys):
+    out = tmp_path / "out.json"
+    assert run(["evaluate", str(file), "--model", "sgld-paper", "--json", str(out)]) == 0
+    written = json.loads(out.read_text())
+    assert written["epsilon"] is None
+    assert written["mechanism"].startswith("no guarantee: as printed")
+    assert "no guarantee" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--mechanism", "rr"], "leave --mechanism rr out"),
+        (["--protocol", "prequential"], "is measured one-pass"),
+        (["--rank"], "predicts ratings alone"),
+        (["--epsilon", "many"], "epsilon 'many': give 2, 0.5, 1/2 or inf"),
+        (["--epsilon", "0"], "epsilon 0: must be above 0"),
+    ],
+)
+def test_what_a_trainer_does_not_have_is_refused(file, capsys, options, message):
+    assert run(["evaluate", str(file), "--model", "tree", *options]) == 2
+    assert message in " ".join(capsys.readouterr().err.split())

@@ -1,6 +1,7 @@
 """`murmurec evaluate`: sanitize and learn a file of ratings here, and measure the predictions.
 
 measure    a learner over ratings
+trained    a trainer with a central guarantee
 rank       lists of items
 profiles   neighbours over profiles of items
 campaign   what noisy sums of whole people are good for
@@ -79,7 +80,8 @@ def evaluate(
         typer.Option(
             "--model",
             metavar="NAME",
-            help="Learner: hybrid, dense, ...; an unknown name lists all.",
+            help="Learner: hybrid, dense, ...; or a trainer that noises what it learns from true "
+            "ratings: noisy-cells, tree, ...; an unknown name lists all.",
         ),
     ] = "hybrid",
     mechanism: MechanismOrDefaultOption = None,
@@ -129,6 +131,7 @@ def evaluate(
     Example: murmurec evaluate ml-1m.zip --model dense --epsilon 2
     """
     from producers.datasets.load import load
+    from stream_app.cli.research.evaluate import trained
     from stream_app.cli.research.evaluate.measure import EvaluationOptions, default_family
 
     summed = mode if mode != "local" else None
@@ -138,6 +141,9 @@ def evaluate(
         given = {"--mechanism": mechanism, "--thinning": thinning, "--protocol": protocol}
         campaign.refuse(summed, given)
     options = EvaluationOptions(protocol, model, factors, depth, scope, choice, seed)
+    if trained.is_trainer(model):
+        trained.refuse(options, mechanism, rank=rank)
+        mechanism = "none"
     if json_file:
         writable(json_file)
     found = load(file, scale_from(scale))
@@ -163,6 +169,11 @@ def evaluate(
 
         result = profiles.measured(dataset, mechanism_of(mechanism, epsilon), seed)
         profiles.show(result)
+    elif trained.is_trainer(model):
+        from stream_app.cli.research.evaluate import measure
+
+        result = trained.measured(dataset, epsilon, options)
+        measure.show(result, str(dataset.scale))
     elif model == "neighbours":
         raise UsageError("--model neighbours: needs profiles; add --mechanism blip or jlt")
     elif rank:

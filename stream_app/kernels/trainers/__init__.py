@@ -1,0 +1,1 @@
+"""Kernels of the trainers that add noise to what they learn."""

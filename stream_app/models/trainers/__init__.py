@@ -1,0 +1,1 @@
+"""The model of the trainers whose guarantee is that of their noise."""
