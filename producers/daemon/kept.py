@@ -8,7 +8,7 @@ file is the user's: it may be edited at any time, and is read again before a rep
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Sequence, Set
 
 import numpy as np
 
@@ -39,6 +39,11 @@ class KeptRatings:
         self._levels: dict[bytes, dict[int, int]] = {}
         self._stamp: _Stamp | None = None
         self._reload()
+
+    @property
+    def devices(self) -> Set[bytes]:
+        """The pseudonyms of which ratings are kept, with or without an account."""
+        return self._levels.keys()
 
     @property
     def count(self) -> int:

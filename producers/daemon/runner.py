@@ -74,7 +74,9 @@ class Daemon:
         if cells is None or len(cells.scope):  # else it is not known yet
             check_scope(mechanism, EmissionOptions(None if cells is None else cells.scope))
         self._conditions = Conditions(self.notice)
-        self._schedule = Schedule(self.journal.enrolled(), self.epoch_seconds, self.clock.now())
+        accounts = self.journal.enrolled()
+        self._accounts = frozenset(account.device for account in accounts)
+        self._schedule = Schedule(accounts, self.epoch_seconds, self.clock.now())
 
     @property
     def epoch(self) -> int:
@@ -140,6 +142,12 @@ class Daemon:
             if reason:
                 self._refused(source.name, f"{place}: {reason}")
         source.confirm(answers)
+        if not self.ratings.devices <= self._accounts:
+            self._conditions.holds(
+                "accounts",
+                f"{source.name}: names a user without an account that takes part; such ratings are "
+                "kept and not reported; stop this program and run murmurec device enrol --user ID",
+            )
         return True
 
     def _quiet(self) -> bool:
@@ -209,6 +217,13 @@ class Daemon:
         for message in messages:
             self.delivery.send(message)
 
+    def _short(self, mechanism: str) -> None:
+        self._conditions.holds(
+            "budget",
+            f"the budget of an account holds fewer reports under {mechanism} than are due: the "
+            "rest waits until the budget's window frees some (murmurec budget show)",
+        )
+
     def _requests(self, epoch: int, moments: list[Moment]) -> Iterator[Request]:
         cells = self.reporting.cells
         for each in moments:
@@ -227,6 +242,9 @@ class Daemon:
                 self.ratings, self.reporting.settings, self.journal, epoch, options
             )
             rated = self.ratings.rated(each.device)
-            keys = found.affordable(each.device, found.unreported(each.device, rated))
+            left = found.unreported(each.device, rated)
+            keys = found.affordable(each.device, left)
+            if len(keys) < len(left) and options.sample is None:
+                self._short(found.reporting.mechanism.id)
             if len(keys):
                 yield found.request(each.device, rated, keys)[0]

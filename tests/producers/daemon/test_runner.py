@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from fractions import Fraction
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -15,6 +16,7 @@ from producers.journal.disk import Disk
 from producers.ranking.clean_history import CleanHistory
 from producers.scale import Scale
 from stream_app.errors import UserError
+from stream_app.privacy.mechanism import Mechanism
 from tests.producers.daemon.world import (
     CELL,
     DAY,
@@ -342,3 +344,32 @@ def test_a_plan_of_some_reports_is_followed_and_then_nothing_is_reported(tmp_pat
         assert len(run.broker.cells()) == 8
         assert journal.room(ann, RR, TODAY + 5) == 0
         assert len(run.broker.seen) == 2
+
+
+@pytest.mark.parametrize(("mechanism", "scope"), [(RR, None), (CELL, SCOPE)])
+def test_a_budget_that_holds_too_few_reports_is_one_notice(
+    tmp_path: Path, mechanism: Mechanism, scope: Any
+) -> None:
+    with Journal.open(tmp_path / "j") as journal:
+        journal.enrol([pseudonym(journal, "ann")], PersonBudget(Fraction(2), plan="sum"), TODAY - 1)
+        file = write(tmp_path / "r.csv", *(f"{item},3" for item in range(9)))
+        run = device(journal, [watching(journal, file)], mechanism=mechanism, scope=scope)
+        run.days(4)
+        found = [sentence for sentence in run.notices if "fewer reports under" in sentence]
+        assert len(found) == 1
+        assert mechanism.id in found[0]
+
+
+def test_a_line_of_a_user_without_an_account_is_kept_and_named_once(tmp_path: Path) -> None:
+    with enrolled(tmp_path / "j", "ann", epoch=TODAY - 1) as journal:
+        file = write(tmp_path / "r.csv", "ann,3,5")
+        run = device(journal, [watching(journal, file)], user=None)
+        run.daemon.step()
+        assert run.notices == []
+        write(file, "ann,3,5", "zoe,4,4", "zoe,5,4")
+        run.days(2)
+        found = [sentence for sentence in run.notices if "without an account" in sentence]
+        assert len(found) == 1
+        assert "murmurec device enrol --user ID" in found[0]
+        assert run.daemon.ratings.count == 3
+        assert {device for device, _ in run.broker.cells()} == {pseudonym(journal, "ann")}

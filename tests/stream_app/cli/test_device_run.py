@@ -18,7 +18,7 @@ import pytest
 from producers.identities import Identities
 from producers.journal import Journal, Limits, PersonBudget, read_journal
 from stream_app.cli import run
-from stream_app.cli.device.running.planned import planned_mechanism
+from stream_app.cli.device.running.planned import check_plans, planned_mechanism
 from stream_app.cli.device.running.scope_budget import check_budgets, rounds_claims
 from stream_app.errors import UserError
 from stream_app.privacy import registry
@@ -96,6 +96,35 @@ def test_a_plan_that_cannot_be_followed_is_one_sentence(
     refused = capsys.readouterr().err
     assert message in refused
     assert len(refused.strip().splitlines()) == 1
+
+
+@pytest.mark.parametrize("options", [["--watch", "r.csv"], [*CELL, "--scope", "s"]])
+def test_a_mechanism_that_no_plan_has_is_refused_with_the_plan(
+    options: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    Path("s").write_text("1\n")
+    assert run(["device", "enrol", "--user", "ann", "--plan", "rr:5:1"]) == 0
+    capsys.readouterr()
+    assert run(["device", "run", "--user", "ann", *options]) == 1
+    message = capsys.readouterr().err
+    assert "the budget of 1 account is for rr:5:1, and holds no report under" in message
+    assert "give --plan, or the --mechanism and --epsilon of the plan" in message
+    with Journal.open("device.journal") as journal:
+        assert not journal.scope  # a scope that nothing reports on is not stored
+
+
+def test_accounts_with_another_plan_are_named_and_the_scope_is_checked_for_the_others(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    mechanism, items = registry.parse("cell:5:1/2"), np.arange(20, dtype=np.uint64)
+    with Journal.open("device.journal") as journal:
+        devices = [bytes([n]) * 16 for n in range(2)]
+        journal.enrol(devices, PersonBudget(), 1)
+        journal.set_plan(devices[:1], "rr:5:2")
+        check_plans(journal, mechanism)
+        assert "warning: 1 account will not report" in capsys.readouterr().err
+        check_budgets(journal, mechanism, items, 1)
+        assert capsys.readouterr().err == ""
 
 
 def test_the_mechanism_of_the_plan_is_that_of_the_program() -> None:

@@ -1,9 +1,11 @@
-"""The mechanism of `murmurec device run --plan`: the one that the accounts were enrolled for."""
+"""The mechanism that the accounts were enrolled for: of `device run --plan`, or beside another."""
 
 from __future__ import annotations
 
-from producers.journal import Journal
+from producers.journal import Enrolment, Journal
 from producers.person.enrolment import ADAPTIVE, SUM
+from producers.person.reports import allows
+from stream_app.cli.output import notice, plural
 from stream_app.errors import UserError
 from stream_app.privacy import registry
 from stream_app.privacy.mechanism import Mechanism
@@ -28,3 +30,27 @@ def planned_mechanism(journal: Journal) -> Mechanism:
         return registry.parse(ids.pop())
     except ValueError as error:
         raise UserError(f"--plan: {error}") from None
+
+
+def planned_for(account: Enrolment, mechanism: Mechanism) -> bool:
+    """Return whether an account's budget is for reports of this mechanism, or for any so far."""
+    plan = account.budget.plan
+    return not plan or allows(plan, mechanism.id)
+
+
+def check_plans(journal: Journal, mechanism: Mechanism) -> None:
+    """Refuse a mechanism that no account's plan has; warn where some plan has another: such an
+    account would not report, and its budget would look as if it were spent."""
+    accounts = journal.enrolled()
+    others = [each for each in accounts if not planned_for(each, mechanism)]
+    if not others:
+        return
+    plans = sorted({account.budget.plan for account in others})
+    sentence = (
+        f"the budget of {plural(len(others), 'account')} is for {', '.join(plans)[:200]}, and "
+        f"holds no report under {mechanism.id}: give --plan, or the --mechanism and --epsilon of "
+        "the plan"
+    )
+    if len(others) == len(accounts):
+        raise UserError(sentence)
+    notice(f"warning: {plural(len(others), 'account')} will not report: {sentence}")

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from producers.journal import Enrolment, Journal
 from producers.person.rounds import parts
+from stream_app.cli.device.running.planned import planned_for
 from stream_app.cli.output import notice, plural
 from stream_app.errors import UserError
 from stream_app.privacy.mechanism import Mechanism
@@ -23,8 +24,9 @@ _INSTEAD = "a smaller --epsilon, or a larger budget (murmurec budget set --raise
 
 
 def check_budgets(journal: Journal, mechanism: Mechanism, items: Keys, epoch: int) -> None:
-    """Refuse a scope that fits no account's budget; warn where it does not fit some."""
-    accounts = journal.enrolled()
+    """Refuse a scope that fits no account's budget; warn where it does not fit some. An account
+    whose plan has another mechanism reports nothing (`planned.check_plans`)."""
+    accounts = [each for each in journal.enrolled() if planned_for(each, mechanism)]
     check = _shortage if journal.limits.share is None else _shortage_of_a_part
     found = [check(journal, mechanism, items, epoch, account) for account in accounts]
     short = [each for each in found if each is not None]

@@ -26,7 +26,7 @@ from producers.siblings import check_only_journal
 from stream_app.cli.device.connections import item_table_for, publisher_for
 from stream_app.cli.device.mechanism_options import allowed, mechanism_from
 from stream_app.cli.device.running.options import RunOptions
-from stream_app.cli.device.running.planned import planned_mechanism
+from stream_app.cli.device.running.planned import check_plans, planned_mechanism
 from stream_app.cli.device.running.scope import ServersCatalogue, cells_of
 from stream_app.cli.device.running.scope_budget import rounds_claims
 from stream_app.cli.device.wording import journal_notices, protection_claim
@@ -104,6 +104,7 @@ def _daemon(
         )
     if settings.signed:
         _seal_for(options, identities, [account.device for account in accounts])
+    check_plans(journal, mechanism)
     topic = Topics(settings.topic_prefix).ratings
     epoch = journal.epoch(int(clock.now()) // EPOCH_SECONDS)
     cells = cells_of(options, settings, mechanism, journal, epoch)
