@@ -219,6 +219,22 @@ OVERVIEW = Board(
             kind="stat",
         ),
         Panel(
+            QUALITY,
+            "Campaigns",
+            "none",
+            (
+                Curve(f"murmurec_campaign_number{ME}", "number in force"),
+                Curve(f"murmurec_campaign_epsilon{ME}", "epsilon of a person"),
+                Curve(f"murmurec_campaign_stages_released{ME}", "stages released"),
+                Curve(f"murmurec_campaign_contributions{ME}", "contributions in the newest sum"),
+                Curve(f"murmurec_campaign_stages_aborted{ME}", "stages aborted, of all campaigns"),
+                Curve(f"murmurec_campaign_entries_ignored{ME}", "entries without effect"),
+            ),
+            "Empty where privacy_mode is local, and number and epsilon before the first campaign. "
+            "A stage is aborted where too few devices contributed or an aggregator did not answer.",
+            kind="stat",
+        ),
+        Panel(
             STREAM,
             "Records",
             "ops",
@@ -393,7 +409,7 @@ OVERVIEW = Board(
             "Any value above 0 is an alarm: the state of a replica differed from the checkpoint at "
             "the same cut. The replica kept evidence and reloaded; run murmurec state verify to "
             "find the faulty worker. Records without the seal come from a writer without the "
-            "state secret, and are ignored.",
+            "state secret; all but entries of campaigns are ignored.",
             kind="stat",
         ),
         Panel(

@@ -87,6 +87,7 @@ def spec_from_settings(settings: Settings) -> StateSpec:
             items_most=settings.most_items,
             seed=settings.hash_seed,
             devices=settings.devices,
+            privacy_mode=settings.privacy_mode,
         )
     except ValueError as error:
         raise UserError(str(error)) from None

@@ -148,6 +148,11 @@ class Settings(BaseSettings):
         description="signed: every event must be signed by its device; open: signatures are not "
         "checked, and all who may write ratings can write them in any device's name",
     )
+    privacy_mode: Literal["local", "split", "central"] = Field(
+        "local",
+        description="split or central: campaigns, of whose contributions only noisy sums are "
+        "public, summed by two aggregators that each know a share, or by one; local: none",
+    )
     instance: str | None = Field(
         None,
         pattern=r"^[A-Za-z0-9._-]{1,100}$",

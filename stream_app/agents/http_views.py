@@ -99,6 +99,8 @@ async def state_of(runtime: Runtime) -> dict[str, Any]:
         "mechanisms": [m.id for m in replica.spec.mechanisms],
         "reports_by_mechanism": replica.reports_by_mechanism(),
         "privacy": runtime.privacy,
+        "privacy_mode": replica.spec.privacy_mode,
+        "campaign": replica.campaigns.summary() if replica.campaigns else None,
         "model": replica.learner.name,
         "index": runtime.recommender.index.method,
         "memory_bytes": runtime.gauges.memory(),

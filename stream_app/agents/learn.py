@@ -56,6 +56,8 @@ def attach(app: faust.App, runtime: Runtime) -> Any:
                     runtime.end_round(piece.cut, piece.cut_offset, piece.tails)
                 if piece.contract is not None:
                     runtime.replica.set_contract(piece.contract.version)
+                if piece.campaign is not None:
+                    runtime.follow(piece.campaign)
                 if piece.forget is not None:
                     runtime.forget(piece.forget)
                 if piece.digest_report is not None:

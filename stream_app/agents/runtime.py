@@ -41,6 +41,7 @@ from stream_app.state.replica import Replica
 from stream_app.wire import (
     LIST_LENGTH,
     Batch,
+    CampaignEntry,
     Cut,
     DigestReport,
     Forget,
@@ -192,6 +193,16 @@ class Runtime:
         self.replica.forget(bytes.fromhex(entry.device))
         self.mid_round = True  # the entry belongs to the round that begins with it
         log.info("device.forgotten", cut=self.replica.cut)
+
+    def follow(self, entry: CampaignEntry) -> None:
+        """Apply an entry of a campaign from this cut on."""
+        ignored = self.replica.follow(entry)
+        self.mid_round = True  # the entry belongs to the round that begins with it
+        kind = type(entry).__name__.lower()
+        if ignored is not None:
+            log.warning("campaign.ignored", entry=kind, reason=str(ignored), cut=self.replica.cut)
+        elif self.replica.campaigns is not None:
+            log.info("campaign.followed", entry=kind, cut=self.replica.cut)
 
     def compare(self, report: DigestReport) -> None:
         """Compare the digests of another replica with our own; reports of this worker are

@@ -202,6 +202,8 @@ class Gauges:
         self._kl = self.gap.measure(replica.learner.residuals)
         metrics.kl(self._kl)
         metrics.privacy_mode(replica.privacy)
+        if replica.campaigns is not None:
+            metrics.campaign(replica.campaigns.summary())
         metrics.seq_reused(int(replica.ledger.reused.sum()))
         moment = replica.second_moment
         metrics.second_moment(moment.estimate(), moment.relative_deviation)

@@ -9,8 +9,8 @@ from __future__ import annotations
 import platform
 from collections.abc import Mapping
 from fractions import Fraction
-from math import inf
-from typing import Final, Literal
+from math import inf, nan
+from typing import Any, Final, Literal
 
 from prometheus_client import (
     CollectorRegistry,
@@ -149,6 +149,15 @@ class Metrics:
     def privacy_mode(self, mode: str) -> None:
         """Publish the weakest mode under which events have come: local or none."""
         self._infos["privacy_mode_info"].info({"privacy_mode": mode})
+
+    def campaign(self, summary: Mapping[str, Any]) -> None:
+        """Publish the campaign in force, as `CampaignPart.summary` returns it."""
+        for name in ("number", "epsilon"):
+            self._gauges[f"campaign_{name}"].set(nan if summary[name] is None else summary[name])
+        self._gauges["campaign_stages_released"].set(summary["released"])
+        self._gauges["campaign_contributions"].set(summary["contributions"])
+        self._gauges["campaign_stages_aborted"].set(summary["stages_aborted"])
+        self._gauges["campaign_entries_ignored"].set(sum(summary["ignored"].values()))
 
     # --- lists ----------------------------------------------------------------------------
 

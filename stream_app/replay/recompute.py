@@ -161,6 +161,8 @@ def take(replica: Replica, piece: Decoded) -> BatchOutcome | None:
         replica.end_round(piece.cut.number, piece.cut.end_offsets, piece.cut.accepted_days)
     if piece.contract is not None:
         replica.set_contract(piece.contract.version)
+    if piece.campaign is not None:
+        replica.follow(piece.campaign)
     # With a rebuild, the origin excludes the device, as if it had never reported.
     if piece.forget is not None and not piece.forget.rebuild:
         replica.forget(bytes.fromhex(piece.forget.device))

@@ -6,6 +6,9 @@
                                                +--> presence rates, where a prior is needed
                                                +--> pairs of items on one device
 
+    entries of campaigns ------------------> plan, public item side (`campaigns/`), where the
+                                             privacy mode has campaigns
+
 Every worker holds a whole replica. At the same cut two replicas have the same `model_digest`
 (everything that predicts, filters or counts) and the same `ledger_digest` (the outcome of each
 record), whatever the delivery interleaving, the batch sizes and the crashes in between. Records
@@ -52,6 +55,8 @@ from stream_app.models.sketches.bloom import SeenFilter
 from stream_app.models.sketches.count_min import CountMinSketch
 from stream_app.privacy.adjacency import Adjacency
 from stream_app.ranking.pair_counts import PairCounts
+from stream_app.state.campaigns.part import CampaignPart
+from stream_app.state.campaigns.standing import Ignored
 from stream_app.state.digests import digest
 from stream_app.state.erasures import ErasedDevices, words_of
 from stream_app.state.high_water_marks import HighWaterMarks
@@ -60,7 +65,7 @@ from stream_app.state.outcome import BatchOutcome
 from stream_app.state.pair_feeds import PairFeeds
 from stream_app.state.rating_columns import NO_MISSING, MissingReports, RatingColumns, Records
 from stream_app.state.spec import StateSpec
-from stream_app.wire import REASON_CODE, Batch, Reason
+from stream_app.wire import REASON_CODE, Batch, CampaignEntry, Reason
 from stream_app.wire.state_records import StateOrigin, ledger_root
 
 __all__ = ["BatchOutcome", "Replica", "StateSpec"]
@@ -101,6 +106,7 @@ class Replica:
         self.marks = HighWaterMarks(signed=spec.signed)
         self.items = KnownItems(spec.items_most, spec.seed)
         self.pairs = PairFeeds(spec, self.channels)
+        self.campaigns = CampaignPart(spec.parties) if spec.parties else None
         self.ledger = self._fresh_ledger(self.origin)
         self.forgotten = ErasedDevices(self.origin, self.ledger)
         self.cut, self.end_offsets = self.origin.cut, self.origin.end_offsets
@@ -248,6 +254,11 @@ class Replica:
         """Record the version of the event format by which the next batches were decoded."""
         self.ledger.contract[0] = version
 
+    def follow(self, entry: CampaignEntry) -> Ignored | None:
+        """Apply an entry of a campaign; return why it has no effect, if it has none. Without
+        campaigns every entry is passed over."""
+        return None if self.campaigns is None else self.campaigns.apply(entry)
+
     def forget(self, device: bytes) -> bool:
         """Reject a device from now on and clear its own data; return whether it was known.
 
@@ -307,8 +318,10 @@ class Replica:
     def parts(self) -> dict[str, StatePart]:
         """Return the parts that predict, filter or count, by name."""
         presence: dict[str, StatePart] = {"presence": self.presence} if self.presence else {}
+        campaigns: dict[str, StatePart] = {"campaigns": self.campaigns} if self.campaigns else {}
         return {
             **presence,
+            **campaigns,
             **self.pairs.parts(),
             "learner": self.learner,
             "seen": self.seen,
@@ -423,6 +436,7 @@ class Replica:
         self.learner, self.presence, self.seen = other.learner, other.presence, other.seen
         self.frequencies, self.second_moment = other.frequencies, other.second_moment
         self.marks, self.items, self.pairs = other.marks, other.items, other.pairs
+        self.campaigns = other.campaigns
         self.ledger, self.forgotten = other.ledger, other.forgotten
         self.origin, self.cut, self.end_offsets = other.origin, other.cut, other.end_offsets
 
@@ -477,4 +491,5 @@ class Replica:
             "marks": self.marks.memory_bytes,
             "items": self.items.memory_bytes + self._item_counts.nbytes,
             "pairs": self.pairs.memory_bytes,
+            "campaigns": self.campaigns.memory_bytes if self.campaigns else 0,
         }

@@ -20,8 +20,10 @@ from stream_app.wire import Intake
 from stream_app.wire.signatures import Signatures
 
 # Raised with every change of the state that a log produces, or of its layout.
-STATE_FORMAT = 7
+STATE_FORMAT = 8
 DEVICES = "open", "signed"
+PARTIES = {"local": 0, "central": 1, "split": 2}
+"""Privacy mode -> how many parties sum the contributions of campaigns; 0: there are none."""
 
 
 @dataclass(frozen=True)
@@ -45,6 +47,7 @@ class StateSpec:
     items_most: int = 1 << 18
     seed: int = 1
     devices: str = "open"
+    privacy_mode: str = "local"
 
     def __post_init__(self) -> None:
         check_model(self.model)
@@ -59,11 +62,20 @@ class StateSpec:
         check_most(self.items_most)
         if self.devices not in DEVICES:
             raise ValueError(f"devices {self.devices}: must be one of {', '.join(DEVICES)}")
+        if self.privacy_mode not in PARTIES:
+            raise ValueError(
+                f"privacy_mode {self.privacy_mode}: must be one of {', '.join(PARTIES)}"
+            )
 
     @property
     def signed(self) -> bool:
         """Whether every event must be signed by its device."""
         return self.devices == "signed"
+
+    @property
+    def parties(self) -> int:
+        """How many parties sum the contributions of campaigns; 0: there are no campaigns."""
+        return PARTIES[self.privacy_mode]
 
     @property
     def intake(self) -> Intake:

@@ -49,6 +49,8 @@ class Reference:
                 raise AssertionError("no device is forgotten in this test")
             if piece.contract is not None:
                 self.replica.set_contract(piece.contract.version)
+            if piece.campaign is not None:
+                self.replica.follow(piece.campaign)
             if piece.cut is not None:
                 self.replica.end_round(
                     piece.cut.number, piece.cut.end_offsets, piece.cut.accepted_days

@@ -18,9 +18,11 @@ from stream_app.models.paged_arrays import StatePart, check_arrays, check_rows, 
 from stream_app.models.sketches.ams import AmsSketch
 from stream_app.models.sketches.bloom import SeenFilter
 from stream_app.models.sketches.count_min import CountMinSketch
+from stream_app.state.campaigns.part import CampaignPart
 from stream_app.state.high_water_marks import HighWaterMarks
 from stream_app.state.item_directory import ItemDirectory
 from stream_app.state.known_items import Admission, KnownItems
+from tests.fixtures.campaigns import plan, planned, released
 from tests.stream_app.models.learners import CHANNELS, CLEAN, DURABLE, EVERY_LEARNER, stream
 
 # A vector of 13 floats lies across the border of two pages, one of 32 does not.
@@ -175,7 +177,24 @@ def pairs():
     return Together(made.parts()), feed
 
 
+def campaigns():
+    """Plans whose scope lies in one page or in several, and sums of their first stage."""
+    made = CampaignPart(parties=1)
+
+    def feed(seed: int, events: int) -> None:
+        for _ in range(min(events, 3)):
+            last = made.standing.plan
+            scope = tuple(f"{i:0100}" for i in range(8 + seed % 5 * 500))
+            following = plan(1 + (last.number if last else 0), scope=scope)
+            made.apply(planned(following))
+            made.apply(released(following, seed=seed))
+            made.apply(released(following, seed=seed))
+
+    return made, feed
+
+
 PARTS = {
+    "campaigns": campaigns,
     "pairs": pairs,
     **{f"{m} {f}": lambda m=m, f=f: learner(m, f) for m, f in LEARNERS},
     "presence": presence,

@@ -43,6 +43,12 @@ LABELS = {
 }
 UNITS = ("_total", "_ratio", "_seconds", "_bytes", "_nats", "_info", "_records")
 WITHOUT_UNIT = {
+    "murmurec_campaign_contributions",
+    "murmurec_campaign_entries_ignored",
+    "murmurec_campaign_epsilon",
+    "murmurec_campaign_number",
+    "murmurec_campaign_stages_aborted",
+    "murmurec_campaign_stages_released",
     "murmurec_checkpoint_cut_number",
     "murmurec_clip_threshold",
     "murmurec_count_min_error_bound",
@@ -206,6 +212,12 @@ def test_gauges_hold_the_published_numbers() -> None:
     assert value(metrics, "leakage_kl_nats") == 0.0144
     assert value(metrics, "clip_threshold") == inf
     assert value(metrics, "privacy_mode_info", privacy_mode="local") == 1
+    assert value(metrics, "campaign_number") == 3
+    assert value(metrics, "campaign_epsilon") == 2
+    assert value(metrics, "campaign_stages_released") == 1
+    assert value(metrics, "campaign_contributions") == 900
+    assert value(metrics, "campaign_stages_aborted") == 2
+    assert value(metrics, "campaign_entries_ignored") == 5
     assert value(metrics, "sketch_load_ratio", table="factors") == 0.4
     assert value(metrics, "bloom_fill_ratio") == 0.1
     assert value(metrics, "bloom_false_positive_ratio") == 1e-5

@@ -7,6 +7,7 @@ import lzma
 from dataclasses import replace
 from pathlib import Path
 
+import msgspec
 import numpy as np
 import pytest
 
@@ -20,6 +21,7 @@ from stream_app.state.migration import Fate
 from stream_app.state.replica import Replica, StateSpec
 from stream_app.wire import decode_many
 from stream_app.wire.state_records import StateOrigin
+from tests.fixtures.campaigns import plan, planned, released
 from tests.fixtures.replicas import ALL
 from tests.fixtures.rounds import digests, play, records_of
 from tests.fixtures.streams import events, publish, run_of
@@ -225,3 +227,32 @@ def test_an_older_format_is_refused(file: Path, tmp_path: Path, monkeypatch) -> 
     monkeypatch.setattr(run, "OLDEST_FORMAT", 5)
     with pytest.raises(UserError, match="state format 4; this release converts formats 5 to"):
         migrate(file, tmp_path / "new.npz", SAME)
+
+
+def test_a_state_of_format_7_starts_without_a_campaign_and_follows_the_next(
+    tmp_path: Path,
+) -> None:
+    """Format 8 has what format 7 had, and a part for campaigns where the privacy mode has them."""
+    was = Replica(SAME)
+    play(was, records_of(3), 1, 2)
+    before = tmp_path / "seven.npz"
+    snapshot_file.write(before, was)
+    found = snapshot_file.read(before)
+    settings = {k: v for k, v in found.meta.settings.items() if k != "privacy_mode"}
+    meta = msgspec.structs.replace(found.meta, settings=settings | {"state_format": "7"})
+    seven = replace(found, meta=meta)
+    local, fate = fates(seven, SAME)
+    assert "campaigns" not in fate
+    assert set(fate.values()) <= {Fate.CARRIED, Fate.CONVERTED}
+    assert local.model_digest() == was.model_digest()
+    central, fate = fates(seven, replace(SAME, privacy_mode="central"))
+    assert fate["campaigns"] is Fate.EMPTY
+    assert central.follow(planned(plan(5))) is None
+    assert central.follow(released(plan(5))) is None
+    after = tmp_path / "eight.npz"
+    snapshot_file.write(after, central)
+    again, fate = fates(snapshot_file.read(after), central.spec)
+    assert fate["campaigns"] is Fate.CARRIED
+    assert again.model_digest() == central.model_digest()
+    _, fate = fates(snapshot_file.read(after), SAME)
+    assert fate["campaigns"] is Fate.EMPTY

@@ -1,0 +1,1 @@
+"""Campaigns in the replicated state: which entries count, and what was learned."""
