@@ -20,7 +20,7 @@ from stream_app.monitoring.metrics import Metrics
 from stream_app.serving.catalogue import Catalogue
 from stream_app.serving.recommender import Recommender
 from stream_app.settings import Settings
-from stream_app.state.replica import Replica
+from stream_app.state.replica import Replica, StateSpec
 from stream_app.wire import Rejection, Topics, decode_many
 from stream_app.wire.state_records import Manifest, decode_manifest
 from tests.fixtures.replicas import SMALL
@@ -82,11 +82,13 @@ def compile_kernels() -> None:
 
 
 def a_runtime(
-    reject: Callable[[Rejection], None] = lambda _: None, settings: Settings | None = None
+    reject: Callable[[Rejection], None] = lambda _: None,
+    settings: Settings | None = None,
+    spec: StateSpec = SMALL,
 ) -> tuple[Runtime, Line]:
     """Return a runtime of a small replica and its line; call it inside a running loop."""
     compile_kernels()
-    replica, catalogue, line = Replica(SMALL), Catalogue(), Line()
+    replica, catalogue, line = Replica(spec), Catalogue(), Line()
     recommender = Recommender(replica, catalogue, "exact")
     gauges = Gauges(Metrics(CollectorRegistry()), replica, recommender)
     runtime = Runtime(

@@ -16,6 +16,8 @@ from stream_app.agents.crash_guard import crash_guard
 from stream_app.agents.http_views import state_of
 from stream_app.agents.runtime import Runtime
 from stream_app.wire import Cut, Rejection
+from tests.fixtures.campaigns import plan, planned, released
+from tests.fixtures.replicas import SMALL
 from tests.fixtures.streams import Published, events, log, publish
 from tests.stream_app.agents.lines import a_runtime, apply
 
@@ -153,6 +155,53 @@ def test_the_privacy_mode_is_the_weakest_that_came_and_not_what_is_allowed(
         assert runtime.replica.reports_by_mechanism() == counts | {"none:5:inf": len(raw[0].items)}
 
     assert len(made) > 5 < len(raw)
+    with_runtime(body)
+
+
+def test_an_entry_of_a_campaign_is_shown_with_the_cut_that_it_belongs_to(
+    rng: np.random.Generator,
+) -> None:
+    records = [publish(event) for event in events(rng, 30)]
+
+    async def main() -> None:
+        runtime, line = a_runtime(spec=replace(SMALL, privacy_mode="central"))
+        try:
+            runtime.follow(planned(plan()))
+            for entry in (released(plan()), released(plan()), released(plan(2))):
+                runtime.follow(entry)
+            waiting = asyncio.ensure_future(state_of(runtime))
+            for _ in range(5):
+                await asyncio.sleep(0)
+            assert not waiting.done()
+            ends = apply(runtime, records)
+            runtime.end_round(Cut(1, ends, 0), 1)
+            state = await waiting
+            assert state["model_digest"] == runtime.replica.model_digest()
+            assert state["privacy_mode"] == "central"
+            assert state["campaign"] == {
+                "number": 1, "epsilon": 2.0, "delta": 1e-6, "stages": 2, "released": 1,
+                "aborted": False, "contributions": 4000, "stages_aborted": 0,
+                "ignored": {"other_stage": 1, "other_plan": 1},
+            }  # fmt: skip
+            runtime.gauges.publish()
+            shown = runtime.metrics.exposition().decode()
+            for metric in ("number 1.0", "stages_released 1.0", "entries_ignored 2.0"):
+                assert f"\nmurmurec_campaign_{metric}\n" in shown
+        finally:
+            line.checkpoints.close()
+
+    asyncio.run(main())
+
+
+def test_without_campaigns_their_entries_change_nothing() -> None:
+    async def body(runtime: Runtime, _: Rejections) -> None:
+        before = runtime.replica.model_digest()
+        runtime.follow(planned(plan()))
+        runtime.end_round(Cut(1, (0, 0, 0, 0), 0), 1)
+        state = await state_of(runtime)
+        assert (state["model_digest"], state["campaign"]) == (before, None)
+        assert state["privacy_mode"] == "local"
+
     with_runtime(body)
 
 
