@@ -18,11 +18,10 @@ from hashlib import blake2b
 from typing import Annotated
 
 import msgspec
-import numpy as np
 
 from stream_app.wire.campaigns.plan import DIGEST_BYTES, Campaign
 from stream_app.wire.decoding import version_reason
-from stream_app.wire.ids import partitions_of
+from stream_app.wire.ids import partition_of
 from stream_app.wire.limits import (
     DEVICE_BYTES,
     MAX_CONTRIBUTION_BYTES,
@@ -86,8 +85,7 @@ def decode_contribution(
         raise WireError(Reason.UNKNOWN_VERSION)
     if record_key != found.key:
         raise WireError(Reason.KEY_MISMATCH)
-    row = np.frombuffer(found.key, np.uint8).reshape(1, 32)
-    if partitions_of(row, partitions)[0] != partition:
+    if partition_of(record_key, partitions) != partition:
         raise WireError(Reason.WRONG_PARTITION)
     return found
 

@@ -1,4 +1,4 @@
-"""A small campaign in memory: its two topics as lists, devices that contribute, and parties."""
+"""A small campaign in memory: its two topics as lists, devices and parties."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def plan_of(keys: tuple[PartyKeys, ...], **changes: Any) -> Campaign:
 
 @dataclass
 class World:
-    """The two topics, and whoever writes to them."""
+    """The two topics, and what is written to them."""
 
     campaign: Campaign
     topic: list[list[Record]] = field(default_factory=lambda: [[] for _ in range(PARTITIONS)])

@@ -16,6 +16,7 @@ from stream_app.wire.campaigns.contribution import (
     decode_contribution,
     encode_contribution,
 )
+from stream_app.wire.ids import partition_of
 from stream_app.wire.limits import MAX_BATCH_BYTES, MAX_CONTRIBUTION_BYTES, MAX_INTEGERS
 from tests.stream_app.wire.campaigns.plans import KEYS, campaign, stage
 
@@ -76,6 +77,12 @@ def test_a_record_of_another_key_or_partition_is_rejected():
 @given(st.binary(max_size=300))
 def test_random_bytes_raise_nothing_but_a_reason(value):
     assert reason(value) in (Reason.EMPTY, Reason.MALFORMED, Reason.UNKNOWN_VERSION)
+
+
+@given(st.binary(min_size=32, max_size=32), st.integers(1, 64))
+def test_a_key_alone_has_the_partition_that_it_has_among_others(key, partitions):
+    row = np.frombuffer(key, np.uint8).reshape(1, 32)
+    assert partition_of(key, partitions) == partitions_of(row, partitions)[0]
 
 
 def test_the_size_of_a_box_follows_from_the_plan_alone():
