@@ -4,6 +4,8 @@ They are lines of the file of clean ratings beside the journal (`producers.ranki
 mode 0600), synced before their source is confirmed, so that a crash loses none. A line that changes
 nothing is not written again, so a source may be read twice. The newest line of an item counts. The
 file is the user's: it may be edited at any time, and is read again before a report then.
+The last `spare` bytes of the disk are left to the journal: were they filled with ratings, a report
+would be late, which shows to the broker that much was rated.
 """
 
 from __future__ import annotations
@@ -20,6 +22,7 @@ from producers.scale import Scale
 from stream_app import wire
 from stream_app.errors import Unreadable
 
+SPARE_BYTES = 16 << 20  # twice the size at which a journal is first compacted
 _Stamp = tuple[int, int, int]
 
 
@@ -34,7 +37,7 @@ class KeptRatings:
         user: str | None = None,
     ) -> None:
         self._history, self._identities, self.scale = history, identities, scale
-        self._user = user
+        self._user, self.spare = user, SPARE_BYTES
         self._limits = scale.minimum, scale.maximum, scale.step
         self._levels: dict[bytes, dict[int, int]] = {}
         self._stamp: _Stamp | None = None
@@ -73,7 +76,7 @@ class KeptRatings:
                 continue
             answers.append("")
         if rows:
-            found = self._history.extend(rows, durable=True)
+            found = self._history.extend(rows, durable=True, spare=self.spare)
             if found != ((found[0], 0) if self._stamp is None else self._stamp[:2]):
                 self._reload()  # changed while the lines were parsed: a line may be forgotten
                 return answers

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import errno
 import os
+import shutil
 from pathlib import Path
 
 from filelock import lock_descriptor
@@ -91,6 +92,10 @@ class Disk:
         view = memoryview(data)
         while view:
             view = view[os.write(handle, view) :]
+
+    def free(self, path: Path) -> int:
+        """Return how many bytes the disk with the folder of `path` still takes from this user."""
+        return shutil.disk_usage(path.parent).free
 
     def truncate(self, handle: int, size: int) -> None:
         """Cut the file to its first `size` bytes."""

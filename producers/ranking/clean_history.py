@@ -88,15 +88,23 @@ class CleanHistory:
         limits = (scale.minimum, scale.maximum, scale.step)
         self.extend([RawRating(device.hex(), item, float(raw_rating), limits, epoch)])
 
-    def extend(self, rows: list[RawRating], *, durable: bool = False) -> tuple[int, int]:
-        """Write lines, all or none; `durable`: they outlive a power cut on return. Return the inode
-        of the file and its size before, so that a caller sees whether another one changed it.
+    def extend(
+        self, rows: list[RawRating], *, durable: bool = False, spare: int = 0
+    ) -> tuple[int, int]:
+        """Write lines, all or none; `durable`: they outlive a power cut on return; `spare`: bytes
+        that stay free on the disk. Return the inode of the file and its size before, so that a
+        caller sees whether another one changed it.
 
         Raises `Unwritable` with the reason, and the file is then unchanged.
         """
         lines = b"".join(_encoder.encode(row) + b"\n" for row in rows)
         with self._opened() as handle:
             size = os.lseek(handle, 0, os.SEEK_END)
+            if spare and self._disk.free(self.path) < spare + len(lines):
+                raise Unwritable(
+                    f"{self.path}: {spare:,} bytes of the disk are kept free for the reports, so "
+                    "nothing more is written; free some space"
+                )
             try:
                 self._disk.append(handle, (b"" if _ends_whole(handle, size) else b"\n") + lines)
                 if durable:

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from producers.daemon.sources.watched_file import Places, WatchedFile
 from producers.journal import Journal, Limits, PersonBudget
+from producers.journal.disk import Disk
 from tests.producers.daemon.world import (
     DAY,
     SCOPE,
@@ -139,3 +140,44 @@ def test_a_share_decides_on_how_many_days_a_scope_is_reported(
     for name, rated in ("none", []), ("some", [(0, "ann", 3, 5), (30, "ann", 4, 1)]):
         messages = observed(tmp_path / name, tmp_path / "enrolled", course, rated)
         assert len(messages) == days * 4
+
+
+class SmallDisk(Disk):
+    """A disk that holds so many bytes of a journal and of what is beside it."""
+
+    def __init__(self, journal: Path, capacity: int) -> None:
+        self._journal, self._capacity = journal, capacity
+
+    def free(self, path: Path) -> int:
+        files = self._journal.parent.glob(f"{self._journal.name}*")
+        return self._capacity - sum(file.stat().st_size for file in files)
+
+    def append(self, handle: int, data: bytes) -> None:
+        if len(data) > self.free(self._journal):
+            raise OSError(28, "No space left on device")
+        super().append(handle, data)
+
+
+def test_ratings_that_fill_the_disk_delay_no_report(tmp_path: Path) -> None:
+    with Journal.open(tmp_path / "journal") as journal:
+        journal.enrol([pseudonym(journal, "ann")], PersonBudget(), TODAY - 1)
+    outside = []
+    for ratings in (0, 80):
+        path = tmp_path / str(ratings) / "journal"
+        path.parent.mkdir()
+        shutil.copy(tmp_path / "journal", path)
+        disk, file = SmallDisk(path, 8_000), tmp_path / f"{ratings}.csv"
+        with Journal.open(path, disk=disk) as journal:
+            source = WatchedFile(file, Places(path), journal.key)
+            run = device(journal, [source], disk=disk)
+            run.daemon.ratings.spare = 4_000
+            for item in range(ratings):
+                with file.open("a") as lines:
+                    lines.write(f"{item},4\n")
+                run.daemon.step()
+            run.days(2)
+            outside.append(run.broker.outside)
+            waiting = [each for each in run.notices if "kept free for the reports" in each]
+            assert len(waiting) == (ratings > 0)
+            assert (run.daemon.ratings.count > 10) == (ratings > 0)
+    assert outside[0] == outside[1] != []
