@@ -16,13 +16,24 @@ that a figure can be repeated; nothing is sent.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from fractions import Fraction
+
+import numpy as np
+from numpy.typing import NDArray
 
 from murmurec.evaluation import Progress
 from murmurec.ranking import least_like, shuffled
 from murmurec.ratings import Ratings, columns_of, item_keys, user_keys
-from stream_app.evaluation import campaigns, ranking
-from stream_app.evaluation.campaigns import DELTA, MODES, Budget, CampaignLists
+from producers.datasets.metadata import ItemRow, columns
+from stream_app.evaluation import EvaluationData, TrueRatings, campaigns, ranking
+from stream_app.evaluation.campaigns import (
+    DELTA,
+    MODES,
+    Budget,
+    CampaignLists,
+    CampaignStars,
+)
 
 
 def campaign_lists(
@@ -77,6 +88,42 @@ def campaign_lists(
         in_time=in_time,
         seed=seed,
         progress=add,
+    )
+
+
+def campaign_stars(
+    ratings: Ratings,
+    mode: str,
+    epsilon: Fraction,
+    *,
+    metadata: Mapping[str, ItemRow] | None = None,
+    seed: int = 0,
+    progress: Progress = lambda done, total: None,  # noqa: ARG005 (a silent default)
+) -> CampaignStars:
+    """Let every person contribute most ratings to *stars*, and predict the others on the devices.
+
+    metadata: genres and years by item id, which then take part as public features. The others are
+    as for `campaign_lists`.
+    """
+    budget = budget_of(mode, epsilon)
+    data = columns_of(ratings, None)
+    if not 0 <= seed < 2**63:
+        raise ValueError(f"seed {seed}: give a number from 0 to 2^63-1")
+    values, items = data.scale.values, item_keys(data.items)
+    features = None
+    if metadata is not None:
+        names = dict(zip(items.tolist(), map(str, data.items.tolist()), strict=True))
+
+        def features(keys: NDArray[np.uint64]) -> NDArray[np.float64]:
+            return columns(metadata, [names[key] for key in keys.tolist()])
+
+    truth = TrueRatings(data.ratings, float(values[0]), float(values[-1]))
+    return campaigns.evaluate_stars(
+        EvaluationData(user_keys(data.users), items, truth),
+        budget,
+        features=features,
+        seed=seed,
+        progress=progress,
     )
 
 

@@ -11,6 +11,7 @@ honest party is enough.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from fractions import Fraction
 from typing import NamedTuple
@@ -23,6 +24,8 @@ from stream_app.privacy.gaussian import (
     largest_square,
     least_variance,
 )
+from stream_app.privacy.gaussian.certificate import SMOOTHING
+from stream_app.privacy.gaussian.sampling import LARGEST_VARIANCE
 
 BOUND = 2048  # a 4096th of the norm is lost in rounding at most; the noise is 2,000 times that
 LEAST = 2
@@ -48,8 +51,8 @@ def stages(
 ) -> tuple[Stage, ...]:
     """Return the stages with the least noise that keeps a person within (epsilon, delta).
 
-    Raises ValueError where the shares are more than the whole, where no noise is enough, or where
-    it would be wider than the sampler's tables.
+    bound: of a stage, or less where its noise would be wider than the sampler's tables. Raises
+    ValueError where the shares are more than the whole, or where no noise is enough.
     """
     total = sum((each.share for each in wanted), Fraction(0))
     if total > 1:
@@ -61,14 +64,19 @@ def stages(
         Stage(
             kind=each.kind,
             size=each.size,
-            bound=bound,
-            variance=int(least_variance(bound, each.share * square)),
+            bound=(fine := _bound(bound, each.share * square)),
+            variance=int(least_variance(fine, each.share * square)),
             share=each.share,
             least=least,
             deadline_cuts=deadline_cuts,
         )
         for each in wanted
     )
+
+
+def _bound(most: int, square: Fraction) -> int:
+    """Return the largest bound up to `most` whose noise of this mu^2 can be drawn."""
+    return max(min(most, math.isqrt(int((LARGEST_VARIANCE - SMOOTHING - 1) * square))), 1)
 
 
 def certificate(planned: Sequence[Stage]) -> CampaignCertificate:

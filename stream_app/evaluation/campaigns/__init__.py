@@ -10,6 +10,17 @@ figure can be repeated.
 """
 
 from stream_app.evaluation.campaigns.lists import SCOPE, CampaignLists, evaluate_lists
+from stream_app.evaluation.campaigns.stars import CampaignStars, evaluate_stars
 from stream_app.evaluation.campaigns.sums import DELTA, MODES, Budget, noisy_sum
 
-__all__ = ["DELTA", "MODES", "SCOPE", "Budget", "CampaignLists", "evaluate_lists", "noisy_sum"]
+__all__ = [
+    "DELTA",
+    "MODES",
+    "SCOPE",
+    "Budget",
+    "CampaignLists",
+    "CampaignStars",
+    "evaluate_lists",
+    "evaluate_stars",
+    "noisy_sum",
+]

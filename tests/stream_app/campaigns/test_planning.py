@@ -62,3 +62,11 @@ def test_shares_above_the_whole_are_refused():
 def test_a_bound_off_the_grid_is_refused(bound):
     with pytest.raises(ValueError, match=f"bound {bound}"):
         stages(Fraction(1), DELTA, THREE, bound=bound)
+
+
+def test_a_stage_of_a_tiny_share_has_a_coarser_grid():
+    wanted = [Wanted("moment", 3, Fraction(1, 1000)), Wanted("refine", 900, Fraction(999, 1000))]
+    small, large = stages(Fraction(1), DELTA, wanted)
+    assert small.bound < large.bound == 2048
+    assert small.variance <= 2**32
+    assert small.variance > 2**32 * 0.99

@@ -31,7 +31,7 @@ from stream_app.errors import UsageError, UserError
 
 if TYPE_CHECKING:
     from stream_app.evaluation import EvaluationResult
-    from stream_app.evaluation.campaigns import CampaignLists
+    from stream_app.evaluation.campaigns import CampaignLists, CampaignStars
     from stream_app.evaluation.profiles import ProfileResult
     from stream_app.evaluation.ranking import RankingResult
 
@@ -66,6 +66,9 @@ def evaluate(
             help="central or split: taste stays on the device, --epsilon covers a whole person.",
         ),
     ] = None,
+    meta: Annotated[
+        bool, typer.Option("--meta", help="With --mode: also use genres and years beside FILE.")
+    ] = False,
     held: Annotated[
         str | None,
         typer.Option(
@@ -140,6 +143,8 @@ def evaluate(
 
         given = {"--mechanism": mechanism, "--thinning": thinning, "--protocol": protocol}
         campaign.refuse(summed, given)
+    elif meta:
+        raise UsageError("--meta: is about a campaign; add --mode central or --mode split")
     options = EvaluationOptions(protocol, model, factors, depth, scope, choice, seed)
     if trained.is_trainer(model):
         trained.refuse(options, mechanism, rank=rank)
@@ -154,14 +159,17 @@ def evaluate(
     dataset = found.in_time_order(seed)
     if mechanism is None:
         mechanism = default_family(found.scale)
-    result: EvaluationResult | ProfileResult | RankingResult | CampaignLists
+    result: EvaluationResult | ProfileResult | RankingResult | CampaignLists | CampaignStars
     if not rank and (k is not None or held is not None):
         raise UsageError(f"--{'split' if k is None else 'k'}: is about lists; add --rank")
     if rank and mechanism.partition(":")[0] in _PROFILES:
         raise UsageError(f"--rank: lists are made from ratings, not from {mechanism} profiles")
     if summed is not None:
         result = campaign.measured(
-            dataset, campaign.CampaignOptions(summed, epsilon, k, held, scope, seed), rank=rank
+            file,
+            dataset,
+            campaign.CampaignOptions(summed, epsilon, meta, k, held, scope, seed),
+            rank=rank,
         )
     elif mechanism.partition(":")[0] in _PROFILES:
         from stream_app.cli.device.profiles.mechanism import mechanism_of

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from pathlib import Path
 from typing import NamedTuple
 
-from murmurec.campaigns import campaign_lists
+from murmurec.campaigns import campaign_lists, campaign_stars
 from producers.datasets.load import Dataset
+from producers.datasets.metadata import metadata_beside
 from stream_app.cli import output
 from stream_app.cli.device.mechanism_options import positive_fraction
 from stream_app.cli.research.evaluate.measure import with_dashes
 from stream_app.cli.research.evaluate.rank import table_of_rows
 from stream_app.errors import UsageError
-from stream_app.evaluation.campaigns import CampaignLists
+from stream_app.evaluation.campaigns import CampaignLists, CampaignStars
 
 DEFAULT_EPSILON = "2"
 
@@ -22,6 +24,7 @@ class CampaignOptions(NamedTuple):
 
     mode: str
     epsilon: str | None
+    meta: bool
     k: int | None
     split: str | None
     scope: int | None
@@ -35,13 +38,65 @@ def refuse(mode: str, others: Mapping[str, object]) -> None:
             raise UsageError(f"{option}: a campaign ({mode}) has none; leave it out")
 
 
-def measured(dataset: Dataset, options: CampaignOptions, *, rank: bool) -> CampaignLists:
-    """Measure and print what the options ask for."""
-    if not rank:
-        raise UsageError(f"--mode {options.mode}: measures lists; add --rank")
-    found = _lists(dataset, options)
-    _show_lists(found)
-    return found
+def measured(
+    file: Path, dataset: Dataset, options: CampaignOptions, *, rank: bool
+) -> CampaignLists | CampaignStars:
+    """Measure and print what the options ask for: lists, or predicted ratings."""
+    if rank:
+        if options.meta:
+            raise UsageError("--meta: lists use no metadata; leave --meta or --rank out")
+        lists = _lists(dataset, options)
+        _show_lists(lists)
+        return lists
+    if options.scope is not None:
+        raise UsageError("--scope: ratings are predicted for all items; leave it out or add --rank")
+    stars = _stars(file, dataset, options)
+    _show_stars(stars, str(dataset.scale))
+    return stars
+
+
+def _stars(file: Path, dataset: Dataset, options: CampaignOptions) -> CampaignStars:
+    """Measure the predictions after all stages of *stars*."""
+    epsilon = positive_fraction("--epsilon", options.epsilon or DEFAULT_EPSILON)
+    metadata = metadata_beside(file) if options.meta else None
+    try:
+        with output.progress("contributions") as advance:
+            return campaign_stars(
+                dataset,
+                options.mode,
+                epsilon,
+                metadata=metadata,
+                seed=options.seed,
+                progress=advance,
+            )
+    except ValueError as error:
+        raise UsageError(with_dashes(str(error), "mode", "epsilon")) from None
+
+
+def _show_stars(result: CampaignStars, scale: str) -> None:
+    """Print the errors of predictions as a table."""
+    rows = [
+        ("people, items", f"{result.people:,}, {result.items:,}"),
+        ("stages", ", ".join(result.stages)),
+        ("ratings tested", f"{result.events:,}"),
+        (f"RMSE ({scale})", f"{result.rmse:.4f}"),
+        ("MAE", f"{result.mae:.4f}"),
+        ("RMSE of the items' true means", f"{result.rmse_baseline:.4f}"),
+        ("largest contribution, bytes", f"{result.stage_bytes:,}"),
+    ]
+    features = "with public metadata" if result.meta else "without metadata"
+    output.table(
+        ("", ""), rows, title=f"{result.mode}, epsilon {result.epsilon:g} a person, {features}"
+    )
+    output.notice(
+        f"{result.people:,} people, each protected whole: epsilon {result.epsilon:g}, delta "
+        f"{result.delta:g}"
+    )
+    if result.rmse > result.rmse_baseline:
+        output.notice(
+            "warning: the items' true means predict better; it needs more people, or a larger "
+            "--epsilon"
+        )
 
 
 def _lists(dataset: Dataset, options: CampaignOptions) -> CampaignLists:
