@@ -65,7 +65,12 @@ class RoundTopic:
 
     def catch_up(self) -> Rounds:
         """Apply what was appended and return the state at the end of the log."""
-        _, end = clients.offsets(self._consumer, self._place)
+        low, end = clients.offsets(self._consumer, self._place)
+        if low > self._position:
+            raise UserError(
+                f"topic {self._place.topic} begins at offset {low}, after what was read: rounds "
+                "were deleted; begin a campaign under another topic prefix"
+            )
         waiting = _Patience(self._place.topic)
         while self._position < end:
             self._take(0.2, waiting)
@@ -188,7 +193,7 @@ def _is_record(message: Message) -> bool:
     if error is None:
         return True
     if error.code() == KafkaError._AUTO_OFFSET_RESET:
-        raise RecordsGone
+        raise RecordsGone  # deleted since the offsets were looked up
     if not error.retriable():
         raise UserError(
             f"topic {message.topic()} cannot be read ({error.str()}); check that the topic exists "

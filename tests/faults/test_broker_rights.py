@@ -12,10 +12,13 @@ from confluent_kafka.admin import ResourceType
 
 from consumers.recommendations import Recommendations
 from producers.daemon.last_seen import newest_seqs
+from stream_app.aggregation.coordinator import Coordinator
+from stream_app.aggregation.topics import ContributionTopic, RoundTopic
 from stream_app.errors import UserError
 from stream_app.kafka import acls as rights
 from stream_app.kafka import clients
 from stream_app.kafka.clients import Connection
+from stream_app.kafka.topic_checks import check_campaigns
 from stream_app.wire import Topics
 from stream_app.wire.signatures import Signatures
 from tests.conftest import Kafka
@@ -25,6 +28,7 @@ from tests.fixtures.attacked import launch
 from tests.fixtures.streams import events, publish
 from tests.fixtures.waiting import until
 from tests.kafka.conftest import Send, Start, ends_of
+from tests.stream_app.wire.campaigns.plans import campaign
 
 pytestmark = pytest.mark.kafka
 
@@ -127,6 +131,39 @@ def test_a_group_that_a_worker_may_not_join_is_named(
     refused = sentence(guarded(ready=False))
     assert f"group {topics}" in refused
     assert "right" in refused
+
+
+# The least that a party of a campaign needs.
+PARTY_RIGHTS = {
+    "contributions": ("READ", "DESCRIBE_CONFIGS"),
+    "rounds": ("READ", "WRITE", "DESCRIBE_CONFIGS"),
+}
+
+
+def test_each_right_that_an_aggregator_lacks_is_named(
+    own: Node, topics: str, names: Topics
+) -> None:
+    """With `PARTY_RIGHTS` a party reads and writes; without one of them it is refused."""
+    for topic, operations in PARTY_RIGHTS.items():
+        own.allow(ResourceType.TOPIC, f"{topics}.{topic}.v1", *operations)
+    own.allow(ResourceType.GROUP, f"{topics}*", "READ")
+    connection, wanted = Connection(own.guarded, password()), rights.of_an_aggregator(names)
+    rights.check(connection, wanted, "aggregator")
+    check_campaigns(connection, names)
+    log = RoundTopic(connection, names.rounds)
+    contributions = ContributionTopic(connection, names.contributions)
+    Coordinator(log, contributions).begin(campaign())
+    assert len(contributions.ends) == 4
+    log.close()
+    contributions.close()
+    for topic, operation in (("contributions", "READ"), ("rounds", "READ"), ("rounds", "WRITE")):
+        name = f"{topics}.{topic}.v1"
+        own.allow(ResourceType.TOPIC, name, "DESCRIBE")
+        taken = own.take(ResourceType.TOPIC, name, operation)
+        sentence = f"{name}: this user has no right to {operation.lower()} it.* aggregator's user"
+        with pytest.raises(UserError, match=sentence):
+            rights.check(connection, wanted, "aggregator")
+        own.grant(taken)
 
 
 @pytest.mark.slow

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from confluent_kafka import TopicPartition
 
 from stream_app.aggregation import keys
 from stream_app.aggregation.coordinator import Coordinator
@@ -192,6 +193,33 @@ def test_a_silent_party_times_out_and_the_other_releases_nothing(
     assert shares(kafka, topics) == []
     with pytest.raises(UserError, match="no campaign is under way"):
         coordinator.open_stage()
+
+
+def test_records_that_the_broker_has_deleted_end_the_stage_and_deleted_rounds_the_process(
+    kafka, topics, parties, aggregators, coordinator, contribute, rng
+):
+    campaign = plan_of(parties, size=SIZE, bound=100_000)
+    coordinator.begin(campaign)
+    coordinator.open_stage()
+    contribute(campaign, 0, vectors(rng, 9, SIZE))
+    stage = coordinator.close_stage()
+    names = Topics(topics)
+    delete_first(kafka, names.contributions, int(np.argmax(stage.ends)))
+    aggregators[0].start()
+    assert result(coordinator, 0).aborted is AbortReason.RECORDS_GONE
+    assert aggregators[0].end(signal.SIGTERM) == 0
+    delete_first(kafka, names.rounds, 0)
+    aggregators[1].start()
+    assert aggregators[1].process.wait(60) == 1
+    assert "rounds were deleted" in " ".join(aggregators[1].printed.split())
+    aggregators[1].process = None
+
+
+def delete_first(kafka: Kafka, topic: str, partition: int) -> None:
+    """Delete the first record of a partition."""
+    admin = clients.admin(kafka.connection)
+    for done in admin.delete_records([TopicPartition(topic, partition, 1)]).values():
+        done.result(30)
 
 
 def test_the_owner_begins_and_ends_a_campaign_by_hand(
