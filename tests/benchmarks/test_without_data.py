@@ -7,7 +7,15 @@ from pathlib import Path
 
 import pytest
 
-from tests.benchmarks import accuracy, budget_plans, cooccurrence, learning, retrieval, rounds
+from tests.benchmarks import (
+    accuracy,
+    budget_plans,
+    campaigns,
+    cooccurrence,
+    learning,
+    retrieval,
+    rounds,
+)
 from tests.fixtures.movielens import load
 
 
@@ -18,7 +26,9 @@ def folder(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
 
 
 @pytest.mark.parametrize(
-    "module", [learning, accuracy, cooccurrence, budget_plans, rounds], ids=lambda m: m.__name__
+    "module",
+    [learning, accuracy, cooccurrence, budget_plans, rounds, campaigns],
+    ids=lambda m: m.__name__,
 )
 def test_a_benchmark_without_its_data_set_lists_that_it_was_skipped(module, folder: Path) -> None:
     assert load() is None

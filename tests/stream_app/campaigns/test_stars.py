@@ -104,6 +104,16 @@ def test_the_order_of_the_history_is_not_sent(sides):
         assert np.abs(difference).max() <= 1  # the last bits of sums
 
 
+def test_whitened_tastes_have_a_second_moment_of_one():
+    people = crowd(400)
+    side = StarsSide.start(np.zeros((ITEMS, 0)), RECIPE.factors)
+    for stage in PLANNED[:4]:
+        side = after(stage, side, people)
+    tastes = np.array([fold_in(side, each).taste for each in people]) @ side.whitening
+    assert np.allclose(tastes.T @ tastes / len(people), np.eye(2), atol=0.1)
+    assert np.allclose(side.whitening @ side.spread, np.eye(2))
+
+
 def test_two_tastes_are_learned_and_folded_in():
     side = learned(crowd(2000))
     errors, own = [], crowd(200, seed=9)
