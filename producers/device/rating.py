@@ -67,5 +67,6 @@ def check_may_be_sent_at_once(mechanism: Mechanism) -> None:
     if mechanism.adjacency is Adjacency.CELL:
         raise ValueError(
             f"mechanism {mechanism.id}: hides whether a rating exists, and a message at the moment "
-            "of rating reveals it; send whole epochs: murmurec replay --emission epoch"
+            "of rating reveals it; send whole epochs: murmurec device run --scope FILE, or "
+            "murmurec replay --emission epoch"
         )

@@ -150,7 +150,9 @@ class Journal:
         `Limits.trust_clock`: a clock set forward would open a window and date all later releases.
         """
         if not 0 <= now < 2**32:
-            raise ValueError(f"epoch {now}: must be 0 .. 2^32-1 (days since 1970)")
+            raise ValueError(
+                f"epoch {now}: must be 0 .. 2^32-1 (days since 1970); set the clock right"
+            )
         self._state.check_clock(now, self.limits)
         return max(now, self._state.epoch)
 

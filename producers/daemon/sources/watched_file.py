@@ -83,9 +83,11 @@ class WatchedFile:
         self._stamp: tuple[int, int, int] | None = None
         self._look: _Look | None = None  # that is not at its end
         self._waiting: list[bytes] = []
+        self._line = 1  # the number of the first of them in its file, for messages
         self._taken = 0  # how many of the waiting lines the last `take` returned
         self._next: tuple[int, bytes] = self._offset, self._digest
         self._hash = hmac.new(self._key, None, "sha256")  # of the bytes that `_confirmed` compared
+        self._counted = 0  # ends of lines in them
         self._more = False
 
     @property
@@ -98,7 +100,8 @@ class WatchedFile:
         return []
 
     def take(self) -> list[tuple[str, bytes]]:
-        """Return the next lines, a piece of them; nothing while earlier bytes are compared."""
+        """Return the next lines, a piece of them, each with its number in the file; nothing while
+        earlier bytes are compared."""
         if not self._waiting:
             try:
                 self._go_on_looking()
@@ -113,13 +116,15 @@ class WatchedFile:
             if self._taken and size > PIECE:
                 break
             self._taken += 1
-        return [(self.name, line) for line in self._waiting[: self._taken]]
+        taken = enumerate(self._waiting[: self._taken], self._line)
+        return [(f"{self.name}: line {number}", line) for number, line in taken]
 
     def confirm(self, answers: Sequence[str]) -> None:  # noqa: ARG002 (a file does not listen)
         """Go on behind the lines; the place is stored when all that were read are confirmed, so
         that after a crash before it they come again."""
         if self._taken:
             del self._waiting[: self._taken]
+            self._line += self._taken
             self._taken = 0
             if not self._waiting:
                 self._go_on()
@@ -215,7 +220,7 @@ class WatchedFile:
 
     def _confirmed(self, file: int) -> Generator[None, None, bool]:
         """Return whether a file begins with the confirmed bytes."""
-        self._hash = hmac.new(self._key, None, "sha256")
+        self._hash, self._counted = hmac.new(self._key, None, "sha256"), 0
         if not self._offset:
             return True
         if os.fstat(file).st_size < self._offset:
@@ -232,6 +237,7 @@ class WatchedFile:
             if not data:
                 break
             found.update(data)
+            self._counted += data.count(b"\n")
             at += len(data)
             if at < size and at % _MOST < len(data):
                 yield
@@ -251,6 +257,7 @@ class WatchedFile:
         found = self._hash.copy() if start else hmac.new(self._key, None, "sha256")
         found.update(data[:end])
         self._next = start + end, found.digest()
+        self._line = 1 + (self._counted if start else 0)
         return data[:end].splitlines()
 
     def _left_of(self, file: int) -> Generator[None, None, list[bytes]]:

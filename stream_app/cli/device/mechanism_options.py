@@ -256,7 +256,9 @@ def positive_fraction(option: str, text: str) -> Fraction:
     # A stricter grammar than Fraction's: 1e999999999 would fill the memory.
     found = re.fullmatch(r"[0-9]{1,9}(\.[0-9]{1,9}|/0*[1-9][0-9]{0,8})?", text.strip())
     if found is None or not Fraction(text.strip()):
-        raise UsageError(f"{option} {text[:40]}: give a number above 0, as 20, 0.5 or 1/2")
+        raise UsageError(
+            f"{option} {text[:40]}: give a number above 0, of at most 9 digits, as 20, 0.5 or 1/2"
+        )
     return Fraction(text.strip())
 
 

@@ -50,6 +50,31 @@ def test_lines_are_taken_once_as_they_are_appended(watch: Watch) -> None:
     assert watch.lines() == ["3,3"]
 
 
+def test_a_line_is_named_by_its_number_in_the_file_as_it_is(watch: Watch) -> None:
+    def places() -> list[str]:
+        found = []
+        while (taken := watch.source.take()) or watch.source.busy:
+            found += [place.rpartition(": ")[2] for place, _ in taken]
+            watch.source.confirm([""] * len(taken))
+        return found
+
+    many = 9_000  # more than are taken at once
+    watch.write("1,5\r\n\n3,3\n" + "4,4\n" * many)
+    assert places() == [f"line {number}" for number in range(1, many + 4)]
+    watch.write("5,5\n6,6\n")
+    assert places() == [f"line {many + 4}", f"line {many + 5}"]
+    watch.start()
+    watch.write("7,5\n")
+    assert places() == [f"line {many + 6}"]
+    watch.write("8,5\n9,1\n", "w")  # rewritten
+    assert places() == ["line 1", "line 2"]
+    watch.path.rename(watch.path.with_name("ratings.csv.1"))
+    with watch.path.with_name("ratings.csv.1").open("a") as rotated:
+        rotated.write("10,2\n")
+    watch.write("11,3\n")
+    assert places() == ["line 3", "line 1"]
+
+
 def test_a_line_is_taken_when_it_has_its_end(watch: Watch) -> None:
     watch.write("1,5\n2,")
     assert watch.lines() == ["1,5"]

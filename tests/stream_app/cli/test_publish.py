@@ -58,7 +58,7 @@ def test_publishing_asks_for_a_broker(capsys: pytest.CaptureFixture[str]) -> Non
         (["--mechanism", "none", "--epsilon", "2"], "leave it out"),
         (["--mechanism", "magic"], "choose one of rr, "),
         (["--mechanism", "cell"], "cell:5:2: hides whether a rating exists"),
-        (["--mechanism", "cell"], "send whole epochs: murmurec replay --emission epoch"),
+        (["--mechanism", "cell"], "send whole epochs: murmurec device run --scope FILE, or"),
         (["--emission", "epoch"], "a single rating is sent immediately"),
         (["--emission", "never"], "--emission never: choose immediate or epoch"),
         (["--epsilon", "1"], "rr:5:1 is not allowed (rr:5:2, rr:3:2)"),
