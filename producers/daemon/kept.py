@@ -11,6 +11,7 @@ would be late, which shows to the broker that much was rated.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence, Set
+from contextlib import suppress
 
 import numpy as np
 
@@ -84,6 +85,11 @@ class KeptRatings:
                 self._levels.setdefault(device, {})[item] = level
             self._stamp = self._stamped()
         return answers
+
+    def refresh(self) -> None:
+        """Read the file again if it changed: at a moment that takes time by how much was rated."""
+        with suppress(Unreadable):  # it is said at the moment, if it remains so
+            self._reload_if_changed()
 
     def rated(self, device_id: bytes) -> Rated:
         """Return what a device has rated, by the file as it is now; may raise `Unreadable`."""

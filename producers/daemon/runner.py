@@ -116,6 +116,7 @@ class Daemon:
 
     def _take(self, *, last: bool = False) -> None:
         """Take what has come, up to the next moment; `last`: no moment follows."""
+        self.ratings.refresh()
         for source in self.sources:
             more = True
             while more:

@@ -373,3 +373,14 @@ def test_a_line_of_a_user_without_an_account_is_kept_and_named_once(tmp_path: Pa
         assert "murmurec device enrol --user ID" in found[0]
         assert run.daemon.ratings.count == 3
         assert {device for device, _ in run.broker.cells()} == {pseudonym(journal, "ann")}
+
+
+def test_an_edit_of_the_kept_ratings_is_read_before_a_moment(tmp_path: Path) -> None:
+    with enrolled(tmp_path / "j", "ann", epoch=TODAY - 1) as journal:
+        run = device(journal, [watching(journal, write(tmp_path / "r.csv", "3,5", "4,4"))])
+        run.daemon.step()
+        history = CleanHistory(journal.path)
+        history.forget(pseudonym(journal, "ann"))
+        assert run.daemon.ratings.count == 2
+        run.daemon.step()
+        assert run.daemon.ratings.count == 0
