@@ -1,7 +1,7 @@
 """A person folded in on the device: ridge regression of own ratings on the public item side.
 
     r_i ~ MEAN + b_i + u + p . q_i + t . x_i
-    minimise  sum_i (...)^2 + 7 u^2 + .5 |p|^2 + 200 |t|^2
+    minimise  sum_i (...)^2 + 7 u^2 + .5 |p|^2 + 100 |t|^2
 
 b, q and the features x are public; u, p and t are computed from clean ratings and stay here. They
 enter a contribution only inside a vector of bounded norm.
@@ -20,7 +20,7 @@ from stream_app.campaigns.stars.side import StarsSide
 MEAN = 3.6  # public and fixed; the biases of items take up what differs
 BIAS_RIDGE = 7.0
 TASTE_RIDGE = 0.5
-FEATURE_RIDGE = 200.0
+FEATURE_RIDGE = 100.0
 
 
 class Person(NamedTuple):

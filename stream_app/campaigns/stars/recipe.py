@@ -22,7 +22,7 @@ class Recipe(NamedTuple):
 
     head: int
     factors: int
-    before: tuple[Fraction, Fraction, Fraction]
+    before: tuple[Fraction, ...]
     passes: tuple[Fraction, ...]
 
     def wanted(self, items: int) -> list[Wanted]:
@@ -46,10 +46,8 @@ def _percent(*shares: int) -> tuple[Fraction, ...]:
 
 def recipe(epsilon: Fraction) -> Recipe:
     """Return the recipe of a campaign of this epsilon."""
-    before = (Fraction(2, 100), Fraction(12, 100), Fraction(7, 100))
-    passes = _percent(31, 48)
     if epsilon < 3:
-        return Recipe(86, 2, before, passes)
+        return Recipe(86, 2, _percent(2, 12, 7), _percent(31, 48))
     if epsilon < 6:
-        return Recipe(120, 3, before, passes)
-    return Recipe(200, 4, before, passes)
+        return Recipe(120, 3, _percent(2, 12, 7), _percent(31, 48))
+    return Recipe(172, 4, _percent(4, 10, 9), _percent(36, 41))
