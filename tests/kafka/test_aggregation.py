@@ -17,6 +17,7 @@ from confluent_kafka import TopicPartition
 from stream_app.aggregation import keys
 from stream_app.aggregation.coordinator import Coordinator
 from stream_app.aggregation.keys import PartyKeys, Role
+from stream_app.aggregation.party import RecordsGone
 from stream_app.aggregation.topics import ContributionTopic, RoundTopic
 from stream_app.broker.local import leashed
 from stream_app.campaigns.rounds import Phase, StageState
@@ -213,6 +214,30 @@ def test_records_that_the_broker_has_deleted_end_the_stage_and_deleted_rounds_th
     assert aggregators[1].process.wait(60) == 1
     assert "rounds were deleted" in " ".join(aggregators[1].printed.split())
     aggregators[1].process = None
+
+
+def test_a_stage_is_read_from_its_begin_to_its_end_and_no_further(
+    kafka, topics, parties, coordinator, contribute, rng
+):
+    campaign = plan_of(parties)
+    coordinator.begin(campaign)
+    contribute(campaign, 0, vectors(rng, 5))
+    coordinator.open_stage()
+    contribute(campaign, 0, vectors(rng, 20))
+    stage = coordinator.close_stage()
+    contribute(campaign, 0, vectors(rng, 20))
+    windows = enumerate(zip(stage.begins, stage.ends, strict=True))
+    expected = [(place, offset) for place, window in windows for offset in range(*window)]
+    assert len(expected) == 20
+    topic = ContributionTopic(kafka.connection, Topics(topics).contributions)
+    assert [(each.partition, each.offset) for each in topic.read(stage)] == expected
+    stage.ends = tuple(end + 10**6 for end in stage.ends)
+    with pytest.raises(RecordsGone):
+        next(topic.read(stage))
+    stage.begins, stage.ends = (0,), (1,)
+    with pytest.raises(RecordsGone):
+        next(topic.read(stage))
+    topic.close()
 
 
 def delete_first(kafka: Kafka, topic: str, partition: int) -> None:

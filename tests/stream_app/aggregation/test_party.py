@@ -299,6 +299,18 @@ def test_a_log_that_was_taken_back_gives_the_same_bytes(rng):
     assert np.array_equal(first.result, second.result)
 
 
+def test_a_record_that_changes_between_the_answers_ends_the_stage(rng):
+    world, keys = begun(rng)
+    for party in parties_of(keys):
+        world.write(world.answered(party))
+    records = next(partition for partition in world.topic if partition)
+    same = bytes.fromhex(records[0].key.decode())
+    made = seal(world.campaign, 0, same, np.ones(5, np.int64), SeededSource(99))
+    records[0] = replace(records[0], value=encode_contribution(made))
+    restarted = world.answered(Party(keys[0], Kept()))
+    assert restarted == Abort(world.campaign.digest, 0, AbortReason.OTHER_RECORDS)
+
+
 def test_a_changed_record_under_the_same_place_has_other_noise(rng):
     world, keys = begun(rng)
     first = world.settle(parties_of(keys)).stages[0]
