@@ -86,13 +86,18 @@ class Recommendations:
         self._consumer.assign(places)
 
     def best(
-        self, user: str, k: int = 10, seconds: float = 2.0, excluded: Collection[int] = ()
+        self,
+        user: str,
+        k: int = 10,
+        seconds: float = 2.0,
+        excluded: Collection[int] | None = None,
     ) -> RecommendedItems:
         """Return the best k items for the user with this pseudonym.
 
         `excluded`: keys of items that must not be in the answer, e.g. those that the user has rated
         where the mechanism hides this from the server. They are removed here, from the longest
-        list, and never sent.
+        list, and never sent. Where they are given, the longest list is also asked for if there are
+        none: else a shorter one would show that nothing was rated.
         Raises UserError without an answer within `seconds`, or for a rejected query; ValueError for
         a k outside 1 .. `LIST_LENGTH` or a pseudonym that is not 32 hex characters.
         """
@@ -102,7 +107,7 @@ class Recommendations:
             raise ValueError("user: a pseudonym has 32 lower-case hex characters")
         self._refused = None
         started = time.monotonic()
-        asked = LIST_LENGTH if excluded else k
+        asked = k if excluded is None else LIST_LENGTH
         query = Query(secrets.token_hex(8), user, asked, int((time.time() + seconds) * 1000))
         self._producer.produce(
             self._topics.queries,
@@ -117,7 +122,7 @@ class Recommendations:
             message = self._consumer.poll(0.05)
             reply = self._reply(message, query.id)
             if reply is not None:
-                return _best(reply, k, time.monotonic() - started, excluded)
+                return _best(reply, k, time.monotonic() - started, excluded or ())
         raise UserError(
             f"no answer within {seconds:g} s: is a worker running on prefix {self._topics.prefix}, "
             "and is it ready (/readyz)?"

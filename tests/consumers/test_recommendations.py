@@ -72,7 +72,8 @@ def test_the_longest_list_is_requested_where_items_are_excluded() -> None:
     ask._topics, ask._producer, ask._consumer = Topics(), bus, bus  # type: ignore[assignment]
     assert ask.best("0" * 32, 3, 5.0).items == (0, 1, 2)
     assert ask.best("0" * 32, 3, 5.0, excluded={0, 1, 5}).items == (2, 3, 4)
-    assert [query.k for query in bus.asked] == [3, 100]
+    assert ask.best("0" * 32, 3, 5.0, excluded=set()).items == (0, 1, 2)  # nothing was rated yet
+    assert [query.k for query in bus.asked] == [3, 100, 100]
 
 
 def test_the_key_of_an_item_does_not_depend_on_its_form_in_an_answer() -> None:

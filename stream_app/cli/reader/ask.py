@@ -145,10 +145,11 @@ def _measured(answer: AskReply) -> str:
     return f", nDCG@10 {ndcg:.2f}{beside}".replace(" 0.", " .")
 
 
-def _rated(file: Path | None) -> frozenset[int]:
-    """Return the keys of the items in the file of `--rated`."""
+def _rated(file: Path | None) -> frozenset[int] | None:
+    """Return the keys of the items in the file of `--rated`, None without one: what is sent and
+    read depends on whether it is given, never on what is in it."""
     if file is None:
-        return frozenset()
+        return None
     from producers.ranking.rated_file import keys_in
 
     return keys_in(file)
@@ -171,7 +172,7 @@ def _pseudonym(settings: Any, user: str, journal: Path | None) -> str:
 
 
 def _over_kafka(
-    settings: Any, pseudonym: str, k: int, timeout: float, rated: frozenset[int]
+    settings: Any, pseudonym: str, k: int, timeout: float, rated: frozenset[int] | None
 ) -> AskReply:
     from consumers.recommendations import Recommendations, key_of
     from stream_app.kafka import clients
@@ -180,7 +181,7 @@ def _over_kafka(
     clients.describe_cluster(connection)
     with Recommendations(connection, settings.topic_prefix) as recommendations:
         best = recommendations.best(pseudonym, k, timeout, rated)
-    titles = _titles(connection, settings.topic_prefix) if best.items else None
+    titles = _titles(connection, settings.topic_prefix) if best.items or best.left_out else None
     rows: list[AskReplyItem] = []
     for item, score in zip(best.items, best.scores, strict=True):
         row: AskReplyItem = {"item": item, "score": score}
@@ -197,7 +198,7 @@ def _over_kafka(
         "ndcg_popular": best.ndcg_popular,
         "seconds": best.seconds,
     }
-    if rated:
+    if rated is not None:
         answer["left_out"] = best.left_out
     return answer
 
@@ -221,7 +222,12 @@ def _titles(connection: Connection, prefix: str) -> Catalogue | None:
 
 
 def _over_http(
-    url: str, pseudonym: str, k: int, timeout: float, rated: frozenset[int], token: str | None
+    url: str,
+    pseudonym: str,
+    k: int,
+    timeout: float,
+    rated: frozenset[int] | None,
+    token: str | None,
 ) -> AskReply:
     import time
     from http.client import HTTPException
@@ -233,7 +239,7 @@ def _over_http(
 
     if not url.startswith(("http://", "https://")):
         raise UsageError(f"--url {url}: give an address such as http://127.0.0.1:8470")
-    path = f"/recommendations/{pseudonym}?k={_MOST if rated else k}"
+    path = f"/recommendations/{pseudonym}?k={k if rated is None else _MOST}"
     started = time.monotonic()
     try:
         answer = msgspec.json.decode(page(url, path, token, timeout), type=AskReply)
@@ -244,8 +250,8 @@ def _over_http(
             "(murmurec worker --admin-port)?"
         ) from None
     answer["seconds"] = time.monotonic() - started
-    unrated = [row for row in answer["items"] if key_of(row["item"]) not in rated]
-    if rated:
+    unrated = [row for row in answer["items"] if key_of(row["item"]) not in (rated or ())]
+    if rated is not None:
         answer["left_out"] = len(answer["items"]) - len(unrated)
     answer["items"] = unrated[:k]
     return answer

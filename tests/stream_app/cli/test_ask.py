@@ -66,6 +66,13 @@ def test_what_was_rated_is_left_out_of_the_longest_list(
     assert View.asked == [f"/recommendations/{DEVICE}?k=100", f"/recommendations/{DEVICE}?k=3"]
 
 
+def test_a_file_without_an_item_asks_for_as_much_as_any_other(view: HTTPServer) -> None:
+    for content in ("", "item,rating\n", "1\n"):
+        Path("rated.txt").write_text(content)
+        assert run(ask(view, "-k", "4", "--rated", "rated.txt")) == 0
+    assert View.asked == [f"/recommendations/{DEVICE}?k=100"] * 3
+
+
 def test_ratings_and_times_may_stand_after_the_items(
     view: HTTPServer, capsys: pytest.CaptureFixture[str]
 ) -> None:
